@@ -1,0 +1,42 @@
+//! How stores to an image become durable.
+//!
+//! Code that writes to an image says, besides *what*, the two things a persistent medium needs to know: which
+//! lines must leave the caches ([`Persist::flush`]) and before what ([`Persist::fence`]). On coherent memory
+//! both are nothing and compile to nothing. A recording implementation in the crash explorer turns the same
+//! calls into the set of images a crash could leave.
+//!
+//! Every flush and fence names its *site*, a fixed word for the place in the code: the mutation gate drops
+//! the sites one by one and expects the explorer to notice.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A domain of persistence; chosen once per image, monomorphised into everything that writes to it.
+pub trait Persist: Send + Sync + 'static {
+    /// Stores a word with release order: 8 aligned bytes, never torn.
+    #[inline(always)]
+    fn store(&self, word: &AtomicU64, value: u64) {
+        word.store(value, Ordering::Release);
+    }
+
+    /// Replaces a word if it still is `current`; gives what it was, as `Ok` if it was replaced.
+    #[inline(always)]
+    fn cas(&self, word: &AtomicU64, current: u64, new: u64) -> Result<u64, u64> {
+        word.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)
+    }
+
+    /// Copies bytes into the image. Not atomic: nothing may reach the bytes before they are fenced.
+    ///
+    /// # Safety
+    /// `to` must be valid for writes of `bytes.len()` bytes, and nobody else may access them meanwhile.
+    #[inline(always)]
+    unsafe fn write(&self, to: *mut u8, bytes: &[u8]) {
+        // SAFETY: the caller vouches for `to`, and a shared slice cannot overlap bytes nobody else accesses.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+    }
+
+    /// Starts the way of these bytes to the medium; they are durable after the next fence of this thread.
+    fn flush(&self, site: &'static str, start: *const u8, len: usize);
+
+    /// Returns when everything this thread flushed is durable, and orders stores before it with those after.
+    fn fence(&self, site: &'static str);
+}
