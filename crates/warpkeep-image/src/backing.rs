@@ -7,6 +7,7 @@ use crate::ImageError;
 /// # Safety
 /// `base` never changes, and `base..base + len` stays mapped, readable and (unless read-only) writable for as
 /// long as the backing lives, also across `grow`.
+#[allow(clippy::len_without_is_empty, reason = "an image always has a header")]
 pub unsafe trait Backing: Send + Sync {
     /// Where the bytes begin.
     fn base(&self) -> *mut u8;

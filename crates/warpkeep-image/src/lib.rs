@@ -1,1 +1,41 @@
-//! (being written)
+//! The memory image of Warpkeep: a named file of bytes that outlives the process, and the heap inside it.
+
+mod backing;
+mod check;
+mod coherent;
+mod error;
+mod heap;
+mod holder;
+mod image;
+mod layout;
+mod limits;
+mod lock;
+mod mapping;
+mod memory;
+mod pages;
+mod pending;
+mod persist;
+mod placement;
+mod region;
+mod state;
+mod static_header;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+pub use backing::Backing;
+pub use coherent::Coherent;
+pub use error::ImageError;
+pub use heap::{Block, ClassUsage, Heap, HeapOptions, HeapUsage, MAX_BLOCK, MIN_BLOCK, Marker, PoolId, size_class};
+pub use holder::{Holder, boot_id, wait_until_gone};
+pub use image::{Attached, Attachment, Format, Image, Surroundings};
+pub use layout::{DEFAULT_CHUNK, FORMAT_VERSION, MAX_CHUNK, MIN_CHUNK, PENDING_COUNT, ROOT_COUNT};
+pub use mapping::{Access, FileIdentity, MapOptions, MappedFile};
+pub use memory::PlainMemory;
+pub use pages::{HugePages, PageReport};
+pub use pending::Pending;
+pub use persist::Persist;
+pub use placement::{Domain, Medium, Placement, Survival};
+pub use state::Identity;
+pub use static_header::StaticHeader;
+#[cfg(target_arch = "x86_64")]
+pub use x86::WriteBack;

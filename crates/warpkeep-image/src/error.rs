@@ -1,0 +1,138 @@
+//! What can go wrong with an image, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why an image could not be created, opened, grown or read. Each message ends with the next step.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImageError {
+    /// The operating system refused.
+    #[error("{path}: cannot {doing}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was being done to it, as a verb phrase.
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// The file is not an image.
+    #[error("{path} is not a Warpkeep image ({found}); check the path, nothing was changed")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What was found instead.
+        found: String,
+    },
+
+    /// There is something where a new image was to be.
+    #[error("{path} already exists; open it, remove it first, or choose another name")]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// A newer program wrote the image.
+    #[error(
+        "{path} has format version {found}, this program reads up to {supported}; open it with a newer Warpkeep"
+    )]
+    NewerVersion {
+        /// The file.
+        path: PathBuf,
+        /// The version in the file.
+        found: u32,
+        /// The newest version this program reads.
+        supported: u32,
+    },
+
+    /// Bytes that must not change have changed.
+    #[error("{path} is damaged: {what}; rebuild it from the log directory, or restore a backup")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Which bytes, and how that shows.
+        what: String,
+    },
+
+    /// The file is shorter than the image in it.
+    #[error(
+        "{path} is {found} bytes long but its image has {expected}: it was cut short; rebuild it from the log \
+         directory, or restore a backup"
+    )]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// Bytes there are.
+        found: u64,
+        /// Bytes there should be.
+        expected: u64,
+    },
+
+    /// The machine went down while the image was in use, and its medium does not survive that.
+    #[error(
+        "{path} was in use when the machine went down ({why}); rebuild it from the log directory, or restore a backup"
+    )]
+    NotIntact {
+        /// The file.
+        path: PathBuf,
+        /// What shows it.
+        why: String,
+    },
+
+    /// The file is a copy of another image's file.
+    #[error(
+        "{path} is a copy of an image: a store whose log or original may be in use elsewhere; if the original is \
+         gone, open it with the option to adopt copies"
+    )]
+    Copied {
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// Another process has the image open.
+    #[error("{path} is open in {holder}; close it there first, or open it read-only")]
+    Held {
+        /// The file.
+        path: PathBuf,
+        /// Who holds it, as far as is known.
+        holder: String,
+    },
+
+    /// No space is left, and none could be added.
+    #[error("no space for {wanted} bytes in the image: {why}")]
+    OutOfSpace {
+        /// Bytes asked for.
+        wanted: u64,
+        /// What stands in the way, and the remedy.
+        why: String,
+    },
+
+    /// A limit of the system stands in the way.
+    #[error("{limit} is too small: {needed}; {remedy}")]
+    Limit {
+        /// Which limit.
+        limit: &'static str,
+        /// What was needed, and what there is.
+        needed: String,
+        /// How to raise it.
+        remedy: String,
+    },
+
+    /// The request cannot be met as asked.
+    #[error("{0}")]
+    Invalid(String),
+
+    /// The image was opened read-only.
+    #[error("the image is open read-only; open it for writing to change it")]
+    ReadOnly,
+}
+
+impl ImageError {
+    /// Wraps an I/O error: `map_err(ImageError::io(path, "open it"))`.
+    pub(crate) fn io(path: &std::path::Path, doing: &'static str) -> impl FnOnce(io::Error) -> ImageError {
+        let path = path.to_path_buf();
+        move |source| ImageError::Io { path, doing, source }
+    }
+}

@@ -1,0 +1,113 @@
+//! Recovery of the heap: what can be reached is in use, everything else is free.
+//!
+//! Nothing on the medium says whether a block is taken. A crash between taking a block and making it
+//! reachable therefore leaks nothing: whoever opens the image marks what the roots lead to, and the rest is
+//! free by definition.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::descriptor::Descriptor;
+use crate::{Image, ImageError, Persist};
+
+/// A run of chunks in use before the crash.
+pub(crate) struct Run {
+    pub(crate) first_chunk: u64,
+    pub(crate) descriptor: Descriptor,
+    /// Slab: a bit a block, set when it was reached.
+    pub(crate) reached: Box<[AtomicU64]>,
+    /// Extent: it was reached.
+    pub(crate) whole: AtomicBool,
+}
+
+/// Takes note of what the roots lead to. Many threads may mark at once.
+pub struct Marker<'a, P: Persist> {
+    image: &'a Image<P>,
+    pub(crate) runs: Vec<Run>,
+    /// For every chunk, one more than the index of its run; 0: free or directory.
+    run_of: Vec<u32>,
+    pub(crate) directory_chunks: u64,
+}
+
+impl<'a, P: Persist> Marker<'a, P> {
+    /// Reads the chunk directory.
+    pub(crate) fn new(image: &'a Image<P>) -> Result<Marker<'a, P>, ImageError> {
+        let chunks = image.chunks();
+        let mut marker =
+            Marker { image, runs: Vec::new(), run_of: vec![0; chunks as usize], directory_chunks: 0 };
+        let mut chunk = 0;
+        while chunk < chunks {
+            let descriptor = image.descriptor(chunk)?;
+            let span = descriptor.span();
+            if span > chunks - chunk {
+                return Err(image.damaged(format!("the run of {span} chunks at chunk {chunk} exceeds the image")));
+            }
+            match descriptor {
+                Descriptor::Free => {}
+                Descriptor::Directory => marker.directory_chunks += 1,
+                Descriptor::Slab { block, .. } => {
+                    let blocks = span * image.chunk_size() / u64::from(block);
+                    if blocks == 0 {
+                        return Err(image.damaged(format!("a slab of blocks of {block} bytes at chunk {chunk}")));
+                    }
+                    let words = blocks.div_ceil(64);
+                    marker.add(chunk, span, descriptor, (0..words).map(|_| AtomicU64::new(0)).collect());
+                }
+                Descriptor::Extent { .. } => marker.add(chunk, span, descriptor, Box::default()),
+            }
+            chunk += span;
+        }
+        Ok(marker)
+    }
+
+    fn add(&mut self, first_chunk: u64, span: u64, descriptor: Descriptor, reached: Box<[AtomicU64]>) {
+        self.runs.push(Run { first_chunk, descriptor, reached, whole: AtomicBool::new(false) });
+        let index = self.runs.len() as u32;
+        self.run_of[first_chunk as usize..(first_chunk + span) as usize].fill(index);
+    }
+
+    fn run(&self, offset: u64) -> Option<&Run> {
+        let index = *self.run_of.get((offset / self.image.chunk_size()) as usize)?;
+        self.runs.get((index as usize).checked_sub(1)?)
+    }
+
+    /// Marks the block at `offset`, in which at least `len` bytes are used. `Ok(true)` if it was reached for
+    /// the first time.
+    pub fn block(&self, offset: u64, len: u64) -> Result<bool, ImageError> {
+        let bad = |what: &str| self.image.damaged(format!("a reference to a block at {offset}: {what}"));
+        let run = self.run(offset).ok_or_else(|| bad("no slab is there"))?;
+        let Descriptor::Slab { block, .. } = run.descriptor else { return Err(bad("an extent is there")) };
+        let inside = offset - run.first_chunk * self.image.chunk_size();
+        let number = inside / u64::from(block);
+        let slots = run.descriptor.span() * self.image.chunk_size() / u64::from(block);
+        if !inside.is_multiple_of(u64::from(block)) || number >= slots {
+            return Err(bad(&format!("no block of {block} bytes begins there")));
+        }
+        if len > u64::from(block) {
+            return Err(bad(&format!("{len} bytes do not fit its {block}")));
+        }
+        let bit = 1 << (number % 64);
+        Ok(run.reached[(number / 64) as usize].fetch_or(bit, Ordering::Relaxed) & bit == 0)
+    }
+
+    /// The size of the block at `offset`, if one begins there: to read a length from it before marking it.
+    pub fn block_size(&self, offset: u64) -> Option<u64> {
+        let run = self.run(offset)?;
+        let Descriptor::Slab { block, .. } = run.descriptor else { return None };
+        let inside = offset - run.first_chunk * self.image.chunk_size();
+        inside.is_multiple_of(u64::from(block)).then_some(u64::from(block))
+    }
+
+    /// Marks the extent at `offset`, of at least `len` bytes. `Ok(true)` if it was reached for the first time.
+    pub fn extent(&self, offset: u64, len: u64) -> Result<bool, ImageError> {
+        let bad = |what: &str| self.image.damaged(format!("a reference to an extent at {offset}: {what}"));
+        let run = self.run(offset).ok_or_else(|| bad("none is there"))?;
+        let Descriptor::Extent { span } = run.descriptor else { return Err(bad("a slab is there")) };
+        if offset != run.first_chunk * self.image.chunk_size() {
+            return Err(bad("it begins elsewhere"));
+        }
+        if len > span * self.image.chunk_size() {
+            return Err(bad(&format!("{len} bytes do not fit its {span} chunks")));
+        }
+        Ok(!run.whole.swap(true, Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,384 @@
+//! The heap in the image: blocks of fixed sizes and whole runs of chunks.
+//!
+//! The heap knows no keys and keeps no persistent lists: the only words it stores are the descriptors that say
+//! how a chunk is cut. What is in use follows from the roots, see [`Marker`].
+
+mod block;
+mod chunk_map;
+mod classes;
+mod descriptor;
+mod directory;
+mod marker;
+mod pool;
+mod slab;
+mod usage;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+pub use block::Block;
+pub use classes::{MAX_BLOCK, MIN_BLOCK, size_class};
+pub use marker::Marker;
+pub use usage::{ClassUsage, HeapUsage};
+
+use crate::{Image, ImageError, Persist};
+use chunk_map::ChunkMap;
+use classes::{CLASS_COUNT, class_index, slab_span};
+use descriptor::{Descriptor, MAX_EXTENT_CHUNKS};
+use pool::{Given, Locator, Pool};
+use slab::Slab;
+
+/// How many different block sizes a heap can have.
+const MAX_POOLS: usize = 4096;
+
+/// How a heap behaves when its image is full.
+#[derive(Clone, Debug)]
+pub struct HeapOptions {
+    /// The image may grow to this many bytes; by default as far as its mapping allows.
+    pub max_bytes: u64,
+    /// It grows by at least this share of its length: 8 means an eighth.
+    pub growth_divisor: u64,
+}
+
+impl Default for HeapOptions {
+    fn default() -> Self {
+        HeapOptions { max_bytes: u64::MAX, growth_divisor: 8 }
+    }
+}
+
+/// Allocates space in an image, for many threads at once.
+///
+/// # The contract of a crash
+/// - A block becomes part of the store when a word that leads to it is durable. Make its bytes durable first
+///   ([`Block::persist`]).
+/// - Free a block only after the word that led to it is durably gone. Its space is reused at once; keep readers
+///   away by other means.
+pub struct Heap<P: Persist> {
+    image: Arc<Image<P>>,
+    options: HeapOptions,
+    pools: boxcar::Vec<Pool>,
+    /// Held while a pool is looked for and added, so that a block size has one pool.
+    adding_pool: Mutex<()>,
+    class_pools: [OnceLock<PoolId>; CLASS_COUNT],
+    /// For every chunk the image could ever have, the packed [`Locator`] of its slab.
+    locators: Box<[AtomicU64]>,
+    chunks: Mutex<ChunkMap>,
+    /// First chunk and length of each extent in use.
+    extents: Mutex<BTreeMap<u64, u64>>,
+    directory_chunks: AtomicU64,
+    shards: usize,
+}
+
+/// A way to allocate blocks of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolId(u16);
+
+impl<P: Persist> Heap<P> {
+    /// The heap of an image: `mark` is called with a [`Marker`] and must mark everything that the roots lead
+    /// to; all else becomes free. A new image is opened the same way, with nothing to mark.
+    pub fn recover<E: From<ImageError>>(
+        image: &Arc<Image<P>>,
+        options: HeapOptions,
+        mark: impl FnOnce(&Marker<'_, P>) -> Result<(), E>,
+    ) -> Result<Heap<P>, E> {
+        image.check_writable()?;
+        let marker = Marker::new(image)?;
+        mark(&marker)?;
+        Ok(Heap::from_marks(image, options, marker)?)
+    }
+
+    fn from_marks(image: &Arc<Image<P>>, options: HeapOptions, marker: Marker<'_, P>) -> Result<Heap<P>, ImageError> {
+        let max_chunks = (image.max_len().min(options.max_bytes) / image.chunk_size()).max(image.chunks());
+        let shards = std::thread::available_parallelism().map_or(1, usize::from).next_power_of_two().min(64);
+        let heap = Heap {
+            image: Arc::clone(image),
+            options,
+            pools: boxcar::Vec::new(),
+            adding_pool: Mutex::new(()),
+            class_pools: [const { OnceLock::new() }; CLASS_COUNT],
+            locators: (0..max_chunks).map(|_| AtomicU64::new(0)).collect(),
+            chunks: Mutex::default(),
+            extents: Mutex::default(),
+            directory_chunks: AtomicU64::new(0),
+            shards,
+        };
+        heap.add_chunks();
+        for (turn, run) in marker.runs.into_iter().enumerate() {
+            let span = run.descriptor.span();
+            let used: Box<[u64]> = run.reached.iter().map(|word| word.load(Ordering::Relaxed)).collect();
+            if !run.whole.into_inner() && used.iter().all(|&word| word == 0) {
+                // Not reached: a crash came between taking it and using it, or after its last use.
+                heap.forget_run(run.first_chunk, span);
+                continue;
+            }
+            heap.chunk_map().take(run.first_chunk, span);
+            match run.descriptor {
+                Descriptor::Slab { block, span } => {
+                    let pool = heap.pool(u64::from(block))?;
+                    let blocks = (u64::from(span) * image.chunk_size() / u64::from(block)) as u32;
+                    let slab = Slab::with_used(run.first_chunk, span, blocks, used);
+                    heap.register(pool, turn % heap.shards, slab);
+                }
+                Descriptor::Extent { span } => {
+                    heap.extents().insert(run.first_chunk, span);
+                }
+                Descriptor::Free | Descriptor::Directory => unreachable!("not a run"),
+            }
+        }
+        Ok(heap)
+    }
+
+    /// The image it allocates from.
+    pub fn image(&self) -> &Arc<Image<P>> {
+        &self.image
+    }
+
+    /// The pool of blocks of exactly `block` bytes (rounded up to 8), for data of one size.
+    pub fn pool(&self, block: u64) -> Result<PoolId, ImageError> {
+        if block > MAX_BLOCK {
+            return Err(ImageError::Invalid(format!(
+                "a block of {block} bytes is not possible, the largest has {MAX_BLOCK}; use an extent"
+            )));
+        }
+        let block = block.max(MIN_BLOCK).next_multiple_of(8) as u32;
+        let _adding = self.adding_pool.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((index, _)) = self.pools.iter().find(|(_, pool)| pool.block == block) {
+            return Ok(PoolId(index as u16));
+        }
+        if self.pools.count() == MAX_POOLS {
+            return Err(ImageError::Invalid(format!(
+                "more than {MAX_POOLS} different block sizes in one image; use size classes"
+            )));
+        }
+        let span = slab_span(u64::from(block), self.image.chunk_size());
+        Ok(PoolId(self.pools.push(Pool::new(block, span, self.image.chunk_size(), self.shards)) as u16))
+    }
+
+    /// A block for `bytes` bytes of variable-length data: of the smallest size class that holds them.
+    pub fn allocate(&self, bytes: u64) -> Result<Block<'_, P>, ImageError> {
+        let class = size_class(bytes).ok_or_else(|| {
+            ImageError::Invalid(format!("{bytes} bytes do not fit a block, the largest has {MAX_BLOCK}; use an extent"))
+        })?;
+        let known = &self.class_pools[class_index(class)];
+        let pool = match known.get() {
+            Some(&pool) => pool,
+            None => {
+                let pool = self.pool(class)?;
+                *known.get_or_init(|| pool)
+            }
+        };
+        self.allocate_from(pool)
+    }
+
+    /// A block from a pool.
+    pub fn allocate_from(&self, pool: PoolId) -> Result<Block<'_, P>, ImageError> {
+        let home = home_shard(self.shards);
+        let (index, pool) = (pool.0, self.pool_of(pool.0));
+        let place = |(first_chunk, number): (u64, u32)| {
+            let offset = first_chunk * self.image.chunk_size() + u64::from(number) * u64::from(pool.block);
+            Block::new(self, offset, u64::from(pool.block))
+        };
+        if let Some(taken) = pool.shard(home).take() {
+            return Ok(place(taken));
+        }
+        // Before the image is made to grow, what others left over is used up.
+        let first_chunk = match self.take_chunks(u64::from(pool.span), false) {
+            Ok(first_chunk) => first_chunk,
+            Err(_) => {
+                if let Some(taken) = (0..pool.shard_count()).find_map(|shard| pool.shard(shard).take()) {
+                    return Ok(place(taken));
+                }
+                self.take_chunks(u64::from(pool.span), true)?
+            }
+        };
+        self.image.describe(first_chunk, Descriptor::Slab { block: pool.block, span: pool.span });
+        self.image.flush_descriptor("heap.slab", first_chunk);
+        // Another thread may be the one to publish a block of this slab, and its fence does not cover our flush.
+        self.image.fence("heap.slab");
+        let mut slab = Slab::empty(first_chunk, pool.span, pool.blocks);
+        let number = slab.take().expect("a new slab has a free block");
+        self.register(PoolId(index), home, slab);
+        Ok(place((first_chunk, number)))
+    }
+
+    /// Frees the block at `offset`. See the contract above.
+    pub fn free(&self, offset: u64) -> Result<(), ImageError> {
+        let wrong = |what: &str| ImageError::Invalid(format!("no block can be freed at {offset}: {what}"));
+        let chunk = offset / self.image.chunk_size();
+        let locator = self.locators.get(chunk as usize).map_or(0, |word| word.load(Ordering::Acquire));
+        let locator = Locator::unpack(locator).ok_or_else(|| wrong("no slab is there"))?;
+        let pool = self.pool_of(locator.pool);
+        let given = {
+            let mut shard = pool.shard(usize::from(locator.shard));
+            let first_chunk = shard.first_chunk(locator.slab).ok_or_else(|| wrong("its slab is gone"))?;
+            let inside = offset - first_chunk * self.image.chunk_size();
+            if !inside.is_multiple_of(u64::from(pool.block)) {
+                return Err(wrong("no block begins there"));
+            }
+            shard.give(locator.slab, (inside / u64::from(pool.block)) as u32)
+        };
+        match given {
+            Given::Kept => Ok(()),
+            Given::NotInUse => Err(wrong("it is free already")),
+            Given::Emptied { first_chunk } => {
+                for chunk in first_chunk..first_chunk + u64::from(pool.span) {
+                    self.locators[chunk as usize].store(0, Ordering::Release);
+                }
+                self.give_chunks(first_chunk, u64::from(pool.span));
+                Ok(())
+            }
+        }
+    }
+
+    /// A run of whole chunks, at least `bytes` long: for what is larger than a block, such as a table's
+    /// buckets. It holds whatever was there before.
+    pub fn allocate_extent(&self, bytes: u64) -> Result<u64, ImageError> {
+        let span = bytes.max(1).div_ceil(self.image.chunk_size());
+        if span > MAX_EXTENT_CHUNKS {
+            return Err(ImageError::Invalid(format!("an extent of {bytes} bytes is larger than an image can be")));
+        }
+        let first_chunk = self.take_chunks(span, true)?;
+        self.image.describe(first_chunk, Descriptor::Extent { span });
+        self.image.flush_descriptor("heap.extent", first_chunk);
+        self.image.fence("heap.extent");
+        self.extents().insert(first_chunk, span);
+        Ok(first_chunk * self.image.chunk_size())
+    }
+
+    /// Frees the extent at `offset`. See the contract above.
+    pub fn free_extent(&self, offset: u64) -> Result<(), ImageError> {
+        let chunk = offset / self.image.chunk_size();
+        let begins = offset.is_multiple_of(self.image.chunk_size());
+        let span = self.extents().remove(&chunk).filter(|_| begins).ok_or_else(|| {
+            ImageError::Invalid(format!("no extent can be freed at {offset}: none begins there"))
+        })?;
+        self.give_chunks(chunk, span);
+        Ok(())
+    }
+
+    /// What the space is used for.
+    pub fn usage(&self) -> HeapUsage {
+        let mut classes: Vec<ClassUsage> = self.pools.iter().map(|(_, pool)| class_usage(pool)).collect();
+        classes.retain(|class| class.slabs > 0);
+        classes.sort_by_key(|class| class.block);
+        let (extents, extent_chunks) = {
+            let extents = self.extents();
+            (extents.len() as u64, extents.values().sum())
+        };
+        let chunks = self.chunk_map();
+        HeapUsage {
+            chunk_size: self.image.chunk_size(),
+            chunks: chunks.chunks(),
+            free_chunks: chunks.free(),
+            directory_chunks: self.directory_chunks.load(Ordering::Relaxed),
+            extents,
+            extent_chunks,
+            classes,
+        }
+    }
+
+    fn pool_of(&self, index: u16) -> &Pool {
+        &self.pools[usize::from(index)]
+    }
+
+    fn extents(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
+        self.extents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn chunk_map(&self) -> MutexGuard<'_, ChunkMap> {
+        self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes chunks by which the image has grown available.
+    fn add_chunks(&self) {
+        let mut map = self.chunk_map();
+        let (known, grown) = (map.chunks(), self.image.chunks().min(self.locators.len() as u64));
+        if known < grown {
+            map.extend(grown);
+        }
+        for chunk in (known..grown).filter(|&chunk| directory::is_directory(self.image.chunk_size(), chunk)) {
+            map.take(chunk, 1);
+            self.directory_chunks.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn register(&self, pool: PoolId, shard: usize, slab: Slab) {
+        let (first_chunk, span) = (slab.first_chunk, u64::from(slab.span));
+        let mut guard = self.pool_of(pool.0).shard(shard);
+        let slab = guard.add(slab);
+        let word = Locator { pool: pool.0, shard: shard as u8, slab }.pack();
+        // Under the lock: from here on another thread can be given a block of it, and can free that block.
+        for chunk in first_chunk..first_chunk + span {
+            self.locators[chunk as usize].store(word, Ordering::Release);
+        }
+    }
+
+    /// A run of free chunks, growing the image if allowed and necessary.
+    fn take_chunks(&self, span: u64, may_grow: bool) -> Result<u64, ImageError> {
+        if let Some(first) = self.chunk_map().take_run(span) {
+            return Ok(first);
+        }
+        let chunk_size = self.image.chunk_size();
+        let full = |why: String| ImageError::OutOfSpace { wanted: span * chunk_size, why };
+        if !may_grow {
+            return Err(full("the image is full".into()));
+        }
+        loop {
+            let (chunks, free_at_end) = {
+                let mut map = self.chunk_map();
+                if let Some(first) = map.take_run(span) {
+                    return Ok(first);
+                }
+                (map.chunks(), map.free_at_end())
+            };
+            let limit = self.locators.len() as u64;
+            // If a directory chunk comes to lie in the way, the next turn adds what is still missing.
+            let least = chunks + (span - free_at_end.min(span)).max(1);
+            if least > limit {
+                return Err(full(format!(
+                    "the image has {} bytes and may grow to {}; raise its limit or delete data",
+                    chunks * chunk_size,
+                    limit * chunk_size
+                )));
+            }
+            let generous = (chunks + chunks / self.options.growth_divisor.max(1)).clamp(least, limit);
+            self.image.grow(generous).or_else(|error| match generous > least {
+                true => self.image.grow(least),
+                false => Err(error),
+            })?;
+            self.add_chunks();
+        }
+    }
+
+    fn give_chunks(&self, first: u64, span: u64) {
+        self.forget_run(first, span);
+        self.chunk_map().give(first, span);
+    }
+
+    /// Clears the descriptor of a run that nothing leads to.
+    fn forget_run(&self, first: u64, span: u64) {
+        self.image.describe(first, Descriptor::Free);
+        // If a crash brings the descriptor of a single chunk back, the next opening finds nothing that leads
+        // there and clears it again. That of a longer run would hide the descriptors of what has been put
+        // behind its first chunk since, so it must be gone before the chunks are used again.
+        if span > 1 {
+            self.image.flush_descriptor("heap.release", first);
+            self.image.fence("heap.release");
+        }
+    }
+}
+
+fn class_usage(pool: &Pool) -> ClassUsage {
+    let (slabs, used) = (0..pool.shard_count())
+        .map(|shard| pool.shard(shard).count())
+        .fold((0, 0), |(slabs, used), (s, u)| (slabs + s, used + u));
+    ClassUsage { block: u64::from(pool.block), slabs, blocks: slabs * u64::from(pool.blocks), used }
+}
+
+/// Which shard this thread allocates from.
+fn home_shard(shards: usize) -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static HOME: usize = NEXT.fetch_add(1, Ordering::Relaxed));
+    HOME.with(|home| home & (shards - 1))
+}

@@ -1,0 +1,147 @@
+//! A pool: all slabs of one block size, sharded so that threads rarely meet.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::slab::Slab;
+
+/// Where a slab is registered. Kept, packed, for every chunk of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Locator {
+    pub(crate) pool: u16,
+    pub(crate) shard: u8,
+    pub(crate) slab: u32,
+}
+
+impl Locator {
+    /// Nonzero, so that zero can mean "no slab here".
+    pub(crate) fn pack(self) -> u64 {
+        1 << 63 | u64::from(self.pool) << 40 | u64::from(self.shard) << 32 | u64::from(self.slab)
+    }
+
+    pub(crate) fn unpack(word: u64) -> Option<Locator> {
+        (word != 0).then_some(Locator { pool: (word >> 40) as u16, shard: (word >> 32) as u8, slab: word as u32 })
+    }
+}
+
+/// All slabs of one block size.
+pub(crate) struct Pool {
+    pub(crate) block: u32,
+    /// Chunks in a slab.
+    pub(crate) span: u16,
+    /// Blocks in a slab.
+    pub(crate) blocks: u32,
+    shards: Box<[Mutex<Shard>]>,
+}
+
+/// The slabs that a share of the threads allocates from.
+#[derive(Default)]
+pub(crate) struct Shard {
+    slabs: Vec<Option<Slab>>,
+    unused: Vec<u32>,
+    /// Slabs with free blocks; the last is allocated from.
+    open: Vec<u32>,
+}
+
+/// What giving a block back led to.
+pub(crate) enum Given {
+    /// The block was not in use: the caller is wrong, or the image is.
+    NotInUse,
+    /// Nothing more to do.
+    Kept,
+    /// The slab is empty and no longer registered: its chunks can go.
+    Emptied { first_chunk: u64 },
+}
+
+impl Pool {
+    pub(crate) fn new(block: u32, span: u16, chunk_size: u64, shards: usize) -> Pool {
+        let blocks = (u64::from(span) * chunk_size / u64::from(block)) as u32;
+        Pool { block, span, blocks, shards: (0..shards).map(|_| Mutex::default()).collect() }
+    }
+
+    pub(crate) fn shard_count(&self) -> usize {
+        self.shards.len()
+    }
+
+    pub(crate) fn shard(&self, index: usize) -> MutexGuard<'_, Shard> {
+        // Nothing under this lock can panic halfway through a change, short of running out of memory.
+        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shard {
+    /// Registers a slab and gives its index.
+    pub(crate) fn add(&mut self, slab: Slab) -> u32 {
+        let index = self.unused.pop().unwrap_or_else(|| {
+            self.slabs.push(None);
+            self.slabs.len() as u32 - 1
+        });
+        let has_room = slab.free() > 0;
+        self.slabs[index as usize] = Some(slab);
+        if has_room {
+            self.open_slab(index);
+        }
+        index
+    }
+
+    /// Takes a free block: first chunk of its slab, number of the block.
+    pub(crate) fn take(&mut self) -> Option<(u64, u32)> {
+        let index = *self.open.last()?;
+        let slab = self.slabs[index as usize].as_mut()?;
+        let block = slab.take()?;
+        let first_chunk = slab.first_chunk;
+        if slab.free() == 0 {
+            self.close_slab(index);
+        }
+        Some((first_chunk, block))
+    }
+
+    /// Gives a block back.
+    pub(crate) fn give(&mut self, index: u32, block: u32) -> Given {
+        let Some(slab) = self.slabs.get_mut(index as usize).and_then(Option::as_mut) else {
+            return Given::NotInUse;
+        };
+        if !slab.give(block) {
+            return Given::NotInUse;
+        }
+        let (empty, first_chunk) = (slab.is_empty(), slab.first_chunk);
+        if slab.listed_at.is_none() {
+            self.open_slab(index);
+        }
+        // One empty slab is kept, or a thread that allocates and frees a single block would wear out a chunk.
+        if empty && self.open.len() > 1 {
+            self.close_slab(index);
+            self.slabs[index as usize] = None;
+            self.unused.push(index);
+            return Given::Emptied { first_chunk };
+        }
+        Given::Kept
+    }
+
+    /// First chunk of a registered slab.
+    pub(crate) fn first_chunk(&self, index: u32) -> Option<u64> {
+        Some(self.slabs.get(index as usize)?.as_ref()?.first_chunk)
+    }
+
+    /// Slabs and blocks in use.
+    pub(crate) fn count(&self) -> (u64, u64) {
+        let slabs = self.slabs.iter().flatten();
+        slabs.fold((0, 0), |(slabs, used), slab| (slabs + 1, used + u64::from(slab.in_use())))
+    }
+
+    fn open_slab(&mut self, index: u32) {
+        if let Some(slab) = self.slabs[index as usize].as_mut() {
+            slab.listed_at = Some(self.open.len());
+            self.open.push(index);
+        }
+    }
+
+    fn close_slab(&mut self, index: u32) {
+        let Some(at) = self.slabs[index as usize].as_mut().and_then(|slab| slab.listed_at.take()) else { return };
+        self.open.swap_remove(at);
+        if let Some(&moved) = self.open.get(at)
+            && let Some(slab) = self.slabs[moved as usize].as_mut()
+        {
+            slab.listed_at = Some(at);
+        }
+    }
+}

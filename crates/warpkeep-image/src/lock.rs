@@ -1,0 +1,62 @@
+//! One writer at a time.
+//!
+//! A writer holds an exclusive `flock` on the image file for as long as it has it open; the kernel lets go of
+//! it when the process ends, however it ends. Opening read-only takes no lock: looking at an image in use must
+//! stay possible, and whoever does so may see it move.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+/// Takes the writer's lock on `file`; `false` if somebody else has it.
+pub(crate) fn try_lock_exclusive(file: &File) -> io::Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// The process that holds the writer's lock on `file`, where the system tells. It does not for a process in
+/// another container, nor on file systems whose files go by two device numbers.
+pub(crate) fn holder_of(file: &File) -> Option<u32> {
+    let metadata = file.metadata().ok()?;
+    let (device, inode) = (metadata.dev(), metadata.ino());
+    let wanted = format!("{:02x}:{:02x}:{inode}", libc::major(device), libc::minor(device));
+    holder_in(&std::fs::read_to_string("/proc/locks").ok()?, &wanted)
+}
+
+/// Finds the writer of `file` (major:minor:inode) in the text of `/proc/locks`.
+fn holder_in(locks: &str, file: &str) -> Option<u32> {
+    // 3: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF; a waiter has `->` before FLOCK and so falls out.
+    locks.lines().find_map(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        let (kind, mode) = (fields.next()?, fields.nth(1)?);
+        let pid: i64 = fields.next()?.parse().ok()?;
+        let held = kind == "FLOCK" && mode == "WRITE" && fields.next()? == file;
+        if held { u32::try_from(pid).ok().filter(|&pid| pid > 0) } else { None }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::holder_in;
+
+    const LOCKS: &str = "\
+1: POSIX  ADVISORY  WRITE 7 fe:00:42 0 EOF
+2: FLOCK  ADVISORY  READ  8 fe:00:42 0 EOF
+3: FLOCK  ADVISORY  WRITE 9 fe:00:43 0 EOF
+3: -> FLOCK  ADVISORY  WRITE 11 fe:00:44 0 EOF
+4: FLOCK  ADVISORY  WRITE 10 fe:00:42 0 EOF
+5: FLOCK  ADVISORY  WRITE -1 fe:00:45 0 EOF
+";
+
+    #[test]
+    fn finds_the_writer_and_nobody_else() {
+        assert_eq!(holder_in(LOCKS, "fe:00:42"), Some(10));
+        assert_eq!(holder_in(LOCKS, "fe:00:43"), Some(9));
+        assert_eq!(holder_in(LOCKS, "fe:00:44"), None, "a waiter is no holder");
+        assert_eq!(holder_in(LOCKS, "fe:00:45"), None, "a holder in another container has no number here");
+        assert_eq!(holder_in("garbage\n\n1:", "fe:00:42"), None);
+    }
+}
