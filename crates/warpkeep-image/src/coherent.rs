@@ -18,6 +18,8 @@ use crate::Persist;
 pub struct Coherent;
 
 impl Persist for Coherent {
+    const WRITES_BACK: bool = false;
+
     #[inline(always)]
     fn flush(&self, _site: &'static str, _start: *const u8, _len: usize) {}
 

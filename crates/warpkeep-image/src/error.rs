@@ -48,7 +48,9 @@ pub enum ImageError {
     },
 
     /// Bytes that must not change have changed.
-    #[error("{path} is damaged: {what}; rebuild it from the log directory, or restore a backup")]
+    #[error(
+        "{path} is damaged: {what}; move it away and open the store with its log directory to rebuild it, or restore a backup"
+    )]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -58,8 +60,8 @@ pub enum ImageError {
 
     /// The file is shorter than the image in it.
     #[error(
-        "{path} is {found} bytes long but its image has {expected}: it was cut short; rebuild it from the log \
-         directory, or restore a backup"
+        "{path} is {found} bytes long but its image has {expected}: it was cut short; move it away and \
+         open the store with its log directory to rebuild it, or restore a backup"
     )]
     Truncated {
         /// The file.

@@ -10,7 +10,7 @@ use crate::pending::PendingTable;
 use crate::region::Region;
 use crate::state::{STATE_BYTES, State};
 use crate::static_header::{StaticHeader, seconds_since_1970};
-use crate::{Backing, Identity, ImageError, Persist};
+use crate::{Backing, Identity, ImageError, MappedFile, Persist};
 
 /// What an image is created with.
 #[derive(Clone, Debug)]
@@ -71,6 +71,7 @@ pub struct Image<P: Persist> {
     chunks: AtomicU64,
     state: Mutex<State>,
     pending: PendingTable,
+    file: Option<Arc<MappedFile>>,
 }
 
 impl<P: Persist> Image<P> {
@@ -102,8 +103,14 @@ impl<P: Persist> Image<P> {
             surroundings,
             writable: true,
             chunks: AtomicU64::new(chunks),
-            state: Mutex::new(State { chunks, clean: true, identity: surroundings.identity, ..State::default() }),
+            state: Mutex::new(State {
+                chunks,
+                clean: true,
+                identity: surroundings.identity,
+                ..State::default()
+            }),
             pending: PendingTable::new(),
+            file: None,
         };
         image.prepare_directory(0, chunks);
         image.fence("image.format.directory");
@@ -138,11 +145,18 @@ impl<P: Persist> Image<P> {
         let slots = STATE_SLOTS.map(|at| State::decode(&read_page(&region, at)));
         let slots_agree = slots[0].is_some() && slots[0] == slots[1];
         let state = slots.into_iter().flatten().max_by_key(|state| state.sequence).ok_or_else(|| {
-            ImageError::Damaged { path: path.to_path_buf(), what: "neither of the two state slots is whole".into() }
+            ImageError::Damaged {
+                path: path.to_path_buf(),
+                what: "neither of the two state slots is whole".into(),
+            }
         })?;
-        let expected = state.chunks.checked_mul(header.chunk_size).filter(|_| state.chunks >= 2).ok_or_else(|| {
-            ImageError::Damaged { path: path.to_path_buf(), what: format!("a length of {} chunks", state.chunks) }
-        })?;
+        let expected =
+            state.chunks.checked_mul(header.chunk_size).filter(|_| state.chunks >= 2).ok_or_else(|| {
+                ImageError::Damaged {
+                    path: path.to_path_buf(),
+                    what: format!("a length of {} chunks", state.chunks),
+                }
+            })?;
         if available < expected {
             return Err(ImageError::Truncated { path: path.to_path_buf(), found: available, expected });
         }
@@ -159,6 +173,7 @@ impl<P: Persist> Image<P> {
             chunks: AtomicU64::new(state.chunks),
             state: Mutex::new(state.clone()),
             pending: PendingTable::new(),
+            file: None,
         };
         for index in 0..ROOT_COUNT {
             image.root(index)?;
@@ -219,7 +234,10 @@ impl<P: Persist> Image<P> {
             wanted: chunks.saturating_mul(self.header.chunk_size),
             why: "an image holds at most 2^48 bytes".into(),
         };
-        let len = chunks.checked_mul(self.header.chunk_size).filter(|&l| l < 1 << OFFSET_BITS).ok_or_else(too_large)?;
+        let len = chunks
+            .checked_mul(self.header.chunk_size)
+            .filter(|&l| l < 1 << OFFSET_BITS)
+            .ok_or_else(too_large)?;
         self.region.grow_backing(len)?;
         // The state must not name bytes that the file could turn out not to have.
         if self.surroundings.persistent {
@@ -256,7 +274,9 @@ impl<P: Persist> Image<P> {
         let word = match offset {
             None => 0,
             Some(offset) if offset != 0 && offset < self.len() => seal48(index as u64, offset),
-            Some(offset) => return Err(ImageError::Invalid(format!("root {index} cannot name offset {offset}"))),
+            Some(offset) => {
+                return Err(ImageError::Invalid(format!("root {index} cannot name offset {offset}")));
+            }
         };
         self.store(at, word);
         self.flush("image.root", at, 8);
@@ -272,6 +292,11 @@ impl<P: Persist> Image<P> {
     /// The file, as it was named when opened.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The mapped file, to ask where it lies and what pages it got; `None` for an image in plain memory.
+    pub fn file(&self) -> Option<&MappedFile> {
+        self.file.as_deref()
     }
 
     /// How often the image was taken into use.
@@ -367,6 +392,17 @@ impl<P: Persist> Image<P> {
         unsafe { self.region.write(&self.persist, offset, bytes) };
     }
 
+    /// Fills a range with zeros, word by word, so that a concurrent reader sees old or zero words.
+    ///
+    /// # Panics
+    /// If the range lies outside the image or is not aligned to words, or the image is read-only.
+    pub fn zero(&self, offset: u64, len: u64) {
+        assert!(len.is_multiple_of(8), "{len} bytes are not whole words");
+        for at in (offset..offset + len).step_by(8).filter(|&at| self.load(at) != 0) {
+            self.store(at, 0);
+        }
+    }
+
     /// Starts the way of a range to the medium.
     #[inline]
     pub fn flush(&self, site: &'static str, offset: u64, len: u64) {
@@ -390,6 +426,14 @@ impl<P: Persist> Image<P> {
     #[inline]
     pub(crate) fn word(&self, offset: u64) -> &AtomicU64 {
         self.region.word(offset)
+    }
+
+    pub(crate) fn set_file(&mut self, file: Arc<MappedFile>) {
+        self.file = Some(file);
+    }
+
+    pub(crate) fn surroundings(&self) -> &Surroundings {
+        &self.surroundings
     }
 
     pub(crate) fn pending_table(&self) -> &PendingTable {

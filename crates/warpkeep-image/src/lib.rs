@@ -12,6 +12,7 @@ mod limits;
 mod lock;
 mod mapping;
 mod memory;
+mod open;
 mod pages;
 mod pending;
 mod persist;
@@ -25,12 +26,15 @@ mod x86;
 pub use backing::Backing;
 pub use coherent::Coherent;
 pub use error::ImageError;
-pub use heap::{Block, ClassUsage, Heap, HeapOptions, HeapUsage, MAX_BLOCK, MIN_BLOCK, Marker, PoolId, size_class};
+pub use heap::{
+    Block, ClassUsage, Heap, HeapOptions, HeapUsage, MAX_BLOCK, MIN_BLOCK, Marker, PoolId, size_class,
+};
 pub use holder::{Holder, boot_id, wait_until_gone};
 pub use image::{Attached, Attachment, Format, Image, Surroundings};
 pub use layout::{DEFAULT_CHUNK, FORMAT_VERSION, MAX_CHUNK, MIN_CHUNK, PENDING_COUNT, ROOT_COUNT};
 pub use mapping::{Access, FileIdentity, MapOptions, MappedFile};
 pub use memory::PlainMemory;
+pub use open::{CreateOptions, OpenOptions, fill_random};
 pub use pages::{HugePages, PageReport};
 pub use pending::Pending;
 pub use persist::Persist;

@@ -6,14 +6,53 @@
 
 use std::fs::{File, TryLockError};
 use std::io;
+use std::ops::Deref;
 use std::os::unix::fs::MetadataExt;
 
-/// Takes the writer's lock on `file`; `false` if somebody else has it.
-pub(crate) fn try_lock_exclusive(file: &File) -> io::Result<bool> {
-    match file.try_lock() {
-        Ok(()) => Ok(true),
-        Err(TryLockError::WouldBlock) => Ok(false),
-        Err(TryLockError::Error(error)) => Err(error),
+/// An open file whose lock, if it has one, ends with it.
+///
+/// Closing the file is not enough: a process started at that very moment has the file, too, until it runs its own
+/// program, and would keep the lock so long. Nor may a copy of this process made by `fork` let go of the lock when
+/// it cleans up.
+#[derive(Debug)]
+pub(crate) struct LockableFile {
+    file: File,
+    owner: u32,
+}
+
+impl LockableFile {
+    pub(crate) fn new(file: File) -> Self {
+        Self { file, owner: std::process::id() }
+    }
+
+    /// Takes the writer's lock; `false` if somebody else has it.
+    pub(crate) fn try_lock_exclusive(&self) -> io::Result<bool> {
+        match self.file.try_lock() {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    /// Whether this is the process that opened it, and not a copy made by `fork`.
+    pub(crate) fn is_in_its_process(&self) -> bool {
+        self.owner == std::process::id()
+    }
+}
+
+impl Deref for LockableFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Drop for LockableFile {
+    fn drop(&mut self) {
+        if self.is_in_its_process() {
+            let _ = self.file.unlock();
+        }
     }
 }
 
@@ -40,7 +79,8 @@ fn holder_in(locks: &str, file: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::holder_in;
+    use super::{LockableFile, holder_in};
+    use std::fs::File;
 
     const LOCKS: &str = "\
 1: POSIX  ADVISORY  WRITE 7 fe:00:42 0 EOF
@@ -50,6 +90,26 @@ mod tests {
 4: FLOCK  ADVISORY  WRITE 10 fe:00:42 0 EOF
 5: FLOCK  ADVISORY  WRITE -1 fe:00:45 0 EOF
 ";
+
+    #[test]
+    fn the_lock_ends_with_the_file_also_when_another_process_has_a_copy() {
+        let path = tempfile::NamedTempFile::new().expect("a file").into_temp_path();
+        let open = || LockableFile::new(File::open(&path).expect("a file"));
+        let first = open();
+        assert!(first.try_lock_exclusive().expect("an answer"));
+        let copy = first.try_clone().expect("a copy, as a started process has it");
+        let second = open();
+        assert!(!second.try_lock_exclusive().expect("an answer"));
+        drop(first);
+        assert!(second.try_lock_exclusive().expect("an answer"));
+        drop(copy);
+        assert!(!open().try_lock_exclusive().expect("an answer"), "a late copy takes nothing with it");
+
+        // What the copy of a process made by `fork` would do.
+        let elsewhere = LockableFile { file: second.try_clone().expect("a copy"), owner: 0 };
+        drop(elsewhere);
+        assert!(!open().try_lock_exclusive().expect("an answer"));
+    }
 
     #[test]
     fn finds_the_writer_and_nobody_else() {

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::mm::{MsyncFlags, mlock, msync};
 
 use crate::limits::{self, Bytes, round_up};
-use crate::lock::{holder_of, try_lock_exclusive};
+use crate::lock::{LockableFile, holder_of};
 use crate::pages::{self, HUGE_PAGE, HugePages, PageReport};
 use crate::placement::directory_and_name;
 use crate::{Backing, ImageError, Medium, Placement};
@@ -76,12 +76,13 @@ pub struct FileIdentity {
 #[derive(Debug)]
 pub struct MappedFile {
     path: PathBuf,
-    file: File,
+    /// Before the file, so that the mapping is gone when the lock is.
+    reservation: Reservation,
+    file: LockableFile,
     identity: FileIdentity,
     placement: Placement,
     access: Access,
     options: MapOptions,
-    reservation: Reservation,
     len: AtomicU64,
     /// Held by whoever changes the length.
     resizing: Mutex<()>,
@@ -167,7 +168,7 @@ impl MappedFile {
     /// A file with its addresses reserved and nothing mapped yet.
     fn around(
         path: PathBuf,
-        file: File,
+        file: LockableFile,
         mut placement: Placement,
         access: Access,
         options: &MapOptions,
@@ -319,7 +320,7 @@ impl MappedFile {
         if self.wants_collapsing() {
             // The huge pages come first: made from nothing, they are cheaper than made from small ones. Nobody
             // touches the holes before all space is taken.
-            rustix::fs::ftruncate(&self.file, new).map_err(explain)?;
+            rustix::fs::ftruncate(&*self.file, new).map_err(explain)?;
             self.map(old, new)?;
             // SAFETY: all up to `new` is mapped, from a base that is a multiple of a huge page.
             unsafe { pages::collapse(self.base(), old, new, Some(&self.file), None) };
@@ -369,7 +370,7 @@ impl MappedFile {
         if self.placement.medium == Medium::DevDax {
             return Ok(());
         }
-        rustix::fs::ftruncate(&self.file, to)
+        rustix::fs::ftruncate(&*self.file, to)
             .map_err(|error| ImageError::io(&self.path, "cut its end")(error.into()))
     }
 
@@ -470,24 +471,27 @@ unsafe impl Backing for MappedFile {
 impl Drop for MappedFile {
     fn drop(&mut self) {
         let temporary = self.temporary.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(name) = temporary.take() {
+        if let Some(name) = temporary.take()
+            && self.file.is_in_its_process()
+        {
             let _ = std::fs::remove_file(name);
         }
     }
 }
 
 /// Opens the file, and for writing locks it. The name may pass to another file in between: then once more.
-fn open_file(path: &Path, access: Access) -> Result<File, ImageError> {
+fn open_file(path: &Path, access: Access) -> Result<LockableFile, ImageError> {
     for _ in 0..100 {
         let file = OpenOptions::new()
             .read(true)
             .write(access == Access::ReadWrite)
             .open(path)
+            .map(LockableFile::new)
             .map_err(ImageError::io(path, "open it"))?;
         if access == Access::ReadOnly {
             return Ok(file);
         }
-        if !try_lock_exclusive(&file).map_err(ImageError::io(path, "lock it"))? {
+        if !file.try_lock_exclusive().map_err(ImageError::io(path, "lock it"))? {
             return Err(held(path, &file));
         }
         if creation::is_at(&file, path) {

@@ -12,6 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A domain of persistence; chosen once per image, monomorphised into everything that writes to it.
 pub trait Persist: Send + Sync + 'static {
+    /// Whether flushed stores reach a persistent medium. Where they do not, an image on such a medium is refused.
+    const WRITES_BACK: bool = true;
+
     /// Stores a word with release order: 8 aligned bytes, never torn.
     #[inline(always)]
     fn store(&self, word: &AtomicU64, value: u64) {

@@ -69,7 +69,8 @@ impl Region {
         let words = (skip + into.len()).div_ceil(8);
         let base: *mut u64 = self.address(first, 8 * words as u64).cast();
         // SAFETY: `address` checked that all these words lie within the region; its base is page-aligned.
-        let load = |at: usize| unsafe { AtomicU64::from_ptr(base.add(at)) }.load(Ordering::Relaxed).to_le_bytes();
+        let load =
+            |at: usize| unsafe { AtomicU64::from_ptr(base.add(at)) }.load(Ordering::Relaxed).to_le_bytes();
         let (head, rest) = into.split_at_mut(into.len().min((8 - skip) % 8));
         if !head.is_empty() {
             head.copy_from_slice(&load(0)[skip..skip + head.len()]);

@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn round_trip_and_every_flip() {
-        let state = State { sequence: 4, clean: true, epoch: 9, chunks: 11, last_lsn: 77, ..State::default() };
+        let state =
+            State { sequence: 4, clean: true, epoch: 9, chunks: 11, last_lsn: 77, ..State::default() };
         let mut page = [0; PAGE as usize];
         page[..STATE_BYTES].copy_from_slice(&state.encode());
         assert_eq!(State::decode(&page), Some(state));

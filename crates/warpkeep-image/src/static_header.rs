@@ -26,7 +26,11 @@ pub struct StaticHeader {
 
 impl StaticHeader {
     /// A header for an image created now.
-    pub(crate) fn new(store_id: [u8; 16], chunk_size: u64, hash_seed: u64) -> Result<StaticHeader, ImageError> {
+    pub(crate) fn new(
+        store_id: [u8; 16],
+        chunk_size: u64,
+        hash_seed: u64,
+    ) -> Result<StaticHeader, ImageError> {
         if !valid_chunk_size(chunk_size) {
             return Err(ImageError::Invalid(format!(
                 "a chunk of {chunk_size} bytes is not possible; take a power of two from {MIN_CHUNK} to {MAX_CHUNK}"
@@ -65,7 +69,10 @@ impl StaticHeader {
             let mut mended = *page;
             mended[0..8].copy_from_slice(&MAGIC);
             if crc32c::crc32c(&mended[..CRC_AT]) == u32_at(CRC_AT) {
-                return Err(ImageError::Damaged { path: path(), what: "the magic of the static header".into() });
+                return Err(ImageError::Damaged {
+                    path: path(),
+                    what: "the magic of the static header".into(),
+                });
             }
             return Err(ImageError::Foreign { path: path(), found });
         }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use warpkeep_image::{
-    Coherent, Format, Heap, HeapOptions, Image, ImageError, MAX_BLOCK, MIN_CHUNK, PlainMemory, Surroundings, size_class,
+    Coherent, Format, Heap, HeapOptions, Image, ImageError, MAX_BLOCK, MIN_CHUNK, PlainMemory, Surroundings,
+    size_class,
 };
 
 fn image(chunks: u64, max_chunks: u64) -> Arc<Image<Coherent>> {
@@ -21,7 +22,11 @@ fn heap(chunks: u64, max_chunks: u64) -> Heap<Coherent> {
 }
 
 /// Marks exactly these blocks and extents.
-fn recover(image: &Arc<Image<Coherent>>, blocks: &HashMap<u64, u64>, extents: &HashMap<u64, u64>) -> Heap<Coherent> {
+fn recover(
+    image: &Arc<Image<Coherent>>,
+    blocks: &HashMap<u64, u64>,
+    extents: &HashMap<u64, u64>,
+) -> Heap<Coherent> {
     Heap::recover::<ImageError>(image, HeapOptions::default(), |marker| {
         for (&offset, &len) in blocks {
             assert!(marker.block(offset, len)?);
@@ -142,7 +147,8 @@ fn threads_never_share_a_block() {
                 let mut held: Vec<(u64, u64)> = Vec::new();
                 let mut state = thread + 1;
                 for round in 0..4000_u64 {
-                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    state =
+                        state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                     if state >> 62 == 0 && !held.is_empty() {
                         let (offset, stamp) = held.swap_remove((state >> 20) as usize % held.len());
                         assert_eq!(heap.image().load(offset), stamp, "somebody wrote into a block of ours");
@@ -176,7 +182,11 @@ fn a_full_heap_says_so_and_stays_good() {
     };
     assert!(matches!(error, ImageError::OutOfSpace { .. }), "{error}");
     assert!(error.to_string().contains("raise its limit"), "{error}");
-    assert_eq!(offsets.len() as u64, 5 * (MIN_CHUNK / 1024), "every block of five chunks, the sixth is the header");
+    assert_eq!(
+        offsets.len() as u64,
+        5 * (MIN_CHUNK / 1024),
+        "every block of five chunks, the sixth is the header"
+    );
     heap.free(offsets.pop().unwrap()).unwrap();
     let again = heap.allocate(1000).unwrap();
     assert!(heap.allocate(1000).is_err());
@@ -207,7 +217,10 @@ fn wrong_callers_get_errors() {
     }
     assert!(matches!(heap.allocate(MAX_BLOCK + 1), Err(ImageError::Invalid(_))));
     assert!(matches!(heap.pool(MAX_BLOCK + 1), Err(ImageError::Invalid(_))));
-    assert!(matches!(heap.allocate_extent(1 << 62), Err(ImageError::OutOfSpace { .. } | ImageError::Invalid(_))));
+    assert!(matches!(
+        heap.allocate_extent(1 << 62),
+        Err(ImageError::OutOfSpace { .. } | ImageError::Invalid(_))
+    ));
 }
 
 #[test]

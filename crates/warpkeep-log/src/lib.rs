@@ -1,1 +1,42 @@
-//! (being written)
+//! The write-ahead log and checkpoints of Warpkeep: bytes that outlive the machine.
+//!
+//! A [`Log`] takes batches of changes and makes them durable in groups; a checkpoint lets the log before it go;
+//! [`Recovery`] reads both after a crash. Everything lies in one directory behind the trait [`Disk`], with
+//! [`OsDisk`] for real ones. The bytes are described in `docs/format.md`, section 3.
+
+mod batch;
+mod block;
+mod change;
+mod checkpoint;
+mod commit;
+mod disk;
+mod error;
+mod files;
+mod frame;
+mod gate;
+mod layout;
+mod log;
+mod manifest;
+mod options;
+mod os_disk;
+mod page;
+mod queue;
+mod recovery;
+mod report;
+mod scan;
+mod segment;
+pub mod site;
+mod tail;
+
+pub use batch::ChangeBatch;
+pub use change::Changes;
+pub use checkpoint::{CheckpointInfo, CheckpointWriter};
+pub use disk::{Disk, DiskFile};
+pub use error::LogError;
+pub use frame::{OwnedRecord, Record};
+pub use gate::OpGuard;
+pub use log::Log;
+pub use options::LogOptions;
+pub use os_disk::OsDisk;
+pub use recovery::Recovery;
+pub use report::{RecoveryReport, TornTail};

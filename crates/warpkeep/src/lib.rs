@@ -1,1 +1,20 @@
-//! (being written)
+//! Warpkeep: a persistent, crash-safe key-value engine whose index runs on the GPU or the CPU.
+//!
+//! This crate joins the memory image ([`warpkeep_image`]) and the log ([`warpkeep_log`]) under an index: it
+//! decides what is logged when, what an acknowledgement means, and how a store comes back after a crash.
+//! Indexes implement [`Items`]; [`open`] gives a [`Keeper`] of one.
+
+mod cells;
+mod error;
+mod items;
+mod keeper;
+mod opening;
+mod place;
+
+pub use cells::{Cells, Edit};
+pub use error::{Error, Result};
+pub use items::Items;
+pub use keeper::Keeper;
+pub use opening::{LogPlace, OpenReport, Origin, open};
+pub use place::{ImageFile, ImagePlace};
+pub use warpkeep_core::{Change, ChangeKind, Durability, Lsn};

@@ -48,7 +48,8 @@ pub(crate) fn class_index(class: u64) -> usize {
 pub(crate) fn slab_span(block: u64, chunk_size: u64) -> u16 {
     let least = block.div_ceil(chunk_size);
     // Eight blocks and the rest of a chunk always do, so the search ends.
-    (least..=9 * least).find(|&span| (span * chunk_size) % block <= span * chunk_size / 8).unwrap_or(least) as u16
+    (least..=9 * least).find(|&span| (span * chunk_size) % block <= span * chunk_size / 8).unwrap_or(least)
+        as u16
 }
 
 #[cfg(test)]

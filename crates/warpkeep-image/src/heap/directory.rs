@@ -67,7 +67,9 @@ mod tests {
             assert!(is_directory(size, holder));
             last = offset;
         }
-        assert!(is_directory(size, 0) && is_directory(size, in_first) && is_directory(size, in_first + size / 8));
+        assert!(
+            is_directory(size, 0) && is_directory(size, in_first) && is_directory(size, in_first + size / 8)
+        );
         assert!(!is_directory(size, 1) && !is_directory(size, in_first - 1));
     }
 }

@@ -39,7 +39,9 @@ impl<'a, P: Persist> Marker<'a, P> {
             let descriptor = image.descriptor(chunk)?;
             let span = descriptor.span();
             if span > chunks - chunk {
-                return Err(image.damaged(format!("the run of {span} chunks at chunk {chunk} exceeds the image")));
+                return Err(
+                    image.damaged(format!("the run of {span} chunks at chunk {chunk} exceeds the image"))
+                );
             }
             match descriptor {
                 Descriptor::Free => {}
@@ -47,7 +49,9 @@ impl<'a, P: Persist> Marker<'a, P> {
                 Descriptor::Slab { block, .. } => {
                     let blocks = span * image.chunk_size() / u64::from(block);
                     if blocks == 0 {
-                        return Err(image.damaged(format!("a slab of blocks of {block} bytes at chunk {chunk}")));
+                        return Err(
+                            image.damaged(format!("a slab of blocks of {block} bytes at chunk {chunk}"))
+                        );
                     }
                     let words = blocks.div_ceil(64);
                     marker.add(chunk, span, descriptor, (0..words).map(|_| AtomicU64::new(0)).collect());

@@ -88,7 +88,11 @@ impl<P: Persist> Heap<P> {
         Ok(Heap::from_marks(image, options, marker)?)
     }
 
-    fn from_marks(image: &Arc<Image<P>>, options: HeapOptions, marker: Marker<'_, P>) -> Result<Heap<P>, ImageError> {
+    fn from_marks(
+        image: &Arc<Image<P>>,
+        options: HeapOptions,
+        marker: Marker<'_, P>,
+    ) -> Result<Heap<P>, ImageError> {
         let max_chunks = (image.max_len().min(options.max_bytes) / image.chunk_size()).max(image.chunks());
         let shards = std::thread::available_parallelism().map_or(1, usize::from).next_power_of_two().min(64);
         let heap = Heap {
@@ -134,6 +138,11 @@ impl<P: Persist> Heap<P> {
         &self.image
     }
 
+    /// Gives the image back, to close it.
+    pub fn into_image(self) -> Arc<Image<P>> {
+        self.image
+    }
+
     /// The pool of blocks of exactly `block` bytes (rounded up to 8), for data of one size.
     pub fn pool(&self, block: u64) -> Result<PoolId, ImageError> {
         if block > MAX_BLOCK {
@@ -158,7 +167,9 @@ impl<P: Persist> Heap<P> {
     /// A block for `bytes` bytes of variable-length data: of the smallest size class that holds them.
     pub fn allocate(&self, bytes: u64) -> Result<Block<'_, P>, ImageError> {
         let class = size_class(bytes).ok_or_else(|| {
-            ImageError::Invalid(format!("{bytes} bytes do not fit a block, the largest has {MAX_BLOCK}; use an extent"))
+            ImageError::Invalid(format!(
+                "{bytes} bytes do not fit a block, the largest has {MAX_BLOCK}; use an extent"
+            ))
         })?;
         let known = &self.class_pools[class_index(class)];
         let pool = match known.get() {
@@ -236,7 +247,9 @@ impl<P: Persist> Heap<P> {
     pub fn allocate_extent(&self, bytes: u64) -> Result<u64, ImageError> {
         let span = bytes.max(1).div_ceil(self.image.chunk_size());
         if span > MAX_EXTENT_CHUNKS {
-            return Err(ImageError::Invalid(format!("an extent of {bytes} bytes is larger than an image can be")));
+            return Err(ImageError::Invalid(format!(
+                "an extent of {bytes} bytes is larger than an image can be"
+            )));
         }
         let first_chunk = self.take_chunks(span, true)?;
         self.image.describe(first_chunk, Descriptor::Extent { span });

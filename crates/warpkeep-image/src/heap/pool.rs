@@ -19,7 +19,11 @@ impl Locator {
     }
 
     pub(crate) fn unpack(word: u64) -> Option<Locator> {
-        (word != 0).then_some(Locator { pool: (word >> 40) as u16, shard: (word >> 32) as u8, slab: word as u32 })
+        (word != 0).then_some(Locator {
+            pool: (word >> 40) as u16,
+            shard: (word >> 32) as u8,
+            slab: word as u32,
+        })
     }
 }
 
@@ -136,7 +140,9 @@ impl Shard {
     }
 
     fn close_slab(&mut self, index: u32) {
-        let Some(at) = self.slabs[index as usize].as_mut().and_then(|slab| slab.listed_at.take()) else { return };
+        let Some(at) = self.slabs[index as usize].as_mut().and_then(|slab| slab.listed_at.take()) else {
+            return;
+        };
         self.open.swap_remove(at);
         if let Some(&moved) = self.open.get(at)
             && let Some(slab) = self.slabs[moved as usize].as_mut()

@@ -59,7 +59,12 @@ impl fmt::Display for HeapUsage {
         writeln!(
             f,
             "{} chunks of {} bytes: {} free, {} directory, {} in {} extents",
-            self.chunks, self.chunk_size, self.free_chunks, self.directory_chunks, self.extent_chunks, self.extents
+            self.chunks,
+            self.chunk_size,
+            self.free_chunks,
+            self.directory_chunks,
+            self.extent_chunks,
+            self.extents
         )?;
         writeln!(f, "{:>10} {:>8} {:>12} {:>12} {:>6}", "block", "slabs", "blocks", "used", "full")?;
         for class in &self.classes {

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::held;
 use crate::ImageError;
-use crate::lock::try_lock_exclusive;
+use crate::lock::LockableFile;
 
 /// `.<name>.creating` beside the file.
 pub(super) fn name_while_creating(directory: &Path, name: &OsStr) -> PathBuf {
@@ -23,11 +23,11 @@ pub(super) fn name_while_creating(directory: &Path, name: &OsStr) -> PathBuf {
 
 /// Makes an empty, locked file of that name. One left behind by a crash is removed; one that somebody is working
 /// on is respected.
-pub(super) fn begin(temporary: &Path) -> Result<File, ImageError> {
+pub(super) fn begin(temporary: &Path) -> Result<LockableFile, ImageError> {
     // Each round that does not end has seen another process act between two of our calls.
     for _ in 0..100 {
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(temporary);
-        match file {
+        match file.map(LockableFile::new) {
             // Another process may have taken our file for a stale one before we locked it.
             Ok(file) if lock(&file, temporary)? && is_at(&file, temporary) => return Ok(file),
             Ok(_) => {}
@@ -40,7 +40,7 @@ pub(super) fn begin(temporary: &Path) -> Result<File, ImageError> {
 
 fn remove_stale(temporary: &Path) -> Result<(), ImageError> {
     let stale = match OpenOptions::new().read(true).write(true).open(temporary) {
-        Ok(stale) => stale,
+        Ok(stale) => LockableFile::new(stale),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(ImageError::io(temporary, "open what an interrupted creation left")(error)),
     };
@@ -55,8 +55,8 @@ fn remove_stale(temporary: &Path) -> Result<(), ImageError> {
     Ok(())
 }
 
-fn lock(file: &File, path: &Path) -> Result<bool, ImageError> {
-    try_lock_exclusive(file).map_err(ImageError::io(path, "lock it"))
+fn lock(file: &LockableFile, path: &Path) -> Result<bool, ImageError> {
+    file.try_lock_exclusive().map_err(ImageError::io(path, "lock it"))
 }
 
 /// Whether the name still means this file.

@@ -1,0 +1,314 @@
+//! Group commit: many threads append, one of them writes for all.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use warpkeep_core::{Durability, Lsn};
+
+use crate::batch::ChangeBatch;
+use crate::error::LogError;
+use crate::files::{Directory, Poison};
+use crate::options::LogOptions;
+use crate::queue::Queue;
+use crate::segment::SegmentMaker;
+use crate::tail::Tail;
+
+/// Waiters sleep by the group they wait for, modulo this: a finished write then wakes those it concerns, and one of
+/// the next group to lead, instead of everyone.
+const BEDS: usize = 4;
+/// Above this backlog the flusher does not wait for its interval.
+const FLUSH_EARLY: u64 = 4 << 20;
+
+/// The queue, and who sleeps on it.
+struct Shared {
+    queue: Queue,
+    sleepers: [usize; BEDS],
+    /// The flusher has nothing to do and wants to be told when there is.
+    flusher_idle: bool,
+    spare_wanted: bool,
+    stop: bool,
+    /// How many threads the last write set free: about as many may be back soon.
+    released: u64,
+}
+
+pub(crate) struct Commit {
+    options: LogOptions,
+    poison: Poison,
+    shared: Mutex<Shared>,
+    beds: [Condvar; BEDS],
+    /// A leader waits here for the others to catch up.
+    gathered: Condvar,
+    flusher: Condvar,
+    durable: AtomicU64,
+    tail: Mutex<Tail>,
+    maker: SegmentMaker,
+}
+
+impl Commit {
+    pub(crate) fn new(
+        directory: &Directory,
+        options: LogOptions,
+        queue: Queue,
+        tail: Tail,
+        maker: SegmentMaker,
+    ) -> Commit {
+        let durable = AtomicU64::new(queue.durable().bits());
+        Commit {
+            options,
+            poison: directory.poison().clone(),
+            shared: Mutex::new(Shared {
+                queue,
+                sleepers: [0; BEDS],
+                flusher_idle: false,
+                spare_wanted: false,
+                stop: false,
+                released: 0,
+            }),
+            beds: Default::default(),
+            gathered: Condvar::new(),
+            flusher: Condvar::new(),
+            durable,
+            tail: Mutex::new(tail),
+            maker,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        // A panic under this lock can only come from the caller's `on_lsn`, which runs before anything is changed.
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn tail(&self) -> MutexGuard<'_, Tail> {
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn append(
+        &self,
+        batch: &ChangeBatch,
+        durability: Durability,
+        on_lsn: impl FnOnce(Lsn),
+    ) -> Result<Lsn, LogError> {
+        let bytes = batch.bytes().len() as u64;
+        if bytes > self.options.max_batch_bytes {
+            return Err(LogError::BatchTooLarge { bytes, limit: self.options.max_batch_bytes });
+        }
+        let mut shared = self.lock();
+        self.poison.check()?;
+        let lsn = shared.queue.next_lsn(batch, durability)?;
+        on_lsn(lsn);
+        shared.queue.push(lsn, batch, durability);
+        // Someone who asks for `Power` will come and wait, and writes then.
+        let unattended = durability == Durability::Process || shared.queue.backlog() > FLUSH_EARLY;
+        if unattended && shared.flusher_idle {
+            shared.flusher_idle = false;
+            self.flusher.notify_one();
+        }
+        Ok(lsn)
+    }
+
+    pub(crate) fn last_lsn(&self) -> Lsn {
+        self.lock().queue.last()
+    }
+
+    pub(crate) fn durable_lsn(&self) -> Lsn {
+        Lsn::from_bits(self.durable.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn owes_checkpoint(&self) -> bool {
+        self.lock().queue.after_checkpoint() != 0
+    }
+
+    pub(crate) fn checkpoint_done(&self) {
+        self.lock().queue.checkpoint_done();
+    }
+
+    pub(crate) fn wait_durable(&self, lsn: Lsn) -> Result<(), LogError> {
+        if self.durable_lsn() >= lsn {
+            return Ok(());
+        }
+        let mut shared = self.lock();
+        let last = shared.queue.last();
+        if lsn > last {
+            return Err(LogError::NotAppended { asked: lsn, last });
+        }
+        while shared.queue.durable() < lsn {
+            self.check()?;
+            shared = if shared.queue.is_writing() {
+                let group = shared.queue.group_of(lsn);
+                self.sleep(shared, group)
+            } else {
+                self.lead(shared)
+            };
+        }
+        Ok(())
+    }
+
+    pub(crate) fn back_pressure(&self) -> Result<(), LogError> {
+        let mut shared = self.lock();
+        if shared.queue.no_segment().is_some() {
+            drop(shared);
+            self.prepare_spare()?;
+            shared = self.lock();
+        }
+        while shared.queue.backlog() > self.options.backlog_bytes {
+            self.check()?;
+            shared = match shared.queue.group_in_flight() {
+                Some(group) => self.sleep(shared, group),
+                None => self.lead(shared),
+            };
+        }
+        self.poison.check()
+    }
+
+    /// Like the poison's own check, for someone who may have been woken to lead: others must learn of it too.
+    fn check(&self) -> Result<(), LogError> {
+        self.poison.check().inspect_err(|_| self.wake_all())
+    }
+
+    fn sleep<'a>(&'a self, mut shared: MutexGuard<'a, Shared>, group: u64) -> MutexGuard<'a, Shared> {
+        let bed = (group % BEDS as u64) as usize;
+        shared.sleepers[bed] += 1;
+        let mut shared = self.beds[bed].wait(shared).unwrap_or_else(PoisonError::into_inner);
+        shared.sleepers[bed] -= 1;
+        shared
+    }
+
+    /// Writes one group, for everyone in it. Nobody else may be writing.
+    fn lead<'a>(&'a self, mut shared: MutexGuard<'a, Shared>) -> MutexGuard<'a, Shared> {
+        let Some(mut group) = shared.queue.take() else { return shared };
+        let after_checkpoint = shared.queue.after_checkpoint();
+        drop(shared);
+
+        // If the disk panics, those who sleep must not sleep for ever.
+        let on_panic = WakeOnPanic { commit: self };
+        let mut tail = self.tail();
+        let written = self.poison.check().and_then(|()| {
+            tail.write(&self.maker, &mut group.frame, group.first, group.last, after_checkpoint)
+        });
+        let (room, wants_spare) = (tail.room(), tail.wants_spare());
+        drop(tail);
+        std::mem::forget(on_panic);
+
+        let mut shared = self.lock();
+        if let Err(error) = written {
+            self.poison.set(error);
+            shared.queue.abandon();
+            self.wake_all();
+            return shared;
+        }
+        shared.queue.finish(group.frame);
+        shared.queue.set_room(room);
+        self.durable.store(group.last.bits(), Ordering::Release);
+        self.wake(&mut shared, group.seq);
+        if wants_spare && !self.maker.has_spare() {
+            if self.options.background {
+                shared.spare_wanted = true;
+                self.flusher.notify_one();
+            } else {
+                drop(shared);
+                // A failure is kept in the queue, or poisons; whoever is concerned will be told there.
+                let _ = self.prepare_spare();
+                shared = self.lock();
+            }
+        }
+        shared
+    }
+
+    /// Wakes those who waited for the group, and one of those after it, to lead.
+    fn wake(&self, shared: &mut Shared, seq: u64) {
+        let bed = |seq: u64| (seq % BEDS as u64) as usize;
+        if shared.sleepers[bed(seq)] > 0 {
+            self.beds[bed(seq)].notify_all();
+        }
+        let next = (1..BEDS as u64).map(|ahead| bed(seq + ahead)).find(|&bed| shared.sleepers[bed] > 0);
+        if let Some(next) = next {
+            self.beds[next].notify_one();
+        }
+    }
+
+    fn wake_all(&self) {
+        self.beds.iter().for_each(Condvar::notify_all);
+        self.flusher.notify_all();
+    }
+
+    /// Makes the next segment ahead of time. If that fails, appends are accepted only as far as they surely fit.
+    pub(crate) fn prepare_spare(&self) -> Result<(), LogError> {
+        self.poison.check()?;
+        let made = self.maker.prepare();
+        self.poison.check()?;
+        let cause = made.err().map(Arc::new);
+        let mut shared = self.lock();
+        shared.spare_wanted = false;
+        shared.queue.set_no_segment(cause);
+        Ok(())
+    }
+
+    /// Tries again for a segment if there was none to be had: some space may be free now.
+    pub(crate) fn retry_spare(&self) {
+        let wanted = self.lock().queue.no_segment().is_some();
+        if wanted {
+            let _ = self.prepare_spare();
+        }
+    }
+
+    pub(crate) fn stop(&self) {
+        self.lock().stop = true;
+        self.flusher.notify_all();
+    }
+
+    /// What the flusher's thread does until [`Commit::stop`].
+    pub(crate) fn run_flusher(&self) {
+        let interval = self.options.flush_interval;
+        let mut shared = self.lock();
+        while !shared.stop && !self.poison.is_set() {
+            if shared.spare_wanted {
+                drop(shared);
+                let _ = self.prepare_spare();
+                shared = self.lock();
+            } else if shared.queue.has_work() {
+                let target = shared.queue.last();
+                let deadline = Instant::now() + interval;
+                while !shared.stop && shared.queue.durable() < target && shared.queue.backlog() <= FLUSH_EARLY
+                {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        break;
+                    }
+                    shared = self.doze(shared, left);
+                }
+                if !shared.stop {
+                    drop(shared);
+                    // A failure poisons the log, and the loop ends.
+                    let _ = self.wait_durable(target);
+                    shared = self.lock();
+                }
+            } else if shared.queue.no_segment().is_some() {
+                shared = self.doze(shared, Duration::from_millis(100));
+                shared.spare_wanted = true;
+            } else {
+                shared.flusher_idle = true;
+                shared = self.flusher.wait(shared).unwrap_or_else(PoisonError::into_inner);
+                shared.flusher_idle = false;
+            }
+        }
+    }
+
+    fn doze<'a>(&'a self, shared: MutexGuard<'a, Shared>, time: Duration) -> MutexGuard<'a, Shared> {
+        self.flusher.wait_timeout(shared, time).unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+struct WakeOnPanic<'a> {
+    commit: &'a Commit,
+}
+
+impl Drop for WakeOnPanic<'_> {
+    fn drop(&mut self) {
+        let source = io::Error::other("the disk's code panicked");
+        self.commit.poison.set(LogError::io("write", "the log", source));
+        self.commit.lock().queue.abandon();
+        self.commit.wake_all();
+    }
+}

@@ -1,0 +1,103 @@
+//! Where the bytes lie: sizes, names of files, and integers in byte slices.
+
+/// The unit frames begin on and first pages have, whatever the machine's pages are.
+pub(crate) const PAGE: u64 = 4096;
+
+/// Bytes of the header of a frame or of a checkpoint block.
+pub(crate) const BLOCK_HEADER: usize = 64;
+
+/// The one manifest.
+pub(crate) const MANIFEST: &str = "MANIFEST";
+/// What holds off a second opener.
+pub(crate) const LOCK: &str = "LOCK";
+/// The end of the name of what is being made.
+pub(crate) const TMP: &str = ".tmp";
+
+/// What a name in the directory stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileName {
+    Manifest,
+    Lock,
+    Segment(u64),
+    Checkpoint(u64),
+    Temporary,
+    Foreign,
+}
+
+impl FileName {
+    pub(crate) fn parse(name: &str) -> FileName {
+        let numbered = |prefix: &str, suffix: &str| {
+            let digits = name.strip_prefix(prefix)?.strip_suffix(suffix)?;
+            let canonical =
+                digits.len() == 16 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+            canonical.then(|| u64::from_str_radix(digits, 16).ok()).flatten()
+        };
+        if name == MANIFEST {
+            FileName::Manifest
+        } else if name == LOCK {
+            FileName::Lock
+        } else if let Some(number) = numbered("seg-", ".wal") {
+            FileName::Segment(number)
+        } else if let Some(id) = numbered("ckpt-", ".wkc") {
+            FileName::Checkpoint(id)
+        } else if name.ends_with(TMP) {
+            FileName::Temporary
+        } else {
+            FileName::Foreign
+        }
+    }
+}
+
+pub(crate) fn segment_name(number: u64) -> String {
+    format!("seg-{number:016x}.wal")
+}
+
+pub(crate) fn checkpoint_name(id: u64) -> String {
+    format!("ckpt-{id:016x}.wkc")
+}
+
+pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[offset..offset + 4]);
+    u32::from_le_bytes(word)
+}
+
+pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[offset..offset + 8]);
+    u64::from_le_bytes(word)
+}
+
+pub(crate) fn put_u32(bytes: &mut [u8], offset: usize, value: u32) {
+    bytes[offset..offset + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+pub(crate) fn put_u64(bytes: &mut [u8], offset: usize, value: u64) {
+    bytes[offset..offset + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_go_there_and_back() {
+        assert_eq!(FileName::parse(&segment_name(0x1f)), FileName::Segment(0x1f));
+        assert_eq!(FileName::parse(&checkpoint_name(u64::MAX)), FileName::Checkpoint(u64::MAX));
+        assert_eq!(FileName::parse("MANIFEST"), FileName::Manifest);
+        assert_eq!(FileName::parse("MANIFEST.tmp"), FileName::Temporary);
+    }
+
+    #[test]
+    fn near_misses_are_foreign() {
+        for name in [
+            "seg-1.wal",
+            "seg-000000000000001F.wal",
+            "seg-+00000000000001f.wal",
+            "ckpt-0000000000000001.wal",
+            "",
+        ] {
+            assert_eq!(FileName::parse(name), FileName::Foreign, "{name}");
+        }
+    }
+}

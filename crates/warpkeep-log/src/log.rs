@@ -1,0 +1,362 @@
+//! The log, open for writing.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use warpkeep_core::{Durability, Lsn};
+
+use crate::batch::ChangeBatch;
+use crate::block::Seed;
+use crate::checkpoint::{CheckpointInfo, CheckpointWriter};
+use crate::commit::Commit;
+use crate::disk::Disk;
+use crate::error::LogError;
+use crate::files::Directory;
+use crate::frame::FRAME_MAGIC;
+use crate::gate::{Gate, OpGuard};
+use crate::layout::{FileName, MANIFEST, PAGE, TMP, checkpoint_name, segment_name};
+use crate::manifest::Manifest;
+use crate::options::LogOptions;
+use crate::queue::Queue;
+use crate::segment::SegmentMaker;
+use crate::site;
+use crate::tail::{Finished, Tail};
+
+/// The log, open for writing. Made by [`Log::create`] or [`Recovery::start`](crate::Recovery::start).
+///
+/// Dropping it without [`Log::close`] is a crash as far as the files are concerned: harmless, and what was
+/// appended but not waited for may be gone.
+///
+/// ```
+/// use std::sync::Arc;
+/// use warpkeep_core::{Change, ChangeKind, Durability};
+/// use warpkeep_log::{ChangeBatch, Log, LogError, LogOptions, OsDisk};
+/// # let directory = tempfile::tempdir().unwrap();
+///
+/// let disk = Arc::new(OsDisk::open(directory.path())?);
+/// let log = Log::create(disk, [7; 16], 1, LogOptions::default())?;
+/// let mut batch = ChangeBatch::new();
+/// batch.push(&Change { table: 1, kind: ChangeKind::Put, version: 1, key: b"warp", value: b"weft" })?;
+///
+/// log.back_pressure()?; // before any lock is taken
+/// let guard = log.enter();
+/// let lsn = log.append(&batch, Durability::Power, |_lsn| { /* note it as pending */ })?;
+/// log.wait_durable(lsn)?;
+/// // ... apply the batch to the image ...
+/// drop(guard);
+/// log.close()?;
+/// # Ok::<(), LogError>(())
+/// ```
+pub struct Log {
+    directory: Directory,
+    commit: Arc<Commit>,
+    gate: Gate,
+    /// The manifest in force. Locked while a checkpoint runs: there is one at a time.
+    manifest: Mutex<Manifest>,
+    flusher: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log")
+            .field("last_lsn", &self.last_lsn())
+            .field("durable_lsn", &self.durable_lsn())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a log begins with.
+pub(crate) struct Beginning {
+    pub(crate) directory: Directory,
+    pub(crate) options: LogOptions,
+    /// As it was; generation, first segment and cleanness are brought up to date.
+    pub(crate) manifest: Manifest,
+    pub(crate) last: Lsn,
+    pub(crate) finished: Vec<Finished>,
+    pub(crate) next_number: u64,
+    pub(crate) after_checkpoint: u64,
+}
+
+impl Log {
+    /// Whether the directory holds a log.
+    pub fn exists(disk: &dyn Disk) -> Result<bool, LogError> {
+        let names = disk.list().map_err(|e| LogError::io("list", "the log directory", e))?;
+        Ok(names.iter().any(|name| name == MANIFEST))
+    }
+
+    /// Begins a log in a directory that holds nothing (but perhaps the remains of an attempt to do so).
+    pub fn create(
+        disk: Arc<dyn Disk>,
+        store_id: [u8; 16],
+        epoch: u64,
+        options: LogOptions,
+    ) -> Result<Log, LogError> {
+        options.check()?;
+        if epoch > Lsn::MAX_EPOCH {
+            return Err(LogError::BadEpoch { asked: epoch, last: 0 });
+        }
+        let directory = Directory::new(disk);
+        let names = directory.list()?;
+        if names.iter().any(|name| name == MANIFEST) {
+            return Err(LogError::AlreadyExists);
+        }
+        if let Some(file) = file_with_data(&directory, &names)? {
+            return Err(LogError::ManifestMissing { file });
+        }
+        let mut next_number = 1;
+        for name in &names {
+            match FileName::parse(name) {
+                FileName::Foreign => {
+                    let what = "a log wants a directory of its own".to_owned();
+                    return Err(LogError::ForeignFile { file: name.clone(), what });
+                }
+                FileName::Segment(number) => next_number = next_number.max(number.saturating_add(1)),
+                _ => {}
+            }
+        }
+        let remains =
+            |name: &&String| matches!(FileName::parse(name), FileName::Temporary | FileName::Segment(_));
+        names.iter().filter(remains).try_for_each(|name| directory.remove(name))?;
+        Log::begin(Beginning {
+            directory,
+            options,
+            manifest: Manifest {
+                store_id,
+                generation: 0,
+                epoch,
+                checkpoint: 0,
+                checkpoint_start: Lsn::ZERO,
+                checkpoint_changes: 0,
+                checkpoint_bytes: 0,
+                first_segment: 0,
+                clean_at: None,
+            },
+            last: Lsn::ZERO,
+            finished: Vec::new(),
+            next_number,
+            after_checkpoint: 0,
+        })
+    }
+
+    /// Begins a segment, and then says so in the manifest.
+    pub(crate) fn begin(beginning: Beginning) -> Result<Log, LogError> {
+        let Beginning { directory, options, manifest, last, finished, next_number, after_checkpoint } =
+            beginning;
+        let store_id = manifest.store_id;
+        let maker = SegmentMaker::new(directory.clone(), store_id, options.segment_bytes, next_number);
+        let segment = maker.take(0)?;
+        let number = segment.number;
+        let seed = Seed::of(&store_id);
+        let tail = Tail::new(segment, finished, last, seed, options.fill_ahead_bytes);
+        let manifest = Manifest {
+            generation: manifest.generation + 1,
+            first_segment: tail.first_needed(manifest.checkpoint_start),
+            clean_at: None,
+            ..manifest
+        };
+        if let Err(error) = manifest.write(&directory) {
+            if !directory.poison().is_set() {
+                drop(tail);
+                directory.discard(&segment_name(number));
+            }
+            return Err(error);
+        }
+        let queue = Queue::new(manifest.epoch, last, after_checkpoint, options.segment_bytes);
+        let background = options.background;
+        let commit = Arc::new(Commit::new(&directory, options, queue, tail, maker));
+        let flusher = match background {
+            false => None,
+            true => {
+                let commit = Arc::clone(&commit);
+                let thread = std::thread::Builder::new().name("warpkeep-log".to_owned());
+                let spawned = thread.spawn(move || commit.run_flusher());
+                Some(spawned.map_err(|e| LogError::io("start a thread for", "the log", e))?)
+            }
+        };
+        Ok(Log { directory, commit, gate: Gate::default(), manifest: Mutex::new(manifest), flusher })
+    }
+
+    /// Appends a batch as one record and returns its number. Does no I/O.
+    ///
+    /// `on_lsn` learns the number before the record can reach the file. It runs under the log's lock, so it must be
+    /// short and must not call the log.
+    pub fn append(
+        &self,
+        batch: &ChangeBatch,
+        durability: Durability,
+        on_lsn: impl FnOnce(Lsn),
+    ) -> Result<Lsn, LogError> {
+        self.commit.append(batch, durability, on_lsn)
+    }
+
+    /// Returns when the record, and every one before it, is durable. Whoever finds nobody writing writes for all.
+    pub fn wait_durable(&self, lsn: Lsn) -> Result<(), LogError> {
+        self.commit.wait_durable(lsn)
+    }
+
+    /// Makes everything durable that has been appended so far.
+    pub fn flush(&self) -> Result<(), LogError> {
+        self.wait_durable(self.last_lsn())
+    }
+
+    /// The last record that is durable.
+    pub fn durable_lsn(&self) -> Lsn {
+        self.commit.durable_lsn()
+    }
+
+    /// The last record that was appended.
+    pub fn last_lsn(&self) -> Lsn {
+        self.commit.last_lsn()
+    }
+
+    /// Waits, or writes, while more than `backlog_bytes` are appended but not durable. To be called before any
+    /// lock is taken.
+    pub fn back_pressure(&self) -> Result<(), LogError> {
+        self.commit.back_pressure()
+    }
+
+    /// Enters the writers' gate. A writer stays inside from before it draws its number or applies its effect,
+    /// whichever is first, until both have happened; a checkpoint waits for it, never the other way round.
+    ///
+    /// A thread must not take a checkpoint while it is inside.
+    pub fn enter(&self) -> OpGuard<'_> {
+        self.gate.enter()
+    }
+
+    /// Whether `Power` appends are refused until a checkpoint completes.
+    pub fn owes_checkpoint(&self) -> bool {
+        self.commit.owes_checkpoint()
+    }
+
+    /// Takes a checkpoint: `scan` pushes every item that is there, while writers go on. A second caller waits for
+    /// the first to finish.
+    ///
+    /// An item that changes meanwhile may be pushed as it was or as it is: redo from the checkpoint's start sets it
+    /// right. After an error the checkpoint before this one is still in force.
+    pub fn checkpoint<E: From<LogError>>(
+        &self,
+        scan: impl FnOnce(&mut CheckpointWriter) -> Result<(), E>,
+    ) -> Result<CheckpointInfo, E> {
+        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        self.directory.poison().check()?;
+        let id = manifest.checkpoint + 1;
+        let name = checkpoint_name(id);
+        let temporary = format!("{name}{TMP}");
+        let info = match self.write_checkpoint(&manifest.store_id, id, &name, &temporary, scan) {
+            Ok(info) => info,
+            Err(error) => {
+                self.directory.discard(&temporary);
+                self.directory.discard(&name);
+                return Err(error);
+            }
+        };
+        let first_segment = self.commit.tail().first_needed(info.start);
+        let next = Manifest {
+            generation: manifest.generation + 1,
+            checkpoint: id,
+            checkpoint_start: info.start,
+            checkpoint_changes: info.changes,
+            checkpoint_bytes: info.bytes,
+            first_segment,
+            ..manifest.clone()
+        };
+        if let Err(error) = next.write(&self.directory) {
+            // A poisoned directory may hold either manifest, so either checkpoint may be the one in force.
+            if !self.directory.poison().is_set() {
+                self.directory.discard(&name);
+            }
+            return Err(error.into());
+        }
+        let old = std::mem::replace(&mut *manifest, next);
+        self.commit.checkpoint_done();
+        // What stays behind if one of these fails is removed at the next opening.
+        for number in self.commit.tail().forget_before(first_segment) {
+            self.directory.discard(&segment_name(number));
+        }
+        if old.checkpoint != 0 {
+            self.directory.discard(&checkpoint_name(old.checkpoint));
+        }
+        self.commit.retry_spare();
+        Ok(info)
+    }
+
+    fn write_checkpoint<E: From<LogError>>(
+        &self,
+        store_id: &[u8; 16],
+        id: u64,
+        name: &str,
+        temporary: &str,
+        scan: impl FnOnce(&mut CheckpointWriter) -> Result<(), E>,
+    ) -> Result<CheckpointInfo, E> {
+        // Every record up to `start` must be in the image before the scan looks at it.
+        let start = self.commit.last_lsn();
+        self.gate.wait_for_present();
+        // Left behind by an attempt whose own clean-up failed.
+        self.directory.remove(temporary)?;
+        let file = self.directory.create(temporary)?;
+        let mut writer = CheckpointWriter::new(file, store_id, id, start)?;
+        scan(&mut writer)?;
+        // The scan may have seen effects whose records are only now being appended. The checkpoint must not
+        // outlive the log that leads up to them, or what survives would not be a prefix.
+        self.gate.wait_for_present();
+        let end = self.commit.last_lsn();
+        self.commit.wait_durable(end)?;
+        let info = writer.finish(end)?;
+        self.directory.rename(temporary, name)?;
+        self.directory.sync(site::CHECKPOINT_DIR)?;
+        Ok(info)
+    }
+
+    /// Makes everything durable and marks the log as closed cleanly.
+    ///
+    /// A log that owes a checkpoint cannot be marked so and says [`LogError::CheckpointNeeded`]: take the checkpoint
+    /// first, or leave it, and the next opening finds a log as after a crash.
+    pub fn close(mut self) -> Result<(), LogError> {
+        self.flush()?;
+        self.stop_flusher();
+        self.directory.poison().check()?;
+        if self.owes_checkpoint() {
+            return Err(LogError::CheckpointNeeded);
+        }
+        let manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = Manifest {
+            generation: manifest.generation + 1,
+            clean_at: Some(self.last_lsn()),
+            ..manifest.clone()
+        };
+        next.write(&self.directory)
+    }
+
+    fn stop_flusher(&mut self) {
+        if let Some(flusher) = self.flusher.take() {
+            self.commit.stop();
+            // It has no result, and a panic in it has poisoned the log already.
+            let _ = flusher.join();
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.stop_flusher();
+    }
+}
+
+/// A segment with a frame, or a checkpoint: something that must have a manifest.
+pub(crate) fn file_with_data(directory: &Directory, names: &[String]) -> Result<Option<String>, LogError> {
+    for name in names {
+        match FileName::parse(name) {
+            FileName::Checkpoint(_) => return Ok(Some(name.clone())),
+            FileName::Segment(_) => {
+                let mut magic = [0; 4];
+                let read = directory.open(name)?.read(&mut magic, PAGE)?;
+                if magic[..read] == *FRAME_MAGIC {
+                    return Ok(Some(name.clone()));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,66 @@
+//! How a log is to behave.
+
+use std::time::Duration;
+
+use crate::error::LogError;
+use crate::layout::PAGE;
+
+/// How a log is to behave. None of it is written down: each opening may choose anew.
+///
+/// ```
+/// use warpkeep_log::LogOptions;
+/// let options = LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() };
+/// assert!(options.check().is_ok());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogOptions {
+    /// The size of a segment file: a multiple of 4096, at least 16 KiB. A batch that does not fit gets a segment of
+    /// its own size.
+    pub segment_bytes: u64,
+    /// How much may be appended but not durable before [`Log::back_pressure`](crate::Log::back_pressure) holds
+    /// writers back.
+    pub backlog_bytes: u64,
+    /// The largest encoded batch that is accepted.
+    pub max_batch_bytes: u64,
+    /// How long a record may lie unwritten if nobody waits for it.
+    pub flush_interval: Duration,
+    /// Whether a thread flushes behind the writers. Without it nothing happens except in the callers' threads, which
+    /// is what deterministic tests want.
+    pub background: bool,
+    /// How many bytes of zeros to write ahead of small frames, so that the file system has nothing but data to
+    /// write at the next syncs; 0: none.
+    pub fill_ahead_bytes: u64,
+}
+
+impl Default for LogOptions {
+    fn default() -> LogOptions {
+        LogOptions {
+            segment_bytes: 64 << 20,
+            backlog_bytes: 64 << 20,
+            max_batch_bytes: 1 << 30,
+            flush_interval: Duration::from_millis(10),
+            background: true,
+            fill_ahead_bytes: 1 << 20,
+        }
+    }
+}
+
+impl LogOptions {
+    /// The smallest segment.
+    pub const MIN_SEGMENT_BYTES: u64 = 16 << 10;
+
+    /// Whether the options make sense; every opening asks.
+    pub fn check(&self) -> Result<(), LogError> {
+        let bad = |option, value, what| Err(LogError::BadOption { option, value, what });
+        if !self.segment_bytes.is_multiple_of(PAGE) {
+            return bad("segment_bytes", self.segment_bytes, "must be a multiple of 4096");
+        }
+        if !(Self::MIN_SEGMENT_BYTES..=1 << 40).contains(&self.segment_bytes) {
+            return bad("segment_bytes", self.segment_bytes, "must be from 16 KiB to 1 TiB");
+        }
+        if self.max_batch_bytes > 1 << 40 {
+            return bad("max_batch_bytes", self.max_batch_bytes, "must be at most 1 TiB");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,165 @@
+//! A directory of the operating system.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, FlockOperation};
+
+use crate::disk::{Disk, DiskFile};
+use crate::error::LogError;
+use crate::layout::LOCK;
+
+/// A directory of the operating system, held by one opener at a time.
+///
+/// ```
+/// use warpkeep_log::{LogError, OsDisk};
+/// # let scratch = tempfile::tempdir().unwrap();
+/// # let path = scratch.path().join("log");
+/// let disk = OsDisk::open(&path)?;
+/// assert!(matches!(OsDisk::open(&path), Err(LogError::Held { .. })));
+/// drop(disk);
+/// OsDisk::open(&path)?;
+/// # Ok::<(), LogError>(())
+/// ```
+#[derive(Debug)]
+pub struct OsDisk {
+    path: PathBuf,
+    directory: fs::File,
+    /// Holds the lock for as long as it is open.
+    _lock: fs::File,
+}
+
+impl OsDisk {
+    /// Opens a directory, creating it if it is missing, and takes its lock. The lock goes with the value, or with
+    /// the process.
+    pub fn open(path: impl AsRef<Path>) -> Result<OsDisk, LogError> {
+        let path = path.as_ref().to_owned();
+        let shown = path.display().to_string();
+        create_durably(&path).map_err(|e| LogError::io("create the log directory", &shown, e))?;
+        let directory =
+            fs::File::open(&path).map_err(|e| LogError::io("open the log directory", &shown, e))?;
+        let lock_path = path.join(LOCK);
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o644)
+            .open(&lock_path)
+            .map_err(|e| LogError::io("open", &lock_path.display().to_string(), e))?;
+        if let Err(error) = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            if error == rustix::io::Errno::WOULDBLOCK {
+                let mut text = String::new();
+                let _ = lock.read_to_string(&mut text);
+                return Err(LogError::Held { directory: shown, pid: text.trim().parse().ok() });
+            }
+            return Err(LogError::io("lock", &lock_path.display().to_string(), error.into()));
+        }
+        // Only a hint for the message above, so a full disk is no reason to fail here.
+        let _ = lock.set_len(0).and_then(|()| lock.write_all(format!("{}\n", std::process::id()).as_bytes()));
+        Ok(OsDisk { path, directory, _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Creates a directory and its missing parents so that they survive the machine: each new entry is synced.
+fn create_durably(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    create_durably(parent)?;
+    match fs::create_dir(path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(e) => Err(e),
+        Ok(()) => fs::File::open(parent)?.sync_all(),
+    }
+}
+
+impl Disk for OsDisk {
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let file = OpenOptions::new().read(true).write(true).open(self.path.join(name))?;
+        Ok(Box::new(OsFile(file)))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(self.path.join(name))?;
+        Ok(Box::new(OsFile(file)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path.join(from), self.path.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path.join(name))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                names.push(entry.file_name().to_string_lossy().into_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    fn sync_dir(&self, _site: &'static str) -> io::Result<()> {
+        self.directory.sync_all()
+    }
+}
+
+struct OsFile(fs::File);
+
+impl DiskFile for OsFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        FileExt::read_at(&self.0, buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        let old = self.0.metadata()?.len();
+        if old >= len {
+            return Ok(());
+        }
+        match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), old, len - old) {
+            Ok(()) => Ok(()),
+            // The file system cannot reserve: written zeros are the next best thing.
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => write_zeros(&self.0, old, len),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn sync(&self, _site: &'static str) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}
+
+fn write_zeros(file: &fs::File, from: u64, to: u64) -> io::Result<()> {
+    let zeros = vec![0; 1 << 20];
+    let mut at = from;
+    while at < to {
+        let len = zeros.len().min(usize::try_from(to - at).unwrap_or(zeros.len()));
+        file.write_all_at(&zeros[..len], at)?;
+        at += len as u64;
+    }
+    Ok(())
+}

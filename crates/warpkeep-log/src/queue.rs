@@ -1,0 +1,274 @@
+//! Records that are appended but not yet durable, in the groups they will be written in. No I/O happens here.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use warpkeep_core::{Durability, Lsn};
+
+use crate::batch::ChangeBatch;
+use crate::error::LogError;
+use crate::frame;
+use crate::layout::{BLOCK_HEADER, PAGE};
+
+/// Buffers above this size are given back to the system instead of being kept for the next group.
+const KEEP_CAPACITY: usize = 4 << 20;
+
+/// Records that will be one frame.
+pub(crate) struct Group {
+    /// Counts groups; waiters are woken by it.
+    pub(crate) seq: u64,
+    pub(crate) first: Lsn,
+    pub(crate) last: Lsn,
+    /// The frame: room for its header, then the records.
+    pub(crate) frame: Vec<u8>,
+    /// What the records would take if each had a frame of its own.
+    worst_footprint: u64,
+}
+
+/// The group that is being written.
+struct InFlight {
+    seq: u64,
+    last: Lsn,
+    bytes: u64,
+    worst_footprint: u64,
+}
+
+pub(crate) struct Queue {
+    epoch: u64,
+    /// The last record appended.
+    last: Lsn,
+    /// The last record that is durable.
+    durable: Lsn,
+    groups: VecDeque<Group>,
+    in_flight: Option<InFlight>,
+    next_seq: u64,
+    max_payload: usize,
+    /// Bytes appended and not durable.
+    backlog: u64,
+    worst_footprint: u64,
+    idle_buffers: Vec<Vec<u8>>,
+    /// What frames carry until a checkpoint of this number completes; 0: nothing is owed.
+    after_checkpoint: u64,
+    /// Bytes left in the segment, and why there is no next one.
+    room: u64,
+    no_segment: Option<Arc<LogError>>,
+}
+
+impl Queue {
+    pub(crate) fn new(epoch: u64, last: Lsn, after_checkpoint: u64, segment_bytes: u64) -> Queue {
+        Queue {
+            epoch,
+            last,
+            durable: last,
+            groups: VecDeque::new(),
+            in_flight: None,
+            next_seq: 0,
+            max_payload: usize::try_from(segment_bytes - PAGE).unwrap_or(usize::MAX) - BLOCK_HEADER,
+            backlog: 0,
+            worst_footprint: 0,
+            idle_buffers: Vec::new(),
+            after_checkpoint,
+            room: segment_bytes - PAGE,
+            no_segment: None,
+        }
+    }
+
+    pub(crate) fn last(&self) -> Lsn {
+        self.last
+    }
+
+    pub(crate) fn durable(&self) -> Lsn {
+        self.durable
+    }
+
+    pub(crate) fn backlog(&self) -> u64 {
+        self.backlog
+    }
+
+    pub(crate) fn after_checkpoint(&self) -> u64 {
+        self.after_checkpoint
+    }
+
+    /// The checkpoint that was owed is there.
+    pub(crate) fn checkpoint_done(&mut self) {
+        self.after_checkpoint = 0;
+    }
+
+    /// Whether a group is being written.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.in_flight.is_some()
+    }
+
+    /// Whether a group waits to be written.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.groups.is_empty()
+    }
+
+    /// Notes how the disk stands: what is left in the segment, and why there is no next one.
+    pub(crate) fn set_room(&mut self, room: u64) {
+        self.room = room;
+    }
+
+    pub(crate) fn set_no_segment(&mut self, cause: Option<Arc<LogError>>) {
+        self.no_segment = cause;
+    }
+
+    pub(crate) fn no_segment(&self) -> Option<&Arc<LogError>> {
+        self.no_segment.as_ref()
+    }
+
+    /// The number the next record will have.
+    pub(crate) fn next_lsn(&self, batch: &ChangeBatch, durability: Durability) -> Result<Lsn, LogError> {
+        if durability == Durability::Power && self.after_checkpoint != 0 {
+            return Err(LogError::CheckpointNeeded);
+        }
+        if let Some(cause) = &self.no_segment
+            && self.worst_footprint + worst_footprint(batch) > self.room
+        {
+            return Err(LogError::NoSegment { cause: Arc::clone(cause) });
+        }
+        if self.last.epoch() < self.epoch || self.last == Lsn::ZERO {
+            Ok(Lsn::new(self.epoch, 1))
+        } else if self.last.counter() < Lsn::MAX_COUNTER {
+            Ok(self.last.next())
+        } else {
+            Err(LogError::LsnExhausted)
+        }
+    }
+
+    /// Appends a record with the number that [`Queue::next_lsn`] gave.
+    pub(crate) fn push(&mut self, lsn: Lsn, batch: &ChangeBatch, durability: Durability) {
+        let len = frame::record_len(batch.bytes().len());
+        let fits = |group: &Group| group.frame.len() + len <= BLOCK_HEADER + self.max_payload;
+        if !self.groups.back().is_some_and(fits) {
+            let mut frame = self.idle_buffers.pop().unwrap_or_default();
+            frame.resize(BLOCK_HEADER, 0);
+            let seq = self.next_seq;
+            self.next_seq += 1;
+            self.groups.push_back(Group { seq, first: lsn, last: lsn, frame, worst_footprint: 0 });
+        }
+        let Some(group) = self.groups.back_mut() else { return };
+        let count = u32::try_from(batch.len()).unwrap_or(u32::MAX);
+        frame::push_record(&mut group.frame, lsn, batch.bytes(), count, durability);
+        group.last = lsn;
+        group.worst_footprint += worst_footprint(batch);
+        self.worst_footprint += worst_footprint(batch);
+        self.backlog += len as u64;
+        self.last = lsn;
+    }
+
+    /// Which group the record is in; the one being written, or a later one.
+    pub(crate) fn group_of(&self, lsn: Lsn) -> u64 {
+        match &self.in_flight {
+            Some(in_flight) if lsn <= in_flight.last => in_flight.seq,
+            _ => self.groups.iter().find(|group| lsn <= group.last).map_or(self.next_seq, |group| group.seq),
+        }
+    }
+
+    /// The group being written, if any.
+    pub(crate) fn group_in_flight(&self) -> Option<u64> {
+        self.in_flight.as_ref().map(|in_flight| in_flight.seq)
+    }
+
+    /// How many records the oldest group holds.
+    pub(crate) fn records_waiting(&self) -> u64 {
+        self.groups.front().map_or(0, |group| group.last.bits() - group.first.bits() + 1)
+    }
+
+    /// Takes the oldest group to write it.
+    pub(crate) fn take(&mut self) -> Option<Group> {
+        debug_assert!(self.in_flight.is_none(), "one frame is in flight at a time");
+        let group = self.groups.pop_front()?;
+        self.in_flight = Some(InFlight {
+            seq: group.seq,
+            last: group.last,
+            bytes: (group.frame.len() - BLOCK_HEADER) as u64,
+            worst_footprint: group.worst_footprint,
+        });
+        Some(group)
+    }
+
+    /// The group taken last is durable.
+    pub(crate) fn finish(&mut self, mut buffer: Vec<u8>) {
+        if let Some(in_flight) = self.in_flight.take() {
+            self.durable = in_flight.last;
+            self.backlog -= in_flight.bytes;
+            self.worst_footprint -= in_flight.worst_footprint;
+        }
+        if buffer.capacity() <= KEEP_CAPACITY && self.idle_buffers.len() < 2 {
+            buffer.clear();
+            self.idle_buffers.push(buffer);
+        }
+    }
+
+    /// The group taken last failed, and with it the log.
+    pub(crate) fn abandon(&mut self) {
+        self.in_flight = None;
+    }
+}
+
+fn worst_footprint(batch: &ChangeBatch) -> u64 {
+    frame::footprint(frame::record_len(batch.bytes().len()) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn push(queue: &mut Queue, bytes: usize) -> Lsn {
+        let mut batch = ChangeBatch::new();
+        let value = vec![7; bytes];
+        let change = warpkeep_core::Change {
+            table: 1,
+            kind: warpkeep_core::ChangeKind::Put,
+            version: 1,
+            key: b"",
+            value: &value,
+        };
+        batch.push(&change).unwrap();
+        let lsn = queue.next_lsn(&batch, Durability::Process).unwrap();
+        queue.push(lsn, &batch, Durability::Process);
+        lsn
+    }
+
+    #[test]
+    fn groups_are_cut_at_the_size_of_a_segment() {
+        let mut queue = Queue::new(1, Lsn::ZERO, 0, 16 << 10);
+        let lsns: Vec<Lsn> = (0..10).map(|_| push(&mut queue, 3000)).collect();
+        assert_eq!(lsns[9], Lsn::new(1, 10));
+        let mut seen = Vec::new();
+        while let Some(group) = queue.take() {
+            assert!(frame::footprint((group.frame.len() - BLOCK_HEADER) as u64) <= (16 << 10) - PAGE);
+            assert_eq!(queue.group_of(group.last), group.seq);
+            seen.push((group.first.counter(), group.last.counter()));
+            queue.finish(group.frame);
+        }
+        assert_eq!(seen, [(1, 4), (5, 8), (9, 10)]);
+        assert_eq!((queue.backlog(), queue.worst_footprint), (0, 0));
+        assert_eq!(queue.durable(), lsns[9]);
+    }
+
+    #[test]
+    fn numbers_run_out_with_an_error() {
+        let batch = ChangeBatch::new();
+        let mut queue = Queue::new(5, Lsn::new(5, Lsn::MAX_COUNTER - 1), 0, 16 << 10);
+        let last = queue.next_lsn(&batch, Durability::Process).unwrap();
+        assert_eq!(last, Lsn::new(5, Lsn::MAX_COUNTER));
+        queue.push(last, &batch, Durability::Process);
+        assert!(matches!(queue.next_lsn(&batch, Durability::Process), Err(LogError::LsnExhausted)));
+    }
+
+    #[test]
+    fn without_a_next_segment_only_what_surely_fits_is_taken() {
+        let mut queue = Queue::new(1, Lsn::ZERO, 0, 16 << 10);
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        queue.set_no_segment(Some(Arc::new(LogError::io("write", "x", full))));
+        for _ in 0..3 {
+            push(&mut queue, 10);
+        }
+        let refused = queue.next_lsn(&ChangeBatch::new(), Durability::Process);
+        assert!(matches!(refused, Err(error) if error.is_disk_full()));
+        queue.set_no_segment(None);
+        push(&mut queue, 10);
+    }
+}

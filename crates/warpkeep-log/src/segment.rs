@@ -1,0 +1,119 @@
+//! Segment files: their first page, and how they come to be.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::LogError;
+use crate::files::{Directory, File};
+use crate::layout::{PAGE, segment_name};
+use crate::page::Page;
+use crate::site;
+
+pub(crate) const SEGMENT_MAGIC: &[u8; 8] = b"WKSEGMNT";
+
+/// The first page of a segment.
+pub(crate) struct SegmentPage {
+    pub(crate) store_id: [u8; 16],
+    pub(crate) number: u64,
+    pub(crate) len: u64,
+}
+
+impl SegmentPage {
+    pub(crate) fn from_page(page: &Page) -> SegmentPage {
+        SegmentPage { store_id: page.store_id(), number: page.word(32), len: page.word(40) }
+    }
+
+    fn to_page(&self) -> Page {
+        let mut page = Page::new(SEGMENT_MAGIC, &self.store_id);
+        page.set_word(32, self.number);
+        page.set_word(40, self.len);
+        page
+    }
+}
+
+/// A segment that frames can be written to.
+pub(crate) struct Segment {
+    pub(crate) file: File,
+    pub(crate) number: u64,
+    pub(crate) len: u64,
+}
+
+impl Segment {
+    /// Creates a segment whose name is durable. Its first page becomes so with the first frame: until then the
+    /// segment holds nothing that could be missed, and recovery passes over it.
+    fn create(directory: &Directory, page: &SegmentPage) -> Result<Segment, LogError> {
+        let name = segment_name(page.number);
+        let file = directory.create(&name)?;
+        let made = file
+            .allocate(page.len)
+            .and_then(|()| file.write(&page.to_page().sealed()[..], 0))
+            .and_then(|()| directory.sync(site::SEGMENT_DIR));
+        if let Err(error) = made {
+            drop(file);
+            directory.discard(&name);
+            return Err(error);
+        }
+        Ok(Segment { file, number: page.number, len: page.len })
+    }
+}
+
+/// Makes segments, and keeps one in reserve so that a full disk is noticed while there is still room to write.
+pub(crate) struct SegmentMaker {
+    directory: Directory,
+    store_id: [u8; 16],
+    segment_bytes: u64,
+    next_number: AtomicU64,
+    /// Locked while one is being made: segments must come into use in the order of their numbers.
+    spare: Mutex<Option<Segment>>,
+}
+
+impl SegmentMaker {
+    pub(crate) fn new(
+        directory: Directory,
+        store_id: [u8; 16],
+        segment_bytes: u64,
+        next_number: u64,
+    ) -> SegmentMaker {
+        let next_number = AtomicU64::new(next_number);
+        SegmentMaker { directory, store_id, segment_bytes, next_number, spare: Mutex::new(None) }
+    }
+
+    /// A segment that has room for a frame of `footprint` bytes.
+    pub(crate) fn take(&self, footprint: u64) -> Result<Segment, LogError> {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        match spare.take() {
+            Some(segment) if segment.len - PAGE >= footprint => Ok(segment),
+            Some(too_small) => {
+                // Its number is now too low to be used later.
+                let name = segment_name(too_small.number);
+                drop(too_small);
+                self.directory.discard(&name);
+                self.make(footprint)
+            }
+            None => self.make(footprint),
+        }
+    }
+
+    /// Whether a segment is in reserve, or being made.
+    pub(crate) fn has_spare(&self) -> bool {
+        self.spare.try_lock().map_or(true, |spare| spare.is_some())
+    }
+
+    /// Makes a segment ahead of its use.
+    pub(crate) fn prepare(&self) -> Result<(), LogError> {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.is_none() {
+            *spare = Some(self.make(0)?);
+        }
+        Ok(())
+    }
+
+    fn make(&self, footprint: u64) -> Result<Segment, LogError> {
+        let page = SegmentPage {
+            store_id: self.store_id,
+            number: self.next_number.fetch_add(1, Ordering::Relaxed),
+            len: self.segment_bytes.max(PAGE + footprint),
+        };
+        Segment::create(&self.directory, &page)
+    }
+}

@@ -1,0 +1,141 @@
+//! The keeper: an index in an image, with a log behind it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use warpkeep_core::{Durability, Lsn};
+use warpkeep_image::{Heap, Image, Persist};
+use warpkeep_log::{ChangeBatch, CheckpointInfo, Log};
+
+use crate::{Error, Items, Result};
+
+/// Keeps the items of an index through crashes of the process and of the machine.
+///
+/// The index applies changes and serialises the writers of a key; the keeper decides what is logged when, and
+/// what an acknowledgement means. See [`open`](crate::open) for how it comes back after a crash.
+pub struct Keeper<P: Persist, I> {
+    heap: Arc<Heap<P>>,
+    items: I,
+    log: Option<Log>,
+    versions: AtomicU64,
+}
+
+impl<P: Persist, I: Items<P>> Keeper<P, I> {
+    pub(crate) fn new(heap: Arc<Heap<P>>, items: I, log: Option<Log>, epoch: u64) -> Keeper<P, I> {
+        Keeper { heap, items, log, versions: AtomicU64::new(Lsn::new(epoch, 0).bits()) }
+    }
+
+    /// The index.
+    pub fn items(&self) -> &I {
+        &self.items
+    }
+
+    /// The space its items lie in.
+    pub fn heap(&self) -> &Arc<Heap<P>> {
+        &self.heap
+    }
+
+    /// The image.
+    pub fn image(&self) -> &Arc<Image<P>> {
+        self.heap.image()
+    }
+
+    /// The log, if there is one.
+    pub fn log(&self) -> Option<&Log> {
+        self.log.as_ref()
+    }
+
+    /// A version larger than all before it, also those of earlier openings. Draw it while the key's writers are
+    /// serialised, so that versions of a key grow in the order of its changes.
+    pub fn next_version(&self) -> u64 {
+        self.versions.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// To be called before a write takes any lock: waits while too much is waiting to be logged, and takes the
+    /// checkpoint that is owed after a re-attachment before `Power` can be promised again.
+    pub fn admit(&self, durability: Durability) -> Result<()> {
+        match (&self.log, durability) {
+            (None, Durability::Process) => Ok(()),
+            (None, Durability::Power) => Err(Error::NoLog),
+            (Some(log), durability) => {
+                log.back_pressure()?;
+                if durability == Durability::Power && log.owes_checkpoint() {
+                    self.checkpoint()?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes changes and acknowledges them by returning. The caller has been [admitted](Keeper::admit), holds off
+    /// other writers of these keys, and has prepared everything that can fail: `apply` must bring the image to
+    /// what `changes` say, durably, and cannot fail.
+    pub fn write<R>(
+        &self,
+        durability: Durability,
+        changes: &ChangeBatch,
+        apply: impl FnOnce() -> R,
+    ) -> Result<R> {
+        let Some(log) = &self.log else {
+            return match durability {
+                Durability::Process => Ok(apply()),
+                Durability::Power => Err(Error::NoLog),
+            };
+        };
+        let _inside = log.enter();
+        match durability {
+            Durability::Process => {
+                let applied = apply();
+                log.append(changes, durability, |_| ())?;
+                Ok(applied)
+            }
+            Durability::Power => {
+                let mut pending = self.image().claim_pending()?;
+                let lsn = log.append(changes, durability, |lsn| pending.name(lsn))?;
+                log.wait_durable(lsn)?;
+                let applied = apply();
+                pending.finish();
+                Ok(applied)
+            }
+        }
+    }
+
+    /// Writes all items to a checkpoint, while writers go on, and trims the log.
+    pub fn checkpoint(&self) -> Result<CheckpointInfo> {
+        let log = self.log.as_ref().ok_or(Error::NoLog)?;
+        log.checkpoint(|writer| self.items.scan(&mut |change| Ok(writer.push(change)?)))
+    }
+
+    /// Makes everything written so far survive the machine.
+    pub fn flush(&self) -> Result<()> {
+        match &self.log {
+            None => Err(Error::NoLog),
+            Some(log) if log.owes_checkpoint() => self.checkpoint().map(|_| ()),
+            Some(log) => Ok(log.flush()?),
+        }
+    }
+
+    /// Closes the store. Dropping it instead is a crash: nothing acknowledged is lost, but the next opening takes
+    /// longer.
+    pub fn close(self) -> Result<()> {
+        if self.log.as_ref().is_some_and(Log::owes_checkpoint) {
+            self.checkpoint()?;
+        }
+        let Keeper { heap, items, log, .. } = self;
+        drop(items);
+        let last_lsn = match log {
+            None => Lsn::ZERO,
+            Some(log) => {
+                let last = log.last_lsn();
+                log.close()?;
+                last
+            }
+        };
+        // The log first: an image that says it was closed cleanly vouches for its log, too.
+        let image = Arc::into_inner(heap).and_then(|heap| Arc::into_inner(heap.into_image()));
+        let image = image.ok_or_else(|| {
+            Error::Invalid("the store is still in use; drop what refers to it first".into())
+        })?;
+        Ok(image.close(last_lsn.bits())?)
+    }
+}

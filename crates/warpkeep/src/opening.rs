@@ -1,0 +1,299 @@
+//! Opening a store: is the image to be trusted, and what does the log know that it does not?
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde::Serialize;
+use warpkeep_image::{Attached, Attachment, Heap, HeapOptions, Image, ImageError, Persist};
+use warpkeep_log::{Disk, Log, LogOptions, Recovery, RecoveryReport};
+
+use crate::{Error, ImagePlace, Items, Keeper, Result};
+
+/// Where a store keeps its log.
+pub struct LogPlace {
+    /// The directory.
+    pub disk: Arc<dyn Disk>,
+    /// How it is written.
+    pub options: LogOptions,
+}
+
+impl LogPlace {
+    /// A log in this directory.
+    pub fn new(disk: impl Disk, options: LogOptions) -> LogPlace {
+        LogPlace { disk: Arc::new(disk), options }
+    }
+}
+
+/// How the store came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// It is new.
+    Created,
+    /// Its last holder had closed it.
+    Clean,
+    /// Its last holder died; the image was as it left it.
+    Reattached,
+    /// The image was lost or out of date; it was rebuilt from checkpoint and log.
+    Rebuilt,
+}
+
+/// What opening a store found and did.
+#[derive(Clone, Debug, Serialize)]
+pub struct OpenReport {
+    /// How the store came back.
+    pub origin: Origin,
+    /// Why the image was rebuilt, if it was.
+    pub why_rebuilt: Option<String>,
+    /// Commits that had reached the log but not the image, and were finished.
+    pub finished_commits: u64,
+    /// Changes taken from the checkpoint.
+    pub loaded: u64,
+    /// Changes redone from the log.
+    pub redone: u64,
+    /// One of the image's state slots was damaged and has been restored.
+    pub slot_repaired: bool,
+    /// `Power` commits wait for the next checkpoint, because the image knows what the log does not.
+    pub owes_checkpoint: bool,
+    /// What was found in the log directory.
+    pub log: Option<RecoveryReport>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Opens a store, or creates it.
+///
+/// | image | log | what happens |
+/// | --- | --- | --- |
+/// | intact, not older than the log | any | re-attached; commits left half way are finished from the log |
+/// | missing, lost with the machine, or older than the log | there | rebuilt from checkpoint and log |
+/// | intact | asked for but not there | re-attached; logging begins with the first checkpoint |
+/// | missing | not there | created |
+/// | damaged | any | an error: nothing is thrown away unasked |
+pub fn open<P: Persist, I: Items<P>>(
+    place: &impl ImagePlace<P>,
+    log: Option<LogPlace>,
+    heap_options: HeapOptions,
+    config: &I::Config,
+) -> Result<(Keeper<P, I>, OpenReport)> {
+    let begun = Instant::now();
+    let mut lost = None;
+    let attached = match place.open() {
+        Ok(attached) => attached,
+        // Without a log there is nothing to rebuild from, and the error says so.
+        Err(error @ ImageError::NotIntact { .. }) if log.is_some() => {
+            lost = Some(error.to_string());
+            None
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let opening = Opening { place, heap_options, config, begun };
+    match (attached, log) {
+        // Epoch 0: laid out but never taken into use, so there is nothing in it.
+        (Some(attached), None) if attached.image.epoch() > 0 => opening.without_log(attached),
+        (_, None) => opening.create_without_log(),
+        (attached, Some(log)) => opening.with_log(attached, lost, log),
+    }
+}
+
+struct Opening<'a, Place, Config> {
+    place: &'a Place,
+    heap_options: HeapOptions,
+    config: &'a Config,
+    begun: Instant,
+}
+
+impl<Place, Config> Opening<'_, Place, Config> {
+    fn report(&self, origin: Origin, slot_repaired: bool) -> OpenReport {
+        OpenReport {
+            origin,
+            why_rebuilt: None,
+            finished_commits: 0,
+            loaded: 0,
+            redone: 0,
+            slot_repaired,
+            owes_checkpoint: false,
+            log: None,
+            seconds: 0.0,
+        }
+    }
+
+    fn without_log<P: Persist, I: Items<P>>(
+        &self,
+        attached: Attached<P>,
+    ) -> Result<(Keeper<P, I>, OpenReport)> {
+        let mut report = self.report(origin_of(&attached), attached.slot_repaired);
+        let image = Arc::new(attached.image);
+        if !image.pending()?.is_empty() {
+            return Err(Error::LogNeeded);
+        }
+        let (heap, items) = self.walk::<P, I>(&image)?;
+        let epoch = image.epoch() + 1;
+        image.begin(epoch)?;
+        report.seconds = self.begun.elapsed().as_secs_f64();
+        Ok((Keeper::new(heap, items, None, epoch), report))
+    }
+
+    fn create_without_log<P: Persist, I: Items<P, Config = Config>>(
+        &self,
+    ) -> Result<(Keeper<P, I>, OpenReport)>
+    where
+        Place: ImagePlace<P>,
+    {
+        let image = Arc::new(self.place.create(random_id()?)?);
+        let (heap, items) = self.lay_out::<P, I>(&image)?;
+        image.begin(1)?;
+        let mut report = self.report(Origin::Created, false);
+        report.seconds = self.begun.elapsed().as_secs_f64();
+        Ok((Keeper::new(heap, items, None, 1), report))
+    }
+
+    fn with_log<P: Persist, I: Items<P, Config = Config>>(
+        &self,
+        attached: Option<Attached<P>>,
+        lost: Option<String>,
+        log: LogPlace,
+    ) -> Result<(Keeper<P, I>, OpenReport)>
+    where
+        Place: ImagePlace<P>,
+    {
+        let new_log = !Log::exists(&*log.disk)?;
+        if new_log {
+            let image = attached.as_ref().map(|attached| &attached.image).filter(|image| image.epoch() > 0);
+            if lost.is_some() {
+                // An empty log must not replace what somebody may still hope to save.
+                return Err(self.place.open().err().map_or(Error::LogNeeded, Error::from));
+            }
+            let id = image.map_or_else(random_id, |image| Ok(image.header().store_id))?;
+            let epoch = image.map_or(0, Image::epoch);
+            drop(Log::create(Arc::clone(&log.disk), id, epoch, log.options.clone())?);
+        }
+        let recovery = Recovery::open(log.disk, log.options)?;
+        let stale = match &attached {
+            None => Some(lost.unwrap_or_else(|| "there was no image".into())),
+            Some(attached) => {
+                let (image, log) = (attached.image.header().store_id, recovery.store_id());
+                if image != log {
+                    return Err(Error::Mismatch { image: hex(&image), log: hex(&log) });
+                }
+                match attached.image.epoch() {
+                    0 => Some("its creation was interrupted".into()),
+                    epoch if epoch < recovery.epoch() => Some("the image is older than the log".into()),
+                    _ => None,
+                }
+            }
+        };
+        match (attached, stale) {
+            (Some(attached), None) => self.reattach(attached, recovery, new_log),
+            (attached, why) => {
+                drop(attached);
+                self.rebuild(recovery, why, new_log)
+            }
+        }
+    }
+
+    fn reattach<P: Persist, I: Items<P>>(
+        &self,
+        attached: Attached<P>,
+        recovery: Recovery,
+        new_log: bool,
+    ) -> Result<(Keeper<P, I>, OpenReport)> {
+        let mut report = self.report(origin_of(&attached), attached.slot_repaired);
+        let clean = attached.attachment == Attachment::Clean;
+        let image = Arc::new(attached.image);
+        let pending = image.pending()?;
+        let (heap, items) = self.walk::<P, I>(&image)?;
+        for lsn in pending {
+            // A batch that the log does not have was never durable and never acknowledged.
+            let Some(record) = recovery.find(lsn)? else { continue };
+            for change in record.changes() {
+                items.redo(&change)?;
+            }
+            report.finished_commits += 1;
+        }
+        image.clear_pending()?;
+        let agrees = clean && recovery.closed_cleanly() && image.last_lsn() == recovery.last_lsn().bits();
+        let epoch = image.epoch().max(recovery.epoch()) + 1;
+        // The image first: if the process dies between the two, the image is the newer one and is re-attached. The
+        // other way round it would be taken for an old one, and what only it knows would be lost.
+        image.begin(epoch)?;
+        report.log = Some(recovery.report().clone());
+        report.owes_checkpoint = new_log || !agrees;
+        let log = recovery.start(epoch, report.owes_checkpoint)?;
+        report.seconds = self.begun.elapsed().as_secs_f64();
+        Ok((Keeper::new(heap, items, Some(log), epoch), report))
+    }
+
+    fn rebuild<P: Persist, I: Items<P, Config = Config>>(
+        &self,
+        recovery: Recovery,
+        why: Option<String>,
+        new_log: bool,
+    ) -> Result<(Keeper<P, I>, OpenReport)>
+    where
+        Place: ImagePlace<P>,
+    {
+        let mut report = self.report(if new_log { Origin::Created } else { Origin::Rebuilt }, false);
+        // Until `begin`, the new image is of epoch 0, older than any log: an interrupted rebuild starts over.
+        let image = Arc::new(self.place.create(recovery.store_id())?);
+        let (heap, items) = self.lay_out::<P, I>(&image)?;
+        recovery.load_checkpoint(|change| {
+            report.loaded += 1;
+            items.redo(&change)
+        })?;
+        recovery.redo(|record| {
+            for change in record.changes() {
+                report.redone += 1;
+                items.redo(&change)?;
+            }
+            Ok::<(), Error>(())
+        })?;
+        let epoch = recovery.epoch() + 1;
+        image.begin(epoch)?;
+        report.why_rebuilt = why.filter(|_| !new_log);
+        report.log = Some(recovery.report().clone());
+        let log = recovery.start(epoch, false)?;
+        report.seconds = self.begun.elapsed().as_secs_f64();
+        Ok((Keeper::new(heap, items, Some(log), epoch), report))
+    }
+
+    /// The heap and the index of an image that holds one.
+    fn walk<P: Persist, I: Items<P>>(&self, image: &Arc<Image<P>>) -> Result<(Arc<Heap<P>>, I)> {
+        let heap = Heap::recover(image, self.heap_options.clone(), |marker| I::mark(image, marker))?;
+        let heap = Arc::new(heap);
+        let items = I::attach(&heap)?;
+        Ok((heap, items))
+    }
+
+    /// The heap and an empty index of a new image.
+    fn lay_out<P: Persist, I: Items<P, Config = Config>>(
+        &self,
+        image: &Arc<Image<P>>,
+    ) -> Result<(Arc<Heap<P>>, I)> {
+        let heap = Heap::recover(image, self.heap_options.clone(), |_| Ok::<(), Error>(()))?;
+        let heap = Arc::new(heap);
+        let items = I::create(&heap, self.config)?;
+        Ok((heap, items))
+    }
+}
+
+fn origin_of<P: Persist>(attached: &Attached<P>) -> Origin {
+    match attached.attachment {
+        Attachment::Clean => Origin::Clean,
+        Attachment::Reattached => Origin::Reattached,
+    }
+}
+
+fn hex(id: &[u8; 16]) -> String {
+    id.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn random_id() -> Result<[u8; 16]> {
+    let mut id = [0; 16];
+    warpkeep_image::fill_random(&mut id)?;
+    Ok(id)
+}

@@ -1,0 +1,60 @@
+//! Where an image comes from: a file in production, recorded memory in the crash explorer.
+
+use std::path::PathBuf;
+
+use warpkeep_image::{Access, Attached, CreateOptions, Image, ImageError, OpenOptions, Persist};
+
+/// Opens and creates the image of a store.
+pub trait ImagePlace<P: Persist> {
+    /// Opens the image for writing; `None` if there is none.
+    fn open(&self) -> Result<Option<Attached<P>>, ImageError>;
+
+    /// Creates an image for this store, in place of one that cannot be used any more.
+    fn create(&self, store_id: [u8; 16]) -> Result<Image<P>, ImageError>;
+}
+
+/// An image in a named file.
+#[derive(Clone, Debug)]
+pub struct ImageFile<P> {
+    /// The file.
+    pub path: PathBuf,
+    /// How its stores become durable.
+    pub persist: P,
+    /// How it is created if need be.
+    pub create: CreateOptions,
+    /// How it is opened.
+    pub open: OpenOptions,
+}
+
+impl<P> ImageFile<P> {
+    /// An image in this file, with the usual options.
+    pub fn new(path: impl Into<PathBuf>, persist: P) -> ImageFile<P> {
+        ImageFile {
+            path: path.into(),
+            persist,
+            create: CreateOptions::default(),
+            open: OpenOptions::default(),
+        }
+    }
+}
+
+impl<P: Persist + Clone> ImagePlace<P> for ImageFile<P> {
+    fn open(&self) -> Result<Option<Attached<P>>, ImageError> {
+        match self.path.symlink_metadata() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            _ => Image::open(&self.path, self.persist.clone(), Access::ReadWrite, &self.open).map(Some),
+        }
+    }
+
+    fn create(&self, store_id: [u8; 16]) -> Result<Image<P>, ImageError> {
+        let mut options = self.create.clone();
+        options.store_id = Some(store_id);
+        match std::fs::remove_file(&self.path) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                let (path, doing) = (self.path.clone(), "replace it");
+                Err(ImageError::Io { path, doing, source })
+            }
+            _ => Image::create(&self.path, self.persist.clone(), &options),
+        }
+    }
+}
