@@ -21,7 +21,8 @@ unsafe impl Sync for Buffer {}
 
 impl Buffer {
     pub(crate) fn new(capacity: u64) -> Buffer {
-        let capacity = usize::try_from(capacity).expect("a test's memory fits the address space").max(ALIGNMENT);
+        let capacity =
+            usize::try_from(capacity).expect("a test's memory fits the address space").max(ALIGNMENT);
         let layout = Buffer::layout(capacity);
         // SAFETY: the layout is not empty.
         let base = unsafe { alloc_zeroed(layout) };

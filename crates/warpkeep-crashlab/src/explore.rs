@@ -202,4 +202,3 @@ impl fmt::Display for Exploration {
         Ok(())
     }
 }
-

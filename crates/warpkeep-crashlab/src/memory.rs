@@ -91,7 +91,10 @@ pub(crate) fn check_lengths(len: u64, capacity: u64) {
 
 impl fmt::Debug for LabMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LabMemory").field("len", &self.buffer.len()).field("capacity", &self.capacity).finish()
+        f.debug_struct("LabMemory")
+            .field("len", &self.buffer.len())
+            .field("capacity", &self.capacity)
+            .finish()
     }
 }
 

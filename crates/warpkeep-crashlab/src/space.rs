@@ -116,10 +116,12 @@ impl Space {
         match self.crash {
             Crash::Process => Some(memory.live().len() as u64),
             Crash::PowerVolatile => None,
-            Crash::PowerPersistent(_) => Some(match self.memory_length.and_then(|item| self.step(item, choices)) {
-                Some(step) => step.value,
-                None => memory.lengths()[0],
-            }),
+            Crash::PowerPersistent(_) => {
+                Some(match self.memory_length.and_then(|item| self.step(item, choices)) {
+                    Some(step) => step.value,
+                    None => memory.lengths()[0],
+                })
+            }
         }
     }
 
@@ -162,16 +164,23 @@ impl Space {
         if self.items.is_empty() {
             return text;
         }
-        let (named, others) = if new.len() < rest.len() { (new, "oldest") } else { (rest, "newest") };
-        let _ = write!(text, "; of {} things at risk", self.items.len());
+        let count = self.items.len();
+        if rest.is_empty() || choices.iter().all(|&choice| choice == 0) {
+            let which = if rest.is_empty() { "newest" } else { "oldest" };
+            let _ = write!(text, "; things at risk: {count}, all at their {which}");
+            return text;
+        }
+        let (named, others) = if new.len() < rest.len() { (new, "not newest") } else { (rest, "newest") };
+        let _ = write!(text, "; things at risk: {count}");
         for &index in named.iter().take(12) {
-            let _ = write!(text, ", {} at {} of {}", self.name(index), choices[index], self.counts[index] - 1);
+            let _ =
+                write!(text, ", {} at {} of {}", self.name(index), choices[index], self.counts[index] - 1);
         }
         if named.len() > 12 {
-            let _ = write!(text, ", {} more", named.len() - 12);
+            let _ = write!(text, ", {} more like these", named.len() - 12);
         }
-        if named.len() < self.items.len() {
-            let _ = write!(text, ", others mostly {others}");
+        if named.len() < count {
+            let _ = write!(text, ", the others {others}");
         }
         text
     }
@@ -215,7 +224,9 @@ impl Space {
         }
         let mut chosen: Vec<u32> = Vec::new();
         for index in self.names.clone() {
-            if let (Some(step), Target::Names { sets }) = (self.step(index, choices), &self.items[index].target) {
+            if let (Some(step), Target::Names { sets }) =
+                (self.step(index, choices), &self.items[index].target)
+            {
                 chosen.extend(&sets[step.value as usize]);
             }
         }
@@ -362,7 +373,8 @@ fn file_items(number: u64, file: &FileState, items: &mut Vec<Item>) -> (Option<u
 fn name_items(pending: &[NameChange]) -> Vec<Item> {
     let mut groups: Vec<Vec<u32>> = Vec::new();
     for (index, change) in pending.iter().enumerate() {
-        let touches = |group: &Vec<u32>| group.iter().any(|&other| pending[other as usize].shares_a_name(change));
+        let touches =
+            |group: &Vec<u32>| group.iter().any(|&other| pending[other as usize].shares_a_name(change));
         let (mut joined, apart): (Vec<_>, Vec<_>) = groups.into_iter().partition(touches);
         let mut group: Vec<u32> = joined.drain(..).flatten().collect();
         group.push(index as u32);

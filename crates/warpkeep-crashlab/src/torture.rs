@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -23,6 +24,8 @@ const ROLE_VARIABLE: &str = "WARPKEEP_TORTURE_ROLE";
 /// Standard output is shared with the test harness, which prints to it: acknowledgements stand out.
 const MARK: [u8; 4] = [0xf5, b'w', b'k', b'a'];
 const RECORD: usize = 16;
+/// What [`Child::kill`] sends; the same number on every Unix.
+const SIGKILL: i32 = 9;
 
 /// Why the torture ended early.
 #[derive(Debug, thiserror::Error)]
@@ -153,14 +156,18 @@ impl Torture {
             let (acks, killed) = self.kill_one(round, command(round), &mut rng)?;
             total += acks.len() as u64;
             useful += u32::from(killed && !acks.is_empty());
-            verify(&Round { number: round, acks: &acks, killed }).map_err(|message| {
-                TortureError::Violation { round, seed, acks: acks.len(), message }
-            })?;
+            verify(&Round { number: round, acks: &acks, killed })
+                .map_err(|message| TortureError::Violation { round, seed, acks: acks.len(), message })?;
         }
         if useful == 0 { Err(TortureError::Idle(rounds)) } else { Ok(total) }
     }
 
-    fn kill_one(&self, round: u32, mut command: Command, rng: &mut Rng) -> Result<(Vec<u64>, bool), TortureError> {
+    fn kill_one(
+        &self,
+        round: u32,
+        mut command: Command,
+        rng: &mut Rng,
+    ) -> Result<(Vec<u64>, bool), TortureError> {
         let io = |doing| move |source| TortureError::Io { round, doing, source };
         let mut child = Victim(
             command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(io("start the victim"))?,
@@ -188,7 +195,8 @@ impl Torture {
         if !ended {
             child.0.kill().map_err(io("kill the victim"))?;
         }
-        let status = child.0.wait().map_err(io("wait for the victim"))?;
+        let status = child.reap(self.patience).map_err(io("wait for the victim"))?;
+        let Some(status) = status else { return Err(stuck(&acks)) };
         // What it had acknowledged is in the pipe, and counts.
         loop {
             match incoming.recv_timeout(self.patience) {
@@ -197,10 +205,9 @@ impl Torture {
                 Err(RecvTimeoutError::Timeout) => return Err(stuck(&acks)),
             }
         }
-        match (status.success(), status.code()) {
-            (true, _) => Ok((acks, false)),
-            // Ended by a signal: ours, unless it fell silent before that.
-            (false, None) if !ended => Ok((acks, true)),
+        match status.signal() {
+            None if status.success() => Ok((acks, false)),
+            Some(SIGKILL) if !ended => Ok((acks, true)),
             _ => Err(TortureError::Failed { round, status }),
         }
     }
@@ -210,6 +217,18 @@ impl Torture {
 struct Victim(Child);
 
 impl Victim {
+    /// Waits for the end; `None` if it does not come: a victim may have closed its output and live on.
+    fn reap(&mut self, patience: Duration) -> io::Result<Option<ExitStatus>> {
+        let end = Instant::now() + patience;
+        loop {
+            let status = self.0.try_wait()?;
+            if status.is_some() || Instant::now() > end {
+                return Ok(status);
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     fn listen(&mut self) -> Receiver<u64> {
         let (send, receive) = mpsc::channel();
         let stdout = self.0.stdout.take();

@@ -20,8 +20,9 @@ fn image(reopen: &Reopen<'_>) -> Image {
         Crash::PowerVolatile => 1,
         Crash::PowerPersistent(_) => 2,
     };
-    let memory =
-        reopen.memory().map(|memory| (0..memory.len()).step_by(8).map(|offset| memory.load(offset)).collect());
+    let memory = reopen
+        .memory()
+        .map(|memory| (0..memory.len()).step_by(8).map(|offset| memory.load(offset)).collect());
     let disk = reopen.disk();
     let files = disk.list().unwrap().into_iter().map(|name| {
         let file = disk.open(&name).unwrap();
@@ -254,7 +255,8 @@ fn sampling_always_takes_nothing_everything_and_each_alone() {
 fn fussy(reopen: &Reopen<'_>, fault: bool) -> Result<(), String> {
     let Some(memory) = reopen.memory() else { return Ok(()) };
     let recorder = memory.recorder();
-    let sum = (0..memory.len()).step_by(8).fold(0u64, |sum, at| sum.wrapping_mul(31).wrapping_add(memory.load(at)));
+    let sum =
+        (0..memory.len()).step_by(8).fold(0u64, |sum, at| sum.wrapping_mul(31).wrapping_add(memory.load(at)));
     recorder.store(memory.word(8), sum % 3);
     recorder.store(memory.word(72), sum % 5);
     if fault && sum % 41 == 7 { Err(format!("sum {sum}")) } else { Ok(()) }

@@ -1,6 +1,8 @@
 //! The explorer catches what it claims to: small structures with one bug each, and their correct twins.
 
-use warpkeep_crashlab::{Crash, Exploration, Explorer, LabDisk, LabMemory, MemoryModel, Recorder, Reopen, Trace};
+use warpkeep_crashlab::{
+    Crash, Exploration, Explorer, LabDisk, LabMemory, MemoryModel, Recorder, Reopen, Trace,
+};
 use warpkeep_image::{Backing, Persist};
 use warpkeep_log::{Disk, DiskFile};
 
@@ -131,7 +133,9 @@ fn order_within_a_line_is_enough_for_lines_and_not_for_words() {
         flush(&memory, &recorder, 0x80, 16);
         recorder.fence("both");
         Explorer::new([crash]).explore(&trace, |reopen| match reopen.memory() {
-            Some(memory) if memory.load(0x88) == 1 && memory.load(0x80) != 5 => Err("flag before value".into()),
+            Some(memory) if memory.load(0x88) == 1 && memory.load(0x80) != 5 => {
+                Err("flag before value".into())
+            }
             _ => Ok(()),
         })
     };
@@ -387,6 +391,43 @@ fn process_that_dies_in_the_middle_of_a_write() {
     });
     found.assert_caught();
     assert_eq!(found.violations[0].boundary, 1, "after the memory was made, and into the write");
+}
+
+// Many threads at once: what is recorded is what happened.
+
+#[test]
+fn many_threads_record_what_they_did() {
+    let trace = Trace::new();
+    let (memory, recorder) = page(&trace);
+    let disk = LabDisk::new(&trace);
+    let file = disk.create("file").unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4u8 {
+            let (memory, recorder, file) = (&memory, &recorder, &file);
+            scope.spawn(move || {
+                for round in 0..200u64 {
+                    let byte = (round % 100) * 4 + u64::from(thread);
+                    // SAFETY: inside the page, and these bytes are this thread's alone; the words are shared.
+                    unsafe { recorder.write(memory.base().add(byte as usize), &[thread + 1]) };
+                    let word = memory.word(2048);
+                    while recorder.cas(word, memory.load(2048), memory.load(2048) + 1).is_err() {}
+                    file.write_at(&[thread + 1], byte).unwrap();
+                }
+            });
+        }
+    });
+    let live = read(&*file);
+    trace.ack(1);
+    let found = Explorer::new([Crash::Process]).depth(1).per_boundary(1).explore(&trace, |reopen| {
+        if reopen.acked().is_empty() {
+            return Ok(());
+        }
+        let memory = reopen.memory().ok_or("no memory")?;
+        let files_agree = read(&*reopen.disk().open("file").map_err(|error| error.to_string())?) == live;
+        let words = (0..50).map(|word| memory.load(word * 8)).all(|word| word == 0x0403_0201_0403_0201);
+        if words && files_agree && memory.load(2048) == 800 { Ok(()) } else { Err("they differ".into()) }
+    });
+    found.assert_clean();
 }
 
 // The explorer's own alarms.

@@ -144,12 +144,8 @@ impl<P: Persist> Image<P> {
         let header = StaticHeader::decode(&read_page(&region, STATIC_HEADER), path)?;
         let slots = STATE_SLOTS.map(|at| State::decode(&read_page(&region, at)));
         let slots_agree = slots[0].is_some() && slots[0] == slots[1];
-        let state = slots.into_iter().flatten().max_by_key(|state| state.sequence).ok_or_else(|| {
-            ImageError::Damaged {
-                path: path.to_path_buf(),
-                what: "neither of the two state slots is whole".into(),
-            }
-        })?;
+        let newest = slots.into_iter().flatten().max_by_key(|state| state.sequence);
+        let state = newest.ok_or_else(|| no_whole_slot(path, surroundings.persistent))?;
         let expected =
             state.chunks.checked_mul(header.chunk_size).filter(|_| state.chunks >= 2).ok_or_else(|| {
                 ImageError::Damaged {
@@ -181,6 +177,12 @@ impl<P: Persist> Image<P> {
         image.pending()?;
         if !slots_agree && writable {
             image.write_state(&state);
+        }
+        // What a killed process stored last may be visible but still in the caches. Whoever goes on from what it
+        // sees must not lose that to a later power cut.
+        if attachment == Attachment::Reattached && surroundings.persistent && writable {
+            image.flush("image.reattach", 0, image.len());
+            image.fence("image.reattach");
         }
         Ok(Attached { image, attachment, slot_repaired: !slots_agree })
     }
@@ -478,6 +480,16 @@ pub(crate) fn read_page(region: &Region, at: u64) -> [u8; PAGE as usize] {
     let mut page = [0; PAGE as usize];
     region.read(at, &mut page);
     page
+}
+
+/// On persistent memory one slot is durable before the other is touched. In an ordinary file the kernel may have
+/// written both back half changed before the power went, which is no damage but the end of that image.
+fn no_whole_slot(path: &Path, persistent: bool) -> ImageError {
+    let (path, what) = (path.to_path_buf(), "neither of the two state slots is whole".to_owned());
+    match persistent {
+        true => ImageError::Damaged { path, what },
+        false => ImageError::NotIntact { path, why: what },
+    }
 }
 
 /// Can these bytes be what the last holder left?

@@ -104,8 +104,14 @@ proptest! {
                 }
                 Step::Reopen => {
                     let before = heap.usage();
+                    let survey = Heap::survey::<ImageError>(&image, |marker| {
+                        blocks.iter().try_for_each(|(&offset, &len)| marker.block(offset, len).map(|_| ()))?;
+                        extents.iter().try_for_each(|(&offset, &len)| marker.extent(offset, len).map(|_| ()))
+                    });
+                    let survey = survey.unwrap();
                     heap = recover(&image, &blocks, &extents);
                     prop_assert_eq!(heap.usage().used_bytes(), before.used_bytes());
+                    prop_assert_eq!(survey, heap.usage());
                     prop_assert!(heap.usage().free_chunks >= before.free_chunks);
                 }
                 Step::Free(_) | Step::FreeExtent(_) => {}

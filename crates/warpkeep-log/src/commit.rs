@@ -1,7 +1,7 @@
 //! Group commit: many threads append, one of them writes for all.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,30 +16,39 @@ use crate::segment::SegmentMaker;
 use crate::tail::Tail;
 
 /// Waiters sleep by the group they wait for, modulo this: a finished write then wakes those it concerns, and one of
-/// the next group to lead, instead of everyone.
+/// the next group to lead, instead of everyone. They sleep on a counter rather than on a condition variable, so
+/// that they need not queue for the lock only to learn that they are done.
 const BEDS: usize = 4;
 /// Above this backlog the flusher does not wait for its interval.
 const FLUSH_EARLY: u64 = 4 << 20;
 
-/// The queue, and who sleeps on it.
+/// Where waiters sleep.
+#[derive(Default)]
+struct Bed {
+    /// Counts wake-ups; what they sleep on.
+    calls: AtomicU32,
+    /// How many sleep here, or are about to, or have just been woken.
+    sleepers: AtomicU32,
+}
+
+/// The queue, and what the flusher is to do.
 struct Shared {
     queue: Queue,
-    sleepers: [usize; BEDS],
     /// The flusher has nothing to do and wants to be told when there is.
     flusher_idle: bool,
     spare_wanted: bool,
+    /// Several wait for the next group: the flusher is to write until nobody does.
+    lead_wanted: bool,
+    /// The flusher can be called upon: it sleeps, or writes.
+    flusher_ready: bool,
     stop: bool,
-    /// How many threads the last write set free: about as many may be back soon.
-    released: u64,
 }
 
 pub(crate) struct Commit {
     options: LogOptions,
     poison: Poison,
     shared: Mutex<Shared>,
-    beds: [Condvar; BEDS],
-    /// A leader waits here for the others to catch up.
-    gathered: Condvar,
+    beds: [Bed; BEDS],
     flusher: Condvar,
     durable: AtomicU64,
     tail: Mutex<Tail>,
@@ -58,16 +67,8 @@ impl Commit {
         Commit {
             options,
             poison: directory.poison().clone(),
-            shared: Mutex::new(Shared {
-                queue,
-                sleepers: [0; BEDS],
-                flusher_idle: false,
-                spare_wanted: false,
-                stop: false,
-                released: 0,
-            }),
+            shared: Mutex::new(Shared { queue, flusher_idle: false, spare_wanted: false, lead_wanted: false, flusher_ready: false, stop: false }),
             beds: Default::default(),
-            gathered: Condvar::new(),
             flusher: Condvar::new(),
             durable,
             tail: Mutex::new(tail),
@@ -133,16 +134,22 @@ impl Commit {
         if lsn > last {
             return Err(LogError::NotAppended { asked: lsn, last });
         }
-        while shared.queue.durable() < lsn {
+        loop {
+            if shared.queue.durable() >= lsn {
+                return Ok(());
+            }
             self.check()?;
-            shared = if shared.queue.is_writing() {
+            if shared.queue.is_writing() {
                 let group = shared.queue.group_of(lsn);
-                self.sleep(shared, group)
+                self.sleep(shared, group);
+                if self.durable_lsn() >= lsn {
+                    return Ok(());
+                }
+                shared = self.lock();
             } else {
-                self.lead(shared)
-            };
+                shared = self.lead(shared);
+            }
         }
-        Ok(())
     }
 
     pub(crate) fn back_pressure(&self) -> Result<(), LogError> {
@@ -155,7 +162,10 @@ impl Commit {
         while shared.queue.backlog() > self.options.backlog_bytes {
             self.check()?;
             shared = match shared.queue.group_in_flight() {
-                Some(group) => self.sleep(shared, group),
+                Some(group) => {
+                    self.sleep(shared, group);
+                    self.lock()
+                }
                 None => self.lead(shared),
             };
         }
@@ -167,12 +177,15 @@ impl Commit {
         self.poison.check().inspect_err(|_| self.wake_all())
     }
 
-    fn sleep<'a>(&'a self, mut shared: MutexGuard<'a, Shared>, group: u64) -> MutexGuard<'a, Shared> {
-        let bed = (group % BEDS as u64) as usize;
-        shared.sleepers[bed] += 1;
-        let mut shared = self.beds[bed].wait(shared).unwrap_or_else(PoisonError::into_inner);
-        shared.sleepers[bed] -= 1;
-        shared
+    /// Gives up the lock and sleeps until the group is written, or someone is wanted to lead.
+    fn sleep(&self, shared: MutexGuard<'_, Shared>, group: u64) {
+        let bed = &self.beds[bed_of(group)];
+        bed.sleepers.fetch_add(1, Ordering::Relaxed);
+        // Read under the lock, under which it is also counted up: a call from now on is not missed.
+        let calls = bed.calls.load(Ordering::Relaxed);
+        drop(shared);
+        atomic_wait::wait(&bed.calls, calls);
+        bed.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Writes one group, for everyone in it. Nobody else may be writing.
@@ -201,7 +214,7 @@ impl Commit {
         shared.queue.finish(group.frame);
         shared.queue.set_room(room);
         self.durable.store(group.last.bits(), Ordering::Release);
-        self.wake(&mut shared, group.seq);
+        shared = self.wake(shared, group.seq);
         if wants_spare && !self.maker.has_spare() {
             if self.options.background {
                 shared.spare_wanted = true;
@@ -216,20 +229,52 @@ impl Commit {
         shared
     }
 
-    /// Wakes those who waited for the group, and one of those after it, to lead.
-    fn wake(&self, shared: &mut Shared, seq: u64) {
-        let bed = |seq: u64| (seq % BEDS as u64) as usize;
-        if shared.sleepers[bed(seq)] > 0 {
-            self.beds[bed(seq)].notify_all();
+    /// Wakes one of those after the group, to lead, and then those who waited for the group.
+    ///
+    /// The counts of sleepers are never too low, but may be too high for a moment. So one is called from every bed
+    /// that seems taken: any of them will lead, and it would be fatal if none did.
+    fn wake<'a>(&'a self, mut shared: MutexGuard<'a, Shared>, seq: u64) -> MutexGuard<'a, Shared> {
+        let waiting: u32 = (1..BEDS as u64)
+            .map(|ahead| self.beds[bed_of(seq + ahead)].sleepers.load(Ordering::Relaxed))
+            .sum();
+        if shared.flusher_ready && waiting >= 2 {
+            if !shared.lead_wanted {
+                shared.lead_wanted = true;
+                self.flusher.notify_one();
+            }
+            let bed = &self.beds[bed_of(seq)];
+            if bed.sleepers.load(Ordering::Relaxed) > 0 {
+                bed.calls.fetch_add(1, Ordering::Relaxed);
+                drop(shared);
+                atomic_wait::wake_all(&bed.calls);
+                shared = self.lock();
+            }
+            return shared;
         }
-        let next = (1..BEDS as u64).map(|ahead| bed(seq + ahead)).find(|&bed| shared.sleepers[bed] > 0);
-        if let Some(next) = next {
-            self.beds[next].notify_one();
+        let taken = |ahead: u64| {
+            let bed = &self.beds[bed_of(seq + ahead)];
+            let taken = bed.sleepers.load(Ordering::Relaxed) > 0;
+            if taken {
+                bed.calls.fetch_add(1, Ordering::Relaxed);
+            }
+            taken.then_some(bed)
+        };
+        let beds: [Option<&Bed>; BEDS] = std::array::from_fn(|ahead| taken(ahead as u64));
+        if beds.iter().all(Option::is_none) {
+            return shared;
         }
+        drop(shared);
+        let [own, later @ ..] = beds;
+        later.into_iter().flatten().for_each(|bed| atomic_wait::wake_one(&bed.calls));
+        own.into_iter().for_each(|bed| atomic_wait::wake_all(&bed.calls));
+        self.lock()
     }
 
     fn wake_all(&self) {
-        self.beds.iter().for_each(Condvar::notify_all);
+        for bed in &self.beds {
+            bed.calls.fetch_add(1, Ordering::Relaxed);
+            atomic_wait::wake_all(&bed.calls);
+        }
         self.flusher.notify_all();
     }
 
@@ -262,11 +307,18 @@ impl Commit {
     pub(crate) fn run_flusher(&self) {
         let interval = self.options.flush_interval;
         let mut shared = self.lock();
+        shared.flusher_ready = true;
         while !shared.stop && !self.poison.is_set() {
-            if shared.spare_wanted {
+            if shared.lead_wanted && shared.queue.has_work() && !shared.queue.is_writing() {
+                shared = self.lead(shared);
+                // Whoever waits now was too few to call again.
+            } else if shared.spare_wanted {
+                shared.lead_wanted = false;
+                shared.flusher_ready = false;
                 drop(shared);
                 let _ = self.prepare_spare();
                 shared = self.lock();
+                shared.flusher_ready = true;
             } else if shared.queue.has_work() {
                 let target = shared.queue.last();
                 let deadline = Instant::now() + interval;
@@ -298,6 +350,10 @@ impl Commit {
     fn doze<'a>(&'a self, shared: MutexGuard<'a, Shared>, time: Duration) -> MutexGuard<'a, Shared> {
         self.flusher.wait_timeout(shared, time).unwrap_or_else(PoisonError::into_inner).0
     }
+}
+
+fn bed_of(group: u64) -> usize {
+    (group % BEDS as u64) as usize
 }
 
 struct WakeOnPanic<'a> {

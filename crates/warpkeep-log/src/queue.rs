@@ -170,11 +170,6 @@ impl Queue {
         self.in_flight.as_ref().map(|in_flight| in_flight.seq)
     }
 
-    /// How many records the oldest group holds.
-    pub(crate) fn records_waiting(&self) -> u64 {
-        self.groups.front().map_or(0, |group| group.last.bits() - group.first.bits() + 1)
-    }
-
     /// Takes the oldest group to write it.
     pub(crate) fn take(&mut self) -> Option<Group> {
         debug_assert!(self.in_flight.is_none(), "one frame is in flight at a time");

@@ -1,5 +1,6 @@
 //! Reads a log directory after a crash or a clean close. Nothing is changed until [`Recovery::start`].
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -62,6 +63,7 @@ pub struct Recovery {
     checkpoint: Option<CheckpointInfo>,
     chain: Chain,
     names: Vec<String>,
+    settled: Cell<bool>,
 }
 
 impl Recovery {
@@ -99,7 +101,7 @@ impl Recovery {
         foreign_files.sort_unstable();
         chain.report.foreign_files = foreign_files;
         chain.report.seconds = begun.elapsed().as_secs_f64();
-        Ok(Recovery { directory, options, manifest, checkpoint, chain, names })
+        Ok(Recovery { directory, options, manifest, checkpoint, chain, names, settled: Cell::new(false) })
     }
 
     /// The store the log belongs to.
@@ -212,6 +214,20 @@ impl Recovery {
         Ok(())
     }
 
+    /// Makes durable what was read: the last frame may be in the page cache only. To be called before anything
+    /// durable is done on the strength of a record, such as finishing a pending commit; [`Recovery::start`] does it
+    /// in any case.
+    pub fn settle(&self) -> Result<(), LogError> {
+        if self.settled.get() {
+            return Ok(());
+        }
+        if let Some(segment) = self.chain.segments.last() {
+            self.write_again(segment)?;
+        }
+        self.settled.set(true);
+        Ok(())
+    }
+
     /// Makes the directory ready for writing and begins a new segment.
     ///
     /// `epoch` must be larger than every epoch before it. `gap` says that the image holds effects which this log
@@ -234,9 +250,7 @@ impl Recovery {
                 _ => {}
             }
         }
-        if let Some(segment) = self.chain.segments.last() {
-            self.write_again(segment)?;
-        }
+        self.settle()?;
         let start = self.manifest.checkpoint_start;
         let kept: Vec<Finished> = self
             .chain
@@ -271,22 +285,18 @@ impl Recovery {
         Ok(log)
     }
 
-    /// Writes the last frame again, and the first page with it, and syncs them. They may be in the page cache only,
-    /// and if a sync of them has failed, only a page that is dirty again is sure to be written.
+    /// Writes the last frame again and syncs it. It may be in the page cache only, and if a sync of it has failed,
+    /// only a page that is dirty again is sure to be written. All frames before it are durable.
     fn write_again(&self, segment: &ScannedSegment) -> Result<(), LogError> {
         let file = self.directory.open(&segment_name(segment.number))?;
         let mut bytes = Vec::new();
-        let mut copy = |from: u64, to: u64| -> Result<(), LogError> {
-            bytes.resize(usize::try_from(to - from).unwrap_or(0), 0);
-            let read = file.read(&mut bytes, from)?;
-            file.write(&bytes[..read], from)
-        };
-        copy(0, PAGE)?;
         let mut at = segment.last_frame;
         while at < segment.end {
-            let to = (at + COPY).min(segment.end);
-            copy(at, to)?;
-            at = to;
+            let len = (segment.end - at).min(COPY);
+            bytes.resize(len as usize, 0);
+            let read = file.read(&mut bytes, at)?;
+            file.write(&bytes[..read], at)?;
+            at += len;
         }
         file.sync(site::REDO_FRAME)
     }

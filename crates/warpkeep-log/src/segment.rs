@@ -39,14 +39,14 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Creates a segment whose name is durable. Its first page becomes so with the first frame: until then the
-    /// segment holds nothing that could be missed, and recovery passes over it.
+    /// Creates a segment, first page and name durable: a frame without the first page would look like damage.
     fn create(directory: &Directory, page: &SegmentPage) -> Result<Segment, LogError> {
         let name = segment_name(page.number);
         let file = directory.create(&name)?;
         let made = file
             .allocate(page.len)
             .and_then(|()| file.write(&page.to_page().sealed()[..], 0))
+            .and_then(|()| file.sync(site::SEGMENT_FILE))
             .and_then(|()| directory.sync(site::SEGMENT_DIR));
         if let Err(error) = made {
             drop(file);

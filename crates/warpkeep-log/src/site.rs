@@ -5,6 +5,8 @@
 
 /// A frame of the log: one group commit.
 pub const FRAME: &str = "log.frame";
+/// The first page of a segment, before a frame is written to it.
+pub const SEGMENT_FILE: &str = "log.segment.file";
 /// The directory, after a segment was created and before a frame is written to it.
 pub const SEGMENT_DIR: &str = "log.segment.dir";
 /// The new manifest, before it is renamed over the old one.
@@ -21,8 +23,16 @@ pub const REDO_FRAME: &str = "log.redo.frame";
 pub const CHECKPOINT_PACE: &str = "log.checkpoint.pace";
 
 /// The sites whose syncs recovery relies on.
-pub const NEEDED: [&str; 7] =
-    [FRAME, SEGMENT_DIR, MANIFEST_FILE, MANIFEST_DIR, CHECKPOINT_FILE, CHECKPOINT_DIR, REDO_FRAME];
+pub const NEEDED: [&str; 8] = [
+    FRAME,
+    SEGMENT_FILE,
+    SEGMENT_DIR,
+    MANIFEST_FILE,
+    MANIFEST_DIR,
+    CHECKPOINT_FILE,
+    CHECKPOINT_DIR,
+    REDO_FRAME,
+];
 
 /// The sites that only pace the disk: dropping them may cost time, never data.
 pub const PACING: [&str; 1] = [CHECKPOINT_PACE];

@@ -125,9 +125,7 @@ impl<Place, Config> Opening<'_, Place, Config> {
     ) -> Result<(Keeper<P, I>, OpenReport)> {
         let mut report = self.report(origin_of(&attached), attached.slot_repaired);
         let image = Arc::new(attached.image);
-        if !image.pending()?.is_empty() {
-            return Err(Error::LogNeeded);
-        }
+        check_pending(&image, None)?;
         let (heap, items) = self.walk::<P, I>(&image)?;
         let epoch = image.epoch() + 1;
         image.begin(epoch)?;
@@ -165,11 +163,15 @@ impl<Place, Config> Opening<'_, Place, Config> {
                 // An empty log must not replace what somebody may still hope to save.
                 return Err(self.place.open().err().map_or(Error::LogNeeded, Error::from));
             }
+            if let Some(image) = image {
+                check_pending(image, None)?;
+            }
             let id = image.map_or_else(random_id, |image| Ok(image.header().store_id))?;
             let epoch = image.map_or(0, Image::epoch);
             drop(Log::create(Arc::clone(&log.disk), id, epoch, log.options.clone())?);
         }
         let recovery = Recovery::open(log.disk, log.options)?;
+        let replaces = lost.is_some() || attached.as_ref().is_some_and(|attached| attached.image.epoch() > 0);
         let stale = match &attached {
             None => Some(lost.unwrap_or_else(|| "there was no image".into())),
             Some(attached) => {
@@ -180,13 +182,21 @@ impl<Place, Config> Opening<'_, Place, Config> {
                 match attached.image.epoch() {
                     0 => Some("its creation was interrupted".into()),
                     epoch if epoch < recovery.epoch() => Some("the image is older than the log".into()),
-                    _ => None,
+                    _ => {
+                        check_pending(&attached.image, Some(recovery.epoch()))?;
+                        None
+                    }
                 }
             }
         };
         match (attached, stale) {
             (Some(attached), None) => self.reattach(attached, recovery, new_log),
             (attached, why) => {
+                if replaces {
+                    // What is in the way is removed only for something better: the log has been read, the
+                    // checkpoint not yet.
+                    recovery.load_checkpoint(|_| Ok::<(), Error>(()))?;
+                }
                 drop(attached);
                 self.rebuild(recovery, why, new_log)
             }
@@ -204,6 +214,10 @@ impl<Place, Config> Opening<'_, Place, Config> {
         let image = Arc::new(attached.image);
         let pending = image.pending()?;
         let (heap, items) = self.walk::<P, I>(&image)?;
+        if !pending.is_empty() {
+            // Else a power cut could take a record after half of it has reached the image.
+            recovery.settle()?;
+        }
         for lsn in pending {
             // A batch that the log does not have was never durable and never acknowledged.
             let Some(record) = recovery.find(lsn)? else { continue };
@@ -213,7 +227,11 @@ impl<Place, Config> Opening<'_, Place, Config> {
             report.finished_commits += 1;
         }
         image.clear_pending()?;
-        let agrees = clean && recovery.closed_cleanly() && image.last_lsn() == recovery.last_lsn().bits();
+        // Of different epochs, one of them was opened without the other, and the numbers say nothing.
+        let agrees = clean
+            && recovery.closed_cleanly()
+            && image.epoch() == recovery.epoch()
+            && image.last_lsn() == recovery.last_lsn().bits();
         let epoch = image.epoch().max(recovery.epoch()) + 1;
         // The image first: if the process dies between the two, the image is the newer one and is re-attached. The
         // other way round it would be taken for an old one, and what only it knows would be lost.
@@ -275,6 +293,15 @@ impl<Place, Config> Opening<'_, Place, Config> {
         let heap = Arc::new(heap);
         let items = I::create(&heap, self.config)?;
         Ok((heap, items))
+    }
+}
+
+/// Commits left half way can be finished, or known never to have been durable, only with the log that the image was
+/// last used with: that of its own epoch.
+fn check_pending<P: Persist>(image: &Image<P>, log_epoch: Option<u64>) -> Result<()> {
+    match log_epoch == Some(image.epoch()) || image.pending()?.is_empty() {
+        true => Ok(()),
+        false => Err(Error::LogNeeded),
     }
 }
 

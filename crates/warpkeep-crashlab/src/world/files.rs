@@ -223,7 +223,8 @@ impl FilesState {
     /// What is durable and what is not, in one number.
     pub(crate) fn risk_hash(&self) -> u64 {
         let files = self.files.iter().map(|(number, file)| {
-            let pending: Vec<_> = file.pending.iter().map(|(index, at)| (index, &at.versions, at.dirty)).collect();
+            let pending: Vec<_> =
+                file.pending.iter().map(|(index, at)| (index, &at.versions, at.dirty)).collect();
             hash::of((number, file.durable.hash(), pending, &file.lengths, file.length_dirty))
         });
         hash::of((files.collect::<Vec<_>>(), &self.durable_names, &self.pending))

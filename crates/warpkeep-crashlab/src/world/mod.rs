@@ -99,7 +99,9 @@ impl World {
                     memory.store(offset + part as u64 * 8, words[part]);
                 }
             }),
-            Event::Flush { offset, len, .. } => self.with_memory(|memory| memory.flush(*thread, *offset, *len)),
+            Event::Flush { offset, len, .. } => {
+                self.with_memory(|memory| memory.flush(*thread, *offset, *len));
+            }
             Event::Fence { .. } => self.with_memory(|memory| memory.fence(*thread)),
             Event::Grow { len } => self.with_memory(|memory| memory.grow(*len)),
             Event::MemorySync { .. } => self.with_memory(MemoryState::settle),

@@ -4,9 +4,11 @@
 //! reachable therefore leaks nothing: whoever opens the image marks what the roots lead to, and the rest is
 //! free by definition.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::descriptor::Descriptor;
+use super::usage::{ClassUsage, HeapUsage};
 use crate::{Image, ImageError, Persist};
 
 /// A run of chunks in use before the crash.
@@ -99,6 +101,43 @@ impl<'a, P: Persist> Marker<'a, P> {
         let Descriptor::Slab { block, .. } = run.descriptor else { return None };
         let inside = offset - run.first_chunk * self.image.chunk_size();
         inside.is_multiple_of(u64::from(block)).then_some(u64::from(block))
+    }
+
+    /// What has been reached so far, as the heap would report it.
+    pub(crate) fn usage(&self) -> HeapUsage {
+        let chunk_size = self.image.chunk_size();
+        let mut usage = HeapUsage {
+            chunk_size,
+            chunks: self.image.chunks(),
+            directory_chunks: self.directory_chunks,
+            ..HeapUsage::default()
+        };
+        let mut chunks_in_use = 0;
+        let mut classes: BTreeMap<u64, ClassUsage> = BTreeMap::new();
+        for run in &self.runs {
+            let span = run.descriptor.span();
+            let used: u64 =
+                run.reached.iter().map(|word| u64::from(word.load(Ordering::Relaxed).count_ones())).sum();
+            match run.descriptor {
+                Descriptor::Slab { block, .. } if used > 0 => {
+                    let block = u64::from(block);
+                    let class =
+                        classes.entry(block).or_insert(ClassUsage { block, slabs: 0, blocks: 0, used: 0 });
+                    class.slabs += 1;
+                    class.blocks += span * chunk_size / block;
+                    class.used += used;
+                }
+                Descriptor::Extent { .. } if run.whole.load(Ordering::Relaxed) => {
+                    usage.extents += 1;
+                    usage.extent_chunks += span;
+                }
+                _ => continue,
+            }
+            chunks_in_use += span;
+        }
+        usage.free_chunks = usage.chunks - usage.directory_chunks - chunks_in_use;
+        usage.classes = classes.into_values().collect();
+        usage
     }
 
     /// Marks the extent at `offset`, of at least `len` bytes. `Ok(true)` if it was reached for the first time.

@@ -88,6 +88,17 @@ impl<P: Persist> Heap<P> {
         Ok(Heap::from_marks(image, options, marker)?)
     }
 
+    /// What the heap of an image would look like if it were [recovered](Heap::recover) now. Changes nothing, so
+    /// it works on an image that is open read-only.
+    pub fn survey<E: From<ImageError>>(
+        image: &Image<P>,
+        mark: impl FnOnce(&Marker<'_, P>) -> Result<(), E>,
+    ) -> Result<HeapUsage, E> {
+        let marker = Marker::new(image)?;
+        mark(&marker)?;
+        Ok(marker.usage())
+    }
+
     fn from_marks(
         image: &Arc<Image<P>>,
         options: HeapOptions,

@@ -8,17 +8,17 @@ use warpkeep_log::{ChangeBatch, CheckpointWriter, Log, LogError, LogOptions, Rec
 
 use crate::mem_disk::{Dice, MemDisk};
 
-pub const STORE: [u8; 16] = *b"a store for test";
+pub(crate) const STORE: [u8; 16] = *b"a store for test";
 
 /// Key to version and value; a deleted key keeps its version.
-pub type Items = BTreeMap<Vec<u8>, (u64, Option<Vec<u8>>)>;
+pub(crate) type Items = BTreeMap<Vec<u8>, (u64, Option<Vec<u8>>)>;
 
 /// Small segments, nothing behind the caller's back.
-pub fn options() -> LogOptions {
+pub(crate) fn options() -> LogOptions {
     LogOptions { segment_bytes: 16 << 10, background: false, fill_ahead_bytes: 4096, ..LogOptions::default() }
 }
 
-pub fn apply(items: &mut Items, change: &Change<'_>) {
+pub(crate) fn apply(items: &mut Items, change: &Change<'_>) {
     let item = items.entry(change.key.to_vec()).or_default();
     if change.version >= item.0 {
         *item = (change.version, (change.kind == ChangeKind::Put).then(|| change.value.to_vec()));
@@ -26,7 +26,7 @@ pub fn apply(items: &mut Items, change: &Change<'_>) {
 }
 
 /// What checkpoint and log say together.
-pub fn replay(recovery: &Recovery) -> Result<Items, LogError> {
+pub(crate) fn replay(recovery: &Recovery) -> Result<Items, LogError> {
     let mut items = Items::new();
     recovery.load_checkpoint(|change| {
         apply(&mut items, &change);
@@ -46,7 +46,7 @@ pub fn replay(recovery: &Recovery) -> Result<Items, LogError> {
 }
 
 /// Puts every item that is there into a checkpoint.
-pub fn scan(items: &Items, writer: &mut CheckpointWriter) -> Result<(), LogError> {
+pub(crate) fn scan(items: &Items, writer: &mut CheckpointWriter) -> Result<(), LogError> {
     for (key, (version, value)) in items {
         if let Some(value) = value {
             writer.push(&Change { table: 1, kind: ChangeKind::Put, version: *version, key, value })?;
@@ -63,17 +63,17 @@ struct Logged {
 
 /// The oracle: everything that was appended, in order.
 #[derive(Clone, Default)]
-pub struct History {
+pub(crate) struct History {
     records: Vec<Logged>,
     /// Everything up to here must survive.
-    pub acknowledged: Lsn,
+    pub(crate) acknowledged: Lsn,
     version: u64,
-    pub items: Items,
+    pub(crate) items: Items,
 }
 
 impl History {
     /// Appends a batch of up to six changes, of up to `most` bytes each, to the log and here.
-    pub fn append(
+    pub(crate) fn append(
         &mut self,
         log: &Log,
         dice: &mut Dice,
@@ -98,7 +98,7 @@ impl History {
         Ok(lsn)
     }
 
-    pub fn last(&self) -> Lsn {
+    pub(crate) fn last(&self) -> Lsn {
         self.records.last().map_or(Lsn::ZERO, |record| record.lsn)
     }
 
@@ -112,7 +112,7 @@ impl History {
 
     /// Checks that a recovered log is a prefix of the history that holds all that was acknowledged, and forgets
     /// the rest, as the store would.
-    pub fn check(&mut self, recovery: &Recovery) -> Result<(), String> {
+    pub(crate) fn check(&mut self, recovery: &Recovery) -> Result<(), String> {
         let last = recovery.last_lsn();
         if last < self.acknowledged {
             return Err(format!("{} was acknowledged, but the log ends at {last}", self.acknowledged));
@@ -132,19 +132,19 @@ impl History {
     }
 
     /// Whether a found record is the one that was written.
-    pub fn holds(&self, found: &warpkeep_log::OwnedRecord) -> bool {
+    pub(crate) fn holds(&self, found: &warpkeep_log::OwnedRecord) -> bool {
         self.records.iter().any(|record| record.lsn == found.lsn() && record.batch.iter().eq(found.changes()))
     }
 
-    pub fn lsns(&self) -> Vec<Lsn> {
+    pub(crate) fn lsns(&self) -> Vec<Lsn> {
         self.records.iter().map(|record| record.lsn).collect()
     }
 }
 
-pub fn create(disk: &MemDisk) -> Log {
+pub(crate) fn create(disk: &MemDisk) -> Log {
     Log::create(Arc::new(disk.clone()), STORE, 1, options()).unwrap()
 }
 
-pub fn recover(disk: &MemDisk) -> Result<Recovery, LogError> {
+pub(crate) fn recover(disk: &MemDisk) -> Result<Recovery, LogError> {
     Recovery::open(Arc::new(disk.clone()), options())
 }

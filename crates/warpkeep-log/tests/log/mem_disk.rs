@@ -23,7 +23,7 @@ enum DirectoryOp {
 
 /// What is to go wrong, and when.
 #[derive(Clone, Copy, Default)]
-pub enum Plan {
+pub(crate) enum Plan {
     #[default]
     Nothing,
     /// The call of that number fails like this, and has done nothing.
@@ -48,24 +48,27 @@ struct World {
 }
 
 #[derive(Clone, Default)]
-pub struct MemDisk(Arc<Mutex<World>>);
+pub(crate) struct MemDisk(Arc<Mutex<World>>);
 
 /// A small generator, so that a failure can be run again from its seed.
-pub struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    pub(crate) fn new(seed: u64) -> Dice {
+        // Neighbouring seeds must not begin alike.
+        let mut dice = Dice(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        (0..8).for_each(|_| _ = dice.roll());
+        dice
     }
 
-    pub fn roll(&mut self) -> u64 {
+    pub(crate) fn roll(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
     }
 
-    pub fn coin(&mut self) -> bool {
+    pub(crate) fn coin(&mut self) -> bool {
         self.roll().is_multiple_of(2)
     }
 }
@@ -93,39 +96,39 @@ impl MemDisk {
         self.0.lock().unwrap()
     }
 
-    pub fn plan(&self, plan: Plan) {
+    pub(crate) fn plan(&self, plan: Plan) {
         self.world().plan = plan;
     }
 
-    pub fn drop_site(&self, site: &'static str) {
+    pub(crate) fn drop_site(&self, site: &'static str) {
         self.world().dropped_site = Some(site);
     }
 
-    pub fn calls(&self) -> u64 {
+    pub(crate) fn calls(&self) -> u64 {
         self.world().calls
     }
 
-    pub fn syncs(&self, site: &str) -> u64 {
+    pub(crate) fn syncs(&self, site: &str) -> u64 {
         self.world().syncs.get(site).copied().unwrap_or(0)
     }
 
     /// The same bytes on a disk of its own, with nothing planned.
-    pub fn fork(&self) -> MemDisk {
+    pub(crate) fn fork(&self) -> MemDisk {
         let mut world = self.world().clone();
         world.plan = Plan::Nothing;
         MemDisk(Arc::new(Mutex::new(world)))
     }
 
-    pub fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         self.world().names.keys().cloned().collect()
     }
 
-    pub fn bytes(&self, name: &str) -> Vec<u8> {
+    pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
         let world = self.world();
         world.inodes[&world.names[name]].live.clone()
     }
 
-    pub fn set_bytes(&self, name: &str, bytes: Vec<u8>) {
+    pub(crate) fn set_bytes(&self, name: &str, bytes: Vec<u8>) {
         let mut world = self.world();
         let inode = match world.names.get(name) {
             Some(&inode) => inode,
@@ -139,13 +142,13 @@ impl MemDisk {
         world.inodes.insert(inode, Inode { durable: bytes.clone(), live: bytes });
     }
 
-    pub fn delete(&self, name: &str) {
+    pub(crate) fn delete(&self, name: &str) {
         self.world().names.remove(name);
     }
 
     /// What the machine may find after a power cut: any subset of the sectors and of the directory's changes since
     /// they were last synced.
-    pub fn power_cut(&self, dice: &mut Dice) -> MemDisk {
+    pub(crate) fn power_cut(&self, dice: &mut Dice) -> MemDisk {
         let world = self.world();
         let mut names = world.durable_names.clone();
         // All, none or some: the extremes are the likeliest in life and the rarest among coins.

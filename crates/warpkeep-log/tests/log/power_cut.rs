@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::history::{History, STORE, options, recover, scan};
 use crate::mem_disk::{Dice, MemDisk, Plan};
 
-const SEEDS: u64 = 6;
+const SEEDS: u64 = 16;
 
 /// Something of everything: rolls, checkpoints, a crash of the process, a clean close. Stops at the first error.
 fn story(disk: &MemDisk, history: &mut History) -> Result<(), LogError> {
@@ -39,7 +39,7 @@ fn story(disk: &MemDisk, history: &mut History) -> Result<(), LogError> {
     log.close()
 }
 
-/// Cuts the power at every call; the first promise that is broken, if any.
+/// Stops at every call: first only the process dies, then the power is cut. The first promise that is broken, if any.
 fn explore(dropped: Option<&'static str>) -> Result<u64, String> {
     let whole = MemDisk::default();
     story(&whole, &mut History::default()).map_err(|error| error.to_string())?;
@@ -53,38 +53,39 @@ fn explore(dropped: Option<&'static str>) -> Result<u64, String> {
         let mut history = History::default();
         story(&disk, &mut history).expect_err("the machine died");
         for seed in 0..SEEDS {
-            let fault = |what: String| format!("call {at}, seed {seed}: {what}");
             let mut dice = Dice::new(at * SEEDS + seed);
-            let found = disk.power_cut(&mut dice);
+            // Of a process that dies the disk keeps everything, durable or not.
+            let found = if seed < 4 { disk.fork() } else { disk.power_cut(&mut dice) };
+            go_on(&found, history.clone(), &mut dice)
+                .map_err(|what| format!("call {at}, seed {seed}: {what}"))?;
             cuts += 1;
-            if !Log::exists(&found).map_err(|e| fault(e.to_string()))? {
-                if history.acknowledged.bits() != 0 {
-                    return Err(fault("the log is gone".to_owned()));
-                }
-                // Whatever is left of a creation that was interrupted is no obstacle to the next.
-                Log::create(Arc::new(found), STORE, 1, options()).map_err(|e| fault(e.to_string()))?;
-                continue;
-            }
-            let mut history = history.clone();
-            let recovery = recover(&found).map_err(|e| fault(e.to_string()))?;
-            history.check(&recovery).map_err(fault)?;
-            // Go on, and have the power cut again at once.
-            let epoch = recovery.epoch() + 1;
-            let log = recovery.start(epoch, false).map_err(|e| fault(e.to_string()))?;
-            history.acknowledged = log.last_lsn();
-            for _ in 0..2 {
-                let lsn = history
-                    .append(&log, &mut dice, 900, Durability::Power)
-                    .map_err(|e| fault(e.to_string()))?;
-                log.wait_durable(lsn).map_err(|e| fault(e.to_string()))?;
-                history.acknowledged = lsn;
-            }
-            let again = found.power_cut(&mut dice);
-            let recovery = recover(&again).map_err(|e| fault(e.to_string()))?;
-            history.check(&recovery).map_err(fault)?;
         }
     }
     Ok(cuts)
+}
+
+/// Recovers what was found, writes on, has the power cut, and recovers again.
+fn go_on(found: &MemDisk, mut history: History, dice: &mut Dice) -> Result<(), String> {
+    let text = |error: LogError| error.to_string();
+    if !Log::exists(found).map_err(text)? {
+        if history.acknowledged.bits() != 0 {
+            return Err("the log is gone".to_owned());
+        }
+        // Whatever is left of a creation that was interrupted is no obstacle to the next.
+        return Log::create(Arc::new(found.clone()), STORE, 1, options()).map(drop).map_err(text);
+    }
+    let recovery = recover(found).map_err(text)?;
+    history.check(&recovery)?;
+    let epoch = recovery.epoch() + 1;
+    let log = recovery.start(epoch, false).map_err(text)?;
+    // What recovery found is in the store now, so it must stay.
+    history.acknowledged = log.last_lsn();
+    for _ in 0..dice.roll() % 3 {
+        let lsn = history.append(&log, dice, 900, Durability::Power).map_err(text)?;
+        log.wait_durable(lsn).map_err(text)?;
+        history.acknowledged = lsn;
+    }
+    history.check(&recover(&found.power_cut(dice)).map_err(text)?)
 }
 
 #[test]
@@ -95,9 +96,8 @@ fn no_promise_is_broken() {
 
 #[test]
 fn every_sync_is_needed() {
-    for site in site::NEEDED {
-        assert!(explore(Some(site)).is_err(), "nobody misses {site}");
-    }
+    let unmissed: Vec<_> = site::NEEDED.into_iter().filter(|site| explore(Some(site)).is_ok()).collect();
+    assert!(unmissed.is_empty(), "nobody misses {unmissed:?}");
 }
 
 #[test]

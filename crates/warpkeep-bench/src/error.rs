@@ -1,0 +1,56 @@
+//! What can go wrong with a benchmark.
+
+use std::io;
+
+use warpkeep_image::ImageError;
+use warpkeep_log::LogError;
+
+/// Why a benchmark gave no result. Each message says what to do next.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// Of the store that was measured.
+    #[error(transparent)]
+    Store(#[from] warpkeep::Error),
+
+    /// The operating system refused something.
+    #[error("cannot {doing}: {source}; check the directory and its free space")]
+    Io {
+        /// What was attempted.
+        doing: String,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// A store did not hold what was written to it. No figure of such a run means anything.
+    #[error("the store is wrong: {0}; this is a bug, please report it with the command and the seed")]
+    Wrong(String),
+
+    /// The benchmark was asked for something it cannot do.
+    #[error("{0}")]
+    Invalid(String),
+
+    /// Somebody asked it to stop.
+    #[error("interrupted; nothing was left behind")]
+    Interrupted,
+}
+
+impl BenchError {
+    /// Wraps an I/O error: `map_err(BenchError::io("write the file"))`.
+    pub fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> BenchError {
+        let doing = doing.into();
+        move |source| BenchError::Io { doing, source }
+    }
+}
+
+impl From<ImageError> for BenchError {
+    fn from(error: ImageError) -> Self {
+        BenchError::Store(error.into())
+    }
+}
+
+impl From<LogError> for BenchError {
+    fn from(error: LogError) -> Self {
+        BenchError::Store(error.into())
+    }
+}

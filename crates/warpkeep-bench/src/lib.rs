@@ -1,0 +1,23 @@
+//! Benchmarks of Warpkeep: workloads, measurement, reports.
+//!
+//! One module a benchmark; what they share is around them: [`measure`] for spreads and latencies, [`report`] for what
+//! comes out, [`machine`] for where it was measured. Rates on a shared machine drift by more than the differences of
+//! interest, so a benchmark interleaves what it compares, gives the spread with every figure, and says so when the
+//! spread is wider than the difference.
+
+#![deny(unsafe_code)]
+
+mod error;
+pub mod machine;
+pub mod measure;
+mod progress;
+pub mod report;
+pub mod size;
+pub mod storage;
+mod table;
+mod values;
+
+pub use error::BenchError;
+pub use progress::{Amount, Progress, Quiet};
+pub use table::Table;
+pub use values::Values;

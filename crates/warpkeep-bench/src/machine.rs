@@ -1,0 +1,110 @@
+//! Where something was measured.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use warpkeep_image::{ImageError, Medium, Placement};
+
+/// The machine, as far as results depend on it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    /// The processor.
+    pub cpu: String,
+    /// Cores this process may use.
+    pub cores: usize,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// The kernel.
+    pub kernel: String,
+    /// Processes ready to run, on average over the last minute, when the benchmark began: above the number of
+    /// cores, others were in the way.
+    pub load_before: f64,
+    /// The same at its end; `None` while it runs.
+    pub load_after: Option<f64>,
+    /// The directories that were used.
+    pub places: Vec<Place>,
+}
+
+/// A directory that was used, and what it lies on.
+#[derive(Clone, Debug, Serialize)]
+pub struct Place {
+    /// What for.
+    pub purpose: String,
+    /// The directory as it was given.
+    pub path: PathBuf,
+    /// The file system by name.
+    pub file_system: String,
+    /// What kind of memory or storage it is.
+    pub medium: Medium,
+}
+
+impl Machine {
+    /// This machine, now.
+    pub fn describe() -> Machine {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let (cpuinfo, meminfo) = (read("/proc/cpuinfo"), read("/proc/meminfo"));
+        let cpu = ["model name", "CPU part", "Processor"].iter().find_map(|name| field(&cpuinfo, name));
+        let memory_kib = field(&meminfo, "MemTotal").and_then(|text| text.split(' ').next()?.parse().ok());
+        Machine {
+            cpu: cpu.unwrap_or("unknown").to_owned(),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_bytes: memory_kib.unwrap_or(0_u64).saturating_mul(1024),
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            load_before: load_average(),
+            load_after: None,
+            places: Vec::new(),
+        }
+    }
+
+    /// Notes a directory.
+    pub fn add_place(&mut self, purpose: &str, path: &Path) -> Result<(), ImageError> {
+        let placement = placement_in(path)?;
+        self.places.push(Place {
+            purpose: purpose.to_owned(),
+            path: path.to_path_buf(),
+            file_system: placement.file_system,
+            medium: placement.medium,
+        });
+        Ok(())
+    }
+}
+
+/// What files in a directory lie on.
+pub fn placement_in(directory: &Path) -> Result<Placement, ImageError> {
+    Placement::of(&directory.join("warpkeep.image"))
+}
+
+/// Processes ready to run, on average over the last minute.
+pub fn load_average() -> f64 {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
+}
+
+/// `name   : value` in the text of a file of `/proc`.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let value = |line: &'a str| line.strip_prefix(name)?.trim_start().strip_prefix(':');
+    text.lines().find_map(value).map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_by_their_whole_name() {
+        let text = "model\t\t: 1\nmodel name\t: A CPU\nMemTotal:       24 kB\n";
+        assert_eq!(field(text, "model name"), Some("A CPU"));
+        assert_eq!(field(text, "model"), Some("1"));
+        assert_eq!(field(text, "MemTotal"), Some("24 kB"));
+        assert_eq!(field(text, "Mem"), None);
+    }
+
+    #[test]
+    fn this_machine_has_something() {
+        let mut machine = Machine::describe();
+        assert!(machine.cores > 0 && machine.memory_bytes > 1 << 20 && !machine.kernel.is_empty());
+        let directory = tempfile::tempdir().expect("a directory");
+        machine.add_place("log", directory.path()).expect("a file system");
+        assert!(!machine.places[0].file_system.is_empty());
+    }
+}

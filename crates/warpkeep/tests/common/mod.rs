@@ -1,0 +1,28 @@
+//! What the tests of the store share: where it lies, what it should hold, and how to break it.
+#![allow(dead_code, unused_imports, reason = "each test program uses its part")]
+
+mod files;
+mod home;
+mod model;
+mod mounted;
+
+use std::io::Write as _;
+
+pub(crate) use files::{copy_directory, files_in, flip, reseal, restore};
+pub(crate) use home::{Home, Store};
+pub(crate) use model::{
+    Model, assert_holds, assert_no_leak, check_holds, check_no_leak, content, value_of, versions,
+};
+pub(crate) use mounted::Mounted;
+
+/// Says something past the test harness, which would hide it.
+pub(crate) fn say(line: &str) {
+    // Nobody reads a closed standard output.
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}
+
+/// Checks that an error says what to do next.
+pub(crate) fn assert_remedy(error: &impl std::fmt::Display, words: &[&str]) {
+    let text = error.to_string();
+    assert!(words.iter().any(|word| text.contains(word)), "none of {words:?} in: {text}");
+}
