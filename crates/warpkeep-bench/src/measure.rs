@@ -112,7 +112,10 @@ fn judge(met: bool, missed: bool) -> Verdict {
     }
 }
 
-/// Latencies of many operations, to three digits.
+/// In nanoseconds: an hour.
+const LONGEST: u64 = 3_600_000_000_000;
+
+/// Latencies of many operations, to three digits. What takes more than an hour counts as an hour.
 ///
 /// ```
 /// use std::time::Duration;
@@ -134,18 +137,17 @@ impl Default for Latencies {
 impl Latencies {
     /// None so far.
     pub fn new() -> Latencies {
-        Latencies(Histogram::new(3).expect("three digits are allowed"))
+        Latencies(Histogram::new_with_bounds(1, LONGEST, 3).expect("these bounds are in order"))
     }
 
     /// Adds one.
     pub fn record(&mut self, latency: Duration) {
-        // The histogram grows as needed, up to 584 years in nanoseconds.
         self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// Adds those of another thread.
     pub fn add(&mut self, other: &Latencies) {
-        self.0.add(&other.0).expect("a histogram that grows takes any other");
+        self.0.add(&other.0).expect("all have the same bounds");
     }
 
     /// How many there are.

@@ -34,10 +34,14 @@ impl FromStr for Size {
             "" => Some(0),
             unit => UNITS.iter().find(|(name, _)| *name == unit).map(|&(_, shift)| shift),
         };
-        let wrong = || format!("`{text}` is no size; write bytes, or a number with K, M, G or T, such as 64M");
+        let wrong =
+            || format!("`{text}` is no size; write bytes, or a number with K, M, G or T, such as 64M");
         let number: u64 = number.parse().map_err(|_| wrong())?;
         let shift = shift.ok_or_else(wrong)?;
-        number.checked_mul(1 << shift).map(Size).ok_or_else(|| format!("`{text}` is more bytes than can be counted"))
+        number
+            .checked_mul(1 << shift)
+            .map(Size)
+            .ok_or_else(|| format!("`{text}` is more bytes than can be counted"))
     }
 }
 

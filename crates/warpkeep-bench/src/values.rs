@@ -1,6 +1,6 @@
 //! Values that can be made again: what is read back is checked byte by byte without keeping a copy.
 
-use warpkeep_core::mix64;
+use warpkeep_core::{Seed, mix64};
 
 /// A seeded generator of values: the same seed, cell and generation give the same bytes.
 ///
@@ -37,8 +37,8 @@ impl Values {
     }
 
     fn words(&self, cell: u64, generation: u64) -> impl Iterator<Item = [u8; 8]> {
-        let start = mix64(self.seed ^ mix64(cell ^ mix64(generation)));
-        (0..).map(move |at: u64| mix64(start.wrapping_add(at)).to_le_bytes())
+        let of_value = Seed(mix64(Seed(mix64(Seed(self.seed), generation)), cell));
+        (0..).map(move |at: u64| mix64(of_value, at).to_le_bytes())
     }
 
     /// Replaces what is in `out` by the value of a cell.
@@ -53,7 +53,10 @@ impl Values {
     /// Whether these bytes are the value of that cell.
     pub fn matches(&self, cell: u64, generation: u64, bytes: &[u8]) -> bool {
         bytes.len() == self.len
-            && bytes.chunks(8).zip(self.words(cell, generation)).all(|(part, word)| *part == word[..part.len()])
+            && bytes
+                .chunks(8)
+                .zip(self.words(cell, generation))
+                .all(|(part, word)| *part == word[..part.len()])
     }
 }
 

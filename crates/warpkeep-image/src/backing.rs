@@ -19,4 +19,10 @@ pub unsafe trait Backing: Send + Sync {
     fn grow(&self, len: u64) -> Result<(), ImageError>;
     /// Makes everything stored so far, and the length, outlive the machine where the medium can.
     fn sync(&self, site: &'static str) -> Result<(), ImageError>;
+    /// As [`Backing::sync`], but only the first `len` bytes need be included: the header of a large image need not
+    /// wait for the rest of it.
+    fn sync_start(&self, site: &'static str, len: u64) -> Result<(), ImageError> {
+        let _ = len;
+        self.sync(site)
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::check::{seal48, unseal48};
-use crate::layout::{OFFSET_BITS, PAGE, ROOT_COUNT, ROOTS, STATE_SLOTS, STATIC_HEADER};
+use crate::layout::{DIRECTORY, OFFSET_BITS, PAGE, ROOT_COUNT, ROOTS, STATE_SLOTS, STATIC_HEADER};
 use crate::pending::PendingTable;
 use crate::region::Region;
 use crate::state::{STATE_BYTES, State};
@@ -112,8 +112,8 @@ impl<P: Persist> Image<P> {
             pending: PendingTable::new(),
             file: None,
         };
+        // The fences of the state, which come before the header, cover the directory too.
         image.prepare_directory(0, chunks);
-        image.fence("image.format.directory");
         let state = image.state().clone();
         image.write_state(&state);
         let page = image.header.encode();
@@ -134,7 +134,7 @@ impl<P: Persist> Image<P> {
         writable: bool,
     ) -> Result<Attached<P>, ImageError> {
         let available = backing.len();
-        if available < crate::layout::DIRECTORY {
+        if available < DIRECTORY {
             return Err(ImageError::Foreign {
                 path: path.to_path_buf(),
                 found: format!("{available} bytes, too few for a header"),
@@ -187,11 +187,11 @@ impl<P: Persist> Image<P> {
         Ok(Attached { image, attachment, slot_repaired: !slots_agree })
     }
 
-    /// Takes the image into use: writes down who holds it, and the epoch that LSNs are drawn in.
+    /// Takes the image into use: writes down who holds it, and the epoch that LSNs are drawn in. What the last
+    /// holder left [pending](Image::pending) must have been finished; it is forgotten.
     pub fn begin(&self, epoch: u64) -> Result<(), ImageError> {
         self.check_writable()?;
         let mut state = self.state();
-        let was_clean = state.clean;
         let mut next = state.clone();
         next.sequence += 1;
         next.clean = false;
@@ -200,12 +200,14 @@ impl<P: Persist> Image<P> {
         next.holder_pid = self.surroundings.pid;
         next.holder_start = self.surroundings.start_time;
         next.attached = seconds_since_1970();
+        self.forget_pending();
         self.write_state(&next);
         *state = next;
         // The kernel may write changed pages of an ordinary file back at any moment, so "in use" must be on
         // the disk before the first change is: else a power cut could leave a changed image that says "clean".
-        if was_clean && !self.surroundings.persistent {
-            self.region.backing().sync("image.begin")?;
+        // Also if it says "in use" already: whoever said so may have died before this point.
+        if !self.surroundings.persistent {
+            self.region.backing().sync_start("image.begin", DIRECTORY)?;
         }
         Ok(())
     }

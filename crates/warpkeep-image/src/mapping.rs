@@ -445,6 +445,22 @@ unsafe impl Backing for MappedFile {
     }
 
     fn sync(&self, site: &'static str) -> Result<(), ImageError> {
+        self.sync_with(site, || {
+            // SAFETY: the range is mapped; syncing changes no byte.
+            unsafe { msync(self.base().cast(), self.len() as usize, MsyncFlags::SYNC) }?;
+            self.file.sync_all()
+        })
+    }
+
+    fn sync_start(&self, site: &'static str, len: u64) -> Result<(), ImageError> {
+        let len = len.min(self.len()) as usize;
+        // SAFETY: as above. The kernel syncs the file over this range alone.
+        self.sync_with(site, || Ok(unsafe { msync(self.base().cast(), len, MsyncFlags::SYNC) }?))
+    }
+}
+
+impl MappedFile {
+    fn sync_with(&self, site: &'static str, sync: impl FnOnce() -> io::Result<()>) -> Result<(), ImageError> {
         match self.placement.medium {
             // Nothing to wait for: memory has no second place, and a device is durable by flush and fence.
             Medium::Tmpfs | Medium::Hugetlbfs | Medium::DevDax => return Ok(()),
@@ -457,11 +473,7 @@ unsafe impl Backing for MappedFile {
             ));
             return Err(ImageError::io(&self.path, "sync it")(earlier));
         }
-        // SAFETY: the range is mapped; syncing changes no byte.
-        let synced = unsafe { msync(self.base().cast(), self.len() as usize, MsyncFlags::SYNC) }
-            .map_err(io::Error::from)
-            .and_then(|()| self.file.sync_all());
-        synced.map_err(|error| {
+        sync().map_err(|error| {
             self.sync_failed.store(true, Ordering::Release);
             ImageError::io(&self.path, "sync it")(error)
         })

@@ -48,8 +48,8 @@ fn line_offset(line: usize) -> u64 {
 }
 
 impl<P: Persist> Image<P> {
-    /// The batches that were being committed when the last holder stopped: finish those that the log has,
-    /// then call [`Image::clear_pending`].
+    /// The batches that were being committed when the last holder stopped: finish those that the log has
+    /// before [`Image::begin`], which forgets them all.
     pub fn pending(&self) -> Result<Vec<Lsn>, ImageError> {
         let epoch = self.epoch();
         let mut found = Vec::new();
@@ -71,18 +71,18 @@ impl<P: Persist> Image<P> {
         Ok(found)
     }
 
-    /// Forgets the batches of the last holder, after they have been finished.
-    pub fn clear_pending(&self) -> Result<(), ImageError> {
-        self.check_writable()?;
-        for line in 0..PENDING_COUNT {
-            let at = line_offset(line);
-            if self.load(at) != 0 {
-                self.store(at, 0);
-                self.flush("image.pending.recovered", at, 8);
-            }
+    /// Forgets the batches of the last holder, durably: a line that came back after the epoch has changed would name
+    /// a record that never was.
+    pub(crate) fn forget_pending(&self) {
+        let mut any = false;
+        for at in (0..PENDING_COUNT).map(line_offset).filter(|&at| self.load(at) != 0) {
+            self.store(at, 0);
+            self.flush("image.pending.recovered", at, 8);
+            any = true;
         }
-        self.fence("image.pending.recovered");
-        Ok(())
+        if any {
+            self.fence("image.pending.recovered");
+        }
     }
 
     /// Takes a line for a batch, waiting while all are taken.

@@ -67,7 +67,14 @@ impl Commit {
         Commit {
             options,
             poison: directory.poison().clone(),
-            shared: Mutex::new(Shared { queue, flusher_idle: false, spare_wanted: false, lead_wanted: false, flusher_ready: false, stop: false }),
+            shared: Mutex::new(Shared {
+                queue,
+                flusher_idle: false,
+                spare_wanted: false,
+                lead_wanted: false,
+                flusher_ready: false,
+                stop: false,
+            }),
             beds: Default::default(),
             flusher: Condvar::new(),
             durable,

@@ -201,7 +201,7 @@ impl<P: Persist> Items<P> for Cells<P> {
         image.store(base, MAGIC);
         image.store(base + 8, count);
         image.flush("cells.create", base, len);
-        image.fence("cells.create");
+        // No fence between them: nobody follows the root before the image is taken into use, which fences.
         image.set_root(ROOT, Some(base))?;
         Ok(Cells::over(heap, base, count))
     }

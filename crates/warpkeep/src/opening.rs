@@ -174,15 +174,16 @@ impl<Place, Config> Opening<'_, Place, Config> {
         let replaces = lost.is_some() || attached.as_ref().is_some_and(|attached| attached.image.epoch() > 0);
         let stale = match &attached {
             None => Some(lost.unwrap_or_else(|| "there was no image".into())),
+            // Laid out but never taken into use; it may even be of a store whose log did not come to be.
+            Some(attached) if attached.image.epoch() == 0 => Some("its creation was interrupted".into()),
             Some(attached) => {
                 let (image, log) = (attached.image.header().store_id, recovery.store_id());
                 if image != log {
                     return Err(Error::Mismatch { image: hex(&image), log: hex(&log) });
                 }
-                match attached.image.epoch() {
-                    0 => Some("its creation was interrupted".into()),
-                    epoch if epoch < recovery.epoch() => Some("the image is older than the log".into()),
-                    _ => {
+                match attached.image.epoch() < recovery.epoch() {
+                    true => Some("the image is older than the log".into()),
+                    false => {
                         check_pending(&attached.image, Some(recovery.epoch()))?;
                         None
                     }
@@ -226,7 +227,6 @@ impl<Place, Config> Opening<'_, Place, Config> {
             }
             report.finished_commits += 1;
         }
-        image.clear_pending()?;
         // Of different epochs, one of them was opened without the other, and the numbers say nothing.
         let agrees = clean
             && recovery.closed_cleanly()

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use common::{Home, Model, Store, assert_holds, assert_no_leak, assert_remedy, content, say, value_of, versions};
+use common::{
+    Home, Model, Store, assert_holds, assert_no_leak, assert_remedy, content, say, value_of, versions,
+};
 use proptest::prelude::*;
 use warpkeep::{Cells, Change, ChangeKind, Durability, Edit, Error, Items, Keeper, Origin, open};
 use warpkeep_image::{Coherent, Heap, HeapOptions, Image, ImageError, MAX_BLOCK, MIN_CHUNK, Marker};
@@ -355,7 +357,11 @@ fn writers_go_on_while_a_checkpoint_scans() {
     home.lose_image();
     let (store, report) = open_slow();
     assert_eq!((report.origin, report.loaded > 0), (Origin::Rebuilt, true));
-    assert_eq!(versions(&store.items().cells), expected, "old and new in the checkpoint, and the log sets it right");
+    assert_eq!(
+        versions(&store.items().cells),
+        expected,
+        "old and new in the checkpoint, and the log sets it right"
+    );
 }
 
 #[test]

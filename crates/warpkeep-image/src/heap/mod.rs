@@ -254,7 +254,8 @@ impl<P: Persist> Heap<P> {
     }
 
     /// A run of whole chunks, at least `bytes` long: for what is larger than a block, such as a table's
-    /// buckets. It holds whatever was there before.
+    /// buckets. It holds whatever was there before. That the chunks belong to it is durable after the next fence of
+    /// this thread, which is needed before the extent is published in any case.
     pub fn allocate_extent(&self, bytes: u64) -> Result<u64, ImageError> {
         let span = bytes.max(1).div_ceil(self.image.chunk_size());
         if span > MAX_EXTENT_CHUNKS {
@@ -265,7 +266,6 @@ impl<P: Persist> Heap<P> {
         let first_chunk = self.take_chunks(span, true)?;
         self.image.describe(first_chunk, Descriptor::Extent { span });
         self.image.flush_descriptor("heap.extent", first_chunk);
-        self.image.fence("heap.extent");
         self.extents().insert(first_chunk, span);
         Ok(first_chunk * self.image.chunk_size())
     }

@@ -41,8 +41,8 @@ impl Persist for PageCache {
 
 fn explorer() -> Explorer {
     Explorer::new([Crash::Process, Crash::PowerPersistent(MemoryModel::Words)])
-        .per_boundary(48)
-        .per_recovery(6)
+        .per_boundary(256)
+        .per_recovery(40)
 }
 
 /// Opening number `turn`: changes two roots and closes.

@@ -70,7 +70,7 @@ pub(crate) fn explore_directory() -> Exploration {
 
 pub(crate) fn gate() -> Gate {
     let small = mutation_gate(&explorer(), scenario, check);
-    let mut large = mutation_gate(&explorer().per_boundary(4).depth(1), across, check_across);
+    let mut large = mutation_gate(&explorer().per_boundary(12).depth(1), across, check_across);
     large.baseline.assert_clean();
     large.caught.extend(small.caught);
     large.missed.extend(small.missed);

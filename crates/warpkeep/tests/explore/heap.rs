@@ -23,11 +23,13 @@ pub(crate) enum Step {
     Name(usize, u64),
     /// Nothing.
     Clear(usize),
+    /// A block of this many bytes, allocated by one thread while another is about to publish one of the same slab.
+    Share(usize, u64),
 }
-use Step::{Clear, Name};
+use Step::{Clear, Name, Share};
 
 /// Blocks of several sizes, one that spans chunks (40000), extents, and space that goes from one to the other.
-const STEPS: [Step; 22] = [
+const STEPS: [Step; 23] = [
     Name(0, 16),
     Name(1, 1000),
     Name(0, 16),
@@ -50,6 +52,20 @@ const STEPS: [Step; 22] = [
     Name(10, MIN_CHUNK),
     Clear(0),
     Name(3, 16),
+    Share(4, 300),
+];
+
+/// Space that was one long run and is put to other uses from behind its first chunk. A descriptor of the old run that
+/// came back would hide what lies there since. The lengths are such that no later flush of a neighbour covers for it.
+const RELEASE: [Step; 8] = [
+    Name(8, 6 * MIN_CHUNK),
+    Name(9, MIN_CHUNK),
+    Name(10, 9 * MIN_CHUNK),
+    Clear(9),
+    Clear(10),
+    Name(9, 9 * MIN_CHUNK),
+    Name(10, MIN_CHUNK),
+    Clear(9),
 ];
 
 pub(crate) fn explorer() -> Explorer {
@@ -58,8 +74,8 @@ pub(crate) fn explorer() -> Explorer {
         Crash::PowerPersistent(MemoryModel::X86Lines),
         Crash::PowerPersistent(MemoryModel::Words),
     ])
-    .per_boundary(64)
-    .per_recovery(8)
+    .per_boundary(256)
+    .per_recovery(60)
 }
 
 fn stamp(step: usize) -> u64 {
@@ -89,6 +105,15 @@ pub(crate) fn take(
                 (root, Some(offset))
             }
             Clear(root) => (root, None),
+            Share(root, bytes) => {
+                // The slab is made for the first block, by a thread that does not get round to a fence of its own.
+                let first = trace.as_thread(9, || heap.allocate(bytes))?;
+                let mut block = heap.allocate(bytes)?;
+                block.write(0, &stamp(number).to_le_bytes())?;
+                let offset = block.persist("test.stamp", 8);
+                drop(first);
+                (root, Some(offset))
+            }
         };
         let old = image.root(root)?;
         image.set_root(root, new)?;
@@ -105,7 +130,7 @@ fn expected(steps: &[Step], count: usize) -> [Option<usize>; ROOTS] {
     let mut roots = [None; ROOTS];
     for (number, &step) in steps.iter().enumerate().take(count) {
         match step {
-            Name(root, _) => roots[root] = Some(number),
+            Name(root, _) | Share(root, _) => roots[root] = Some(number),
             Clear(root) => roots[root] = None,
         }
     }
@@ -216,7 +241,19 @@ fn scenario(trace: &Trace) -> Scene {
     run(trace, &STEPS, CHUNKS, CHUNKS)
 }
 
+fn release(trace: &Trace) -> Scene {
+    run(trace, &RELEASE, CHUNKS, CHUNKS)
+}
+
 pub(crate) fn explore() -> Exploration {
+    explore_scene(scenario)
+}
+
+pub(crate) fn explore_release() -> Exploration {
+    explore_scene(release)
+}
+
+fn explore_scene(scenario: fn(&Trace) -> Scene) -> Exploration {
     let trace = Trace::new();
     let scene = scenario(&trace);
     explorer().explore(&trace, |reopen| check(&scene, reopen))
@@ -224,4 +261,8 @@ pub(crate) fn explore() -> Exploration {
 
 pub(crate) fn gate() -> Gate {
     mutation_gate(&explorer(), scenario, check)
+}
+
+pub(crate) fn gate_release() -> Gate {
+    mutation_gate(&explorer(), release, check)
 }

@@ -150,7 +150,7 @@ impl From<LogError> for Problem {
 }
 
 fn explorer() -> Explorer {
-    Explorer::new([Crash::Process, Crash::PowerVolatile]).per_boundary(400).per_recovery(24)
+    Explorer::new([Crash::Process, Crash::PowerVolatile]).per_boundary(700).per_recovery(60)
 }
 
 pub(crate) fn explore() -> Exploration {

@@ -27,10 +27,11 @@ fn say(line: &str) {
 /// Explores everything and counts the images.
 #[test]
 fn every_crash_is_survived() {
-    let scenarios: [Scenario<Exploration>; 8] = [
+    let scenarios: [Scenario<Exploration>; 9] = [
         ("header slots, roots, pending commits", slots::explore),
         ("an image in an ordinary file", disk_image::explore),
         ("allocate and free", heap::explore),
+        ("release and reuse", heap::explore_release),
         ("growth", growth::explore),
         ("growth across a directory chunk", growth::explore_directory),
         ("log append, roll, checkpoint, trim, reopen", log::explore),
@@ -51,10 +52,11 @@ fn every_crash_is_survived() {
 /// Drops every site in turn. A site may be dealt with by any of the scenarios that pass it.
 #[test]
 fn every_missing_flush_fence_and_sync_is_noticed() {
-    let gates: [Scenario<Gate>; 7] = [
+    let gates: [Scenario<Gate>; 8] = [
         ("slots", slots::gate),
         ("disk image", disk_image::gate),
         ("heap", heap::gate),
+        ("release", heap::gate_release),
         ("growth", growth::gate),
         ("log", log::gate),
         ("store, volatile", store::gate_volatile),

@@ -7,7 +7,7 @@ use warpkeep::Lsn;
 use warpkeep_crashlab::{
     Crash, Exploration, Explorer, Gate, LabMemory, MemoryModel, Recorder, Reopen, Trace, mutation_gate,
 };
-use warpkeep_image::{Image, ImageError, MIN_CHUNK};
+use warpkeep_image::{Heap, Image, ImageError, MIN_CHUNK};
 
 use crate::lab_place::{format, surroundings};
 
@@ -28,8 +28,8 @@ fn explorer() -> Explorer {
         Crash::PowerPersistent(MemoryModel::X86Lines),
         Crash::PowerPersistent(MemoryModel::Words),
     ])
-    .per_boundary(48)
-    .per_recovery(6)
+    .per_boundary(256)
+    .per_recovery(40)
 }
 
 fn work(image: &Image<Recorder>, ack: &dyn Fn(u64), epoch: u64) -> Result<(), ImageError> {
@@ -74,6 +74,7 @@ fn check((): &(), reopen: &Reopen<'_>) -> Result<(), String> {
         Err(error) => return Err(error.to_string()),
     };
     let image = attached.image;
+    Heap::survey::<ImageError>(&image, |_| Ok(())).map_err(|error| error.to_string())?;
     let epoch = last(EPOCH, EPOCH + 50).unwrap_or(0);
     // The opening that was cut off may have got that far, and so may each recovery that was.
     let recoveries = acked.iter().filter(|&&tag| tag == RECOVERING).count() as u64;
@@ -101,12 +102,12 @@ fn check((): &(), reopen: &Reopen<'_>) -> Result<(), String> {
     }
     // Recovery goes on, and is crashed in its turn.
     pending.iter().for_each(|lsn| reopen.ack(FINISHING + lsn.counter()));
-    image.clear_pending().map_err(|error| error.to_string())?;
+    let next = image.epoch() + 1;
+    image.begin(next).map_err(|error| error.to_string())?;
     for lsn in &pending {
         reopen.ack(NAMED + lsn.counter());
         reopen.ack(FINISHED + lsn.counter());
     }
-    let next = image.epoch() + 1;
     work(&image, &|tag| reopen.ack(tag), next).map_err(|error| error.to_string())
 }
 

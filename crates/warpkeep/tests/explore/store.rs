@@ -186,8 +186,7 @@ fn check(reopen: &Reopen<'_>, persistent: bool) -> Result<(), String> {
     let store = open_store(&place, &reopen.disk()).map_err(|error| error.to_string())?;
     let state = read(&store)?;
     let history = history(reopen, persistent);
-    let Some(count) =
-        (history.least..history.states.len()).find(|&count| history.states[count] == state)
+    let Some(count) = (history.least..history.states.len()).find(|&count| history.states[count] == state)
     else {
         return Err(format!(
             "{state:?} is not the state after {} to {} operations: {:?}",
@@ -226,7 +225,7 @@ fn explorer(persistent: bool) -> Explorer {
             Crash::PowerPersistent(MemoryModel::Words),
         ],
     };
-    Explorer::new(crashes.iter().copied()).per_boundary(24).per_recovery(16)
+    Explorer::new(crashes.iter().copied()).per_boundary(80).per_recovery(40)
 }
 
 fn explore(persistent: bool) -> Exploration {
@@ -237,7 +236,7 @@ fn explore(persistent: bool) -> Exploration {
 
 fn gate(persistent: bool) -> Gate {
     mutation_gate(
-        &explorer(persistent),
+        &explorer(persistent).per_boundary(24).per_recovery(16),
         |trace| scenario(trace, persistent),
         |(), reopen| check(reopen, persistent),
     )

@@ -1,0 +1,100 @@
+//! Directories of a benchmark's own, which go when it ends.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use warpkeep::{ImageFile, ImagePlace};
+use warpkeep_image::{Attached, Coherent, Image, ImageError};
+
+use crate::BenchError;
+
+/// One directory on the disk, one for images.
+pub(crate) struct Scratch {
+    disk: TempDir,
+    images: TempDir,
+}
+
+impl Scratch {
+    pub(crate) fn new(disk: &Path, images: &Path) -> Result<Scratch, BenchError> {
+        Ok(Scratch { disk: temporary(disk)?, images: temporary(images)? })
+    }
+
+    pub(crate) fn disk(&self) -> &Path {
+        self.disk.path()
+    }
+
+    pub(crate) fn images(&self) -> &Path {
+        self.images.path()
+    }
+
+    /// An empty directory on the disk, for as long as it is held.
+    pub(crate) fn fresh_disk(&self) -> Result<TempDir, BenchError> {
+        temporary(self.disk())
+    }
+
+    /// An empty directory for an image.
+    pub(crate) fn fresh_image(&self) -> Result<TempDir, BenchError> {
+        temporary(self.images())
+    }
+}
+
+fn temporary(parent: &Path) -> Result<TempDir, BenchError> {
+    tempfile::Builder::new()
+        .prefix("warpkeep-bench-")
+        .tempdir_in(parent)
+        .map_err(BenchError::io(format!("make a directory in {}", parent.display())))
+}
+
+/// An image file that remembers how long opening and creating took.
+pub(crate) struct TimedImage {
+    file: ImageFile<Coherent>,
+    times: Mutex<Times>,
+}
+
+/// How long opening and creating took, and when creating ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Times {
+    pub(crate) open: Duration,
+    pub(crate) create: Duration,
+    pub(crate) created: Option<Instant>,
+}
+
+impl TimedImage {
+    /// An image that is created with `len` bytes.
+    pub(crate) fn new(path: PathBuf, len: u64) -> TimedImage {
+        let mut file = ImageFile::new(path, Coherent);
+        file.create.len = len;
+        TimedImage { file, times: Mutex::default() }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.file.path
+    }
+
+    /// The times since this was last asked.
+    pub(crate) fn take_times(&self) -> Times {
+        std::mem::take(&mut self.times.lock().expect("nobody panics while noting a time"))
+    }
+
+    fn note(&self, change: impl FnOnce(&mut Times)) {
+        change(&mut self.times.lock().expect("nobody panics while noting a time"));
+    }
+}
+
+impl ImagePlace<Coherent> for TimedImage {
+    fn open(&self) -> Result<Option<Attached<Coherent>>, ImageError> {
+        let begun = Instant::now();
+        let opened = self.file.open();
+        self.note(|times| times.open = begun.elapsed());
+        opened
+    }
+
+    fn create(&self, store_id: [u8; 16]) -> Result<Image<Coherent>, ImageError> {
+        let begun = Instant::now();
+        let created = self.file.create(store_id);
+        self.note(|times| (times.create, times.created) = (begun.elapsed(), Some(Instant::now())));
+        created
+    }
+}
