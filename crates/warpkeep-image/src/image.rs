@@ -9,7 +9,7 @@ use crate::layout::{DIRECTORY, OFFSET_BITS, PAGE, ROOT_COUNT, ROOTS, STATE_SLOTS
 use crate::pending::PendingTable;
 use crate::region::Region;
 use crate::state::{STATE_BYTES, State};
-use crate::static_header::{StaticHeader, seconds_since_1970};
+use crate::static_header::StaticHeader;
 use crate::{Backing, Identity, ImageError, MappedFile, Persist};
 
 /// What an image is created with.
@@ -34,6 +34,8 @@ pub struct Surroundings {
     pub pid: u64,
     /// When this process started, in clock ticks since boot: with the id, it names a process for good.
     pub start_time: u64,
+    /// Seconds since 1970, to be written down.
+    pub now: u64,
     /// Whether a cleanly closed image may be opened from a copy of its file.
     pub adopt: bool,
 }
@@ -84,7 +86,8 @@ impl<P: Persist> Image<P> {
         format: &Format,
         surroundings: Surroundings,
     ) -> Result<Image<P>, ImageError> {
-        let header = StaticHeader::new(format.store_id, format.chunk_size, format.hash_seed)?;
+        let header =
+            StaticHeader::new(format.store_id, format.chunk_size, format.hash_seed, surroundings.now)?;
         let chunks = backing.len() / header.chunk_size;
         if chunks < 2 {
             return Err(ImageError::Invalid(format!(
@@ -199,7 +202,7 @@ impl<P: Persist> Image<P> {
         next.identity = self.surroundings.identity;
         next.holder_pid = self.surroundings.pid;
         next.holder_start = self.surroundings.start_time;
-        next.attached = seconds_since_1970();
+        next.attached = self.surroundings.now;
         self.forget_pending();
         self.write_state(&next);
         *state = next;

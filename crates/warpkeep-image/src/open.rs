@@ -1,10 +1,14 @@
 //! Images in named files: create, open, re-attach.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::layout::PAGE;
 use crate::placement::Domain;
+use crate::static_header::StaticHeader;
 use crate::{
     Access, Attached, Backing, DEFAULT_CHUNK, Format, Holder, Identity, Image, ImageError, MapOptions,
     MappedFile, Persist, Surroundings, boot_id, wait_until_gone,
@@ -89,6 +93,7 @@ impl<P: Persist> Image<P> {
         access: Access,
         options: &OpenOptions,
     ) -> Result<Attached<P>, ImageError> {
+        check_header(path)?;
         let file = Arc::new(MappedFile::open(path, access, &options.map)?);
         let surroundings = surroundings(&file, options.adopt)?;
         let writable = access == Access::ReadWrite;
@@ -126,6 +131,17 @@ impl<P: Persist> Image<P> {
     }
 }
 
+/// Refuses another program's file before anything is done to it: opening for writing takes the space of its holes.
+fn check_header(path: &Path) -> Result<(), ImageError> {
+    let mut page = [0; PAGE as usize];
+    // What is missing, too short or no file is for the opening itself to judge.
+    let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    match is_file && File::open(path).is_ok_and(|file| file.read_exact_at(&mut page, 0).is_ok()) {
+        true => StaticHeader::decode(&page, path).map(|_| ()),
+        false => Ok(()),
+    }
+}
+
 fn surroundings(file: &MappedFile, adopt: bool) -> Result<Surroundings, ImageError> {
     let (holder, identity) = (Holder::current()?, file.identity());
     Ok(Surroundings {
@@ -133,6 +149,7 @@ fn surroundings(file: &MappedFile, adopt: bool) -> Result<Surroundings, ImageErr
         persistent: file.placement().domain() == Domain::WriteBack,
         pid: holder.pid,
         start_time: holder.start_time,
+        now: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         adopt,
     })
 }

@@ -1,7 +1,6 @@
 //! The static header: written once, checksummed, never changed.
 
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::ImageError;
 use crate::layout::{FORMAT_VERSION, MAX_CHUNK, MIN_CHUNK, PAGE};
@@ -25,18 +24,18 @@ pub struct StaticHeader {
 }
 
 impl StaticHeader {
-    /// A header for an image created now.
+    /// A header for a new image.
     pub(crate) fn new(
         store_id: [u8; 16],
         chunk_size: u64,
         hash_seed: u64,
+        created: u64,
     ) -> Result<StaticHeader, ImageError> {
         if !valid_chunk_size(chunk_size) {
             return Err(ImageError::Invalid(format!(
                 "a chunk of {chunk_size} bytes is not possible; take a power of two from {MIN_CHUNK} to {MAX_CHUNK}"
             )));
         }
-        let created = seconds_since_1970();
         Ok(StaticHeader { store_id, chunk_size, hash_seed, created })
     }
 
@@ -110,17 +109,12 @@ fn valid_chunk_size(bytes: u64) -> bool {
     bytes.is_power_of_two() && (MIN_CHUNK..=MAX_CHUNK).contains(&bytes)
 }
 
-/// Now, as files record it.
-pub(crate) fn seconds_since_1970() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn header() -> StaticHeader {
-        StaticHeader::new([7; 16], MIN_CHUNK, 99).unwrap()
+        StaticHeader::new([7; 16], MIN_CHUNK, 99, 1234).unwrap()
     }
 
     #[test]
@@ -151,7 +145,7 @@ mod tests {
     #[test]
     fn odd_chunk_sizes_are_refused() {
         for size in [0, 1, MIN_CHUNK / 2, MIN_CHUNK + 8, MAX_CHUNK * 2] {
-            assert!(matches!(StaticHeader::new([0; 16], size, 0), Err(ImageError::Invalid(_))));
+            assert!(matches!(StaticHeader::new([0; 16], size, 0, 0), Err(ImageError::Invalid(_))));
         }
     }
 }

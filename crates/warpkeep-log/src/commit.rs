@@ -37,10 +37,6 @@ struct Shared {
     /// The flusher has nothing to do and wants to be told when there is.
     flusher_idle: bool,
     spare_wanted: bool,
-    /// Several wait for the next group: the flusher is to write until nobody does.
-    lead_wanted: bool,
-    /// The flusher can be called upon: it sleeps, or writes.
-    flusher_ready: bool,
     stop: bool,
 }
 
@@ -67,14 +63,7 @@ impl Commit {
         Commit {
             options,
             poison: directory.poison().clone(),
-            shared: Mutex::new(Shared {
-                queue,
-                flusher_idle: false,
-                spare_wanted: false,
-                lead_wanted: false,
-                flusher_ready: false,
-                stop: false,
-            }),
+            shared: Mutex::new(Shared { queue, flusher_idle: false, spare_wanted: false, stop: false }),
             beds: Default::default(),
             flusher: Condvar::new(),
             durable,
@@ -98,10 +87,7 @@ impl Commit {
         durability: Durability,
         on_lsn: impl FnOnce(Lsn),
     ) -> Result<Lsn, LogError> {
-        let bytes = batch.bytes().len() as u64;
-        if bytes > self.options.max_batch_bytes {
-            return Err(LogError::BatchTooLarge { bytes, limit: self.options.max_batch_bytes });
-        }
+        self.check_size(batch)?;
         let mut shared = self.lock();
         self.poison.check()?;
         let lsn = shared.queue.next_lsn(batch, durability)?;
@@ -114,6 +100,19 @@ impl Commit {
             self.flusher.notify_one();
         }
         Ok(lsn)
+    }
+
+    /// Whether [`Commit::append`] would take the batch now.
+    pub(crate) fn check_append(&self, batch: &ChangeBatch, durability: Durability) -> Result<(), LogError> {
+        self.check_size(batch)?;
+        let shared = self.lock();
+        self.poison.check()?;
+        shared.queue.next_lsn(batch, durability).map(|_| ())
+    }
+
+    fn check_size(&self, batch: &ChangeBatch) -> Result<(), LogError> {
+        let (bytes, limit) = (batch.bytes().len() as u64, self.options.max_batch_bytes);
+        if bytes > limit { Err(LogError::BatchTooLarge { bytes, limit }) } else { Ok(()) }
     }
 
     pub(crate) fn last_lsn(&self) -> Lsn {
@@ -240,24 +239,7 @@ impl Commit {
     ///
     /// The counts of sleepers are never too low, but may be too high for a moment. So one is called from every bed
     /// that seems taken: any of them will lead, and it would be fatal if none did.
-    fn wake<'a>(&'a self, mut shared: MutexGuard<'a, Shared>, seq: u64) -> MutexGuard<'a, Shared> {
-        let waiting: u32 = (1..BEDS as u64)
-            .map(|ahead| self.beds[bed_of(seq + ahead)].sleepers.load(Ordering::Relaxed))
-            .sum();
-        if shared.flusher_ready && waiting >= 2 {
-            if !shared.lead_wanted {
-                shared.lead_wanted = true;
-                self.flusher.notify_one();
-            }
-            let bed = &self.beds[bed_of(seq)];
-            if bed.sleepers.load(Ordering::Relaxed) > 0 {
-                bed.calls.fetch_add(1, Ordering::Relaxed);
-                drop(shared);
-                atomic_wait::wake_all(&bed.calls);
-                shared = self.lock();
-            }
-            return shared;
-        }
+    fn wake<'a>(&'a self, shared: MutexGuard<'a, Shared>, seq: u64) -> MutexGuard<'a, Shared> {
         let taken = |ahead: u64| {
             let bed = &self.beds[bed_of(seq + ahead)];
             let taken = bed.sleepers.load(Ordering::Relaxed) > 0;
@@ -314,18 +296,11 @@ impl Commit {
     pub(crate) fn run_flusher(&self) {
         let interval = self.options.flush_interval;
         let mut shared = self.lock();
-        shared.flusher_ready = true;
         while !shared.stop && !self.poison.is_set() {
-            if shared.lead_wanted && shared.queue.has_work() && !shared.queue.is_writing() {
-                shared = self.lead(shared);
-                // Whoever waits now was too few to call again.
-            } else if shared.spare_wanted {
-                shared.lead_wanted = false;
-                shared.flusher_ready = false;
+            if shared.spare_wanted {
                 drop(shared);
                 let _ = self.prepare_spare();
                 shared = self.lock();
-                shared.flusher_ready = true;
             } else if shared.queue.has_work() {
                 let target = shared.queue.last();
                 let deadline = Instant::now() + interval;

@@ -190,6 +190,12 @@ impl Log {
         self.commit.append(batch, durability, on_lsn)
     }
 
+    /// Whether [`Log::append`] would take the batch now: to be asked before effects that are logged behind. What can
+    /// still happen in between is that other writers take the last room on a full disk, or that the log fails.
+    pub fn check_append(&self, batch: &ChangeBatch, durability: Durability) -> Result<(), LogError> {
+        self.commit.check_append(batch, durability)
+    }
+
     /// Returns when the record, and every one before it, is durable. Whoever finds nobody writing writes for all.
     pub fn wait_durable(&self, lsn: Lsn) -> Result<(), LogError> {
         self.commit.wait_durable(lsn)

@@ -27,8 +27,9 @@ use crate::layout::LOCK;
 pub struct OsDisk {
     path: PathBuf,
     directory: fs::File,
-    /// Holds the lock for as long as it is open.
-    _lock: fs::File,
+    lock: fs::File,
+    /// The process that has the lock.
+    owner: u32,
 }
 
 impl OsDisk {
@@ -59,12 +60,22 @@ impl OsDisk {
         }
         // Only a hint for the message above, so a full disk is no reason to fail here.
         let _ = lock.set_len(0).and_then(|()| lock.write_all(format!("{}\n", std::process::id()).as_bytes()));
-        Ok(OsDisk { path, directory, _lock: lock })
+        Ok(OsDisk { path, directory, lock, owner: std::process::id() })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+impl Drop for OsDisk {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a process being started at this very moment has it, too, until it runs its
+        // own program. Nor may a copy of this process made by `fork` let go of the lock.
+        if self.owner == std::process::id() {
+            let _ = rustix::fs::flock(&self.lock, FlockOperation::Unlock);
+        }
     }
 }
 

@@ -19,6 +19,9 @@ const MAGIC: u64 = u64::from_le_bytes(*b"WKCELLS1");
 const HEAD: u64 = 16;
 /// Version, length and checksum come before the bytes of a record.
 const RECORD_HEAD: u64 = 16;
+/// Above it lies the check of the number of cells.
+const MAX_COUNT: u64 = (1 << COUNT_BITS) - 1;
+const COUNT_BITS: u32 = 40;
 const STRIPES: usize = 256;
 const TABLE: u32 = 1;
 
@@ -95,13 +98,13 @@ impl<P: Persist> Cells<P> {
     }
 
     /// Writes a record that nothing leads to yet; durable after the next fence of this thread.
-    fn prepare(&self, version: u64, value: &[u8]) -> Result<u64> {
+    fn prepare(&self, cell: u64, version: u64, value: &[u8]) -> Result<u64> {
         let mut block = self.heap.allocate(RECORD_HEAD + value.len() as u64)?;
         let len = u32::try_from(value.len()).expect("blocks are smaller than 4 GiB");
         let mut head = [0; RECORD_HEAD as usize];
         head[..8].copy_from_slice(&version.to_le_bytes());
         head[8..12].copy_from_slice(&len.to_le_bytes());
-        head[12..].copy_from_slice(&checksum(version, value).to_le_bytes());
+        head[12..].copy_from_slice(&checksum(cell, version, value).to_le_bytes());
         block.write(0, &head)?;
         block.write(RECORD_HEAD, value)?;
         self.image().flush("cells.record", block.offset(), RECORD_HEAD + value.len() as u64);
@@ -169,7 +172,7 @@ impl<P: Persist> Keeper<P, Cells<P>> {
             let kind = if value.is_some() { ChangeKind::Put } else { ChangeKind::Delete };
             let (key, bytes) = (cell.to_le_bytes(), value.unwrap_or_default());
             changes.push(&Change { table: TABLE, kind, version, key: &key, value: bytes })?;
-            words.push((cell, value.map_or(Ok(0), |value| cells.prepare(version, value))?));
+            words.push((cell, value.map_or(Ok(0), |value| cells.prepare(cell, version, value))?));
             Ok(())
         });
         let written = prepared.and_then(|()| self.write(durability, &changes, || cells.publish(&words)));
@@ -192,14 +195,14 @@ impl<P: Persist> Items<P> for Cells<P> {
 
     fn create(heap: &Arc<Heap<P>>, &count: &u64) -> Result<Self> {
         let image = heap.image();
-        if count == 0 || count > 1 << 40 {
-            return Err(Error::Invalid(format!("{count} cells are not possible; take 1 to 2^40")));
+        if count == 0 || count > MAX_COUNT {
+            return Err(Error::Invalid(format!("{count} cells are not possible; take 1 to {MAX_COUNT}")));
         }
         let len = HEAD + 8 * count;
         let base = heap.allocate_extent(len)?;
         image.zero(base, len);
         image.store(base, MAGIC);
-        image.store(base + 8, count);
+        image.store(base + 8, seal(count));
         image.flush("cells.create", base, len);
         // No fence between them: nobody follows the root before the image is taken into use, which fences.
         image.set_root(ROOT, Some(base))?;
@@ -225,7 +228,7 @@ impl<P: Persist> Items<P> for Cells<P> {
             }
             let mut value = vec![0; record.len as usize];
             image.read(offset + RECORD_HEAD, &mut value);
-            if checksum(record.version, &value) != record.crc {
+            if checksum(cell, record.version, &value) != record.crc {
                 return Err(damaged("its record has the wrong checksum").into());
             }
         }
@@ -247,7 +250,7 @@ impl<P: Persist> Items<P> for Cells<P> {
             return Ok(());
         }
         let offset = match change.kind {
-            ChangeKind::Put => self.prepare(change.version, change.value)?,
+            ChangeKind::Put => self.prepare(cell, change.version, change.value)?,
             ChangeKind::Delete => 0,
         };
         self.publish(&[(cell, offset)]);
@@ -291,8 +294,9 @@ fn find<P: Persist>(image: &Image<P>) -> Result<(u64, u64)> {
     if !base.is_multiple_of(8) || !image.contains(base, HEAD) || image.load(base) != MAGIC {
         return Err(foreign("its root names something else"));
     }
-    let count = image.load(base + 8);
-    match count.checked_mul(8).is_some_and(|len| image.contains(base + HEAD, len)) && count > 0 {
+    let sealed = image.load(base + 8);
+    let count = sealed & MAX_COUNT;
+    match sealed == seal(count) && count > 0 && image.contains(base + HEAD, 8 * count) {
         true => Ok((base, count)),
         false => Err(foreign("their number makes no sense")),
     }
@@ -303,6 +307,13 @@ fn read_head<P: Persist>(image: &Image<P>, offset: u64) -> Record {
     Record { offset, version: image.load(offset), len: lengths & 0xffff_ffff, crc: (lengths >> 32) as u32 }
 }
 
-fn checksum(version: u64, value: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&version.to_le_bytes()), value)
+/// The number of cells, with a check of it above.
+fn seal(count: u64) -> u64 {
+    count | u64::from(crc32c::crc32c(&count.to_le_bytes())) << COUNT_BITS
+}
+
+/// Of a record. The cell is part of it: a damaged word may lead to what another cell has left behind.
+fn checksum(cell: u64, version: u64, value: &[u8]) -> u32 {
+    let head = crc32c::crc32c_append(crc32c::crc32c(&cell.to_le_bytes()), &version.to_le_bytes());
+    crc32c::crc32c_append(head, value)
 }

@@ -85,6 +85,8 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         let _inside = log.enter();
         match durability {
             Durability::Process => {
+                // What the log refuses must not have happened.
+                log.check_append(changes, durability)?;
                 let applied = apply();
                 log.append(changes, durability, |_| ())?;
                 Ok(applied)

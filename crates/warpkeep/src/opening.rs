@@ -139,7 +139,7 @@ impl<Place, Config> Opening<'_, Place, Config> {
     where
         Place: ImagePlace<P>,
     {
-        let image = Arc::new(self.place.create(random_id()?)?);
+        let image = Arc::new(self.place.create(self.place.new_store_id()?)?);
         let (heap, items) = self.lay_out::<P, I>(&image)?;
         image.begin(1)?;
         let mut report = self.report(Origin::Created, false);
@@ -166,7 +166,7 @@ impl<Place, Config> Opening<'_, Place, Config> {
             if let Some(image) = image {
                 check_pending(image, None)?;
             }
-            let id = image.map_or_else(random_id, |image| Ok(image.header().store_id))?;
+            let id = image.map_or_else(|| self.place.new_store_id(), |image| Ok(image.header().store_id))?;
             let epoch = image.map_or(0, Image::epoch);
             drop(Log::create(Arc::clone(&log.disk), id, epoch, log.options.clone())?);
         }
@@ -317,10 +317,4 @@ fn hex(id: &[u8; 16]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
-}
-
-fn random_id() -> Result<[u8; 16]> {
-    let mut id = [0; 16];
-    warpkeep_image::fill_random(&mut id)?;
-    Ok(id)
 }

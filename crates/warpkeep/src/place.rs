@@ -2,12 +2,19 @@
 
 use std::path::PathBuf;
 
-use warpkeep_image::{Access, Attached, CreateOptions, Image, ImageError, OpenOptions, Persist};
+use warpkeep_image::{Access, Attached, CreateOptions, Image, ImageError, OpenOptions, Persist, fill_random};
 
 /// Opens and creates the image of a store.
 pub trait ImagePlace<P: Persist> {
     /// Opens the image for writing; `None` if there is none.
     fn open(&self) -> Result<Option<Attached<P>>, ImageError>;
+
+    /// An id for a new store.
+    fn new_store_id(&self) -> Result<[u8; 16], ImageError> {
+        let mut id = [0; 16];
+        fill_random(&mut id)?;
+        Ok(id)
+    }
 
     /// Creates an image for this store, in place of one that cannot be used any more.
     fn create(&self, store_id: [u8; 16]) -> Result<Image<P>, ImageError>;

@@ -21,12 +21,21 @@ pub(crate) fn is_directory(chunk_size: u64, chunk: u64) -> bool {
 }
 
 impl<P: Persist> Image<P> {
-    /// Marks the directory chunks among new chunks; all other new descriptors are zero, which means free.
-    /// Ends with the descriptors flushed but not fenced.
+    /// Marks the directory chunks among new chunks, and all others as free. Ends with the descriptors flushed but not
+    /// fenced.
     pub(crate) fn prepare_directory(&self, from: u64, to: u64) {
-        for chunk in (from..to).filter(|&chunk| is_directory(self.chunk_size(), chunk)) {
-            self.describe(chunk, Descriptor::Directory);
-            self.flush_descriptor("image.directory", chunk);
+        for chunk in from..to {
+            let descriptor = match is_directory(self.chunk_size(), chunk) {
+                true => Descriptor::Directory,
+                false => Descriptor::Free,
+            };
+            // Free is zero, as new bytes are; but those of the first part are as old as the image, and nobody has
+            // looked at them yet.
+            let word = self.load(locate(self.chunk_size(), chunk).1);
+            if word != descriptor.encode(chunk) {
+                self.describe(chunk, descriptor);
+                self.flush_descriptor("image.directory", chunk);
+            }
         }
     }
 

@@ -137,7 +137,7 @@ fn limits_are_errors() {
     for bad in [
         LogOptions { segment_bytes: 8192, ..options() },
         LogOptions { segment_bytes: (16 << 10) + 512, ..options() },
-        LogOptions { segment_bytes: u64::MAX & !4095, ..options() },
+        LogOptions { segment_bytes: !4095, ..options() },
         LogOptions { max_batch_bytes: u64::MAX, ..options() },
     ] {
         let error = Log::create(Arc::new(MemDisk::default()), STORE, 1, bad).unwrap_err();

@@ -21,6 +21,15 @@ enum DirectoryOp {
     Remove(String),
 }
 
+impl DirectoryOp {
+    fn inode(&self) -> Option<u64> {
+        match self {
+            DirectoryOp::Create(_, inode) | DirectoryOp::Rename(_, _, inode) => Some(*inode),
+            DirectoryOp::Remove(_) => None,
+        }
+    }
+}
+
 /// What is to go wrong, and when.
 #[derive(Clone, Copy, Default)]
 pub(crate) enum Plan {
@@ -116,6 +125,9 @@ impl MemDisk {
     pub(crate) fn fork(&self) -> MemDisk {
         let mut world = self.world().clone();
         world.plan = Plan::Nothing;
+        let named: Vec<u64> = world.names.values().chain(world.durable_names.values()).copied().collect();
+        let pending: Vec<u64> = world.pending.iter().filter_map(DirectoryOp::inode).collect();
+        world.inodes.retain(|inode, _| named.contains(inode) || pending.contains(inode));
         MemDisk(Arc::new(Mutex::new(world)))
     }
 

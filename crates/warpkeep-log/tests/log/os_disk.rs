@@ -49,9 +49,9 @@ fn a_log_with_its_own_thread_goes_round() {
         }
         history.acknowledged = history.last();
         if epoch == 3 {
-            log.close().unwrap()
+            log.close().unwrap();
         } else {
-            drop(log)
+            drop(log);
         }
         let recovery = Recovery::open(open(), options.clone()).unwrap();
         assert_eq!(recovery.closed_cleanly(), epoch == 3);

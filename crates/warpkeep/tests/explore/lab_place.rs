@@ -46,7 +46,7 @@ impl LabPlace {
 
 pub(crate) fn surroundings(persistent: bool) -> Surroundings {
     let identity = Identity { boot_id: [5; 16], device: 1, inode: 2 };
-    Surroundings { identity, persistent, pid: 7, start_time: 8, adopt: false }
+    Surroundings { identity, persistent, pid: 7, start_time: 8, now: 9, adopt: false }
 }
 
 pub(crate) fn format() -> Format {
@@ -60,6 +60,10 @@ impl ImagePlace<Recorder> for LabPlace {
         }
         let (memory, recorder) = (Arc::new(self.memory.clone()), self.memory.recorder());
         Image::attach(memory, recorder, Path::new("lab"), surroundings(self.persistent), true).map(Some)
+    }
+
+    fn new_store_id(&self) -> Result<[u8; 16], ImageError> {
+        Ok(format().store_id)
     }
 
     fn create(&self, store_id: [u8; 16]) -> Result<Image<Recorder>, ImageError> {

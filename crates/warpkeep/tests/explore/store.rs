@@ -236,7 +236,7 @@ fn explore(persistent: bool) -> Exploration {
 
 fn gate(persistent: bool) -> Gate {
     mutation_gate(
-        &explorer(persistent).per_boundary(24).per_recovery(16),
+        &explorer(persistent).per_boundary(24).per_recovery(40),
         |trace| scenario(trace, persistent),
         |(), reopen| check(reopen, persistent),
     )

@@ -189,8 +189,10 @@ fn every_call_of_the_disk_fails_once() {
                 (runs, errors, struck) = (runs + 1, errors + failed, struck + failed.min(1));
             }
         }
-        // What is removed has no use any more, and nobody hears of it.
-        assert!(struck > 2 || call == DiskCall::Remove, "{call:?}: the faults hit nothing");
+        // A segment that cannot be had is tried for again, and what is to be removed has no use any more: nobody
+        // hears of it.
+        let unheard = [DiskCall::Allocate, DiskCall::Remove].contains(&call);
+        assert!(struck > 2 || unheard, "{call:?}: the faults hit nothing");
     }
     say(&format!("{runs} runs with one failing call: {errors} errors, nothing lost"));
 }

@@ -6,22 +6,20 @@ use std::sync::Arc;
 use warpkeep::{Change, ChangeKind, Error, Origin};
 use warpkeep_log::{LogError, OsDisk, Recovery};
 
-use crate::common::{
-    Home, Model, assert_holds, assert_remedy, copy_directory, files_in, flip, restore, say,
-};
+use crate::common::{Home, Model, assert_holds, assert_remedy, copy_directory, files_in, flip, restore, say};
 use crate::written::Written;
 
 /// What reading a damaged log came to.
 #[derive(Debug, Default)]
-struct Count {
-    refused: u64,
+pub(crate) struct Count {
+    pub(crate) refused: u64,
     /// It ends earlier, and says so.
-    shorter: u64,
-    unharmed: u64,
+    pub(crate) shorter: u64,
+    pub(crate) unharmed: u64,
 }
 
 impl Count {
-    fn all(&self) -> u64 {
+    pub(crate) fn all(&self) -> u64 {
         self.refused + self.shorter + self.unharmed
     }
 }
@@ -49,7 +47,7 @@ fn read(home: &Home) -> Result<(Model, Recovery), LogError> {
 }
 
 /// Reads a damaged log: it is refused, or gives a state that was, and says so if it is not the last.
-fn examine(written: &Written, what: &str, count: &mut Count) {
+pub(crate) fn examine(written: &Written, what: &str, count: &mut Count) {
     match read(&written.home) {
         Err(error) => {
             assert_typed(&error, what);
@@ -74,6 +72,10 @@ fn assert_typed(error: &LogError, what: &str) {
         | LogError::ForeignFile { .. } => {
             let text = error.to_string().to_lowercase();
             assert!(text.contains("restore"), "{what}: {text}");
+        }
+        // A name that is no file.
+        LogError::Io { .. } | LogError::ManifestMissing { .. } | LogError::NoLog => {
+            assert!(what.contains(" as ") || what.contains("missing"), "{what}: {error}");
         }
         other => panic!("{what}: {other:?}"),
     }
@@ -130,7 +132,10 @@ fn cut_files_are_refused_or_cut_off() {
             }
         }
         let all = count.all();
-        say(&format!("files of a log cut at {all} places: {} refused, {} cut off", count.refused, count.shorter));
+        say(&format!(
+            "files of a log cut at {all} places: {} refused, {} cut off",
+            count.refused, count.shorter
+        ));
         assert!(all > 100, "{count:?}");
         assert_eq!(count.shorter == 0, close, "{count:?}");
         let (store, _) = written.home.open().expect("mended");

@@ -52,7 +52,10 @@ fn other_process() {
     let store = match role.as_str() {
         "hold" => Some(store),
         // The locks are free, but the process that used the image is not gone: as when its end takes long.
-        "linger" => None,
+        "linger" => {
+            drop(store);
+            None
+        }
         role => panic!("no role {role}"),
     };
     println!("\nready");

@@ -8,6 +8,7 @@ use warpkeep_image::ImageError;
 use warpkeep_log::LogError;
 
 use crate::common::{Home, assert_holds, assert_remedy, files_in, reseal, restore, say};
+use crate::log_bytes::{Count, examine};
 use crate::written::Written;
 
 /// Bytes that are no file of a store.
@@ -92,64 +93,40 @@ fn a_foreign_file_with_holes_keeps_them() {
     assert!(taken < 1 << 20, "{taken} bytes were taken for a file of somebody else");
 }
 
-/// The names of the files that recovery needs.
-fn files_of_a_log(home: &Home) -> Vec<String> {
-    let names = files_in(&home.log).into_keys();
-    names.filter(|name| name != "LOCK").collect()
-}
-
 #[test]
 fn foreign_files_are_no_part_of_a_log() {
     let written = Written::new(true);
-    let home = &written.home;
-    let aside = home.directory().join("aside");
-    let mut refused = 0;
-    for name in files_of_a_log(home) {
-        let path = home.log.join(&name);
+    let log = &written.home.log;
+    let aside = written.home.directory().join("aside");
+    let mut count = Count::default();
+    for name in files_in(log).into_keys().filter(|name| name != "LOCK") {
+        let path = log.join(&name);
         std::fs::rename(&path, &aside).expect("moved");
         for (kind, bytes) in foreign_bytes() {
             std::fs::write(&path, &bytes).expect("written");
-            assert_log_refused(home, &name, kind);
+            examine(&written, &format!("{kind} as {name}"), &mut count);
             assert_eq!(std::fs::read(&path).expect("there"), bytes, "{kind} as {name}");
             remove(&path);
-            refused += 1;
         }
         for (kind, make) in foreign_things() {
             make(&path);
-            assert_log_refused(home, &name, kind);
+            examine(&written, &format!("{kind} as {name}"), &mut count);
             assert!(path.symlink_metadata().is_ok(), "{kind} as {name}: it was removed");
             remove(&path);
-            refused += 1;
         }
-        // Not there at all.
-        assert_log_refused(home, &name, "missing");
+        examine(&written, &format!("{name} missing"), &mut count);
         std::fs::rename(&aside, &path).expect("moved back");
-        refused += 1;
     }
-    say(&format!("{refused} foreign or missing files in a log: all refused"));
-    let (store, _) = home.open().expect("mended");
+    say(&format!(
+        "{} foreign or missing files in a log: {} refused, {} not needed",
+        count.all(),
+        count.refused,
+        count.unharmed
+    ));
+    assert_eq!(count.shorter, 0, "a log that was closed says where it ends");
+    assert!(count.refused > 3 * count.unharmed, "{count:?}");
+    let (store, _) = written.home.open().expect("mended");
     assert_holds(&store, written.last(), "mended");
-}
-
-fn assert_log_refused(home: &Home, name: &str, kind: &str) {
-    match home.refuses() {
-        Error::Log(
-            error @ (LogError::ForeignFile { .. }
-            | LogError::ManifestDamaged { .. }
-            | LogError::ManifestMissing { .. }
-            | LogError::CheckpointDamaged { .. }
-            | LogError::SegmentMissing { .. }
-            | LogError::Corrupt { .. }
-            | LogError::EndMissing { .. }),
-        ) => {
-            let text = error.to_string().to_lowercase();
-            assert!(text.contains("restore") || text.contains("move"), "{kind} as {name}: {text}");
-        }
-        Error::Log(error @ LogError::Io { .. }) => {
-            assert!(error.to_string().contains("open the store again"), "{kind} as {name}: {error}");
-        }
-        other => panic!("{kind} as {name}: {other:?}"),
-    }
 }
 
 #[test]
@@ -189,7 +166,8 @@ fn newer_files_are_told_from_damage() {
         let good = std::fs::read(&home.image).expect("an image");
         restore(&home.image, &with_version(&good, version));
         for error in [home.refuses(), home.refuses_without_log()] {
-            let named = matches!(error, Error::Image(ImageError::NewerVersion { found, .. }) if found == version);
+            let named =
+                matches!(error, Error::Image(ImageError::NewerVersion { found, .. }) if found == version);
             assert!(named, "{error}");
             assert_remedy(&error, &["open it with a newer Warpkeep"]);
         }
