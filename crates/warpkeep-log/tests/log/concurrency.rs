@@ -69,9 +69,18 @@ fn put(batch: &mut ChangeBatch, thread: u64, round: u64) {
 
 #[test]
 fn commits_of_many_threads_share_their_syncs() {
-    const ROUNDS: u64 = 25;
+    share_syncs(false);
+}
+
+#[test]
+fn commits_of_many_threads_share_their_syncs_beside_the_logs_own() {
+    share_syncs(true);
+}
+
+fn share_syncs(background: bool) {
+    const ROUNDS: u64 = 40;
     let disk = MemDisk::default();
-    let roomy = LogOptions { segment_bytes: 256 << 10, ..options() };
+    let roomy = LogOptions { segment_bytes: 256 << 10, background, ..options() };
     let log = Log::create(Arc::new(Slow(disk.clone())), STORE, 1, roomy).unwrap();
     thread::scope(|scope| {
         for id in 0..THREADS {

@@ -76,6 +76,7 @@ fn a_log_on_a_full_file_system() {
         let elsewhere = Home::on_disk();
         let mut home = Home { image: elsewhere.image.clone(), cells: 4096, ..Home::at(mounted.path()) };
         home.log_options.background = background;
+        home.log_options.backlog_bytes = 16 << 10;
         let (mut store, _) = home.open().expect("a new store");
         let filler = mounted.path().join("filler");
         std::fs::write(&filler, vec![1; 1 << 20]).expect("room");
