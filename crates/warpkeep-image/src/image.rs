@@ -503,7 +503,8 @@ fn judge(state: &State, now: &Surroundings, path: &Path) -> Result<Attachment, I
     let same_boot = then.boot_id == now.identity.boot_id;
     let same_inode = then.inode == now.identity.inode;
     // Device numbers are handed out anew at every start of the machine; within one they identify.
-    let same_file = same_inode && (then.device == now.identity.device || !same_boot);
+    let same_birth = then.born == now.identity.born || then.born == 0 || now.identity.born == 0;
+    let same_file = same_inode && same_birth && (then.device == now.identity.device || !same_boot);
     if state.clean {
         return match same_file || now.adopt {
             true => Ok(Attachment::Clean),

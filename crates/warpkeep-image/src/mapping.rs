@@ -4,12 +4,13 @@ mod creation;
 mod reservation;
 mod space;
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::UNIX_EPOCH;
 
 use rustix::io::Errno;
 use rustix::mm::{MsyncFlags, mlock, msync};
@@ -54,6 +55,8 @@ pub struct FileIdentity {
     pub device: u64,
     /// The inode number on it.
     pub inode: u64,
+    /// When it was made, in nanoseconds since 1970; 0 where the system does not tell, and for a device.
+    pub born: u64,
 }
 
 /// A file mapped at one address for as long as it is open, also while it grows.
@@ -175,7 +178,8 @@ impl MappedFile {
         least: u64,
     ) -> Result<Self, ImageError> {
         let metadata = file.metadata().map_err(ImageError::io(&path, "look at it"))?;
-        let identity = FileIdentity { device: metadata.dev(), inode: metadata.ino() };
+        let identity =
+            FileIdentity { device: metadata.dev(), inode: metadata.ino(), born: time_of_birth(&metadata) };
         if placement.medium == Medium::FsDax && access == Access::ReadWrite && !maps_synchronously(&file) {
             placement.downgrade_to_page_cache();
         }
@@ -558,6 +562,13 @@ fn maps_synchronously(file: &File) -> bool {
         let probe = mmap(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0);
         probe.is_ok_and(|address| munmap(address, len).is_ok())
     }
+}
+
+/// When a file was made. The node of a device is made anew at every start of the machine.
+fn time_of_birth(metadata: &Metadata) -> u64 {
+    let since_1970 = metadata.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+    let nanoseconds = since_1970.filter(|_| metadata.is_file()).map(|since| since.as_nanos());
+    nanoseconds.and_then(|nanoseconds| u64::try_from(nanoseconds).ok()).unwrap_or(0)
 }
 
 /// Checks that a length can be had on this medium.

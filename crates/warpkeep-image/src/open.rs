@@ -145,7 +145,12 @@ fn check_header(path: &Path) -> Result<(), ImageError> {
 fn surroundings(file: &MappedFile, adopt: bool) -> Result<Surroundings, ImageError> {
     let (holder, identity) = (Holder::current()?, file.identity());
     Ok(Surroundings {
-        identity: Identity { boot_id: boot_id()?, device: identity.device, inode: identity.inode },
+        identity: Identity {
+            boot_id: boot_id()?,
+            device: identity.device,
+            inode: identity.inode,
+            born: identity.born,
+        },
         persistent: file.placement().domain() == Domain::WriteBack,
         pid: holder.pid,
         start_time: holder.start_time,

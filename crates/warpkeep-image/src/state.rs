@@ -17,6 +17,9 @@ pub struct Identity {
     pub device: u64,
     /// Its inode there.
     pub inode: u64,
+    /// When the file was made, in nanoseconds since 1970; 0 where nobody knows. The number of a file that was removed
+    /// soon passes to another, such as the copy that replaces it.
+    pub born: u64,
 }
 
 /// The content of a state slot.
@@ -47,6 +50,7 @@ impl State {
         put(80, self.holder_start);
         put(88, self.attached);
         put(96, self.last_lsn);
+        put(104, self.identity.born);
         bytes[0..8].copy_from_slice(&MAGIC);
         bytes[40..56].copy_from_slice(&self.identity.boot_id);
         let crc = crc32c::crc32c(&bytes[..CRC_AT]);
@@ -71,7 +75,7 @@ impl State {
             clean: get(16) == 1,
             epoch: get(24),
             chunks: get(32),
-            identity: Identity { boot_id, device: get(56), inode: get(64) },
+            identity: Identity { boot_id, device: get(56), inode: get(64), born: get(104) },
             holder_pid: get(72),
             holder_start: get(80),
             attached: get(88),

@@ -12,7 +12,7 @@ use warpkeep_image::{
 const FORMAT: Format = Format { store_id: [4; 16], chunk_size: MIN_CHUNK, hash_seed: 11 };
 
 fn here() -> Surroundings {
-    let identity = Identity { boot_id: [1; 16], device: 2, inode: 3 };
+    let identity = Identity { boot_id: [1; 16], device: 2, inode: 3, born: 4 };
     Surroundings { identity, persistent: false, pid: 4, start_time: 5, now: 6, adopt: false }
 }
 

@@ -223,7 +223,7 @@ fn eight_threads_and_a_checkpointer_agree_on_what_came_last() {
             store.checkpoint().expect("a checkpoint");
             checkpoints += 1;
             // One that panicked does not count itself out.
-            if threads.iter().all(|thread| thread.is_finished()) {
+            if threads.iter().all(std::thread::ScopedJoinHandle::is_finished) {
                 break;
             }
         }

@@ -185,7 +185,8 @@ fn work(home: &Home, first: u64) {
                 if will_grow(&store, &edits) {
                     Tell::Grows.say();
                 }
-                let edits: Vec<Edit<'_>> = edits.iter().map(|(cell, value)| (*cell, value.as_deref())).collect();
+                let edits: Vec<Edit<'_>> =
+                    edits.iter().map(|(cell, value)| (*cell, value.as_deref())).collect();
                 store.edit(&edits, durability).expect("there is room");
             }
         }
@@ -248,10 +249,13 @@ struct Rig {
     possible: Vec<Model>,
     /// What the log alone may give: every state from the last that is durable for sure.
     history: Vec<Model>,
+    /// What a `Power` commit would have made of the store that it was interrupted in.
+    doubtful: Option<Model>,
     struck: Struck,
     rounds: u64,
     operations: u64,
     lost_images: u64,
+    finished: u64,
     random: Rng,
 }
 
@@ -288,6 +292,12 @@ impl Rig {
         }
         if let Some(number) = begun {
             let operation = Operation::number(number);
+            if let (Operation::Edit { durability: Durability::Power, .. }, [state]) =
+                (&operation, &self.possible[..])
+            {
+                let applied = operation.applied(state);
+                self.doubtful = Some(applied).filter(|applied| applied != state);
+            }
             self.history.extend(self.possible.iter().map(|state| operation.applied(state)));
             self.possible = self.possible.iter().flat_map(|state| operation.interrupted(state)).collect();
             self.next = number + 1;
@@ -351,6 +361,14 @@ impl Rig {
         }
         let in_log = self.look_at_log()?;
         let found = self.look_at_image()?;
+        if let Some(doubtful) = self.doubtful.take() {
+            // Found in the log it is finished; and it is there before it is anywhere else.
+            let (logged, finished) = (in_log == doubtful, found == doubtful);
+            if logged != finished {
+                return Err(format!("a commit is in the log: {logged}, and in the image: {finished}"));
+            }
+            self.finished += u64::from(finished);
+        }
         let lose = self.rounds.is_multiple_of(u64::from(LOSE_EVERY)) && self.random.u8(..4) > 0;
         if lose {
             std::fs::remove_file(&self.image).map_err(|error| error.to_string())?;
@@ -374,7 +392,9 @@ fn difference(found: &Model, wanted: &[Model]) -> String {
         Some(value) => format!("{} bytes {:02x?}", value.len(), &value[..value.len().min(8)]),
     };
     cells
-        .map(|cell| format!("cell {cell}: {} instead of {}", shown(found.get(&cell)), shown(nearest.get(&cell))))
+        .map(|cell| {
+            format!("cell {cell}: {} instead of {}", shown(found.get(&cell)), shown(nearest.get(&cell)))
+        })
         .collect::<Vec<_>>()
         .join(", ")
 }
@@ -395,25 +415,28 @@ fn two_hundred_kills() {
         struck: Struck::default(),
         rounds: 0,
         operations: 0,
+        doubtful: None,
         lost_images: 0,
+        finished: 0,
         random: Rng::with_seed(SEED),
     });
     // At work: killed after some number of tellings, so at the beginning or the end of something, or soon after.
-    let at_work = Torture::new(120).seed(SEED).kill_after_acks(2..=70).run(
-        |_| rig.borrow().command("work"),
-        |round| rig.borrow_mut().verify(round, false),
-    );
+    let at_work = Torture::new(120)
+        .seed(SEED)
+        .kill_after_acks(2..=70)
+        .run(|_| rig.borrow().command("work"), |round| rig.borrow_mut().verify(round, false));
     at_work.unwrap_or_else(|error| panic!("{error}"));
     // At any moment, mostly early: every second one is killed while it opens what the one before it has left.
-    let early = Torture::new(80).seed(SEED + 1).kill_after(Duration::from_millis(1)..=Duration::from_millis(25)).run(
-        |round| rig.borrow().command(if round % 2 == 1 { "work" } else { "open" }),
-        |round| rig.borrow_mut().verify(round, round.number % 2 == 1),
-    );
+    let early =
+        Torture::new(80).seed(SEED + 1).kill_after(Duration::from_millis(1)..=Duration::from_millis(25)).run(
+            |round| rig.borrow().command(if round % 2 == 1 { "work" } else { "open" }),
+            |round| rig.borrow_mut().verify(round, round.number % 2 == 1),
+        );
     early.unwrap_or_else(|error| panic!("{error}"));
-    let Rig { struck, rounds, operations, lost_images, .. } = rig.into_inner();
+    let Rig { struck, rounds, operations, lost_images, finished, .. } = rig.into_inner();
     say(&format!(
         "{rounds} rounds of kill -9, {operations} operations, {lost_images} images thrown away; killed while opening {}, \
-         closing and reopening {}, in a checkpoint {}, growing {}, editing {} (Process) and {} (Power), between {}",
+         closing and reopening {}, in a checkpoint {}, growing {}, editing {} (Process) and {} (Power, {finished} finished from the log), between {}",
         struck.opening,
         struck.reopening,
         struck.checkpoint,

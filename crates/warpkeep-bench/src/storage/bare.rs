@@ -11,31 +11,42 @@ use super::commit::Round;
 use crate::measure::Latencies;
 use crate::{BenchError, Progress};
 
-/// Long enough that a round seldom begins again at the start.
-const FILE_BYTES: u64 = 256 << 20;
-
 /// A file to write to.
 pub(crate) struct BareFile {
     file: File,
+    len: u64,
 }
 
 impl BareFile {
     /// Space is reserved, but was never written: the file system has records of its own to change.
-    pub(crate) fn preallocated(path: &Path) -> Result<BareFile, BenchError> {
-        let bare = BareFile { file: reserve(path).map_err(BenchError::io("make a file to write to"))? };
+    pub(crate) fn preallocated(path: &Path, time: Duration) -> Result<BareFile, BenchError> {
+        let bare = BareFile::reserve(path, time)?;
         bare.sync()?;
         Ok(bare)
     }
 
     /// All of it was written before: nothing but data goes to the disk.
-    pub(crate) fn filled(path: &Path) -> Result<BareFile, BenchError> {
-        let bare = BareFile { file: reserve(path).map_err(BenchError::io("make a file to write to"))? };
+    pub(crate) fn filled(path: &Path, time: Duration) -> Result<BareFile, BenchError> {
+        let bare = BareFile::reserve(path, time)?;
         let zeros = vec![0; 1 << 20];
-        for at in (0..FILE_BYTES).step_by(zeros.len()) {
+        for at in (0..bare.len).step_by(zeros.len()) {
             bare.file.write_all_at(&zeros, at).map_err(BenchError::io("fill a file with zeros"))?;
         }
         bare.sync()?;
         Ok(bare)
+    }
+
+    fn reserve(path: &Path, time: Duration) -> Result<BareFile, BenchError> {
+        let doing = || BenchError::io("make a file to write to");
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(doing())?;
+        let len = file_len(time);
+        match fallocate(&file, FallocateFlags::empty(), 0, len) {
+            // A file system that cannot reserve has only files that grow.
+            Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+                Ok(BareFile { file, len })
+            }
+            Err(error) => Err(doing()(error.into())),
+        }
     }
 
     fn sync(&self) -> Result<(), BenchError> {
@@ -60,7 +71,7 @@ impl BareFile {
             written.map_err(BenchError::io("write and sync"))?;
             latencies.record(start.elapsed());
             offset += bytes_per_sync;
-            if offset + bytes_per_sync > FILE_BYTES {
+            if offset + bytes_per_sync > self.len {
                 offset = 0;
             }
         }
@@ -70,11 +81,7 @@ impl BareFile {
     }
 }
 
-fn reserve(path: &Path) -> std::io::Result<File> {
-    let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
-    match fallocate(&file, FallocateFlags::empty(), 0, FILE_BYTES) {
-        // A file system that cannot reserve has only files that grow.
-        Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(file),
-        Err(error) => Err(error.into()),
-    }
+/// Long enough that a round of that time seldom begins again at the start.
+fn file_len(time: Duration) -> u64 {
+    (time.as_secs_f64() * 256.0).clamp(16.0, 256.0) as u64 * (1 << 20)
 }

@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options, progress: &dyn Progress, report: &mut Repor
         return Ok(());
     }
     let scratch = Scratch::new(&options.dir, &options.image_dir)?;
-    let filled = BareFile::filled(&scratch.disk().join("filled"))?;
+    let filled = BareFile::filled(&scratch.disk().join("filled"), options.round_time)?;
     for &writers in &options.writers {
         let case = Case {
             writers,
@@ -138,7 +138,8 @@ impl Case<'_> {
         let directory = self.scratch.fresh_disk()?;
         match variant {
             Variant::Bare => {
-                BareFile::preallocated(&directory.path().join("bare"))?.round(group, time, self.progress)
+                let file = BareFile::preallocated(&directory.path().join("bare"), time)?;
+                file.round(group, time, self.progress)
             }
             Variant::BareFilled => self.filled.round(group, time, self.progress),
             Variant::Log => {

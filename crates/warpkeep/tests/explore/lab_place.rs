@@ -45,7 +45,7 @@ impl LabPlace {
 }
 
 pub(crate) fn surroundings(persistent: bool) -> Surroundings {
-    let identity = Identity { boot_id: [5; 16], device: 1, inode: 2 };
+    let identity = Identity { boot_id: [5; 16], device: 1, inode: 2, born: 3 };
     Surroundings { identity, persistent, pid: 7, start_time: 8, now: 9, adopt: false }
 }
 

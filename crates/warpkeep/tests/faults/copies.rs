@@ -5,7 +5,7 @@ use std::path::Path;
 use warpkeep::{Durability, Error, Origin};
 use warpkeep_image::ImageError;
 
-use crate::common::{Home, assert_holds, assert_no_leak, assert_remedy, content, copy_directory};
+use crate::common::{Home, assert_holds, assert_no_leak, assert_remedy, content, copy_directory, say};
 use crate::written::Written;
 
 /// Replaces a file by a copy of itself: the same bytes, but another file.
@@ -73,6 +73,32 @@ fn a_copy_of_an_image_in_use_is_not_trusted() {
     let found = content(&store);
     assert!(found == with_power || found == with_both, "what was acknowledged with Power is lost");
     assert_no_leak(&store, &found, "rebuilt");
+}
+
+/// An image restored from a copy taken while it was in use, which got the number of the file that it replaces.
+#[test]
+fn a_copy_with_the_number_of_the_original_is_still_a_copy() {
+    use std::os::unix::fs::MetadataExt;
+    let home = Home::on_disk();
+    let (store, _) = home.open().expect("a new store");
+    store.put(1, b"old", Durability::Power).expect("there is room");
+    let backup = home.directory().join("backup");
+    std::fs::copy(&home.image, &backup).expect("copied");
+    store.put(1, b"new", Durability::Power).expect("there is room");
+    let model = content(&store);
+    drop(store);
+    let number = home.image.metadata().expect("metadata").ino();
+    home.lose_image();
+    std::fs::copy(&backup, &home.image).expect("restored");
+    if home.image.metadata().expect("metadata").ino() != number {
+        say("SKIPPED: a copy with the number of the original: this file system gave it another");
+        return;
+    }
+    let error = home.refuses_without_log();
+    assert!(matches!(error, Error::Image(ImageError::NotIntact { .. })), "{error}");
+    let (store, report) = home.open().expect("rebuilt");
+    assert_eq!(report.origin, Origin::Rebuilt);
+    assert_holds(&store, &model, "what was committed after the copy");
 }
 
 #[test]

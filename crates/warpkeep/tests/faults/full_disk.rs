@@ -69,9 +69,12 @@ fn an_image_on_a_full_file_system() {
 
 #[test]
 fn a_log_on_a_full_file_system() {
-    for (background, durability) in
-        [(false, Durability::Process), (false, Durability::Power), (true, Durability::Process), (true, Durability::Power)]
-    {
+    for (background, durability) in [
+        (false, Durability::Process),
+        (false, Durability::Power),
+        (true, Durability::Process),
+        (true, Durability::Power),
+    ] {
         let Some(mounted) = Mounted::tmpfs(2 << 20, "a log on a full file system") else { return };
         let elsewhere = Home::on_disk();
         let mut home = Home { image: elsewhere.image.clone(), cells: 4096, ..Home::at(mounted.path()) };

@@ -25,8 +25,11 @@ fn foreign_bytes() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
+/// What it is called, and how it is made.
+type Thing = (&'static str, fn(&Path));
+
 /// Things that have a name but are no files.
-fn foreign_things() -> [(&'static str, fn(&Path)); 4] {
+fn foreign_things() -> [Thing; 4] {
     [
         ("a directory", |path| std::fs::create_dir(path).expect("made")),
         ("a loop of links", |path| symlink(path, path).expect("made")),

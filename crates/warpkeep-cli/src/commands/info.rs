@@ -1,0 +1,128 @@
+//! `warpkeep info`.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use rustix::process::{Resource, getrlimit};
+use serde::Serialize;
+use warpkeep_bench::size::Size;
+use warpkeep_image::Placement;
+
+use crate::failure::Failure;
+use crate::output::Format;
+
+/// What about.
+#[derive(Debug, Args)]
+pub(crate) struct Info {
+    /// Where the image of a store would lie: a file, or a directory for it. Without it, the usual places are shown.
+    path: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    version: &'static str,
+    places: Vec<Placement>,
+    huge_pages: HugePages,
+    limits: Limits,
+    flush_instruction: Option<&'static str>,
+}
+
+/// The kernel's settings.
+#[derive(Debug, Serialize)]
+struct HugePages {
+    transparent: Option<String>,
+    tmpfs: Option<String>,
+    reserved: Option<u64>,
+}
+
+/// `None` is no limit.
+#[derive(Debug, Serialize)]
+struct Limits {
+    locked_memory_bytes: Option<u64>,
+    address_space_bytes: Option<u64>,
+    file_bytes: Option<u64>,
+}
+
+impl Info {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let places = match &self.path {
+            Some(path) => vec![placement(path)?],
+            None => ["/dev/shm", "."].iter().filter_map(|path| placement(Path::new(path)).ok()).collect(),
+        };
+        let report = Report {
+            version: env!("CARGO_PKG_VERSION"),
+            places,
+            huge_pages: HugePages {
+                transparent: chosen("/sys/kernel/mm/transparent_hugepage/enabled"),
+                tmpfs: chosen("/sys/kernel/mm/transparent_hugepage/shmem_enabled"),
+                reserved: reserved_huge_pages(),
+            },
+            limits: Limits {
+                locked_memory_bytes: getrlimit(Resource::Memlock).current,
+                address_space_bytes: getrlimit(Resource::As).current,
+                file_bytes: getrlimit(Resource::Fsize).current,
+            },
+            flush_instruction: flush_instruction(),
+        };
+        self.format.show(&report, || text(&report))
+    }
+}
+
+/// Of a file, or of a file in a directory.
+fn placement(path: &Path) -> Result<Placement, Failure> {
+    let file = if path.is_dir() { path.join("warpkeep.image") } else { path.to_path_buf() };
+    Ok(Placement::of(&file)?)
+}
+
+/// `always [madvise] never`
+fn chosen(setting: &str) -> Option<String> {
+    let text = std::fs::read_to_string(setting).ok()?;
+    Some(text.split_once('[')?.1.split_once(']')?.0.to_owned())
+}
+
+fn reserved_huge_pages() -> Option<u64> {
+    std::fs::read_to_string("/proc/sys/vm/nr_hugepages").ok()?.trim().parse().ok()
+}
+
+#[cfg(target_arch = "x86_64")]
+fn flush_instruction() -> Option<&'static str> {
+    warpkeep_image::WriteBack::detect().map(|domain| domain.instruction())
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn flush_instruction() -> Option<&'static str> {
+    None
+}
+
+fn text(report: &Report) -> String {
+    let mut text = String::new();
+    for place in &report.places {
+        let _ = writeln!(text, "{place}");
+    }
+    let limit = |limit: Option<u64>| limit.map_or_else(|| "no limit".to_owned(), |bytes| Size(bytes).to_string());
+    let setting = |setting: &Option<String>| setting.clone().unwrap_or_else(|| "unknown".to_owned());
+    let HugePages { transparent, tmpfs, reserved } = &report.huge_pages;
+    let Limits { locked_memory_bytes, address_space_bytes, file_bytes } = report.limits;
+    let _ = writeln!(
+        text,
+        "huge pages: {} for memory, {} for tmpfs (images ask for them themselves), {} reserved",
+        setting(transparent),
+        setting(tmpfs),
+        reserved.unwrap_or(0)
+    );
+    let _ = writeln!(
+        text,
+        "limits: locked memory {}, address space {}, file length {}",
+        limit(locked_memory_bytes),
+        limit(address_space_bytes),
+        limit(file_bytes)
+    );
+    let _ = match report.flush_instruction {
+        Some(instruction) => writeln!(text, "persistent memory would be flushed with {instruction}"),
+        None => writeln!(text, "persistent memory is not supported on this processor"),
+    };
+    text
+}

@@ -1,0 +1,68 @@
+//! Progress bars, shown on a terminal only.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use warpkeep_bench::{Amount, Progress};
+
+use crate::interrupt::Interrupt;
+
+const COUNTED: &str = "{msg} [{bar:30}] {human_pos}/{human_len} {eta}";
+const BYTES: &str = "{msg} [{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}";
+const WAITING: &str = "{msg} {spinner} {elapsed}";
+
+/// One bar at a time on standard error.
+pub(crate) struct Bars {
+    bar: Mutex<ProgressBar>,
+    interrupt: Interrupt,
+    shown: bool,
+}
+
+impl Bars {
+    /// `shown` is a wish: without a terminal nothing is drawn.
+    pub(crate) fn new(shown: bool, interrupt: &Interrupt) -> Bars {
+        Bars { bar: Mutex::new(ProgressBar::hidden()), interrupt: interrupt.clone(), shown }
+    }
+
+    fn bar(&self) -> MutexGuard<'_, ProgressBar> {
+        self.bar.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Progress for Bars {
+    fn begin(&self, name: &str, total: Amount) {
+        if !self.shown {
+            return;
+        }
+        let (total, template) = match total {
+            Amount::Count(1) => (1, WAITING),
+            Amount::Count(total) => (total, COUNTED),
+            Amount::Bytes(total) => (total, BYTES),
+        };
+        let bar = ProgressBar::new(total).with_message(name.to_owned());
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        std::mem::replace(&mut *self.bar(), bar).finish_and_clear();
+    }
+
+    fn advance(&self, amount: u64) {
+        self.bar().inc(amount);
+    }
+
+    fn finish(&self) {
+        self.bar().finish_and_clear();
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.interrupt.is_wanted()
+    }
+}
+
+impl Drop for Bars {
+    fn drop(&mut self) {
+        self.bar().finish_and_clear();
+    }
+}
