@@ -18,7 +18,8 @@ impl Interrupt {
         for signal in [SIGINT, SIGTERM] {
             let doing = || Failure::io("listen for signals");
             // In this order: the first signal finds the flag down, sets it, and only the second ends the program.
-            signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&wanted)).map_err(doing())?;
+            signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&wanted))
+                .map_err(doing())?;
             signal_hook::flag::register(signal, Arc::clone(&wanted)).map_err(doing())?;
         }
         Ok(Interrupt(wanted))

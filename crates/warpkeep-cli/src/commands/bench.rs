@@ -156,6 +156,7 @@ fn command_line() -> String {
         true => format!("'{argument}'"),
         false => argument,
     };
-    let arguments = std::env::args_os().skip(1).map(|argument| quoted(argument.to_string_lossy().into_owned()));
+    let arguments =
+        std::env::args_os().skip(1).map(|argument| quoted(argument.to_string_lossy().into_owned()));
     std::iter::once("warpkeep".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
 }

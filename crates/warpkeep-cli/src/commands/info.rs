@@ -102,7 +102,8 @@ fn text(report: &Report) -> String {
     for place in &report.places {
         let _ = writeln!(text, "{place}");
     }
-    let limit = |limit: Option<u64>| limit.map_or_else(|| "no limit".to_owned(), |bytes| Size(bytes).to_string());
+    let limit =
+        |limit: Option<u64>| limit.map_or_else(|| "no limit".to_owned(), |bytes| Size(bytes).to_string());
     let setting = |setting: &Option<String>| setting.clone().unwrap_or_else(|| "unknown".to_owned());
     let HugePages { transparent, tmpfs, reserved } = &report.huge_pages;
     let Limits { locked_memory_bytes, address_space_bytes, file_bytes } = report.limits;

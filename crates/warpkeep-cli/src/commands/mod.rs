@@ -74,3 +74,10 @@ impl Command {
         }
     }
 }
+
+/// The domain of images on persistent memory.
+#[cfg(target_arch = "x86_64")]
+fn write_back() -> Result<warpkeep_image::WriteBack, Failure> {
+    let domain = warpkeep_image::WriteBack::detect();
+    domain.ok_or_else(|| Failure::error("this processor cannot flush persistent memory; use another machine"))
+}

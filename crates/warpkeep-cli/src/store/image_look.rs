@@ -1,0 +1,130 @@
+//! An image, looked at without changing it.
+
+use std::fs::{File, TryLockError};
+use std::path::Path;
+
+use serde::Serialize;
+use warpkeep::{Cells, Items};
+use warpkeep_image::{
+    Access, Attached, Coherent, Heap, HeapUsage, Image, ImageError, OpenOptions, PageReport, Placement,
+    ROOT_COUNT,
+};
+
+use super::state::State;
+use crate::output::{date, hex};
+
+/// The root that names cells, and the words they begin with: magic and number.
+const CELLS_ROOT: usize = 0;
+const CELLS_MAGIC: u64 = u64::from_le_bytes(*b"WKCELLS1");
+
+/// An image that is open read-only.
+pub(crate) struct ImageLook {
+    pub(crate) image: Image<Coherent>,
+    slot_repaired: bool,
+    state: Option<State>,
+}
+
+/// What an image says of itself.
+#[derive(Debug, Serialize)]
+pub(crate) struct ImageReport {
+    pub(crate) placement: Placement,
+    pub(crate) store_id: String,
+    pub(crate) created: String,
+    pub(crate) bytes: u64,
+    pub(crate) chunk_bytes: u64,
+    pub(crate) epoch: u64,
+    pub(crate) closed_cleanly: bool,
+    /// One of the two state slots is torn; the next opening restores it.
+    pub(crate) slot_torn: bool,
+    pub(crate) attached: Option<String>,
+    /// The process that has it open, if one has.
+    pub(crate) held_by: Option<String>,
+    pub(crate) roots: Vec<usize>,
+    /// Commits that only the log can finish.
+    pub(crate) pending_commits: usize,
+    pub(crate) cells: Option<u64>,
+    pub(crate) pages: Option<PageReport>,
+}
+
+impl ImageLook {
+    /// Takes no lock: it works beside a writer, and may then see the image move.
+    pub(crate) fn open(path: &Path) -> Result<ImageLook, ImageError> {
+        // Looking at a copy does no harm.
+        let options = OpenOptions { adopt: true, ..OpenOptions::default() };
+        let Attached { image, slot_repaired, .. } = Image::open(path, Coherent, Access::ReadOnly, &options)?;
+        let state = State::read(&image);
+        Ok(ImageLook { image, slot_repaired, state })
+    }
+
+    /// The process that has the image open, if one has.
+    pub(crate) fn held_by(&self) -> Option<String> {
+        let state = self.state.as_ref().filter(|state| !state.is_clean)?;
+        // An unclean image that could be opened was left on this boot of this machine, so the number means something.
+        state.holder.is_alive().is_ok_and(|alive| alive).then(|| state.holder.to_string())
+    }
+
+    pub(crate) fn report(&self) -> Result<ImageReport, ImageError> {
+        let image = &self.image;
+        let roots: Vec<usize> = (0..ROOT_COUNT)
+            .filter_map(|index| image.root(index).map(|root| root.map(|_| index)).transpose())
+            .collect::<Result<_, _>>()?;
+        let placement = match image.file() {
+            Some(file) => file.placement().clone(),
+            None => Placement::of(image.path())?,
+        };
+        Ok(ImageReport {
+            placement,
+            store_id: hex(&image.header().store_id),
+            created: date(image.header().created),
+            bytes: image.len(),
+            chunk_bytes: image.chunk_size(),
+            epoch: image.epoch(),
+            closed_cleanly: self.state.as_ref().is_some_and(|state| state.is_clean),
+            slot_torn: self.slot_repaired,
+            attached: self
+                .state
+                .as_ref()
+                .filter(|state| state.attached > 0)
+                .map(|state| date(state.attached)),
+            held_by: self.held_by(),
+            roots,
+            pending_commits: image.pending()?.len(),
+            cells: cells_in(image),
+            pages: image.file().and_then(|file| file.page_report().ok()),
+        })
+    }
+
+    /// Walks everything the roots lead to, and checks every record on the way.
+    pub(crate) fn survey(&self) -> warpkeep::Result<HeapUsage> {
+        let image = &self.image;
+        Heap::survey(image, |marker| match image.root(CELLS_ROOT)? {
+            // Laid out, but never taken into use.
+            None if (0..ROOT_COUNT).all(|index| matches!(image.root(index), Ok(None))) => Ok(()),
+            _ => Cells::mark(image, marker),
+        })
+    }
+}
+
+/// How many cells an image holds, if it holds cells.
+pub(crate) fn cells_in(image: &Image<Coherent>) -> Option<u64> {
+    let base = image.root(CELLS_ROOT).ok()??;
+    let there = base.is_multiple_of(8) && image.contains(base, 16) && image.load(base) == CELLS_MAGIC;
+    there.then(|| image.load(base + 8))
+}
+
+/// Holds writers off for as long as the file is kept, or says who has it open. Others may look at it, too, unless
+/// `alone`.
+pub(crate) fn hold(path: &Path, alone: bool) -> Result<File, ImageError> {
+    let io = |doing| move |source| ImageError::Io { path: path.to_path_buf(), doing, source };
+    let file = File::open(path).map_err(io("open it"))?;
+    let locked = if alone { file.try_lock() } else { file.try_lock_shared() };
+    match locked {
+        Ok(()) => Ok(file),
+        Err(TryLockError::Error(source)) => Err(io("lock it")(source)),
+        Err(TryLockError::WouldBlock) => {
+            let holder = ImageLook::open(path).ok().and_then(|look| look.held_by());
+            let holder = holder.unwrap_or_else(|| "another process".to_owned());
+            Err(ImageError::Held { path: path.to_path_buf(), holder })
+        }
+    }
+}
