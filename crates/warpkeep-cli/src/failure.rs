@@ -13,8 +13,10 @@ pub(crate) enum Failure {
     Error(Box<dyn Error + Send + Sync>),
     /// The command line makes no sense.
     Usage(String),
-    /// A check found damage. The command has printed what it found.
+    /// A store is not what it should be.
     Damage(String),
+    /// The same, and the command has printed a full report of it.
+    Reported(String),
 }
 
 impl Failure {
@@ -32,13 +34,15 @@ impl Failure {
         match self {
             Failure::Error(_) => 1,
             Failure::Usage(_) => 2,
-            Failure::Damage(_) => 3,
+            Failure::Damage(_) | Failure::Reported(_) => 3,
         }
     }
 
     fn message(&self) -> String {
         match self {
-            Failure::Usage(message) | Failure::Damage(message) => message.clone(),
+            Failure::Usage(message) | Failure::Damage(message) | Failure::Reported(message) => {
+                message.clone()
+            }
             Failure::Error(error) => {
                 let mut message = error.to_string();
                 let mut source = error.source();
@@ -58,7 +62,7 @@ impl Failure {
     /// Tells people, and programs that asked for JSON.
     pub(crate) fn report(&self, json: bool) {
         let message = self.message();
-        if json && !matches!(self, Failure::Damage(_)) {
+        if json && !matches!(self, Failure::Reported(_)) {
             let value = serde_json::json!({ "error": message, "exit_code": self.code() });
             // If nobody reads it, the exit code and the line below remain.
             let _ = crate::output::print(&format!("{value:#}\n"));

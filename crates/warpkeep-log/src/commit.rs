@@ -88,7 +88,28 @@ impl Commit {
         on_lsn: impl FnOnce(Lsn),
     ) -> Result<Lsn, LogError> {
         self.check_size(batch)?;
+        self.append_to(self.lock(), batch, durability, on_lsn)
+    }
+
+    /// Appends a batch that was promised room.
+    pub(crate) fn append_promised(
+        &self,
+        footprint: u64,
+        batch: &ChangeBatch,
+        durability: Durability,
+    ) -> Result<Lsn, LogError> {
         let mut shared = self.lock();
+        shared.queue.redeem(footprint);
+        self.append_to(shared, batch, durability, |_| ())
+    }
+
+    fn append_to(
+        &self,
+        mut shared: MutexGuard<'_, Shared>,
+        batch: &ChangeBatch,
+        durability: Durability,
+        on_lsn: impl FnOnce(Lsn),
+    ) -> Result<Lsn, LogError> {
         self.poison.check()?;
         let lsn = shared.queue.next_lsn(batch, durability)?;
         on_lsn(lsn);
@@ -102,12 +123,17 @@ impl Commit {
         Ok(lsn)
     }
 
-    /// Whether [`Commit::append`] would take the batch now.
-    pub(crate) fn check_append(&self, batch: &ChangeBatch, durability: Durability) -> Result<(), LogError> {
+    /// Sets room aside for a batch, if it would be taken now; gives how much.
+    pub(crate) fn promise(&self, batch: &ChangeBatch, durability: Durability) -> Result<u64, LogError> {
         self.check_size(batch)?;
-        let shared = self.lock();
+        let mut shared = self.lock();
         self.poison.check()?;
-        shared.queue.next_lsn(batch, durability).map(|_| ())
+        shared.queue.next_lsn(batch, durability)?;
+        Ok(shared.queue.promise(batch))
+    }
+
+    pub(crate) fn withdraw(&self, footprint: u64) {
+        self.lock().queue.redeem(footprint);
     }
 
     fn check_size(&self, batch: &ChangeBatch) -> Result<(), LogError> {
@@ -160,7 +186,9 @@ impl Commit {
 
     pub(crate) fn back_pressure(&self) -> Result<(), LogError> {
         let mut shared = self.lock();
-        if shared.queue.no_segment().is_some() {
+        // A full disk should be found here, where a writer can still be refused, and not in the middle of a write.
+        let short = shared.queue.is_short_of_room() && !self.maker.has_spare();
+        if short || shared.queue.no_segment().is_some() {
             drop(shared);
             self.prepare_spare()?;
             shared = self.lock();

@@ -35,7 +35,7 @@ pub use disk::{Disk, DiskFile};
 pub use error::LogError;
 pub use frame::{OwnedRecord, Record};
 pub use gate::OpGuard;
-pub use log::Log;
+pub use log::{Log, Promise};
 pub use options::LogOptions;
 pub use os_disk::OsDisk;
 pub use recovery::Recovery;

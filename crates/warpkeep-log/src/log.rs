@@ -66,6 +66,19 @@ impl fmt::Debug for Log {
     }
 }
 
+/// Room in the log for a record that is yet to come; given back if it is dropped.
+#[must_use = "a promise that is dropped is taken back"]
+pub struct Promise<'a> {
+    commit: &'a Commit,
+    footprint: u64,
+}
+
+impl Drop for Promise<'_> {
+    fn drop(&mut self) {
+        self.commit.withdraw(self.footprint);
+    }
+}
+
 /// What a log begins with.
 pub(crate) struct Beginning {
     pub(crate) directory: Directory,
@@ -190,10 +203,22 @@ impl Log {
         self.commit.append(batch, durability, on_lsn)
     }
 
-    /// Whether [`Log::append`] would take the batch now: to be asked before effects that are logged behind. What can
-    /// still happen in between is that other writers take the last room on a full disk, or that the log fails.
-    pub fn check_append(&self, batch: &ChangeBatch, durability: Durability) -> Result<(), LogError> {
-        self.commit.check_append(batch, durability)
+    /// Sets room aside for a batch whose effects come before its record: what the log refuses must not have happened.
+    /// Only the failure of the log itself can break the promise.
+    pub fn promise(&self, batch: &ChangeBatch, durability: Durability) -> Result<Promise<'_>, LogError> {
+        let footprint = self.commit.promise(batch, durability)?;
+        Ok(Promise { commit: &self.commit, footprint })
+    }
+
+    /// Appends a batch that was [promised](Log::promise) room.
+    pub fn append_promised(
+        &self,
+        promise: Promise<'_>,
+        batch: &ChangeBatch,
+        durability: Durability,
+    ) -> Result<Lsn, LogError> {
+        let footprint = std::mem::ManuallyDrop::new(promise).footprint;
+        self.commit.append_promised(footprint, batch, durability)
     }
 
     /// Returns when the record, and every one before it, is durable. Whoever finds nobody writing writes for all.

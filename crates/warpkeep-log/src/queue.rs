@@ -46,6 +46,8 @@ pub(crate) struct Queue {
     /// Bytes appended and not durable.
     backlog: u64,
     worst_footprint: u64,
+    /// The same for records that were promised room but are yet to come.
+    promised: u64,
     idle_buffers: Vec<Vec<u8>>,
     /// What frames carry until a checkpoint of this number completes; 0: nothing is owed.
     after_checkpoint: u64,
@@ -66,6 +68,7 @@ impl Queue {
             max_payload: usize::try_from(segment_bytes - PAGE).unwrap_or(usize::MAX) - BLOCK_HEADER,
             backlog: 0,
             worst_footprint: 0,
+            promised: 0,
             idle_buffers: Vec::new(),
             after_checkpoint,
             room: segment_bytes - PAGE,
@@ -123,7 +126,7 @@ impl Queue {
             return Err(LogError::CheckpointNeeded);
         }
         if let Some(cause) = &self.no_segment
-            && self.worst_footprint + worst_footprint(batch) > self.room
+            && self.worst_footprint + self.promised + worst_footprint(batch) > self.room
         {
             return Err(LogError::NoSegment { cause: Arc::clone(cause) });
         }
@@ -134,6 +137,23 @@ impl Queue {
         } else {
             Err(LogError::LsnExhausted)
         }
+    }
+
+    /// Sets room aside for a record that [`Queue::next_lsn`] would take now, and gives how much.
+    pub(crate) fn promise(&mut self, batch: &ChangeBatch) -> u64 {
+        let footprint = worst_footprint(batch);
+        self.promised += footprint;
+        footprint
+    }
+
+    /// The record has come, or will not.
+    pub(crate) fn redeem(&mut self, footprint: u64) {
+        self.promised -= footprint;
+    }
+
+    /// Whether the segment is nearly full: the next one should be ready by now.
+    pub(crate) fn is_short_of_room(&self) -> bool {
+        self.room.saturating_sub(self.worst_footprint + self.promised) < self.max_payload as u64 / 8
     }
 
     /// Appends a record with the number that [`Queue::next_lsn`] gave.

@@ -86,9 +86,9 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         match durability {
             Durability::Process => {
                 // What the log refuses must not have happened.
-                log.check_append(changes, durability)?;
+                let promise = log.promise(changes, durability)?;
                 let applied = apply();
-                log.append(changes, durability, |_| ())?;
+                log.append_promised(promise, changes, durability)?;
                 Ok(applied)
             }
             Durability::Power => {

@@ -68,18 +68,9 @@ impl Rebuild {
             let unclean =
                 old.as_ref().is_some_and(|old| old.report().is_ok_and(|report| !report.closed_cleanly));
             self.confirm(unclean)?;
-            std::fs::remove_file(path).map_err(Failure::io(format!("remove {}", path.display())))?;
         }
         drop((old, held));
-        let opened = match placement.domain() {
-            Domain::Coherent => self.make(Coherent, cells)?,
-            #[cfg(target_arch = "x86_64")]
-            Domain::WriteBack => self.make(super::write_back()?, cells)?,
-            #[cfg(not(target_arch = "x86_64"))]
-            Domain::WriteBack => {
-                return Err(Failure::error("persistent memory is not supported on this processor"));
-            }
-        };
+        let opened = self.replace(&placement, cells)?;
         let report = Report { cells, opened };
         self.format.show(&report, || {
             format!(
@@ -90,6 +81,41 @@ impl Rebuild {
                 count(report.cells)
             )
         })
+    }
+
+    /// Makes the new image. The old one is thrown away only when that has worked.
+    fn replace(&self, placement: &Placement, cells: u64) -> Result<OpenReport, Failure> {
+        let path = &placement.path;
+        let aside = {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            path.with_file_name(format!(".{name}.old"))
+        };
+        let moved = match std::fs::rename(path, &aside) {
+            Ok(()) => true,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+            Err(error) => return Err(Failure::io(format!("move {} aside", path.display()))(error)),
+        };
+        let made = match placement.domain() {
+            Domain::Coherent => self.make(Coherent, cells),
+            #[cfg(target_arch = "x86_64")]
+            Domain::WriteBack => super::write_back().and_then(|domain| self.make(domain, cells)),
+            #[cfg(not(target_arch = "x86_64"))]
+            Domain::WriteBack => Err(Failure::error("persistent memory is not supported on this processor")),
+        };
+        match (&made, moved) {
+            (_, false) => {}
+            (Ok(_), true) => {
+                std::fs::remove_file(&aside).map_err(Failure::io(format!("remove {}", aside.display())))?;
+            }
+            (Err(_), true) => {
+                std::fs::rename(&aside, path)
+                    .map_err(Failure::io(format!("put {} back", aside.display())))?;
+                eprintln!(
+                    "warpkeep: the old image is back in its place; if there was no room for both, remove it and try again"
+                );
+            }
+        }
+        made
     }
 
     fn confirm(&self, unclean: bool) -> Result<(), Failure> {

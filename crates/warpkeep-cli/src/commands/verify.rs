@@ -99,7 +99,7 @@ impl Verify {
         match report.damaged() {
             0 => self.format.say("everything that was checked is good"),
             damaged => {
-                Err(Failure::Damage(format!("{damaged} of {} checks found damage", report.checks.len())))
+                Err(Failure::Reported(format!("{damaged} of {} checks found damage", report.checks.len())))
             }
         }
     }

@@ -13,9 +13,10 @@ use warpkeep_image::{
 use super::state::State;
 use crate::output::{date, hex};
 
-/// The root that names cells, and the words they begin with: magic and number.
+/// The root that names cells, and the words they begin with: magic, and number under a check.
 const CELLS_ROOT: usize = 0;
 const CELLS_MAGIC: u64 = u64::from_le_bytes(*b"WKCELLS1");
+const COUNT_BITS: u32 = 40;
 
 /// An image that is open read-only.
 pub(crate) struct ImageLook {
@@ -109,7 +110,10 @@ impl ImageLook {
 pub(crate) fn cells_in(image: &Image<Coherent>) -> Option<u64> {
     let base = image.root(CELLS_ROOT).ok()??;
     let there = base.is_multiple_of(8) && image.contains(base, 16) && image.load(base) == CELLS_MAGIC;
-    there.then(|| image.load(base + 8))
+    let word = there.then(|| image.load(base + 8))?;
+    let count = word & ((1 << COUNT_BITS) - 1);
+    let check = u64::from(crc32c::crc32c(&count.to_le_bytes())) << COUNT_BITS;
+    (word == count | check).then_some(count)
 }
 
 /// Holds writers off for as long as the file is kept, or says who has it open. Others may look at it, too, unless

@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use warpkeep_core::{Durability, Lsn};
-use warpkeep_log::{Log, LogError, LogOptions};
+use warpkeep_core::{Change, ChangeKind, Durability, Lsn};
+use warpkeep_log::{ChangeBatch, Log, LogError, LogOptions};
 
 use crate::history::{History, STORE, create, options, recover, scan};
 use crate::mem_disk::{Dice, MemDisk, Plan};
@@ -168,4 +168,39 @@ fn the_logs_own_thread_notices_when_there_is_space_again() {
     log.close().unwrap();
     history.acknowledged = history.last();
     history.check(&recover(&disk).unwrap()).unwrap();
+}
+
+/// Effects that come before their record must not be refused a place after all.
+#[test]
+fn a_promise_of_room_is_kept_while_others_fill_the_rest() {
+    let disk = MemDisk::default();
+    let log = create(&disk);
+    let batch = |bytes: usize| {
+        let mut batch = ChangeBatch::new();
+        let value = vec![1; bytes];
+        let change = Change { table: 1, kind: ChangeKind::Put, version: 1, key: b"key", value: &value };
+        batch.push(&change).unwrap();
+        batch
+    };
+    // From here on no new segment can be had, and that is known as soon as one is looked for.
+    disk.plan(Plan::Full);
+    let small = batch(100);
+    let mut taken = 0;
+    let promise = loop {
+        log.back_pressure().unwrap();
+        let promise = log.promise(&small, Durability::Process).unwrap();
+        if matches!(log.promise(&batch(3900), Durability::Process), Err(LogError::NoSegment { .. })) {
+            break promise;
+        }
+        log.append_promised(promise, &small, Durability::Process).unwrap();
+        log.flush().unwrap();
+        taken += 1;
+        assert!(taken < 100_000, "the segment never fills");
+    };
+    // Others take what is left, and no more.
+    while log.append(&small, Durability::Process, |_| ()).is_ok() {}
+    log.append_promised(promise, &small, Durability::Process).unwrap();
+    log.flush().unwrap();
+    // A promise that is taken back leaves its room to others.
+    assert!(matches!(log.promise(&small, Durability::Process), Err(LogError::NoSegment { .. })));
 }

@@ -1,0 +1,68 @@
+//! Benchmarks at a size that takes a moment.
+
+use serde_json::Value;
+
+use crate::shop::{Ran, warpkeep};
+
+#[test]
+fn storage_writes_csv_and_json_that_parse() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (csv, json) = (directory.path().join("figures.csv"), directory.path().join("report.json"));
+    let work = directory.path().join("work");
+    let ran = Ran::of(
+        warpkeep()
+            .args(["bench", "storage", "--sizes", "256K,512K", "--writers", "1,3", "--rounds", "2"])
+            .args(["--round-time", "20ms", "--repeats", "1", "--seed", "5", "--tail-percent", "50"])
+            .arg("--dir")
+            .arg(&work)
+            .arg("--image-dir")
+            .arg(directory.path())
+            .arg("--csv")
+            .arg(&csv)
+            .arg("--json")
+            .arg(&json),
+    )
+    .expect(0);
+    assert!(ran.out.contains("store") && ran.out.contains("ratios"), "{}", ran.out);
+
+    let report: Value = serde_json::from_slice(&std::fs::read(&json).expect("a file")).expect("JSON");
+    let rows = report["rows"].as_array().expect("rows");
+    assert_eq!(report["seed"], 5);
+    assert!(
+        report["command"].as_str().expect("text").starts_with("warpkeep bench storage --sizes 256K,512K")
+    );
+    assert_eq!(report["machine"]["places"].as_array().expect("places").len(), 2);
+
+    let csv = std::fs::read_to_string(&csv).expect("a file");
+    assert_eq!(csv.lines().count(), rows.len() + 1);
+    let columns = |line: &str| {
+        let mut quoted = false;
+        line.chars()
+            .filter(|&c| {
+                quoted ^= c == '"';
+                c == ',' && !quoted
+            })
+            .count()
+            + 1
+    };
+    assert!(csv.lines().all(|line| columns(line) == 7), "{csv}");
+    let numbers =
+        csv.lines().skip(1).all(|line| line.rsplit(',').next().is_some_and(|n| n.parse::<f64>().is_ok()));
+    assert!(numbers, "{csv}");
+    assert!(std::fs::read_dir(&work).expect("a directory").next().is_none(), "something was left");
+}
+
+#[test]
+fn json_on_standard_output_is_all_there_is() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let ran = Ran::of(
+        warpkeep()
+            .args(["bench", "storage", "--only", "recovery", "--sizes", "64K", "--repeats", "1", "--json"])
+            .arg("--dir")
+            .arg(directory.path())
+            .arg("--image-dir")
+            .arg(directory.path()),
+    )
+    .expect(0);
+    assert_eq!(ran.json()["benchmark"], "storage");
+}
