@@ -80,6 +80,59 @@ pub fn load_average() -> f64 {
     text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
 }
 
+/// Watches how much of the processors others take. With few cores, somebody else's work slows the variant with the
+/// fewest threads the most, and a comparison then tells of the scheduler.
+#[derive(Clone, Copy, Debug)]
+pub struct Others {
+    begun: Option<Ticks>,
+}
+
+/// Clock ticks since some moment: of all processors, busy ones, and those of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ticks {
+    all: u64,
+    busy: u64,
+    own: u64,
+}
+
+impl Others {
+    /// Watches from now on.
+    pub fn watch() -> Others {
+        Others { begun: Ticks::now() }
+    }
+
+    /// The share of all processor time that others took since; 0 where the system does not say.
+    pub fn share(&self) -> f64 {
+        self.begun.zip(Ticks::now()).map_or(0.0, |(begun, now)| begun.others_until(now))
+    }
+}
+
+impl Ticks {
+    fn now() -> Option<Ticks> {
+        let read = |path: &str| std::fs::read_to_string(path).ok();
+        Ticks::parse(&read("/proc/stat")?, &read("/proc/self/stat")?)
+    }
+
+    /// The first line of `/proc/stat`, and fields 14 and 15 of a process's own.
+    fn parse(stat: &str, own: &str) -> Option<Ticks> {
+        let line = stat.lines().next()?.strip_prefix("cpu ")?;
+        // user, nice, system, idle, iowait, irq, softirq, steal; the guests' times after that are in `user` already.
+        let fields: Vec<u64> =
+            line.split_whitespace().take(8).map_while(|field| field.parse().ok()).collect();
+        let all: u64 = fields.iter().sum();
+        let idle = fields.get(3)? + fields.get(4)?;
+        let mut after_name = own.rsplit_once(')')?.1.split_whitespace().skip(11);
+        let mut next = || after_name.next()?.parse::<u64>().ok();
+        Some(Ticks { all, busy: all - idle, own: next()? + next()? })
+    }
+
+    fn others_until(self, now: Ticks) -> f64 {
+        let since = |then: u64, now: u64| now.saturating_sub(then);
+        let others = since(self.busy, now.busy).saturating_sub(since(self.own, now.own));
+        others as f64 / since(self.all, now.all).max(1) as f64
+    }
+}
+
 /// `name   : value` in the text of a file of `/proc`.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let value = |line: &'a str| line.strip_prefix(name)?.trim_start().strip_prefix(':');
@@ -97,6 +150,17 @@ mod tests {
         assert_eq!(field(text, "model"), Some("1"));
         assert_eq!(field(text, "MemTotal"), Some("24 kB"));
         assert_eq!(field(text, "Mem"), None);
+    }
+
+    #[test]
+    fn what_others_take_is_what_is_left_over() {
+        let own = |user: u64| format!("7 (a) b) S 1 1 1 0 -1 0 0 0 0 0 {user} 5 0 0 20 0 1 0 9");
+        let then = Ticks::parse("cpu  100 0 50 800 40 5 5 0 0 0\ncpu0 1\n", &own(10)).expect("ticks");
+        assert_eq!(then, Ticks { all: 1000, busy: 160, own: 15 });
+        let now = Ticks::parse("cpu  300 0 50 1200 40 5 5 0 0 0\n", &own(110)).expect("ticks");
+        assert!((then.others_until(now) - 100.0 / 600.0).abs() < 1e-9);
+        assert_eq!(Ticks::parse("intr 1", &own(1)), None);
+        assert!((0.0..=1.0).contains(&Others::watch().share()));
     }
 
     #[test]

@@ -11,6 +11,9 @@ use crate::measure::{Goal, Ratio, Spread, Verdict};
 use crate::size::Size;
 use crate::{BenchError, Table};
 
+/// The share of the processors that others may take before a comparison means nothing.
+const CROWDED: f64 = 0.15;
+
 /// What a figure is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Unit {
@@ -32,6 +35,9 @@ pub enum Unit {
     /// Things.
     #[serde(rename = "count")]
     Count,
+    /// Hundredths of a whole.
+    #[serde(rename = "%")]
+    Percent,
 }
 
 impl Unit {
@@ -44,6 +50,7 @@ impl Unit {
             Unit::Seconds => "s",
             Unit::Bytes => "bytes",
             Unit::Count => "count",
+            Unit::Percent => "%",
         }
     }
 
@@ -56,6 +63,7 @@ impl Unit {
             Unit::Seconds => format!("{value:.3} s"),
             Unit::Bytes => Size(value.round() as u64).to_string(),
             Unit::Count => digits(value),
+            Unit::Percent => format!("{value:.0}%"),
         }
     }
 }
@@ -140,6 +148,8 @@ pub struct Report {
     pub ratios: Vec<Ratio>,
     /// What a reader should know.
     pub notes: Vec<String>,
+    /// Cases during which others were in the way.
+    pub crowded: Vec<String>,
     #[serde(skip)]
     begun: Option<Instant>,
 }
@@ -160,6 +170,7 @@ impl Report {
             summaries: Vec::new(),
             ratios: Vec::new(),
             notes: Vec::new(),
+            crowded: Vec::new(),
             begun: Some(Instant::now()),
         }
     }
@@ -176,25 +187,36 @@ impl Report {
         self.rows.iter().filter(wanted).map(|row| row.value).collect()
     }
 
+    /// Notes how much of the processors others took during a case. More than a little, and nothing in it is compared
+    /// with a goal.
+    pub fn others(&mut self, case: &str, share: f64) {
+        self.add(case, "others", 0, "processor time", Unit::Percent, 100.0 * share);
+        if share > CROWDED {
+            self.notes.push(format!(
+                "{case}: others took {:.0}% of the processors, so its ratios decide nothing; run it again when the machine \
+                 is quiet",
+                100.0 * share
+            ));
+            self.crowded.push(case.to_owned());
+        }
+    }
+
     /// Compares two variants of a case by a metric.
     pub fn compare(&mut self, case: &str, metric: &str, ours: &str, theirs: &str, goal: Option<Goal>) {
         let name = format!("{case}: {metric}, {ours} / {theirs}");
         let (ours, theirs) = (self.series(case, ours, metric), self.series(case, theirs, metric));
-        self.ratios.extend(Ratio::of(name, &ours, &theirs, goal));
+        let crowded = self.crowded.iter().any(|crowded| crowded == case);
+        let ratio = Ratio::of(name, &ours, &theirs, goal);
+        self.ratios.extend(ratio.map(|ratio| Ratio {
+            verdict: ratio.verdict.map(|verdict| if crowded { Verdict::Unclear } else { verdict }),
+            ..ratio
+        }));
     }
 
     /// Completes the report: how long it took, how busy the machine was, the summaries.
     pub fn finish(&mut self) {
         self.seconds = self.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
-        let (before, after) = (self.machine.load_before, load_average());
-        self.machine.load_after = Some(after);
-        if before > self.machine.cores as f64 {
-            self.notes.push(format!(
-                "the machine was busy with something else: a load of {before:.1} on {} cores when this began; run it \
-                 again when it is quiet",
-                self.machine.cores
-            ));
-        }
+        self.machine.load_after = Some(load_average());
         self.summaries = self.summarise();
     }
 
@@ -318,7 +340,7 @@ fn show_ratio(ratio: &Ratio) -> String {
         text += match ratio.verdict {
             Some(Verdict::Met) => "met",
             Some(Verdict::Missed) => "MISSED",
-            Some(Verdict::Unclear) | None => "the spread does not tell",
+            Some(Verdict::Unclear) | None => "this run does not tell",
         };
     }
     if ratio.too_close_to_tell {
@@ -358,6 +380,18 @@ mod tests {
         report.compare("a, b", "rate", "ours", "bare", Some(Goal::AtLeast(0.8)));
         report.finish();
         report
+    }
+
+    #[test]
+    fn a_crowded_machine_meets_no_goal() {
+        let mut report = report();
+        report.others("a, b", 0.05);
+        report.compare("a, b", "rate", "ours", "bare", Some(Goal::AtLeast(0.8)));
+        assert_eq!(report.ratios[1].verdict, Some(Verdict::Met));
+        report.others("a, b", 0.5);
+        report.compare("a, b", "rate", "ours", "bare", Some(Goal::AtLeast(0.8)));
+        assert_eq!(report.ratios[2].verdict, Some(Verdict::Unclear));
+        assert!(report.to_text().contains("decide nothing"));
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn gives_every_figure_and_leaves_nothing() {
     assert_eq!(report.series(case, "prepare", "tail"), [102.0 * 1024.0]);
     assert_eq!(report.series(case, "limit", "sequential read").len(), 2);
     assert_eq!(report.ratios.len(), 8);
-    assert_eq!(report.ratios.iter().filter(|ratio| ratio.goal.is_some()).count(), 2);
+    assert_eq!(report.ratios.iter().filter(|ratio| ratio.goal.is_some()).count(), 4);
     assert!(report.to_text().contains("store"));
 }
 

@@ -11,6 +11,8 @@ use super::commit::Round;
 use crate::measure::Latencies;
 use crate::{BenchError, Progress};
 
+const PAGE: u64 = 4096;
+
 /// A file to write to.
 pub(crate) struct BareFile {
     file: File,
@@ -53,35 +55,61 @@ impl BareFile {
         self.file.sync_all().map_err(BenchError::io("sync a file"))
     }
 
-    /// Writes and syncs so many bytes at a time, one after the other.
+    /// Writes and syncs so many bytes at a time on average, in whole pages as the log does, one after the other.
     pub(crate) fn round(
         &self,
-        bytes_per_sync: u64,
+        bytes_per_sync: f64,
         time: Duration,
         progress: &dyn Progress,
     ) -> Result<Round, BenchError> {
-        let bytes = vec![0xa5; bytes_per_sync as usize];
+        let page = vec![0xa5; (bytes_per_sync as usize).next_multiple_of(PAGE as usize) + PAGE as usize];
         let mut latencies = Latencies::new();
-        let mut offset = 0;
+        let (mut offset, mut written) = (0, 0);
         let begun = Instant::now();
         while begun.elapsed() < time {
             progress.check()?;
-            let start = Instant::now();
-            let written = self.file.write_all_at(&bytes, offset).and_then(|()| self.file.sync_data());
-            written.map_err(BenchError::io("write and sync"))?;
-            latencies.record(start.elapsed());
-            offset += bytes_per_sync;
-            if offset + bytes_per_sync > self.len {
+            let len = next_len(bytes_per_sync, latencies.count(), written).min(page.len() as u64);
+            if offset + len > self.len {
                 offset = 0;
             }
+            let start = Instant::now();
+            let done =
+                self.file.write_all_at(&page[..len as usize], offset).and_then(|()| self.file.sync_data());
+            done.map_err(BenchError::io("write and sync"))?;
+            latencies.record(start.elapsed());
+            offset += len;
+            written += len;
         }
-        let syncs = latencies.count();
         let seconds = begun.elapsed().as_secs_f64();
-        Ok(Round { latencies, seconds, syncs, bytes: syncs * bytes_per_sync })
+        Ok(Round { syncs: latencies.count(), latencies, seconds, bytes: written })
     }
+}
+
+/// Whole pages that keep the average: what is due after this write, less what was written.
+fn next_len(bytes_per_sync: f64, writes: u64, written: u64) -> u64 {
+    let due = bytes_per_sync * (writes + 1) as f64 - written as f64;
+    ((due / PAGE as f64).round() as u64).max(1) * PAGE
 }
 
 /// Long enough that a round of that time seldom begins again at the start.
 fn file_len(time: Duration) -> u64 {
     (time.as_secs_f64() * 256.0).clamp(16.0, 256.0) as u64 * (1 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_keep_the_average() {
+        for average in [4096.0, 10_700.0, 34_500.0] {
+            let mut written = 0;
+            for writes in 0..1000 {
+                let len = next_len(average, writes, written);
+                assert!(len.is_multiple_of(PAGE) && (len as f64 - average).abs() <= PAGE as f64, "{len}");
+                written += len;
+            }
+            assert!((written as f64 / 1000.0 - average).abs() < 10.0);
+        }
+    }
 }

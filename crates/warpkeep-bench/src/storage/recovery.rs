@@ -13,7 +13,7 @@ use warpkeep_log::{LogOptions, OsDisk};
 use super::place::{Scratch, TimedImage};
 use super::watch::{Watch, WatchedDisk};
 use super::{Options, limits};
-use crate::machine::placement_in;
+use crate::machine::{Others, placement_in};
 use crate::report::{Report, Unit};
 use crate::size::Size;
 use crate::{Amount, BenchError, Progress, Values};
@@ -92,6 +92,7 @@ impl<'a> Case<'a> {
         let image = TimedImage::new(scratch.images().join("image"), self.image_bytes);
         self.prepare(&image, &log, report)?;
 
+        let others = Others::watch();
         for repeat in 0..options.repeats {
             limits::forget(&log)?;
             let (opened, store) = self.bring_back(&format!("{}: re-attach", self.name), &image, &log)?;
@@ -109,6 +110,7 @@ impl<'a> Case<'a> {
             drop(store);
             self.add_rebuild(report, repeat, &opened);
         }
+        report.others(&self.name, others.share());
         let checkpoint = checkpoint_file(&log)?;
         for repeat in 0..options.repeats {
             self.progress.check()?;
@@ -256,8 +258,8 @@ impl<'a> Case<'a> {
         add("total", Unit::Seconds, total);
         add("map image", Unit::Seconds, opened.open);
         add("scan log", Unit::Seconds, opened.log);
-        add("mark heap", Unit::Seconds, (total - opened.open - opened.log).max(0.0));
-        add("live data a second", Unit::BytesPerSecond, self.live_bytes() / total);
+        add("mark and rest", Unit::Seconds, (total - opened.open - opened.log).max(0.0));
+        add("data a second", Unit::BytesPerSecond, self.live_bytes() / total);
     }
 
     fn add_rebuild(&self, report: &mut Report, repeat: u32, opened: &Opened) {
@@ -268,10 +270,10 @@ impl<'a> Case<'a> {
         add("create image", Unit::Seconds, opened.create);
         add("load checkpoint", Unit::Seconds, opened.load);
         let redo = total - opened.open - opened.create - opened.log - opened.load;
-        add("redo log", Unit::Seconds, redo.max(0.0));
+        add("redo and rest", Unit::Seconds, redo.max(0.0));
         let changes = opened.report.loaded + opened.report.redone;
         let bytes = changes as f64 * self.values.len() as f64;
-        add("live data a second", Unit::BytesPerSecond, bytes / total);
+        add("data a second", Unit::BytesPerSecond, bytes / total);
     }
 }
 

@@ -1,0 +1,44 @@
+//! What can go wrong with a table.
+
+use warpkeep_core::CoreError;
+use warpkeep_image::ImageError;
+
+/// Why a table could not be created, opened or changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TableError {
+    /// Not a geometry.
+    #[error(
+        "{levels} levels x {hashes} hashes x {slots} slots is no geometry; the product must be 32, such as 2L-2H-8S"
+    )]
+    Geometry {
+        /// Levels asked for.
+        levels: u8,
+        /// Hash locations asked for.
+        hashes: u8,
+        /// Slots a bucket asked for.
+        slots: u8,
+    },
+
+    /// Not a geometry in words.
+    #[error("'{text}' is no geometry; write it like 2L-2H-8S")]
+    GeometryText {
+        /// What was given.
+        text: String,
+    },
+
+    /// Of the image.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+
+    /// A key or value that does not go with the table.
+    #[error(transparent)]
+    Core(#[from] CoreError),
+
+    /// No place for an item, although the table is not full: too many keys with the same hash.
+    #[error(
+        "no place is left for this key: too many keys share its hash locations; if they are not hostile, create the \
+         table with more capacity or another geometry"
+    )]
+    Full,
+}

@@ -1,0 +1,244 @@
+//! The levels of a table: which extents its buckets lie in, at this moment.
+//!
+//! On the medium the levels are one immutable block, and the table's header has one word that leads to it. To
+//! change the levels is to write another block and swing the word, so a crash leaves the one or the other.
+
+use std::sync::atomic::AtomicU64;
+
+use warpkeep_core::reduce;
+use warpkeep_image::{Heap, Image, ImageError, Marker, Persist};
+
+use crate::geometry::Geometry;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"WKLEVEL1");
+/// Magic, checksum, number of levels, how many of them are being drained; then the overflows, then the levels.
+const HEAD: u64 = 32;
+/// Offset and buckets.
+const ENTRY: u64 = 16;
+/// A geometry has up to 8 levels, and some may be on their way out.
+const MAX_LEVELS: u64 = 8 + MAX_DRAINED as u64;
+/// Levels that can be on their way out at once.
+pub(crate) const MAX_DRAINED: usize = 8;
+
+/// A run of buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Level {
+    pub(crate) offset: u64,
+    pub(crate) buckets: u64,
+    words: *const AtomicU64,
+}
+
+// SAFETY: the pointer is to words of an image that outlives every table in it, and is used for atomic loads only.
+unsafe impl Send for Level {}
+// SAFETY: as above.
+unsafe impl Sync for Level {}
+
+impl Level {
+    pub(crate) fn new<P: Persist>(
+        image: &Image<P>,
+        geometry: Geometry,
+        offset: u64,
+        buckets: u64,
+    ) -> Level {
+        let words = image
+            .pointer(offset, buckets * geometry.bucket_bytes())
+            .cast();
+        Level {
+            offset,
+            buckets,
+            words,
+        }
+    }
+
+    /// The words of a bucket, to be loaded.
+    #[inline]
+    pub(crate) fn bucket(&self, geometry: Geometry, bucket: u64) -> &[AtomicU64] {
+        assert!(bucket < self.buckets, "bucket {bucket} of {}", self.buckets);
+        // SAFETY: `new` checked that all buckets lie within the image, which is mapped while the table lives;
+        // extents are aligned to chunks. Words are only ever accessed atomically.
+        unsafe {
+            std::slice::from_raw_parts(
+                self.words.add(bucket as usize * geometry.slots()),
+                geometry.slots(),
+            )
+        }
+    }
+
+    /// Where a slot lies in the image.
+    #[inline]
+    pub(crate) fn slot(&self, geometry: Geometry, bucket: u64, slot: usize) -> u64 {
+        self.offset + bucket * geometry.bucket_bytes() + 8 * slot as u64
+    }
+
+    /// Brings the line of a bucket nearer.
+    #[inline]
+    pub(crate) fn prefetch(&self, geometry: Geometry, bucket: u64) {
+        crate::prefetch::line(
+            self.words
+                .wrapping_add(bucket as usize * geometry.slots())
+                .cast(),
+        );
+    }
+
+    fn bytes(&self, geometry: Geometry) -> u64 {
+        self.buckets * geometry.bucket_bytes()
+    }
+}
+
+/// All levels, the top first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Levels {
+    pub(crate) levels: Vec<Level>,
+    /// How many of the last levels are being drained: nothing is put there any more. One for each growth that is
+    /// not finished, which is one at most, unless keys are unlucky or hostile.
+    pub(crate) drained: usize,
+    /// Where items go that find no place in the levels.
+    pub(crate) overflow: Level,
+    /// The overflows before those growths; drained, too.
+    pub(crate) old_overflows: Vec<Level>,
+    /// Where the block lies that says all this.
+    pub(crate) block: u64,
+}
+
+impl Levels {
+    pub(crate) fn top(&self) -> &Level {
+        &self.levels[0]
+    }
+
+    /// The levels that items are put into.
+    pub(crate) fn open(&self) -> &[Level] {
+        &self.levels[..self.levels.len() - self.drained]
+    }
+
+    /// The levels that are being drained, the lowest first, and how far each is below the top.
+    pub(crate) fn drained(&self) -> impl Iterator<Item = (usize, &Level)> {
+        self.levels.iter().enumerate().rev().take(self.drained)
+    }
+
+    /// Everything that is being drained.
+    pub(crate) fn outgoing(&self) -> impl Iterator<Item = &Level> {
+        self.old_overflows
+            .iter()
+            .chain(self.drained().map(|(_, level)| level))
+    }
+
+    /// Slots that items can be put into, without the overflow.
+    pub(crate) fn capacity(&self, geometry: Geometry) -> u64 {
+        self.open()
+            .iter()
+            .map(|level| level.buckets * geometry.slots() as u64)
+            .sum()
+    }
+
+    /// The overflows, the new one first.
+    pub(crate) fn overflows(&self) -> impl Iterator<Item = &Level> {
+        std::iter::once(&self.overflow).chain(&self.old_overflows)
+    }
+
+    fn runs(&self) -> impl Iterator<Item = &Level> {
+        self.overflows().chain(&self.levels)
+    }
+
+    /// Writes the block, flushed and fenced, and gives its offset.
+    pub(crate) fn write<P: Persist>(&self, heap: &Heap<P>) -> Result<u64, ImageError> {
+        let mut bytes = vec![0; (HEAD + ENTRY * self.runs().count() as u64) as usize];
+        bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
+        bytes[16..24].copy_from_slice(&(self.levels.len() as u64).to_le_bytes());
+        bytes[24..32].copy_from_slice(&(self.drained as u64).to_le_bytes());
+        for (level, entry) in self
+            .runs()
+            .zip(bytes[HEAD as usize..].chunks_mut(ENTRY as usize))
+        {
+            entry[..8].copy_from_slice(&level.offset.to_le_bytes());
+            entry[8..].copy_from_slice(&level.buckets.to_le_bytes());
+        }
+        let crc = u64::from(crc32c::crc32c(&bytes[16..]));
+        bytes[8..16].copy_from_slice(&crc.to_le_bytes());
+        let mut block = heap.allocate(bytes.len() as u64)?;
+        block.write(0, &bytes)?;
+        Ok(block.persist("gphash.levels", bytes.len() as u64))
+    }
+
+    /// Reads the block at an offset found in an image.
+    pub(crate) fn read<P: Persist>(
+        image: &Image<P>,
+        geometry: Geometry,
+        block: u64,
+    ) -> Result<Levels, ImageError> {
+        let damaged = |what: &str| ImageError::Damaged {
+            path: image.path().to_path_buf(),
+            what: format!("the levels at {block}: {what}"),
+        };
+        if block == 0
+            || !block.is_multiple_of(8)
+            || !image.contains(block, HEAD)
+            || image.load(block) != MAGIC
+        {
+            return Err(damaged("they are not there"));
+        }
+        let count = image.load(block + 16);
+        let drained = image.load(block + 24).min(MAX_DRAINED as u64);
+        let runs_before = 1 + drained;
+        let len = HEAD + ENTRY * (runs_before + count.min(MAX_LEVELS));
+        if count == 0 || count > MAX_LEVELS || !image.contains(block, len) {
+            return Err(damaged("their number makes no sense"));
+        }
+        let mut bytes = vec![0; len as usize];
+        image.read(block, &mut bytes);
+        if u64::from(crc32c::crc32c(&bytes[16..])) != image.load(block + 8) {
+            return Err(damaged("wrong checksum"));
+        }
+        let mut runs = Vec::new();
+        for entry in 0..runs_before + count {
+            let at = block + HEAD + ENTRY * entry;
+            let (offset, buckets) = (image.load(at), image.load(at + 8));
+            let fits = buckets
+                .checked_mul(geometry.bucket_bytes())
+                .is_some_and(|len| image.contains(offset, len));
+            if !fits || buckets == 0 || !offset.is_multiple_of(64) {
+                return Err(damaged("a level lies outside the image"));
+            }
+            runs.push(Level::new(image, geometry, offset, buckets));
+        }
+        let overflow = runs.remove(0);
+        let drained = drained as usize;
+        let old_overflows: Vec<Level> = runs.drain(..drained.min(runs.len())).collect();
+        let halved = runs
+            .windows(2)
+            .all(|pair| pair[0].buckets == 2 * pair[1].buckets);
+        if !halved || runs.len() != geometry.levels() + drained {
+            return Err(damaged("their sizes do not go together"));
+        }
+        Ok(Levels {
+            levels: runs,
+            drained,
+            overflow,
+            old_overflows,
+            block,
+        })
+    }
+
+    /// Marks the block and the extents.
+    pub(crate) fn mark<P: Persist>(
+        &self,
+        geometry: Geometry,
+        marker: &Marker<'_, P>,
+    ) -> Result<(), ImageError> {
+        marker.block(self.block, HEAD + ENTRY * self.runs().count() as u64)?;
+        for level in self.runs() {
+            marker.extent(level.offset, level.bytes(geometry))?;
+        }
+        Ok(())
+    }
+}
+
+/// How many buckets of an overflow a key may be in.
+const OVERFLOW_REACH: u64 = 4;
+
+/// Where a key may be in an overflow: a few buckets in a row.
+#[inline]
+pub(crate) fn overflow_buckets(overflow: &Level, hash: u64) -> impl Iterator<Item = u64> + use<> {
+    let buckets = overflow.buckets;
+    let first = reduce(hash.rotate_left(32), buckets);
+    (0..OVERFLOW_REACH.min(buckets)).map(move |step| (first + step) % buckets)
+}

@@ -1,0 +1,341 @@
+//! A table: its header in the image, and what a running process keeps about it.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
+use warpkeep_core::{KeySpec, Seed, ValueSpec, hash_bytes};
+use warpkeep_image::{Heap, Image, ImageError, Marker, Persist, PoolId};
+
+use crate::geometry::Geometry;
+use crate::grow::Growth;
+use crate::levels::{Level, Levels};
+use crate::record::RecordForm;
+use crate::slot::{EMPTY, INSERT, offset_of};
+use crate::{TableError, stats::TableStats};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"WKGPHASH");
+/// Magic, checksum, geometry, key spec, value spec, seed; then the word that leads to the levels, on a line of its own.
+const LEVELS_AT: u64 = 64;
+const HEADER: u64 = 128;
+const STRIPES: usize = 4096;
+/// The overflow has one bucket for so many of the levels.
+const OVERFLOW_SHARE: u64 = 1000;
+
+/// What a table is created with.
+#[derive(Clone, Copy, Debug)]
+pub struct TableSpec {
+    /// What keys are.
+    pub key: KeySpec,
+    /// What values are.
+    pub value: ValueSpec,
+    /// How the table is laid out.
+    pub geometry: Geometry,
+    /// Items to make room for at once; the table grows beyond.
+    pub capacity: u64,
+    /// Of the hashes of its keys.
+    pub seed: Seed,
+}
+
+/// A GPHash table in an image, worked by the CPU.
+///
+/// Readers take no locks: they pin an epoch, look at the slots of a key, and follow the references; what a writer
+/// replaces stays until no reader can hold it. Writers of one key are serialised by a stripe of locks, and publish with
+/// one 8-byte store.
+pub struct Table<P: Persist> {
+    pub(crate) heap: Arc<Heap<P>>,
+    pub(crate) header: u64,
+    pub(crate) geometry: Geometry,
+    pub(crate) form: RecordForm,
+    pub(crate) pool: Option<PoolId>,
+    pub(crate) key: KeySpec,
+    pub(crate) value: ValueSpec,
+    pub(crate) seed: Seed,
+    levels: Atomic<Levels>,
+    stripes: Box<[Mutex<()>]>,
+    pub(crate) items: AtomicI64,
+    pub(crate) in_overflow: AtomicU64,
+    pub(crate) growth: Mutex<Growth>,
+}
+
+impl<P: Persist> Table<P> {
+    /// Lays out an empty table and gives it; [`Table::header`] says where. Nothing leads to it yet.
+    pub fn create(heap: &Arc<Heap<P>>, spec: &TableSpec) -> Result<Table<P>, TableError> {
+        let image = heap.image();
+        let buckets = spec.geometry.buckets_for(spec.capacity.max(1), 0.85);
+        let mut levels = Vec::new();
+        for level in 0..spec.geometry.levels() {
+            levels.push(new_level(heap, spec.geometry, buckets >> level)?);
+        }
+        let overflow = new_level(heap, spec.geometry, overflow_buckets_for(buckets))?;
+        let mut levels = Levels {
+            levels,
+            drained: 0,
+            overflow,
+            old_overflows: Vec::new(),
+            block: 0,
+        };
+        levels.block = levels.write(heap)?;
+        let mut block = heap.allocate(HEADER)?;
+        let mut bytes = [0; HEADER as usize];
+        bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
+        bytes[16..24].copy_from_slice(&spec.geometry.to_word().to_le_bytes());
+        bytes[24..32].copy_from_slice(&spec.key.to_bytes());
+        bytes[32..40].copy_from_slice(&spec.value.to_bytes());
+        bytes[40..48].copy_from_slice(&spec.seed.0.to_le_bytes());
+        let crc = u64::from(crc32c::crc32c(&bytes[16..LEVELS_AT as usize]));
+        bytes[8..16].copy_from_slice(&crc.to_le_bytes());
+        bytes[LEVELS_AT as usize..LEVELS_AT as usize + 8]
+            .copy_from_slice(&levels.block.to_le_bytes());
+        block.write(0, &bytes)?;
+        let header = block.persist("gphash.header", HEADER);
+        let identity = Header::read(image, header)?;
+        Table::over(heap, header, &identity, levels)
+    }
+
+    /// Marks everything that a table's header leads to, checks it on the way, and counts the items.
+    pub fn mark(image: &Image<P>, marker: &Marker<'_, P>, header: u64) -> Result<(), TableError> {
+        let identity = Header::read(image, header)?;
+        marker.block(header, HEADER)?;
+        let levels = Levels::read(image, identity.geometry, image.load(header + LEVELS_AT))?;
+        levels.mark(identity.geometry, marker)?;
+        let form = RecordForm::new(identity.key, identity.value);
+        for level in levels.overflows().chain(&levels.levels) {
+            for bucket in 0..level.buckets {
+                for word in level.bucket(identity.geometry, bucket) {
+                    let offset = offset_of(word.load(Ordering::Relaxed));
+                    if offset != 0 {
+                        // Twice reached is right: a crash between the two steps of a move leaves both.
+                        form.mark(image, marker, offset)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a table that has just been [marked](Table::mark): clears slots that were being filled when the last
+    /// holder stopped, finishes moves, counts the items.
+    pub fn attach(heap: &Arc<Heap<P>>, header: u64) -> Result<Table<P>, TableError> {
+        let image = heap.image();
+        let identity = Header::read(image, header)?;
+        let levels = Levels::read(image, identity.geometry, image.load(header + LEVELS_AT))?;
+        let table = Table::over(heap, header, &identity, levels)?;
+        table.repair();
+        Ok(table)
+    }
+
+    fn over(
+        heap: &Arc<Heap<P>>,
+        header: u64,
+        identity: &Header,
+        levels: Levels,
+    ) -> Result<Table<P>, TableError> {
+        let form = RecordForm::new(identity.key, identity.value);
+        let growth = Growth::after_opening(levels.drained > 0);
+        Ok(Table {
+            pool: form.pool(heap)?,
+            heap: Arc::clone(heap),
+            header,
+            geometry: identity.geometry,
+            form,
+            key: identity.key,
+            value: identity.value,
+            seed: identity.seed,
+            levels: Atomic::new(levels),
+            stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
+            items: AtomicI64::new(0),
+            in_overflow: AtomicU64::new(0),
+            growth: Mutex::new(growth),
+        })
+    }
+
+    /// Empties slots that were being filled, removes the older half of unfinished moves, and counts.
+    fn repair(&self) {
+        let (guard, image) = (&crossbeam_epoch::pin(), self.image());
+        let levels = self.levels(guard);
+        let (mut items, mut in_overflow) = (0, 0);
+        let overflows: Vec<&Level> = levels.overflows().collect();
+        for (run, level) in overflows.iter().copied().chain(&levels.levels).enumerate() {
+            for bucket in 0..level.buckets {
+                for slot in 0..self.geometry.slots() {
+                    let at = level.slot(self.geometry, bucket, slot);
+                    let word = image.load(at);
+                    if word == INSERT
+                        || (offset_of(word) != 0 && self.is_left_behind(levels, level, at, word))
+                    {
+                        image.store(at, EMPTY);
+                        image.flush("gphash.repair", at, 8);
+                    } else if offset_of(word) != 0 {
+                        items += 1;
+                        in_overflow += u64::from(run < overflows.len());
+                    }
+                }
+            }
+        }
+        image.fence("gphash.repair");
+        self.items.store(items, Ordering::Relaxed);
+        self.in_overflow.store(in_overflow, Ordering::Relaxed);
+    }
+
+    /// Whether a word in a level that is being drained has reached its new place already.
+    fn is_left_behind(&self, levels: &Levels, level: &Level, at: u64, word: u64) -> bool {
+        if !levels
+            .outgoing()
+            .any(|outgoing| outgoing.offset == level.offset)
+        {
+            return false;
+        }
+        let record = self.form.at(self.image(), offset_of(word));
+        let hash = self.hash(&record.key(self.image()));
+        self.slots_of(levels, hash)
+            .any(|(other, found)| other != at && found == word)
+    }
+
+    /// The space it lies in.
+    pub fn heap(&self) -> &Arc<Heap<P>> {
+        &self.heap
+    }
+
+    /// Where its header lies in the image: what the catalogue keeps.
+    pub fn header(&self) -> u64 {
+        self.header
+    }
+
+    /// Items in it. Exact while nobody writes.
+    pub fn len(&self) -> u64 {
+        self.items.load(Ordering::Relaxed).max(0) as u64
+    }
+
+    /// Whether it has no items.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What keys are.
+    pub fn key_spec(&self) -> KeySpec {
+        self.key
+    }
+
+    /// What values are.
+    pub fn value_spec(&self) -> ValueSpec {
+        self.value
+    }
+
+    /// How full it is, by level.
+    pub fn stats(&self) -> TableStats {
+        TableStats::of(self)
+    }
+
+    pub(crate) fn image(&self) -> &Image<P> {
+        self.heap.image()
+    }
+
+    #[inline]
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        hash_bytes(self.seed, key)
+    }
+
+    #[inline]
+    pub(crate) fn levels<'g>(&self, guard: &'g Guard) -> &'g Levels {
+        // SAFETY: never null, and what it is replaced with is freed only once no guard can see it.
+        unsafe { self.levels.load(Ordering::Acquire, guard).deref() }
+    }
+
+    /// Puts other levels in place of the present ones, durably, and frees the old block when nobody looks at it.
+    pub(crate) fn swing_levels(&self, guard: &Guard, mut next: Levels) -> Result<(), ImageError> {
+        let image = self.image();
+        next.block = next.write(&self.heap)?;
+        image.store(self.header + LEVELS_AT, next.block);
+        image.flush("gphash.swing", self.header + LEVELS_AT, 8);
+        image.fence("gphash.swing");
+        let old = self.levels.swap(Owned::new(next), Ordering::AcqRel, guard);
+        // SAFETY: just unlinked; readers that still see it hold guards.
+        let block = unsafe { old.deref() }.block;
+        let heap = Arc::downgrade(&self.heap);
+        guard.defer(move || heap.upgrade().map(|heap| heap.free(block)));
+        // SAFETY: as above, and nobody else destroys it, because only one thread swings at a time.
+        unsafe { guard.defer_destroy(old) };
+        Ok(())
+    }
+
+    /// Holds off other writers of keys with this hash.
+    pub(crate) fn lock(&self, hash: u64) -> MutexGuard<'_, ()> {
+        self.lock_stripe(stripe_of(hash))
+    }
+
+    pub(crate) fn lock_stripe(&self, stripe: usize) -> MutexGuard<'_, ()> {
+        self.stripes[stripe]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<P: Persist> Drop for Table<P> {
+    fn drop(&mut self) {
+        // SAFETY: `&mut self`: no reader of this table is left.
+        let guard = unsafe { crossbeam_epoch::unprotected() };
+        let levels = self.levels.swap(Shared::null(), Ordering::Relaxed, guard);
+        // SAFETY: it was made by `Owned` and nobody refers to it any more.
+        drop(unsafe { levels.into_owned() });
+    }
+}
+
+pub(crate) fn stripe_of(hash: u64) -> usize {
+    hash as usize % STRIPES
+}
+
+/// Buckets of the overflow for a top level of so many.
+pub(crate) fn overflow_buckets_for(top: u64) -> u64 {
+    (2 * top).div_ceil(OVERFLOW_SHARE).max(1)
+}
+
+/// An empty level.
+pub(crate) fn new_level<P: Persist>(
+    heap: &Heap<P>,
+    geometry: Geometry,
+    buckets: u64,
+) -> Result<Level, ImageError> {
+    let bytes = buckets * geometry.bucket_bytes();
+    let offset = heap.allocate_extent(bytes)?;
+    heap.image().zero(offset, bytes);
+    heap.image().flush("gphash.level", offset, bytes);
+    Ok(Level::new(heap.image(), geometry, offset, buckets))
+}
+
+/// What a table is, for good.
+struct Header {
+    geometry: Geometry,
+    key: KeySpec,
+    value: ValueSpec,
+    seed: Seed,
+}
+
+impl Header {
+    fn read<P: Persist>(image: &Image<P>, at: u64) -> Result<Header, ImageError> {
+        let damaged = |what: &str| ImageError::Damaged {
+            path: image.path().to_path_buf(),
+            what: format!("the table at {at}: {what}"),
+        };
+        if at == 0
+            || !at.is_multiple_of(8)
+            || !image.contains(at, HEADER)
+            || image.load(at) != MAGIC
+        {
+            return Err(damaged("it is not there"));
+        }
+        let mut bytes = [0; HEADER as usize];
+        image.read(at, &mut bytes);
+        if u64::from(crc32c::crc32c(&bytes[16..LEVELS_AT as usize])) != image.load(at + 8) {
+            return Err(damaged("wrong checksum"));
+        }
+        let spec = |at: usize| -> [u8; 8] { bytes[at..at + 8].try_into().expect("eight bytes") };
+        Ok(Header {
+            geometry: Geometry::from_word(image.load(at + 16))
+                .ok_or_else(|| damaged("no geometry"))?,
+            key: KeySpec::from_bytes(spec(24)).map_err(|error| damaged(&error.to_string()))?,
+            value: ValueSpec::from_bytes(spec(32)).map_err(|error| damaged(&error.to_string()))?,
+            seed: Seed(image.load(at + 40)),
+        })
+    }
+}

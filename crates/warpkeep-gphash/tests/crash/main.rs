@@ -1,0 +1,386 @@
+//! The crash explorer over a table on persistent memory: put, replace, remove, growth, recovery.
+//!
+//! In a program of its own: what a table frees waits for the readers of the whole process, so other tests would decide
+//! when it happens.
+
+#[path = "../table/rig.rs"]
+#[allow(dead_code, reason = "shared with the tests that do not crash")]
+mod rig;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use warpkeep_core::{KeySpec, ValueSpec};
+use warpkeep_crashlab::{
+    Crash, Explorer, LabMemory, MemoryModel, Recorder, Reopen, Trace, mutation_gate,
+};
+use warpkeep_gphash::{Geometry, Table, TableError};
+use warpkeep_image::{Format, Heap, HeapOptions, Image, MIN_CHUNK, Surroundings};
+
+use rig::{get, put, remove, spec};
+
+const CHUNKS: u64 = 16;
+const ROOT: usize = 0;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Put(u64),
+    Remove(u64),
+    /// Grow now, and see it through.
+    Grow,
+    /// Begin to grow.
+    Begin,
+    /// Drain one bucket.
+    Drain,
+}
+use Step::{Begin, Drain, Grow, Put, Remove};
+
+/// What is done to a table, and what the table is.
+struct Script {
+    geometry: fn() -> Geometry,
+    capacity: u64,
+    steps: &'static [Step],
+}
+
+/// A table of two buckets in the top level, filled, made to grow, and used on.
+const FILLED: Script = Script {
+    geometry: Geometry::default,
+    capacity: 1,
+    steps: &[
+        Put(1),
+        Put(2),
+        Put(3),
+        Put(1),
+        Remove(2),
+        Put(4),
+        Put(5),
+        Put(6),
+        Put(7),
+        Put(8),
+        Put(9),
+        Put(10),
+        Put(11),
+        Put(12),
+        Put(13),
+        Put(14),
+        Put(15),
+        Put(16),
+        Put(17),
+        Put(18),
+        Put(19),
+        Put(20),
+        Put(21),
+        Put(22),
+        Put(23),
+        Grow,
+        Put(24),
+        Remove(3),
+        Put(5),
+        Remove(9),
+        Put(2),
+        Put(25),
+        Put(26),
+        Remove(1),
+    ],
+};
+
+/// A table of one level, drained bucket by bucket while its items are replaced and removed.
+const DRAINED: Script = Script {
+    geometry: || Geometry::new(1, 4, 8).expect("a geometry"),
+    capacity: 20,
+    steps: &[
+        Put(1),
+        Put(2),
+        Put(3),
+        Put(4),
+        Put(5),
+        Put(6),
+        Put(7),
+        Put(8),
+        Put(9),
+        Put(10),
+        Begin,
+        Drain,
+        Put(1),
+        Put(2),
+        Put(3),
+        Put(4),
+        Put(5),
+        Put(6),
+        Drain,
+        Remove(7),
+        Put(8),
+        Put(9),
+        Put(10),
+        Put(1),
+        Put(2),
+        Put(3),
+        Put(11),
+        Drain,
+        Put(12),
+        Put(4),
+        Remove(5),
+        Put(6),
+        Drain,
+        Put(1),
+        Drain,
+        Put(2),
+        Put(13),
+        Put(14),
+    ],
+};
+
+fn surroundings() -> Surroundings {
+    Surroundings {
+        persistent: true,
+        pid: 1,
+        ..Surroundings::default()
+    }
+}
+
+fn value(step: usize) -> [u8; 8] {
+    (step as u64 + 1000).to_le_bytes()
+}
+
+/// Takes a step. Growth is another thread's work than writing: a fence covers only the flushes of its own thread.
+fn take(
+    trace: &Trace,
+    table: &Table<Recorder>,
+    number: usize,
+    step: Step,
+) -> Result<(), TableError> {
+    let thread = u32::from(matches!(step, Grow | Begin | Drain));
+    trace.as_thread(thread, || match step {
+        Put(key) => put(table, &key.to_le_bytes(), &value(number), number as u64 + 1).map(|_| ()),
+        Remove(key) => {
+            remove(table, &key.to_le_bytes());
+            Ok(())
+        }
+        Grow => table.grow(),
+        Begin => table.begin_growth(),
+        Drain => {
+            // Not before everybody has left who goes by the old levels.
+            for _ in 0..1000 {
+                crossbeam_epoch::pin().flush();
+                if table.may_drain() {
+                    break;
+                }
+            }
+            table.maintain(1).map(|_| ())
+        }
+    })
+}
+
+fn expected(script: &Script, count: usize) -> BTreeMap<u64, usize> {
+    let mut items = BTreeMap::new();
+    for (number, &step) in script.steps.iter().enumerate().take(count) {
+        match step {
+            Put(key) => {
+                items.insert(key, number);
+            }
+            Remove(key) => {
+                items.remove(&key);
+            }
+            Grow | Begin | Drain => {}
+        }
+    }
+    items
+}
+
+fn scenario(script: &'static Script, trace: &Trace) -> &'static Script {
+    trace.pause();
+    let memory = LabMemory::new(trace, CHUNKS * MIN_CHUNK, CHUNKS * MIN_CHUNK);
+    let recorder = memory.recorder();
+    let format = Format {
+        store_id: [3; 16],
+        chunk_size: MIN_CHUNK,
+        hash_seed: 3,
+    };
+    let image = Image::format(
+        Arc::new(memory),
+        recorder,
+        Path::new("lab"),
+        &format,
+        surroundings(),
+    )
+    .unwrap();
+    image.begin(1).unwrap();
+    let image = Arc::new(image);
+    let heap = Heap::recover::<TableError>(&image, HeapOptions::default(), |_| Ok(())).unwrap();
+    // Space that was used before is not empty.
+    let dirty: Vec<u64> = std::iter::from_fn(|| heap.allocate_extent(1).ok()).collect();
+    for &extent in &dirty {
+        for word in 0..16 {
+            image.store(extent + 8 * word, 0x0bad_0bad_0bad_0bad);
+        }
+    }
+    dirty
+        .into_iter()
+        .for_each(|extent| heap.free_extent(extent).unwrap());
+    trace.resume();
+    let spec = spec(
+        KeySpec::U64,
+        ValueSpec::fixed(8).unwrap(),
+        (script.geometry)(),
+        script.capacity,
+    );
+    let table = Table::create(&Arc::new(heap), &spec).unwrap();
+    image.set_root(ROOT, Some(table.header())).unwrap();
+    trace.ack(0);
+    for (number, &step) in script.steps.iter().enumerate() {
+        take(trace, &table, number, step).unwrap();
+        trace.ack(number as u64 + 1);
+    }
+    script
+}
+
+fn check(script: &Script, reopen: &Reopen<'_>) -> Result<(), String> {
+    let text = |error: TableError| error.to_string();
+    let Some(memory) = reopen.memory() else {
+        return Ok(());
+    };
+    let recorder = memory.recorder();
+    let attached = Image::attach(
+        Arc::new(memory),
+        recorder,
+        Path::new("lab"),
+        surroundings(),
+        true,
+    );
+    let image = Arc::new(attached.map_err(|error| error.to_string())?.image);
+    let Some(header) = image.root(ROOT).map_err(|error| error.to_string())? else {
+        return if reopen.acked().is_empty() {
+            Ok(())
+        } else {
+            Err("the table is gone".into())
+        };
+    };
+    let heap = Heap::recover::<TableError>(&image, HeapOptions::default(), |marker| {
+        Table::mark(&image, marker, header)
+    });
+    let heap = Arc::new(heap.map_err(text)?);
+    let table = reopen
+        .trace()
+        .as_thread(2, || Table::attach(&heap, header))
+        .map_err(text)?;
+    let read = |table: &Table<Recorder>| -> Result<BTreeMap<u64, usize>, String> {
+        let mut items = BTreeMap::new();
+        for key in 0..30_u64 {
+            let Some((version, bytes)) = get(table, &key.to_le_bytes()) else {
+                continue;
+            };
+            if bytes != value(version as usize - 1) {
+                return Err(format!("key {key} has version {version} with {bytes:?}"));
+            }
+            items.insert(key, version as usize - 1);
+        }
+        Ok(items)
+    };
+    let items = read(&table)?;
+    let done = reopen.acked().len().saturating_sub(1);
+    let Some(count) = [done, (done + 1).min(script.steps.len())]
+        .into_iter()
+        .find(|&count| expected(script, count) == items)
+    else {
+        return Err(format!(
+            "{items:?} after {done} steps, not {:?}",
+            expected(script, done)
+        ));
+    };
+    if table.len() != items.len() as u64 {
+        return Err(format!(
+            "{} items counted, {} there",
+            table.len(),
+            items.len()
+        ));
+    }
+    // Header, levels and one record an item; levels and overflow. An item that was being moved has one record, too.
+    let usage = heap.usage();
+    if usage.used_blocks() != 2 + items.len() as u64 {
+        return Err(format!("{} items, but in use are {usage}", items.len()));
+    }
+    let mut scanned = BTreeMap::new();
+    let scan = table.scan::<String>(1, |change| {
+        scanned.insert(
+            u64::from_le_bytes(change.key.try_into().expect("eight bytes")),
+            change.version as usize - 1,
+        );
+        Ok(())
+    });
+    scan?;
+    if scanned != items {
+        return Err(format!("{items:?} found, but {scanned:?} scanned"));
+    }
+    // Work goes on where it stopped, and is crashed in its turn.
+    for number in reopen.acked().len()..=count {
+        reopen.ack(number as u64);
+    }
+    for (number, &step) in script.steps.iter().enumerate().skip(count).take(2) {
+        take(reopen.trace(), &table, number, step).map_err(text)?;
+        reopen.ack(number as u64 + 1);
+    }
+    if read(&table)? != expected(script, (count + 2).min(script.steps.len())) {
+        return Err("work after recovery went wrong".into());
+    }
+    Ok(())
+}
+
+fn explorer() -> Explorer {
+    Explorer::new([
+        Crash::Process,
+        Crash::PowerPersistent(MemoryModel::X86Lines),
+        Crash::PowerPersistent(MemoryModel::Words),
+    ])
+    .per_boundary(64)
+    .per_recovery(8)
+    // The epochs that free records are the process's, so runs beside each other would not be repeatable.
+    .threads(1)
+}
+
+/// One test at a time, for the same reason.
+static ALONE: Mutex<()> = Mutex::new(());
+
+const SCRIPTS: [(&str, &Script); 2] = [("filled", &FILLED), ("drained", &DRAINED)];
+
+#[test]
+fn every_crash_is_survived() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for (name, script) in SCRIPTS {
+        let trace = Trace::new();
+        scenario(script, &trace);
+        let exploration = explorer().explore(&trace, |reopen| check(script, reopen));
+        let _ = writeln!(
+            std::io::stdout().lock(),
+            "explored a table, {name}: {exploration}"
+        );
+        exploration.assert_clean();
+    }
+}
+
+#[test]
+fn every_missing_flush_and_fence_is_noticed() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut caught, mut missed) = (BTreeSet::new(), BTreeSet::new());
+    for (_, script) in SCRIPTS {
+        let explorer = explorer().per_boundary(32).per_recovery(16);
+        let gate = mutation_gate(
+            &explorer,
+            |trace| scenario(script, trace),
+            |script, reopen| check(script, reopen),
+        );
+        gate.baseline.assert_clean();
+        caught.extend(gate.caught);
+        missed.extend(gate.missed);
+    }
+    caught.retain(|site| site.name.starts_with("gphash."));
+    missed.retain(|site| site.name.starts_with("gphash.") && !caught.contains(site));
+    let of = caught.len() + missed.len();
+    let _ = writeln!(
+        std::io::stdout().lock(),
+        "mutation gate of the table: {} of {of} caught",
+        caught.len()
+    );
+    assert!(missed.is_empty(), "not noticed when missing: {missed:?}");
+}

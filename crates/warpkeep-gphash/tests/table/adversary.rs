@@ -1,0 +1,135 @@
+//! Up against the wall: colliding keys, a full image, many rounds of deleting, tables filled to the brim.
+
+use warpkeep_core::{KeySpec, ValueSpec, unmix64};
+use warpkeep_gphash::{Geometry, Table, TableError};
+use warpkeep_image::ImageError;
+
+use crate::rig::{default_spec, get, heap, put, remove, spec};
+
+/// Keys whose hashes have the same upper half all land in the same buckets, however large the table becomes. (With one
+/// hash location, that is: with two, such keys would have to be searched for.)
+#[test]
+fn colliding_keys_end_in_an_error_and_harm_nobody() {
+    let heap = heap(4000);
+    let geometry = Geometry::new(2, 1, 16).unwrap();
+    let spec = spec(KeySpec::U64, ValueSpec::fixed(16).unwrap(), geometry, 1000);
+    let table = Table::create(&heap, &spec).unwrap();
+    for key in 0..500_u64 {
+        put(&table, &key.to_le_bytes(), &[1; 16], 1).unwrap();
+    }
+    let hostile = |number: u64| unmix64(spec.seed, 0x1234_5678_0000_0000 | number);
+    let mut taken = 0;
+    let error = loop {
+        match put(&table, &hostile(taken).to_le_bytes(), &[2; 16], 2) {
+            Ok(_) => taken += 1,
+            Err(error) => break error,
+        }
+        assert!(taken < 10_000, "somewhere it must end");
+    };
+    assert!(matches!(error, TableError::Full), "{error}");
+    assert!(error.to_string().contains("capacity"), "{error}");
+    let chunks = heap.usage().chunks;
+    assert!(chunks < 200, "it doubled for ever: {chunks} chunks");
+    for number in 0..taken {
+        assert!(get(&table, &hostile(number).to_le_bytes()).is_some());
+    }
+    for key in 0..500_u64 {
+        assert_eq!(get(&table, &key.to_le_bytes()), Some((1, vec![1; 16])));
+        put(&table, &key.to_le_bytes(), &[3; 16], 3).unwrap();
+    }
+    for number in 0..taken {
+        assert!(remove(&table, &hostile(number).to_le_bytes()));
+    }
+    put(&table, &hostile(0).to_le_bytes(), &[4; 16], 4).unwrap();
+}
+
+#[test]
+fn a_full_image_refuses_and_stays_good() {
+    let heap = heap(60);
+    let value = ValueSpec::fixed(1000).unwrap();
+    let table =
+        Table::create(&heap, &spec(KeySpec::U64, value, Geometry::default(), 3000)).unwrap();
+    let mut count = 0_u64;
+    let error = loop {
+        match put(&table, &count.to_le_bytes(), &[count as u8; 1000], 1) {
+            Ok(_) => count += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(
+        matches!(error, TableError::Image(ImageError::OutOfSpace { .. })),
+        "{error}"
+    );
+    assert!(count > 500);
+    assert_eq!(table.len(), count);
+    for key in 0..count {
+        assert_eq!(
+            get(&table, &key.to_le_bytes()),
+            Some((1, vec![key as u8; 1000]))
+        );
+    }
+    for key in 0..200 {
+        assert!(remove(&table, &u64::to_le_bytes(key)));
+    }
+    // Freed records are given back a little later: when no reader can hold them.
+    for _ in 0..64 {
+        crossbeam_epoch::pin().flush();
+    }
+    for key in 0..100 {
+        put(&table, &u64::to_le_bytes(key), &[9; 1000], 2).unwrap();
+    }
+}
+
+#[test]
+fn deleting_and_reinserting_for_many_rounds_neither_grows_nor_fills() {
+    let heap = heap(4000);
+    let table = Table::create(&heap, &default_spec(4000)).unwrap();
+    let capacity: u64 = table.stats().levels.iter().map(|level| level.slots).sum();
+    for round in 0..100_u64 {
+        for key in 0..3000_u64 {
+            put(&table, &(key + 3000 * round).to_le_bytes(), &[1; 16], 1).unwrap();
+        }
+        for key in 0..3000_u64 {
+            assert!(remove(&table, &(key + 3000 * round).to_le_bytes()));
+        }
+    }
+    assert!(table.is_empty());
+    let stats = table.stats();
+    assert_eq!(
+        stats.levels.iter().map(|level| level.slots).sum::<u64>(),
+        capacity
+    );
+    assert_eq!(
+        stats
+            .levels
+            .iter()
+            .chain(&stats.overflow)
+            .map(|level| level.used)
+            .sum::<u64>(),
+        0
+    );
+}
+
+#[test]
+fn a_table_fills_to_the_paper_s_load_factor() {
+    let heap = heap(200_000);
+    let value = ValueSpec::fixed(8).unwrap();
+    let table = Table::create(
+        &heap,
+        &spec(KeySpec::U64, value, Geometry::default(), 200_000),
+    )
+    .unwrap();
+    let mut key = 0_u64;
+    // Until the first key that finds no place at all, in levels or overflow.
+    let full = loop {
+        let hash = table.hash_of(&key.to_le_bytes());
+        let mut stage = table.stage([hash]);
+        match stage.put(&key.to_le_bytes(), hash, &[0; 8], 1) {
+            Ok(()) => stage.publish(),
+            Err(TableError::Full) => break table.stats(),
+            Err(error) => panic!("{error}"),
+        }
+        key += 1;
+    };
+    assert!(full.load_factor >= 0.92, "{full:?}");
+}

@@ -1,0 +1,133 @@
+//! Many threads, growth under way, and readers that never miss what is there.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use warpkeep_gphash::{Progress, Table};
+
+use crate::rig::{default_spec, get, heap, put, remove, reopen};
+
+fn value(key: u64, version: u64) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&key.to_le_bytes());
+    bytes[8..].copy_from_slice(&version.to_le_bytes());
+    bytes
+}
+
+/// Each writer owns some keys and knows what they have; readers check that what they see is whole, belongs to the key,
+/// and is never older than what they saw before.
+#[test]
+fn writers_readers_and_growth() {
+    let heap = heap(20_000);
+    let table = Table::create(&heap, &default_spec(100)).unwrap();
+    drop(heap);
+    let (writers, keys_each, rounds) = (4_u64, 3000_u64, 3_u64);
+    let (stop, grown) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let (table, stop, grown) = (&table, &stop, &grown);
+        let handles: Vec<_> = (0..writers)
+            .map(|writer| {
+                scope.spawn(move || {
+                    for round in 1..=rounds {
+                        for number in 0..keys_each {
+                            let key = number * writers + writer;
+                            put(table, &key.to_le_bytes(), &value(key, round), round).unwrap();
+                            let seen = get(table, &key.to_le_bytes());
+                            assert_eq!(
+                                seen,
+                                Some((round, value(key, round).to_vec())),
+                                "read your writes"
+                            );
+                            if number % 7 == 0 {
+                                assert!(remove(table, &key.to_le_bytes()));
+                                assert_eq!(get(table, &key.to_le_bytes()), None);
+                            }
+                        }
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..2 {
+            scope.spawn(move || {
+                let mut newest = vec![0; (writers * keys_each) as usize];
+                while !stop.load(Ordering::Relaxed) {
+                    for key in 0..writers * keys_each {
+                        let Some((version, bytes)) = get(table, &key.to_le_bytes()) else {
+                            let removed = key / writers % 7 == 0;
+                            assert!(newest[key as usize] == 0 || removed, "key {key} vanished");
+                            continue;
+                        };
+                        assert_eq!(bytes, value(key, version), "torn, or another key's");
+                        assert!(
+                            version >= newest[key as usize],
+                            "key {key} went back in time"
+                        );
+                        newest[key as usize] = version;
+                    }
+                }
+            });
+        }
+        scope.spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                if table.maintain(16).unwrap() == Progress::Working {
+                    grown.fetch_add(1, Ordering::Relaxed);
+                } else {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        // Whatever happened to the writers, the others must end.
+        let ended: Vec<_> = handles
+            .into_iter()
+            .map(std::thread::ScopedJoinHandle::join)
+            .collect();
+        stop.store(true, Ordering::Relaxed);
+        ended.into_iter().for_each(|ended| ended.unwrap());
+    });
+    assert!(grown.into_inner() > 0, "it never grew");
+    let left = writers * keys_each - writers * keys_each.div_ceil(7);
+    assert_eq!(table.len(), left);
+    let table = reopen(table);
+    assert_eq!(table.len(), left);
+    for key in 0..writers * keys_each {
+        let expected = (key / writers % 7 != 0).then(|| (rounds, value(key, rounds).to_vec()));
+        assert_eq!(get(&table, &key.to_le_bytes()), expected);
+    }
+}
+
+/// Rewriting everything many times, with readers running, must not take more space than the data.
+#[test]
+fn space_is_reused_under_readers() {
+    let heap = heap(20_000);
+    let table = Table::create(&heap, &default_spec(20_000)).unwrap();
+    let keys = 20_000_u64;
+    for key in 0..keys {
+        put(&table, &key.to_le_bytes(), &value(key, 1), 1).unwrap();
+    }
+    let live = heap.usage().used_bytes();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (table, stop) = (&table, &stop);
+        for _ in 0..2 {
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    for key in 0..keys {
+                        let (version, bytes) =
+                            get(table, &key.to_le_bytes()).expect("it is always there");
+                        assert_eq!(bytes, value(key, version));
+                    }
+                }
+            });
+        }
+        for round in 2..=11 {
+            for key in 0..keys {
+                put(table, &key.to_le_bytes(), &value(key, round), round).unwrap();
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let used = heap.usage().used_bytes();
+    assert!(
+        used as f64 <= 1.2 * live as f64,
+        "{used} bytes in use for {live} live"
+    );
+}
