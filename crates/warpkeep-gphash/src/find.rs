@@ -30,14 +30,10 @@ impl<P: Persist> Table<P> {
         let locations = self.geometry.locations(hash, levels.top().buckets);
         if levels.drained > 0 {
             let mut old = levels.old_overflows.iter();
-            let found = old
-                .find_map(|old| self.find_in_overflow(old, hash, key))
-                .or_else(|| {
-                    let mut drained = levels.drained();
-                    drained.find_map(|(below, level)| {
-                        self.find_in_level(level, below, &locations, hash, key)
-                    })
-                });
+            let found = old.find_map(|old| self.find_in_overflow(old, hash, key)).or_else(|| {
+                let mut drained = levels.drained();
+                drained.find_map(|(below, level)| self.find_in_level(level, below, &locations, hash, key))
+            });
             if found.is_some() {
                 return found;
             }
@@ -61,19 +57,13 @@ impl<P: Persist> Table<P> {
         hash: u64,
         key: &[u8],
     ) -> Option<Found> {
-        locations
-            .tops()
-            .iter()
-            .find_map(|top| self.find_in_bucket(level, top >> below, hash, key))
+        locations.tops().iter().find_map(|top| self.find_in_bucket(level, top >> below, hash, key))
     }
 
     fn find_in_overflow(&self, overflow: &Level, hash: u64, key: &[u8]) -> Option<Found> {
         let found = overflow_buckets(overflow, hash)
             .find_map(|bucket| self.find_in_bucket(overflow, bucket, hash, key));
-        found.map(|found| Found {
-            in_overflow: true,
-            ..found
-        })
+        found.map(|found| Found { in_overflow: true, ..found })
     }
 
     #[inline]
@@ -84,12 +74,7 @@ impl<P: Persist> Table<P> {
                 let record = self.form.at(self.image(), offset_of(word));
                 if record.has_key(self.image(), key) {
                     let slot = level.slot(self.geometry, bucket, slot);
-                    return Some(Found {
-                        slot,
-                        word,
-                        record,
-                        in_overflow: false,
-                    });
+                    return Some(Found { slot, word, record, in_overflow: false });
                 }
             }
         }
@@ -103,28 +88,18 @@ impl<P: Persist> Table<P> {
         hash: u64,
     ) -> impl Iterator<Item = (u64, u64)> + 'a {
         let locations = self.geometry.locations(hash, levels.top().buckets);
-        let in_levels = levels
-            .levels
-            .iter()
-            .enumerate()
-            .flat_map(move |(below, level)| {
-                (0..locations.tops().len())
-                    .map(move |which| (level, locations.tops()[which] >> below))
-            });
-        let in_overflows = levels.overflows().flat_map(move |overflow| {
-            overflow_buckets(overflow, hash).map(move |bucket| (overflow, bucket))
+        let in_levels = levels.levels.iter().enumerate().flat_map(move |(below, level)| {
+            (0..locations.tops().len()).map(move |which| (level, locations.tops()[which] >> below))
         });
-        in_levels
-            .chain(in_overflows)
-            .flat_map(move |(level, bucket)| {
-                let words = level.bucket(self.geometry, bucket).iter().enumerate();
-                words.map(move |(slot, word)| {
-                    (
-                        level.slot(self.geometry, bucket, slot),
-                        word.load(Ordering::Acquire),
-                    )
-                })
+        let in_overflows = levels
+            .overflows()
+            .flat_map(move |overflow| overflow_buckets(overflow, hash).map(move |bucket| (overflow, bucket)));
+        in_levels.chain(in_overflows).flat_map(move |(level, bucket)| {
+            let words = level.bucket(self.geometry, bucket).iter().enumerate();
+            words.map(move |(slot, word)| {
+                (level.slot(self.geometry, bucket, slot), word.load(Ordering::Acquire))
             })
+        })
     }
 
     /// Claims an empty slot for a key: in the emptiest of its top buckets, else further down, else in the overflow.
@@ -135,44 +110,30 @@ impl<P: Persist> Table<P> {
         for (below, level) in levels.open().iter().enumerate() {
             while let Some(bucket) = self.emptiest(level, below, &locations) {
                 if let Some(slot) = self.claim_in(level, bucket) {
-                    return Some(Place {
-                        slot,
-                        in_overflow: false,
-                    });
+                    return Some(Place { slot, in_overflow: false });
                 }
             }
         }
         let overflow = &levels.overflow;
-        let slot =
-            overflow_buckets(overflow, hash).find_map(|bucket| self.claim_in(overflow, bucket))?;
+        let slot = overflow_buckets(overflow, hash).find_map(|bucket| self.claim_in(overflow, bucket))?;
         self.in_overflow.fetch_add(1, Ordering::AcqRel);
-        Some(Place {
-            slot,
-            in_overflow: true,
-        })
+        Some(Place { slot, in_overflow: true })
     }
 
     fn emptiest(&self, level: &Level, below: usize, locations: &Locations) -> Option<u64> {
         let room = |bucket: u64| {
             let words = level.bucket(self.geometry, bucket).iter();
-            words
-                .filter(|word| word.load(Ordering::Relaxed) == EMPTY)
-                .count()
+            words.filter(|word| word.load(Ordering::Relaxed) == EMPTY).count()
         };
         let buckets = locations.tops().iter().map(|top| top >> below);
         // The first of equals, so that `max_by_key`, which takes the last, goes backwards.
-        buckets
-            .rev()
-            .max_by_key(|&bucket| room(bucket))
-            .filter(|&bucket| room(bucket) > 0)
+        buckets.rev().max_by_key(|&bucket| room(bucket)).filter(|&bucket| room(bucket) > 0)
     }
 
     fn claim_in(&self, level: &Level, bucket: u64) -> Option<u64> {
         (0..self.geometry.slots())
             .map(|slot| level.slot(self.geometry, bucket, slot))
-            .find(|&slot| {
-                self.image().load(slot) == EMPTY && self.image().cas(slot, EMPTY, INSERT).is_ok()
-            })
+            .find(|&slot| self.image().load(slot) == EMPTY && self.image().cas(slot, EMPTY, INSERT).is_ok())
     }
 
     /// Gives a claimed slot back.

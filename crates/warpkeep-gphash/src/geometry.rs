@@ -31,11 +31,7 @@ pub struct Geometry {
 
 impl Default for Geometry {
     fn default() -> Geometry {
-        Geometry {
-            levels: 2,
-            hashes: 2,
-            slots: 8,
-        }
+        Geometry { levels: 2, hashes: 2, slots: 8 }
     }
 }
 
@@ -44,19 +40,10 @@ impl Geometry {
     pub fn new(levels: u8, hashes: u8, slots: u8) -> Result<Geometry, TableError> {
         let parts = [levels, hashes, slots];
         let product: u32 = parts.iter().map(|&part| u32::from(part)).product();
-        let fits =
-            product == CANDIDATES && usize::from(hashes) <= MAX_HASHES && slots >= 2 && levels <= 8;
+        let fits = product == CANDIDATES && usize::from(hashes) <= MAX_HASHES && slots >= 2 && levels <= 8;
         match fits {
-            true => Ok(Geometry {
-                levels,
-                hashes,
-                slots,
-            }),
-            false => Err(TableError::Geometry {
-                levels,
-                hashes,
-                slots,
-            }),
+            true => Ok(Geometry { levels, hashes, slots }),
+            false => Err(TableError::Geometry { levels, hashes, slots }),
         }
     }
 
@@ -89,28 +76,25 @@ impl Geometry {
             *top = reduce(hash, buckets);
             hash = second_hash(hash);
         }
-        Locations {
-            tops,
-            count: self.hashes,
-        }
+        Locations { tops, count: self.hashes }
     }
 
     /// Buckets of the top level for this many items, so that the table is at most `load` full.
     pub(crate) fn buckets_for(self, items: u64, load: f64) -> u64 {
         // Each level has half the buckets of the one above.
-        let shares: f64 = (0..self.levels)
-            .map(|level| 0.5_f64.powi(i32::from(level)))
-            .sum();
+        let shares: f64 = (0..self.levels).map(|level| 0.5_f64.powi(i32::from(level))).sum();
         let buckets = (items as f64 / load / shares / f64::from(self.slots)).ceil() as u64;
         let unit = 1 << (self.levels - 1);
         buckets.max(2).next_multiple_of(unit)
     }
 
-    pub(crate) fn to_word(self) -> u64 {
+    /// As stored with a table.
+    pub fn to_word(self) -> u64 {
         u64::from_le_bytes([self.levels, self.hashes, self.slots, 0, 0, 0, 0, 0])
     }
 
-    pub(crate) fn from_word(word: u64) -> Option<Geometry> {
+    /// From what was stored with a table; `None` if it is no geometry.
+    pub fn from_word(word: u64) -> Option<Geometry> {
         let [levels, hashes, slots, 0, 0, 0, 0, 0] = word.to_le_bytes() else {
             return None;
         };
@@ -142,13 +126,9 @@ impl FromStr for Geometry {
     type Err = TableError;
 
     fn from_str(text: &str) -> Result<Geometry, TableError> {
-        let bad = || TableError::GeometryText {
-            text: text.to_owned(),
-        };
-        let mut parts = text
-            .split('-')
-            .zip(["L", "H", "S"])
-            .map(|(part, unit)| part.strip_suffix(unit)?.parse().ok());
+        let bad = || TableError::GeometryText { text: text.to_owned() };
+        let mut parts =
+            text.split('-').zip(["L", "H", "S"]).map(|(part, unit)| part.strip_suffix(unit)?.parse().ok());
         let mut next = || parts.next().flatten().ok_or_else(bad);
         let (levels, hashes, slots) = (next()?, next()?, next()?);
         match text.split('-').count() {

@@ -38,12 +38,7 @@ pub(crate) struct Growth {
 
 impl Growth {
     pub(crate) fn after_opening(draining: bool) -> Growth {
-        Growth {
-            draining,
-            ready: Arc::new(AtomicBool::new(true)),
-            next: 0,
-            stuck: 0,
-        }
+        Growth { draining, ready: Arc::new(AtomicBool::new(true)), next: 0, stuck: 0 }
     }
 }
 
@@ -56,10 +51,7 @@ pub struct Seen {
 
 impl Seen {
     pub(crate) fn of(levels: &Levels) -> Seen {
-        Seen {
-            buckets: levels.top().buckets,
-            drained: levels.drained,
-        }
+        Seen { buckets: levels.top().buckets, drained: levels.drained }
     }
 }
 
@@ -87,8 +79,7 @@ impl<P: Persist> Table<P> {
     fn is_nearly_full(&self, levels: &Levels) -> bool {
         let overflow = levels.overflow.buckets * self.geometry.slots() as u64;
         self.len() as f64 > FULL * levels.capacity(self.geometry) as f64
-            || (2 * self.in_overflow.load(Ordering::Relaxed) > overflow.max(8)
-                && self.may_grow(levels))
+            || (2 * self.in_overflow.load(Ordering::Relaxed) > overflow.max(8) && self.may_grow(levels))
     }
 
     /// Whether growing can help a key that finds no place.
@@ -110,8 +101,7 @@ impl<P: Persist> Table<P> {
 
     /// Begins to make the table twice as large; [`Table::maintain`] goes on with it.
     pub fn begin_growth(&self) -> Result<(), TableError> {
-        let mut growth: MutexGuard<'_, Growth> =
-            self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut growth: MutexGuard<'_, Growth> = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
         if growth.draining {
             return Ok(());
         }
@@ -126,8 +116,7 @@ impl<P: Persist> Table<P> {
 
     /// Makes the table twice as large, and sees it through. The caller must not hold a stage.
     pub fn grow(&self) -> Result<(), TableError> {
-        let mut growth: MutexGuard<'_, Growth> =
-            self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut growth: MutexGuard<'_, Growth> = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
         let mut begun = growth.draining;
         loop {
             match self.step(&mut growth, !begun, SLICE)? {
@@ -143,8 +132,7 @@ impl<P: Persist> Table<P> {
     /// done so since the [`Stage`](crate::Stage) that failed was begun: `seen` is its [`Stage::seen`](crate::Stage::seen).
     /// The caller must not hold a stage any more. [`TableError::Full`] if growing would not help.
     pub fn make_room(&self, seen: Seen) -> Result<(), TableError> {
-        let mut growth: MutexGuard<'_, Growth> =
-            self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut growth: MutexGuard<'_, Growth> = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
         if Seen::of(self.levels(&crossbeam_epoch::pin())) != seen {
             return Ok(());
         }
@@ -171,12 +159,7 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    fn step(
-        &self,
-        growth: &mut Growth,
-        urgent: bool,
-        buckets: u64,
-    ) -> Result<Progress, TableError> {
+    fn step(&self, growth: &mut Growth, urgent: bool, buckets: u64) -> Result<Progress, TableError> {
         let guard = &crossbeam_epoch::pin();
         let levels = self.levels(guard);
         if !growth.draining {
@@ -213,19 +196,13 @@ impl<P: Persist> Table<P> {
         let mut next = levels.clone();
         next.levels.insert(0, top);
         next.drained += 1;
-        next.old_overflows
-            .push(std::mem::replace(&mut next.overflow, overflow));
+        next.old_overflows.push(std::mem::replace(&mut next.overflow, overflow));
         if let Err(error) = self.swing_levels(guard, next) {
             self.heap.free_extent(top.offset)?;
             self.heap.free_extent(overflow.offset)?;
             return Err(error.into());
         }
-        *growth = Growth {
-            draining: true,
-            ready: Arc::new(AtomicBool::new(false)),
-            next: 0,
-            stuck: 0,
-        };
+        *growth = Growth { draining: true, ready: Arc::new(AtomicBool::new(false)), next: 0, stuck: 0 };
         // A writer that still goes by the old levels may put an item where the drain has been. So it begins when
         // everybody who was inside has left.
         let ready = Arc::clone(&growth.ready);
@@ -235,13 +212,7 @@ impl<P: Persist> Table<P> {
     }
 
     /// Moves the items of a bucket up; gives how many could not be.
-    fn drain_bucket(
-        &self,
-        levels: &Levels,
-        level: &Level,
-        bucket: u64,
-        from_overflow: bool,
-    ) -> u64 {
+    fn drain_bucket(&self, levels: &Levels, level: &Level, bucket: u64, from_overflow: bool) -> u64 {
         let image = self.image();
         let mut stuck = 0;
         for slot in 0..self.geometry.slots() {
@@ -280,12 +251,7 @@ impl<P: Persist> Table<P> {
         stuck
     }
 
-    fn finish(
-        &self,
-        growth: &mut Growth,
-        levels: &Levels,
-        guard: &Guard,
-    ) -> Result<Progress, TableError> {
+    fn finish(&self, growth: &mut Growth, levels: &Levels, guard: &Guard) -> Result<Progress, TableError> {
         growth.next = 0;
         if growth.stuck > 0 {
             // Some items have no other place. The level stays, and is tried again: deletes may have made room.

@@ -34,20 +34,9 @@ unsafe impl Send for Level {}
 unsafe impl Sync for Level {}
 
 impl Level {
-    pub(crate) fn new<P: Persist>(
-        image: &Image<P>,
-        geometry: Geometry,
-        offset: u64,
-        buckets: u64,
-    ) -> Level {
-        let words = image
-            .pointer(offset, buckets * geometry.bucket_bytes())
-            .cast();
-        Level {
-            offset,
-            buckets,
-            words,
-        }
+    pub(crate) fn new<P: Persist>(image: &Image<P>, geometry: Geometry, offset: u64, buckets: u64) -> Level {
+        let words = image.pointer(offset, buckets * geometry.bucket_bytes()).cast();
+        Level { offset, buckets, words }
     }
 
     /// The words of a bucket, to be loaded.
@@ -57,10 +46,7 @@ impl Level {
         // SAFETY: `new` checked that all buckets lie within the image, which is mapped while the table lives;
         // extents are aligned to chunks. Words are only ever accessed atomically.
         unsafe {
-            std::slice::from_raw_parts(
-                self.words.add(bucket as usize * geometry.slots()),
-                geometry.slots(),
-            )
+            std::slice::from_raw_parts(self.words.add(bucket as usize * geometry.slots()), geometry.slots())
         }
     }
 
@@ -73,11 +59,7 @@ impl Level {
     /// Brings the line of a bucket nearer.
     #[inline]
     pub(crate) fn prefetch(&self, geometry: Geometry, bucket: u64) {
-        crate::prefetch::line(
-            self.words
-                .wrapping_add(bucket as usize * geometry.slots())
-                .cast(),
-        );
+        crate::prefetch::line(self.words.wrapping_add(bucket as usize * geometry.slots()).cast());
     }
 
     fn bytes(&self, geometry: Geometry) -> u64 {
@@ -117,17 +99,12 @@ impl Levels {
 
     /// Everything that is being drained.
     pub(crate) fn outgoing(&self) -> impl Iterator<Item = &Level> {
-        self.old_overflows
-            .iter()
-            .chain(self.drained().map(|(_, level)| level))
+        self.old_overflows.iter().chain(self.drained().map(|(_, level)| level))
     }
 
     /// Slots that items can be put into, without the overflow.
     pub(crate) fn capacity(&self, geometry: Geometry) -> u64 {
-        self.open()
-            .iter()
-            .map(|level| level.buckets * geometry.slots() as u64)
-            .sum()
+        self.open().iter().map(|level| level.buckets * geometry.slots() as u64).sum()
     }
 
     /// The overflows, the new one first.
@@ -145,10 +122,7 @@ impl Levels {
         bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
         bytes[16..24].copy_from_slice(&(self.levels.len() as u64).to_le_bytes());
         bytes[24..32].copy_from_slice(&(self.drained as u64).to_le_bytes());
-        for (level, entry) in self
-            .runs()
-            .zip(bytes[HEAD as usize..].chunks_mut(ENTRY as usize))
-        {
+        for (level, entry) in self.runs().zip(bytes[HEAD as usize..].chunks_mut(ENTRY as usize)) {
             entry[..8].copy_from_slice(&level.offset.to_le_bytes());
             entry[8..].copy_from_slice(&level.buckets.to_le_bytes());
         }
@@ -192,9 +166,8 @@ impl Levels {
         for entry in 0..runs_before + count {
             let at = block + HEAD + ENTRY * entry;
             let (offset, buckets) = (image.load(at), image.load(at + 8));
-            let fits = buckets
-                .checked_mul(geometry.bucket_bytes())
-                .is_some_and(|len| image.contains(offset, len));
+            let fits =
+                buckets.checked_mul(geometry.bucket_bytes()).is_some_and(|len| image.contains(offset, len));
             if !fits || buckets == 0 || !offset.is_multiple_of(64) {
                 return Err(damaged("a level lies outside the image"));
             }
@@ -203,19 +176,11 @@ impl Levels {
         let overflow = runs.remove(0);
         let drained = drained as usize;
         let old_overflows: Vec<Level> = runs.drain(..drained.min(runs.len())).collect();
-        let halved = runs
-            .windows(2)
-            .all(|pair| pair[0].buckets == 2 * pair[1].buckets);
+        let halved = runs.windows(2).all(|pair| pair[0].buckets == 2 * pair[1].buckets);
         if !halved || runs.len() != geometry.levels() + drained {
             return Err(damaged("their sizes do not go together"));
         }
-        Ok(Levels {
-            levels: runs,
-            drained,
-            overflow,
-            old_overflows,
-            block,
-        })
+        Ok(Levels { levels: runs, drained, overflow, old_overflows, block })
     }
 
     /// Marks the block and the extents.

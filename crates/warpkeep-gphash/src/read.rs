@@ -47,11 +47,7 @@ impl<'a, P: Persist> Value<'a, P> {
     /// # Panics
     /// If the slice is not as long as the value.
     pub fn copy_to(&self, to: &mut [u8]) {
-        assert_eq!(
-            to.len(),
-            self.len(),
-            "the slice must be as long as the value"
-        );
+        assert_eq!(to.len(), self.len(), "the slice must be as long as the value");
         self.image.read(self.record.value_at, to);
     }
 
@@ -107,10 +103,7 @@ impl<P: Persist> Table<P> {
         let levels = self.levels(guard);
         for &(_, hash) in group {
             let locations = self.geometry.locations(hash, levels.top().buckets);
-            locations
-                .tops()
-                .iter()
-                .for_each(|&top| levels.top().prefetch(self.geometry, top));
+            locations.tops().iter().for_each(|&top| levels.top().prefetch(self.geometry, top));
         }
         let mut candidates = [0; GROUP];
         for (&(_, hash), candidate) in group.iter().zip(&mut candidates) {
@@ -131,10 +124,7 @@ impl<P: Persist> Table<P> {
                 }
             }
             let found = self.find(levels, hash, key);
-            each(
-                index,
-                found.map(|found| Value::new(self.image(), found.record)),
-            );
+            each(index, found.map(|found| Value::new(self.image(), found.record)));
         }
     }
 
@@ -152,21 +142,14 @@ impl<P: Persist> Table<P> {
             }
         }
         for (below, level) in levels.levels.iter().enumerate().skip(1) {
-            locations
-                .tops()
-                .iter()
-                .for_each(|&top| level.prefetch(self.geometry, top >> below));
+            locations.tops().iter().for_each(|&top| level.prefetch(self.geometry, top >> below));
         }
         0
     }
 
     /// Gives out every item, while writers go on. An item that is there throughout is given out at least once; during
     /// a growth it may be given out twice.
-    pub fn scan<E>(
-        &self,
-        table: u32,
-        mut each: impl FnMut(&Change<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    pub fn scan<E>(&self, table: u32, mut each: impl FnMut(&Change<'_>) -> Result<(), E>) -> Result<(), E> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         // From the bottom up: items move upwards only, so none slips past.
         let mut position = ScanPosition::default();
@@ -188,13 +171,7 @@ impl<P: Persist> Table<P> {
                 value.clear();
                 record.append_value(self.image(), &mut value);
                 let version = record.version;
-                each(&Change {
-                    table,
-                    kind: ChangeKind::Put,
-                    version,
-                    key: &key,
-                    value: &value,
-                })?;
+                each(&Change { table, kind: ChangeKind::Put, version, key: &key, value: &value })?;
             }
         }
     }
@@ -211,19 +188,10 @@ struct ScanPosition {
 impl ScanPosition {
     fn next<'l>(&mut self, levels: &'l Levels) -> Option<(&'l crate::levels::Level, u64)> {
         if self.block != levels.block {
-            *self = ScanPosition {
-                block: levels.block,
-                run: 0,
-                bucket: 0,
-            };
+            *self = ScanPosition { block: levels.block, run: 0, bucket: 0 };
         }
         loop {
-            let level = levels
-                .levels
-                .iter()
-                .rev()
-                .chain(levels.overflows())
-                .nth(self.run)?;
+            let level = levels.levels.iter().rev().chain(levels.overflows()).nth(self.run)?;
             if self.bucket < level.buckets {
                 self.bucket += 1;
                 return Some((level, self.bucket - 1));

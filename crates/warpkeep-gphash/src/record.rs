@@ -15,11 +15,7 @@ const HEAD: u64 = 16;
 /// How the records of a table are laid out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RecordForm {
-    Fixed {
-        key: usize,
-        value: usize,
-        block: u64,
-    },
+    Fixed { key: usize, value: usize, block: u64 },
     Variable,
 }
 
@@ -42,11 +38,7 @@ impl RecordForm {
         match (key.fixed_len(), value.fixed_len()) {
             (Some(key), Some(value)) => {
                 let bytes = padded(value) + padded(key) + 8;
-                let block = if value >= 32 {
-                    bytes.next_multiple_of(32)
-                } else {
-                    bytes
-                };
+                let block = if value >= 32 { bytes.next_multiple_of(32) } else { bytes };
                 RecordForm::Fixed { key, value, block }
             }
             _ => RecordForm::Variable,
@@ -84,11 +76,7 @@ impl RecordForm {
             None => heap.allocate(len)?,
         };
         match self {
-            RecordForm::Fixed {
-                key: key_len,
-                value: value_len,
-                ..
-            } => {
+            RecordForm::Fixed { key: key_len, value: value_len, .. } => {
                 block.write(0, value)?;
                 block.write(padded(value_len), key)?;
                 block.write(padded(value_len) + padded(key_len), &version.to_le_bytes())?;
@@ -114,27 +102,14 @@ impl RecordForm {
             RecordForm::Fixed { key, value, .. } => {
                 let key_at = offset + padded(value);
                 let version = image.load(key_at + padded(key));
-                RecordRef {
-                    version,
-                    key_at,
-                    key_len: key,
-                    value_at: offset,
-                    value_len: value,
-                }
+                RecordRef { version, key_at, key_len: key, value_at: offset, value_len: value }
             }
             RecordForm::Variable => {
                 let lengths = image.load(offset + 8);
-                let (key_len, value_len) =
-                    ((lengths & 0xffff_ffff) as usize, (lengths >> 32) as usize);
+                let (key_len, value_len) = ((lengths & 0xffff_ffff) as usize, (lengths >> 32) as usize);
                 let key_at = offset + HEAD;
                 let version = image.load(offset);
-                RecordRef {
-                    version,
-                    key_at,
-                    key_len,
-                    value_at: key_at + padded(key_len),
-                    value_len,
-                }
+                RecordRef { version, key_at, key_len, value_at: key_at + padded(key_len), value_len }
             }
         }
     }
@@ -151,9 +126,7 @@ impl RecordForm {
             path: image.path().to_path_buf(),
             what: format!("the record at {offset}: {what}"),
         };
-        let room = marker
-            .block_size(offset)
-            .ok_or_else(|| damaged("no block begins there"))?;
+        let room = marker.block_size(offset).ok_or_else(|| damaged("no block begins there"))?;
         let record = self.at(image, offset);
         let len = self.len(record.key_len, record.value_len);
         if len > room {

@@ -43,11 +43,7 @@ mod tests {
         let hash = 0xdead_beef_1234_5678;
         let word = pack(hash, 0x7fff_ffff_fff8);
         assert_eq!(offset_of(word), 0x7fff_ffff_fff8);
-        assert!(
-            may_match(word, hash)
-                && may_match(word, hash ^ 1 << 19)
-                && !may_match(word, hash ^ 1 << 18)
-        );
+        assert!(may_match(word, hash) && may_match(word, hash ^ 1 << 19) && !may_match(word, hash ^ 1 << 18));
         for nobody in [EMPTY, INSERT] {
             assert_eq!(offset_of(nobody), 0);
             assert!(!may_match(nobody, 0) && !may_match(nobody, u64::MAX));

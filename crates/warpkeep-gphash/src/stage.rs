@@ -48,16 +48,8 @@ impl<P: Persist> Table<P> {
         stripes.sort_unstable();
         stripes.dedup();
         // Pinned after the locks are taken: a writer that waits must not hold up what is to be freed.
-        let held = stripes
-            .into_iter()
-            .map(|stripe| self.lock_stripe(stripe))
-            .collect();
-        Stage {
-            table: self,
-            changes: Vec::new(),
-            _held: held,
-            guard: crossbeam_epoch::pin(),
-        }
+        let held = stripes.into_iter().map(|stripe| self.lock_stripe(stripe)).collect();
+        Stage { table: self, changes: Vec::new(), _held: held, guard: crossbeam_epoch::pin() }
     }
 }
 
@@ -78,22 +70,14 @@ impl<P: Persist> Stage<'_, P> {
     }
 
     /// Stages a value for a key, new or not. [`TableError::Full`] asks for [`Table::make_room`] and another stage.
-    pub fn put(
-        &mut self,
-        key: &[u8],
-        hash: u64,
-        value: &[u8],
-        version: u64,
-    ) -> Result<(), TableError> {
+    pub fn put(&mut self, key: &[u8], hash: u64, value: &[u8], version: u64) -> Result<(), TableError> {
         let table = self.table;
         let found = table.find(self.levels(), hash, key);
         let place = match found {
             Some(_) => None,
             None => Some(table.claim(self.levels(), hash).ok_or(TableError::Full)?),
         };
-        let written = table
-            .form
-            .write(&table.heap, table.pool, version, key, value);
+        let written = table.form.write(&table.heap, table.pool, version, key, value);
         let record = match written {
             Ok(block) => block.into_offset(),
             Err(error) => {
@@ -103,11 +87,7 @@ impl<P: Persist> Stage<'_, P> {
         };
         let word = pack(hash, record);
         self.changes.push(match (found, place) {
-            (Some(found), _) => Change::Replace {
-                slot: found.slot,
-                old: found.word,
-                word,
-            },
+            (Some(found), _) => Change::Replace { slot: found.slot, old: found.word, word },
             (None, Some(place)) => Change::Fill { place, word },
             (None, None) => unreachable!("a key is there or has a place"),
         });
@@ -117,8 +97,7 @@ impl<P: Persist> Stage<'_, P> {
     /// Stages the end of a key; `false` if it is not there.
     pub fn remove(&mut self, key: &[u8], hash: u64) -> bool {
         let found = self.table.find(self.levels(), hash, key);
-        self.changes
-            .extend(found.map(|found| Change::Clear { found }));
+        self.changes.extend(found.map(|found| Change::Clear { found }));
         found.is_some()
     }
 
@@ -139,11 +118,7 @@ impl<P: Persist> Stage<'_, P> {
                     items += 1;
                     (place.slot, *word)
                 }
-                Change::Replace {
-                    slot,
-                    old: word_before,
-                    word,
-                } => {
+                Change::Replace { slot, old: word_before, word } => {
                     old.push(offset_of(*word_before));
                     (*slot, *word)
                 }

@@ -41,14 +41,8 @@ impl TableStats {
         let levels = table.levels(guard);
         let look = |level: &Level| {
             let words = (0..level.buckets).flat_map(|bucket| level.bucket(table.geometry, bucket));
-            let used = words
-                .filter(|word| offset_of(word.load(Ordering::Relaxed)) != 0)
-                .count() as u64;
-            LevelStats {
-                buckets: level.buckets,
-                slots: level.buckets * table.geometry.slots() as u64,
-                used,
-            }
+            let used = words.filter(|word| offset_of(word.load(Ordering::Relaxed)) != 0).count() as u64;
+            LevelStats { buckets: level.buckets, slots: level.buckets * table.geometry.slots() as u64, used }
         };
         let items = table.len();
         TableStats {

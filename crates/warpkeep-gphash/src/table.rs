@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
-use warpkeep_core::{KeySpec, Seed, ValueSpec, hash_bytes};
+use warpkeep_core::{Change, ChangeKind, KeySpec, Seed, ValueSpec, hash_bytes};
 use warpkeep_image::{Heap, Image, ImageError, Marker, Persist, PoolId};
 
 use crate::geometry::Geometry;
@@ -19,6 +19,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"WKGPHASH");
 const LEVELS_AT: u64 = 64;
 const HEADER: u64 = 128;
 const STRIPES: usize = 4096;
+/// How full a table is when it has the items it was created for.
+const CREATION_LOAD: f64 = 0.85;
 /// The overflow has one bucket for so many of the levels.
 const OVERFLOW_SHARE: u64 = 1000;
 
@@ -62,19 +64,13 @@ impl<P: Persist> Table<P> {
     /// Lays out an empty table and gives it; [`Table::header`] says where. Nothing leads to it yet.
     pub fn create(heap: &Arc<Heap<P>>, spec: &TableSpec) -> Result<Table<P>, TableError> {
         let image = heap.image();
-        let buckets = spec.geometry.buckets_for(spec.capacity.max(1), 0.85);
+        let buckets = spec.geometry.buckets_for(spec.capacity.max(1), CREATION_LOAD);
         let mut levels = Vec::new();
         for level in 0..spec.geometry.levels() {
             levels.push(new_level(heap, spec.geometry, buckets >> level)?);
         }
         let overflow = new_level(heap, spec.geometry, overflow_buckets_for(buckets))?;
-        let mut levels = Levels {
-            levels,
-            drained: 0,
-            overflow,
-            old_overflows: Vec::new(),
-            block: 0,
-        };
+        let mut levels = Levels { levels, drained: 0, overflow, old_overflows: Vec::new(), block: 0 };
         levels.block = levels.write(heap)?;
         let mut block = heap.allocate(HEADER)?;
         let mut bytes = [0; HEADER as usize];
@@ -85,8 +81,7 @@ impl<P: Persist> Table<P> {
         bytes[40..48].copy_from_slice(&spec.seed.0.to_le_bytes());
         let crc = u64::from(crc32c::crc32c(&bytes[16..LEVELS_AT as usize]));
         bytes[8..16].copy_from_slice(&crc.to_le_bytes());
-        bytes[LEVELS_AT as usize..LEVELS_AT as usize + 8]
-            .copy_from_slice(&levels.block.to_le_bytes());
+        bytes[LEVELS_AT as usize..LEVELS_AT as usize + 8].copy_from_slice(&levels.block.to_le_bytes());
         block.write(0, &bytes)?;
         let header = block.persist("gphash.header", HEADER);
         let identity = Header::read(image, header)?;
@@ -180,16 +175,12 @@ impl<P: Persist> Table<P> {
 
     /// Whether a word in a level that is being drained has reached its new place already.
     fn is_left_behind(&self, levels: &Levels, level: &Level, at: u64, word: u64) -> bool {
-        if !levels
-            .outgoing()
-            .any(|outgoing| outgoing.offset == level.offset)
-        {
+        if !levels.outgoing().any(|outgoing| outgoing.offset == level.offset) {
             return false;
         }
         let record = self.form.at(self.image(), offset_of(word));
         let hash = self.hash(&record.key(self.image()));
-        self.slots_of(levels, hash)
-            .any(|(other, found)| other != at && found == word)
+        self.slots_of(levels, hash).any(|(other, found)| other != at && found == word)
     }
 
     /// The space it lies in.
@@ -220,6 +211,65 @@ impl<P: Persist> Table<P> {
     /// What values are.
     pub fn value_spec(&self) -> ValueSpec {
         self.value
+    }
+
+    /// What it would have to be created with to be what it is.
+    pub fn spec(&self) -> TableSpec {
+        let capacity = self.levels(&crossbeam_epoch::pin()).capacity(self.geometry);
+        let capacity = (capacity as f64 * CREATION_LOAD) as u64;
+        TableSpec { key: self.key, value: self.value, geometry: self.geometry, capacity, seed: self.seed }
+    }
+
+    /// Brings an item to the state that a change tells of, unless it is there or beyond already.
+    pub fn redo(&self, change: &Change<'_>) -> Result<(), TableError> {
+        let hash = self.hash(change.key);
+        loop {
+            let mut stage = self.stage([hash]);
+            if stage.current(change.key, hash).is_some_and(|current| current.version() >= change.version) {
+                return Ok(());
+            }
+            let staged = match change.kind {
+                ChangeKind::Put => stage.put(change.key, hash, change.value, change.version),
+                ChangeKind::Delete => {
+                    stage.remove(change.key, hash);
+                    Ok(())
+                }
+            };
+            match staged {
+                Err(TableError::Full) => {
+                    let seen = stage.seen();
+                    drop(stage);
+                    self.make_room(seen)?;
+                }
+                other => {
+                    other?;
+                    stage.publish();
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Frees everything it has. Nothing must lead to it any more, durably.
+    pub fn demolish(self) -> Result<(), TableError> {
+        let levels = self.levels(&crossbeam_epoch::pin()).clone();
+        let mut records = std::collections::BTreeSet::new();
+        for level in levels.overflows().chain(&levels.levels) {
+            for bucket in 0..level.buckets {
+                let words = level.bucket(self.geometry, bucket).iter();
+                records.extend(
+                    words.map(|word| offset_of(word.load(Ordering::Acquire))).filter(|&offset| offset != 0),
+                );
+            }
+        }
+        for record in records {
+            self.heap.free(record)?;
+        }
+        for level in levels.overflows().chain(&levels.levels) {
+            self.heap.free_extent(level.offset)?;
+        }
+        self.heap.free(levels.block)?;
+        Ok(self.heap.free(self.header)?)
     }
 
     /// How full it is, by level.
@@ -265,9 +315,7 @@ impl<P: Persist> Table<P> {
     }
 
     pub(crate) fn lock_stripe(&self, stripe: usize) -> MutexGuard<'_, ()> {
-        self.stripes[stripe]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.stripes[stripe].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -317,11 +365,7 @@ impl Header {
             path: image.path().to_path_buf(),
             what: format!("the table at {at}: {what}"),
         };
-        if at == 0
-            || !at.is_multiple_of(8)
-            || !image.contains(at, HEADER)
-            || image.load(at) != MAGIC
-        {
+        if at == 0 || !at.is_multiple_of(8) || !image.contains(at, HEADER) || image.load(at) != MAGIC {
             return Err(damaged("it is not there"));
         }
         let mut bytes = [0; HEADER as usize];
@@ -331,8 +375,7 @@ impl Header {
         }
         let spec = |at: usize| -> [u8; 8] { bytes[at..at + 8].try_into().expect("eight bytes") };
         Ok(Header {
-            geometry: Geometry::from_word(image.load(at + 16))
-                .ok_or_else(|| damaged("no geometry"))?,
+            geometry: Geometry::from_word(image.load(at + 16)).ok_or_else(|| damaged("no geometry"))?,
             key: KeySpec::from_bytes(spec(24)).map_err(|error| damaged(&error.to_string()))?,
             value: ValueSpec::from_bytes(spec(32)).map_err(|error| damaged(&error.to_string()))?,
             seed: Seed(image.load(at + 40)),

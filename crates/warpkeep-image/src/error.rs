@@ -8,7 +8,9 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum ImageError {
     /// The operating system refused.
-    #[error("{path}: cannot {doing}: {source}; check that it exists, may be accessed, and lies on a healthy disk")]
+    #[error(
+        "{path}: cannot {doing}: {source}; check that it exists, may be accessed, and lies on a healthy disk"
+    )]
     Io {
         /// The file.
         path: PathBuf,

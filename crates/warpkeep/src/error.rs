@@ -1,5 +1,7 @@
 //! What can go wrong with a store.
 
+use warpkeep_core::CoreError;
+use warpkeep_gphash::TableError;
 use warpkeep_image::ImageError;
 use warpkeep_log::LogError;
 
@@ -35,6 +37,28 @@ pub enum Error {
     /// The image names commits that only its log can finish.
     #[error("the image was left with commits that only its log can finish; open it with its log directory")]
     LogNeeded,
+
+    /// Of a table.
+    #[error(transparent)]
+    Table(TableError),
+
+    /// A key, value or batch that does not go with its table.
+    #[error(transparent)]
+    Core(#[from] CoreError),
+
+    /// There is no such table.
+    #[error("there is no table '{name}'; create it first, or list those there are")]
+    NoTable {
+        /// The name asked for.
+        name: String,
+    },
+
+    /// There is such a table.
+    #[error("there is a table '{name}' already; open it, or choose another name")]
+    TableExists {
+        /// The name asked for.
+        name: String,
+    },
 
     /// What is stored is not what the program expects.
     #[error("{0}")]

@@ -134,10 +134,20 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
             }
         };
         // The log first: an image that says it was closed cleanly vouches for its log, too.
-        let image = Arc::into_inner(heap).and_then(|heap| Arc::into_inner(heap.into_image()));
-        let image = image.ok_or_else(|| {
-            Error::Invalid("the store is still in use; drop what refers to it first".into())
-        })?;
+        let in_use = || Error::Invalid("the store is still in use; drop what refers to it first".into());
+        let image = Arc::into_inner(unshare(heap).ok_or_else(in_use)?.into_image()).ok_or_else(in_use)?;
         Ok(image.close(last_lsn.bits())?)
     }
+}
+
+/// Whoever frees what was replaced a moment ago may hold the heap for another moment.
+fn unshare<T>(mut shared: Arc<T>) -> Option<T> {
+    for _ in 0..1000 {
+        match Arc::try_unwrap(shared) {
+            Ok(alone) => return Some(alone),
+            Err(still) => shared = still,
+        }
+        std::thread::yield_now();
+    }
+    None
 }

@@ -4,12 +4,16 @@
 //! decides what is logged when, what an acknowledgement means, and how a store comes back after a crash.
 //! Indexes implement [`Items`]; [`open`] gives a [`Keeper`] of one.
 
+mod catalogue;
 mod cells;
 mod error;
 mod items;
 mod keeper;
 mod opening;
 mod place;
+mod planner;
+mod store;
+mod tables;
 
 pub use cells::{Cells, Edit};
 pub use error::{Error, Result};
@@ -17,4 +21,9 @@ pub use items::Items;
 pub use keeper::Keeper;
 pub use opening::{LogPlace, OpenReport, Origin, open};
 pub use place::{ImageFile, ImagePlace};
-pub use warpkeep_core::{Change, ChangeKind, Durability, Lsn};
+pub use store::{Store, StoreOptions, Table, TableOptions};
+pub use tables::Tables;
+pub use warpkeep_core::{
+    Batch, Change, ChangeKind, Durability, KeySpec, Lsn, Op, Results, Status, ValueSpec,
+};
+pub use warpkeep_gphash::{Geometry, TableStats};

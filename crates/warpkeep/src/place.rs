@@ -1,5 +1,6 @@
 //! Where an image comes from: a file in production, recorded memory in the crash explorer.
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 
 use warpkeep_image::{Access, Attached, CreateOptions, Image, ImageError, OpenOptions, Persist, fill_random};
@@ -56,12 +57,15 @@ impl<P: Persist + Clone> ImagePlace<P> for ImageFile<P> {
     fn create(&self, store_id: [u8; 16]) -> Result<Image<P>, ImageError> {
         let mut options = self.create.clone();
         options.store_id = Some(store_id);
-        match std::fs::remove_file(&self.path) {
-            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+        // A device is written over in place; a file makes way.
+        match self.path.symlink_metadata() {
+            Ok(found) if found.file_type().is_char_device() => options.map.overwrite_device = true,
+            Ok(_) => std::fs::remove_file(&self.path).map_err(|source| {
                 let (path, doing) = (self.path.clone(), "replace it");
-                Err(ImageError::Io { path, doing, source })
-            }
-            _ => Image::create(&self.path, self.persist.clone(), &options),
+                ImageError::Io { path, doing, source }
+            })?,
+            Err(_) => {}
         }
+        Image::create(&self.path, self.persist.clone(), &options)
     }
 }

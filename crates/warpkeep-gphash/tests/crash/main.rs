@@ -13,9 +13,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use warpkeep_core::{KeySpec, ValueSpec};
-use warpkeep_crashlab::{
-    Crash, Explorer, LabMemory, MemoryModel, Recorder, Reopen, Trace, mutation_gate,
-};
+use warpkeep_crashlab::{Crash, Explorer, LabMemory, MemoryModel, Recorder, Reopen, Trace, mutation_gate};
 use warpkeep_gphash::{Geometry, Table, TableError};
 use warpkeep_image::{Format, Heap, HeapOptions, Image, MIN_CHUNK, Surroundings};
 
@@ -133,11 +131,7 @@ const DRAINED: Script = Script {
 };
 
 fn surroundings() -> Surroundings {
-    Surroundings {
-        persistent: true,
-        pid: 1,
-        ..Surroundings::default()
-    }
+    Surroundings { persistent: true, pid: 1, ..Surroundings::default() }
 }
 
 fn value(step: usize) -> [u8; 8] {
@@ -145,12 +139,7 @@ fn value(step: usize) -> [u8; 8] {
 }
 
 /// Takes a step. Growth is another thread's work than writing: a fence covers only the flushes of its own thread.
-fn take(
-    trace: &Trace,
-    table: &Table<Recorder>,
-    number: usize,
-    step: Step,
-) -> Result<(), TableError> {
+fn take(trace: &Trace, table: &Table<Recorder>, number: usize, step: Step) -> Result<(), TableError> {
     let thread = u32::from(matches!(step, Grow | Begin | Drain));
     trace.as_thread(thread, || match step {
         Put(key) => put(table, &key.to_le_bytes(), &value(number), number as u64 + 1).map(|_| ()),
@@ -193,19 +182,8 @@ fn scenario(script: &'static Script, trace: &Trace) -> &'static Script {
     trace.pause();
     let memory = LabMemory::new(trace, CHUNKS * MIN_CHUNK, CHUNKS * MIN_CHUNK);
     let recorder = memory.recorder();
-    let format = Format {
-        store_id: [3; 16],
-        chunk_size: MIN_CHUNK,
-        hash_seed: 3,
-    };
-    let image = Image::format(
-        Arc::new(memory),
-        recorder,
-        Path::new("lab"),
-        &format,
-        surroundings(),
-    )
-    .unwrap();
+    let format = Format { store_id: [3; 16], chunk_size: MIN_CHUNK, hash_seed: 3 };
+    let image = Image::format(Arc::new(memory), recorder, Path::new("lab"), &format, surroundings()).unwrap();
     image.begin(1).unwrap();
     let image = Arc::new(image);
     let heap = Heap::recover::<TableError>(&image, HeapOptions::default(), |_| Ok(())).unwrap();
@@ -216,16 +194,9 @@ fn scenario(script: &'static Script, trace: &Trace) -> &'static Script {
             image.store(extent + 8 * word, 0x0bad_0bad_0bad_0bad);
         }
     }
-    dirty
-        .into_iter()
-        .for_each(|extent| heap.free_extent(extent).unwrap());
+    dirty.into_iter().for_each(|extent| heap.free_extent(extent).unwrap());
     trace.resume();
-    let spec = spec(
-        KeySpec::U64,
-        ValueSpec::fixed(8).unwrap(),
-        (script.geometry)(),
-        script.capacity,
-    );
+    let spec = spec(KeySpec::U64, ValueSpec::fixed(8).unwrap(), (script.geometry)(), script.capacity);
     let table = Table::create(&Arc::new(heap), &spec).unwrap();
     image.set_root(ROOT, Some(table.header())).unwrap();
     trace.ack(0);
@@ -242,29 +213,16 @@ fn check(script: &Script, reopen: &Reopen<'_>) -> Result<(), String> {
         return Ok(());
     };
     let recorder = memory.recorder();
-    let attached = Image::attach(
-        Arc::new(memory),
-        recorder,
-        Path::new("lab"),
-        surroundings(),
-        true,
-    );
+    let attached = Image::attach(Arc::new(memory), recorder, Path::new("lab"), surroundings(), true);
     let image = Arc::new(attached.map_err(|error| error.to_string())?.image);
     let Some(header) = image.root(ROOT).map_err(|error| error.to_string())? else {
-        return if reopen.acked().is_empty() {
-            Ok(())
-        } else {
-            Err("the table is gone".into())
-        };
+        return if reopen.acked().is_empty() { Ok(()) } else { Err("the table is gone".into()) };
     };
     let heap = Heap::recover::<TableError>(&image, HeapOptions::default(), |marker| {
         Table::mark(&image, marker, header)
     });
     let heap = Arc::new(heap.map_err(text)?);
-    let table = reopen
-        .trace()
-        .as_thread(2, || Table::attach(&heap, header))
-        .map_err(text)?;
+    let table = reopen.trace().as_thread(2, || Table::attach(&heap, header)).map_err(text)?;
     let read = |table: &Table<Recorder>| -> Result<BTreeMap<u64, usize>, String> {
         let mut items = BTreeMap::new();
         for key in 0..30_u64 {
@@ -284,17 +242,10 @@ fn check(script: &Script, reopen: &Reopen<'_>) -> Result<(), String> {
         .into_iter()
         .find(|&count| expected(script, count) == items)
     else {
-        return Err(format!(
-            "{items:?} after {done} steps, not {:?}",
-            expected(script, done)
-        ));
+        return Err(format!("{items:?} after {done} steps, not {:?}", expected(script, done)));
     };
     if table.len() != items.len() as u64 {
-        return Err(format!(
-            "{} items counted, {} there",
-            table.len(),
-            items.len()
-        ));
+        return Err(format!("{} items counted, {} there", table.len(), items.len()));
     }
     // Header, levels and one record an item; levels and overflow. An item that was being moved has one record, too.
     let usage = heap.usage();
@@ -351,10 +302,7 @@ fn every_crash_is_survived() {
         let trace = Trace::new();
         scenario(script, &trace);
         let exploration = explorer().explore(&trace, |reopen| check(script, reopen));
-        let _ = writeln!(
-            std::io::stdout().lock(),
-            "explored a table, {name}: {exploration}"
-        );
+        let _ = writeln!(std::io::stdout().lock(), "explored a table, {name}: {exploration}");
         exploration.assert_clean();
     }
 }
@@ -365,11 +313,8 @@ fn every_missing_flush_and_fence_is_noticed() {
     let (mut caught, mut missed) = (BTreeSet::new(), BTreeSet::new());
     for (_, script) in SCRIPTS {
         let explorer = explorer().per_boundary(32).per_recovery(16);
-        let gate = mutation_gate(
-            &explorer,
-            |trace| scenario(script, trace),
-            |script, reopen| check(script, reopen),
-        );
+        let gate =
+            mutation_gate(&explorer, |trace| scenario(script, trace), |script, reopen| check(script, reopen));
         gate.baseline.assert_clean();
         caught.extend(gate.caught);
         missed.extend(gate.missed);
@@ -377,10 +322,6 @@ fn every_missing_flush_and_fence_is_noticed() {
     caught.retain(|site| site.name.starts_with("gphash."));
     missed.retain(|site| site.name.starts_with("gphash.") && !caught.contains(site));
     let of = caught.len() + missed.len();
-    let _ = writeln!(
-        std::io::stdout().lock(),
-        "mutation gate of the table: {} of {of} caught",
-        caught.len()
-    );
+    let _ = writeln!(std::io::stdout().lock(), "mutation gate of the table: {} of {of} caught", caught.len());
     assert!(missed.is_empty(), "not noticed when missing: {missed:?}");
 }

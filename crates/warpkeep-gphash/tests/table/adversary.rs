@@ -47,8 +47,7 @@ fn colliding_keys_end_in_an_error_and_harm_nobody() {
 fn a_full_image_refuses_and_stays_good() {
     let heap = heap(60);
     let value = ValueSpec::fixed(1000).unwrap();
-    let table =
-        Table::create(&heap, &spec(KeySpec::U64, value, Geometry::default(), 3000)).unwrap();
+    let table = Table::create(&heap, &spec(KeySpec::U64, value, Geometry::default(), 3000)).unwrap();
     let mut count = 0_u64;
     let error = loop {
         match put(&table, &count.to_le_bytes(), &[count as u8; 1000], 1) {
@@ -56,17 +55,11 @@ fn a_full_image_refuses_and_stays_good() {
             Err(error) => break error,
         }
     };
-    assert!(
-        matches!(error, TableError::Image(ImageError::OutOfSpace { .. })),
-        "{error}"
-    );
+    assert!(matches!(error, TableError::Image(ImageError::OutOfSpace { .. })), "{error}");
     assert!(count > 500);
     assert_eq!(table.len(), count);
     for key in 0..count {
-        assert_eq!(
-            get(&table, &key.to_le_bytes()),
-            Some((1, vec![key as u8; 1000]))
-        );
+        assert_eq!(get(&table, &key.to_le_bytes()), Some((1, vec![key as u8; 1000])));
     }
     for key in 0..200 {
         assert!(remove(&table, &u64::to_le_bytes(key)));
@@ -95,30 +88,15 @@ fn deleting_and_reinserting_for_many_rounds_neither_grows_nor_fills() {
     }
     assert!(table.is_empty());
     let stats = table.stats();
-    assert_eq!(
-        stats.levels.iter().map(|level| level.slots).sum::<u64>(),
-        capacity
-    );
-    assert_eq!(
-        stats
-            .levels
-            .iter()
-            .chain(&stats.overflow)
-            .map(|level| level.used)
-            .sum::<u64>(),
-        0
-    );
+    assert_eq!(stats.levels.iter().map(|level| level.slots).sum::<u64>(), capacity);
+    assert_eq!(stats.levels.iter().chain(&stats.overflow).map(|level| level.used).sum::<u64>(), 0);
 }
 
 #[test]
 fn a_table_fills_to_the_paper_s_load_factor() {
     let heap = heap(200_000);
     let value = ValueSpec::fixed(8).unwrap();
-    let table = Table::create(
-        &heap,
-        &spec(KeySpec::U64, value, Geometry::default(), 200_000),
-    )
-    .unwrap();
+    let table = Table::create(&heap, &spec(KeySpec::U64, value, Geometry::default(), 200_000)).unwrap();
     let mut key = 0_u64;
     // Until the first key that finds no place at all, in levels or overflow.
     let full = loop {

@@ -26,14 +26,9 @@ fn kinds() -> Vec<(KeySpec, ValueSpec)> {
         KeySpec::fixed(32).unwrap(),
         KeySpec::variable(300).unwrap(),
     ];
-    let values = [
-        ValueSpec::fixed(8).unwrap(),
-        ValueSpec::fixed(128).unwrap(),
-        ValueSpec::variable(5000).unwrap(),
-    ];
-    keys.into_iter()
-        .flat_map(|key| values.map(|value| (key, value)))
-        .collect()
+    let values =
+        [ValueSpec::fixed(8).unwrap(), ValueSpec::fixed(128).unwrap(), ValueSpec::variable(5000).unwrap()];
+    keys.into_iter().flat_map(|key| values.map(|value| (key, value))).collect()
 }
 
 fn key_bytes(spec: KeySpec, number: u16) -> Vec<u8> {
@@ -45,9 +40,7 @@ fn key_bytes(spec: KeySpec, number: u16) -> Vec<u8> {
 
 fn value_bytes(spec: ValueSpec, number: u64) -> Vec<u8> {
     let len = spec.fixed_len().unwrap_or(number as usize * 37 % 3000);
-    (0..len)
-        .map(|at| (number as usize * 7 + at) as u8)
-        .collect()
+    (0..len).map(|at| (number as usize * 7 + at) as u8).collect()
 }
 
 #[derive(Clone, Debug)]
@@ -67,12 +60,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn agrees(
-    geometry: Geometry,
-    key: KeySpec,
-    value: ValueSpec,
-    steps: &[Step],
-) -> Result<(), TestCaseError> {
+fn agrees(geometry: Geometry, key: KeySpec, value: ValueSpec, steps: &[Step]) -> Result<(), TestCaseError> {
     let heap = heap(2000);
     let mut table = warpkeep_gphash::Table::create(&heap, &spec(key, value, geometry, 20)).unwrap();
     drop(heap);

@@ -10,13 +10,7 @@ use warpkeep_image::{
 };
 
 pub(crate) fn spec(key: KeySpec, value: ValueSpec, geometry: Geometry, capacity: u64) -> TableSpec {
-    TableSpec {
-        key,
-        value,
-        geometry,
-        capacity,
-        seed: Seed(77),
-    }
+    TableSpec { key, value, geometry, capacity, seed: Seed(77) }
 }
 
 pub(crate) fn default_spec(capacity: u64) -> TableSpec {
@@ -26,24 +20,11 @@ pub(crate) fn default_spec(capacity: u64) -> TableSpec {
 
 pub(crate) fn heap(max_chunks: u64) -> Arc<Heap<Coherent>> {
     let memory = PlainMemory::new(4 * MIN_CHUNK, max_chunks * MIN_CHUNK);
-    let format = Format {
-        store_id: [1; 16],
-        chunk_size: MIN_CHUNK,
-        hash_seed: 7,
-    };
+    let format = Format { store_id: [1; 16], chunk_size: MIN_CHUNK, hash_seed: 7 };
     let path = Path::new("memory");
-    let image = Image::format(
-        Arc::new(memory),
-        Coherent,
-        path,
-        &format,
-        Surroundings::default(),
-    )
-    .unwrap();
+    let image = Image::format(Arc::new(memory), Coherent, path, &format, Surroundings::default()).unwrap();
     image.begin(1).unwrap();
-    Arc::new(
-        Heap::recover::<TableError>(&Arc::new(image), HeapOptions::default(), |_| Ok(())).unwrap(),
-    )
+    Arc::new(Heap::recover::<TableError>(&Arc::new(image), HeapOptions::default(), |_| Ok(())).unwrap())
 }
 
 /// Opens the table again as after a crash: nothing of the running process is left.

@@ -32,11 +32,7 @@ fn writers_readers_and_growth() {
                             let key = number * writers + writer;
                             put(table, &key.to_le_bytes(), &value(key, round), round).unwrap();
                             let seen = get(table, &key.to_le_bytes());
-                            assert_eq!(
-                                seen,
-                                Some((round, value(key, round).to_vec())),
-                                "read your writes"
-                            );
+                            assert_eq!(seen, Some((round, value(key, round).to_vec())), "read your writes");
                             if number % 7 == 0 {
                                 assert!(remove(table, &key.to_le_bytes()));
                                 assert_eq!(get(table, &key.to_le_bytes()), None);
@@ -57,10 +53,7 @@ fn writers_readers_and_growth() {
                             continue;
                         };
                         assert_eq!(bytes, value(key, version), "torn, or another key's");
-                        assert!(
-                            version >= newest[key as usize],
-                            "key {key} went back in time"
-                        );
+                        assert!(version >= newest[key as usize], "key {key} went back in time");
                         newest[key as usize] = version;
                     }
                 }
@@ -76,10 +69,7 @@ fn writers_readers_and_growth() {
             }
         });
         // Whatever happened to the writers, the others must end.
-        let ended: Vec<_> = handles
-            .into_iter()
-            .map(std::thread::ScopedJoinHandle::join)
-            .collect();
+        let ended: Vec<_> = handles.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         stop.store(true, Ordering::Relaxed);
         ended.into_iter().for_each(|ended| ended.unwrap());
     });
@@ -111,8 +101,7 @@ fn space_is_reused_under_readers() {
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     for key in 0..keys {
-                        let (version, bytes) =
-                            get(table, &key.to_le_bytes()).expect("it is always there");
+                        let (version, bytes) = get(table, &key.to_le_bytes()).expect("it is always there");
                         assert_eq!(bytes, value(key, version));
                     }
                 }
@@ -126,8 +115,5 @@ fn space_is_reused_under_readers() {
         stop.store(true, Ordering::Relaxed);
     });
     let used = heap.usage().used_bytes();
-    assert!(
-        used as f64 <= 1.2 * live as f64,
-        "{used} bytes in use for {live} live"
-    );
+    assert!(used as f64 <= 1.2 * live as f64, "{used} bytes in use for {live} live");
 }

@@ -1,0 +1,101 @@
+//! The catalogue in the image: which tables there are, and where.
+//!
+//! One immutable block, which root 1 names. To change it is to write another and set the root, so a crash leaves the
+//! one or the other.
+
+use warpkeep_image::{Heap, Image, ImageError, Persist};
+
+/// The root that names the catalogue.
+pub(crate) const ROOT: usize = 1;
+const MAGIC: u64 = u64::from_le_bytes(*b"WKCATLG1");
+/// Magic, checksum, length in bytes, next id.
+const HEAD: u64 = 32;
+/// Offset of the header, id, length of the name; then the name, with zeros to a multiple of 8.
+const ENTRY: u64 = 16;
+
+/// A table, as the catalogue knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    pub(crate) header: u64,
+}
+
+/// All tables.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Catalogue {
+    pub(crate) entries: Vec<Entry>,
+    /// Ids are used once, so that a change in the log never meets another table than its own.
+    pub(crate) next_id: u32,
+}
+
+impl Catalogue {
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; HEAD as usize];
+        for entry in &self.entries {
+            bytes.extend_from_slice(&entry.header.to_le_bytes());
+            bytes.extend_from_slice(&entry.id.to_le_bytes());
+            bytes.extend_from_slice(&(entry.name.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(entry.name.as_bytes());
+            bytes.resize(bytes.len().next_multiple_of(8), 0);
+        }
+        let len = bytes.len() as u64;
+        bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
+        bytes[16..24].copy_from_slice(&len.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.next_id.to_le_bytes());
+        let crc = u64::from(crc32c::crc32c(&bytes[16..]));
+        bytes[8..16].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// Puts this catalogue in place of the present one, durably, and frees the old block.
+    pub(crate) fn store<P: Persist>(&self, heap: &Heap<P>) -> Result<(), ImageError> {
+        let old = heap.image().root(ROOT)?;
+        let bytes = self.encode();
+        let mut block = heap.allocate(bytes.len() as u64)?;
+        block.write(0, &bytes)?;
+        let offset = block.persist("catalogue.block", bytes.len() as u64);
+        heap.image().set_root(ROOT, Some(offset))?;
+        old.map_or(Ok(()), |old| heap.free(old))
+    }
+
+    /// Reads the catalogue; gives it with the offset and the length of its block.
+    pub(crate) fn load<P: Persist>(image: &Image<P>) -> Result<(Catalogue, u64, u64), ImageError> {
+        let damaged = |what: &str| ImageError::Damaged {
+            path: image.path().to_path_buf(),
+            what: format!("the catalogue of tables: {what}"),
+        };
+        let at = image.root(ROOT)?.ok_or_else(|| damaged("it is not there"))?;
+        if !at.is_multiple_of(8) || !image.contains(at, HEAD) || image.load(at) != MAGIC {
+            return Err(damaged("something else is there"));
+        }
+        let len = image.load(at + 16);
+        if len < HEAD || !len.is_multiple_of(8) || !image.contains(at, len) {
+            return Err(damaged("its length makes no sense"));
+        }
+        let mut bytes = vec![0; len as usize];
+        image.read(at, &mut bytes);
+        if u64::from(crc32c::crc32c(&bytes[16..])) != image.load(at + 8) {
+            return Err(damaged("wrong checksum"));
+        }
+        let next_id = u32::from_le_bytes(bytes[24..28].try_into().expect("four bytes"));
+        let mut catalogue = Catalogue { entries: Vec::new(), next_id };
+        let mut rest = &bytes[HEAD as usize..];
+        while !rest.is_empty() {
+            let entry =
+                Catalogue::decode_entry(&mut rest).ok_or_else(|| damaged("an entry makes no sense"))?;
+            catalogue.entries.push(entry);
+        }
+        Ok((catalogue, at, len))
+    }
+
+    fn decode_entry(rest: &mut &[u8]) -> Option<Entry> {
+        let head = rest.get(..ENTRY as usize)?;
+        let header = u64::from_le_bytes(head[..8].try_into().ok()?);
+        let id = u32::from_le_bytes(head[8..12].try_into().ok()?);
+        let len = u32::from_le_bytes(head[12..].try_into().ok()?) as usize;
+        let name = String::from_utf8(rest.get(ENTRY as usize..ENTRY as usize + len)?.to_vec()).ok()?;
+        *rest = rest.get((ENTRY as usize + len).next_multiple_of(8)..)?;
+        Some(Entry { id, name, header })
+    }
+}

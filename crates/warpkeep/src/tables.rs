@@ -1,0 +1,235 @@
+//! The tables of a store, as recovery and checkpoints see them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+
+use warpkeep_core::{Change, ChangeKind, KeySpec, Seed, ValueSpec};
+use warpkeep_gphash::{Geometry, Table, TableError, TableSpec};
+use warpkeep_image::{Heap, Image, Marker, Persist};
+
+use crate::catalogue::{Catalogue, Entry};
+use crate::{Error, Items, Result};
+
+/// Changes of the catalogue are logged under this number.
+pub(crate) const CATALOGUE: u32 = 0;
+/// Names are kept in the catalogue's block.
+pub(crate) const MAX_NAME: usize = 255;
+
+/// All tables of a store.
+pub struct Tables<P: Persist> {
+    heap: Arc<Heap<P>>,
+    open: RwLock<Open<P>>,
+    /// Held while the catalogue is changed.
+    changing: Mutex<()>,
+}
+
+struct Open<P: Persist> {
+    by_name: BTreeMap<String, Arc<NamedTable<P>>>,
+    by_id: BTreeMap<u32, Arc<NamedTable<P>>>,
+    next_id: u32,
+    /// Ids of tables that are gone: changes of theirs that redo still meets mean nothing.
+    dropped: BTreeSet<u32>,
+}
+
+/// A table with its name.
+pub(crate) struct NamedTable<P: Persist> {
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    pub(crate) table: Table<P>,
+    pub(crate) spec: TableSpec,
+}
+
+/// Frees what a dropped table had, if nobody uses it any more; otherwise the next opening finds it free.
+fn demolish<P: Persist>(table: Arc<NamedTable<P>>) -> Result<()> {
+    Arc::into_inner(table).map_or(Ok(()), |named| Ok(named.table.demolish()?))
+}
+
+impl<P: Persist> Tables<P> {
+    fn open(&self) -> RwLockReadGuard<'_, Open<P>> {
+        self.open.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<NamedTable<P>>> {
+        self.open().by_name.get(name).cloned()
+    }
+
+    pub(crate) fn list(&self) -> Vec<Arc<NamedTable<P>>> {
+        self.open().by_name.values().cloned().collect()
+    }
+
+    /// Held while a change of the catalogue is decided, logged and made.
+    pub(crate) fn hold(&self) -> std::sync::MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn next_id(&self) -> u32 {
+        self.open().next_id
+    }
+
+    /// Lays out a table, with nothing leading to it yet.
+    pub(crate) fn prepare(&self, id: u32, name: &str, spec: &TableSpec) -> Result<NamedTable<P>> {
+        let table = Table::create(&self.heap, spec)?;
+        Ok(NamedTable { id, name: name.to_owned(), table, spec: *spec })
+    }
+
+    /// Makes the catalogue say what it is to say, then the running process.
+    fn change(&self, change: impl FnOnce(&mut Open<P>)) -> Result<()> {
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let mut next = Open {
+            by_name: open.by_name.clone(),
+            by_id: open.by_id.clone(),
+            next_id: open.next_id,
+            dropped: open.dropped.clone(),
+        };
+        change(&mut next);
+        let entry = |table: &Arc<NamedTable<P>>| Entry {
+            id: table.id,
+            name: table.name.clone(),
+            header: table.table.header(),
+        };
+        let catalogue =
+            Catalogue { entries: next.by_id.values().map(entry).collect(), next_id: next.next_id };
+        catalogue.store(&self.heap)?;
+        *open = next;
+        Ok(())
+    }
+
+    pub(crate) fn add(&self, table: NamedTable<P>) -> Result<()> {
+        self.change(|open| {
+            let table = Arc::new(table);
+            open.next_id = open.next_id.max(table.id + 1);
+            open.by_name.insert(table.name.clone(), Arc::clone(&table));
+            open.by_id.insert(table.id, table);
+        })
+    }
+
+    /// Takes a table out of the catalogue and frees what it had.
+    pub(crate) fn remove(&self, name: &str) -> Result<()> {
+        let mut removed = None;
+        self.change(|open| {
+            if let Some(table) = open.by_name.remove(name) {
+                open.by_id.remove(&table.id);
+                open.dropped.insert(table.id);
+                removed = Some(table);
+            }
+        })?;
+        removed.map_or(Ok(()), demolish)
+    }
+
+    fn redo_catalogue(&self, change: &Change<'_>) -> Result<()> {
+        let name = std::str::from_utf8(change.key)
+            .map_err(|_| Error::Invalid("a table's name is not text".into()))?;
+        match change.kind {
+            ChangeKind::Delete => self.remove(name),
+            ChangeKind::Put => {
+                let (id, spec) = decode_spec(change.value)?;
+                let known = self.open().by_id.contains_key(&id) || self.open().dropped.contains(&id);
+                if known { Ok(()) } else { self.add(self.prepare(id, name, &spec)?) }
+            }
+        }
+    }
+}
+
+impl<P: Persist> Items<P> for Tables<P> {
+    type Config = ();
+
+    fn create(heap: &Arc<Heap<P>>, (): &()) -> Result<Self> {
+        Catalogue { entries: Vec::new(), next_id: CATALOGUE + 1 }.store(heap)?;
+        Tables::attach(heap)
+    }
+
+    fn mark(image: &Image<P>, marker: &Marker<'_, P>) -> Result<()> {
+        let (catalogue, at, len) = Catalogue::load(image)?;
+        marker.block(at, len)?;
+        for entry in &catalogue.entries {
+            Table::mark(image, marker, entry.header)?;
+        }
+        Ok(())
+    }
+
+    fn attach(heap: &Arc<Heap<P>>) -> Result<Self> {
+        let (catalogue, ..) = Catalogue::load(heap.image())?;
+        let next_id = catalogue.next_id;
+        let mut open =
+            Open { by_name: BTreeMap::new(), by_id: BTreeMap::new(), next_id, dropped: BTreeSet::new() };
+        for entry in catalogue.entries {
+            let table = Table::attach(heap, entry.header)?;
+            let spec = table.spec();
+            let named = Arc::new(NamedTable { id: entry.id, name: entry.name, table, spec });
+            open.by_name.insert(named.name.clone(), Arc::clone(&named));
+            open.by_id.insert(named.id, named);
+        }
+        Ok(Tables { heap: Arc::clone(heap), open: RwLock::new(open), changing: Mutex::new(()) })
+    }
+
+    fn redo(&self, change: &Change<'_>) -> Result<()> {
+        if change.table == CATALOGUE {
+            return self.redo_catalogue(change);
+        }
+        let table = self.open().by_id.get(&change.table).cloned();
+        match table {
+            Some(named) => Ok(named.table.redo(change)?),
+            // Dropped, here or further on in the log.
+            None if change.table < self.next_id() => Ok(()),
+            None => Err(Error::Invalid(format!(
+                "the log has changes of table {}, which was never created; restore the log directory from a backup",
+                change.table
+            ))),
+        }
+    }
+
+    fn scan(&self, each: &mut dyn FnMut(&Change<'_>) -> Result<()>) -> Result<()> {
+        let tables = self.list();
+        for named in &tables {
+            let value = encode_spec(named.id, &named.spec, named.table.len());
+            let key = named.name.as_bytes();
+            each(&Change { table: CATALOGUE, kind: ChangeKind::Put, version: 1, key, value: &value })?;
+        }
+        for named in &tables {
+            named.table.scan(named.id, &mut *each)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a table is created with, as the log keeps it.
+pub(crate) fn encode_spec(id: u32, spec: &TableSpec, items: u64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(48);
+    bytes.extend_from_slice(&u64::from(id).to_le_bytes());
+    bytes.extend_from_slice(&spec.key.to_bytes());
+    bytes.extend_from_slice(&spec.value.to_bytes());
+    bytes.extend_from_slice(&spec.geometry.to_word().to_le_bytes());
+    // What it holds now says more about the room it needs than what it was created for.
+    bytes.extend_from_slice(&spec.capacity.max(items).to_le_bytes());
+    bytes.extend_from_slice(&spec.seed.0.to_le_bytes());
+    bytes
+}
+
+fn decode_spec(bytes: &[u8]) -> Result<(u32, TableSpec)> {
+    let bad = || {
+        Error::Invalid(
+            "the log describes a table this program does not know; open it with a newer one".into(),
+        )
+    };
+    let words: [[u8; 8]; 6] = std::array::from_fn(|word| {
+        bytes.get(8 * word..8 * word + 8).and_then(|bytes| bytes.try_into().ok()).unwrap_or([0xff; 8])
+    });
+    let number = |word: usize| u64::from_le_bytes(words[word]);
+    let spec = TableSpec {
+        key: KeySpec::from_bytes(words[1]).map_err(|_| bad())?,
+        value: ValueSpec::from_bytes(words[2]).map_err(|_| bad())?,
+        geometry: Geometry::from_word(number(3)).ok_or_else(bad)?,
+        capacity: number(4),
+        seed: Seed(number(5)),
+    };
+    Ok((u32::try_from(number(0)).map_err(|_| bad())?, spec))
+}
+
+impl From<TableError> for Error {
+    fn from(error: TableError) -> Error {
+        match error {
+            TableError::Image(error) => Error::Image(error),
+            other => Error::Table(other),
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! A store of tables against plain maps: batches, both words of durability, reopenings, lost images.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use warpkeep::{
+    Durability, Error, KeySpec, Op, Origin, Status, Store, StoreOptions, TableOptions, ValueSpec,
+};
+use warpkeep_image::{CreateOptions, MIN_CHUNK};
+use warpkeep_log::LogOptions;
+
+/// Where a small store lies.
+struct Home {
+    directory: tempfile::TempDir,
+}
+
+impl Home {
+    fn new() -> Home {
+        Home { directory: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn image(&self) -> PathBuf {
+        self.path().join("image")
+    }
+
+    fn open(&self) -> Store {
+        let create = CreateOptions { len: 8 * MIN_CHUNK, chunk_size: MIN_CHUNK, ..CreateOptions::default() };
+        let log = LogOptions { segment_bytes: 256 << 10, ..LogOptions::default() };
+        Store::open_with(self.path(), StoreOptions { create, log, ..StoreOptions::default() }).unwrap()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Step {
+    op: Op,
+    key: u64,
+    argument: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Batch(Vec<Step>, Durability),
+    Checkpoint,
+    Close,
+    Drop,
+    LoseImage,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let op = prop_oneof![
+        Just(Op::Get),
+        Just(Op::Put),
+        Just(Op::Insert),
+        Just(Op::Update),
+        Just(Op::Delete),
+        Just(Op::CompareAndSwap),
+        Just(Op::FetchAdd)
+    ];
+    let step = (op, 0..200_u64, any::<u64>()).prop_map(|(op, key, argument)| Step { op, key, argument });
+    let durability = prop_oneof![4 => Just(Durability::Process), 1 => Just(Durability::Power)];
+    prop_oneof![
+        30 => (proptest::collection::vec(step, 1..150), durability).prop_map(|(steps, how)| Act::Batch(steps, how)),
+        2 => Just(Act::Checkpoint),
+        2 => Just(Act::Close),
+        2 => Just(Act::Drop),
+        2 => Just(Act::LoseImage),
+    ]
+}
+
+/// Key, to version and value.
+type Model = BTreeMap<u64, (u64, u64)>;
+
+/// What an operation is to be answered, and does to the model; versions are taken from the answer.
+fn expect(model: &mut Model, step: &Step, argument: u64, version: u64) -> (Status, Option<u64>) {
+    let there = model.get(&step.key).copied();
+    let value = step.argument ^ 0x55;
+    match (step.op, there) {
+        (Op::Get, Some((_, value))) => (Status::Ok, Some(value)),
+        (Op::Get | Op::Update | Op::Delete | Op::CompareAndSwap, None) => (Status::NotFound, None),
+        (Op::Insert, Some(_)) => (Status::AlreadyExists, None),
+        (Op::CompareAndSwap, Some((current, _))) if current != argument => (Status::VersionMismatch, None),
+        (Op::Delete, Some(_)) => {
+            model.remove(&step.key);
+            (Status::Ok, None)
+        }
+        (Op::FetchAdd, there) => {
+            let before = there.map_or(0, |(_, value)| value);
+            model.insert(step.key, (version, before.wrapping_add(argument)));
+            (if there.is_some() { Status::Ok } else { Status::Created }, Some(before))
+        }
+        (_, there) => {
+            model.insert(step.key, (version, value));
+            (if there.is_some() { Status::Ok } else { Status::Created }, None)
+        }
+    }
+}
+
+fn assert_holds(store: &Store, model: &Model) {
+    let table = store.table("numbers").unwrap();
+    assert_eq!(table.len(), model.len() as u64);
+    for key in 0..200 {
+        let expected = model.get(&key).map(|(_, value)| value.to_le_bytes().to_vec());
+        assert_eq!(table.get(key).unwrap(), expected, "key {key}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 16, rng_seed: RngSeed::Fixed(0x5EED), failure_persistence: None, ..ProptestConfig::default()
+    })]
+    #[test]
+    fn agrees_with_a_plain_map(acts in proptest::collection::vec(act(), 10..40)) {
+        let home = Home::new();
+        let mut store = home.open();
+        store.create_table("numbers", TableOptions::new(KeySpec::U64, ValueSpec::fixed(8).unwrap()).capacity(10)).unwrap();
+        let mut model = Model::new();
+        for act in acts {
+            match act {
+                Act::Batch(steps, durability) => {
+                    let table = store.table("numbers").unwrap();
+                    let mut batch = table.batch();
+                    let mut arguments = Vec::new();
+                    for step in &steps {
+                        // Half of the swaps expect what is there now.
+                        let current = model.get(&step.key).map_or(0, |(version, _)| *version);
+                        let argument = if step.op == Op::CompareAndSwap && step.argument % 2 == 0 {
+                            current
+                        } else {
+                            step.argument
+                        };
+                        arguments.push(argument);
+                        let value = (step.argument ^ 0x55).to_le_bytes();
+                        let value = if step.op.takes_value() { &value[..] } else { &[] };
+                        let argument = if step.op.takes_argument() { argument } else { 0 };
+                        batch.push(step.op, &step.key.to_le_bytes(), value, argument).unwrap();
+                    }
+                    let results = table.run(&batch, durability).unwrap();
+                    for (index, step) in steps.iter().enumerate() {
+                        let (status, value) = expect(&mut model, step, arguments[index], results.versions()[index]);
+                        prop_assert_eq!(results.statuses()[index], status, "{:?}", step);
+                        prop_assert_eq!(results.number(index), value, "{:?}", step);
+                    }
+                }
+                Act::Checkpoint => store.checkpoint().unwrap(),
+                Act::Close => {
+                    store.close().unwrap();
+                    store = home.open();
+                    prop_assert_eq!(store.report().origin, Origin::Clean);
+                }
+                Act::Drop => {
+                    drop(store);
+                    store = home.open();
+                    prop_assert_eq!(store.report().origin, Origin::Reattached);
+                }
+                Act::LoseImage => {
+                    store.flush().unwrap();
+                    drop(store);
+                    std::fs::remove_file(home.image()).unwrap();
+                    store = home.open();
+                    prop_assert_eq!(store.report().origin, Origin::Rebuilt);
+                }
+            }
+            assert_holds(&store, &model);
+        }
+    }
+}
+
+#[test]
+fn tables_are_created_listed_dropped_and_come_back() {
+    let home = Home::new();
+    let store = home.open();
+    let words = TableOptions::new(KeySpec::variable(100).unwrap(), ValueSpec::variable(5000).unwrap());
+    store.create_table("words", words).unwrap();
+    store.create_table("more", words).unwrap();
+    assert!(matches!(store.create_table("more", words).map(|_| ()), Err(Error::TableExists { .. })));
+    assert!(matches!(store.create_table("", words).map(|_| ()), Err(Error::Invalid(_))));
+    assert!(matches!(store.table("none").map(|_| ()), Err(Error::NoTable { .. })));
+    store.table("words").unwrap().put("one", "eins", Durability::Process).unwrap();
+    store.table("more").unwrap().put("one", "uno", Durability::Power).unwrap();
+    let before = store.usage().used_bytes();
+    store.drop_table("words").unwrap();
+    assert!(matches!(store.drop_table("words"), Err(Error::NoTable { .. })));
+    store.create_table("words", words).unwrap();
+    assert_eq!(store.table("words").unwrap().get("one").unwrap(), None, "another table of the same name");
+    assert!(store.usage().used_bytes() <= before + 4096);
+    drop(store);
+
+    let check = |store: &Store| {
+        assert_eq!(store.tables(), ["more", "words"]);
+        assert_eq!(store.table("more").unwrap().get("one").unwrap(), Some(b"uno".to_vec()));
+        assert!(store.table("words").unwrap().is_empty());
+    };
+    let store = home.open();
+    check(&store);
+    drop(store);
+    std::fs::remove_file(home.image()).unwrap();
+    let store = home.open();
+    check(&store);
+    store.checkpoint().unwrap();
+    drop(store);
+    std::fs::remove_file(home.image()).unwrap();
+    check(&home.open());
+}
+
+#[test]
+fn what_does_not_fit_a_table_is_refused() {
+    let home = Home::new();
+    let store = home.open();
+    let table =
+        store.create_table("t", TableOptions::new(KeySpec::U64, ValueSpec::fixed(16).unwrap())).unwrap();
+    assert!(matches!(table.put("short", &[0; 16], Durability::Process), Err(Error::Core(_))));
+    assert!(matches!(table.put(1, &[0; 15], Durability::Process), Err(Error::Core(_))));
+    assert!(matches!(table.get("short"), Err(Error::Core(_))));
+    let other = warpkeep::Batch::new(KeySpec::U64, ValueSpec::fixed(8).unwrap());
+    assert!(matches!(table.run(&other, Durability::Process).map(|_| ()), Err(Error::Core(_))));
+    assert!(matches!(
+        table.batch().fetch_add(1, 1).map(|_| ()),
+        Err(warpkeep_core::CoreError::Operation { .. })
+    ));
+    assert!(table.is_empty());
+    // Where lengths vary, it depends on what is there.
+    let values = ValueSpec::variable(100).unwrap();
+    let table = store.create_table("v", TableOptions::new(KeySpec::U64, values)).unwrap();
+    table.put(1, "not a number", Durability::Process).unwrap();
+    let mut batch = table.batch();
+    if batch.fetch_add(1, 1).is_ok() {
+        let results = table.run(&batch, Durability::Power).unwrap();
+        assert_eq!(results.statuses(), [Status::WrongType]);
+    }
+    assert_eq!(table.get(1).unwrap(), Some(b"not a number".to_vec()));
+}
+
+#[test]
+fn threads_write_while_tables_grow_and_checkpoints_run() {
+    let home = Home::new();
+    let store = home.open();
+    store
+        .create_table("t", TableOptions::new(KeySpec::U64, ValueSpec::fixed(8).unwrap()).capacity(10))
+        .unwrap();
+    let (threads, keys) = (4_u64, 2000_u64);
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let table = store.table("t").unwrap();
+            scope.spawn(move || {
+                for key in (0..keys).map(|key| key * threads + thread) {
+                    let durability = if key % 500 == 0 { Durability::Power } else { Durability::Process };
+                    table.put(key, key * 3, durability).unwrap();
+                    assert_eq!(table.get(key).unwrap(), Some((key * 3).to_le_bytes().to_vec()));
+                }
+            });
+        }
+        for _ in 0..3 {
+            store.checkpoint().unwrap();
+        }
+    });
+    let check = |store: &Store| {
+        let table = store.table("t").unwrap();
+        assert_eq!(table.len(), threads * keys);
+        assert!(
+            (0..threads * keys).all(|key| table.get(key).unwrap() == Some((key * 3).to_le_bytes().to_vec()))
+        );
+    };
+    check(&store);
+    store.flush().unwrap();
+    drop(store);
+    check(&home.open());
+    std::fs::remove_file(home.image()).unwrap();
+    let store = home.open();
+    check(&store);
+    store.close().unwrap();
+}
