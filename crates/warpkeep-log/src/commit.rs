@@ -19,6 +19,8 @@ use crate::tail::Tail;
 /// the next group to lead, instead of everyone. They sleep on a counter rather than on a condition variable, so
 /// that they need not queue for the lock only to learn that they are done.
 const BEDS: usize = 4;
+/// How many groups a leader writes at most before it goes back to its own work.
+const TURNS: u32 = 4;
 /// Above this backlog the flusher does not wait for its interval.
 const FLUSH_EARLY: u64 = 4 << 20;
 
@@ -222,59 +224,79 @@ impl Commit {
         bed.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Writes one group, for everyone in it. Nobody else may be writing.
+    /// Writes a group for everyone in it, and a few more if they are waiting: another leader would first have to be
+    /// woken and given a processor, and the disk would stand still meanwhile. Nobody else may be writing.
     fn lead<'a>(&'a self, mut shared: MutexGuard<'a, Shared>) -> MutexGuard<'a, Shared> {
         let Some(mut group) = shared.queue.take() else { return shared };
-        let after_checkpoint = shared.queue.after_checkpoint();
-        drop(shared);
+        for turn in 1.. {
+            let after_checkpoint = shared.queue.after_checkpoint();
+            drop(shared);
 
-        // If the disk panics, those who sleep must not sleep for ever.
-        let on_panic = WakeOnPanic { commit: self };
-        let mut tail = self.tail();
-        let written = self.poison.check().and_then(|()| {
-            tail.write(&self.maker, &mut group.frame, group.first, group.last, after_checkpoint)
-        });
-        let (room, wants_spare) = (tail.room(), tail.wants_spare());
-        drop(tail);
-        std::mem::forget(on_panic);
+            // If the disk panics, those who sleep must not sleep for ever.
+            let on_panic = WakeOnPanic { commit: self };
+            let mut tail = self.tail();
+            let written = self.poison.check().and_then(|()| {
+                tail.write(&self.maker, &mut group.frame, group.first, group.last, after_checkpoint)
+            });
+            let (room, wants_spare) = (tail.room(), tail.wants_spare());
+            drop(tail);
+            std::mem::forget(on_panic);
 
-        let mut shared = self.lock();
-        if let Err(error) = written {
-            self.poison.set(error);
-            shared.queue.abandon();
-            self.wake_all();
-            return shared;
-        }
-        shared.queue.finish(group.frame);
-        shared.queue.set_room(room);
-        self.durable.store(group.last.bits(), Ordering::Release);
-        shared = self.wake(shared, group.seq);
-        if wants_spare && !self.maker.has_spare() {
-            if self.options.background {
-                shared.spare_wanted = true;
-                self.flusher.notify_one();
-            } else {
-                drop(shared);
-                // A failure is kept in the queue, or poisons; whoever is concerned will be told there.
-                let _ = self.prepare_spare();
-                shared = self.lock();
+            shared = self.lock();
+            if let Err(error) = written {
+                self.poison.set(error);
+                shared.queue.abandon();
+                self.wake_all();
+                return shared;
+            }
+            shared.queue.finish(group.frame);
+            shared.queue.set_room(room);
+            self.durable.store(group.last.bits(), Ordering::Release);
+            let spare_wanted = wants_spare && !self.maker.has_spare();
+            // Taken before the lock is let go: from then on nobody else leads.
+            let next = if turn < TURNS && !spare_wanted { shared.queue.take() } else { None };
+            shared = self.wake(shared, group.seq, next.is_none());
+            if spare_wanted {
+                shared = self.want_spare(shared);
+            }
+            match next {
+                Some(next) => group = next,
+                None => break,
             }
         }
         shared
     }
 
-    /// Wakes one of those after the group, to lead, and then those who waited for the group.
+    /// Has the next segment made.
+    fn want_spare<'a>(&'a self, mut shared: MutexGuard<'a, Shared>) -> MutexGuard<'a, Shared> {
+        if self.options.background {
+            shared.spare_wanted = true;
+            self.flusher.notify_one();
+            return shared;
+        }
+        drop(shared);
+        // A failure is kept in the queue, or poisons; whoever is concerned will be told there.
+        let _ = self.prepare_spare();
+        self.lock()
+    }
+
+    /// Wakes those who waited for the group, and, if a leader is wanted, first one of those after it.
     ///
     /// The counts of sleepers are never too low, but may be too high for a moment. So one is called from every bed
     /// that seems taken: any of them will lead, and it would be fatal if none did.
-    fn wake<'a>(&'a self, shared: MutexGuard<'a, Shared>, seq: u64) -> MutexGuard<'a, Shared> {
+    fn wake<'a>(
+        &'a self,
+        shared: MutexGuard<'a, Shared>,
+        seq: u64,
+        leader_wanted: bool,
+    ) -> MutexGuard<'a, Shared> {
         let taken = |ahead: u64| {
             let bed = &self.beds[bed_of(seq + ahead)];
-            let taken = bed.sleepers.load(Ordering::Relaxed) > 0;
-            if taken {
+            let called = (ahead == 0 || leader_wanted) && bed.sleepers.load(Ordering::Relaxed) > 0;
+            if called {
                 bed.calls.fetch_add(1, Ordering::Relaxed);
             }
-            taken.then_some(bed)
+            called.then_some(bed)
         };
         let beds: [Option<&Bed>; BEDS] = std::array::from_fn(|ahead| taken(ahead as u64));
         if beds.iter().all(Option::is_none) {
