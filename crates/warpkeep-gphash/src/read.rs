@@ -1,5 +1,6 @@
 //! Reading: lock-free, one key at a time or many with their misses overlapped.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
@@ -105,14 +106,22 @@ impl<P: Persist> Table<P> {
             let locations = self.geometry.locations(hash, levels.top().buckets);
             locations.tops().iter().for_each(|&top| levels.top().prefetch(self.geometry, top));
         }
+        // Two passes, because an item that is not in the top level is in a lower one, whose lines are on their way by
+        // the time the second pass comes to them.
         let mut candidates = [0; GROUP];
         for (&(_, hash), candidate) in group.iter().zip(&mut candidates) {
-            *candidate = self.candidate(levels, hash);
+            *candidate = self.candidate(levels, hash, 0..1);
+            match *candidate {
+                0 => self.prefetch_below(levels, hash),
+                record => self.prefetch_record(record),
+            }
+        }
+        for (&(_, hash), candidate) in
+            group.iter().zip(&mut candidates).filter(|(_, candidate)| **candidate == 0)
+        {
+            *candidate = self.candidate(levels, hash, 1..levels.levels.len());
             if *candidate != 0 {
-                let record = self.image().pointer(*candidate, 8);
-                for line in 0..3 {
-                    crate::prefetch::line(record.wrapping_add(64 * line));
-                }
+                self.prefetch_record(*candidate);
             }
         }
         for (index, (&(key, hash), &candidate)) in group.iter().zip(&candidates).enumerate() {
@@ -128,23 +137,33 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// The record that is probably the key's, judging by the top level alone; 0 if none is there. If none is, the
-    /// levels below are asked for.
+    /// The record that is probably the key's, judging by the tags in some of the levels; 0 if there is none.
     #[inline]
-    fn candidate(&self, levels: &Levels, hash: u64) -> u64 {
+    fn candidate(&self, levels: &Levels, hash: u64, which: Range<usize>) -> u64 {
         let locations = self.geometry.locations(hash, levels.top().buckets);
-        for &top in locations.tops() {
-            for word in levels.top().bucket(self.geometry, top) {
-                let word = word.load(Ordering::Acquire);
-                if may_match(word, hash) {
-                    return offset_of(word);
+        for (below, level) in levels.levels.iter().enumerate().take(which.end).skip(which.start) {
+            for &top in locations.tops() {
+                for word in level.bucket(self.geometry, top >> below) {
+                    let word = word.load(Ordering::Acquire);
+                    if may_match(word, hash) {
+                        return offset_of(word);
+                    }
                 }
             }
         }
+        0
+    }
+
+    fn prefetch_below(&self, levels: &Levels, hash: u64) {
+        let locations = self.geometry.locations(hash, levels.top().buckets);
         for (below, level) in levels.levels.iter().enumerate().skip(1) {
             locations.tops().iter().for_each(|&top| level.prefetch(self.geometry, top >> below));
         }
-        0
+    }
+
+    fn prefetch_record(&self, offset: u64) {
+        let record = self.image().pointer(offset, 8);
+        (0..3).for_each(|line| crate::prefetch::line(record.wrapping_add(64 * line)));
     }
 
     /// Gives out every item, while writers go on. An item that is there throughout is given out at least once; during
