@@ -333,9 +333,9 @@ pub(crate) fn stripe_of(hash: u64) -> usize {
     hash as usize % STRIPES
 }
 
-/// Buckets of the overflow for a top level of so many.
+/// Buckets of the overflow for a top level of so many: a thousandth of a table of two levels.
 pub(crate) fn overflow_buckets_for(top: u64) -> u64 {
-    (2 * top).div_ceil(OVERFLOW_SHARE).max(1)
+    (top + top / 2).div_ceil(OVERFLOW_SHARE).max(1)
 }
 
 /// An empty level.

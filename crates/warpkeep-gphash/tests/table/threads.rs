@@ -114,6 +114,11 @@ fn space_is_reused_under_readers() {
         }
         stop.store(true, Ordering::Relaxed);
     });
-    let used = heap.usage().used_bytes();
-    assert!(used as f64 <= 1.2 * live as f64, "{used} bytes in use for {live} live");
+    // The last records replaced are freed when the last readers have moved on, which is not at once.
+    let bound = live + live / 5;
+    let settled = (0..100_000).any(|_| {
+        crossbeam_epoch::pin().flush();
+        heap.usage().used_bytes() <= bound
+    });
+    assert!(settled, "{} bytes in use for {live} live", heap.usage().used_bytes());
 }
