@@ -170,7 +170,8 @@ impl<P: Persist> Table<P> {
     /// a growth it may be given out twice.
     pub fn scan<E>(&self, table: u32, mut each: impl FnMut(&Change<'_>) -> Result<(), E>) -> Result<(), E> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
-        // From the bottom up: items move upwards only, so none slips past.
+        // What is drained comes first, then the levels from the bottom up, the overflow last: that is the way items
+        // move, so none slips past.
         let mut position = ScanPosition::default();
         loop {
             let guard = &crossbeam_epoch::pin();
@@ -210,7 +211,8 @@ impl ScanPosition {
             *self = ScanPosition { block: levels.block, run: 0, bucket: 0 };
         }
         loop {
-            let level = levels.levels.iter().rev().chain(levels.overflows()).nth(self.run)?;
+            let level = levels.old_overflows.iter().chain(levels.levels.iter().rev());
+            let level = level.chain([&levels.overflow]).nth(self.run)?;
             if self.bucket < level.buckets {
                 self.bucket += 1;
                 return Some((level, self.bucket - 1));

@@ -122,3 +122,41 @@ fn space_is_reused_under_readers() {
     });
     assert!(settled, "{} bytes in use for {live} live", heap.usage().used_bytes());
 }
+
+/// A checkpoint is such a scan: what it misses is lost.
+#[test]
+fn a_scan_misses_nothing_while_items_move() {
+    let heap = heap(20_000);
+    let table = Table::create(&heap, &default_spec(3000)).unwrap();
+    let mut keys = 0_u64;
+    let mut put_next = || {
+        let hash = table.hash_of(&keys.to_le_bytes());
+        let mut stage = table.stage([hash]);
+        stage.put(&keys.to_le_bytes(), hash, &value(keys, 1), 1).unwrap();
+        stage.publish();
+        keys += 1;
+    };
+    // Until something is in the overflow: that is the first to be moved, and the last place one would look.
+    while table.stats().overflow[0].used < 4 {
+        put_next();
+    }
+    let in_overflow = table.stats().overflow[0].clone();
+    table.begin_growth().unwrap();
+    while !table.may_drain() {
+        crossbeam_epoch::pin().flush();
+    }
+    // Into the new top level, so that the scan has something to say when it has passed most of it.
+    (0..500).for_each(|_| put_next());
+    let (mut seen, mut given) = (std::collections::BTreeSet::new(), 0);
+    table
+        .scan::<()>(1, |change| {
+            seen.insert(u64::from_le_bytes(change.key.try_into().unwrap()));
+            given += 1;
+            if given == keys - in_overflow.used - 1 {
+                table.maintain(in_overflow.buckets).unwrap();
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(seen.len() as u64, keys, "missed some");
+}
