@@ -160,3 +160,33 @@ fn a_scan_misses_nothing_while_items_move() {
         .unwrap();
     assert_eq!(seen.len() as u64, keys, "missed some");
 }
+
+/// Each writer reads, adds one and stores: an increment is lost, or a key doubled, unless writers of a key take turns.
+#[test]
+fn writers_of_one_key_take_turns() {
+    let heap = heap(2000);
+    let table = Table::create(&heap, &default_spec(100)).unwrap();
+    let (threads, rounds, keys) = (8_u64, 4000_u64, 3_u64);
+    let start = std::sync::Barrier::new(threads as usize);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let (table, start) = (&table, &start);
+            scope.spawn(move || {
+                start.wait();
+                for round in 0..rounds {
+                    let key = (round % keys).to_le_bytes();
+                    let hash = table.hash_of(&key);
+                    let mut stage = table.stage([hash]);
+                    let before = stage.current(&key, hash).map_or(0, |current| current.version());
+                    // Whoever is not held off gets a chance to come in between.
+                    std::thread::yield_now();
+                    stage.put(&key, hash, &value(round % keys, before + 1), before + 1).unwrap();
+                    stage.publish();
+                }
+            });
+        }
+    });
+    assert_eq!(table.len(), keys, "a key is there twice, or not at all");
+    let added: u64 = (0..keys).map(|key| get(&table, &key.to_le_bytes()).expect("it was put").0).sum();
+    assert_eq!(added, threads * rounds, "increments were lost");
+}
