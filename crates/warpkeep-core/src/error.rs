@@ -1,6 +1,6 @@
 //! What can be wrong with a request, and what to do about it.
 
-use crate::{KeySpec, MemorySpace, Op, ValueSpec};
+use crate::{KeySpec, MemorySpace, MergeRule, Op, ValueSpec};
 
 /// Why something was refused before it touched any data. Each message ends with the next step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -84,6 +84,24 @@ pub enum CoreError {
     NotANumber {
         /// What the table takes.
         spec: ValueSpec,
+    },
+
+    /// A merge rule for values it does not fit.
+    #[error("the merge rule {rule} does not fit {spec} values; choose another rule or another value")]
+    MergeRule {
+        /// The rule.
+        rule: MergeRule,
+        /// What the table takes.
+        spec: ValueSpec,
+    },
+
+    /// Text that is no merge rule.
+    #[error(
+        "\"{text}\" is no merge rule; write none, replace, add-u64, max-u64, min-u64, add-f32, add-f64, or, append"
+    )]
+    MergeRuleText {
+        /// What was given.
+        text: String,
     },
 
     /// An operation that needs an argument in a batch without arguments.

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use warpkeep_core::{KeySpec, Seed, ValueSpec, mix64};
-use warpkeep_gphash::{Geometry, Table, TableError, TableSpec};
+use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec, mix64};
+use warpkeep_gphash::{Geometry, Layout, Table, TableError, TableSpec};
 use warpkeep_image::{Coherent, CreateOptions, Heap, HeapOptions, Image};
 
 type Failure = Box<dyn std::error::Error>;
@@ -25,7 +25,15 @@ fn main() -> Result<(), Failure> {
     }
     let heap = Arc::new(Heap::recover::<TableError>(&image, HeapOptions::default(), |_| Ok(()))?);
     let (key, value) = (KeySpec::U64, ValueSpec::fixed(128)?);
-    let spec = TableSpec { key, value, geometry: Geometry::default(), capacity: items, seed: Seed(1) };
+    let spec = TableSpec {
+        key,
+        value,
+        geometry: Geometry::default(),
+        capacity: items,
+        layout: Layout::Packed,
+        merge: MergeRule::None,
+        seed: Seed(1),
+    };
     let table = Table::create(&heap, &spec)?;
 
     // Scattered, so that neighbours in time are none in the table.

@@ -27,6 +27,24 @@ pub enum TableError {
         text: String,
     },
 
+    /// Not a layout in words.
+    #[error("'{text}' is no layout; write packed or in-place")]
+    LayoutText {
+        /// What was given.
+        text: String,
+    },
+
+    /// A layout that cannot hold such keys.
+    #[error(
+        "the {layout} layout cannot hold {key} keys; it takes u64 and fixed ones, the packed layout takes all"
+    )]
+    Layout {
+        /// The layout.
+        layout: crate::Layout,
+        /// What keys are.
+        key: warpkeep_core::KeySpec,
+    },
+
     /// Of the image.
     #[error(transparent)]
     Image(#[from] ImageError),

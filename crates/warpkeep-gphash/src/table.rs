@@ -4,20 +4,18 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
-use warpkeep_core::{Change, ChangeKind, KeySpec, Seed, ValueSpec, hash_bytes};
+use warpkeep_core::{Change, ChangeKind, KeySpec, MergeRule, Seed, ValueSpec, hash_bytes};
 use warpkeep_image::{Heap, Image, ImageError, Marker, Persist, PoolId};
 
 use crate::geometry::Geometry;
 use crate::grow::Growth;
+use crate::header::{HEADER_LEN, Header, LEVELS_AT};
+use crate::layout::Layout;
 use crate::levels::{Level, Levels};
 use crate::record::RecordForm;
 use crate::slot::{EMPTY, INSERT, offset_of};
 use crate::{TableError, stats::TableStats};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"WKGPHASH");
-/// Magic, checksum, geometry, key spec, value spec, seed; then the word that leads to the levels, on a line of its own.
-const LEVELS_AT: u64 = 64;
-const HEADER: u64 = 128;
 const STRIPES: usize = 4096;
 /// How full a table is when it has the items it was created for.
 const CREATION_LOAD: f64 = 0.85;
@@ -35,6 +33,10 @@ pub struct TableSpec {
     pub geometry: Geometry,
     /// Items to make room for at once; the table grows beyond.
     pub capacity: u64,
+    /// What a slot holds.
+    pub layout: Layout,
+    /// What a merge does.
+    pub merge: MergeRule,
     /// Of the hashes of its keys.
     pub seed: Seed,
 }
@@ -53,6 +55,8 @@ pub struct Table<P: Persist> {
     pub(crate) key: KeySpec,
     pub(crate) value: ValueSpec,
     pub(crate) seed: Seed,
+    pub(crate) layout: Layout,
+    merge: MergeRule,
     levels: Atomic<Levels>,
     stripes: Box<[Mutex<()>]>,
     pub(crate) items: AtomicI64,
@@ -63,7 +67,6 @@ pub struct Table<P: Persist> {
 impl<P: Persist> Table<P> {
     /// Lays out an empty table and gives it; [`Table::header`] says where. Nothing leads to it yet.
     pub fn create(heap: &Arc<Heap<P>>, spec: &TableSpec) -> Result<Table<P>, TableError> {
-        let image = heap.image();
         let buckets = spec.geometry.buckets_for(spec.capacity.max(1), CREATION_LOAD);
         let mut levels = Vec::new();
         for level in 0..spec.geometry.levels() {
@@ -72,26 +75,15 @@ impl<P: Persist> Table<P> {
         let overflow = new_level(heap, spec.geometry, overflow_buckets_for(buckets))?;
         let mut levels = Levels { levels, drained: 0, overflow, old_overflows: Vec::new(), block: 0 };
         levels.block = levels.write(heap)?;
-        let mut block = heap.allocate(HEADER)?;
-        let mut bytes = [0; HEADER as usize];
-        bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
-        bytes[16..24].copy_from_slice(&spec.geometry.to_word().to_le_bytes());
-        bytes[24..32].copy_from_slice(&spec.key.to_bytes());
-        bytes[32..40].copy_from_slice(&spec.value.to_bytes());
-        bytes[40..48].copy_from_slice(&spec.seed.0.to_le_bytes());
-        let crc = u64::from(crc32c::crc32c(&bytes[16..LEVELS_AT as usize]));
-        bytes[8..16].copy_from_slice(&crc.to_le_bytes());
-        bytes[LEVELS_AT as usize..LEVELS_AT as usize + 8].copy_from_slice(&levels.block.to_le_bytes());
-        block.write(0, &bytes)?;
-        let header = block.persist("gphash.header", HEADER);
-        let identity = Header::read(image, header)?;
+        let identity = Header::of(spec);
+        let header = identity.write(heap, levels.block)?;
         Table::over(heap, header, &identity, levels)
     }
 
     /// Marks everything that a table's header leads to, checks it on the way, and counts the items.
     pub fn mark(image: &Image<P>, marker: &Marker<'_, P>, header: u64) -> Result<(), TableError> {
         let identity = Header::read(image, header)?;
-        marker.block(header, HEADER)?;
+        marker.block(header, HEADER_LEN)?;
         let levels = Levels::read(image, identity.geometry, image.load(header + LEVELS_AT))?;
         levels.mark(identity.geometry, marker)?;
         let form = RecordForm::new(identity.key, identity.value);
@@ -137,6 +129,8 @@ impl<P: Persist> Table<P> {
             key: identity.key,
             value: identity.value,
             seed: identity.seed,
+            layout: identity.layout,
+            merge: identity.merge,
             levels: Atomic::new(levels),
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
             items: AtomicI64::new(0),
@@ -213,11 +207,34 @@ impl<P: Persist> Table<P> {
         self.value
     }
 
+    /// How it is laid out.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// What a slot holds.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// What a merge does.
+    pub fn merge_rule(&self) -> MergeRule {
+        self.merge
+    }
+
     /// What it would have to be created with to be what it is.
     pub fn spec(&self) -> TableSpec {
         let capacity = self.levels(&crossbeam_epoch::pin()).capacity(self.geometry);
         let capacity = (capacity as f64 * CREATION_LOAD) as u64;
-        TableSpec { key: self.key, value: self.value, geometry: self.geometry, capacity, seed: self.seed }
+        TableSpec {
+            key: self.key,
+            value: self.value,
+            geometry: self.geometry,
+            capacity,
+            layout: self.layout,
+            merge: self.merge,
+            seed: self.seed,
+        }
     }
 
     /// Brings an item to the state that a change tells of, unless it is there or beyond already.
@@ -349,36 +366,4 @@ pub(crate) fn new_level<P: Persist>(
     heap.image().zero(offset, bytes);
     heap.image().flush("gphash.level", offset, bytes);
     Ok(Level::new(heap.image(), geometry, offset, buckets))
-}
-
-/// What a table is, for good.
-struct Header {
-    geometry: Geometry,
-    key: KeySpec,
-    value: ValueSpec,
-    seed: Seed,
-}
-
-impl Header {
-    fn read<P: Persist>(image: &Image<P>, at: u64) -> Result<Header, ImageError> {
-        let damaged = |what: &str| ImageError::Damaged {
-            path: image.path().to_path_buf(),
-            what: format!("the table at {at}: {what}"),
-        };
-        if at == 0 || !at.is_multiple_of(8) || !image.contains(at, HEADER) || image.load(at) != MAGIC {
-            return Err(damaged("it is not there"));
-        }
-        let mut bytes = [0; HEADER as usize];
-        image.read(at, &mut bytes);
-        if u64::from(crc32c::crc32c(&bytes[16..LEVELS_AT as usize])) != image.load(at + 8) {
-            return Err(damaged("wrong checksum"));
-        }
-        let spec = |at: usize| -> [u8; 8] { bytes[at..at + 8].try_into().expect("eight bytes") };
-        Ok(Header {
-            geometry: Geometry::from_word(image.load(at + 16)).ok_or_else(|| damaged("no geometry"))?,
-            key: KeySpec::from_bytes(spec(24)).map_err(|error| damaged(&error.to_string()))?,
-            value: ValueSpec::from_bytes(spec(32)).map_err(|error| damaged(&error.to_string()))?,
-            seed: Seed(image.load(at + 40)),
-        })
-    }
 }

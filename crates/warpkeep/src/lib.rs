@@ -24,6 +24,6 @@ pub use place::{ImageFile, ImagePlace};
 pub use store::{Store, StoreOptions, Table, TableOptions};
 pub use tables::Tables;
 pub use warpkeep_core::{
-    Batch, Change, ChangeKind, Durability, KeySpec, Lsn, Op, Results, Status, ValueSpec,
+    Batch, Change, ChangeKind, Durability, KeySpec, Lsn, MergeRule, Op, Results, Status, ValueSpec,
 };
-pub use warpkeep_gphash::{Geometry, TableStats};
+pub use warpkeep_gphash::{Geometry, Layout, TableStats};

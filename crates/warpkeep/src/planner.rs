@@ -6,7 +6,9 @@
 
 use std::collections::HashMap;
 
-use warpkeep_core::{Answers, Change, ChangeKind, Durability, HostBatch, Op, Operation, Status};
+use warpkeep_core::{
+    Answers, Change, ChangeKind, Durability, HostBatch, MergeRule, Op, Operation, Status, ValueSpec,
+};
 use warpkeep_gphash::TableError;
 use warpkeep_image::{ImageError, Persist};
 use warpkeep_log::ChangeBatch;
@@ -114,7 +116,9 @@ fn write<P: Persist>(
                 let item = current.map(|current| (current.version(), current.to_vec()));
                 (hash, Held { item, changed: false })
             });
-            given.push(decide(operation, key, || keeper.next_version()));
+            given.push(decide(operation, (table.merge_rule(), table.value_spec()), key, || {
+                keeper.next_version()
+            }));
         }
         let mut changes = ChangeBatch::new();
         let mut staged = Ok(());
@@ -160,7 +164,12 @@ fn write<P: Persist>(
 }
 
 /// What one operation does to what its key has, and what it is answered.
-fn decide(operation: &Operation<'_>, held: &mut Held, next_version: impl FnOnce() -> u64) -> Answer {
+fn decide(
+    operation: &Operation<'_>,
+    (rule, values): (MergeRule, ValueSpec),
+    held: &mut Held,
+    next_version: impl FnOnce() -> u64,
+) -> Answer {
     let there = held.item.as_ref().map(|(version, _)| *version);
     let answer = |status, version| Answer { index: operation.index, status, version, value: None };
     let declined = match (operation.op, there) {
@@ -169,8 +178,7 @@ fn decide(operation: &Operation<'_>, held: &mut Held, next_version: impl FnOnce(
         (Op::CompareAndSwap, Some(version)) if version != operation.argument => {
             Some((Status::VersionMismatch, version))
         }
-        // Tables have no merge rules yet.
-        (Op::Merge, _) => Some((Status::WrongType, there.unwrap_or(0))),
+        (Op::Merge, _) if rule == MergeRule::None => Some((Status::WrongType, there.unwrap_or(0))),
         _ => None,
     };
     if let Some((status, version)) = declined {
@@ -196,6 +204,22 @@ fn decide(operation: &Operation<'_>, held: &mut Held, next_version: impl FnOnce(
             let sum = number.wrapping_add(operation.argument).to_le_bytes().to_vec();
             (held.item, held.changed) = (Some((version, sum)), true);
             return Answer { value: Some(before), ..answer(status, version) };
+        }
+        Op::Merge => {
+            let Some((_, stored)) = &held.item else {
+                let version = next_version();
+                (held.item, held.changed) = (Some((version, operation.value.to_vec())), true);
+                return answer(status, version);
+            };
+            let mut merged = stored.clone();
+            let refused = match rule.merge(&mut merged, operation.value) {
+                false => Some(Status::WrongType),
+                true => (!values.takes_len(merged.len())).then_some(Status::TooLarge),
+            };
+            if let Some(status) = refused {
+                return answer(status, there.unwrap_or(0));
+            }
+            merged
         }
         _ => operation.value.to_vec(),
     };

@@ -7,9 +7,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use warpkeep_core::{
-    Answers, Batch, BatchView, Change, ChangeKind, Durability, KeySpec, Op, Results, Seed, Status, ValueSpec,
+    Answers, Batch, BatchView, Change, ChangeKind, Durability, KeySpec, MergeRule, Op, Results, Seed, Status,
+    ValueSpec,
 };
-use warpkeep_gphash::{Geometry, Progress, TableSpec, TableStats};
+use warpkeep_gphash::{Geometry, Layout, Progress, TableSpec, TableStats};
 use warpkeep_image::{Coherent, CreateOptions, HeapOptions, HeapUsage, OpenOptions, Persist};
 use warpkeep_log::{ChangeBatch, LogOptions, OsDisk};
 
@@ -45,18 +46,50 @@ pub struct TableOptions {
     pub capacity: u64,
     /// How the table is laid out.
     pub geometry: Geometry,
+    /// What a slot holds; what suits keys and values if not said.
+    pub layout: Option<Layout>,
+    /// What a merge does.
+    pub merge: MergeRule,
 }
 
 impl TableOptions {
     /// A table of such keys and values, otherwise as usual.
     pub fn new(key: KeySpec, value: ValueSpec) -> TableOptions {
-        TableOptions { key, value, capacity: 1024, geometry: Geometry::default() }
+        TableOptions {
+            key,
+            value,
+            capacity: 1024,
+            geometry: Geometry::default(),
+            layout: None,
+            merge: MergeRule::None,
+        }
     }
 
     /// With room for so many items at once.
     #[must_use]
     pub fn capacity(mut self, items: u64) -> TableOptions {
         self.capacity = items;
+        self
+    }
+
+    /// Laid out like this.
+    #[must_use]
+    pub fn geometry(mut self, geometry: Geometry) -> TableOptions {
+        self.geometry = geometry;
+        self
+    }
+
+    /// With slots like this.
+    #[must_use]
+    pub fn layout(mut self, layout: Layout) -> TableOptions {
+        self.layout = Some(layout);
+        self
+    }
+
+    /// With this rule for merges.
+    #[must_use]
+    pub fn merge(mut self, rule: MergeRule) -> TableOptions {
+        self.merge = rule;
         self
     }
 }
@@ -143,6 +176,7 @@ impl<P: Persist> Store<P> {
                 "a table's name has 1 to {MAX_NAME} bytes, '{name}' has not"
             )));
         }
+        options.merge.check(options.value)?;
         let durability = self.strongest();
         self.keeper.admit(durability)?;
         let tables = self.keeper.items();
@@ -157,6 +191,8 @@ impl<P: Persist> Store<P> {
             value: options.value,
             geometry: options.geometry,
             capacity: options.capacity,
+            layout: options.layout.unwrap_or_else(|| Layout::for_items(options.key, options.value)),
+            merge: options.merge,
             seed,
         };
         let table = tables.prepare(id, name, &spec)?;

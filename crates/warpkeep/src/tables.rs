@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
-use warpkeep_core::{Change, ChangeKind, KeySpec, Seed, ValueSpec};
-use warpkeep_gphash::{Geometry, Table, TableError, TableSpec};
+use warpkeep_core::{Change, ChangeKind, KeySpec, MergeRule, Seed, ValueSpec};
+use warpkeep_gphash::{Geometry, Layout, Table, TableError, TableSpec};
 use warpkeep_image::{Heap, Image, Marker, Persist};
 
 use crate::catalogue::{Catalogue, Entry};
@@ -194,7 +194,7 @@ impl<P: Persist> Items<P> for Tables<P> {
 
 /// What a table is created with, as the log keeps it.
 pub(crate) fn encode_spec(id: u32, spec: &TableSpec, items: u64) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(48);
+    let mut bytes = Vec::with_capacity(56);
     bytes.extend_from_slice(&u64::from(id).to_le_bytes());
     bytes.extend_from_slice(&spec.key.to_bytes());
     bytes.extend_from_slice(&spec.value.to_bytes());
@@ -202,6 +202,7 @@ pub(crate) fn encode_spec(id: u32, spec: &TableSpec, items: u64) -> Vec<u8> {
     // What it holds now says more about the room it needs than what it was created for.
     bytes.extend_from_slice(&spec.capacity.max(items).to_le_bytes());
     bytes.extend_from_slice(&spec.seed.0.to_le_bytes());
+    bytes.extend_from_slice(&[spec.layout.code(), spec.merge.code(), 0, 0, 0, 0, 0, 0]);
     bytes
 }
 
@@ -211,7 +212,7 @@ fn decode_spec(bytes: &[u8]) -> Result<(u32, TableSpec)> {
             "the log describes a table this program does not know; open it with a newer one".into(),
         )
     };
-    let words: [[u8; 8]; 6] = std::array::from_fn(|word| {
+    let words: [[u8; 8]; 7] = std::array::from_fn(|word| {
         bytes.get(8 * word..8 * word + 8).and_then(|bytes| bytes.try_into().ok()).unwrap_or([0xff; 8])
     });
     let number = |word: usize| u64::from_le_bytes(words[word]);
@@ -221,6 +222,8 @@ fn decode_spec(bytes: &[u8]) -> Result<(u32, TableSpec)> {
         geometry: Geometry::from_word(number(3)).ok_or_else(bad)?,
         capacity: number(4),
         seed: Seed(number(5)),
+        layout: Layout::from_code(words[6][0]).ok_or_else(bad)?,
+        merge: MergeRule::from_code(words[6][1]).ok_or_else(bad)?,
     };
     Ok((u32::try_from(number(0)).map_err(|_| bad())?, spec))
 }

@@ -3,14 +3,22 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use warpkeep_core::{KeySpec, Seed, ValueSpec};
-use warpkeep_gphash::{Geometry, Table, TableError, TableSpec};
+use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec};
+use warpkeep_gphash::{Geometry, Layout, Table, TableError, TableSpec};
 use warpkeep_image::{
     Coherent, Format, Heap, HeapOptions, Image, MIN_CHUNK, Persist, PlainMemory, Surroundings,
 };
 
 pub(crate) fn spec(key: KeySpec, value: ValueSpec, geometry: Geometry, capacity: u64) -> TableSpec {
-    TableSpec { key, value, geometry, capacity, seed: Seed(77) }
+    TableSpec {
+        key,
+        value,
+        geometry,
+        capacity,
+        layout: Layout::Packed,
+        merge: MergeRule::None,
+        seed: Seed(77),
+    }
 }
 
 pub(crate) fn default_spec(capacity: u64) -> TableSpec {
