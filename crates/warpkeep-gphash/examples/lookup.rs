@@ -43,7 +43,10 @@ fn main() -> Result<(), Failure> {
         let keys: Vec<[u8; 8]> = (first..(first + 64).min(items)).map(key_of).collect();
         loop {
             let mut stage = table.stage(keys.iter().map(|key| table.hash_of(key)));
-            let staged = keys.iter().try_for_each(|key| stage.put(key, table.hash_of(key), &[7; 128], 1));
+            let staged = keys.iter().try_for_each(|key| {
+                let seat = stage.seat(key, table.hash_of(key));
+                stage.put(&seat, key, &[7; 128], 1)
+            });
             match staged {
                 Ok(()) => break stage.publish(),
                 Err(TableError::Full) => {

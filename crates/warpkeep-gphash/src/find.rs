@@ -1,153 +1,305 @@
-//! Finding: the slots of a key, the record in one of them, a place for a new one.
+//! Finding: the slots of a key, the item in one of them, a place for a new one.
 
 use std::sync::atomic::Ordering;
 
+use warpkeep_core::unmix64;
 use warpkeep_image::Persist;
 
 use crate::Table;
+use crate::bucket::{Body, Bucket, Head, Slot};
 use crate::geometry::Locations;
+use crate::item::{ItemRef, ValueRef};
 use crate::levels::{Level, Levels, overflow_buckets};
-use crate::record::RecordRef;
-use crate::slot::{EMPTY, INSERT, may_match, offset_of};
+use crate::matching::Matching;
+use crate::slot::{EMPTY, INSERT, offset_of};
 
-/// A slot with the record of a key in it.
+/// The state of an item whose fingerprint would be a state of another meaning; its slot in the header says whose.
+const SPECIAL: u64 = 1;
+/// The fingerprints that are states of another meaning, in the order of their slots in the header.
+const TAKEN: [u64; 2] = [EMPTY, INSERT];
+
+/// A slot with the item of a key in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
-    /// Where the slot lies in the image.
-    pub(crate) slot: u64,
-    pub(crate) word: u64,
-    pub(crate) record: RecordRef,
+    /// Where the state of the slot lies in the image.
+    pub(crate) state: u64,
+    /// Where the word lies that an update replaces.
+    pub(crate) commit_at: u64,
+    /// What that word is now.
+    pub(crate) commit: u64,
+    pub(crate) item: ItemRef,
+    pub(crate) in_overflow: bool,
+}
+
+/// A slot that was claimed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) slot: Slot,
     pub(crate) in_overflow: bool,
 }
 
 impl<P: Persist> Table<P> {
-    /// The record of a key.
+    /// The item of a key.
     ///
     /// While a level is drained, it is looked at first: an item is put into its new place before it is taken from the
     /// old one, so whoever looks in this order meets it at least once.
     #[inline]
-    pub(crate) fn find(&self, levels: &Levels, hash: u64, key: &[u8]) -> Option<Found> {
-        let locations = self.geometry.locations(hash, levels.top().buckets);
+    pub(crate) fn find<M: Matching>(
+        &self,
+        matching: M,
+        levels: &Levels,
+        hash: u64,
+        key: &[u8],
+    ) -> Option<Found> {
+        if let Some(slot) = self.special_slot(hash) {
+            let bucket = self.specials.bucket(&self.shape, 0);
+            return self.read_in_place(bucket, slot, SPECIAL, key);
+        }
+        let locations = self.geometry.locations(hash, levels.base_buckets());
+        let in_level = |(below, level): (usize, &Level)| {
+            locations.tops().iter().find_map(|top| {
+                self.find_in_bucket(matching, level.bucket(&self.shape, top >> below), hash, key)
+            })
+        };
         if levels.drained > 0 {
             let mut old = levels.old_overflows.iter();
-            let found = old.find_map(|old| self.find_in_overflow(old, hash, key)).or_else(|| {
-                let mut drained = levels.drained();
-                drained.find_map(|(below, level)| self.find_in_level(level, below, &locations, hash, key))
-            });
+            let found = old
+                .find_map(|old| self.find_in_overflow(matching, old, hash, key))
+                .or_else(|| levels.drained().find_map(in_level));
             if found.is_some() {
                 return found;
             }
         }
-        let open = levels.open().iter().enumerate();
-        let found = open
-            .into_iter()
-            .find_map(|(below, level)| self.find_in_level(level, below, &locations, hash, key));
+        let found = levels.open().find_map(in_level);
         if found.is_some() || self.in_overflow.load(Ordering::Acquire) == 0 {
             return found;
         }
-        self.find_in_overflow(&levels.overflow, hash, key)
+        self.find_in_overflow(matching, &levels.overflow, hash, key)
     }
 
-    #[inline]
-    fn find_in_level(
+    #[cold]
+    fn find_in_overflow<M: Matching>(
         &self,
-        level: &Level,
-        below: usize,
-        locations: &Locations,
+        matching: M,
+        overflow: &Level,
         hash: u64,
         key: &[u8],
     ) -> Option<Found> {
-        locations.tops().iter().find_map(|top| self.find_in_bucket(level, top >> below, hash, key))
-    }
-
-    fn find_in_overflow(&self, overflow: &Level, hash: u64, key: &[u8]) -> Option<Found> {
-        let found = overflow_buckets(overflow, hash)
-            .find_map(|bucket| self.find_in_bucket(overflow, bucket, hash, key));
+        let found = overflow_buckets(overflow, hash).find_map(|bucket| {
+            self.find_in_bucket(matching, overflow.bucket(&self.shape, bucket), hash, key)
+        });
         found.map(|found| Found { in_overflow: true, ..found })
     }
 
     #[inline]
-    fn find_in_bucket(&self, level: &Level, bucket: u64, hash: u64, key: &[u8]) -> Option<Found> {
-        for (slot, word) in level.bucket(self.geometry, bucket).iter().enumerate() {
-            let word = word.load(Ordering::Acquire);
-            if may_match(word, hash) {
-                let record = self.form.at(self.image(), offset_of(word));
-                if record.has_key(self.image(), key) {
-                    let slot = level.slot(self.geometry, bucket, slot);
-                    return Some(Found { slot, word, record, in_overflow: false });
-                }
+    fn find_in_bucket<M: Matching>(
+        &self,
+        matching: M,
+        bucket: Bucket<'_>,
+        hash: u64,
+        key: &[u8],
+    ) -> Option<Found> {
+        let mut candidates = self.candidates(matching, bucket, hash);
+        while candidates != 0 {
+            let slot = candidates.trailing_zeros() as usize;
+            candidates &= candidates - 1;
+            let found = self.read_slot(bucket, slot, hash, key);
+            if found.is_some() {
+                return found;
             }
         }
         None
     }
 
-    /// All slots a key could be in, with what is in them.
-    pub(crate) fn slots_of<'a>(
-        &'a self,
-        levels: &'a Levels,
-        hash: u64,
-    ) -> impl Iterator<Item = (u64, u64)> + 'a {
-        let locations = self.geometry.locations(hash, levels.top().buckets);
-        let in_levels = levels.levels.iter().enumerate().flat_map(move |(below, level)| {
-            (0..locations.tops().len()).map(move |which| (level, locations.tops()[which] >> below))
-        });
-        let in_overflows = levels
-            .overflows()
-            .flat_map(move |overflow| overflow_buckets(overflow, hash).map(move |bucket| (overflow, bucket)));
-        in_levels.chain(in_overflows).flat_map(move |(level, bucket)| {
-            let words = level.bucket(self.geometry, bucket).iter().enumerate();
-            words.map(move |(slot, word)| {
-                (level.slot(self.geometry, bucket, slot), word.load(Ordering::Acquire))
-            })
+    /// The slots of a bucket that may have the item of a key with this hash, a bit each.
+    #[inline]
+    pub(crate) fn candidates<M: Matching>(&self, matching: M, bucket: Bucket<'_>, hash: u64) -> u32 {
+        let states = bucket.states(&self.shape);
+        match self.shape.body {
+            Body::Packed => matching.tags(states, hash),
+            Body::Inline { .. } | Body::Reference => matching.words(states, fingerprint(hash)),
+        }
+    }
+
+    /// The item in a slot, if it is that of the key.
+    #[inline]
+    pub(crate) fn read_slot(&self, bucket: Bucket<'_>, slot: usize, hash: u64, key: &[u8]) -> Option<Found> {
+        if self.shape.body != Body::Packed {
+            return self.read_in_place(bucket, slot, fingerprint(hash), key);
+        }
+        let word = bucket.state(slot);
+        // It may have changed since its tag was found to match.
+        if !crate::slot::may_match(word, hash) {
+            return None;
+        }
+        let record = self.form.at(self.image(), offset_of(word));
+        record.has_key(self.image(), key).then(|| {
+            let state = bucket.slot(&self.shape, slot).state;
+            Found { state, commit_at: state, commit: word, item: record.item(), in_overflow: false }
         })
+    }
+
+    /// The item in a slot that has its key in place. What is read is believed only if the slot still has the same
+    /// state and the same commit word afterwards: slots are used again at once.
+    #[inline]
+    fn read_in_place(&self, bucket: Bucket<'_>, slot: usize, state: u64, key: &[u8]) -> Option<Found> {
+        if bucket.state(slot) != state {
+            return None;
+        }
+        loop {
+            let commit = bucket.payload(&self.shape, slot, 0);
+            if !bucket.has_key(&self.shape, slot, key) {
+                return None;
+            }
+            // A record stays while the epoch is pinned, but only one that was reached while its slot had this state is
+            // known to be one. So it is looked into further down.
+            let word = match self.shape.body {
+                Body::Inline { .. } => bucket.payload(&self.shape, slot, Head(commit).value_word()),
+                Body::Reference | Body::Packed => 0,
+            };
+            // The state before the head: if the slot was emptied and filled again, whoever sees the new state sees the
+            // new head.
+            if bucket.state(slot) != state {
+                return None;
+            }
+            if bucket.payload(&self.shape, slot, 0) != commit {
+                continue;
+            }
+            let item = self.item_of(commit, word);
+            let slot = bucket.slot(&self.shape, slot);
+            return Some(Found {
+                state: slot.state,
+                commit_at: slot.payload,
+                commit,
+                item,
+                in_overflow: false,
+            });
+        }
+    }
+
+    /// The item that a commit word, and a value beside it, tell of.
+    fn item_of(&self, commit: u64, word: u64) -> ItemRef {
+        match self.shape.body {
+            Body::Packed => self.form.at(self.image(), offset_of(commit)).item(),
+            Body::Reference => self.form.at(self.image(), commit).item(),
+            Body::Inline { len } => ItemRef {
+                version: Head(commit).version(),
+                value: ValueRef::Word { bytes: word.to_le_bytes(), len },
+            },
+        }
+    }
+
+    /// The item in a slot, whatever its key, which is appended to `key`; `None` if there is none.
+    pub(crate) fn read_any(&self, bucket: Bucket<'_>, slot: usize, key: &mut Vec<u8>) -> Option<ItemRef> {
+        let start = key.len();
+        loop {
+            key.truncate(start);
+            let state = bucket.state(slot);
+            if state == EMPTY || state == INSERT {
+                return None;
+            }
+            if self.shape.body == Body::Packed {
+                let record = self.form.at(self.image(), offset_of(state));
+                record.append_key(self.image(), key);
+                return Some(record.item());
+            }
+            let commit = bucket.payload(&self.shape, slot, 0);
+            match self.shape.fingerprint_is_key() {
+                true => {
+                    key.extend(unmix64(self.seed, self.fingerprint_in(bucket, slot, state)).to_le_bytes());
+                }
+                false => bucket.append_key(&self.shape, slot, self.key.max_len(), key),
+            }
+            let word = match self.shape.body {
+                Body::Inline { .. } => bucket.payload(&self.shape, slot, Head(commit).value_word()),
+                Body::Reference | Body::Packed => 0,
+            };
+            if bucket.state(slot) == state && bucket.payload(&self.shape, slot, 0) == commit {
+                return Some(self.item_of(commit, word));
+            }
+        }
+    }
+
+    /// The fingerprint that the state of an item stands for.
+    fn fingerprint_in(&self, bucket: Bucket<'_>, slot: usize, state: u64) -> u64 {
+        let special = self.specials.buckets > 0
+            && bucket.slot(&self.shape, 0).state
+                == self.specials.bucket(&self.shape, 0).slot(&self.shape, 0).state;
+        if special { TAKEN.get(slot).copied().unwrap_or(state) } else { state }
+    }
+
+    /// The slot in the header of the item with this hash, if its fingerprint is a state of another meaning.
+    #[inline]
+    fn special_slot(&self, hash: u64) -> Option<usize> {
+        if hash != EMPTY && hash != INSERT || !self.shape.fingerprint_is_key() {
+            return None;
+        }
+        TAKEN.iter().position(|&taken| taken == hash)
+    }
+
+    /// The state of a slot of the in-place layout that holds the item with this hash.
+    pub(crate) fn state_in_place(&self, hash: u64) -> u64 {
+        if self.special_slot(hash).is_some() { SPECIAL } else { fingerprint(hash) }
     }
 
     /// Claims an empty slot for a key: in the emptiest of its top buckets, else further down, else in the overflow.
     /// Filling the top first makes tables fuller before the first failure, and keeps most items where they are
     /// looked for first.
     pub(crate) fn claim(&self, levels: &Levels, hash: u64) -> Option<Place> {
-        let locations = self.geometry.locations(hash, levels.top().buckets);
-        for (below, level) in levels.open().iter().enumerate() {
+        if let Some(slot) = self.special_slot(hash) {
+            let slot = self.specials.bucket(&self.shape, 0).slot(&self.shape, slot);
+            return self.claim_slot(slot).then_some(Place { slot, in_overflow: false });
+        }
+        let locations = self.geometry.locations(hash, levels.base_buckets());
+        for (below, level) in levels.open() {
             while let Some(bucket) = self.emptiest(level, below, &locations) {
-                if let Some(slot) = self.claim_in(level, bucket) {
+                if let Some(slot) = self.claim_in(level.bucket(&self.shape, bucket)) {
                     return Some(Place { slot, in_overflow: false });
                 }
             }
         }
         let overflow = &levels.overflow;
-        let slot = overflow_buckets(overflow, hash).find_map(|bucket| self.claim_in(overflow, bucket))?;
+        let slot = overflow_buckets(overflow, hash)
+            .find_map(|bucket| self.claim_in(overflow.bucket(&self.shape, bucket)))?;
         self.in_overflow.fetch_add(1, Ordering::AcqRel);
         Some(Place { slot, in_overflow: true })
     }
 
     fn emptiest(&self, level: &Level, below: usize, locations: &Locations) -> Option<u64> {
         let room = |bucket: u64| {
-            let words = level.bucket(self.geometry, bucket).iter();
-            words.filter(|word| word.load(Ordering::Relaxed) == EMPTY).count()
+            let states = level.bucket(&self.shape, bucket).states(&self.shape).iter();
+            states.filter(|state| state.load(Ordering::Relaxed) == EMPTY).count()
         };
-        let buckets = locations.tops().iter().map(|top| top >> below);
+        let rooms = locations.tops().iter().map(|top| (room(top >> below), top >> below));
         // The first of equals, so that `max_by_key`, which takes the last, goes backwards.
-        buckets.rev().max_by_key(|&bucket| room(bucket)).filter(|&bucket| room(bucket) > 0)
+        let (room, bucket) = rooms.rev().max_by_key(|&(room, _)| room)?;
+        (room > 0).then_some(bucket)
     }
 
-    fn claim_in(&self, level: &Level, bucket: u64) -> Option<u64> {
-        (0..self.geometry.slots())
-            .map(|slot| level.slot(self.geometry, bucket, slot))
-            .find(|&slot| self.image().load(slot) == EMPTY && self.image().cas(slot, EMPTY, INSERT).is_ok())
+    fn claim_in(&self, bucket: Bucket<'_>) -> Option<Slot> {
+        let states = bucket.states(&self.shape).iter().enumerate();
+        states
+            .filter(|(_, state)| state.load(Ordering::Relaxed) == EMPTY)
+            .map(|(slot, _)| bucket.slot(&self.shape, slot))
+            .find(|&slot| self.claim_slot(slot))
+    }
+
+    fn claim_slot(&self, slot: Slot) -> bool {
+        self.image().cas(slot.state, EMPTY, INSERT).is_ok()
     }
 
     /// Gives a claimed slot back.
     pub(crate) fn unclaim(&self, place: Place) {
-        self.image().store(place.slot, EMPTY);
+        self.image().store(place.slot.state, EMPTY);
         if place.in_overflow {
             self.in_overflow.fetch_sub(1, Ordering::AcqRel);
         }
     }
 }
 
-/// A slot that was claimed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub(crate) slot: u64,
-    pub(crate) in_overflow: bool,
+/// The fingerprint of a key that has one of its own. Keys that are not told by their fingerprints alone may share one,
+/// so theirs keep clear of the other states.
+#[inline]
+fn fingerprint(hash: u64) -> u64 {
+    if hash == EMPTY || hash == INSERT { hash ^ 1 } else { hash }
 }

@@ -62,11 +62,6 @@ impl Geometry {
         usize::from(self.slots)
     }
 
-    /// Bytes in a bucket of 8-byte slots.
-    pub(crate) fn bucket_bytes(self) -> u64 {
-        8 * u64::from(self.slots)
-    }
-
     /// The top bucket of each hash location, among `buckets`.
     #[inline]
     pub(crate) fn locations(self, hash: u64, buckets: u64) -> Locations {

@@ -1,4 +1,5 @@
-//! Growth: a new top level twice as large, the bottom drained into the others, item by item.
+//! Growth: a new top level twice as large, the bottom drained into the others, item by item. Shrinking is the same the
+//! other way round: a new bottom level half as large, the top drained.
 //!
 //! The work is done in slices, by whoever calls [`Table::maintain`]: a thread in the background, or a writer that finds
 //! no place. Reads and writes go on meanwhile. Each item is put into its new place, durably, before it leaves the old
@@ -10,8 +11,10 @@ use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use crossbeam_epoch::Guard;
 use warpkeep_image::{ImageError, Persist};
 
+use crate::bucket::{Body, Bucket};
+use crate::find::Place;
 use crate::levels::{Level, Levels, MAX_DRAINED};
-use crate::slot::{EMPTY, INSERT, offset_of};
+use crate::slot::{EMPTY, INSERT};
 use crate::table::{new_level, overflow_buckets_for};
 use crate::{Table, TableError};
 
@@ -22,6 +25,8 @@ const FULL: f64 = 0.88;
 const HOSTILE: f64 = 0.2;
 /// So many; below, chance can do anything, and growing costs nothing.
 const FEW_BUCKETS: u64 = 4096;
+/// A table that is asked to shrink does so while it is not fuller than this afterwards.
+const SHRUNK: f64 = 0.75;
 /// Buckets drained at a time by those who want it all.
 const SLICE: u64 = 64;
 
@@ -128,6 +133,57 @@ impl<P: Persist> Table<P> {
         }
     }
 
+    /// Makes the table half as large, again and again while its items then take no more than three quarters of it, and
+    /// sees each through; whether it became smaller. The space it gives back is there for other tables and values.
+    pub fn shrink(&self) -> Result<bool, TableError> {
+        let mut growth: MutexGuard<'_, Growth> = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.levels(&crossbeam_epoch::pin()).capacity(self.geometry);
+        let mut tried = None;
+        loop {
+            while growth.draining {
+                if self.step(&mut growth, false, SLICE)? == Progress::Stuck {
+                    return Err(TableError::Full);
+                }
+                std::thread::yield_now();
+            }
+            let guard = &crossbeam_epoch::pin();
+            let levels = self.levels(guard);
+            let capacity = levels.capacity(self.geometry);
+            let roomy = self.len() as f64 <= SHRUNK * (capacity / 2) as f64;
+            let bottom = levels.levels[levels.levels.len() - 1].buckets;
+            // Turned around half way: it will not do better the next time.
+            let turned = tried.replace(capacity) == Some(capacity);
+            if !roomy || turned || !bottom.is_multiple_of(2) {
+                return Ok(capacity < before);
+            }
+            self.begin_shrinking(&mut growth, levels, guard)?;
+        }
+    }
+
+    fn begin_shrinking(&self, growth: &mut Growth, levels: &Levels, guard: &Guard) -> Result<(), TableError> {
+        let bottom = levels.levels[levels.levels.len() - 1].buckets / 2;
+        let bottom = new_level(&self.heap, &self.shape, bottom)?;
+        let overflow =
+            match new_level(&self.heap, &self.shape, overflow_buckets_for(levels.top().buckets / 2)) {
+                Ok(overflow) => overflow,
+                Err(error) => {
+                    self.heap.free_extent(bottom.offset)?;
+                    return Err(error.into());
+                }
+            };
+        let mut next = levels.clone();
+        next.levels.push(bottom);
+        next.drained = 1;
+        next.shrinking = true;
+        next.old_overflows.push(std::mem::replace(&mut next.overflow, overflow));
+        if let Err(error) = self.begin_draining(growth, next, guard) {
+            self.heap.free_extent(bottom.offset)?;
+            self.heap.free_extent(overflow.offset)?;
+            return Err(error);
+        }
+        Ok(())
+    }
+
     /// Makes room for a key that found none: begins a growth, or sees the one under way through, unless somebody has
     /// done so since the [`Stage`](crate::Stage) that failed was begun: `seen` is its [`Stage::seen`](crate::Stage::seen).
     /// The caller must not hold a stage any more. [`TableError::Full`] if growing would not help.
@@ -150,7 +206,7 @@ impl<P: Persist> Table<P> {
                 Progress::Stuck => {
                     let guard = &crossbeam_epoch::pin();
                     let levels = self.levels(guard);
-                    if !self.may_grow(levels) || levels.drained == MAX_DRAINED {
+                    if !self.may_grow(levels) || levels.drained == MAX_DRAINED || levels.shrinking {
                         return Err(TableError::Full);
                     }
                     return self.begin(&mut growth, levels, guard);
@@ -177,7 +233,7 @@ impl<P: Persist> Table<P> {
             let Some((level, bucket, is_overflow)) = outgoing_bucket(levels, growth.next) else {
                 return self.finish(growth, levels, guard);
             };
-            growth.stuck += self.drain_bucket(levels, level, bucket, is_overflow);
+            growth.stuck += self.drain_bucket(levels, level.bucket(&self.shape, bucket), is_overflow);
             growth.next += 1;
         }
         Ok(Progress::Working)
@@ -185,8 +241,8 @@ impl<P: Persist> Table<P> {
 
     fn begin(&self, growth: &mut Growth, levels: &Levels, guard: &Guard) -> Result<(), TableError> {
         let buckets = 2 * levels.top().buckets;
-        let top = new_level(&self.heap, self.geometry, buckets)?;
-        let overflow = match new_level(&self.heap, self.geometry, overflow_buckets_for(buckets)) {
+        let top = new_level(&self.heap, &self.shape, buckets)?;
+        let overflow = match new_level(&self.heap, &self.shape, overflow_buckets_for(buckets)) {
             Ok(overflow) => overflow,
             Err(error) => {
                 self.heap.free_extent(top.offset)?;
@@ -197,11 +253,16 @@ impl<P: Persist> Table<P> {
         next.levels.insert(0, top);
         next.drained += 1;
         next.old_overflows.push(std::mem::replace(&mut next.overflow, overflow));
-        if let Err(error) = self.swing_levels(guard, next) {
+        if let Err(error) = self.begin_draining(growth, next, guard) {
             self.heap.free_extent(top.offset)?;
             self.heap.free_extent(overflow.offset)?;
-            return Err(error.into());
+            return Err(error);
         }
+        Ok(())
+    }
+
+    fn begin_draining(&self, growth: &mut Growth, next: Levels, guard: &Guard) -> Result<(), TableError> {
+        self.swing_levels(guard, next)?;
         *growth = Growth { draining: true, ready: Arc::new(AtomicBool::new(false)), next: 0, stuck: 0 };
         // A writer that still goes by the old levels may put an item where the drain has been. So it begins when
         // everybody who was inside has left.
@@ -211,37 +272,30 @@ impl<P: Persist> Table<P> {
         Ok(())
     }
 
-    /// Moves the items of a bucket up; gives how many could not be.
-    fn drain_bucket(&self, levels: &Levels, level: &Level, bucket: u64, from_overflow: bool) -> u64 {
-        let image = self.image();
+    /// Moves the items of a bucket to where they can stay; gives how many could not be.
+    fn drain_bucket(&self, levels: &Levels, bucket: Bucket<'_>, from_overflow: bool) -> u64 {
+        let mut key = Vec::new();
         let mut stuck = 0;
-        for slot in 0..self.geometry.slots() {
-            let at = level.slot(self.geometry, bucket, slot);
+        for slot in 0..self.shape.slots() {
             loop {
-                let word = image.load(at);
-                if word == EMPTY {
+                let state = bucket.state(slot);
+                key.clear();
+                debug_assert_ne!(state, INSERT, "nobody fills a level that is being drained");
+                if self.read_any(bucket, slot, &mut key).is_none() {
                     break;
                 }
-                debug_assert_ne!(word, INSERT, "nobody fills a level that is being drained");
-                let record = self.form.at(image, offset_of(word));
-                let hash = self.hash(&record.key(image));
+                let hash = self.hash(&key);
                 let _held = self.lock(hash);
-                if image.load(at) != word {
+                if bucket.state(slot) != state {
                     continue;
                 }
-                let Some(place) = self.claim(levels, hash) else {
-                    stuck += 1;
-                    break;
-                };
-                image.store(place.slot, word);
-                image.flush("gphash.move", place.slot, 8);
-                // In its new place before it leaves the old one.
-                image.fence("gphash.move");
-                image.store(at, EMPTY);
-                image.flush("gphash.moved", at, 8);
-                // Gone from the old one before the key is let go: once it is replaced, its record is used again, and a
-                // word that came back would lead there.
-                image.fence("gphash.moved");
+                match self.claim(levels, hash) {
+                    Some(place) => self.move_item(bucket, slot, place),
+                    None => {
+                        stuck += 1;
+                        break;
+                    }
+                }
                 if from_overflow {
                     self.in_overflow.fetch_sub(1, Ordering::AcqRel);
                 }
@@ -251,8 +305,49 @@ impl<P: Persist> Table<P> {
         stuck
     }
 
+    /// Moves an item, whose key is held, to a slot that was claimed for it.
+    fn move_item(&self, bucket: Bucket<'_>, slot: usize, place: Place) {
+        let image = self.image();
+        let (from, to) = (bucket.slot(&self.shape, slot), place.slot);
+        for (from, to, words) in [
+            (from.key, to.key, self.shape.key_words()),
+            (from.payload, to.payload, self.shape.payload_words()),
+        ] {
+            for word in 0..words as u64 {
+                image.store(to + 8 * word, image.load(from + 8 * word));
+            }
+            if words > 0 {
+                image.flush("gphash.copy", to, 8 * words as u64);
+            }
+        }
+        if self.shape.body != Body::Packed {
+            // What is beside the state before the state.
+            image.fence("gphash.copy");
+        }
+        image.store(to.state, bucket.state(slot));
+        image.flush("gphash.move", to.state, 8);
+        // In its new place before it leaves the old one.
+        image.fence("gphash.move");
+        image.store(from.state, EMPTY);
+        image.flush("gphash.moved", from.state, 8);
+        // Gone from the old one before the key is let go: once it is replaced, its record is used again, and a
+        // word that came back would lead there.
+        image.fence("gphash.moved");
+    }
+
     fn finish(&self, growth: &mut Growth, levels: &Levels, guard: &Guard) -> Result<Progress, TableError> {
         growth.next = 0;
+        if growth.stuck > 0 && levels.shrinking {
+            // It has become too full to be smaller. What was about to go stays, and what was added goes.
+            let mut next = levels.clone();
+            next.shrinking = false;
+            next.drained = 1;
+            if let Some(old) = next.old_overflows.first_mut() {
+                std::mem::swap(old, &mut next.overflow);
+            }
+            self.begin_draining(growth, next, guard)?;
+            return Ok(Progress::Working);
+        }
         if growth.stuck > 0 {
             // Some items have no other place. The level stays, and is tried again: deletes may have made room.
             growth.stuck = 0;
@@ -260,7 +355,11 @@ impl<P: Persist> Table<P> {
         }
         let gone: Vec<u64> = levels.outgoing().map(|level| level.offset).collect();
         let mut next = levels.clone();
-        next.levels.truncate(self.geometry.levels());
+        match levels.shrinking {
+            true => drop(next.levels.drain(..levels.drained)),
+            false => next.levels.truncate(self.geometry.levels()),
+        }
+        next.shrinking = false;
         next.old_overflows.clear();
         next.drained = 0;
         self.swing_levels(guard, next)?;

@@ -11,17 +11,20 @@
 //! | 48 | layout u8, merge rule u8, six zeros |
 //! | 56 | zeros |
 //! | 64 | offset of the block that describes the levels, on a line of its own |
+//! | 128 | where fingerprints are keys: a bucket for the keys whose fingerprints are states of another meaning |
 
 use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec};
 use warpkeep_image::{Heap, Image, ImageError, Persist};
 
+use crate::bucket::Shape;
+use crate::levels::Level;
 use crate::{Geometry, Layout, TableSpec};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"WKGPHASH");
 /// Where the word lies that leads to the levels.
 pub(crate) const LEVELS_AT: u64 = 64;
-/// Bytes in a header.
-pub(crate) const HEADER_LEN: u64 = 128;
+/// Where slots begin, if the header has some.
+const SPECIALS_AT: u64 = 128;
 
 /// What a table is, for good.
 #[derive(Clone, Copy, Debug)]
@@ -40,9 +43,25 @@ impl Header {
         Header { geometry, key, value, seed, layout, merge }
     }
 
+    pub(crate) fn shape(&self) -> Shape {
+        Shape::new(self.geometry, self.layout, self.key, self.value)
+    }
+
+    /// Bytes in the header.
+    pub(crate) fn len(&self) -> u64 {
+        let shape = self.shape();
+        if shape.fingerprint_is_key() { SPECIALS_AT + shape.bytes() } else { SPECIALS_AT }
+    }
+
+    /// The slots in the header at an offset, if it has some.
+    pub(crate) fn specials<P: Persist>(&self, image: &Image<P>, at: u64) -> Option<Level> {
+        let shape = self.shape();
+        shape.fingerprint_is_key().then(|| Level::new(image, &shape, at + SPECIALS_AT, 1))
+    }
+
     /// Writes it, durably, and gives its offset.
     pub(crate) fn write<P: Persist>(&self, heap: &Heap<P>, levels: u64) -> Result<u64, ImageError> {
-        let mut bytes = [0; HEADER_LEN as usize];
+        let mut bytes = vec![0; self.len() as usize];
         bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.geometry.to_word().to_le_bytes());
         bytes[24..32].copy_from_slice(&self.key.to_bytes());
@@ -53,9 +72,9 @@ impl Header {
         let crc = u64::from(crc32c::crc32c(&bytes[16..LEVELS_AT as usize]));
         bytes[8..16].copy_from_slice(&crc.to_le_bytes());
         bytes[LEVELS_AT as usize..][..8].copy_from_slice(&levels.to_le_bytes());
-        let mut block = heap.allocate(HEADER_LEN)?;
+        let mut block = heap.allocate(self.len())?;
         block.write(0, &bytes)?;
-        Ok(block.persist("gphash.header", HEADER_LEN))
+        Ok(block.persist("gphash.header", self.len()))
     }
 
     /// Reads the header at an offset found in an image.
@@ -64,17 +83,17 @@ impl Header {
             path: image.path().to_path_buf(),
             what: format!("the table at {at}: {what}"),
         };
-        if at == 0 || !at.is_multiple_of(8) || !image.contains(at, HEADER_LEN) || image.load(at) != MAGIC {
+        if at == 0 || !at.is_multiple_of(8) || !image.contains(at, SPECIALS_AT) || image.load(at) != MAGIC {
             return Err(damaged("it is not there"));
         }
-        let mut bytes = [0; HEADER_LEN as usize];
+        let mut bytes = [0; SPECIALS_AT as usize];
         image.read(at, &mut bytes);
         if u64::from(crc32c::crc32c(&bytes[16..LEVELS_AT as usize])) != image.load(at + 8) {
             return Err(damaged("wrong checksum"));
         }
         let word = |at: usize| -> [u8; 8] { bytes[at..at + 8].try_into().expect("eight bytes") };
         let geometry = Geometry::from_word(u64::from_le_bytes(word(16)));
-        Ok(Header {
+        let header = Header {
             geometry: geometry.ok_or_else(|| damaged("no geometry"))?,
             key: KeySpec::from_bytes(word(24)).map_err(|error| damaged(&error.to_string()))?,
             value: ValueSpec::from_bytes(word(32)).map_err(|error| damaged(&error.to_string()))?,
@@ -82,6 +101,11 @@ impl Header {
             layout: Layout::from_code(bytes[48]).ok_or_else(|| damaged("a layout of a newer version"))?,
             merge: MergeRule::from_code(bytes[49])
                 .ok_or_else(|| damaged("a merge rule of a newer version"))?,
-        })
+        };
+        let possible = header.layout == Layout::Packed || header.key.fixed_len().is_some();
+        if !possible || !image.contains(at, header.len()) {
+            return Err(damaged("its layout does not go with its keys"));
+        }
+        Ok(header)
     }
 }

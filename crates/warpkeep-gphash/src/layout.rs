@@ -22,8 +22,10 @@ pub enum Layout {
 impl Layout {
     /// What suits such keys and values: in place where both fit into the slot, packed otherwise.
     pub fn for_items(key: KeySpec, value: ValueSpec) -> Layout {
-        let _ = (key, value);
-        Layout::Packed
+        match (key.fixed_len(), value.fixed_len()) {
+            (Some(8), Some(1..=8)) => Layout::InPlace,
+            _ => Layout::Packed,
+        }
     }
 
     /// The code stored with a table.

@@ -8,11 +8,14 @@ use std::sync::atomic::AtomicU64;
 use warpkeep_core::reduce;
 use warpkeep_image::{Heap, Image, ImageError, Marker, Persist};
 
+use crate::bucket::{Bucket, Shape};
 use crate::geometry::Geometry;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"WKLEVEL1");
-/// Magic, checksum, number of levels, how many of them are being drained; then the overflows, then the levels.
+/// Magic, checksum, number of levels, how many of them are being drained and which; then the overflows, then the levels.
 const HEAD: u64 = 32;
+/// Beside the number of levels that are being drained: they are the first.
+const SHRINKING_BIT: u32 = 63;
 /// Offset and buckets.
 const ENTRY: u64 = 16;
 /// A geometry has up to 8 levels, and some may be on their way out.
@@ -34,36 +37,37 @@ unsafe impl Send for Level {}
 unsafe impl Sync for Level {}
 
 impl Level {
-    pub(crate) fn new<P: Persist>(image: &Image<P>, geometry: Geometry, offset: u64, buckets: u64) -> Level {
-        let words = image.pointer(offset, buckets * geometry.bucket_bytes()).cast();
+    pub(crate) fn new<P: Persist>(image: &Image<P>, shape: &Shape, offset: u64, buckets: u64) -> Level {
+        let words = image.pointer(offset, buckets * shape.bytes()).cast();
         Level { offset, buckets, words }
     }
 
-    /// The words of a bucket, to be loaded.
-    #[inline]
-    pub(crate) fn bucket(&self, geometry: Geometry, bucket: u64) -> &[AtomicU64] {
-        assert!(bucket < self.buckets, "bucket {bucket} of {}", self.buckets);
-        // SAFETY: `new` checked that all buckets lie within the image, which is mapped while the table lives;
-        // extents are aligned to chunks. Words are only ever accessed atomically.
-        unsafe {
-            std::slice::from_raw_parts(self.words.add(bucket as usize * geometry.slots()), geometry.slots())
-        }
+    /// No buckets at all.
+    pub(crate) fn none() -> Level {
+        Level { offset: 0, buckets: 0, words: std::ptr::null() }
     }
 
-    /// Where a slot lies in the image.
+    /// A bucket, to be read.
     #[inline]
-    pub(crate) fn slot(&self, geometry: Geometry, bucket: u64, slot: usize) -> u64 {
-        self.offset + bucket * geometry.bucket_bytes() + 8 * slot as u64
+    pub(crate) fn bucket(&self, shape: &Shape, bucket: u64) -> Bucket<'_> {
+        assert!(bucket < self.buckets, "bucket {bucket} of {}", self.buckets);
+        // SAFETY: `new` checked that all buckets lie within the image, which is mapped while the table lives;
+        // offsets are multiples of 8. Words are only ever accessed atomically.
+        let words = unsafe {
+            std::slice::from_raw_parts(self.words.add(bucket as usize * shape.words()), shape.words())
+        };
+        Bucket::new(words, self.offset + bucket * shape.bytes())
     }
 
     /// Brings the line of a bucket nearer.
     #[inline]
-    pub(crate) fn prefetch(&self, geometry: Geometry, bucket: u64) {
-        crate::prefetch::line(self.words.wrapping_add(bucket as usize * geometry.slots()).cast());
+    pub(crate) fn prefetch(&self, shape: &Shape, bucket: u64) {
+        crate::prefetch::line(self.words.wrapping_add(bucket as usize * shape.words()).cast());
     }
 
-    fn bytes(&self, geometry: Geometry) -> u64 {
-        self.buckets * geometry.bucket_bytes()
+    /// All its buckets.
+    pub(crate) fn iter<'a>(&'a self, shape: &'a Shape) -> impl Iterator<Item = Bucket<'a>> {
+        (0..self.buckets).map(move |bucket| self.bucket(shape, bucket))
     }
 }
 
@@ -71,9 +75,11 @@ impl Level {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Levels {
     pub(crate) levels: Vec<Level>,
-    /// How many of the last levels are being drained: nothing is put there any more. One for each growth that is
+    /// How many of the levels are being drained: nothing is put there any more. One for each growth that is
     /// not finished, which is one at most, unless keys are unlucky or hostile.
     pub(crate) drained: usize,
+    /// They are the first, because the table shrinks; otherwise the last, because it grows.
+    pub(crate) shrinking: bool,
     /// Where items go that find no place in the levels.
     pub(crate) overflow: Level,
     /// The overflows before those growths; drained, too.
@@ -83,18 +89,28 @@ pub(crate) struct Levels {
 }
 
 impl Levels {
+    /// The largest level that items are put into.
     pub(crate) fn top(&self) -> &Level {
-        &self.levels[0]
+        &self.levels[if self.shrinking { self.drained } else { 0 }]
     }
 
-    /// The levels that items are put into.
-    pub(crate) fn open(&self) -> &[Level] {
-        &self.levels[..self.levels.len() - self.drained]
+    /// What the locations of a key are counted in: the buckets of the first level, drained or not.
+    #[inline]
+    pub(crate) fn base_buckets(&self) -> u64 {
+        self.levels[0].buckets
     }
 
-    /// The levels that are being drained, the lowest first, and how far each is below the top.
+    /// The levels that items are put into, and how far each is below the first.
+    #[inline]
+    pub(crate) fn open(&self) -> impl Iterator<Item = (usize, &Level)> {
+        let skip = if self.shrinking { self.drained } else { 0 };
+        self.levels.iter().enumerate().skip(skip).take(self.levels.len() - self.drained)
+    }
+
+    /// The levels that are being drained, the lowest first, and how far each is below the first.
     pub(crate) fn drained(&self) -> impl Iterator<Item = (usize, &Level)> {
-        self.levels.iter().enumerate().rev().take(self.drained)
+        let skip = if self.shrinking { self.levels.len() - self.drained } else { 0 };
+        self.levels.iter().enumerate().rev().skip(skip).take(self.drained)
     }
 
     /// Everything that is being drained.
@@ -104,7 +120,7 @@ impl Levels {
 
     /// Slots that items can be put into, without the overflow.
     pub(crate) fn capacity(&self, geometry: Geometry) -> u64 {
-        self.open().iter().map(|level| level.buckets * geometry.slots() as u64).sum()
+        self.open().map(|(_, level)| level.buckets * geometry.slots() as u64).sum()
     }
 
     /// The overflows, the new one first.
@@ -121,7 +137,8 @@ impl Levels {
         let mut bytes = vec![0; (HEAD + ENTRY * self.runs().count() as u64) as usize];
         bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
         bytes[16..24].copy_from_slice(&(self.levels.len() as u64).to_le_bytes());
-        bytes[24..32].copy_from_slice(&(self.drained as u64).to_le_bytes());
+        let drained = self.drained as u64 | u64::from(self.shrinking) << SHRINKING_BIT;
+        bytes[24..32].copy_from_slice(&drained.to_le_bytes());
         for (level, entry) in self.runs().zip(bytes[HEAD as usize..].chunks_mut(ENTRY as usize)) {
             entry[..8].copy_from_slice(&level.offset.to_le_bytes());
             entry[8..].copy_from_slice(&level.buckets.to_le_bytes());
@@ -137,6 +154,7 @@ impl Levels {
     pub(crate) fn read<P: Persist>(
         image: &Image<P>,
         geometry: Geometry,
+        shape: &Shape,
         block: u64,
     ) -> Result<Levels, ImageError> {
         let damaged = |what: &str| ImageError::Damaged {
@@ -151,7 +169,9 @@ impl Levels {
             return Err(damaged("they are not there"));
         }
         let count = image.load(block + 16);
-        let drained = image.load(block + 24).min(MAX_DRAINED as u64);
+        let drained = image.load(block + 24);
+        let shrinking = drained >> SHRINKING_BIT & 1 == 1;
+        let drained = (drained & !(1 << SHRINKING_BIT)).min(MAX_DRAINED as u64);
         let runs_before = 1 + drained;
         let len = HEAD + ENTRY * (runs_before + count.min(MAX_LEVELS));
         if count == 0 || count > MAX_LEVELS || !image.contains(block, len) {
@@ -166,12 +186,11 @@ impl Levels {
         for entry in 0..runs_before + count {
             let at = block + HEAD + ENTRY * entry;
             let (offset, buckets) = (image.load(at), image.load(at + 8));
-            let fits =
-                buckets.checked_mul(geometry.bucket_bytes()).is_some_and(|len| image.contains(offset, len));
+            let fits = buckets.checked_mul(shape.bytes()).is_some_and(|len| image.contains(offset, len));
             if !fits || buckets == 0 || !offset.is_multiple_of(64) {
                 return Err(damaged("a level lies outside the image"));
             }
-            runs.push(Level::new(image, geometry, offset, buckets));
+            runs.push(Level::new(image, shape, offset, buckets));
         }
         let overflow = runs.remove(0);
         let drained = drained as usize;
@@ -180,18 +199,14 @@ impl Levels {
         if !halved || runs.len() != geometry.levels() + drained {
             return Err(damaged("their sizes do not go together"));
         }
-        Ok(Levels { levels: runs, drained, overflow, old_overflows, block })
+        Ok(Levels { levels: runs, drained, shrinking, overflow, old_overflows, block })
     }
 
     /// Marks the block and the extents.
-    pub(crate) fn mark<P: Persist>(
-        &self,
-        geometry: Geometry,
-        marker: &Marker<'_, P>,
-    ) -> Result<(), ImageError> {
+    pub(crate) fn mark<P: Persist>(&self, shape: &Shape, marker: &Marker<'_, P>) -> Result<(), ImageError> {
         marker.block(self.block, HEAD + ENTRY * self.runs().count() as u64)?;
         for level in self.runs() {
-            marker.extent(level.offset, level.bytes(geometry))?;
+            marker.extent(level.offset, level.buckets * shape.bytes())?;
         }
         Ok(())
     }

@@ -7,13 +7,17 @@
 //! The table knows no log and no durability but that of the image. Whoever writes stages changes while their keys are
 //! held ([`Table::stage`]), logs them if there is a log, and publishes them ([`Stage::publish`]).
 
+mod bucket;
 mod error;
 mod find;
 mod geometry;
 mod grow;
 mod header;
+mod item;
 mod layout;
 mod levels;
+mod matching;
+mod parallel;
 mod prefetch;
 mod read;
 mod record;
@@ -25,8 +29,8 @@ mod table;
 pub use error::TableError;
 pub use geometry::{CANDIDATES, Geometry};
 pub use grow::{Progress, Seen};
+pub use item::Value;
 pub use layout::Layout;
-pub use read::Value;
-pub use stage::Stage;
+pub use stage::{Seat, Stage};
 pub use stats::{LevelStats, TableStats};
 pub use table::{Table, TableSpec};

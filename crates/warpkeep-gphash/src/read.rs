@@ -4,73 +4,49 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
-use warpkeep_core::Change;
-use warpkeep_core::ChangeKind;
-use warpkeep_image::{Image, Persist};
+use warpkeep_core::{Change, ChangeKind};
+use warpkeep_image::Persist;
 
-use crate::Table;
-use crate::levels::Levels;
-use crate::record::RecordRef;
-use crate::slot::{may_match, offset_of};
+use crate::bucket::{Body, Bucket};
+use crate::find::Found;
+use crate::levels::{Level, Levels};
+use crate::matching::{self, Matching, Portable};
+use crate::slot::offset_of;
+use crate::{Table, Value};
 
 /// Keys that are worked on at once: enough to keep every miss the core can have in flight.
 const GROUP: usize = 32;
 
-/// A value in the image, good for as long as it is borrowed.
+/// A slot that is probably the key's, judging by its state.
 #[derive(Clone, Copy)]
-pub struct Value<'a, P: Persist> {
-    image: &'a Image<P>,
-    record: RecordRef,
-}
-
-impl<'a, P: Persist> Value<'a, P> {
-    pub(crate) fn new(image: &'a Image<P>, record: RecordRef) -> Value<'a, P> {
-        Value { image, record }
-    }
-
-    /// The version of the item.
-    pub fn version(&self) -> u64 {
-        self.record.version
-    }
-
-    /// Bytes in the value.
-    pub fn len(&self) -> usize {
-        self.record.value_len
-    }
-
-    /// Whether the value has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Copies the value.
-    ///
-    /// # Panics
-    /// If the slice is not as long as the value.
-    pub fn copy_to(&self, to: &mut [u8]) {
-        assert_eq!(to.len(), self.len(), "the slice must be as long as the value");
-        self.image.read(self.record.value_at, to);
-    }
-
-    /// Appends the value to a buffer.
-    pub fn append_to(&self, to: &mut Vec<u8>) {
-        self.record.append_value(self.image, to);
-    }
-
-    /// A copy of the value.
-    pub fn to_vec(&self) -> Vec<u8> {
-        let mut value = Vec::with_capacity(self.len());
-        self.append_to(&mut value);
-        value
-    }
+struct Hint<'a> {
+    bucket: Bucket<'a>,
+    slot: usize,
 }
 
 impl<P: Persist> Table<P> {
     /// Looks a key up and gives what is found to `then`.
+    #[inline]
     pub fn get<R>(&self, key: &[u8], then: impl FnOnce(Value<'_, P>) -> R) -> Option<R> {
         let guard = &crossbeam_epoch::pin();
-        let found = self.find(self.levels(guard), self.hash(key), key)?;
-        Some(then(Value::new(self.image(), found.record)))
+        let (levels, hash) = (self.levels(guard), self.hash(key));
+        self.prefetch_buckets(levels, hash);
+        let found = self.find_with_best(levels, hash, key)?;
+        Some(then(Value::new(self.image(), found.item)))
+    }
+
+    /// [`Table::find`], compared by the best means of this machine.
+    #[inline]
+    pub(crate) fn find_with_best(&self, levels: &Levels, hash: u64, key: &[u8]) -> Option<Found> {
+        match self.matching {
+            matching::Level::Portable => self.find(Portable, levels, hash, key),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: there is an `Avx2`, so the machine has it.
+            matching::Level::Avx2(avx2) => unsafe { find_avx2(self, avx2, levels, hash, key) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: there is an `Avx512`, so the machine has it.
+            matching::Level::Avx512(avx512) => unsafe { find_avx512(self, avx512, levels, hash, key) },
+        }
     }
 
     /// Looks many keys up and gives each answer, in order, to `each`.
@@ -80,121 +56,222 @@ impl<P: Persist> Table<P> {
         mut each: impl FnMut(usize, Option<Value<'_, P>>),
     ) {
         let mut keys = keys.into_iter();
-        let mut group: Vec<(&[u8], u64)> = Vec::with_capacity(GROUP);
+        let mut group: [(&[u8], u64); GROUP] = [(&[], 0); GROUP];
         let mut done = 0;
         loop {
-            group.clear();
-            group.extend(keys.by_ref().take(GROUP).map(|key| (key, self.hash(key))));
-            if group.is_empty() {
+            let mut len = 0;
+            for (place, key) in group.iter_mut().zip(keys.by_ref()) {
+                *place = (key, self.hash(key));
+                len += 1;
+            }
+            if len == 0 {
                 return;
             }
+            let group = &group[..len];
+            let each = |index, value: Option<Value<'_, P>>| each(done + index, value);
             // A guard a group: a batch of millions must not hold up what is to be freed.
             let guard = &crossbeam_epoch::pin();
-            self.get_group(guard, &group, |index, value| each(done + index, value));
-            done += group.len();
+            match self.matching {
+                matching::Level::Portable => self.get_group(Portable, guard, group, each),
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: there is an `Avx2`, so the machine has it.
+                matching::Level::Avx2(avx2) => unsafe { get_group_avx2(self, avx2, guard, group, each) },
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: there is an `Avx512`, so the machine has it.
+                matching::Level::Avx512(avx512) => unsafe {
+                    get_group_avx512(self, avx512, guard, group, each);
+                },
+            }
+            done += len;
+            if len < GROUP {
+                return;
+            }
         }
     }
 
-    fn get_group(
+    #[inline(always)]
+    fn get_group<M: Matching>(
         &self,
+        matching: M,
         guard: &Guard,
         group: &[(&[u8], u64)],
         mut each: impl FnMut(usize, Option<Value<'_, P>>),
     ) {
         let levels = self.levels(guard);
         for &(_, hash) in group {
-            let locations = self.geometry.locations(hash, levels.top().buckets);
-            locations.tops().iter().for_each(|&top| levels.top().prefetch(self.geometry, top));
+            self.prefetch_buckets(levels, hash);
         }
-        // Two passes, because an item that is not in the top level is in a lower one, whose lines are on their way by
+        // Two passes, because an item that is not in the first level is in a lower one, whose lines are on their way by
         // the time the second pass comes to them.
-        let mut candidates = [0; GROUP];
-        for (&(_, hash), candidate) in group.iter().zip(&mut candidates) {
-            *candidate = self.candidate(levels, hash, 0..1);
-            match *candidate {
-                0 => self.prefetch_below(levels, hash),
-                record => self.prefetch_record(record),
+        let mut hints: [Option<Hint<'_>>; GROUP] = [None; GROUP];
+        for (&(_, hash), hint) in group.iter().zip(&mut hints) {
+            *hint = self.hint(matching, &levels.levels[..1], 0, hash, levels);
+            match hint {
+                Some(hint) => self.prefetch_item(hint),
+                None => self.prefetch_below(levels, hash),
             }
         }
-        for (&(_, hash), candidate) in
-            group.iter().zip(&mut candidates).filter(|(_, candidate)| **candidate == 0)
-        {
-            *candidate = self.candidate(levels, hash, 1..levels.levels.len());
-            if *candidate != 0 {
-                self.prefetch_record(*candidate);
-            }
-        }
-        for (index, (&(key, hash), &candidate)) in group.iter().zip(&candidates).enumerate() {
-            if candidate != 0 {
-                let record = self.form.at(self.image(), candidate);
-                if record.has_key(self.image(), key) {
-                    each(index, Some(Value::new(self.image(), record)));
-                    continue;
+        if levels.levels.len() > 1 {
+            for (&(_, hash), hint) in group.iter().zip(&mut hints).filter(|(_, hint)| hint.is_none()) {
+                *hint = self.hint(matching, &levels.levels[1..], 1, hash, levels);
+                if let Some(hint) = hint {
+                    self.prefetch_item(hint);
                 }
             }
-            let found = self.find(levels, hash, key);
-            each(index, found.map(|found| Value::new(self.image(), found.record)));
+        }
+        for (index, (&(key, hash), hint)) in group.iter().zip(&hints).enumerate() {
+            let hinted = hint.and_then(|hint| self.read_slot(hint.bucket, hint.slot, hash, key));
+            let found = hinted.or_else(|| self.find(matching, levels, hash, key));
+            each(index, found.map(|found| Value::new(self.image(), found.item)));
         }
     }
 
-    /// The record that is probably the key's, judging by the tags in some of the levels; 0 if there is none.
-    #[inline]
-    fn candidate(&self, levels: &Levels, hash: u64, which: Range<usize>) -> u64 {
-        let locations = self.geometry.locations(hash, levels.top().buckets);
-        for (below, level) in levels.levels.iter().enumerate().take(which.end).skip(which.start) {
+    /// The slot that is probably the key's, judging by the states in some of the levels, of which the first is so far
+    /// `below` the first of all.
+    #[inline(always)]
+    fn hint<'l, M: Matching>(
+        &self,
+        matching: M,
+        among: &'l [Level],
+        below: usize,
+        hash: u64,
+        levels: &Levels,
+    ) -> Option<Hint<'l>> {
+        let locations = self.geometry.locations(hash, levels.base_buckets());
+        for (further, level) in among.iter().enumerate() {
             for &top in locations.tops() {
-                for word in level.bucket(self.geometry, top >> below) {
-                    let word = word.load(Ordering::Acquire);
-                    if may_match(word, hash) {
-                        return offset_of(word);
-                    }
+                let bucket = level.bucket(&self.shape, top >> (below + further));
+                let candidates = self.candidates(matching, bucket, hash);
+                if candidates != 0 {
+                    return Some(Hint { bucket, slot: candidates.trailing_zeros() as usize });
                 }
             }
         }
-        0
+        None
     }
 
+    /// Brings the buckets of a key in the first level nearer.
+    #[inline]
+    pub(crate) fn prefetch_buckets(&self, levels: &Levels, hash: u64) {
+        let locations = self.geometry.locations(hash, levels.base_buckets());
+        locations.tops().iter().for_each(|&top| levels.levels[0].prefetch(&self.shape, top));
+    }
+
+    #[inline]
     fn prefetch_below(&self, levels: &Levels, hash: u64) {
-        let locations = self.geometry.locations(hash, levels.top().buckets);
+        let locations = self.geometry.locations(hash, levels.base_buckets());
         for (below, level) in levels.levels.iter().enumerate().skip(1) {
-            locations.tops().iter().for_each(|&top| level.prefetch(self.geometry, top >> below));
+            locations.tops().iter().for_each(|&top| level.prefetch(&self.shape, top >> below));
         }
     }
 
-    fn prefetch_record(&self, offset: u64) {
-        let record = self.image().pointer(offset, 8);
-        (0..3).for_each(|line| crate::prefetch::line(record.wrapping_add(64 * line)));
+    #[inline]
+    fn prefetch_item(&self, hint: &Hint<'_>) {
+        if self.shape.body != Body::Packed {
+            return hint.bucket.prefetch_slot(&self.shape, hint.slot);
+        }
+        let offset = offset_of(hint.bucket.state(hint.slot));
+        if offset != 0 {
+            let record = self.image().pointer(offset, 8);
+            (0..self.record_lines).for_each(|line| crate::prefetch::line(record.wrapping_add(64 * line)));
+        }
+    }
+
+    /// Brings what a writer will look at nearer: the item of a key, or the buckets it may go to.
+    pub(crate) fn prefetch_items(&self, levels: &Levels, hash: u64) {
+        match self.hint(Portable, &levels.levels[..1], 0, hash, levels) {
+            Some(hint) => self.prefetch_item(&hint),
+            None => self.prefetch_below(levels, hash),
+        }
     }
 
     /// Gives out every item, while writers go on. An item that is there throughout is given out at least once; during
     /// a growth it may be given out twice.
     pub fn scan<E>(&self, table: u32, mut each: impl FnMut(&Change<'_>) -> Result<(), E>) -> Result<(), E> {
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        // What is drained comes first, then the levels from the bottom up, the overflow last: that is the way items
-        // move, so none slips past.
+        let mut key = Vec::new();
         let mut position = ScanPosition::default();
         loop {
+            // A guard a few buckets: a scan must not hold up what is to be freed.
             let guard = &crossbeam_epoch::pin();
             let levels = self.levels(guard);
-            let Some((level, bucket)) = position.next(levels) else {
+            let Some((run, buckets)) = position.next(self.specials(), levels) else {
                 return Ok(());
             };
-            for word in level.bucket(self.geometry, bucket) {
-                let offset = offset_of(word.load(Ordering::Acquire));
-                if offset == 0 {
-                    continue;
+            for bucket in buckets.map(|bucket| run.bucket(&self.shape, bucket)) {
+                for slot in 0..self.shape.slots() {
+                    key.clear();
+                    let Some(item) = self.read_any(bucket, slot, &mut key) else { continue };
+                    let value = Value::new(self.image(), item);
+                    let (version, value) = (value.version(), value.bytes());
+                    each(&Change { table, kind: ChangeKind::Put, version, key: &key, value })?;
                 }
-                let record = self.form.at(self.image(), offset);
-                key.clear();
-                key.resize(record.key_len, 0);
-                self.image().read(record.key_at, &mut key);
-                value.clear();
-                record.append_value(self.image(), &mut value);
-                let version = record.version;
-                each(&Change { table, kind: ChangeKind::Put, version, key: &key, value: &value })?;
             }
         }
     }
+
+    /// The slots in the header, if there are any.
+    pub(crate) fn specials(&self) -> Option<&Level> {
+        (self.specials.buckets > 0).then_some(&self.specials)
+    }
+
+    /// Everything that items can be in.
+    pub(crate) fn runs<'a>(&'a self, levels: &'a Levels) -> impl Iterator<Item = &'a Level> {
+        self.specials().into_iter().chain(levels.overflows()).chain(&levels.levels)
+    }
+
+    /// Counts the slots of a run that have an item.
+    pub(crate) fn count_items(&self, run: &Level) -> u64 {
+        let states = run.iter(&self.shape).flat_map(|bucket| bucket.states(&self.shape));
+        states.filter(|state| self.is_item(state.load(Ordering::Relaxed))).count() as u64
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn find_avx2<P: Persist>(
+    table: &Table<P>,
+    avx2: matching::Avx2,
+    levels: &Levels,
+    hash: u64,
+    key: &[u8],
+) -> Option<Found> {
+    table.find(avx2, levels, hash, key)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx2")]
+fn find_avx512<P: Persist>(
+    table: &Table<P>,
+    avx512: matching::Avx512,
+    levels: &Levels,
+    hash: u64,
+    key: &[u8],
+) -> Option<Found> {
+    table.find(avx512, levels, hash, key)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn get_group_avx2<P: Persist>(
+    table: &Table<P>,
+    avx2: matching::Avx2,
+    guard: &Guard,
+    group: &[(&[u8], u64)],
+    each: impl FnMut(usize, Option<Value<'_, P>>),
+) {
+    table.get_group(avx2, guard, group, each);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx2")]
+fn get_group_avx512<P: Persist>(
+    table: &Table<P>,
+    avx512: matching::Avx512,
+    guard: &Guard,
+    group: &[(&[u8], u64)],
+    each: impl FnMut(usize, Option<Value<'_, P>>),
+) {
+    table.get_group(avx512, guard, group, each);
 }
 
 /// Where a scan stands. Levels may change under it: then it starts over, which gives items out twice, never not.
@@ -206,16 +283,26 @@ struct ScanPosition {
 }
 
 impl ScanPosition {
-    fn next<'l>(&mut self, levels: &'l Levels) -> Option<(&'l crate::levels::Level, u64)> {
+    /// The next few buckets of a run.
+    fn next<'l>(
+        &mut self,
+        specials: Option<&'l Level>,
+        levels: &'l Levels,
+    ) -> Option<(&'l Level, Range<u64>)> {
+        const BUCKETS: u64 = 32;
         if self.block != levels.block {
             *self = ScanPosition { block: levels.block, run: 0, bucket: 0 };
         }
         loop {
-            let level = levels.old_overflows.iter().chain(levels.levels.iter().rev());
-            let level = level.chain([&levels.overflow]).nth(self.run)?;
-            if self.bucket < level.buckets {
-                self.bucket += 1;
-                return Some((level, self.bucket - 1));
+            // What is drained comes first, then where its items go: so none slips past.
+            let open = levels.open().map(|(_, level)| level);
+            let mut runs =
+                specials.into_iter().chain(levels.outgoing()).chain([&levels.overflow]).chain(open);
+            let run = runs.nth(self.run)?;
+            if self.bucket < run.buckets {
+                let first = self.bucket;
+                self.bucket = (first + BUCKETS).min(run.buckets);
+                return Some((run, first..self.bucket));
             }
             self.run += 1;
             self.bucket = 0;

@@ -5,8 +5,12 @@
 //!
 //! | value, zeros to 8 | key, zeros to 8 | version u64 |
 //!
+//! Where keys are in the slots, a record has a key of no bytes.
+//!
 //! Otherwise: | version u64 | key length u32 | value length u32 | key, zeros to 8 | value |
 
+use crate::Layout;
+use crate::item::{ItemRef, ValueRef};
 use warpkeep_core::{KeySpec, ValueSpec};
 use warpkeep_image::{Block, Heap, Image, ImageError, Marker, Persist, PoolId};
 
@@ -34,8 +38,10 @@ fn padded(len: usize) -> u64 {
 }
 
 impl RecordForm {
-    pub(crate) fn new(key: KeySpec, value: ValueSpec) -> RecordForm {
-        match (key.fixed_len(), value.fixed_len()) {
+    /// What records of a table look like: in place, keys are in the slots, and records have none.
+    pub(crate) fn new(layout: Layout, key: KeySpec, value: ValueSpec) -> RecordForm {
+        let key = if layout == Layout::InPlace { Some(0) } else { key.fixed_len() };
+        match (key, value.fixed_len()) {
             (Some(key), Some(value)) => {
                 let bytes = padded(value) + padded(key) + 8;
                 let block = if value >= 32 { bytes.next_multiple_of(32) } else { bytes };
@@ -50,6 +56,17 @@ impl RecordForm {
         match self {
             RecordForm::Fixed { block, .. } => heap.pool(block).map(Some),
             RecordForm::Variable => Ok(None),
+        }
+    }
+
+    /// Lines of memory that are worth fetching ahead.
+    pub(crate) fn lines(self) -> usize {
+        /// More are fetched by the machine itself once it sees the pattern.
+        const MOST: usize = 4;
+        match self {
+            // It may begin in the middle of a line.
+            RecordForm::Fixed { block, .. } => ((block as usize + 32).div_ceil(64)).min(MOST),
+            RecordForm::Variable => 2,
         }
     }
 
@@ -114,25 +131,29 @@ impl RecordForm {
         }
     }
 
-    /// The record at an offset found in an image, checked against the heap before it is believed. `Ok(false)` as
-    /// second part if it has been marked before.
+    /// The record at an offset found in an image, checked against the heap before it is believed. `Ok(false)` if
+    /// it has been marked before.
     pub(crate) fn mark<P: Persist>(
         self,
         image: &Image<P>,
         marker: &Marker<'_, P>,
         offset: u64,
-    ) -> Result<(RecordRef, bool), ImageError> {
+    ) -> Result<bool, ImageError> {
         let damaged = |what: &str| ImageError::Damaged {
             path: image.path().to_path_buf(),
             what: format!("the record at {offset}: {what}"),
         };
+        if let RecordForm::Fixed { .. } = self {
+            // Nothing in it says how long it is, so it need not be touched.
+            return marker.block(offset, self.len(0, 0));
+        }
         let room = marker.block_size(offset).ok_or_else(|| damaged("no block begins there"))?;
         let record = self.at(image, offset);
         let len = self.len(record.key_len, record.value_len);
         if len > room {
             return Err(damaged("its lengths exceed its block"));
         }
-        Ok((record, marker.block(offset, len)?))
+        marker.block(offset, len)
     }
 }
 
@@ -159,16 +180,17 @@ impl RecordRef {
         image.load(at).to_le_bytes()[..rest.len()] == *rest
     }
 
-    pub(crate) fn key<P: Persist>(&self, image: &Image<P>) -> Vec<u8> {
-        let mut key = vec![0; self.key_len];
-        image.read(self.key_at, &mut key);
-        key
+    /// Appends its key to a buffer.
+    pub(crate) fn append_key<P: Persist>(&self, image: &Image<P>, to: &mut Vec<u8>) {
+        let start = to.len();
+        to.resize(start + self.key_len, 0);
+        image.read(self.key_at, &mut to[start..]);
     }
 
-    /// Appends the value to a buffer.
-    pub(crate) fn append_value<P: Persist>(&self, image: &Image<P>, to: &mut Vec<u8>) {
-        let start = to.len();
-        to.resize(start + self.value_len, 0);
-        image.read(self.value_at, &mut to[start..]);
+    /// Its version and value.
+    #[inline]
+    pub(crate) fn item(&self) -> ItemRef {
+        let value = ValueRef::Record { at: self.value_at, len: self.value_len };
+        ItemRef { version: self.version, value }
     }
 }

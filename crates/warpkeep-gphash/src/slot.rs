@@ -12,7 +12,7 @@ pub(crate) const EMPTY: u64 = 0;
 /// A slot that somebody has claimed and not yet filled.
 pub(crate) const INSERT: u64 = u64::MAX << REFERENCE_BITS;
 
-const REFERENCE_BITS: u32 = 45;
+pub(crate) const REFERENCE_BITS: u32 = 45;
 const REFERENCE_MASK: u64 = (1 << REFERENCE_BITS) - 1;
 
 /// The word for a record.

@@ -1,7 +1,4 @@
 //! Writing: changes are staged while their keys are held, then published all at once.
-//!
-//! Staging does everything that can fail: it finds or claims slots and writes records, which nothing leads to yet.
-//! Publishing stores one word for each change. In between the caller can log what is about to happen.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, Weak};
@@ -9,6 +6,7 @@ use std::sync::{Arc, MutexGuard, Weak};
 use crossbeam_epoch::Guard;
 use warpkeep_image::{Heap, Persist};
 
+use crate::bucket::{Body, Head};
 use crate::find::{Found, Place};
 use crate::grow::Seen;
 use crate::levels::Levels;
@@ -16,14 +14,28 @@ use crate::slot::{EMPTY, offset_of, pack};
 use crate::table::stripe_of;
 use crate::{Table, TableError, Value};
 
+/// Where a key is in a table, or that it is not there: what a [`Stage`] finds out once and needs again.
+#[derive(Clone, Copy, Debug)]
+pub struct Seat {
+    hash: u64,
+    found: Option<Found>,
+}
+
+impl Seat {
+    /// The version of the key's item, if it has one.
+    pub fn version(&self) -> Option<u64> {
+        self.found.map(|found| found.item.version)
+    }
+}
+
 /// What becomes of a slot.
 enum Change {
-    /// A record in a slot that was claimed for it.
-    Fill { place: Place, word: u64 },
-    /// Another record in place of the old one.
-    Replace { slot: u64, old: u64, word: u64 },
-    /// Nothing in place of the old one.
-    Clear { found: Found },
+    /// An item in a slot that was claimed for it: the state that makes it visible, and the record it leads to.
+    Fill { place: Place, state: u64, record: Option<u64> },
+    /// Another commit word in place of the old one.
+    Replace { at: u64, word: u64, record: Option<u64>, old: Option<u64> },
+    /// Nothing in place of the old item.
+    Clear { found: Found, old: Option<u64> },
 }
 
 /// Changes to a table whose keys are held, not yet visible. Dropped, it leaves nothing behind.
@@ -37,19 +49,36 @@ pub struct Stage<'t, P: Persist> {
 
 impl<P: Persist> Table<P> {
     /// The hash of a key, as [`Table::stage`] wants it.
+    #[inline]
     pub fn hash_of(&self, key: &[u8]) -> u64 {
         self.hash(key)
     }
 
-    /// Holds the keys with these hashes against other writers.
+    /// Holds the keys with these hashes against other writers, and brings what they have nearer.
     pub fn stage(&self, hashes: impl IntoIterator<Item = u64>) -> Stage<'_, P> {
-        let mut stripes: Vec<usize> = hashes.into_iter().map(stripe_of).collect();
+        let hashes = hashes.into_iter();
+        let mut stripes: Vec<usize> = Vec::with_capacity(hashes.size_hint().0);
+        let mut wanted: Vec<u64> = Vec::with_capacity(hashes.size_hint().0);
+        {
+            let guard = &crossbeam_epoch::pin();
+            let levels = self.levels(guard);
+            for hash in hashes {
+                self.prefetch_buckets(levels, hash);
+                wanted.push(hash);
+                stripes.push(stripe_of(hash));
+            }
+        }
         // In order, so that two batches never wait for each other.
         stripes.sort_unstable();
         stripes.dedup();
         // Pinned after the locks are taken: a writer that waits must not hold up what is to be freed.
         let held = stripes.into_iter().map(|stripe| self.lock_stripe(stripe)).collect();
-        Stage { table: self, changes: Vec::new(), _held: held, guard: crossbeam_epoch::pin() }
+        let stage = Stage { table: self, changes: Vec::new(), _held: held, guard: crossbeam_epoch::pin() };
+        if wanted.len() > 1 {
+            let levels = stage.levels();
+            wanted.into_iter().for_each(|hash| self.prefetch_items(levels, hash));
+        }
+        stage
     }
 }
 
@@ -63,42 +92,105 @@ impl<P: Persist> Stage<'_, P> {
         Seen::of(self.levels())
     }
 
-    /// What a key has now. A change to it that was staged before is not seen: stage one change a key.
-    pub fn current(&self, key: &[u8], hash: u64) -> Option<Value<'_, P>> {
-        let found = self.table.find(self.levels(), hash, key)?;
-        Some(Value::new(self.table.image(), found.record))
+    /// Where a key is. A change to it that was staged before is not seen: stage one change a key.
+    pub fn seat(&self, key: &[u8], hash: u64) -> Seat {
+        Seat { hash, found: self.table.find_with_best(self.levels(), hash, key) }
     }
 
-    /// Stages a value for a key, new or not. [`TableError::Full`] asks for [`Table::make_room`] and another stage.
-    pub fn put(&mut self, key: &[u8], hash: u64, value: &[u8], version: u64) -> Result<(), TableError> {
-        let table = self.table;
-        let found = table.find(self.levels(), hash, key);
-        let place = match found {
-            Some(_) => None,
-            None => Some(table.claim(self.levels(), hash).ok_or(TableError::Full)?),
+    /// What the key of a seat has.
+    pub fn value(&self, seat: &Seat) -> Option<Value<'_, P>> {
+        Some(Value::new(self.table.image(), seat.found?.item))
+    }
+
+    /// Stages a value for the key of a seat, new or not. [`TableError::Full`] asks for [`Table::make_room`] and
+    /// another stage.
+    pub fn put(&mut self, seat: &Seat, key: &[u8], value: &[u8], version: u64) -> Result<(), TableError> {
+        let change = match seat.found {
+            Some(found) => self.replacement(&found, seat.hash, key, value, version)?,
+            None => self.filling(seat.hash, key, value, version)?,
         };
-        let written = table.form.write(&table.heap, table.pool, version, key, value);
-        let record = match written {
-            Ok(block) => block.into_offset(),
-            Err(error) => {
-                place.into_iter().for_each(|place| table.unclaim(place));
-                return Err(error.into());
-            }
-        };
-        let word = pack(hash, record);
-        self.changes.push(match (found, place) {
-            (Some(found), _) => Change::Replace { slot: found.slot, old: found.word, word },
-            (None, Some(place)) => Change::Fill { place, word },
-            (None, None) => unreachable!("a key is there or has a place"),
-        });
+        self.changes.push(change);
         Ok(())
     }
 
-    /// Stages the end of a key; `false` if it is not there.
-    pub fn remove(&mut self, key: &[u8], hash: u64) -> bool {
-        let found = self.table.find(self.levels(), hash, key);
-        self.changes.extend(found.map(|found| Change::Clear { found }));
-        found.is_some()
+    /// Writes everything that makes up another value, except the word that makes it count.
+    fn replacement(
+        &self,
+        found: &Found,
+        hash: u64,
+        key: &[u8],
+        value: &[u8],
+        version: u64,
+    ) -> Result<Change, TableError> {
+        let (table, at) = (self.table, found.commit_at);
+        Ok(match table.shape.body {
+            Body::Packed => {
+                let record = self.record(key, value, version)?;
+                let old = Some(offset_of(found.commit));
+                Change::Replace { at, word: pack(hash, record), record: Some(record), old }
+            }
+            Body::Reference => {
+                let record = self.record(&[], value, version)?;
+                Change::Replace { at, word: record, record: Some(record), old: Some(found.commit) }
+            }
+            Body::Inline { .. } => {
+                let head = Head(found.commit).next(version);
+                let value_at = at + 8 * head.value_word() as u64;
+                table.image().store(value_at, word_of(value));
+                table.image().flush("gphash.value", value_at, 8);
+                Change::Replace { at, word: head.0, record: None, old: None }
+            }
+        })
+    }
+
+    /// Claims a slot and writes everything into it, except the state.
+    fn filling(&self, hash: u64, key: &[u8], value: &[u8], version: u64) -> Result<Change, TableError> {
+        let (table, image) = (self.table, self.table.image());
+        let place = table.claim(self.levels(), hash).ok_or(TableError::Full)?;
+        let record = match table.shape.body {
+            Body::Packed => self.record(key, value, version).map(Some),
+            Body::Reference => self.record(&[], value, version).map(Some),
+            Body::Inline { .. } => Ok(None),
+        };
+        let record = record.inspect_err(|_| table.unclaim(place))?;
+        let slot = place.slot;
+        let state = match table.shape.body {
+            Body::Packed => pack(hash, record.unwrap_or_default()),
+            Body::Inline { .. } | Body::Reference => table.state_in_place(hash),
+        };
+        if table.shape.body != Body::Packed && !table.shape.fingerprint_is_key() {
+            for (number, part) in key.chunks(8).enumerate() {
+                image.store(slot.key + 8 * number as u64, word_of(part));
+            }
+            image.flush("gphash.key", slot.key, key.len().next_multiple_of(8) as u64);
+        }
+        match table.shape.body {
+            Body::Packed => {}
+            Body::Reference => {
+                image.store(slot.payload, record.unwrap_or_default());
+                image.flush("gphash.reference", slot.payload, 8);
+            }
+            Body::Inline { .. } => {
+                // The value before the head: see how readers check.
+                let head = Head::first(version);
+                image.store(slot.payload + 8 * head.value_word() as u64, word_of(value));
+                image.store(slot.payload, head.0);
+                image.flush("gphash.value", slot.payload, 24);
+            }
+        }
+        Ok(Change::Fill { place, state, record })
+    }
+
+    fn record(&self, key: &[u8], value: &[u8], version: u64) -> Result<u64, TableError> {
+        let table = self.table;
+        Ok(table.form.write(&table.heap, table.pool, version, key, value)?.into_offset())
+    }
+
+    /// Stages the end of the key of a seat; `false` if it is not there.
+    pub fn remove(&mut self, seat: &Seat) -> bool {
+        let Some(found) = seat.found else { return false };
+        self.changes.push(Change::Clear { found, old: self.table.record_of(found.commit) });
+        true
     }
 
     /// Makes all of it visible, durably. Cannot fail.
@@ -108,36 +200,45 @@ impl<P: Persist> Stage<'_, P> {
         if changes.is_empty() {
             return;
         }
-        // Records before the words that lead to them.
+        // Records and slots before the words that lead to them.
         image.fence("gphash.record");
         let (mut items, mut left_overflow) = (0, 0);
-        let mut old = Vec::with_capacity(changes.len());
+        let mut retired = Vec::new();
         for change in &changes {
-            let (slot, word) = match change {
-                Change::Fill { place, word } => {
+            let (at, word) = match *change {
+                Change::Fill { place, state, .. } => {
                     items += 1;
-                    (place.slot, *word)
+                    (place.slot.state, state)
                 }
-                Change::Replace { slot, old: word_before, word } => {
-                    old.push(offset_of(*word_before));
-                    (*slot, *word)
+                Change::Replace { at, word, old, .. } => {
+                    retired.extend(old);
+                    (at, word)
                 }
-                Change::Clear { found } => {
+                Change::Clear { found, old } => {
                     items -= 1;
                     left_overflow += u64::from(found.in_overflow);
-                    old.push(offset_of(found.word));
-                    (found.slot, EMPTY)
+                    retired.extend(old);
+                    (found.state, EMPTY)
                 }
             };
-            image.store(slot, word);
-            image.flush("gphash.word", slot, 8);
+            image.store(at, word);
+            image.flush("gphash.word", at, 8);
         }
         // Words before the acknowledgement, and before what they led to is used again.
         image.fence("gphash.word");
         table.items.fetch_add(items, Ordering::Relaxed);
-        table.in_overflow.fetch_sub(left_overflow, Ordering::AcqRel);
-        retire(&table.heap, old, &self.guard);
+        if left_overflow > 0 {
+            table.in_overflow.fetch_sub(left_overflow, Ordering::AcqRel);
+        }
+        retire(&table.heap, retired, &self.guard);
     }
+}
+
+/// Up to eight bytes as a word, with zeros behind them.
+fn word_of(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
 }
 
 /// Frees records once no reader can hold them.
@@ -160,15 +261,15 @@ impl<P: Persist> Drop for Stage<'_, P> {
     fn drop(&mut self) {
         for change in std::mem::take(&mut self.changes) {
             let record = match change {
-                Change::Fill { place, word } => {
+                Change::Fill { place, record, .. } => {
                     self.table.unclaim(place);
-                    word
+                    record
                 }
-                Change::Replace { word, .. } => word,
-                Change::Clear { .. } => continue,
+                Change::Replace { record, .. } => record,
+                Change::Clear { .. } => None,
             };
             // Nobody has seen it.
-            let freed = self.table.heap.free(offset_of(record));
+            let freed = record.map_or(Ok(()), |record| self.table.heap.free(record));
             debug_assert!(freed.is_ok(), "{freed:?}");
         }
     }

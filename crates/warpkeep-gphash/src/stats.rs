@@ -1,13 +1,10 @@
 //! How full a table is.
 
-use std::sync::atomic::Ordering;
-
 use serde::Serialize;
 use warpkeep_image::Persist;
 
-use crate::Table;
 use crate::levels::Level;
-use crate::slot::offset_of;
+use crate::{Layout, Table};
 
 /// One level of a table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -33,16 +30,22 @@ pub struct TableStats {
     pub overflow: Vec<LevelStats>,
     /// A growth is under way.
     pub growing: bool,
+    /// The table is becoming smaller.
+    pub shrinking: bool,
+    /// What a slot holds.
+    pub layout: Layout,
+    /// How slots are compared on this machine.
+    pub matching: &'static str,
 }
 
 impl TableStats {
     pub(crate) fn of<P: Persist>(table: &Table<P>) -> TableStats {
         let guard = &crossbeam_epoch::pin();
         let levels = table.levels(guard);
-        let look = |level: &Level| {
-            let words = (0..level.buckets).flat_map(|bucket| level.bucket(table.geometry, bucket));
-            let used = words.filter(|word| offset_of(word.load(Ordering::Relaxed)) != 0).count() as u64;
-            LevelStats { buckets: level.buckets, slots: level.buckets * table.geometry.slots() as u64, used }
+        let look = |level: &Level| LevelStats {
+            buckets: level.buckets,
+            slots: level.buckets * table.geometry.slots() as u64,
+            used: table.count_items(level),
         };
         let items = table.len();
         TableStats {
@@ -50,7 +53,10 @@ impl TableStats {
             load_factor: items as f64 / levels.capacity(table.geometry) as f64,
             levels: levels.levels.iter().map(look).collect(),
             overflow: levels.overflows().map(look).collect(),
-            growing: levels.drained > 0,
+            growing: levels.drained > 0 && !levels.shrinking,
+            shrinking: levels.shrinking,
+            layout: table.layout,
+            matching: table.matching.name(),
         }
     }
 }

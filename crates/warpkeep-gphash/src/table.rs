@@ -1,5 +1,6 @@
 //! A table: its header in the image, and what a running process keeps about it.
 
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,11 +8,14 @@ use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
 use warpkeep_core::{Change, ChangeKind, KeySpec, MergeRule, Seed, ValueSpec, hash_bytes};
 use warpkeep_image::{Heap, Image, ImageError, Marker, Persist, PoolId};
 
+use crate::bucket::{Body, Bucket, Shape};
 use crate::geometry::Geometry;
 use crate::grow::Growth;
-use crate::header::{HEADER_LEN, Header, LEVELS_AT};
+use crate::header::{Header, LEVELS_AT};
 use crate::layout::Layout;
-use crate::levels::{Level, Levels};
+use crate::levels::{Level, Levels, overflow_buckets};
+use crate::matching;
+use crate::parallel::in_parallel;
 use crate::record::RecordForm;
 use crate::slot::{EMPTY, INSERT, offset_of};
 use crate::{TableError, stats::TableStats};
@@ -50,6 +54,12 @@ pub struct Table<P: Persist> {
     pub(crate) heap: Arc<Heap<P>>,
     pub(crate) header: u64,
     pub(crate) geometry: Geometry,
+    pub(crate) shape: Shape,
+    /// Slots in the header, for keys whose fingerprint is a state of another meaning.
+    pub(crate) specials: Level,
+    pub(crate) matching: matching::Level,
+    /// Lines of memory that a record takes, or as many of them as are fetched ahead.
+    pub(crate) record_lines: usize,
     pub(crate) form: RecordForm,
     pub(crate) pool: Option<PoolId>,
     pub(crate) key: KeySpec,
@@ -67,36 +77,53 @@ pub struct Table<P: Persist> {
 impl<P: Persist> Table<P> {
     /// Lays out an empty table and gives it; [`Table::header`] says where. Nothing leads to it yet.
     pub fn create(heap: &Arc<Heap<P>>, spec: &TableSpec) -> Result<Table<P>, TableError> {
-        let buckets = spec.geometry.buckets_for(spec.capacity.max(1), CREATION_LOAD);
-        let mut levels = Vec::new();
-        for level in 0..spec.geometry.levels() {
-            levels.push(new_level(heap, spec.geometry, buckets >> level)?);
+        if spec.layout == Layout::InPlace && spec.key.fixed_len().is_none() {
+            return Err(TableError::Layout { layout: spec.layout, key: spec.key });
         }
-        let overflow = new_level(heap, spec.geometry, overflow_buckets_for(buckets))?;
-        let mut levels = Levels { levels, drained: 0, overflow, old_overflows: Vec::new(), block: 0 };
-        levels.block = levels.write(heap)?;
         let identity = Header::of(spec);
+        let (geometry, shape) = (spec.geometry, identity.shape());
+        let buckets = geometry.buckets_for(spec.capacity.max(1), CREATION_LOAD);
+        let mut levels = Vec::new();
+        for level in 0..geometry.levels() {
+            levels.push(new_level(heap, &shape, buckets >> level)?);
+        }
+        let overflow = new_level(heap, &shape, overflow_buckets_for(buckets))?;
+        let mut levels =
+            Levels { levels, drained: 0, shrinking: false, overflow, old_overflows: Vec::new(), block: 0 };
+        levels.block = levels.write(heap)?;
         let header = identity.write(heap, levels.block)?;
         Table::over(heap, header, &identity, levels)
     }
 
-    /// Marks everything that a table's header leads to, checks it on the way, and counts the items.
+    /// Marks everything that a table's header leads to, and checks it on the way.
     pub fn mark(image: &Image<P>, marker: &Marker<'_, P>, header: u64) -> Result<(), TableError> {
         let identity = Header::read(image, header)?;
-        marker.block(header, HEADER_LEN)?;
-        let levels = Levels::read(image, identity.geometry, image.load(header + LEVELS_AT))?;
-        levels.mark(identity.geometry, marker)?;
-        let form = RecordForm::new(identity.key, identity.value);
-        for level in levels.overflows().chain(&levels.levels) {
-            for bucket in 0..level.buckets {
-                for word in level.bucket(identity.geometry, bucket) {
-                    let offset = offset_of(word.load(Ordering::Relaxed));
-                    if offset != 0 {
-                        // Twice reached is right: a crash between the two steps of a move leaves both.
-                        form.mark(image, marker, offset)?;
+        let shape = identity.shape();
+        marker.block(header, identity.len())?;
+        let levels = Levels::read(image, identity.geometry, &shape, image.load(header + LEVELS_AT))?;
+        levels.mark(&shape, marker)?;
+        if matches!(shape.body, Body::Inline { .. }) {
+            return Ok(());
+        }
+        let form = RecordForm::new(identity.layout, identity.key, identity.value);
+        let specials = identity.specials(image, header);
+        for run in levels.overflows().chain(&levels.levels).chain(&specials) {
+            in_parallel(run.buckets, |buckets| {
+                for bucket in buckets.map(|bucket| run.bucket(&shape, bucket)) {
+                    for slot in 0..shape.slots() {
+                        let offset = match (bucket.state(slot), shape.body) {
+                            (state, Body::Packed) => offset_of(state),
+                            (EMPTY | INSERT, _) => 0,
+                            _ => bucket.payload(&shape, slot, 0),
+                        };
+                        if offset != 0 {
+                            // Twice reached is right: a crash between the two steps of a move leaves both.
+                            form.mark(image, marker, offset)?;
+                        }
                     }
                 }
-            }
+                Ok::<(), TableError>(())
+            })?;
         }
         Ok(())
     }
@@ -106,7 +133,8 @@ impl<P: Persist> Table<P> {
     pub fn attach(heap: &Arc<Heap<P>>, header: u64) -> Result<Table<P>, TableError> {
         let image = heap.image();
         let identity = Header::read(image, header)?;
-        let levels = Levels::read(image, identity.geometry, image.load(header + LEVELS_AT))?;
+        let levels =
+            Levels::read(image, identity.geometry, &identity.shape(), image.load(header + LEVELS_AT))?;
         let table = Table::over(heap, header, &identity, levels)?;
         table.repair();
         Ok(table)
@@ -118,14 +146,24 @@ impl<P: Persist> Table<P> {
         identity: &Header,
         levels: Levels,
     ) -> Result<Table<P>, TableError> {
-        let form = RecordForm::new(identity.key, identity.value);
+        let form = RecordForm::new(identity.layout, identity.key, identity.value);
         let growth = Growth::after_opening(levels.drained > 0);
+        let shape = identity.shape();
+        let pool = match shape.body {
+            Body::Inline { .. } => None,
+            Body::Packed | Body::Reference => form.pool(heap)?,
+        };
+        let specials = identity.specials(heap.image(), header);
         Ok(Table {
-            pool: form.pool(heap)?,
+            pool,
             heap: Arc::clone(heap),
             header,
             geometry: identity.geometry,
+            shape,
+            specials: specials.unwrap_or_else(Level::none),
             form,
+            record_lines: form.lines(),
+            matching: matching::Level::detect(),
             key: identity.key,
             value: identity.value,
             seed: identity.seed,
@@ -143,38 +181,63 @@ impl<P: Persist> Table<P> {
     fn repair(&self) {
         let (guard, image) = (&crossbeam_epoch::pin(), self.image());
         let levels = self.levels(guard);
-        let (mut items, mut in_overflow) = (0, 0);
-        let overflows: Vec<&Level> = levels.overflows().collect();
-        for (run, level) in overflows.iter().copied().chain(&levels.levels).enumerate() {
-            for bucket in 0..level.buckets {
-                for slot in 0..self.geometry.slots() {
-                    let at = level.slot(self.geometry, bucket, slot);
-                    let word = image.load(at);
-                    if word == INSERT
-                        || (offset_of(word) != 0 && self.is_left_behind(levels, level, at, word))
-                    {
-                        image.store(at, EMPTY);
-                        image.flush("gphash.repair", at, 8);
-                    } else if offset_of(word) != 0 {
-                        items += 1;
-                        in_overflow += u64::from(run < overflows.len());
+        let outgoing: Vec<u64> = levels.outgoing().map(|run| run.offset).collect();
+        let overflows: Vec<u64> = levels.overflows().map(|run| run.offset).collect();
+        for run in self.runs(levels) {
+            let items = AtomicI64::new(0);
+            let done = in_parallel(run.buckets, |buckets| {
+                let mut found = 0;
+                for bucket in buckets.map(|bucket| run.bucket(&self.shape, bucket)) {
+                    for slot in 0..self.shape.slots() {
+                        let state = bucket.state(slot);
+                        if state == EMPTY {
+                            continue;
+                        }
+                        let left_behind = || {
+                            outgoing.contains(&run.offset) && self.is_left_behind(levels, bucket, slot, state)
+                        };
+                        if state == INSERT || left_behind() {
+                            let at = bucket.slot(&self.shape, slot).state;
+                            image.store(at, EMPTY);
+                            image.flush("gphash.repair", at, 8);
+                        } else {
+                            found += 1;
+                        }
                     }
                 }
+                image.fence("gphash.repair");
+                items.fetch_add(found, Ordering::Relaxed);
+                Ok::<(), Infallible>(())
+            });
+            match done {
+                Ok(()) => {}
+                Err(never) => match never {},
+            }
+            let items = items.into_inner();
+            self.items.fetch_add(items, Ordering::Relaxed);
+            if overflows.contains(&run.offset) {
+                self.in_overflow.fetch_add(items as u64, Ordering::Relaxed);
             }
         }
-        image.fence("gphash.repair");
-        self.items.store(items, Ordering::Relaxed);
-        self.in_overflow.store(in_overflow, Ordering::Relaxed);
     }
 
-    /// Whether a word in a level that is being drained has reached its new place already.
-    fn is_left_behind(&self, levels: &Levels, level: &Level, at: u64, word: u64) -> bool {
-        if !levels.outgoing().any(|outgoing| outgoing.offset == level.offset) {
+    /// Whether an item in a run that is being drained has reached its new place already.
+    fn is_left_behind(&self, levels: &Levels, bucket: Bucket<'_>, slot: usize, state: u64) -> bool {
+        let mut key = Vec::new();
+        if self.read_any(bucket, slot, &mut key).is_none() {
             return false;
         }
-        let record = self.form.at(self.image(), offset_of(word));
-        let hash = self.hash(&record.key(self.image()));
-        self.slots_of(levels, hash).any(|(other, found)| other != at && found == word)
+        let hash = self.hash(&key);
+        let locations = self.geometry.locations(hash, levels.base_buckets());
+        let in_levels = levels.open().flat_map(|(below, level)| {
+            locations.tops().iter().map(move |top| level.bucket(&self.shape, top >> below))
+        });
+        let in_overflow = overflow_buckets(&levels.overflow, hash)
+            .map(|bucket| levels.overflow.bucket(&self.shape, bucket));
+        in_levels.chain(in_overflow).any(|other| {
+            (0..self.shape.slots())
+                .any(|place| other.state(place) == state && other.has_key(&self.shape, place, &key))
+        })
     }
 
     /// The space it lies in.
@@ -242,13 +305,14 @@ impl<P: Persist> Table<P> {
         let hash = self.hash(change.key);
         loop {
             let mut stage = self.stage([hash]);
-            if stage.current(change.key, hash).is_some_and(|current| current.version() >= change.version) {
+            let seat = stage.seat(change.key, hash);
+            if seat.version().is_some_and(|version| version >= change.version) {
                 return Ok(());
             }
             let staged = match change.kind {
-                ChangeKind::Put => stage.put(change.key, hash, change.value, change.version),
+                ChangeKind::Put => stage.put(&seat, change.key, change.value, change.version),
                 ChangeKind::Delete => {
-                    stage.remove(change.key, hash);
+                    stage.remove(&seat);
                     Ok(())
                 }
             };
@@ -271,13 +335,14 @@ impl<P: Persist> Table<P> {
     pub fn demolish(self) -> Result<(), TableError> {
         let levels = self.levels(&crossbeam_epoch::pin()).clone();
         let mut records = std::collections::BTreeSet::new();
-        for level in levels.overflows().chain(&levels.levels) {
-            for bucket in 0..level.buckets {
-                let words = level.bucket(self.geometry, bucket).iter();
-                records.extend(
-                    words.map(|word| offset_of(word.load(Ordering::Acquire))).filter(|&offset| offset != 0),
-                );
-            }
+        for bucket in self.runs(&levels).flat_map(|run| run.iter(&self.shape)) {
+            let slots = (0..self.shape.slots()).filter(|&slot| self.is_item(bucket.state(slot)));
+            records.extend(slots.filter_map(|slot| {
+                self.record_of(match self.shape.body {
+                    Body::Packed => bucket.state(slot),
+                    Body::Inline { .. } | Body::Reference => bucket.payload(&self.shape, slot, 0),
+                })
+            }));
         }
         for record in records {
             self.heap.free(record)?;
@@ -287,6 +352,22 @@ impl<P: Persist> Table<P> {
         }
         self.heap.free(levels.block)?;
         Ok(self.heap.free(self.header)?)
+    }
+
+    /// Whether a state is that of an item.
+    #[inline]
+    pub(crate) fn is_item(&self, state: u64) -> bool {
+        state != EMPTY && state != INSERT
+    }
+
+    /// The record that a commit word leads to.
+    #[inline]
+    pub(crate) fn record_of(&self, commit: u64) -> Option<u64> {
+        match self.shape.body {
+            Body::Packed => Some(offset_of(commit)),
+            Body::Reference => Some(commit),
+            Body::Inline { .. } => None,
+        }
     }
 
     /// How full it is, by level.
@@ -358,12 +439,12 @@ pub(crate) fn overflow_buckets_for(top: u64) -> u64 {
 /// An empty level.
 pub(crate) fn new_level<P: Persist>(
     heap: &Heap<P>,
-    geometry: Geometry,
+    shape: &Shape,
     buckets: u64,
 ) -> Result<Level, ImageError> {
-    let bytes = buckets * geometry.bucket_bytes();
+    let bytes = buckets * shape.bytes();
     let offset = heap.allocate_extent(bytes)?;
     heap.image().zero(offset, bytes);
     heap.image().flush("gphash.level", offset, bytes);
-    Ok(Level::new(heap.image(), geometry, offset, buckets))
+    Ok(Level::new(heap.image(), shape, offset, buckets))
 }

@@ -386,6 +386,19 @@ impl<P: Persist> Image<P> {
         self.region.read(offset, into);
     }
 
+    /// Bytes in place.
+    ///
+    /// # Safety
+    /// Nobody may write to the range for as long as it is borrowed.
+    ///
+    /// # Panics
+    /// If the range lies outside the image.
+    #[inline]
+    pub unsafe fn bytes(&self, offset: u64, len: u64) -> &[u8] {
+        // SAFETY: in bounds by `pointer`, mapped while the image lives; not written to by this function's contract.
+        unsafe { std::slice::from_raw_parts(self.region.pointer(offset, len), len as usize) }
+    }
+
     /// Copies bytes in.
     ///
     /// # Safety

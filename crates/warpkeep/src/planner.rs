@@ -4,12 +4,12 @@
 //! of them is staged, logged, and published. With `Power` the batch is one group and so one record of the log, all or
 //! nothing; with `Process` it is cut into small groups, so that a large batch does not hold many keys at once.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
 
 use warpkeep_core::{
     Answers, Change, ChangeKind, Durability, HostBatch, MergeRule, Op, Operation, Status, ValueSpec,
 };
-use warpkeep_gphash::TableError;
+use warpkeep_gphash::{Seat, Stage, TableError};
 use warpkeep_image::{ImageError, Persist};
 use warpkeep_log::ChangeBatch;
 
@@ -19,11 +19,21 @@ use crate::{Error, Keeper, Result};
 /// Operations of a `Process` batch that are done at once.
 const GROUP: usize = 64;
 
-/// What a key comes to have in the course of a group.
-struct Held {
-    /// Version and value; `None`: the key is not there.
-    item: Option<(u64, Vec<u8>)>,
-    changed: bool,
+/// A key of a group, and what it comes to have in the course of it.
+struct Held<'a> {
+    key: &'a [u8],
+    seat: Seat,
+    item: Item<'a>,
+}
+
+/// What a key has.
+enum Item<'a> {
+    /// What the table has for it, which may be nothing.
+    AsStored,
+    /// Nothing any more.
+    Removed,
+    /// Something new.
+    New { version: u64, value: Cow<'a, [u8]> },
 }
 
 /// An answer that is given once the group is done.
@@ -42,11 +52,11 @@ pub(crate) fn execute<P: Persist>(
     durability: Durability,
     answers: &mut dyn Answers,
 ) -> Result<()> {
-    let operations: Vec<Operation<'_>> = batch.iter().collect();
-    if operations.iter().all(|operation| operation.op == Op::Get) {
-        read(named, &operations, answers);
+    if (0..batch.len()).all(|index| batch.op(index) == Op::Get) {
+        read(named, batch, answers);
         return Ok(());
     }
+    let operations: Vec<Operation<'_>> = batch.iter().collect();
     let group = if durability == Durability::Power { operations.len() } else { GROUP };
     for group in operations.chunks(group.max(1)) {
         match write(keeper, named, group, durability, answers) {
@@ -81,17 +91,11 @@ fn settle(done: Result<()>, group: &[Operation<'_>], answers: &mut dyn Answers) 
     Ok(())
 }
 
-fn read<P: Persist>(named: &NamedTable<P>, operations: &[Operation<'_>], answers: &mut dyn Answers) {
-    let mut copy = Vec::new();
-    named.table.get_many(operations.iter().map(|operation| operation.key), |at, value| {
-        let index = operations[at].index;
-        match value {
-            None => answers.answer(index, Status::NotFound, 0),
-            Some(value) => {
-                copy.clear();
-                value.append_to(&mut copy);
-                answers.answer_value(index, Status::Ok, value.version(), &copy);
-            }
+fn read<P: Persist>(named: &NamedTable<P>, batch: &HostBatch<'_>, answers: &mut dyn Answers) {
+    named.table.get_many(batch.iter().map(|operation| operation.key), |index, value| match value {
+        None => answers.answer(index, Status::NotFound, 0),
+        Some(value) => {
+            answers.answer_value(index, Status::Ok, value.version(), value.bytes());
         }
     });
 }
@@ -104,51 +108,46 @@ fn write<P: Persist>(
     answers: &mut dyn Answers,
 ) -> Result<()> {
     let table = &named.table;
-    let hashes: Vec<u64> = group.iter().map(|operation| table.hash_of(operation.key)).collect();
+    let mut order: Vec<(u64, u32)> =
+        group.iter().map(|operation| table.hash_of(operation.key)).zip(0..).collect();
+    // Operations on one key come together, in the order of the batch.
+    order.sort_unstable();
     loop {
         keeper.admit(durability)?;
-        let mut stage = table.stage(hashes.iter().copied());
-        let mut held: HashMap<&[u8], (u64, Held)> = HashMap::with_capacity(group.len());
-        let mut given = Vec::with_capacity(group.len());
-        for (operation, &hash) in group.iter().zip(&hashes) {
-            let (_, key) = held.entry(operation.key).or_insert_with(|| {
-                let current = stage.current(operation.key, hash);
-                let item = current.map(|current| (current.version(), current.to_vec()));
-                (hash, Held { item, changed: false })
-            });
-            given.push(decide(operation, (table.merge_rule(), table.value_spec()), key, || {
-                keeper.next_version()
-            }));
-        }
+        let mut stage = table.stage(order.iter().map(|&(hash, _)| hash));
+        let (held, given) = decide_all(keeper, &stage, named, group, &order);
         let mut changes = ChangeBatch::new();
-        let mut staged = Ok(());
-        for (key, (hash, key_held)) in held.iter().filter(|(_, (_, key_held))| key_held.changed) {
-            let (kind, version, value) = match &key_held.item {
-                Some((version, value)) => (ChangeKind::Put, *version, &value[..]),
-                None => (ChangeKind::Delete, keeper.next_version(), &[][..]),
-            };
-            staged = match kind {
-                ChangeKind::Put => stage.put(key, *hash, value, version),
-                ChangeKind::Delete => {
-                    stage.remove(key, *hash);
-                    Ok(())
+        let mut changed = false;
+        let staged = held.iter().try_for_each(|held| -> Result<()> {
+            let (kind, version, value) = match &held.item {
+                Item::New { version, value } => {
+                    stage.put(&held.seat, held.key, value, *version)?;
+                    (ChangeKind::Put, *version, &value[..])
                 }
+                Item::Removed if stage.remove(&held.seat) => {
+                    (ChangeKind::Delete, keeper.next_version(), &[][..])
+                }
+                // Created and removed within the group, or left alone.
+                Item::Removed | Item::AsStored => return Ok(()),
             };
-            if staged.is_err() {
-                break;
+            changed = true;
+            match keeper.log() {
+                Some(_) => {
+                    Ok(changes.push(&Change { table: named.id, kind, version, key: held.key, value })?)
+                }
+                None => Ok(()),
             }
-            if keeper.log().is_some() {
-                changes.push(&Change { table: named.id, kind, version, key, value })?;
+        });
+        match staged {
+            Err(Error::Table(TableError::Full)) => {
+                let seen = stage.seen();
+                drop(stage);
+                table.make_room(seen)?;
+                continue;
             }
+            staged => staged?,
         }
-        if let Err(TableError::Full) = staged {
-            let seen = stage.seen();
-            drop(stage);
-            table.make_room(seen)?;
-            continue;
-        }
-        staged?;
-        if held.values().any(|(_, key_held)| key_held.changed) {
+        if changed {
             keeper.write(durability, &changes, || stage.publish())?;
         }
         for answer in given {
@@ -163,14 +162,66 @@ fn write<P: Persist>(
     }
 }
 
+/// Decides every operation of a group, whose keys are held. `order` brings those on one key together.
+fn decide_all<'a, P: Persist>(
+    keeper: &Keeper<P, Tables<P>>,
+    stage: &Stage<'_, P>,
+    named: &NamedTable<P>,
+    group: &[Operation<'a>],
+    order: &[(u64, u32)],
+) -> (Vec<Held<'a>>, Vec<Answer>) {
+    let rules = (named.table.merge_rule(), named.table.value_spec());
+    let mut all: Vec<Held<'a>> = Vec::with_capacity(group.len());
+    let mut given = Vec::with_capacity(group.len());
+    for same_hash in order.chunk_by(|one, other| one.0 == other.0) {
+        let first = all.len();
+        for &(hash, number) in same_hash {
+            let operation = &group[number as usize];
+            // Different keys with one hash are rare, but they exist.
+            let known = all[first..].iter().position(|held| held.key == operation.key);
+            let which = known.map_or_else(
+                || {
+                    let seat = stage.seat(operation.key, hash);
+                    all.push(Held { key: operation.key, seat, item: Item::AsStored });
+                    all.len() - 1
+                },
+                |known| first + known,
+            );
+            given.push(decide(operation, rules, stage, &mut all[which], || keeper.next_version()));
+        }
+    }
+    (all, given)
+}
+
+impl Held<'_> {
+    /// The version of what the key has now.
+    fn version(&self) -> Option<u64> {
+        match &self.item {
+            Item::AsStored => self.seat.version(),
+            Item::Removed => None,
+            Item::New { version, .. } => Some(*version),
+        }
+    }
+
+    /// A copy of what the key has now.
+    fn value<P: Persist>(&self, stage: &Stage<'_, P>) -> Option<Vec<u8>> {
+        match &self.item {
+            Item::AsStored => stage.value(&self.seat).map(|value| value.to_vec()),
+            Item::Removed => None,
+            Item::New { value, .. } => Some(value.to_vec()),
+        }
+    }
+}
+
 /// What one operation does to what its key has, and what it is answered.
-fn decide(
-    operation: &Operation<'_>,
+fn decide<'a, P: Persist>(
+    operation: &Operation<'a>,
     (rule, values): (MergeRule, ValueSpec),
-    held: &mut Held,
+    stage: &Stage<'_, P>,
+    held: &mut Held<'a>,
     next_version: impl FnOnce() -> u64,
 ) -> Answer {
-    let there = held.item.as_ref().map(|(version, _)| *version);
+    let there = held.version();
     let answer = |status, version| Answer { index: operation.index, status, version, value: None };
     let declined = match (operation.op, there) {
         (Op::Get | Op::Update | Op::Delete | Op::CompareAndSwap, None) => Some((Status::NotFound, 0)),
@@ -185,45 +236,37 @@ fn decide(
         return answer(status, version);
     }
     let status = if there.is_some() { Status::Ok } else { Status::Created };
+    let mut before = None;
     let value = match operation.op {
-        Op::Get => {
-            let value = held.item.as_ref().map(|(_, value)| value.clone());
-            return Answer { value, ..answer(Status::Ok, there.unwrap_or(0)) };
-        }
+        Op::Get => return Answer { value: held.value(stage), ..answer(status, there.unwrap_or(0)) },
         Op::Delete => {
-            (held.item, held.changed) = (None, true);
-            return answer(Status::Ok, there.unwrap_or(0));
+            held.item = Item::Removed;
+            return answer(status, there.unwrap_or(0));
         }
         Op::FetchAdd => {
-            let before = held.item.as_ref().map_or(&[0; 8][..], |(_, value)| value);
-            let Ok(number) = before.try_into().map(u64::from_le_bytes) else {
+            let stored = held.value(stage).unwrap_or_else(|| vec![0; 8]);
+            let Ok(number) = stored[..].try_into().map(u64::from_le_bytes) else {
                 return answer(Status::WrongType, there.unwrap_or(0));
             };
-            let before = before.to_vec();
-            let version = next_version();
-            let sum = number.wrapping_add(operation.argument).to_le_bytes().to_vec();
-            (held.item, held.changed) = (Some((version, sum)), true);
-            return Answer { value: Some(before), ..answer(status, version) };
+            before = Some(stored);
+            Cow::Owned(number.wrapping_add(operation.argument).to_le_bytes().to_vec())
         }
-        Op::Merge => {
-            let Some((_, stored)) = &held.item else {
-                let version = next_version();
-                (held.item, held.changed) = (Some((version, operation.value.to_vec())), true);
-                return answer(status, version);
-            };
-            let mut merged = stored.clone();
-            let refused = match rule.merge(&mut merged, operation.value) {
-                false => Some(Status::WrongType),
-                true => (!values.takes_len(merged.len())).then_some(Status::TooLarge),
-            };
-            if let Some(status) = refused {
-                return answer(status, there.unwrap_or(0));
+        Op::Merge => match held.value(stage) {
+            None => Cow::Borrowed(operation.value),
+            Some(mut merged) => {
+                let refused = match rule.merge(&mut merged, operation.value) {
+                    false => Some(Status::WrongType),
+                    true => (!values.takes_len(merged.len())).then_some(Status::TooLarge),
+                };
+                if let Some(status) = refused {
+                    return answer(status, there.unwrap_or(0));
+                }
+                Cow::Owned(merged)
             }
-            merged
-        }
-        _ => operation.value.to_vec(),
+        },
+        Op::Put | Op::Insert | Op::Update | Op::CompareAndSwap => Cow::Borrowed(operation.value),
     };
     let version = next_version();
-    (held.item, held.changed) = (Some((version, value)), true);
-    answer(status, version)
+    held.item = Item::New { version, value };
+    Answer { value: before, ..answer(status, version) }
 }

@@ -12,12 +12,11 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use warpkeep_core::{KeySpec, ValueSpec};
 use warpkeep_crashlab::{Crash, Explorer, LabMemory, MemoryModel, Recorder, Reopen, Trace, mutation_gate};
 use warpkeep_gphash::{Geometry, Table, TableError};
 use warpkeep_image::{Format, Heap, HeapOptions, Image, MIN_CHUNK, Surroundings};
 
-use rig::{get, put, remove, spec};
+use rig::{Kind, get, put, remove};
 
 const CHUNKS: u64 = 16;
 const ROOT: usize = 0;
@@ -32,8 +31,10 @@ enum Step {
     Begin,
     /// Drain one bucket.
     Drain,
+    /// Shrink now, and see it through.
+    Shrink,
 }
-use Step::{Begin, Drain, Grow, Put, Remove};
+use Step::{Begin, Drain, Grow, Put, Remove, Shrink};
 
 /// What is done to a table, and what the table is.
 struct Script {
@@ -134,21 +135,56 @@ fn surroundings() -> Surroundings {
     Surroundings { persistent: true, pid: 1, ..Surroundings::default() }
 }
 
-fn value(step: usize) -> [u8; 8] {
-    (step as u64 + 1000).to_le_bytes()
-}
+/// A table too large for what is left in it, made smaller and used on.
+const SHRUNK: Script = Script {
+    geometry: Geometry::default,
+    capacity: 60,
+    steps: &[
+        Put(0),
+        Put(1),
+        Put(2),
+        Put(3),
+        Put(4),
+        Put(5),
+        Put(6),
+        Put(7),
+        Put(8),
+        Remove(2),
+        Shrink,
+        Put(9),
+        Put(3),
+        Remove(4),
+        Remove(0),
+        Put(10),
+        Put(1),
+        Remove(5),
+        Put(0),
+        Shrink,
+        Put(11),
+    ],
+};
 
 /// Takes a step. Growth is another thread's work than writing: a fence covers only the flushes of its own thread.
-fn take(trace: &Trace, table: &Table<Recorder>, number: usize, step: Step) -> Result<(), TableError> {
-    let thread = u32::from(matches!(step, Grow | Begin | Drain));
+fn take(
+    kind: Kind,
+    trace: &Trace,
+    table: &Table<Recorder>,
+    number: usize,
+    step: Step,
+) -> Result<(), TableError> {
+    let thread = u32::from(matches!(step, Grow | Begin | Drain | Shrink));
     trace.as_thread(thread, || match step {
-        Put(key) => put(table, &key.to_le_bytes(), &value(number), number as u64 + 1).map(|_| ()),
+        Put(key) => {
+            let version = number as u64 + 1;
+            put(table, &kind.key(key), &kind.value(key, version), version).map(|_| ())
+        }
         Remove(key) => {
-            remove(table, &key.to_le_bytes());
+            remove(table, &kind.key(key));
             Ok(())
         }
         Grow => table.grow(),
         Begin => table.begin_growth(),
+        Shrink => table.shrink().map(|_| ()),
         Drain => {
             // Not before everybody has left who goes by the old levels.
             for _ in 0..1000 {
@@ -172,13 +208,13 @@ fn expected(script: &Script, count: usize) -> BTreeMap<u64, usize> {
             Remove(key) => {
                 items.remove(&key);
             }
-            Grow | Begin | Drain => {}
+            Grow | Begin | Drain | Shrink => {}
         }
     }
     items
 }
 
-fn scenario(script: &'static Script, trace: &Trace) -> &'static Script {
+fn scenario((kind, script): Case, trace: &Trace) -> Case {
     trace.pause();
     let memory = LabMemory::new(trace, CHUNKS * MIN_CHUNK, CHUNKS * MIN_CHUNK);
     let recorder = memory.recorder();
@@ -196,18 +232,18 @@ fn scenario(script: &'static Script, trace: &Trace) -> &'static Script {
     }
     dirty.into_iter().for_each(|extent| heap.free_extent(extent).unwrap());
     trace.resume();
-    let spec = spec(KeySpec::U64, ValueSpec::fixed(8).unwrap(), (script.geometry)(), script.capacity);
+    let spec = kind.spec((script.geometry)(), script.capacity);
     let table = Table::create(&Arc::new(heap), &spec).unwrap();
     image.set_root(ROOT, Some(table.header())).unwrap();
     trace.ack(0);
     for (number, &step) in script.steps.iter().enumerate() {
-        take(trace, &table, number, step).unwrap();
+        take(kind, trace, &table, number, step).unwrap();
         trace.ack(number as u64 + 1);
     }
-    script
+    (kind, script)
 }
 
-fn check(script: &Script, reopen: &Reopen<'_>) -> Result<(), String> {
+fn check((kind, script): Case, reopen: &Reopen<'_>) -> Result<(), String> {
     let text = |error: TableError| error.to_string();
     let Some(memory) = reopen.memory() else {
         return Ok(());
@@ -226,10 +262,10 @@ fn check(script: &Script, reopen: &Reopen<'_>) -> Result<(), String> {
     let read = |table: &Table<Recorder>| -> Result<BTreeMap<u64, usize>, String> {
         let mut items = BTreeMap::new();
         for key in 0..30_u64 {
-            let Some((version, bytes)) = get(table, &key.to_le_bytes()) else {
+            let Some((version, bytes)) = get(table, &kind.key(key)) else {
                 continue;
             };
-            if bytes != value(version as usize - 1) {
+            if bytes != kind.value(key, version) {
                 return Err(format!("key {key} has version {version} with {bytes:?}"));
             }
             items.insert(key, version as usize - 1);
@@ -247,17 +283,15 @@ fn check(script: &Script, reopen: &Reopen<'_>) -> Result<(), String> {
     if table.len() != items.len() as u64 {
         return Err(format!("{} items counted, {} there", table.len(), items.len()));
     }
-    // Header, levels and one record an item; levels and overflow. An item that was being moved has one record, too.
+    // Header, levels and one record an item, if it has one. An item that was being moved has one record, too.
     let usage = heap.usage();
-    if usage.used_blocks() != 2 + items.len() as u64 {
+    if usage.used_blocks() != 2 + kind.blocks() * items.len() as u64 {
         return Err(format!("{} items, but in use are {usage}", items.len()));
     }
     let mut scanned = BTreeMap::new();
     let scan = table.scan::<String>(1, |change| {
-        scanned.insert(
-            u64::from_le_bytes(change.key.try_into().expect("eight bytes")),
-            change.version as usize - 1,
-        );
+        let number = (0..30).find(|&number| kind.key(number) == change.key);
+        scanned.insert(number.ok_or("a key that was never put")?, change.version as usize - 1);
         Ok(())
     });
     scan?;
@@ -269,7 +303,7 @@ fn check(script: &Script, reopen: &Reopen<'_>) -> Result<(), String> {
         reopen.ack(number as u64);
     }
     for (number, &step) in script.steps.iter().enumerate().skip(count).take(2) {
-        take(reopen.trace(), &table, number, step).map_err(text)?;
+        take(kind, reopen.trace(), &table, number, step).map_err(text)?;
         reopen.ack(number as u64 + 1);
     }
     if read(&table)? != expected(script, (count + 2).min(script.steps.len())) {
@@ -293,16 +327,23 @@ fn explorer() -> Explorer {
 /// One test at a time, for the same reason.
 static ALONE: Mutex<()> = Mutex::new(());
 
-const SCRIPTS: [(&str, &Script); 2] = [("filled", &FILLED), ("drained", &DRAINED)];
+/// A kind of slots, and what is done to a table of them.
+type Case = (Kind, &'static Script);
+
+const SCRIPTS: [(&str, &Script); 3] = [("filled", &FILLED), ("drained", &DRAINED), ("shrunk", &SHRUNK)];
+
+fn cases() -> impl Iterator<Item = (&'static str, Case)> {
+    Kind::ALL.into_iter().flat_map(|kind| SCRIPTS.map(|(name, script)| (name, (kind, script))))
+}
 
 #[test]
 fn every_crash_is_survived() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    for (name, script) in SCRIPTS {
+    for (name, case) in cases() {
         let trace = Trace::new();
-        scenario(script, &trace);
-        let exploration = explorer().explore(&trace, |reopen| check(script, reopen));
-        let _ = writeln!(std::io::stdout().lock(), "explored a table, {name}: {exploration}");
+        scenario(case, &trace);
+        let exploration = explorer().explore(&trace, |reopen| check(case, reopen));
+        let _ = writeln!(std::io::stdout().lock(), "explored a table, {:?}, {name}: {exploration}", case.0);
         exploration.assert_clean();
     }
 }
@@ -311,10 +352,19 @@ fn every_crash_is_survived() {
 fn every_missing_flush_and_fence_is_noticed() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (mut caught, mut missed) = (BTreeSet::new(), BTreeSet::new());
-    for (_, script) in SCRIPTS {
+    // A site is caught by any of them; these reach all sites.
+    let cases: [Case; 6] = [
+        (Kind::Packed, &FILLED),
+        (Kind::Packed, &DRAINED),
+        (Kind::Packed, &SHRUNK),
+        (Kind::KeyedInline, &FILLED),
+        (Kind::KeyedInline, &DRAINED),
+        (Kind::Reference, &FILLED),
+    ];
+    for case in cases {
         let explorer = explorer().per_boundary(32).per_recovery(16);
         let gate =
-            mutation_gate(&explorer, |trace| scenario(script, trace), |script, reopen| check(script, reopen));
+            mutation_gate(&explorer, |trace| scenario(case, trace), |case, reopen| check(*case, reopen));
         gate.baseline.assert_clean();
         caught.extend(gate.caught);
         missed.extend(gate.missed);

@@ -102,7 +102,8 @@ fn a_table_fills_to_the_paper_s_load_factor() {
     let full = loop {
         let hash = table.hash_of(&key.to_le_bytes());
         let mut stage = table.stage([hash]);
-        match stage.put(&key.to_le_bytes(), hash, &[0; 8], 1) {
+        let seat = stage.seat(&key.to_le_bytes(), hash);
+        match stage.put(&seat, &key.to_le_bytes(), &[0; 8], 1) {
             Ok(()) => stage.publish(),
             Err(TableError::Full) => break table.stats(),
             Err(error) => panic!("{error}"),

@@ -3,27 +3,83 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec};
+use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec, unmix64};
 use warpkeep_gphash::{Geometry, Layout, Table, TableError, TableSpec};
 use warpkeep_image::{
     Coherent, Format, Heap, HeapOptions, Image, MIN_CHUNK, Persist, PlainMemory, Surroundings,
 };
 
+const SEED: Seed = Seed(77);
+
 pub(crate) fn spec(key: KeySpec, value: ValueSpec, geometry: Geometry, capacity: u64) -> TableSpec {
-    TableSpec {
-        key,
-        value,
-        geometry,
-        capacity,
-        layout: Layout::Packed,
-        merge: MergeRule::None,
-        seed: Seed(77),
-    }
+    spec_in(Layout::Packed, key, value, geometry, capacity)
+}
+
+pub(crate) fn spec_in(
+    layout: Layout,
+    key: KeySpec,
+    value: ValueSpec,
+    geometry: Geometry,
+    capacity: u64,
+) -> TableSpec {
+    TableSpec { key, value, geometry, capacity, layout, merge: MergeRule::None, seed: SEED }
 }
 
 pub(crate) fn default_spec(capacity: u64) -> TableSpec {
-    let value = ValueSpec::fixed(16).unwrap();
-    spec(KeySpec::U64, value, Geometry::default(), capacity)
+    Kind::Packed.spec(Geometry::default(), capacity)
+}
+
+/// The 8-byte keys whose fingerprints are states of another meaning.
+pub(crate) const SPECIAL_KEYS: [u64; 2] = [unmix64(SEED, 0), unmix64(SEED, u64::MAX << 45)];
+
+/// What slots can look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Packed,
+    /// In place, the fingerprint is the key, the value in the slot.
+    Inline,
+    /// In place, with the key in the slot, the value too.
+    KeyedInline,
+    /// In place, with the key in the slot, the value in a record.
+    Reference,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 4] = [Kind::Packed, Kind::Inline, Kind::KeyedInline, Kind::Reference];
+
+    pub(crate) fn spec(self, geometry: Geometry, capacity: u64) -> TableSpec {
+        let fixed = |len| ValueSpec::fixed(len).unwrap();
+        let long = KeySpec::fixed(20).unwrap();
+        let (layout, key, value) = match self {
+            Kind::Packed => (Layout::Packed, KeySpec::U64, fixed(16)),
+            Kind::Inline => (Layout::InPlace, KeySpec::U64, fixed(8)),
+            Kind::KeyedInline => (Layout::InPlace, long, fixed(8)),
+            Kind::Reference => (Layout::InPlace, long, fixed(16)),
+        };
+        spec_in(layout, key, value, geometry, capacity)
+    }
+
+    pub(crate) fn key(self, number: u64) -> Vec<u8> {
+        match self {
+            Kind::Packed => number.to_le_bytes().to_vec(),
+            Kind::Inline => SPECIAL_KEYS.get(number as usize).unwrap_or(&number).to_le_bytes().to_vec(),
+            Kind::KeyedInline | Kind::Reference => format!("{number:020}").into_bytes(),
+        }
+    }
+
+    /// A value that says whose it is.
+    pub(crate) fn value(self, key: u64, version: u64) -> Vec<u8> {
+        match self {
+            Kind::Packed | Kind::Reference => [key.to_le_bytes(), version.to_le_bytes()].concat(),
+            Kind::Inline | Kind::KeyedInline => (key << 32 | version).to_le_bytes().to_vec(),
+        }
+    }
+
+    /// Blocks that an item takes besides its slot.
+    #[allow(dead_code, reason = "of the tests that crash")]
+    pub(crate) fn blocks(self) -> u64 {
+        u64::from(matches!(self, Kind::Packed | Kind::Reference))
+    }
 }
 
 pub(crate) fn heap(max_chunks: u64) -> Arc<Heap<Coherent>> {
@@ -62,8 +118,9 @@ pub(crate) fn put<P: Persist>(
     let hash = table.hash_of(key);
     loop {
         let mut stage = table.stage([hash]);
-        let is_new = stage.current(key, hash).is_none();
-        match stage.put(key, hash, value, version) {
+        let seat = stage.seat(key, hash);
+        let is_new = seat.version().is_none();
+        match stage.put(&seat, key, value, version) {
             Ok(()) => {
                 stage.publish();
                 return Ok(is_new);
@@ -81,7 +138,8 @@ pub(crate) fn put<P: Persist>(
 pub(crate) fn remove<P: Persist>(table: &Table<P>, key: &[u8]) -> bool {
     let hash = table.hash_of(key);
     let mut stage = table.stage([hash]);
-    let was_there = stage.remove(key, hash);
+    let seat = stage.seat(key, hash);
+    let was_there = stage.remove(&seat);
     stage.publish();
     was_there
 }

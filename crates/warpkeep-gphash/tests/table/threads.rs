@@ -2,23 +2,20 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use warpkeep_gphash::{Progress, Table};
+use warpkeep_gphash::{Geometry, Progress, Table};
 
-use crate::rig::{default_spec, get, heap, put, remove, reopen};
-
-fn value(key: u64, version: u64) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&key.to_le_bytes());
-    bytes[8..].copy_from_slice(&version.to_le_bytes());
-    bytes
-}
+use crate::rig::{Kind, get, heap, put, remove, reopen};
 
 /// Each writer owns some keys and knows what they have; readers check that what they see is whole, belongs to the key,
 /// and is never older than what they saw before.
 #[test]
 fn writers_readers_and_growth() {
+    Kind::ALL.into_iter().for_each(writers_readers_and_growth_with);
+}
+
+fn writers_readers_and_growth_with(kind: Kind) {
     let heap = heap(20_000);
-    let table = Table::create(&heap, &default_spec(100)).unwrap();
+    let table = Table::create(&heap, &kind.spec(Geometry::default(), 100)).unwrap();
     drop(heap);
     let (writers, keys_each, rounds) = (4_u64, 3000_u64, 3_u64);
     let (stop, grown) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -30,12 +27,12 @@ fn writers_readers_and_growth() {
                     for round in 1..=rounds {
                         for number in 0..keys_each {
                             let key = number * writers + writer;
-                            put(table, &key.to_le_bytes(), &value(key, round), round).unwrap();
-                            let seen = get(table, &key.to_le_bytes());
-                            assert_eq!(seen, Some((round, value(key, round).to_vec())), "read your writes");
+                            put(table, &kind.key(key), &kind.value(key, round), round).unwrap();
+                            let seen = get(table, &kind.key(key));
+                            assert_eq!(seen, Some((round, kind.value(key, round))), "read your writes");
                             if number % 7 == 0 {
-                                assert!(remove(table, &key.to_le_bytes()));
-                                assert_eq!(get(table, &key.to_le_bytes()), None);
+                                assert!(remove(table, &kind.key(key)));
+                                assert_eq!(get(table, &kind.key(key)), None);
                             }
                         }
                     }
@@ -47,12 +44,12 @@ fn writers_readers_and_growth() {
                 let mut newest = vec![0; (writers * keys_each) as usize];
                 while !stop.load(Ordering::Relaxed) {
                     for key in 0..writers * keys_each {
-                        let Some((version, bytes)) = get(table, &key.to_le_bytes()) else {
+                        let Some((version, bytes)) = get(table, &kind.key(key)) else {
                             let removed = key / writers % 7 == 0;
                             assert!(newest[key as usize] == 0 || removed, "key {key} vanished");
                             continue;
                         };
-                        assert_eq!(bytes, value(key, version), "torn, or another key's");
+                        assert_eq!(bytes, kind.value(key, version), "torn, or another key's");
                         assert!(version >= newest[key as usize], "key {key} went back in time");
                         newest[key as usize] = version;
                     }
@@ -79,19 +76,23 @@ fn writers_readers_and_growth() {
     let table = reopen(table);
     assert_eq!(table.len(), left);
     for key in 0..writers * keys_each {
-        let expected = (key / writers % 7 != 0).then(|| (rounds, value(key, rounds).to_vec()));
-        assert_eq!(get(&table, &key.to_le_bytes()), expected);
+        let expected = (key / writers % 7 != 0).then(|| (rounds, kind.value(key, rounds)));
+        assert_eq!(get(&table, &kind.key(key)), expected);
     }
 }
 
 /// Rewriting everything many times, with readers running, must not take more space than the data.
 #[test]
 fn space_is_reused_under_readers() {
+    Kind::ALL.into_iter().for_each(space_is_reused_under_readers_with);
+}
+
+fn space_is_reused_under_readers_with(kind: Kind) {
     let heap = heap(20_000);
-    let table = Table::create(&heap, &default_spec(20_000)).unwrap();
+    let table = Table::create(&heap, &kind.spec(Geometry::default(), 20_000)).unwrap();
     let keys = 20_000_u64;
     for key in 0..keys {
-        put(&table, &key.to_le_bytes(), &value(key, 1), 1).unwrap();
+        put(&table, &kind.key(key), &kind.value(key, 1), 1).unwrap();
     }
     let live = heap.usage().used_bytes();
     let stop = AtomicBool::new(false);
@@ -101,15 +102,15 @@ fn space_is_reused_under_readers() {
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     for key in 0..keys {
-                        let (version, bytes) = get(table, &key.to_le_bytes()).expect("it is always there");
-                        assert_eq!(bytes, value(key, version));
+                        let (version, bytes) = get(table, &kind.key(key)).expect("it is always there");
+                        assert_eq!(bytes, kind.value(key, version));
                     }
                 }
             });
         }
         for round in 2..=11 {
             for key in 0..keys {
-                put(table, &key.to_le_bytes(), &value(key, round), round).unwrap();
+                put(table, &kind.key(key), &kind.value(key, round), round).unwrap();
             }
         }
         stop.store(true, Ordering::Relaxed);
@@ -126,13 +127,18 @@ fn space_is_reused_under_readers() {
 /// A checkpoint is such a scan: what it misses is lost.
 #[test]
 fn a_scan_misses_nothing_while_items_move() {
+    Kind::ALL.into_iter().for_each(a_scan_misses_nothing_while_items_move_with);
+}
+
+fn a_scan_misses_nothing_while_items_move_with(kind: Kind) {
     let heap = heap(20_000);
-    let table = Table::create(&heap, &default_spec(3000)).unwrap();
+    let table = Table::create(&heap, &kind.spec(Geometry::default(), 3000)).unwrap();
     let mut keys = 0_u64;
     let mut put_next = || {
-        let hash = table.hash_of(&keys.to_le_bytes());
+        let hash = table.hash_of(&kind.key(keys));
         let mut stage = table.stage([hash]);
-        stage.put(&keys.to_le_bytes(), hash, &value(keys, 1), 1).unwrap();
+        let seat = stage.seat(&kind.key(keys), hash);
+        stage.put(&seat, &kind.key(keys), &kind.value(keys, 1), 1).unwrap();
         stage.publish();
         keys += 1;
     };
@@ -150,7 +156,7 @@ fn a_scan_misses_nothing_while_items_move() {
     let (mut seen, mut given) = (std::collections::BTreeSet::new(), 0);
     table
         .scan::<()>(1, |change| {
-            seen.insert(u64::from_le_bytes(change.key.try_into().unwrap()));
+            seen.insert(change.key.to_vec());
             given += 1;
             if given == keys - in_overflow.used - 1 {
                 table.maintain(in_overflow.buckets).unwrap();
@@ -164,8 +170,12 @@ fn a_scan_misses_nothing_while_items_move() {
 /// Each writer reads, adds one and stores: an increment is lost, or a key doubled, unless writers of a key take turns.
 #[test]
 fn writers_of_one_key_take_turns() {
+    Kind::ALL.into_iter().for_each(writers_of_one_key_take_turns_with);
+}
+
+fn writers_of_one_key_take_turns_with(kind: Kind) {
     let heap = heap(2000);
-    let table = Table::create(&heap, &default_spec(100)).unwrap();
+    let table = Table::create(&heap, &kind.spec(Geometry::default(), 100)).unwrap();
     let (threads, rounds, keys) = (8_u64, 4000_u64, 3_u64);
     let start = std::sync::Barrier::new(threads as usize);
     std::thread::scope(|scope| {
@@ -174,19 +184,20 @@ fn writers_of_one_key_take_turns() {
             scope.spawn(move || {
                 start.wait();
                 for round in 0..rounds {
-                    let key = (round % keys).to_le_bytes();
+                    let key = kind.key(round % keys);
                     let hash = table.hash_of(&key);
                     let mut stage = table.stage([hash]);
-                    let before = stage.current(&key, hash).map_or(0, |current| current.version());
+                    let seat = stage.seat(&key, hash);
+                    let before = seat.version().unwrap_or(0);
                     // Whoever is not held off gets a chance to come in between.
                     std::thread::yield_now();
-                    stage.put(&key, hash, &value(round % keys, before + 1), before + 1).unwrap();
+                    stage.put(&seat, &key, &kind.value(round % keys, before + 1), before + 1).unwrap();
                     stage.publish();
                 }
             });
         }
     });
     assert_eq!(table.len(), keys, "a key is there twice, or not at all");
-    let added: u64 = (0..keys).map(|key| get(&table, &key.to_le_bytes()).expect("it was put").0).sum();
+    let added: u64 = (0..keys).map(|key| get(&table, &kind.key(key)).expect("it was put").0).sum();
     assert_eq!(added, threads * rounds, "increments were lost");
 }
