@@ -58,6 +58,17 @@ pub fn mutation_gate<S: Sync>(
     scenario: impl Fn(&Trace) -> S,
     check: impl Fn(&S, &Reopen<'_>) -> Result<(), String> + Sync,
 ) -> Gate {
+    mutation_gate_of(explorer, |_| true, scenario, check)
+}
+
+/// [`mutation_gate`] for some of the sites: where several scenarios share them, those that one has caught need not be
+/// dropped again in the next.
+pub fn mutation_gate_of<S: Sync>(
+    explorer: &Explorer,
+    wanted: impl Fn(Site) -> bool,
+    scenario: impl Fn(&Trace) -> S,
+    check: impl Fn(&S, &Reopen<'_>) -> Result<(), String> + Sync,
+) -> Gate {
     let run = |explorer: &Explorer, trace: &Trace| {
         let given = scenario(trace);
         explorer.explore(trace, |reopen| check(&given, reopen))
@@ -67,7 +78,8 @@ pub fn mutation_gate<S: Sync>(
     if !gate.baseline.is_clean() {
         return gate;
     }
-    for site in trace.sites().union(&gate.baseline.recovery_sites).copied().collect::<Vec<_>>() {
+    let sites: Vec<Site> = trace.sites().union(&gate.baseline.recovery_sites).copied().collect();
+    for site in sites.into_iter().filter(|&site| wanted(site)) {
         let mutant = explorer.clone().dropping(site).most_violations(1);
         let clean = run(&mutant, &Trace::dropping(site)).is_clean();
         if clean { &mut gate.missed } else { &mut gate.caught }.push(site);
