@@ -16,7 +16,7 @@ use crate::slot::{EMPTY, INSERT, offset_of};
 /// The state of an item whose fingerprint would be a state of another meaning; its slot in the header says whose.
 const SPECIAL: u64 = 1;
 /// The fingerprints that are states of another meaning, in the order of their slots in the header.
-const TAKEN: [u64; 2] = [EMPTY, INSERT];
+pub(crate) const TAKEN: [u64; 2] = [EMPTY, INSERT];
 
 /// A slot with the item of a key in it.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +112,7 @@ impl<P: Persist> Table<P> {
     }
 
     /// The slots of a bucket that may have the item of a key with this hash, a bit each.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn candidates<M: Matching>(&self, matching: M, bucket: Bucket<'_>, hash: u64) -> u32 {
         let states = bucket.states(&self.shape);
         match self.shape.body {
@@ -122,7 +122,7 @@ impl<P: Persist> Table<P> {
     }
 
     /// The item in a slot, if it is that of the key.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read_slot(&self, bucket: Bucket<'_>, slot: usize, hash: u64, key: &[u8]) -> Option<Found> {
         if self.shape.body != Body::Packed {
             return self.read_in_place(bucket, slot, fingerprint(hash), key);
@@ -141,7 +141,7 @@ impl<P: Persist> Table<P> {
 
     /// The item in a slot that has its key in place. What is read is believed only if the slot still has the same
     /// state and the same commit word afterwards: slots are used again at once.
-    #[inline]
+    #[inline(always)]
     fn read_in_place(&self, bucket: Bucket<'_>, slot: usize, state: u64, key: &[u8]) -> Option<Found> {
         if bucket.state(slot) != state {
             return None;
@@ -300,6 +300,6 @@ impl<P: Persist> Table<P> {
 /// The fingerprint of a key that has one of its own. Keys that are not told by their fingerprints alone may share one,
 /// so theirs keep clear of the other states.
 #[inline]
-fn fingerprint(hash: u64) -> u64 {
+pub(crate) fn fingerprint(hash: u64) -> u64 {
     if hash == EMPTY || hash == INSERT { hash ^ 1 } else { hash }
 }

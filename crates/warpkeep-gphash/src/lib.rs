@@ -8,11 +8,13 @@
 //! held ([`Table::stage`]), logs them if there is a log, and publishes them ([`Stage::publish`]).
 
 mod bucket;
+mod defragment;
 mod error;
 mod find;
 mod geometry;
 mod grow;
 mod header;
+mod inspect;
 mod item;
 mod layout;
 mod levels;
@@ -29,6 +31,7 @@ mod table;
 pub use error::TableError;
 pub use geometry::{CANDIDATES, Geometry};
 pub use grow::{Progress, Seen};
+pub use inspect::Inspection;
 pub use item::Value;
 pub use layout::Layout;
 pub use stage::{Seat, Stage};

@@ -9,6 +9,7 @@ use warpkeep_image::Persist;
 
 use crate::bucket::{Body, Bucket};
 use crate::find::Found;
+use crate::geometry::Locations;
 use crate::levels::{Level, Levels};
 use crate::matching::{self, Matching, Portable};
 use crate::slot::offset_of;
@@ -98,56 +99,45 @@ impl<P: Persist> Table<P> {
         mut each: impl FnMut(usize, Option<Value<'_, P>>),
     ) {
         let levels = self.levels(guard);
-        for &(_, hash) in group {
-            self.prefetch_buckets(levels, hash);
+        let mut tops = [Locations::NONE; GROUP];
+        for (&(_, hash), tops) in group.iter().zip(&mut tops) {
+            *tops = self.geometry.locations(hash, levels.base_buckets());
+            levels.levels[0].prefetch(&self.shape, tops.tops()[0]);
         }
-        // Two passes, because an item that is not in the first level is in a lower one, whose lines are on their way by
-        // the time the second pass comes to them.
+        // Bucket by bucket, for all keys that have not been found: while one waits for its next bucket or for its
+        // record, the others have their turn.
         let mut hints: [Option<Hint<'_>>; GROUP] = [None; GROUP];
-        for (&(_, hash), hint) in group.iter().zip(&mut hints) {
-            *hint = self.hint(matching, &levels.levels[..1], 0, hash, levels);
-            match hint {
-                Some(hint) => self.prefetch_item(hint),
-                None => self.prefetch_below(levels, hash),
-            }
-        }
-        if levels.levels.len() > 1 {
-            for (&(_, hash), hint) in group.iter().zip(&mut hints).filter(|(_, hint)| hint.is_none()) {
-                *hint = self.hint(matching, &levels.levels[1..], 1, hash, levels);
-                if let Some(hint) = hint {
-                    self.prefetch_item(hint);
+        let mut waiting: [u8; GROUP] = std::array::from_fn(|index| index as u8);
+        let mut left = group.len();
+        let hashes = self.geometry.hashes();
+        let steps = levels.levels.len() * hashes;
+        for step in 0..steps {
+            let mut still = 0;
+            for turn in 0..left {
+                let index = usize::from(waiting[turn]);
+                let (level, location) = (step / hashes, step % hashes);
+                let bucket = levels.levels[level].bucket(&self.shape, tops[index].tops()[location] >> level);
+                let candidates = self.candidates(matching, bucket, group[index].1);
+                if candidates != 0 {
+                    let hint = Hint { bucket, slot: candidates.trailing_zeros() as usize };
+                    self.prefetch_item(&hint);
+                    hints[index] = Some(hint);
+                    continue;
                 }
+                if step + 1 < steps {
+                    let (level, location) = ((step + 1) / hashes, (step + 1) % hashes);
+                    levels.levels[level].prefetch(&self.shape, tops[index].tops()[location] >> level);
+                }
+                waiting[still] = index as u8;
+                still += 1;
             }
+            left = still;
         }
         for (index, (&(key, hash), hint)) in group.iter().zip(&hints).enumerate() {
             let hinted = hint.and_then(|hint| self.read_slot(hint.bucket, hint.slot, hash, key));
             let found = hinted.or_else(|| self.find(matching, levels, hash, key));
             each(index, found.map(|found| Value::new(self.image(), found.item)));
         }
-    }
-
-    /// The slot that is probably the key's, judging by the states in some of the levels, of which the first is so far
-    /// `below` the first of all.
-    #[inline(always)]
-    fn hint<'l, M: Matching>(
-        &self,
-        matching: M,
-        among: &'l [Level],
-        below: usize,
-        hash: u64,
-        levels: &Levels,
-    ) -> Option<Hint<'l>> {
-        let locations = self.geometry.locations(hash, levels.base_buckets());
-        for (further, level) in among.iter().enumerate() {
-            for &top in locations.tops() {
-                let bucket = level.bucket(&self.shape, top >> (below + further));
-                let candidates = self.candidates(matching, bucket, hash);
-                if candidates != 0 {
-                    return Some(Hint { bucket, slot: candidates.trailing_zeros() as usize });
-                }
-            }
-        }
-        None
     }
 
     /// Brings the buckets of a key in the first level nearer.
@@ -157,15 +147,7 @@ impl<P: Persist> Table<P> {
         locations.tops().iter().for_each(|&top| levels.levels[0].prefetch(&self.shape, top));
     }
 
-    #[inline]
-    fn prefetch_below(&self, levels: &Levels, hash: u64) {
-        let locations = self.geometry.locations(hash, levels.base_buckets());
-        for (below, level) in levels.levels.iter().enumerate().skip(1) {
-            locations.tops().iter().for_each(|&top| level.prefetch(&self.shape, top >> below));
-        }
-    }
-
-    #[inline]
+    #[inline(always)]
     fn prefetch_item(&self, hint: &Hint<'_>) {
         if self.shape.body != Body::Packed {
             return hint.bucket.prefetch_slot(&self.shape, hint.slot);
@@ -179,9 +161,16 @@ impl<P: Persist> Table<P> {
 
     /// Brings what a writer will look at nearer: the item of a key, or the buckets it may go to.
     pub(crate) fn prefetch_items(&self, levels: &Levels, hash: u64) {
-        match self.hint(Portable, &levels.levels[..1], 0, hash, levels) {
-            Some(hint) => self.prefetch_item(&hint),
-            None => self.prefetch_below(levels, hash),
+        let locations = self.geometry.locations(hash, levels.base_buckets());
+        for &top in locations.tops() {
+            let bucket = levels.levels[0].bucket(&self.shape, top);
+            let candidates = self.candidates(Portable, bucket, hash);
+            if candidates != 0 {
+                return self.prefetch_item(&Hint { bucket, slot: candidates.trailing_zeros() as usize });
+            }
+        }
+        for (below, level) in levels.levels.iter().enumerate().skip(1) {
+            locations.tops().iter().for_each(|&top| level.prefetch(&self.shape, top >> below));
         }
     }
 

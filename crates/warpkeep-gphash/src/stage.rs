@@ -242,7 +242,7 @@ fn word_of(bytes: &[u8]) -> u64 {
 }
 
 /// Frees records once no reader can hold them.
-fn retire<P: Persist>(heap: &Arc<Heap<P>>, offsets: Vec<u64>, guard: &Guard) {
+pub(crate) fn retire<P: Persist>(heap: &Arc<Heap<P>>, offsets: Vec<u64>, guard: &Guard) {
     if offsets.is_empty() {
         return;
     }

@@ -83,16 +83,19 @@ impl<P: Persist> Table<P> {
         let identity = Header::of(spec);
         let (geometry, shape) = (spec.geometry, identity.shape());
         let buckets = geometry.buckets_for(spec.capacity.max(1), CREATION_LOAD);
+        let mut unused = Unused { heap, extents: Vec::new() };
         let mut levels = Vec::new();
         for level in 0..geometry.levels() {
-            levels.push(new_level(heap, &shape, buckets >> level)?);
+            levels.push(unused.note(new_level(heap, &shape, buckets >> level)?));
         }
-        let overflow = new_level(heap, &shape, overflow_buckets_for(buckets))?;
+        let overflow = unused.note(new_level(heap, &shape, overflow_buckets_for(buckets))?);
         let mut levels =
             Levels { levels, drained: 0, shrinking: false, overflow, old_overflows: Vec::new(), block: 0 };
         levels.block = levels.write(heap)?;
         let header = identity.write(heap, levels.block)?;
-        Table::over(heap, header, &identity, levels)
+        let table = Table::over(heap, header, &identity, levels)?;
+        unused.extents.clear();
+        Ok(table)
     }
 
     /// Marks everything that a table's header leads to, and checks it on the way.
@@ -436,13 +439,39 @@ pub(crate) fn overflow_buckets_for(top: u64) -> u64 {
     (top + top / 2).div_ceil(OVERFLOW_SHARE).max(1)
 }
 
+/// Levels of a table that may not come to be: freed unless it does.
+struct Unused<'h, P: Persist> {
+    heap: &'h Heap<P>,
+    extents: Vec<u64>,
+}
+
+impl<P: Persist> Unused<'_, P> {
+    fn note(&mut self, level: Level) -> Level {
+        self.extents.push(level.offset);
+        level
+    }
+}
+
+impl<P: Persist> Drop for Unused<'_, P> {
+    fn drop(&mut self) {
+        for &extent in &self.extents {
+            let freed = self.heap.free_extent(extent);
+            debug_assert!(freed.is_ok(), "{freed:?}");
+        }
+    }
+}
+
 /// An empty level.
 pub(crate) fn new_level<P: Persist>(
     heap: &Heap<P>,
     shape: &Shape,
     buckets: u64,
 ) -> Result<Level, ImageError> {
-    let bytes = buckets * shape.bytes();
+    let bytes = buckets.checked_mul(shape.bytes()).ok_or_else(|| {
+        ImageError::Invalid(format!(
+            "a level of {buckets} buckets is larger than any image; ask for less capacity"
+        ))
+    })?;
     let offset = heap.allocate_extent(bytes)?;
     heap.image().zero(offset, bytes);
     heap.image().flush("gphash.level", offset, bytes);

@@ -27,7 +27,8 @@ pub use backing::Backing;
 pub use coherent::Coherent;
 pub use error::ImageError;
 pub use heap::{
-    Block, ClassUsage, Heap, HeapOptions, HeapUsage, MAX_BLOCK, MIN_BLOCK, Marker, PoolId, size_class,
+    Block, ClassUsage, Clear, Clearing, Heap, HeapOptions, HeapUsage, MAX_BLOCK, MIN_BLOCK, Marker, PoolId,
+    size_class,
 };
 pub use holder::{Holder, boot_id, wait_until_gone};
 pub use image::{Attached, Attachment, Format, Image, Surroundings};

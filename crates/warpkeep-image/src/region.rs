@@ -29,6 +29,7 @@ impl Region {
         &*self.backing
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> u64 {
         self.len.load(Ordering::Acquire)
     }

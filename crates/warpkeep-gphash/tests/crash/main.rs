@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use warpkeep_crashlab::{Crash, Explorer, LabMemory, MemoryModel, Recorder, Reopen, Trace, mutation_gate_of};
 use warpkeep_gphash::{Geometry, Table, TableError};
-use warpkeep_image::{Format, Heap, HeapOptions, Image, MIN_CHUNK, Surroundings};
+use warpkeep_image::{Clear, Format, Heap, HeapOptions, Image, MIN_CHUNK, Surroundings};
 
 use rig::{Kind, get, put, remove};
 
@@ -33,8 +33,10 @@ enum Step {
     Drain,
     /// Shrink now, and see it through.
     Shrink,
+    /// Move all records.
+    Defragment,
 }
-use Step::{Begin, Drain, Grow, Put, Remove, Shrink};
+use Step::{Begin, Defragment, Drain, Grow, Put, Remove, Shrink};
 
 /// What is done to a table, and what the table is.
 struct Script {
@@ -150,6 +152,8 @@ const SHRUNK: Script = Script {
         Put(7),
         Put(8),
         Remove(2),
+        Defragment,
+        Put(7),
         Shrink,
         Put(9),
         Put(3),
@@ -172,7 +176,7 @@ fn take(
     number: usize,
     step: Step,
 ) -> Result<(), TableError> {
-    let thread = u32::from(matches!(step, Grow | Begin | Drain | Shrink));
+    let thread = u32::from(matches!(step, Grow | Begin | Drain | Shrink | Defragment));
     trace.as_thread(thread, || match step {
         Put(key) => {
             let version = number as u64 + 1;
@@ -185,6 +189,12 @@ fn take(
         Grow => table.grow(),
         Begin => table.begin_growth(),
         Shrink => table.shrink().map(|_| ()),
+        Defragment => {
+            let moved = table.defragment(&table.heap().begin_clearing(Clear::All)).map(|_| ());
+            // The space of what was moved is used again by what comes next.
+            (0..100).for_each(|_| crossbeam_epoch::pin().flush());
+            moved
+        }
         Drain => {
             // Not before everybody has left who goes by the old levels.
             for _ in 0..1000 {
@@ -208,7 +218,7 @@ fn expected(script: &Script, count: usize) -> BTreeMap<u64, usize> {
             Remove(key) => {
                 items.remove(&key);
             }
-            Grow | Begin | Drain | Shrink => {}
+            Grow | Begin | Drain | Shrink | Defragment => {}
         }
     }
     items

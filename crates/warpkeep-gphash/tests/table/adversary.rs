@@ -1,10 +1,10 @@
 //! Up against the wall: colliding keys, a full image, many rounds of deleting, tables filled to the brim.
 
 use warpkeep_core::{KeySpec, ValueSpec, unmix64};
-use warpkeep_gphash::{Geometry, Table, TableError};
+use warpkeep_gphash::{Geometry, Inspection, Table, TableError};
 use warpkeep_image::ImageError;
 
-use crate::rig::{default_spec, get, heap, put, remove, spec};
+use crate::rig::{Kind, default_spec, get, heap, put, remove, spec};
 
 /// Keys whose hashes have the same upper half all land in the same buckets, however large the table becomes. (With one
 /// hash location, that is: with two, such keys would have to be searched for.)
@@ -111,4 +111,47 @@ fn a_table_fills_to_the_paper_s_load_factor() {
         key += 1;
     };
     assert!(full.load_factor >= 0.92, "{full:?}");
+}
+
+/// What nobody would find any more is found by a close look.
+#[test]
+fn an_inspection_finds_what_is_misplaced_or_doubled() {
+    for kind in Kind::ALL {
+        let heap = heap(2000);
+        let table = Table::create(&heap, &kind.spec(Geometry::default(), 500)).unwrap();
+        for key in 0..400 {
+            put(&table, &kind.key(key), &kind.value(key, 1), 1).unwrap();
+        }
+        let (image, header) = (std::sync::Arc::clone(heap.image()), table.header());
+        let look = || Table::inspect(&image, header).unwrap();
+        assert_eq!(look(), Inspection { items: 400, ..Inspection::default() }, "{kind:?}");
+        // Every slot is moved one bucket on, by writing to the image behind the table's back.
+        let top = image.load(image.load(header + 64) + 32 + 16);
+        let bucket = kind.bucket_bytes();
+        let (from, to) = (top, top + bucket);
+        let before: Vec<u64> = (0..bucket / 8).map(|word| image.load(from + 8 * word)).collect();
+        let items = before[..8].iter().filter(|&&state| state != 0).count() as u64;
+        let there = (0..8).filter(|slot| image.load(to + 8 * slot) != 0).count() as u64;
+        for (word, value) in before.into_iter().enumerate() {
+            image.store(to + 8 * word as u64, value);
+        }
+        let found = look();
+        assert_eq!(found.items, 400 - there + items, "{kind:?}");
+        assert_eq!(found.misplaced, items, "{kind:?}");
+        assert!(!found.is_clean());
+    }
+}
+
+#[test]
+fn a_capacity_beyond_any_image_is_an_error() {
+    let heap = heap(2000);
+    for capacity in [1 << 40, 1 << 60, u64::MAX] {
+        let refused = Table::create(&heap, &default_spec(capacity)).err().expect("there is no such image");
+        assert!(matches!(refused, TableError::Image(_)), "{refused}");
+    }
+    // Room for the first level, but not for the second: it is given back.
+    let room = heap.usage();
+    let items = room.total_bytes().max(2000 * 32 * 1024) / 8 * 7 / 10;
+    assert!(Table::create(&heap, &default_spec(items)).is_err());
+    assert_eq!(heap.usage().extents, room.extents);
 }

@@ -75,6 +75,17 @@ impl Kind {
         }
     }
 
+    /// Bytes in a bucket of the default geometry, as docs/format.md has it.
+    #[allow(dead_code, reason = "of the tests that do not crash")]
+    pub(crate) fn bucket_bytes(self) -> u64 {
+        match self {
+            Kind::Packed => 64,
+            Kind::Inline => 256,
+            Kind::KeyedInline => 64 + 8 * 24 + 8 * 24,
+            Kind::Reference => 64 + 8 * 24 + 8 * 8,
+        }
+    }
+
     /// Blocks that an item takes besides its slot.
     #[allow(dead_code, reason = "of the tests that crash")]
     pub(crate) fn blocks(self) -> u64 {

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use warpkeep_gphash::{Geometry, Progress, Table};
+use warpkeep_image::Clear;
 
 use crate::rig::{Kind, get, heap, put, remove, reopen};
 
@@ -200,4 +201,48 @@ fn writers_of_one_key_take_turns_with(kind: Kind) {
     assert_eq!(table.len(), keys, "a key is there twice, or not at all");
     let added: u64 = (0..keys).map(|key| get(&table, &kind.key(key)).expect("it was put").0).sum();
     assert_eq!(added, threads * rounds, "increments were lost");
+}
+
+/// A table of which little is left gives the space of the rest back, while readers and a writer go on.
+#[test]
+fn defragmenting_gives_space_back() {
+    for kind in [Kind::Packed, Kind::Reference] {
+        let heap = heap(20_000);
+        let table = Table::create(&heap, &kind.spec(Geometry::default(), 40_000)).unwrap();
+        for key in 0..40_000 {
+            put(&table, &kind.key(key), &kind.value(key, 1), 1).unwrap();
+        }
+        for key in (0..40_000).filter(|key| key % 10 != 0) {
+            assert!(remove(&table, &kind.key(key)));
+        }
+        let slabs = || heap.usage().classes.iter().map(|class| class.slabs).sum::<u64>();
+        // What was removed is freed when the last readers have moved on.
+        (0..1000).for_each(|_| crossbeam_epoch::pin().flush());
+        let before = slabs();
+        let stop = AtomicBool::new(false);
+        let moved = std::thread::scope(|scope| {
+            let (table, stop) = (&table, &stop);
+            scope.spawn(move || {
+                let mut version = 1;
+                while !stop.load(Ordering::Relaxed) {
+                    version += 1;
+                    put(table, &kind.key(0), &kind.value(0, version), version).unwrap();
+                    for key in (10..40_000).step_by(10) {
+                        assert_eq!(get(table, &kind.key(key)), Some((1, kind.value(key, 1))), "{key}");
+                    }
+                }
+            });
+            let moved = table.defragment(&table.heap().begin_clearing(Clear::Surplus)).unwrap();
+            stop.store(true, Ordering::Relaxed);
+            moved
+        });
+        (0..1000).for_each(|_| crossbeam_epoch::pin().flush());
+        assert!(moved > 2000, "{moved} of 4000 moved");
+        assert!(slabs() * 3 < before, "{} slabs of {before} left", slabs());
+        let table = reopen(table);
+        for key in 1..40_000 {
+            let expected = (key % 10 == 0).then(|| (1, kind.value(key, 1)));
+            assert_eq!(get(&table, &kind.key(key)), expected);
+        }
+    }
 }

@@ -6,6 +6,7 @@
 mod block;
 mod chunk_map;
 mod classes;
+mod clearing;
 mod descriptor;
 mod directory;
 mod marker;
@@ -19,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub use block::Block;
 pub use classes::{MAX_BLOCK, MIN_BLOCK, size_class};
+pub use clearing::{Clear, Clearing};
 pub use marker::Marker;
 pub use usage::{ClassUsage, HeapUsage};
 
@@ -197,10 +199,7 @@ impl<P: Persist> Heap<P> {
     pub fn allocate_from(&self, pool: PoolId) -> Result<Block<'_, P>, ImageError> {
         let home = home_shard(self.shards);
         let (index, pool) = (pool.0, self.pool_of(pool.0));
-        let place = |(first_chunk, number): (u64, u32)| {
-            let offset = first_chunk * self.image.chunk_size() + u64::from(number) * u64::from(pool.block);
-            Block::new(self, offset, u64::from(pool.block))
-        };
+        let place = |taken| self.place(pool, taken);
         if let Some(taken) = pool.shard(home).take() {
             return Ok(place(taken));
         }
@@ -208,8 +207,8 @@ impl<P: Persist> Heap<P> {
         let first_chunk = match self.take_chunks(u64::from(pool.span), false) {
             Ok(first_chunk) => first_chunk,
             Err(_) => {
-                if let Some(taken) = (0..pool.shard_count()).find_map(|shard| pool.shard(shard).take()) {
-                    return Ok(place(taken));
+                if let Some(taken) = self.take_leftover(PoolId(index)) {
+                    return Ok(taken);
                 }
                 self.take_chunks(u64::from(pool.span), true)?
             }
@@ -222,6 +221,28 @@ impl<P: Persist> Heap<P> {
         let number = slab.take().expect("a new slab has a free block");
         self.register(PoolId(index), home, slab);
         Ok(place((first_chunk, number)))
+    }
+
+    /// The block of a slab.
+    fn place(&self, pool: &Pool, (first_chunk, number): (u64, u32)) -> Block<'_, P> {
+        let offset = first_chunk * self.image.chunk_size() + u64::from(number) * u64::from(pool.block);
+        Block::new(self, offset, u64::from(pool.block))
+    }
+
+    /// A block from any slab that has one left.
+    fn take_leftover(&self, pool: PoolId) -> Option<Block<'_, P>> {
+        let pool = self.pool_of(pool.0);
+        let taken = (0..pool.shard_count()).find_map(|shard| pool.shard(shard).take())?;
+        Some(self.place(pool, taken))
+    }
+
+    /// The size of the blocks where `offset` is.
+    fn block_size(&self, offset: u64) -> Result<u64, ImageError> {
+        let chunk = (offset / self.image.chunk_size()) as usize;
+        let locator = self.locators.get(chunk).map_or(0, |word| word.load(Ordering::Acquire));
+        let locator = Locator::unpack(locator);
+        let locator = locator.ok_or_else(|| ImageError::Invalid(format!("no block is at {offset}")))?;
+        Ok(u64::from(self.pool_of(locator.pool).block))
     }
 
     /// Frees the block at `offset`. See the contract above.

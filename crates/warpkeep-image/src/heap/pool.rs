@@ -107,18 +107,38 @@ impl Shard {
         if !slab.give(block) {
             return Given::NotInUse;
         }
-        let (empty, first_chunk) = (slab.is_empty(), slab.first_chunk);
-        if slab.listed_at.is_none() {
+        let (empty, closed, first_chunk) = (slab.is_empty(), slab.closed, slab.first_chunk);
+        if slab.listed_at.is_none() && !closed {
             self.open_slab(index);
         }
         // One empty slab is kept, or a thread that allocates and frees a single block would wear out a chunk.
-        if empty && self.open.len() > 1 {
+        if empty && (closed || self.open.len() > 1) {
             self.close_slab(index);
             self.slabs[index as usize] = None;
             self.unused.push(index);
             return Given::Emptied { first_chunk };
         }
         Given::Kept
+    }
+
+    /// Index, first chunk and blocks in use of every slab.
+    pub(crate) fn slabs(&self) -> impl Iterator<Item = (u32, u64, u32)> {
+        let slabs = self.slabs.iter().zip(0..);
+        slabs.filter_map(|(slab, index)| slab.as_ref().map(|slab| (index, slab.first_chunk, slab.in_use())))
+    }
+
+    /// Closes a slab, or opens it again; `false` if it is not there any more.
+    pub(crate) fn set_closed(&mut self, index: u32, first_chunk: u64, closed: bool) -> bool {
+        let slab = self.slabs.get_mut(index as usize).and_then(Option::as_mut);
+        let Some(slab) = slab.filter(|slab| slab.first_chunk == first_chunk) else { return false };
+        slab.closed = closed;
+        let (has_room, listed) = (slab.free() > 0, slab.listed_at.is_some());
+        match closed {
+            true if listed => self.close_slab(index),
+            false if has_room && !listed => self.open_slab(index),
+            _ => {}
+        }
+        true
     }
 
     /// First chunk of a registered slab.

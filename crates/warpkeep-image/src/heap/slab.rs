@@ -12,6 +12,8 @@ pub(crate) struct Slab {
     hint: usize,
     /// Where the slab stands in its shard's list of slabs with free blocks.
     pub(crate) listed_at: Option<usize>,
+    /// Nothing is to be taken from it: it is being cleared.
+    pub(crate) closed: bool,
 }
 
 impl Slab {
@@ -27,7 +29,7 @@ impl Slab {
             *last |= u64::MAX << (blocks % 64);
         }
         let free = used.iter().map(|word| word.count_zeros()).sum();
-        Slab { first_chunk, span, blocks, free, used, hint: 0, listed_at: None }
+        Slab { first_chunk, span, blocks, free, used, hint: 0, listed_at: None, closed: false }
     }
 
     pub(crate) fn free(&self) -> u32 {

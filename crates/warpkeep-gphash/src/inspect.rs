@@ -1,0 +1,188 @@
+//! A close look at a table that nobody works on: is every item where it is looked for, and there once?
+
+use serde::Serialize;
+use std::sync::atomic::{AtomicU64, Ordering};
+use warpkeep_core::{hash_bytes, unmix64};
+use warpkeep_image::{Image, Persist};
+
+use crate::bucket::{Body, Bucket, Shape};
+use crate::find::TAKEN;
+use crate::header::{Header, LEVELS_AT};
+use crate::levels::{Level, Levels, overflow_buckets};
+use crate::parallel::in_parallel;
+use crate::record::RecordForm;
+use crate::slot::{EMPTY, INSERT, offset_of, pack};
+use crate::{Table, TableError};
+
+/// What a close look at a table found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Inspection {
+    /// Items in it.
+    pub items: u64,
+    /// Slots that were being filled when the last holder stopped; the next opening empties them.
+    pub unfinished: u64,
+    /// Items that were being moved when the last holder stopped; the next opening finishes it.
+    pub moving: u64,
+    /// Items in slots where nobody looks for them: damage.
+    pub misplaced: u64,
+    /// Items whose key is there twice: damage.
+    pub doubled: u64,
+}
+
+impl Inspection {
+    /// Whether nothing is wrong.
+    pub fn is_clean(&self) -> bool {
+        self.misplaced == 0 && self.doubled == 0
+    }
+}
+
+struct Inspector<'a, P: Persist> {
+    image: &'a Image<P>,
+    header: Header,
+    shape: Shape,
+    form: RecordForm,
+    levels: Levels,
+    specials: Option<Level>,
+}
+
+impl<P: Persist> Table<P> {
+    /// Looks at every item of the table whose header lies at an offset. Changes nothing; the table has just been
+    /// [marked](Table::mark), so that its references are known to be good, and nobody writes to it.
+    pub fn inspect(image: &Image<P>, header: u64) -> Result<Inspection, TableError> {
+        let identity = Header::read(image, header)?;
+        let shape = identity.shape();
+        let inspector = Inspector {
+            image,
+            form: RecordForm::new(identity.layout, identity.key, identity.value),
+            levels: Levels::read(image, identity.geometry, &shape, image.load(header + LEVELS_AT))?,
+            specials: identity.specials(image, header),
+            header: identity,
+            shape,
+        };
+        inspector.inspect()
+    }
+}
+
+impl<P: Persist> Inspector<'_, P> {
+    fn inspect(&self) -> Result<Inspection, TableError> {
+        let counts: [AtomicU64; 5] = Default::default();
+        let runs = self.levels.overflows().chain(&self.levels.levels).chain(&self.specials);
+        for run in runs {
+            in_parallel(run.buckets, |buckets| {
+                for number in buckets {
+                    let found = self.look(run, number);
+                    for (count, found) in counts.iter().zip(found) {
+                        count.fetch_add(found, Ordering::Relaxed);
+                    }
+                }
+                Ok::<(), TableError>(())
+            })?;
+        }
+        let [items, unfinished, moving, misplaced, doubled] = counts.map(AtomicU64::into_inner);
+        Ok(Inspection { items: items - moving, unfinished, moving, misplaced, doubled })
+    }
+
+    /// Items, unfinished, moving, misplaced, doubled of a bucket.
+    fn look(&self, run: &Level, number: u64) -> [u64; 5] {
+        let bucket = run.bucket(&self.shape, number);
+        let outgoing = self.levels.outgoing().any(|outgoing| outgoing.offset == run.offset);
+        let mut found = [0; 5];
+        let mut key = Vec::new();
+        for slot in 0..self.shape.slots() {
+            let state = bucket.state(slot);
+            if state == EMPTY || state == INSERT {
+                found[1] += u64::from(state == INSERT);
+                continue;
+            }
+            found[0] += 1;
+            key.clear();
+            self.append_key(run, bucket, slot, &mut key);
+            let hash = hash_bytes(self.header.seed, &key);
+            found[3] += u64::from(!self.belongs(run, number, slot, state, hash));
+            // Each pair is met twice, and told by its first half, in whatever order the places of a key come.
+            let places = self.places(hash, &key);
+            if places.len() > 1 {
+                let first = places[0] == bucket.slot(&self.shape, slot).state;
+                match places.len() == 2 && outgoing {
+                    true => found[2] += 1,
+                    false => found[4] += u64::from(first && !self.is_moving(&places)),
+                }
+            }
+        }
+        found
+    }
+
+    fn append_key(&self, run: &Level, bucket: Bucket<'_>, slot: usize, key: &mut Vec<u8>) {
+        let state = bucket.state(slot);
+        if self.shape.body == Body::Packed {
+            return self.form.at(self.image, offset_of(state)).append_key(self.image, key);
+        }
+        if !self.shape.fingerprint_is_key() {
+            return bucket.append_key(&self.shape, slot, self.header.key.max_len(), key);
+        }
+        let special = self.specials.is_some_and(|specials| specials.offset == run.offset);
+        let fingerprint = if special { TAKEN.get(slot).copied().unwrap_or(state) } else { state };
+        key.extend(unmix64(self.header.seed, fingerprint).to_le_bytes());
+    }
+
+    /// Whether somebody who looks for a key with this hash looks here, and recognises it.
+    fn belongs(&self, run: &Level, number: u64, slot: usize, state: u64, hash: u64) -> bool {
+        if self.specials.is_some_and(|specials| specials.offset == run.offset) {
+            return TAKEN.get(slot) == Some(&hash);
+        }
+        let recognised = match self.shape.body {
+            Body::Packed => pack(hash, offset_of(state)) == state,
+            Body::Inline { .. } | Body::Reference => crate::find::fingerprint(hash) == state,
+        };
+        recognised && self.buckets(hash).any(|(other, bucket)| (other.offset, bucket) == (run.offset, number))
+    }
+
+    /// The buckets where a key is looked for.
+    fn buckets(&self, hash: u64) -> impl Iterator<Item = (&Level, u64)> {
+        let locations = self.header.geometry.locations(hash, self.levels.base_buckets());
+        let in_levels = self.levels.levels.iter().enumerate().flat_map(move |(below, level)| {
+            (0..locations.tops().len()).map(move |which| (level, locations.tops()[which] >> below))
+        });
+        let in_overflows = self
+            .levels
+            .overflows()
+            .flat_map(move |overflow| overflow_buckets(overflow, hash).map(move |bucket| (overflow, bucket)));
+        in_levels.chain(in_overflows)
+    }
+
+    /// Where the states of a key lie.
+    fn places(&self, hash: u64, key: &[u8]) -> Vec<u64> {
+        let mut places = Vec::new();
+        let mut other = Vec::new();
+        for (level, number) in self.buckets(hash) {
+            let bucket = level.bucket(&self.shape, number);
+            for slot in 0..self.shape.slots() {
+                let state = bucket.state(slot);
+                let candidate = match self.shape.body {
+                    Body::Packed => crate::slot::may_match(state, hash),
+                    Body::Inline { .. } | Body::Reference => crate::find::fingerprint(hash) == state,
+                };
+                if !candidate {
+                    continue;
+                }
+                other.clear();
+                self.append_key(level, bucket, slot, &mut other);
+                let at = bucket.slot(&self.shape, slot).state;
+                if other == key && !places.contains(&at) {
+                    places.push(at);
+                }
+            }
+        }
+        places
+    }
+
+    /// Whether one of two places is in a run that is being drained.
+    fn is_moving(&self, places: &[u64]) -> bool {
+        let outgoing = |at: &u64| {
+            self.levels
+                .outgoing()
+                .any(|run| (run.offset..run.offset + run.buckets * self.shape.bytes()).contains(at))
+        };
+        places.len() == 2 && places.iter().any(outgoing)
+    }
+}
