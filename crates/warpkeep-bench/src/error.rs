@@ -2,6 +2,7 @@
 
 use std::io;
 
+use warpkeep_gphash::TableError;
 use warpkeep_image::ImageError;
 use warpkeep_log::LogError;
 
@@ -26,6 +27,39 @@ pub enum BenchError {
     #[error("the store is wrong: {0}; this is a bug, please report it with the command and the seed")]
     Wrong(String),
 
+    /// A contestant gave answers that are not right. No figure of such a run means anything.
+    #[error(
+        "{contestant} gave {wrong} wrong answers to {asked} of {task}; run it again with --only to see whether it is alone"
+    )]
+    WrongAnswers {
+        /// Who.
+        contestant: String,
+        /// To what.
+        task: &'static str,
+        /// How many.
+        wrong: u64,
+        /// Of how many.
+        asked: u64,
+    },
+
+    /// A peer failed by itself.
+    #[error("{name} failed: {what}; leave it out with --only, or give it more room")]
+    Peer {
+        /// Which.
+        name: &'static str,
+        /// What it said.
+        what: String,
+    },
+
+    /// A chart could not be drawn.
+    #[error("cannot draw {chart}: {what}; the figures are in the CSV")]
+    Chart {
+        /// Which.
+        chart: String,
+        /// Why.
+        what: String,
+    },
+
     /// The benchmark was asked for something it cannot do.
     #[error("{0}")]
     Invalid(String),
@@ -45,6 +79,12 @@ impl BenchError {
 
 impl From<ImageError> for BenchError {
     fn from(error: ImageError) -> Self {
+        BenchError::Store(error.into())
+    }
+}
+
+impl From<TableError> for BenchError {
+    fn from(error: TableError) -> Self {
         BenchError::Store(error.into())
     }
 }

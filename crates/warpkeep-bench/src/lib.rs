@@ -1,21 +1,30 @@
 //! Benchmarks of Warpkeep: workloads, measurement, reports.
 //!
-//! One module a benchmark; what they share is around them: [`measure`] for spreads and latencies, [`report`] for what
-//! comes out, [`machine`] for where it was measured. Rates on a shared machine drift by more than the differences of
+//! One module a benchmark; what they share is around them: [`workload`] for what is done, [`measure`] for spreads and
+//! latencies, [`report`] and [`chart`] for what comes out, [`machine`] for where it was measured. Rates on a shared machine drift by more than the differences of
 //! interest, so a benchmark interleaves what it compares, gives the spread with every figure, and says so when the
 //! spread is wider than the difference.
 
 #![deny(unsafe_code)]
 
+pub mod chart;
+pub mod compare;
 mod error;
+pub mod growth;
+mod lines;
+pub mod load_factor;
 pub mod machine;
 pub mod measure;
+mod memory;
+mod pinned;
 mod progress;
 pub mod report;
+mod scratch;
 pub mod size;
 pub mod storage;
 mod table;
 mod values;
+pub mod workload;
 
 pub use error::BenchError;
 pub use progress::{Amount, Progress, Quiet};

@@ -6,6 +6,7 @@ use std::time::{Instant, SystemTime};
 
 use serde::Serialize;
 
+use crate::chart::Chart;
 use crate::machine::{Machine, load_average};
 use crate::measure::{Goal, Ratio, Spread, Verdict};
 use crate::size::Size;
@@ -58,12 +59,13 @@ impl Unit {
     pub fn show(self, value: f64) -> String {
         match self {
             Unit::BytesPerSecond => format!("{} MB/s", digits(value / 1e6)),
+            Unit::PerSecond if value.abs() >= 1e6 => format!("{} M/s", digits(value / 1e6)),
             Unit::PerSecond => format!("{}/s", digits(value)),
             Unit::Micros => format!("{} us", digits(value)),
             Unit::Seconds => format!("{value:.3} s"),
             Unit::Bytes => Size(value.round() as u64).to_string(),
             Unit::Count => digits(value),
-            Unit::Percent => format!("{value:.0}%"),
+            Unit::Percent => format!("{}%", digits(value)),
         }
     }
 }
@@ -150,6 +152,8 @@ pub struct Report {
     pub notes: Vec<String>,
     /// Cases during which others were in the way.
     pub crowded: Vec<String>,
+    /// Figures that are best looked at.
+    pub charts: Vec<Chart>,
     #[serde(skip)]
     begun: Option<Instant>,
 }
@@ -171,6 +175,7 @@ impl Report {
             ratios: Vec::new(),
             notes: Vec::new(),
             crowded: Vec::new(),
+            charts: Vec::new(),
             begun: Some(Instant::now()),
         }
     }
@@ -201,16 +206,33 @@ impl Report {
         }
     }
 
-    /// Compares two variants of a case by a metric.
+    /// Compares two variants of a case by a metric, and keeps the ratio.
     pub fn compare(&mut self, case: &str, metric: &str, ours: &str, theirs: &str, goal: Option<Goal>) {
+        self.ratios.extend(self.ratio(case, metric, ours, theirs, goal));
+    }
+
+    /// How two variants of a case compare by a metric in the rounds that both took part in; `None` if there is none.
+    pub fn ratio(
+        &self,
+        case: &str,
+        metric: &str,
+        ours: &str,
+        theirs: &str,
+        goal: Option<Goal>,
+    ) -> Option<Ratio> {
+        let rows = |variant: &str| {
+            let wanted = |row: &&Row| row.case == case && row.variant == variant && row.metric == metric;
+            self.rows.iter().filter(wanted).collect::<Vec<_>>()
+        };
+        let (our_rows, their_rows) = (rows(ours), rows(theirs));
+        let partner = |row: &&Row| their_rows.iter().find(|other| other.round == row.round).copied();
+        let pairs = our_rows.into_iter().filter_map(|row| Some((row.value, partner(&row)?.value)));
+        let (our_values, their_values): (Vec<f64>, Vec<f64>) = pairs.unzip();
         let name = format!("{case}: {metric}, {ours} / {theirs}");
-        let (ours, theirs) = (self.series(case, ours, metric), self.series(case, theirs, metric));
+        let ratio = Ratio::of(name, &our_values, &their_values, goal)?;
         let crowded = self.crowded.iter().any(|crowded| crowded == case);
-        let ratio = Ratio::of(name, &ours, &theirs, goal);
-        self.ratios.extend(ratio.map(|ratio| Ratio {
-            verdict: ratio.verdict.map(|verdict| if crowded { Verdict::Unclear } else { verdict }),
-            ..ratio
-        }));
+        let verdict = ratio.verdict.map(|verdict| if crowded { Verdict::Unclear } else { verdict });
+        Some(Ratio { verdict, ..ratio })
     }
 
     /// Completes the report: how long it took, how busy the machine was, the summaries.
@@ -249,10 +271,11 @@ impl Report {
         let machine = &self.machine;
         let _ = writeln!(
             text,
-            "{} benchmark, {}, seed {}\n{}, {} cores, {} of memory, Linux {}, load {:.1}",
+            "{} benchmark, {}, seed {}\n{}\n{}, {} cores, {} of memory, Linux {}, load {:.1}",
             self.benchmark,
             self.date,
             self.seed,
+            self.command,
             machine.cpu,
             machine.cores,
             Size(machine.memory_bytes),
@@ -284,10 +307,28 @@ impl Report {
         for ratio in &self.ratios {
             let _ = writeln!(text, "  {}", show_ratio(ratio));
         }
+        text += &self.goals();
         for note in &self.notes {
             let _ = writeln!(text, "note: {note}");
         }
         text
+    }
+
+    /// What was asked for and what came of it, as a table; empty if nothing was.
+    fn goals(&self) -> String {
+        let mut table = Table::new(["goals", "wanted", "got", ""]);
+        let goals = self.ratios.iter().filter_map(|ratio| Some((ratio, ratio.goal?)));
+        let mut any = false;
+        for (ratio, goal) in goals {
+            any = true;
+            let wanted = match goal {
+                Goal::AtLeast(least) => format!(">= {least}"),
+                Goal::AtMost(most) => format!("<= {most}"),
+            };
+            let got = format!("{:.2}", ratio.spread.median);
+            table.row([ratio.name.clone(), wanted, got, verdict_name(ratio.verdict).to_owned()]);
+        }
+        if any { format!("\n{table}") } else { String::new() }
     }
 
     /// Every figure as CSV.
@@ -307,9 +348,19 @@ impl Report {
             .map_err(|error| BenchError::Invalid(format!("the report cannot be written as JSON: {error}")))
     }
 
-    /// Writes the CSV to a file.
+    /// Writes the CSV to a file, and the charts beside it, each as CSV and as SVG with its name at the end.
     pub fn write_csv(&self, path: &Path) -> Result<(), BenchError> {
-        std::fs::write(path, self.to_csv()).map_err(BenchError::io(format!("write {}", path.display())))
+        let write = |path: &Path, text: String| {
+            std::fs::write(path, text).map_err(BenchError::io(format!("write {}", path.display())))
+        };
+        write(path, self.to_csv())?;
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        for chart in &self.charts {
+            let beside = |end: &str| path.with_file_name(format!("{stem}-{}.{end}", chart.file_name()));
+            write(&beside("csv"), chart.to_csv())?;
+            write(&beside("svg"), chart.to_svg()?)?;
+        }
+        Ok(())
     }
 
     /// Writes the JSON to a file.
@@ -337,16 +388,20 @@ fn show_ratio(ratio: &Ratio) -> String {
             Goal::AtLeast(least) => write!(text, "; goal at least {least}: "),
             Goal::AtMost(most) => write!(text, "; goal at most {most}: "),
         };
-        text += match ratio.verdict {
-            Some(Verdict::Met) => "met",
-            Some(Verdict::Missed) => "MISSED",
-            Some(Verdict::Unclear) | None => "this run does not tell",
-        };
+        text += verdict_name(ratio.verdict);
     }
     if ratio.too_close_to_tell {
         text += "; the spread is wider than the difference";
     }
     text
+}
+
+fn verdict_name(verdict: Option<Verdict>) -> &'static str {
+    match verdict {
+        Some(Verdict::Met) => "met",
+        Some(Verdict::Missed) => "MISSED",
+        Some(Verdict::Unclear) | None => "this run does not tell",
+    }
 }
 
 /// Each once, in the order of first appearance.
@@ -360,7 +415,7 @@ fn in_order<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     seen
 }
 
-fn quote(cell: &str) -> String {
+pub(crate) fn quote(cell: &str) -> String {
     match cell.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),
         false => cell.to_owned(),
@@ -416,13 +471,15 @@ mod tests {
     #[test]
     fn text_shows_medians_spreads_and_ratios() {
         let text = report().to_text();
-        assert!(text.contains("92.0/s ±1%"), "{text}");
+        assert!(text.contains("warpkeep bench test") && text.contains("92.0/s ±1%"), "{text}");
         assert!(text.contains("0.92 (0.91 to 0.93); goal at least 0.8: met"), "{text}");
+        assert!(text.contains("a, b: rate, ours / bare  >= 0.8  0.92  met"), "{text}");
     }
 
     #[test]
     fn figures_for_people() {
         assert_eq!(Unit::BytesPerSecond.show(1.234e9), "1234 MB/s");
+        assert_eq!(Unit::PerSecond.show(1.234e7), "12.3 M/s");
         assert_eq!(Unit::Micros.show(12.34), "12.3 us");
         assert_eq!(Unit::Seconds.show(0.12345), "0.123 s");
         assert_eq!(Unit::Bytes.show(8192.0), "8 KiB");

@@ -17,6 +17,8 @@ pub(crate) enum Failure {
     Damage(String),
     /// The same, and the command has printed a full report of it.
     Reported(String),
+    /// Not all could be done, and the command has printed what there is to say about it.
+    Told(String),
 }
 
 impl Failure {
@@ -32,17 +34,18 @@ impl Failure {
 
     pub(crate) fn code(&self) -> u8 {
         match self {
-            Failure::Error(_) => 1,
+            Failure::Error(_) | Failure::Told(_) => 1,
             Failure::Usage(_) => 2,
             Failure::Damage(_) | Failure::Reported(_) => 3,
         }
     }
 
-    fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         match self {
-            Failure::Usage(message) | Failure::Damage(message) | Failure::Reported(message) => {
-                message.clone()
-            }
+            Failure::Usage(message)
+            | Failure::Damage(message)
+            | Failure::Reported(message)
+            | Failure::Told(message) => message.clone(),
             Failure::Error(error) => {
                 let mut message = error.to_string();
                 let mut source = error.source();
@@ -62,7 +65,7 @@ impl Failure {
     /// Tells people, and programs that asked for JSON.
     pub(crate) fn report(&self, json: bool) {
         let message = self.message();
-        if json && !matches!(self, Failure::Reported(_)) {
+        if json && !matches!(self, Failure::Reported(_) | Failure::Told(_)) {
             let value = serde_json::json!({ "error": message, "exit_code": self.code() });
             // If nobody reads it, the exit code and the line below remain.
             let _ = crate::output::print(&format!("{value:#}\n"));

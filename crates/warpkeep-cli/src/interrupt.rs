@@ -31,8 +31,13 @@ impl Interrupt {
 
     /// An error if the program should stop.
     pub(crate) fn check(&self) -> Result<(), Failure> {
+        self.check_or("nothing was left behind")
+    }
+
+    /// An error if the program should stop that says how things stand.
+    pub(crate) fn check_or(&self, standing: &str) -> Result<(), Failure> {
         match self.is_wanted() {
-            true => Err(Failure::error("interrupted; nothing was left behind")),
+            true => Err(Failure::error(format!("interrupted; {standing}"))),
             false => Ok(()),
         }
     }

@@ -1,7 +1,12 @@
-//! The command line of Warpkeep: a demonstration, a look into stores, checks, repair and benchmarks.
+//! The command line of Warpkeep: a demonstration, tables and their items, a look into stores, checks, repair and
+//! benchmarks.
 
+mod bar;
+mod cell;
 mod commands;
+mod confirm;
 mod failure;
+mod files;
 mod interrupt;
 mod output;
 mod progress;

@@ -1,5 +1,6 @@
 //! What a command gives out: text for people, or JSON for programs.
 
+use std::fmt::Write as _;
 use std::io::{ErrorKind, Write};
 
 use clap::Args;
@@ -37,8 +38,13 @@ fn to_json(value: &impl Serialize) -> Result<String, Failure> {
 
 /// Writes to standard output. A reader that has seen enough and left is no error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    print_bytes(text.as_bytes())
+}
+
+/// The same for bytes that need not be text.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::io("write to standard output")(error))
         }
@@ -46,9 +52,12 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Sixteen bytes as people write them.
-pub(crate) fn hex(id: &[u8]) -> String {
-    id.iter().map(|byte| format!("{byte:02x}")).collect()
+/// Bytes in hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// Seconds since 1970 as a date.

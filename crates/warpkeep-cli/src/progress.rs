@@ -25,6 +25,11 @@ impl Bars {
         Bars { bar: Mutex::new(ProgressBar::hidden()), interrupt: interrupt.clone(), shown }
     }
 
+    /// A bar for work that tells how many bytes of how many are done.
+    pub(crate) fn bytes(&self, name: &'static str) -> ByteProgress<'_> {
+        ByteProgress { bars: self, name, begun: false, done: 0 }
+    }
+
     fn bar(&self) -> MutexGuard<'_, ProgressBar> {
         self.bar.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -58,6 +63,25 @@ impl Progress for Bars {
 
     fn is_cancelled(&self) -> bool {
         self.interrupt.is_wanted()
+    }
+}
+
+/// Work that is counted in bytes; how many there are is known when it begins.
+pub(crate) struct ByteProgress<'a> {
+    bars: &'a Bars,
+    name: &'static str,
+    begun: bool,
+    done: u64,
+}
+
+impl ByteProgress<'_> {
+    pub(crate) fn set(&mut self, done: u64, total: u64) {
+        if !self.begun {
+            self.bars.begin(self.name, Amount::Bytes(total));
+            self.begun = true;
+        }
+        self.bars.advance(done.saturating_sub(self.done));
+        self.done = done;
     }
 }
 

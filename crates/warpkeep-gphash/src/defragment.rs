@@ -7,6 +7,11 @@ use crate::slot::{EMPTY, INSERT, pack};
 use crate::stage::retire;
 use crate::{Table, TableError};
 
+/// Frees some of what was replaced and can no longer be seen; otherwise that happens in the course of later writes.
+pub fn hasten_freeing() {
+    crossbeam_epoch::pin().flush();
+}
+
 impl<P: Persist> Table<P> {
     /// Moves its records out of slabs that are being cleared, while reads and writes go on; gives how many it moved.
     /// A record that is replaced or moved at the same moment may be passed over.

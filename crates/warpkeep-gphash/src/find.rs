@@ -103,6 +103,8 @@ impl<P: Persist> Table<P> {
         while candidates != 0 {
             let slot = candidates.trailing_zeros() as usize;
             candidates &= candidates - 1;
+            // All its lines at once: the key need not have been compared for the value to be on its way.
+            self.prefetch_slot(bucket, slot);
             let found = self.read_slot(bucket, slot, hash, key);
             if found.is_some() {
                 return found;

@@ -101,7 +101,41 @@ impl<P: Persist> Table<P> {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Ok(Progress::Busy),
         };
-        self.step(&mut growth, false, buckets)
+        match self.step(&mut growth, false, buckets)? {
+            Progress::Stuck => {
+                // Items that cannot leave the old levels are in nobody's way, unless the others are filling up.
+                let guard = &crossbeam_epoch::pin();
+                let levels = self.levels(guard);
+                if !self.is_nearly_full(levels) || !self.may_add_level(levels) {
+                    return Ok(Progress::Stuck);
+                }
+                self.begin(&mut growth, levels, guard)?;
+                Ok(Progress::Working)
+            }
+            progress => Ok(progress),
+        }
+    }
+
+    /// A little of what [`Table::maintain`] does, by a writer who has just added so many items: if nobody else comes to
+    /// it, a growth is finished long before the levels it added are full.
+    pub(crate) fn assist(&self, added: u64) {
+        /// Growth adds four times the slots it drains, so this is twice what is needed.
+        const ADDED_A_BUCKET: u64 = 8;
+        let draining = self.levels(&crossbeam_epoch::pin()).drained > 0;
+        if !draining {
+            return;
+        }
+        let Ok(mut growth) = self.growth.try_lock() else { return };
+        if growth.draining && growth.ready.load(Ordering::Acquire) {
+            // An item that finds no place now may find one later; only an end that cannot be written is an error, and
+            // whoever comes next meets it again.
+            let _ = self.step(&mut growth, false, added.div_ceil(ADDED_A_BUCKET));
+        }
+    }
+
+    /// Whether a level can be added while others are being drained.
+    fn may_add_level(&self, levels: &Levels) -> bool {
+        self.may_grow(levels) && levels.drained < MAX_DRAINED && !levels.shrinking
     }
 
     /// Begins to make the table twice as large; [`Table::maintain`] goes on with it.
@@ -206,7 +240,7 @@ impl<P: Persist> Table<P> {
                 Progress::Stuck => {
                     let guard = &crossbeam_epoch::pin();
                     let levels = self.levels(guard);
-                    if !self.may_grow(levels) || levels.drained == MAX_DRAINED || levels.shrinking {
+                    if !self.may_add_level(levels) {
                         return Err(TableError::Full);
                     }
                     return self.begin(&mut growth, levels, guard);

@@ -28,6 +28,7 @@ mod stage;
 mod stats;
 mod table;
 
+pub use defragment::hasten_freeing;
 pub use error::TableError;
 pub use geometry::{CANDIDATES, Geometry};
 pub use grow::{Progress, Seen};

@@ -31,7 +31,9 @@ impl<P: Persist> Table<P> {
     pub fn get<R>(&self, key: &[u8], then: impl FnOnce(Value<'_, P>) -> R) -> Option<R> {
         let guard = &crossbeam_epoch::pin();
         let (levels, hash) = (self.levels(guard), self.hash(key));
+        // All at once: alone, a key has nothing else to do while it waits for its buckets one by one.
         self.prefetch_buckets(levels, hash);
+        self.prefetch_below(levels, hash);
         let found = self.find_with_best(levels, hash, key)?;
         Some(then(Value::new(self.image(), found.item)))
     }
@@ -147,12 +149,27 @@ impl<P: Persist> Table<P> {
         locations.tops().iter().for_each(|&top| levels.levels[0].prefetch(&self.shape, top));
     }
 
+    /// Brings the buckets of a key in the other levels nearer.
+    #[inline]
+    fn prefetch_below(&self, levels: &Levels, hash: u64) {
+        let locations = self.geometry.locations(hash, levels.base_buckets());
+        for (below, level) in levels.levels.iter().enumerate().skip(1) {
+            locations.tops().iter().for_each(|&top| level.prefetch(&self.shape, top >> below));
+        }
+    }
+
     #[inline(always)]
     fn prefetch_item(&self, hint: &Hint<'_>) {
+        self.prefetch_slot(hint.bucket, hint.slot);
+    }
+
+    /// Brings the item in a slot nearer, if there is one.
+    #[inline(always)]
+    pub(crate) fn prefetch_slot(&self, bucket: Bucket<'_>, slot: usize) {
         if self.shape.body != Body::Packed {
-            return hint.bucket.prefetch_slot(&self.shape, hint.slot);
+            return bucket.prefetch_slot(&self.shape, slot);
         }
-        let offset = offset_of(hint.bucket.state(hint.slot));
+        let offset = offset_of(bucket.state(slot));
         if offset != 0 {
             let record = self.image().pointer(offset, 8);
             (0..self.record_lines).for_each(|line| crate::prefetch::line(record.wrapping_add(64 * line)));
@@ -169,9 +186,7 @@ impl<P: Persist> Table<P> {
                 return self.prefetch_item(&Hint { bucket, slot: candidates.trailing_zeros() as usize });
             }
         }
-        for (below, level) in levels.levels.iter().enumerate().skip(1) {
-            locations.tops().iter().for_each(|&top| level.prefetch(&self.shape, top >> below));
-        }
+        self.prefetch_below(levels, hash);
     }
 
     /// Gives out every item, while writers go on. An item that is there throughout is given out at least once; during

@@ -231,6 +231,11 @@ impl<P: Persist> Stage<'_, P> {
             table.in_overflow.fetch_sub(left_overflow, Ordering::AcqRel);
         }
         retire(&table.heap, retired, &self.guard);
+        // Keys are let go first, for the drain takes them, too.
+        drop(self);
+        if items > 0 {
+            table.assist(items as u64);
+        }
     }
 }
 

@@ -49,11 +49,11 @@ use crate::tail::{Finished, Tail};
 /// # Ok::<(), LogError>(())
 /// ```
 pub struct Log {
-    directory: Directory,
-    commit: Arc<Commit>,
+    pub(crate) directory: Directory,
+    pub(crate) commit: Arc<Commit>,
     gate: Gate,
     /// The manifest in force. Locked while a checkpoint runs: there is one at a time.
-    manifest: Mutex<Manifest>,
+    pub(crate) manifest: Mutex<Manifest>,
     flusher: Option<JoinHandle<()>>,
 }
 

@@ -23,7 +23,7 @@ impl SegmentPage {
         SegmentPage { store_id: page.store_id(), number: page.word(32), len: page.word(40) }
     }
 
-    fn to_page(&self) -> Page {
+    pub(crate) fn to_page(&self) -> Page {
         let mut page = Page::new(SEGMENT_MAGIC, &self.store_id);
         page.set_word(32, self.number);
         page.set_word(40, self.len);

@@ -110,6 +110,12 @@ impl Tail {
         self.finished.iter().find(|s| s.last > start).map_or(self.segment.number, |s| s.number)
     }
 
+    /// The segments that are finished, from `first` on; and of the one in use its number and where its frames end.
+    pub(crate) fn durable(&self, first: u64) -> (Vec<u64>, u64, u64) {
+        let finished = self.finished.iter().map(|segment| segment.number).filter(|&number| number >= first);
+        (finished.collect(), self.segment.number, self.offset)
+    }
+
     /// Takes the segments before `first` off the list, so that the caller can remove their files.
     pub(crate) fn forget_before(&mut self, first: u64) -> Vec<u64> {
         let count = self.finished.partition_point(|s| s.number < first);

@@ -1,6 +1,9 @@
 //! What can go wrong with a store.
 
-use warpkeep_core::CoreError;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use warpkeep_core::{CoreError, KeySpec, Op, Status, ValueSpec};
 use warpkeep_gphash::TableError;
 use warpkeep_image::ImageError;
 use warpkeep_log::LogError;
@@ -60,6 +63,110 @@ pub enum Error {
         name: String,
     },
 
+    /// An operation that was refused or failed.
+    #[error("operation {index} ({op}): {status}; {}", .status.remedy())]
+    Refused {
+        /// Its index in the batch.
+        index: usize,
+        /// What it was to do.
+        op: Op,
+        /// What became of it.
+        status: Status,
+    },
+
+    /// A table that holds other keys or values than the types say.
+    #[error(
+        "the table '{table}' has {table_keys} keys and {table_values} values, the program asks for {keys} keys and \
+         {values} values; use the types that it was created with"
+    )]
+    OtherTypes {
+        /// The table.
+        table: String,
+        /// Its keys.
+        table_keys: KeySpec,
+        /// Its values.
+        table_values: ValueSpec,
+        /// Keys of the type asked for.
+        keys: KeySpec,
+        /// Values of the type asked for.
+        values: ValueSpec,
+    },
+
+    /// Bytes that are no value of their type.
+    #[error(
+        "the table '{table}' has {what} that is no {wanted}; read it as bytes, or with the type that it was written with"
+    )]
+    Undecodable {
+        /// The table.
+        table: String,
+        /// A key or a value.
+        what: &'static str,
+        /// The type.
+        wanted: &'static str,
+    },
+
+    /// The operating system refused.
+    #[error("{path}: cannot {doing}: {source}; check that it exists, may be accessed, and has space")]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was being done to it, as a verb phrase.
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// There is no store.
+    #[error("there is no store in {directory}; check the path, or open it for writing to create one")]
+    NoStore {
+        /// Where one was looked for.
+        directory: PathBuf,
+    },
+
+    /// There is a store where one is to be made.
+    #[error("there is a store already: {path}; choose an empty directory, or move it away")]
+    StoreExists {
+        /// What is in the way.
+        path: PathBuf,
+    },
+
+    /// A backup is to be made where something is.
+    #[error("{path} is not empty; choose a directory that does not exist yet")]
+    NotEmpty {
+        /// The directory.
+        path: PathBuf,
+    },
+
+    /// There is no backup.
+    #[error(
+        "{path} is no backup: it has no BACKUP.json. Check the path; a backup that was interrupted lies beside it, ends in \
+         .partial, and cannot be used"
+    )]
+    NoBackup {
+        /// The directory.
+        path: PathBuf,
+    },
+
+    /// A backup of a later version of Warpkeep.
+    #[error(
+        "the backup {path} has format version {found}; this program reads version 1. Use a newer program"
+    )]
+    NewerBackup {
+        /// The backup.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+    },
+
+    /// A backup that has lost something since it was made, or in the making.
+    #[error("the backup {path} is damaged: {what}; use another backup. Nothing has been restored")]
+    BackupDamaged {
+        /// The backup.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+
     /// What is stored is not what the program expects.
     #[error("{0}")]
     Invalid(String),
@@ -67,3 +174,35 @@ pub enum Error {
 
 /// `Result` with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// Wraps an I/O error: `map_err(Error::io(path, "open it"))`.
+    pub(crate) fn io(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> Error {
+        let path = path.to_path_buf();
+        move |source| Error::Io { path, doing, source }
+    }
+
+    /// Whether it tells of bytes that are not what they should be, rather than of something that cannot be done now.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Error::Image(error) => matches!(
+                error,
+                ImageError::Damaged { .. } | ImageError::Truncated { .. } | ImageError::NotIntact { .. }
+            ),
+            Error::Log(error) => matches!(
+                error,
+                LogError::Corrupt { .. }
+                    | LogError::EndMissing { .. }
+                    | LogError::SegmentMissing { .. }
+                    | LogError::CheckpointDamaged { .. }
+                    | LogError::ManifestDamaged { .. }
+                    | LogError::ManifestMissing { .. }
+                    | LogError::ForeignStore { .. }
+                    | LogError::ForeignFile { .. }
+            ),
+            Error::Table(TableError::Image(error)) => matches!(error, ImageError::Damaged { .. }),
+            Error::Mismatch { .. } | Error::BackupDamaged { .. } => true,
+            _ => false,
+        }
+    }
+}

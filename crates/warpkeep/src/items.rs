@@ -24,6 +24,12 @@ pub trait Items<P: Persist>: Send + Sync + Sized {
     /// Brings an item to the state that a change tells of, unless it is there or beyond already.
     fn redo(&self, change: &Change<'_>) -> Result<()>;
 
+    /// Whether a change is about more than its own key: all changes before it are redone first, and none after it
+    /// until it is.
+    fn stands_alone(_change: &Change<'_>) -> bool {
+        false
+    }
+
     /// Gives out every item, while writers go on. An item that is there throughout is given out at least once; one
     /// that changes meanwhile is given out as it was or as it is.
     fn scan(&self, each: &mut dyn FnMut(&Change<'_>) -> Result<()>) -> Result<()>;

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use warpkeep_core::{Durability, Lsn};
 use warpkeep_image::{Heap, Image, Persist};
 use warpkeep_log::{ChangeBatch, CheckpointInfo, Log};
 
-use crate::{Error, Items, Result};
+use crate::{Error, Items, Result, metrics};
 
 /// Keeps the items of an index through crashes of the process and of the machine.
 ///
@@ -105,7 +106,11 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
     /// Writes all items to a checkpoint, while writers go on, and trims the log.
     pub fn checkpoint(&self) -> Result<CheckpointInfo> {
         let log = self.log.as_ref().ok_or(Error::NoLog)?;
-        log.checkpoint(|writer| self.items.scan(&mut |change| Ok(writer.push(change)?)))
+        let begun = Instant::now();
+        let info =
+            log.checkpoint(|writer| self.items.scan(&mut |change| Ok::<(), Error>(writer.push(change)?)))?;
+        metrics::checkpoint(&info, begun.elapsed());
+        Ok(info)
     }
 
     /// Makes everything written so far survive the machine.
@@ -140,8 +145,8 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
     }
 }
 
-/// Whoever frees what was replaced a moment ago may hold the heap for another moment.
-fn unshare<T>(mut shared: Arc<T>) -> Option<T> {
+/// The value, once nobody else has it: whoever frees what was replaced a moment ago may hold it for another moment.
+pub(crate) fn unshare<T>(mut shared: Arc<T>) -> Option<T> {
     for _ in 0..1000 {
         match Arc::try_unwrap(shared) {
             Ok(alone) => return Some(alone),

@@ -1,29 +1,104 @@
 //! Warpkeep: a persistent, crash-safe key-value engine whose index runs on the GPU or the CPU.
 //!
-//! This crate joins the memory image ([`warpkeep_image`]) and the log ([`warpkeep_log`]) under an index: it
-//! decides what is logged when, what an acknowledgement means, and how a store comes back after a crash.
-//! Indexes implement [`Items`]; [`open`] gives a [`Keeper`] of one.
+//! A [`Store`] is a directory with named tables. Each write says what it must survive ([`Durability`]): the process, or
+//! the machine. Here a table of embedding rows is trained, the process dies, and the rows are back:
+//!
+//! ```
+//! use warpkeep::{Durability, MergeRule, Store, TableOptions};
+//!
+//! # let home = tempfile::tempdir().unwrap();
+//! # let home = home.path();
+//! let store = Store::open(home)?;
+//! let options = TableOptions::typed::<u64, [f32; 32]>()?.capacity(1_000_000).merge(MergeRule::AddF32);
+//! let rows = store.create_table("items", options)?.typed::<u64, [f32; 32]>()?;
+//!
+//! // A batch of rows, as memory speed allows; it survives the process.
+//! let fresh: Vec<(u64, [f32; 32])> = (0..1000).map(|id| (id, [0.5; 32])).collect();
+//! rows.put_many(&fresh, Durability::Process)?;
+//!
+//! // A step of training: look up what the step needs, then add the gradients. It survives the machine, as a whole.
+//! let needed = [7, 42, 999, 1_000_000];
+//! let found = rows.get_many(&needed)?;
+//! assert!(found[0].is_some() && found[3].is_none());
+//! let mut gradients = rows.table().batch();
+//! for id in needed {
+//!     gradients.merge(id, &[0.25_f32; 32].map(f32::to_le_bytes).concat())?;
+//! }
+//! rows.table().run(&gradients, Durability::Power)?;
+//!
+//! drop(rows);
+//! drop(store); // no close: as if the process had been killed
+//!
+//! let store = Store::open(home)?;
+//! let rows = store.typed::<u64, [f32; 32]>("items")?;
+//! assert_eq!(rows.get(&42)?, Some([0.75; 32]));
+//! assert_eq!(rows.len(), 1001);
+//! drop(rows);
+//! store.close()?;
+//! # Ok::<(), warpkeep::Error>(())
+//! ```
+//!
+//! More recipes are in `docs/cookbook.md`.
+//!
+//! | to | see |
+//! | --- | --- |
+//! | open, create tables, make durable | [`Store`], [`StoreOptions`], [`TableOptions`] |
+//! | read and write bytes, one by one or in batches | [`Table`], [`Batch`], [`Results`] |
+//! | read and write Rust types | [`TypedTable`], [`Key`], [`Value`], [`Row`] |
+//! | back up and restore | [`Store::backup`], [`restore`] |
+//! | look without opening, and check | [`peek`], [`verify`] |
+//! | watch it run | [`metrics`] |
+//!
+//! Underneath, this crate joins the memory image ([`warpkeep_image`]) and the log ([`warpkeep_log`]) under an index: it
+//! decides what is logged when, what an acknowledgement means, and how a store comes back after a crash. Indexes implement
+//! [`Items`]; [`open`] gives a [`Keeper`] of one.
 
+mod backup;
 mod catalogue;
 mod cells;
+mod compact;
 mod error;
 mod items;
 mod keeper;
+mod look;
+mod maintenance;
+pub mod metrics;
 mod opening;
+mod options;
+mod peek;
 mod place;
 mod planner;
+mod redo;
+mod scan;
 mod store;
+mod table;
 mod tables;
+mod typed;
+mod verify;
 
+pub use backup::{BackupReport, RestoreReport, restore};
 pub use cells::{Cells, Edit};
+pub use compact::Compacted;
 pub use error::{Error, Result};
 pub use items::Items;
 pub use keeper::Keeper;
+pub use look::TablePeek;
 pub use opening::{LogPlace, OpenReport, Origin, open};
+pub use options::{StoreOptions, TableOptions};
+pub use peek::{Peek, PeekSource, peek};
 pub use place::{ImageFile, ImagePlace};
-pub use store::{Store, StoreOptions, Table, TableOptions};
+pub use scan::Item;
+pub use store::Store;
+pub use table::{Inserted, Swapped, Table};
 pub use tables::Tables;
+pub use typed::{Key, Row, TypedTable, Value};
+pub use verify::{ImageCheck, LogCheck, TableCheck, VerifyReport, verify};
 pub use warpkeep_core::{
     Batch, Change, ChangeKind, Durability, KeySpec, Lsn, MergeRule, Op, Results, Status, ValueSpec,
 };
 pub use warpkeep_gphash::{Geometry, Layout, TableStats};
+
+/// The recipes, so that they compile and hold.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/cookbook.md")]
+struct Cookbook;

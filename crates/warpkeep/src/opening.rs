@@ -8,6 +8,7 @@ use serde::Serialize;
 use warpkeep_image::{Attached, Attachment, Heap, HeapOptions, Image, ImageError, Persist};
 use warpkeep_log::{Disk, Log, LogOptions, Recovery, RecoveryReport};
 
+use crate::redo::redo;
 use crate::{Error, ImagePlace, Items, Keeper, Result};
 
 /// Where a store keeps its log.
@@ -256,16 +257,18 @@ impl<Place, Config> Opening<'_, Place, Config> {
         // Until `begin`, the new image is of epoch 0, older than any log: an interrupted rebuild starts over.
         let image = Arc::new(self.place.create(recovery.store_id())?);
         let (heap, items) = self.lay_out::<P, I>(&image)?;
-        recovery.load_checkpoint(|change| {
-            report.loaded += 1;
-            items.redo(&change)
-        })?;
-        recovery.redo(|record| {
-            for change in record.changes() {
-                report.redone += 1;
-                items.redo(&change)?;
-            }
-            Ok::<(), Error>(())
+        redo(&items, |redoer| {
+            recovery.load_checkpoint(|change| {
+                report.loaded += 1;
+                redoer.push(&change)
+            })?;
+            recovery.redo(|record| {
+                for change in record.changes() {
+                    report.redone += 1;
+                    redoer.push(&change)?;
+                }
+                Ok::<(), Error>(())
+            })
         })?;
         let epoch = recovery.epoch() + 1;
         image.begin(epoch)?;
@@ -312,8 +315,8 @@ fn origin_of<P: Persist>(attached: &Attached<P>) -> Origin {
     }
 }
 
-fn hex(id: &[u8; 16]) -> String {
-    id.iter().fold(String::new(), |mut text, byte| {
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
     })

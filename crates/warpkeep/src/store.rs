@@ -1,98 +1,20 @@
 //! A store: named tables in one image, with a log behind them.
 
-use std::path::{Path, PathBuf};
+use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
-use warpkeep_core::{
-    Answers, Batch, BatchView, Change, ChangeKind, Durability, KeySpec, MergeRule, Op, Results, Seed, Status,
-    ValueSpec,
+use warpkeep_core::{Change, ChangeKind, Durability, Seed};
+use warpkeep_gphash::{Layout, Progress, TableSpec};
+use warpkeep_image::{Coherent, HeapOptions, HeapUsage, Persist};
+use warpkeep_log::{ChangeBatch, OsDisk};
+
+use crate::maintenance::Maintenance;
+use crate::tables::{CATALOGUE, MAX_NAME, Tables, encode_spec};
+use crate::{
+    Error, ImageFile, ImagePlace, Keeper, LogPlace, OpenReport, Result, StoreOptions, Table, TableOptions,
+    metrics, open,
 };
-use warpkeep_gphash::{Geometry, Layout, Progress, TableSpec, TableStats};
-use warpkeep_image::{Coherent, CreateOptions, HeapOptions, HeapUsage, OpenOptions, Persist};
-use warpkeep_log::{ChangeBatch, LogOptions, OsDisk};
-
-use crate::tables::{CATALOGUE, MAX_NAME, NamedTable, Tables, encode_spec};
-use crate::{Error, ImageFile, Keeper, LogPlace, OpenReport, Result, open, planner};
-
-/// How to open a store.
-#[derive(Clone, Debug, Default)]
-pub struct StoreOptions {
-    /// Where the image lies; in the store's directory if not said. On tmpfs it is as fast as memory and a GPU can use
-    /// it; it is rebuilt from the log after a restart of the machine.
-    pub image: Option<PathBuf>,
-    /// Do without a log: only `Process` is on offer, and nothing survives the machine for sure.
-    pub without_log: bool,
-    /// How the image is created.
-    pub create: CreateOptions,
-    /// How the image is opened.
-    pub open: OpenOptions,
-    /// How the image may grow.
-    pub heap: HeapOptions,
-    /// How the log is written.
-    pub log: LogOptions,
-}
-
-/// What a table is to hold.
-#[derive(Clone, Copy, Debug)]
-pub struct TableOptions {
-    /// What keys are.
-    pub key: KeySpec,
-    /// What values are.
-    pub value: ValueSpec,
-    /// Items to make room for at once; the table grows beyond.
-    pub capacity: u64,
-    /// How the table is laid out.
-    pub geometry: Geometry,
-    /// What a slot holds; what suits keys and values if not said.
-    pub layout: Option<Layout>,
-    /// What a merge does.
-    pub merge: MergeRule,
-}
-
-impl TableOptions {
-    /// A table of such keys and values, otherwise as usual.
-    pub fn new(key: KeySpec, value: ValueSpec) -> TableOptions {
-        TableOptions {
-            key,
-            value,
-            capacity: 1024,
-            geometry: Geometry::default(),
-            layout: None,
-            merge: MergeRule::None,
-        }
-    }
-
-    /// With room for so many items at once.
-    #[must_use]
-    pub fn capacity(mut self, items: u64) -> TableOptions {
-        self.capacity = items;
-        self
-    }
-
-    /// Laid out like this.
-    #[must_use]
-    pub fn geometry(mut self, geometry: Geometry) -> TableOptions {
-        self.geometry = geometry;
-        self
-    }
-
-    /// With slots like this.
-    #[must_use]
-    pub fn layout(mut self, layout: Layout) -> TableOptions {
-        self.layout = Some(layout);
-        self
-    }
-
-    /// With this rule for merges.
-    #[must_use]
-    pub fn merge(mut self, rule: MergeRule) -> TableOptions {
-        self.merge = rule;
-        self
-    }
-}
 
 /// Named tables that survive the process and, where there is a log, the machine.
 ///
@@ -112,15 +34,9 @@ impl TableOptions {
 /// # Ok::<(), warpkeep::Error>(())
 /// ```
 pub struct Store<P: Persist = Coherent> {
-    keeper: Arc<Keeper<P, Tables<P>>>,
+    pub(crate) keeper: Arc<Keeper<P, Tables<P>>>,
     report: OpenReport,
     maintenance: Option<Maintenance>,
-}
-
-/// The thread that makes tables grow before they are full.
-struct Maintenance {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
 }
 
 impl Store<Coherent> {
@@ -132,19 +48,16 @@ impl Store<Coherent> {
     /// Opens the store in a directory, or creates it.
     pub fn open_with(directory: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
         let directory = directory.as_ref();
-        std::fs::create_dir_all(directory).map_err(|source| {
-            let (path, doing) = (directory.to_path_buf(), "create it");
-            Error::Image(warpkeep_image::ImageError::Io { path, doing, source })
-        })?;
+        std::fs::create_dir_all(directory).map_err(Error::io(directory, "create it"))?;
         let place = ImageFile {
-            path: options.image.unwrap_or_else(|| directory.join("image")),
+            path: options.image_path(directory),
             persist: Coherent,
-            create: options.create,
-            open: options.open,
+            create: options.create.clone(),
+            open: options.open.clone(),
         };
-        let log = match options.without_log {
-            true => None,
-            false => Some(LogPlace::new(OsDisk::open(directory.join("log"))?, options.log)),
+        let log = match options.log_path(directory) {
+            None => None,
+            Some(path) => Some(LogPlace::new(OsDisk::open(path)?, options.log)),
         };
         let (keeper, report) = open(&place, log, options.heap, &())?;
         Ok(Store::over(keeper, report))
@@ -153,15 +66,29 @@ impl Store<Coherent> {
 
 impl<P: Persist> Store<P> {
     fn over(keeper: Keeper<P, Tables<P>>, report: OpenReport) -> Store<P> {
+        metrics::opened(&report);
         let keeper = Arc::new(keeper);
-        let stop = Arc::new(AtomicBool::new(false));
-        let thread = std::thread::Builder::new().name("warpkeep-tables".into());
-        // Without it writers do the work themselves when a table is full.
-        let thread = thread.spawn({
-            let (keeper, stop) = (Arc::clone(&keeper), Arc::clone(&stop));
-            move || maintain(&keeper, &stop)
-        });
-        Store { keeper, report, maintenance: thread.ok().map(|thread| Maintenance { stop, thread }) }
+        let maintenance = Maintenance::start(&keeper);
+        Store { keeper, report, maintenance }
+    }
+
+    /// A store over any place, for tests that bring their own memory and disk: without the thread in the background, so
+    /// that the same calls always do the same.
+    #[doc(hidden)]
+    pub fn open_in(place: &impl ImagePlace<P>, log: Option<LogPlace>, heap: HeapOptions) -> Result<Store<P>> {
+        let (keeper, report) = open(place, log, heap, &())?;
+        Ok(Store { keeper: Arc::new(keeper), report, maintenance: None })
+    }
+
+    /// What the thread in the background does, once: a slice of so many buckets for each table; whether there is more
+    /// to do.
+    #[doc(hidden)]
+    pub fn maintain(&self, buckets: u64) -> Result<bool> {
+        let mut working = false;
+        for named in self.keeper.items().list() {
+            working |= named.table.maintain(buckets)? == Progress::Working;
+        }
+        Ok(working)
     }
 
     /// How the store came back when it was opened.
@@ -195,9 +122,9 @@ impl<P: Persist> Store<P> {
             merge: options.merge,
             seed,
         };
-        let table = tables.prepare(id, name, &spec)?;
-        let value = encode_spec(id, &spec, 0);
         let version = self.keeper.next_version();
+        let table = tables.prepare(id, name, &spec, version)?;
+        let value = encode_spec(id, &spec, 0);
         let mut changes = ChangeBatch::new();
         let key = name.as_bytes();
         changes.push(&Change { table: CATALOGUE, kind: ChangeKind::Put, version, key, value: &value })?;
@@ -222,9 +149,10 @@ impl<P: Persist> Store<P> {
         self.keeper.admit(durability)?;
         let tables = self.keeper.items();
         let _alone = tables.hold();
-        if tables.get(name).is_none() {
-            return Err(Error::NoTable { name: name.to_owned() });
-        }
+        let Some(named) = tables.get(name) else { return Err(Error::NoTable { name: name.to_owned() }) };
+        named.metrics.publish(0, &named.spec);
+        // The last one to let go of it frees what it has.
+        drop(named);
         let mut changes = ChangeBatch::new();
         let (version, key) = (self.keeper.next_version(), name.as_bytes());
         changes.push(&Change { table: CATALOGUE, kind: ChangeKind::Delete, version, key, value: &[] })?;
@@ -264,10 +192,7 @@ impl<P: Persist> Store<P> {
 
     fn stop_maintenance(&mut self) {
         if let Some(maintenance) = self.maintenance.take() {
-            maintenance.stop.store(true, Ordering::Release);
-            maintenance.thread.thread().unpark();
-            // It has no result; had it panicked, writers would do its work.
-            let _ = maintenance.thread.join();
+            maintenance.stop();
         }
     }
 }
@@ -278,120 +203,8 @@ impl<P: Persist> Drop for Store<P> {
     }
 }
 
-fn maintain<P: Persist>(keeper: &Keeper<P, Tables<P>>, stop: &AtomicBool) {
-    /// Buckets drained before others get a turn.
-    const SLICE: u64 = 256;
-    while !stop.load(Ordering::Acquire) {
-        let mut working = false;
-        for named in keeper.items().list() {
-            // A full image is the business of whoever writes next, who is told.
-            working |= named.table.maintain(SLICE).is_ok_and(|progress| progress == Progress::Working);
-        }
-        if !working {
-            std::thread::park_timeout(Duration::from_millis(2));
-        }
-    }
-}
-
-/// A table of a store.
-pub struct Table<'s, P: Persist = Coherent> {
-    store: &'s Store<P>,
-    named: Arc<NamedTable<P>>,
-}
-
-impl<P: Persist> Table<'_, P> {
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.named.name
-    }
-
-    /// Items in it. Exact while nobody writes.
-    pub fn len(&self) -> u64 {
-        self.named.table.len()
-    }
-
-    /// Whether it has no items.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// How full it is, by level.
-    pub fn stats(&self) -> TableStats {
-        self.named.table.stats()
-    }
-
-    /// An empty batch for this table.
-    pub fn batch(&self) -> Batch {
-        Batch::new(self.named.table.key_spec(), self.named.table.value_spec())
-    }
-
-    /// Does a batch and gives the answers. Operations on one key act in the order of the batch.
-    pub fn run(&self, batch: &Batch, durability: Durability) -> Result<Results> {
-        let view = batch.view();
-        let mut results = Results::new(&view);
-        self.run_into(&view, durability, &mut results)?;
-        Ok(results)
-    }
-
-    /// Does a batch that lies in host memory and answers into what the caller gives.
-    pub fn run_into(
-        &self,
-        batch: &BatchView<'_>,
-        durability: Durability,
-        answers: &mut dyn Answers,
-    ) -> Result<()> {
-        batch.check_table(self.named.table.key_spec(), self.named.table.value_spec())?;
-        let host = batch.host().ok_or_else(|| {
-            Error::Invalid(
-                "the batch lies in device memory; this table is worked by the CPU, copy it first".into(),
-            )
-        })?;
-        planner::execute(&self.store.keeper, &self.named, &host, durability, answers)
-    }
-
-    /// The value of a key.
-    pub fn get(&self, key: impl warpkeep_core::ToCell) -> Result<Option<Vec<u8>>> {
-        let key = key.to_cell();
-        self.named.table.key_spec().check(key.as_ref())?;
-        Ok(self.named.table.get(key.as_ref(), |value| value.to_vec()))
-    }
-
-    /// Stores a value, whether the key is there or not; gives its version.
-    pub fn put(
-        &self,
-        key: impl warpkeep_core::ToCell,
-        value: impl warpkeep_core::ToCell,
-        durability: Durability,
-    ) -> Result<u64> {
-        self.one(Op::Put, key.to_cell().as_ref(), value.to_cell().as_ref(), 0, durability)
-            .map(|(_, version)| version)
-    }
-
-    /// Removes a key; `false` if it was not there.
-    pub fn delete(&self, key: impl warpkeep_core::ToCell, durability: Durability) -> Result<bool> {
-        let (status, _) = self.one(Op::Delete, key.to_cell().as_ref(), &[], 0, durability)?;
-        Ok(status == Status::Ok)
-    }
-
-    fn one(
-        &self,
-        op: Op,
-        key: &[u8],
-        value: &[u8],
-        argument: u64,
-        durability: Durability,
-    ) -> Result<(Status, u64)> {
-        let mut batch = self.batch();
-        batch.push(op, key, value, argument)?;
-        let results = self.run(&batch, durability)?;
-        let (status, version) = (results.statuses()[0], results.versions()[0]);
-        match status {
-            Status::TableFull => Err(Error::Table(warpkeep_gphash::TableError::Full)),
-            Status::OutOfSpace => Err(Error::Image(warpkeep_image::ImageError::OutOfSpace {
-                wanted: (key.len() + value.len()) as u64,
-                why: "the image is full; raise its limit or delete data".into(),
-            })),
-            _ => Ok((status, version)),
-        }
+impl<P: Persist> fmt::Debug for Store<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("tables", &self.tables()).finish_non_exhaustive()
     }
 }

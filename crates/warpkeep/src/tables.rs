@@ -1,6 +1,7 @@
 //! The tables of a store, as recovery and checkpoints see them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use warpkeep_core::{Change, ChangeKind, KeySpec, MergeRule, Seed, ValueSpec};
@@ -8,6 +9,8 @@ use warpkeep_gphash::{Geometry, Layout, Table, TableError, TableSpec};
 use warpkeep_image::{Heap, Image, Marker, Persist};
 
 use crate::catalogue::{Catalogue, Entry};
+use crate::keeper::unshare;
+use crate::metrics::TableMetrics;
 use crate::{Error, Items, Result};
 
 /// Changes of the catalogue are logged under this number.
@@ -37,11 +40,33 @@ pub(crate) struct NamedTable<P: Persist> {
     pub(crate) name: String,
     pub(crate) table: Table<P>,
     pub(crate) spec: TableSpec,
+    /// The version of its creation, or 1 if that was before the store was opened: a drop with a smaller one meant
+    /// another table of this name.
+    since: u64,
+    /// It has been dropped; whoever still has a handle is told.
+    gone: AtomicBool,
+    pub(crate) metrics: TableMetrics,
+}
+
+impl<P: Persist> NamedTable<P> {
+    fn new(id: u32, name: &str, table: Table<P>, spec: TableSpec, since: u64) -> NamedTable<P> {
+        let (gone, metrics) = (AtomicBool::new(false), TableMetrics::new(name, &table.spec()));
+        NamedTable { id, name: name.to_owned(), table, spec, since, gone, metrics }
+    }
+
+    /// Refuses a table that has been dropped.
+    #[inline]
+    pub(crate) fn check_there(&self) -> Result<()> {
+        match self.gone.load(Ordering::Acquire) {
+            false => Ok(()),
+            true => Err(Error::NoTable { name: self.name.clone() }),
+        }
+    }
 }
 
 /// Frees what a dropped table had, if nobody uses it any more; otherwise the next opening finds it free.
 fn demolish<P: Persist>(table: Arc<NamedTable<P>>) -> Result<()> {
-    Arc::into_inner(table).map_or(Ok(()), |named| Ok(named.table.demolish()?))
+    unshare(table).map_or(Ok(()), |named| Ok(named.table.demolish()?))
 }
 
 impl<P: Persist> Tables<P> {
@@ -67,9 +92,9 @@ impl<P: Persist> Tables<P> {
     }
 
     /// Lays out a table, with nothing leading to it yet.
-    pub(crate) fn prepare(&self, id: u32, name: &str, spec: &TableSpec) -> Result<NamedTable<P>> {
+    pub(crate) fn prepare(&self, id: u32, name: &str, spec: &TableSpec, since: u64) -> Result<NamedTable<P>> {
         let table = Table::create(&self.heap, spec)?;
-        Ok(NamedTable { id, name: name.to_owned(), table, spec: *spec })
+        Ok(NamedTable::new(id, name, table, *spec, since))
     }
 
     /// Makes the catalogue say what it is to say, then the running process.
@@ -110,6 +135,7 @@ impl<P: Persist> Tables<P> {
             if let Some(table) = open.by_name.remove(name) {
                 open.by_id.remove(&table.id);
                 open.dropped.insert(table.id);
+                table.gone.store(true, Ordering::Release);
                 removed = Some(table);
             }
         })?;
@@ -120,11 +146,13 @@ impl<P: Persist> Tables<P> {
         let name = std::str::from_utf8(change.key)
             .map_err(|_| Error::Invalid("a table's name is not text".into()))?;
         match change.kind {
+            // A checkpoint that began just before may have seen what came after this.
+            ChangeKind::Delete if self.get(name).is_some_and(|named| named.since >= change.version) => Ok(()),
             ChangeKind::Delete => self.remove(name),
             ChangeKind::Put => {
                 let (id, spec) = decode_spec(change.value)?;
                 let known = self.open().by_id.contains_key(&id) || self.open().dropped.contains(&id);
-                if known { Ok(()) } else { self.add(self.prepare(id, name, &spec)?) }
+                if known { Ok(()) } else { self.add(self.prepare(id, name, &spec, change.version)?) }
             }
         }
     }
@@ -155,7 +183,7 @@ impl<P: Persist> Items<P> for Tables<P> {
         for entry in catalogue.entries {
             let table = Table::attach(heap, entry.header)?;
             let spec = table.spec();
-            let named = Arc::new(NamedTable { id: entry.id, name: entry.name, table, spec });
+            let named = Arc::new(NamedTable::new(entry.id, &entry.name, table, spec, 1));
             open.by_name.insert(named.name.clone(), Arc::clone(&named));
             open.by_id.insert(named.id, named);
         }
@@ -169,13 +197,18 @@ impl<P: Persist> Items<P> for Tables<P> {
         let table = self.open().by_id.get(&change.table).cloned();
         match table {
             Some(named) => Ok(named.table.redo(change)?),
-            // Dropped, here or further on in the log.
-            None if change.table < self.next_id() => Ok(()),
-            None => Err(Error::Invalid(format!(
-                "the log has changes of table {}, which was never created; restore the log directory from a backup",
-                change.table
-            ))),
+            // Dropped, here or further on in the log; or even before the checkpoint, by one thread while another was
+            // writing. What is durable is a prefix of the log, so it cannot be that its creation is missing.
+            None => {
+                let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+                open.next_id = open.next_id.max(change.table.saturating_add(1));
+                Ok(())
+            }
         }
+    }
+
+    fn stands_alone(change: &Change<'_>) -> bool {
+        change.table == CATALOGUE
     }
 
     fn scan(&self, each: &mut dyn FnMut(&Change<'_>) -> Result<()>) -> Result<()> {
@@ -183,7 +216,8 @@ impl<P: Persist> Items<P> for Tables<P> {
         for named in &tables {
             let value = encode_spec(named.id, &named.spec, named.table.len());
             let key = named.name.as_bytes();
-            each(&Change { table: CATALOGUE, kind: ChangeKind::Put, version: 1, key, value: &value })?;
+            let version = named.since;
+            each(&Change { table: CATALOGUE, kind: ChangeKind::Put, version, key, value: &value })?;
         }
         for named in &tables {
             named.table.scan(named.id, &mut *each)?;
@@ -206,7 +240,7 @@ pub(crate) fn encode_spec(id: u32, spec: &TableSpec, items: u64) -> Vec<u8> {
     bytes
 }
 
-fn decode_spec(bytes: &[u8]) -> Result<(u32, TableSpec)> {
+pub(crate) fn decode_spec(bytes: &[u8]) -> Result<(u32, TableSpec)> {
     let bad = || {
         Error::Invalid(
             "the log describes a table this program does not know; open it with a newer one".into(),

@@ -10,11 +10,11 @@ use warpkeep_log::{ChangeBatch, Log, LogOptions, OsDisk};
 
 use super::Options;
 use super::bare::BareFile;
-use super::place::Scratch;
 use super::watch::{Watch, WatchedDisk};
 use crate::machine::Others;
 use crate::measure::{Goal, Latencies};
 use crate::report::{Report, Unit};
+use crate::scratch::Scratch;
 use crate::{Amount, BenchError, Progress, Values};
 
 /// A single commit of this many bytes leaves room in its page: what is compared is one page against one page.

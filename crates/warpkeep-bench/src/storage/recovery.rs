@@ -10,11 +10,12 @@ use warpkeep_core::{Seed, mix64};
 use warpkeep_image::{Coherent, size_class};
 use warpkeep_log::{LogOptions, OsDisk};
 
-use super::place::{Scratch, TimedImage};
+use super::place::TimedImage;
 use super::watch::{Watch, WatchedDisk};
 use super::{Options, limits};
 use crate::machine::{Others, placement_in};
 use crate::report::{Report, Unit};
+use crate::scratch::Scratch;
 use crate::size::Size;
 use crate::{Amount, BenchError, Progress, Values};
 

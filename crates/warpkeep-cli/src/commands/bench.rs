@@ -1,12 +1,16 @@
 //! `warpkeep bench`.
 
-use std::path::PathBuf;
-use std::time::Duration;
+mod compare;
+mod growth;
+mod load_factor;
+mod storage;
 
-use clap::{Args, Subcommand, ValueEnum};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use warpkeep::Durability;
 use warpkeep_bench::report::Report;
-use warpkeep_bench::size::Size;
-use warpkeep_bench::storage;
+use warpkeep_bench::{BenchError, Progress};
 
 use crate::EXIT_CODES;
 use crate::failure::Failure;
@@ -30,19 +34,37 @@ enum Benchmark {
     /// the same rounds; then stores of some sizes are brought back after a crash of the process and after the loss of
     /// their image.
     #[command(after_help = EXIT_CODES)]
-    Storage(Storage),
+    Storage(storage::Storage),
+    /// How fast it is beside peers and beside what memory gives.
+    ///
+    /// Gets that hit and that miss, updates, inserts and deletes by one thread and by all, in rounds that take turns
+    /// between the contestants. Every answer is checked. Peers take part if the program was built with --features peers.
+    #[command(after_help = EXIT_CODES)]
+    Compare(compare::Compare),
+    /// How full a table gets before a key finds no place, by geometry.
+    #[command(after_help = EXIT_CODES)]
+    LoadFactor(load_factor::LoadFactor),
+    /// How long growing and coming back take, against the number of items.
+    #[command(after_help = EXIT_CODES)]
+    Growth(growth::Growth),
 }
 
 impl Bench {
     pub(crate) fn wants_json(&self) -> bool {
         match &self.what {
             Benchmark::Storage(storage) => storage.files.on_stdout(),
+            Benchmark::Compare(compare) => compare.files.on_stdout(),
+            Benchmark::LoadFactor(load_factor) => load_factor.files.on_stdout(),
+            Benchmark::Growth(growth) => growth.files.on_stdout(),
         }
     }
 
     pub(crate) fn run(&self) -> Result<(), Failure> {
         match &self.what {
             Benchmark::Storage(storage) => storage.run(),
+            Benchmark::Compare(compare) => compare.run(),
+            Benchmark::LoadFactor(load_factor) => load_factor.run(),
+            Benchmark::Growth(growth) => growth.run(),
         }
     }
 }
@@ -50,7 +72,7 @@ impl Bench {
 /// Where results go.
 #[derive(Debug, Args)]
 struct Files {
-    /// Write every figure of every round to this file.
+    /// Write every figure of every round to this file, and charts beside it, as CSV and as SVG.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Write everything, the machine included, to this file; without a file, print it instead of tables.
@@ -61,6 +83,17 @@ struct Files {
 impl Files {
     fn on_stdout(&self) -> bool {
         matches!(self.json, Some(None))
+    }
+
+    /// Runs a benchmark with bars meanwhile, and gives its report out.
+    fn run(
+        &self,
+        benchmark: impl FnOnce(&dyn Progress) -> Result<Report, BenchError>,
+    ) -> Result<(), Failure> {
+        let bars = Bars::new(!self.on_stdout(), &Interrupt::listen()?);
+        let report = benchmark(&bars)?;
+        drop(bars);
+        self.write(&report)
     }
 
     fn write(&self, report: &Report) -> Result<(), Failure> {
@@ -77,76 +110,23 @@ impl Files {
     }
 }
 
-/// A part of the storage benchmark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Part {
-    /// Group commit.
-    Commit,
-    /// Re-attach and rebuild.
-    Recovery,
-}
-
-/// How to run it.
+/// Where a benchmark writes.
 #[derive(Debug, Args)]
-struct Storage {
+struct Places {
     /// A directory on the disk to measure; made if it is missing. What the benchmark writes there it removes.
     #[arg(long, default_value = ".", value_name = "DIR")]
     dir: PathBuf,
     /// A directory for images, on tmpfs; --dir if it is missing.
     #[arg(long, default_value = "/dev/shm", value_name = "DIR")]
     image_dir: PathBuf,
-    /// Only this part.
-    #[arg(long, value_enum)]
-    only: Option<Part>,
-    /// Threads that commit at once, one case each.
-    #[arg(long, default_value = "1,16,64", value_delimiter = ',', value_name = "N,...")]
-    writers: Vec<usize>,
-    /// Rounds of each variant of a case.
-    #[arg(long, default_value_t = 7)]
-    rounds: u32,
-    /// How long a round takes.
-    #[arg(long, default_value = "1s", value_parser = humantime::parse_duration, value_name = "TIME")]
-    round_time: Duration,
-    /// Live data of the stores to bring back, one case each.
-    #[arg(long, default_value = "1G", value_delimiter = ',', value_name = "SIZE,...")]
-    sizes: Vec<Size>,
-    /// Bytes in a value of those stores.
-    #[arg(long, default_value_t = 1024, value_name = "BYTES")]
-    value_bytes: usize,
-    /// Writes after the checkpoint, as a share of the items in per cent.
-    #[arg(long, default_value_t = 10, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
-    tail_percent: u32,
-    /// How often each store is brought back, either way.
-    #[arg(long, default_value_t = 3)]
-    repeats: u32,
-    /// Seed of everything random.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    #[command(flatten)]
-    files: Files,
 }
 
-impl Storage {
-    fn run(&self) -> Result<(), Failure> {
+impl Places {
+    /// Makes the directory for files, and gives it and that for images.
+    fn prepare(&self) -> Result<(&Path, &Path), Failure> {
         let doing = format!("make the directory {}", self.dir.display());
         std::fs::create_dir_all(&self.dir).map_err(Failure::io(doing))?;
-        let options = storage::Options {
-            dir: self.dir.clone(),
-            image_dir: if self.image_dir.is_dir() { self.image_dir.clone() } else { self.dir.clone() },
-            writers: if self.only == Some(Part::Recovery) { Vec::new() } else { self.writers.clone() },
-            rounds: self.rounds,
-            round_time: self.round_time,
-            sizes: if self.only == Some(Part::Commit) { Vec::new() } else { self.sizes.clone() },
-            value_bytes: self.value_bytes,
-            tail_percent: self.tail_percent,
-            repeats: self.repeats,
-            seed: self.seed,
-            command: command_line(),
-        };
-        let bars = Bars::new(!self.files.on_stdout(), &Interrupt::listen()?);
-        let report = storage::run(&options, &bars)?;
-        drop(bars);
-        self.files.write(&report)
+        Ok((&self.dir, if self.image_dir.is_dir() { &self.image_dir } else { &self.dir }))
     }
 }
 
@@ -159,4 +139,13 @@ fn command_line() -> String {
     let arguments =
         std::env::args_os().skip(1).map(|argument| quoted(argument.to_string_lossy().into_owned()));
     std::iter::once("warpkeep".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
+/// A word for what a write survives.
+fn durability(text: &str) -> Result<Durability, String> {
+    match text {
+        "process" => Ok(Durability::Process),
+        "power" => Ok(Durability::Power),
+        _ => Err("write process or power".to_owned()),
+    }
 }

@@ -1,11 +1,24 @@
 //! One file a command.
 
+mod backup;
 mod bench;
 mod checkpoint;
+mod compact;
 mod completions;
+mod create;
+mod delete;
 mod demo;
+mod drop;
+mod dump;
+mod get;
 mod info;
+mod lasting;
+mod list;
+mod load;
+mod put;
 mod rebuild;
+mod restore;
+mod scan;
 mod stat;
 mod verify;
 
@@ -20,18 +33,54 @@ pub(crate) enum Command {
     /// Shows the engine at work: kills writers, cuts the power, and checks that nothing promised is lost.
     #[command(after_help = EXIT_CODES)]
     Demo(demo::Demo),
+    /// Creates a table, and the store if there is none.
+    #[command(after_help = EXIT_CODES)]
+    Create(create::Create),
+    /// Lists the tables of a store.
+    #[command(after_help = EXIT_CODES)]
+    List(list::List),
+    /// Throws a table away.
+    #[command(after_help = EXIT_CODES)]
+    Drop(drop::Drop),
+    /// Stores a value under a key.
+    #[command(after_help = EXIT_CODES)]
+    Put(put::Put),
+    /// Prints the values of keys.
+    #[command(after_help = EXIT_CODES)]
+    Get(get::Get),
+    /// Removes keys.
+    #[command(after_help = EXIT_CODES)]
+    Delete(delete::Delete),
+    /// Prints the items of a table, in no particular order.
+    #[command(after_help = EXIT_CODES)]
+    Scan(scan::Scan),
+    /// Loads a CSV file, JSON lines or a NumPy array into a table.
+    #[command(after_help = EXIT_CODES)]
+    Load(load::Load),
+    /// Writes a table to a CSV file, JSON lines or a NumPy array.
+    #[command(after_help = EXIT_CODES)]
+    Dump(dump::Dump),
     /// Says what a store at a path would survive, and what this machine allows.
     #[command(after_help = EXIT_CODES)]
     Info(info::Info),
-    /// Looks into a store without changing it.
+    /// Shows how full a store and its tables are, and what it survives.
     #[command(after_help = EXIT_CODES)]
     Stat(stat::Stat),
     /// Checks every record, frame and block of a store without changing it.
     #[command(after_help = EXIT_CODES)]
     Verify(verify::Verify),
+    /// Makes a backup of a store in a directory of its own, and reads it back.
+    #[command(after_help = EXIT_CODES)]
+    Backup(backup::Backup),
+    /// Makes a store out of a backup.
+    #[command(after_help = EXIT_CODES)]
+    Restore(restore::Restore),
     /// Writes all items of a store to a new checkpoint and trims its log.
     #[command(after_help = EXIT_CODES)]
     Checkpoint(checkpoint::Checkpoint),
+    /// Makes tables smaller that have few items left, and brings their records together.
+    #[command(after_help = EXIT_CODES)]
+    Compact(compact::Compact),
     /// Throws the image of a store away and rebuilds it from its log.
     #[command(after_help = EXIT_CODES)]
     Rebuild(rebuild::Rebuild),
@@ -50,10 +99,22 @@ impl Command {
     pub(crate) fn wants_json(&self) -> bool {
         match self {
             Command::Demo(demo) => demo.format.json,
+            Command::Create(create) => create.format.json,
+            Command::List(list) => list.format.json,
+            Command::Drop(drop) => drop.format.json,
+            Command::Put(put) => put.format.json,
+            Command::Get(get) => get.output.json,
+            Command::Delete(delete) => delete.format.json,
+            Command::Scan(scan) => scan.output.json,
+            Command::Load(load) => load.output.json,
+            Command::Dump(dump) => dump.output.json,
             Command::Info(info) => info.format.json,
             Command::Stat(stat) => stat.format.json,
             Command::Verify(verify) => verify.format.json,
+            Command::Backup(backup) => backup.format.json,
+            Command::Restore(restore) => restore.format.json,
             Command::Checkpoint(checkpoint) => checkpoint.format.json,
+            Command::Compact(compact) => compact.format.json,
             Command::Rebuild(rebuild) => rebuild.format.json,
             Command::Bench(bench) => bench.wants_json(),
             Command::Completions(_) | Command::DemoWriter(_) => false,
@@ -63,10 +124,22 @@ impl Command {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         match self {
             Command::Demo(demo) => demo.run(),
+            Command::Create(create) => create.run(),
+            Command::List(list) => list.run(),
+            Command::Drop(drop) => drop.run(),
+            Command::Put(put) => put.run(),
+            Command::Get(get) => get.run(),
+            Command::Delete(delete) => delete.run(),
+            Command::Scan(scan) => scan.run(),
+            Command::Load(load) => load.run(),
+            Command::Dump(dump) => dump.run(),
             Command::Info(info) => info.run(),
             Command::Stat(stat) => stat.run(),
             Command::Verify(verify) => verify.run(),
+            Command::Backup(backup) => backup.run(),
+            Command::Restore(restore) => restore.run(),
             Command::Checkpoint(checkpoint) => checkpoint.run(),
+            Command::Compact(compact) => compact.run(),
             Command::Rebuild(rebuild) => rebuild.run(),
             Command::Bench(bench) => bench.run(),
             Command::Completions(completions) => completions.run(),
@@ -75,9 +148,10 @@ impl Command {
     }
 }
 
-/// The domain of images on persistent memory.
-#[cfg(target_arch = "x86_64")]
-fn write_back() -> Result<warpkeep_image::WriteBack, Failure> {
-    let domain = warpkeep_image::WriteBack::detect();
-    domain.ok_or_else(|| Failure::error("this processor cannot flush persistent memory; use another machine"))
+/// An error if an operation was refused, found no room or failed.
+fn check_statuses(results: &warpkeep::Results) -> Result<(), Failure> {
+    match results.first_error() {
+        None => Ok(()),
+        Some((_, status)) => Err(Failure::error(format!("{status}; {}", status.remedy()))),
+    }
 }

@@ -4,74 +4,168 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use serde::Serialize;
+use warpkeep::{Peek, PeekSource, TableStats};
 use warpkeep_bench::size::Size;
-use warpkeep_image::HeapUsage;
 use warpkeep_log::LogError;
 
+use super::list;
+use crate::bar::bar;
 use crate::failure::Failure;
 use crate::output::{Format, count};
-use crate::store::{Image, ImageLook, LogLook};
+use crate::store::{ImageLook, ImageReport, LogLook, LogReport, StoreAt};
 
-/// Which store.
+/// Which store, or which table.
 #[derive(Debug, Args)]
 pub(crate) struct Stat {
     #[command(flatten)]
-    store: Image,
+    store: StoreAt,
+    /// Show how full this table is, level by level. The store is opened for that; without it, nothing is changed.
+    table: Option<String>,
     #[command(flatten)]
     pub(crate) format: Format,
 }
 
 #[derive(Debug, Serialize)]
 struct Report {
-    image: crate::store::ImageReport,
-    heap: Option<HeapUsage>,
-    log: Option<crate::store::LogReport>,
+    image: Option<ImageReport>,
+    tables: Option<Peek>,
+    log: Option<LogReport>,
+    /// What writes can be made to survive.
+    durability: Vec<&'static str>,
     notes: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct TableReport<'a> {
+    table: &'a str,
+    stats: TableStats,
 }
 
 impl Stat {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let look = ImageLook::open(&self.store.image)?;
-        let image = look.report()?;
+        match &self.table {
+            Some(table) => self.table(table),
+            None => self.store(),
+        }
+    }
+
+    fn table(&self, name: &str) -> Result<(), Failure> {
+        let stats = self.store.with_store(|store| Ok(store.table(name)?.stats()))?;
+        let report = TableReport { table: name, stats };
+        self.format.show(&report, || table_text(&report))
+    }
+
+    fn store(&self) -> Result<(), Failure> {
         let mut notes = Vec::new();
-        let heap = match &image.held_by {
-            Some(holder) => {
-                notes.push(format!(
-                    "{holder} has the image open, so its heap was not walked; it would move meanwhile"
-                ));
-                None
-            }
-            None => match look.survey() {
-                Ok(usage) => Some(usage),
+        let image = match self.store.image_path().exists() {
+            true => match ImageLook::open(&self.store.image_path()).and_then(|look| look.report()) {
+                Ok(image) => Some(image),
                 Err(error) => {
-                    notes.push(format!("the heap cannot be walked: {error}"));
+                    notes.push(error.to_string());
                     None
                 }
             },
+            false => None,
         };
-        let log = match self.store.log.as_deref().map(LogLook::open) {
+        let held_by = image.as_ref().and_then(|image| image.held_by.as_ref());
+        let tables = match held_by {
+            Some(holder) => {
+                notes.push(format!("{holder} has the store open, so its tables were not looked at"));
+                None
+            }
+            None => Some(self.store.peek()?),
+        };
+        let has_log = self.store.has_log()?;
+        let log = match has_log.then(|| LogLook::open(&self.store.log_path())) {
             None => None,
             Some(Ok(log)) => Some(log.report()),
-            Some(Err(error @ LogError::Held { .. })) => {
+            // Its holder has been named.
+            Some(Err(LogError::Held { .. })) if held_by.is_some() => None,
+            Some(Err(error)) => {
                 notes.push(error.to_string());
                 None
             }
-            Some(Err(error)) => return Err(error.into()),
         };
-        if let Some(log) = log.as_ref().filter(|log| log.store_id != image.store_id) {
+        if let (Some(image), Some(log)) = (&image, &log)
+            && log.store_id != image.store_id
+        {
             notes.push(format!(
                 "image and log belong to different stores ({} and {})",
                 image.store_id, log.store_id
             ));
         }
-        let report = Report { image, heap, log, notes };
+        let durability = if has_log { vec!["process", "power"] } else { vec!["process"] };
+        let report = Report { image, tables, log, durability, notes };
         self.format.show(&report, || text(&report))
     }
 }
 
+fn table_text(report: &TableReport<'_>) -> String {
+    let stats = &report.stats;
+    let mut text = format!(
+        "table {}: {} items, load factor {:.1}%{}\n",
+        report.table,
+        count(stats.items),
+        100.0 * stats.load_factor,
+        if stats.growing { ", growing" } else { "" }
+    );
+    let levels = stats.levels.iter().enumerate().map(|(at, level)| (format!("level {at}"), level));
+    let overflow = stats.overflow.iter().map(|level| ("overflow".to_owned(), level));
+    for (name, level) in levels.chain(overflow) {
+        let share = level.used as f64 / level.slots.max(1) as f64;
+        let _ = writeln!(
+            text,
+            "  {name:<9}{} {:>5.1}%  {} of {} slots in {} buckets",
+            bar(share, 30),
+            100.0 * share,
+            count(level.used),
+            count(level.slots),
+            count(level.buckets)
+        );
+    }
+    text
+}
+
 fn text(report: &Report) -> String {
     let mut text = String::new();
-    let image = &report.image;
+    if let Some(image) = &report.image {
+        image_text(image, &mut text);
+    }
+    let _ = match report.durability.contains(&"power") {
+        true => writeln!(text, "writes survive the process, and with power the machine"),
+        false => writeln!(
+            text,
+            "writes survive the process; there is no log, so nothing survives the machine for sure"
+        ),
+    };
+    if let Some(peek) = &report.tables {
+        let _ = write!(text, "\n{}", list::tables(peek));
+        if peek.source == PeekSource::Image {
+            let (used, total) = (peek.usage.used_bytes(), peek.usage.total_bytes());
+            let share = used as f64 / total.max(1) as f64;
+            let _ = write!(
+                text,
+                "\nspace {} {} of {} in use\n{}",
+                bar(share, 30),
+                Size(used),
+                Size(total),
+                peek.usage
+            );
+        } else {
+            let _ = writeln!(text, "there is no image to use; opening the store rebuilds it from the log");
+        }
+    }
+    if let Some(log) = &report.log {
+        let _ = writeln!(text);
+        log_text(log, &mut text);
+    }
+    for note in &report.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    text
+}
+
+fn image_text(image: &ImageReport, text: &mut String) {
     let _ = writeln!(text, "{}", image.placement);
     let _ = writeln!(text, "store {}, created {}", image.store_id, image.created);
     let state = match (&image.held_by, image.closed_cleanly) {
@@ -82,9 +176,6 @@ fn text(report: &Report) -> String {
     let attached = image.attached.as_ref().map_or_else(String::new, |date| format!(", last opened {date}"));
     let _ = writeln!(text, "{state}{attached}, epoch {}", image.epoch);
     let _ = writeln!(text, "{} in chunks of {}", Size(image.bytes), Size(image.chunk_bytes));
-    if let Some(cells) = image.cells {
-        let _ = writeln!(text, "{} cells", count(cells));
-    }
     if image.pending_commits > 0 {
         let _ = writeln!(text, "{} commits that the log will finish", image.pending_commits);
     }
@@ -94,45 +185,39 @@ fn text(report: &Report) -> String {
     if let Some(pages) = &image.pages {
         let _ = writeln!(text, "pages of this mapping: {pages}");
     }
-    if let Some(heap) = &report.heap {
-        let _ = write!(text, "{} of {} in use\n{heap}", Size(heap.used_bytes()), Size(heap.total_bytes()));
-    }
-    if let Some(log) = &report.log {
+}
+
+fn log_text(log: &LogReport, text: &mut String) {
+    let _ = writeln!(
+        text,
+        "log: {}, epoch {}, {} segments with {} records in {} frames ({}), last record {}",
+        if log.closed_cleanly { "closed cleanly" } else { "left without closing" },
+        log.epoch,
+        log.found.segments,
+        count(log.found.records),
+        count(log.found.frames),
+        Size(log.found.bytes),
+        log.last_lsn
+    );
+    let _ = match &log.checkpoint {
+        None => writeln!(text, "no checkpoint yet"),
+        Some(checkpoint) => writeln!(
+            text,
+            "checkpoint {}: {} items, {}, begun after record {}",
+            checkpoint.id,
+            count(checkpoint.changes),
+            Size(checkpoint.bytes),
+            checkpoint.start
+        ),
+    };
+    if let Some(torn) = log.found.torn_tail {
         let _ = writeln!(
             text,
-            "log: {}, epoch {}, {} segments with {} records in {} frames ({}), last record {}",
-            if log.closed_cleanly { "closed cleanly" } else { "left without closing" },
-            log.epoch,
-            log.found.segments,
-            count(log.found.records),
-            count(log.found.frames),
-            Size(log.found.bytes),
-            log.last_lsn
+            "a write was interrupted in segment {} at byte {}; the next opening cuts it off",
+            torn.segment, torn.offset
         );
-        let _ = match &log.checkpoint {
-            None => writeln!(text, "no checkpoint yet"),
-            Some(checkpoint) => writeln!(
-                text,
-                "checkpoint {}: {} items, {}, begun after record {}",
-                checkpoint.id,
-                count(checkpoint.changes),
-                Size(checkpoint.bytes),
-                checkpoint.start
-            ),
-        };
-        if let Some(torn) = log.found.torn_tail {
-            let _ = writeln!(
-                text,
-                "a write was interrupted in segment {} at byte {}; the next opening cuts it off",
-                torn.segment, torn.offset
-            );
-        }
-        for file in &log.found.foreign_files {
-            let _ = writeln!(text, "not of this log: {file}");
-        }
     }
-    for note in &report.notes {
-        let _ = writeln!(text, "note: {note}");
+    for file in &log.found.foreign_files {
+        let _ = writeln!(text, "not of this log: {file}");
     }
-    text
 }

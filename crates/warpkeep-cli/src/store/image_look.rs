@@ -4,19 +4,12 @@ use std::fs::{File, TryLockError};
 use std::path::Path;
 
 use serde::Serialize;
-use warpkeep::{Cells, Items};
 use warpkeep_image::{
-    Access, Attached, Coherent, Heap, HeapUsage, Image, ImageError, OpenOptions, PageReport, Placement,
-    ROOT_COUNT,
+    Access, Attached, Coherent, Image, ImageError, OpenOptions, PageReport, Placement, ROOT_COUNT,
 };
 
 use super::state::State;
 use crate::output::{date, hex};
-
-/// The root that names cells, and the words they begin with: magic, and number under a check.
-const CELLS_ROOT: usize = 0;
-const CELLS_MAGIC: u64 = u64::from_le_bytes(*b"WKCELLS1");
-const COUNT_BITS: u32 = 40;
 
 /// An image that is open read-only.
 pub(crate) struct ImageLook {
@@ -43,7 +36,6 @@ pub(crate) struct ImageReport {
     pub(crate) roots: Vec<usize>,
     /// Commits that only the log can finish.
     pub(crate) pending_commits: usize,
-    pub(crate) cells: Option<u64>,
     pub(crate) pages: Option<PageReport>,
 }
 
@@ -90,30 +82,9 @@ impl ImageLook {
             held_by: self.held_by(),
             roots,
             pending_commits: image.pending()?.len(),
-            cells: cells_in(image),
             pages: image.file().and_then(|file| file.page_report().ok()),
         })
     }
-
-    /// Walks everything the roots lead to, and checks every record on the way.
-    pub(crate) fn survey(&self) -> warpkeep::Result<HeapUsage> {
-        let image = &self.image;
-        Heap::survey(image, |marker| match image.root(CELLS_ROOT)? {
-            // Laid out, but never taken into use.
-            None if (0..ROOT_COUNT).all(|index| matches!(image.root(index), Ok(None))) => Ok(()),
-            _ => Cells::mark(image, marker),
-        })
-    }
-}
-
-/// How many cells an image holds, if it holds cells.
-pub(crate) fn cells_in(image: &Image<Coherent>) -> Option<u64> {
-    let base = image.root(CELLS_ROOT).ok()??;
-    let there = base.is_multiple_of(8) && image.contains(base, 16) && image.load(base) == CELLS_MAGIC;
-    let word = there.then(|| image.load(base + 8))?;
-    let count = word & ((1 << COUNT_BITS) - 1);
-    let check = u64::from(crc32c::crc32c(&count.to_le_bytes())) << COUNT_BITS;
-    (word == count | check).then_some(count)
 }
 
 /// Holds writers off for as long as the file is kept, or says who has it open. Others may look at it, too, unless

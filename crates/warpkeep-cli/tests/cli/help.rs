@@ -4,7 +4,27 @@ use crate::shop::{Ran, warpkeep};
 
 #[test]
 fn help_tells_the_exit_codes() {
-    let commands = ["", "demo", "info", "stat", "verify", "checkpoint", "rebuild", "bench"];
+    let commands = [
+        "",
+        "demo",
+        "create",
+        "list",
+        "drop",
+        "put",
+        "get",
+        "delete",
+        "scan",
+        "load",
+        "dump",
+        "info",
+        "stat",
+        "verify",
+        "backup",
+        "restore",
+        "checkpoint",
+        "rebuild",
+        "bench",
+    ];
     for command in commands {
         let arguments: Vec<&str> = if command.is_empty() { vec!["--help"] } else { vec![command, "--help"] };
         let ran = Ran::of(warpkeep().args(arguments)).expect(0);
@@ -19,9 +39,19 @@ fn help_tells_the_exit_codes() {
 
 #[test]
 fn nonsense_is_answered_with_2() {
-    for arguments in
-        [&["fly"][..], &[], &["stat"], &["demo", "--items", "3"], &["bench", "storage", "--sizes", "big"]]
-    {
+    let cases = [
+        &["fly"][..],
+        &[],
+        &["stat"],
+        &["demo", "--items", "3"],
+        &["demo", "--seconds", "-1"],
+        &["create", "store"],
+        &["get", "store", "table"],
+        &["get", "store", "table", "key", "--raw", "--json"],
+        &["load", "store", "table", "file.csv", "--key", "u64"],
+        &["bench", "storage", "--sizes", "big"],
+    ];
+    for arguments in cases {
         let ran = Ran::of(warpkeep().args(arguments)).expect(2);
         assert!(ran.err.contains("Usage") || ran.err.contains("error"), "{}", ran.err);
     }

@@ -1,8 +1,13 @@
 //! The real binary, run as people run it.
 
+mod backup;
 mod bench;
 mod demo;
+mod files;
 mod help;
+mod items;
 mod look;
+mod npy;
 mod repair;
 mod shop;
+mod tables;

@@ -1,13 +1,14 @@
-//! `checkpoint` and `rebuild`.
+//! `checkpoint`, `compact` and `rebuild`.
 
-use crate::shop::{CELLS, FILLED, Ran, Shop, damage, value, warpkeep};
+use crate::shop::{ROWS, Ran, Shop, damage, value, warpkeep};
 
 #[test]
 fn a_checkpoint_takes_in_the_log() {
     let shop = Shop::new();
-    let ran = Ran::of(&mut shop.run("checkpoint")).expect(0);
-    assert!(ran.out.contains("checkpoint 2: 600 items"), "{}", ran.out);
-    let json = Ran::of(shop.run("stat").arg("--json")).expect(0).json();
+    let ran = shop.ran("checkpoint", &[], 0);
+    // The table itself is one, too.
+    assert!(ran.out.contains("checkpoint 2: 601 items"), "{}", ran.out);
+    let json = shop.ran("stat", &["--json"], 0).json();
     assert_eq!(json["log"]["checkpoint"]["id"], 2);
     assert_eq!(json["log"]["found"]["records"], 0);
     shop.check();
@@ -17,39 +18,48 @@ fn a_checkpoint_takes_in_the_log() {
 fn a_checkpoint_makes_no_store() {
     let shop = Shop::new();
     std::fs::remove_file(shop.image()).expect("removed");
-    let ran = Ran::of(&mut shop.run("checkpoint")).expect(1);
+    let ran = shop.ran("checkpoint", &[], 1);
     assert!(ran.err.contains("warpkeep rebuild"), "{}", ran.err);
     assert!(!shop.image().exists());
+    let bare = Shop::empty();
+    bare.ran("create", &["t", "--key", "u64", "--value", "var", "--without-log"], 0);
+    assert!(bare.ran("checkpoint", &[], 1).err.contains("no log"));
+    assert!(bare.ran("rebuild", &["--yes"], 1).err.contains("No such file"));
+}
 
-    let empty = shop.directory.path().join("empty");
-    std::fs::create_dir(&empty).expect("made");
-    let ran = Ran::of(warpkeep().arg("checkpoint").arg("--image").arg(shop.image()).arg("--log").arg(&empty));
-    assert!(ran.expect(1).err.contains("holds no log"));
-    assert_eq!(std::fs::read_dir(&empty).expect("a directory").count(), 0);
+#[test]
+fn compacting_gives_space_back_and_keeps_every_row() {
+    let shop = Shop::new();
+    shop.ran("create", &["large", "--key", "u64", "--value", "fixed:8", "--capacity", "1000000"], 0);
+    let json = shop.ran("compact", &["--json"], 0).json();
+    assert!(json["shrunk"].as_u64() > Some(0), "{json}");
+    assert!(json["free_after"].as_u64() > json["free_before"].as_u64(), "{json}");
+    shop.check();
+    assert!(shop.ran("compact", &[], 0).out.starts_with("0 tables made smaller"));
 }
 
 #[test]
 fn a_rebuild_brings_everything_back() {
     let shop = Shop::new();
-    let json = Ran::of(shop.run("rebuild").args(["--yes", "--json"])).expect(0).json();
+    let json = shop.ran("rebuild", &["--yes", "--json"], 0).json();
     assert_eq!(json["opened"]["origin"], "rebuilt");
-    assert_eq!(json["opened"]["loaded"], FILLED);
+    assert_eq!(json["opened"]["loaded"], ROWS + 1);
     assert_eq!(json["opened"]["redone"], 10);
-    assert_eq!(json["cells"], CELLS, "as many as the image had, not as the log names");
+    assert_eq!(json["tables"], serde_json::json!(["rows"]));
     shop.check();
 
     // A damaged image is what this is for.
-    damage(&shop.image(), &value(FILLED / 2));
-    Ran::of(&mut shop.run("verify")).expect(3);
-    Ran::of(shop.run("rebuild").arg("--yes")).expect(0);
-    Ran::of(&mut shop.run("verify")).expect(0);
+    damage(&shop.image(), &value(ROWS / 2));
+    shop.ran("verify", &[], 3);
+    shop.ran("rebuild", &["--yes"], 0);
+    shop.ran("verify", &[], 0);
     shop.check();
 
     std::fs::remove_file(shop.image()).expect("removed");
-    let named = Ran::of(shop.run("rebuild").arg("--json")).expect(0).json();
-    assert_eq!(named["cells"], FILLED, "without an image, the log is all there is");
-    std::fs::remove_file(shop.image()).expect("removed");
-    Ran::of(shop.run("rebuild").args(["--cells", "1000"])).expect(0);
+    let lost = shop.ran("list", &[], 0);
+    assert!(lost.out.contains("600") && lost.out.contains("no image"), "{}", lost.out);
+    assert_eq!(shop.ran("stat", &["--json"], 0).json()["tables"]["source"], "log");
+    shop.ran("rebuild", &[], 0);
     shop.check();
 }
 
@@ -58,31 +68,18 @@ fn a_rebuild_asks_and_looks_before_it_throws_away() {
     let shop = Shop::new();
     let before = std::fs::read(shop.image()).expect("an image");
     let unchanged = || assert!(std::fs::read(shop.image()).expect("an image") == before);
-    let unasked = Ran::of(&mut shop.run("rebuild")).expect(2);
+    let unasked = shop.ran("rebuild", &[], 2);
     assert!(unasked.err.contains("--yes"), "{}", unasked.err);
     unchanged();
-    let few = Ran::of(shop.run("rebuild").args(["--yes", "--cells", "10"])).expect(2);
-    assert!(few.err.contains("--cells 600"), "{}", few.err);
-    unchanged();
     let other = Shop::new();
-    let mixed = Ran::of(
-        warpkeep().args(["rebuild", "--yes", "--image"]).arg(shop.image()).arg("--log").arg(other.log()),
-    );
+    let mixed =
+        Ran::of(warpkeep().args(["rebuild", "--yes"]).arg(other.store()).arg("--image").arg(shop.image()));
     assert!(mixed.expect(1).err.contains("different stores"));
     unchanged();
-    let victim = value(FILLED / 2);
+    let victim = value(ROWS / 2);
     damage(&shop.log_file("ckpt-", &victim), &victim);
-    Ran::of(shop.run("rebuild").arg("--yes")).expect(1);
+    shop.ran("rebuild", &["--yes"], 1);
     unchanged();
-}
-
-#[test]
-fn a_rebuild_that_fails_puts_the_old_image_back() {
-    let shop = Shop::new();
-    let before = std::fs::read(shop.image()).expect("an image");
-    let many = Ran::of(shop.run("rebuild").args(["--yes", "--cells", &u64::MAX.to_string()])).expect(1);
-    assert!(many.err.contains("not possible") && many.err.contains("back in its place"), "{}", many.err);
-    assert!(std::fs::read(shop.image()).expect("an image") == before);
-    assert_eq!(std::fs::read_dir(shop.directory.path()).expect("a directory").count(), 2);
-    shop.check();
+    let left = std::fs::read_dir(shop.store()).expect("a directory").count();
+    assert_eq!(left, 2, "image and log, and nothing beside them");
 }

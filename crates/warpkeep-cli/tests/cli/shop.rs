@@ -1,15 +1,16 @@
 //! What the tests share: running the binary, and stores to run it on.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use warpkeep::{Cells, Durability, ImageFile, Keeper, LogPlace, open};
-use warpkeep_image::Coherent;
-use warpkeep_log::{LogOptions, OsDisk};
+use warpkeep::{Durability, KeySpec, Store, TableOptions, ValueSpec};
+use warpkeep_image::Placement;
 
-pub(crate) const CELLS: u64 = 1000;
-pub(crate) const FILLED: u64 = 600;
+/// Items in the table `rows`, and bytes in a value of it.
+pub(crate) const ROWS: u64 = 600;
+pub(crate) const ROW_BYTES: u32 = 100;
 
 /// The binary, with nothing to read from.
 pub(crate) fn warpkeep() -> Command {
@@ -27,7 +28,10 @@ pub(crate) struct Ran {
 
 impl Ran {
     pub(crate) fn of(command: &mut Command) -> Ran {
-        let Output { status, stdout, stderr } = command.output().expect("the binary runs");
+        Ran::from(command.output().expect("the binary runs"))
+    }
+
+    fn from(Output { status, stdout, stderr }: Output) -> Ran {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
         Ran { code: status.code().expect("it ended by itself"), out: text(stdout), err: text(stderr) }
     }
@@ -43,68 +47,120 @@ impl Ran {
     }
 }
 
+/// What a run is given to read.
+pub(crate) fn with_input(command: &mut Command, input: &[u8]) -> Ran {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut pipe = child.stdin.take().expect("a pipe");
+    // It may end before it has read all, which its exit code tells.
+    let _ = pipe.write_all(input);
+    drop(pipe);
+    Ran::from(child.wait_with_output().expect("it ends"))
+}
+
 /// A store in a directory that goes with it.
 pub(crate) struct Shop {
     pub(crate) directory: tempfile::TempDir,
 }
 
-pub(crate) fn value(cell: u64) -> Vec<u8> {
-    (0..100).map(|at| (cell * 31 + at * 7) as u8).collect()
+pub(crate) fn value(key: u64) -> Vec<u8> {
+    (0..u64::from(ROW_BYTES)).map(|at| (key * 31 + at * 7) as u8).collect()
 }
 
 impl Shop {
+    /// A place for a store.
     pub(crate) fn empty() -> Shop {
-        Shop { directory: tempfile::tempdir().expect("a directory") }
+        // On tmpfs nothing waits for a disk; a container's may be too small for many stores at a time.
+        let memory = Path::new("/dev/shm");
+        let roomy = Placement::of(&memory.join("image")).is_ok_and(|place| place.free_bytes > 4 << 30);
+        let directory = if roomy { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        Shop { directory: directory.expect("a directory") }
     }
 
-    /// A store that was closed: a checkpoint, and some writes after it.
+    /// A store that was closed: a table, a checkpoint, and some writes after it.
     pub(crate) fn new() -> Shop {
         let shop = Shop::empty();
         let store = shop.open();
-        for cell in 0..FILLED {
-            store.put(cell, &value(cell), Durability::Process).expect("room");
+        let values = ValueSpec::fixed(ROW_BYTES).expect("a length");
+        let rows = store.create_table("rows", TableOptions::new(KeySpec::U64, values)).expect("a table");
+        let mut batch = rows.batch();
+        for key in 0..ROWS {
+            batch.put(key, &value(key)).expect("a row");
         }
+        rows.run(&batch, Durability::Process).expect("room");
         store.checkpoint().expect("a checkpoint");
-        for cell in 0..10 {
-            store.put(cell, &value(cell + CELLS), Durability::Power).expect("room");
+        for key in 0..10 {
+            rows.put(key, &value(key + ROWS), Durability::Power).expect("room");
         }
+        drop(rows);
         store.close().expect("closed");
         shop
     }
 
+    /// A file beside the store.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Writes a file beside the store.
+    pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, content).expect("written");
+        path
+    }
+
+    pub(crate) fn store(&self) -> PathBuf {
+        self.path("store")
+    }
+
     pub(crate) fn image(&self) -> PathBuf {
-        self.directory.path().join("image")
+        self.store().join("image")
     }
 
     pub(crate) fn log(&self) -> PathBuf {
-        self.directory.path().join("log")
+        self.store().join("log")
     }
 
-    pub(crate) fn open(&self) -> Keeper<Coherent, Cells<Coherent>> {
-        let place = ImageFile::new(self.image(), Coherent);
-        let log = LogPlace::new(OsDisk::open(self.log()).expect("a directory"), LogOptions::default());
-        open::<_, Cells<_>>(&place, Some(log), Default::default(), &CELLS).expect("a store").0
+    pub(crate) fn open(&self) -> Store {
+        Store::open(self.store()).expect("a store")
     }
 
+    /// `warpkeep COMMAND STORE`
     pub(crate) fn run(&self, command: &str) -> Command {
         let mut run = warpkeep();
-        run.arg(command).arg("--image").arg(self.image()).arg("--log").arg(self.log());
+        run.arg(command).arg(self.store());
         run
+    }
+
+    /// The same with more arguments; it must end with this code.
+    pub(crate) fn ran(&self, command: &str, arguments: &[&str], code: i32) -> Ran {
+        Ran::of(self.run(command).args(arguments)).expect(code)
     }
 
     /// Whether the store holds what [`Shop::new`] put there.
     pub(crate) fn check(&self) {
         let store = self.open();
-        assert_eq!(store.items().count(), CELLS);
-        for cell in 0..CELLS {
-            let expected = match cell {
-                0..10 => Some(value(cell + CELLS)),
-                10..FILLED => Some(value(cell)),
-                _ => None,
-            };
-            assert_eq!(store.get(cell).expect("a cell"), expected, "cell {cell}");
+        let rows = store.table("rows").expect("the table");
+        assert_eq!(rows.len(), ROWS);
+        for key in 0..ROWS {
+            let expected = if key < 10 { value(key + ROWS) } else { value(key) };
+            assert_eq!(rows.get(key).expect("a key"), Some(expected), "row {key}");
         }
+        drop(rows);
         store.close().expect("closed");
+    }
+
+    /// Every file of the store.
+    pub(crate) fn content(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut files: Vec<_> =
+            std::fs::read_dir(self.log()).expect("a directory").map(|e| e.expect("one").path()).collect();
+        files.sort();
+        files.push(self.image());
+        files.into_iter().map(|path| (path.clone(), std::fs::read(&path).expect("a file"))).collect()
     }
 
     /// The one file in the log directory that begins like this and holds those bytes.

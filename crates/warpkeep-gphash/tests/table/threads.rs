@@ -246,3 +246,27 @@ fn defragmenting_gives_space_back() {
         }
     }
 }
+
+/// Nobody maintains the table: writers alone must see each growth through before the next is due.
+#[test]
+fn a_table_grows_with_writers_alone() {
+    for kind in [Kind::Packed, Kind::Inline] {
+        let heap = heap(20_000);
+        let table = Table::create(&heap, &kind.spec(Geometry::default(), 100)).unwrap();
+        let (writers, keys) = (2, 200_000_u64);
+        std::thread::scope(|scope| {
+            for writer in 0..writers {
+                let table = &table;
+                scope.spawn(move || {
+                    for key in (writer..keys).step_by(writers as usize) {
+                        put(table, &kind.key(key), &kind.value(key, 1), 1).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(table.len(), keys);
+        let stats = table.stats();
+        assert!(stats.levels.len() <= 3, "{kind:?}: growths are left unfinished: {stats:?}");
+        assert!(stats.load_factor > 0.25, "{stats:?}");
+    }
+}

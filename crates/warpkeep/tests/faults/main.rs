@@ -9,6 +9,7 @@ mod common;
 mod copies;
 mod failing_disk;
 mod full_disk;
+mod full_table;
 mod image_bytes;
 mod log_bytes;
 mod openers;

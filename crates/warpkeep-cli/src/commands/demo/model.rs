@@ -49,8 +49,8 @@ impl Model {
     }
 
     fn apply(&mut self, step: &Step) {
-        for &cell in &step.cells {
-            self.stamps[cell as usize] = step.stamp;
+        for &key in &step.keys {
+            self.stamps[key as usize] = step.stamp;
         }
     }
 
@@ -68,18 +68,18 @@ impl Model {
         let mut may_be = vec![None; self.stamps.len()];
         for writer in 0..self.plan.writers {
             let step = self.plan.step(Stamp::new(round, writer, acks.of(writer)));
-            let there = step.cells.iter().filter(|&&cell| found[cell as usize] == step.stamp).count();
-            if step.durability == Durability::Power && there != 0 && there != step.cells.len() {
-                return Err(format!("{there} of {} rows of a commit with Power are there", step.cells.len()));
+            let there = step.keys.iter().filter(|&&key| found[key as usize] == step.stamp).count();
+            if step.durability == Durability::Power && there != 0 && there != step.keys.len() {
+                return Err(format!("{there} of {} rows of a commit with Power are there", step.keys.len()));
             }
-            for &cell in &step.cells {
-                may_be[cell as usize] = Some(step.stamp);
+            for &key in &step.keys {
+                may_be[key as usize] = Some(step.stamp);
             }
         }
-        for (cell, (&expected, &stamp)) in self.stamps.iter().zip(found).enumerate() {
-            if stamp != expected && may_be[cell] != Some(stamp) {
+        for (key, (&expected, &stamp)) in self.stamps.iter().zip(found).enumerate() {
+            if stamp != expected && may_be[key] != Some(stamp) {
                 return Err(format!(
-                    "row {cell} holds write {stamp:?}, but {expected:?} was acknowledged last"
+                    "row {key} holds write {stamp:?}, but {expected:?} was acknowledged last"
                 ));
             }
         }
@@ -123,10 +123,10 @@ impl Model {
             }
             prefixes.push(there);
         }
-        for (cell, (expected, stamp)) in self.stamps.iter().zip(found).enumerate() {
+        for (key, (expected, stamp)) in self.stamps.iter().zip(found).enumerate() {
             if stamp != expected {
                 return Err(format!(
-                    "row {cell} holds write {stamp:?} instead of {expected:?}: no prefix is whole"
+                    "row {key} holds write {stamp:?} instead of {expected:?}: no prefix is whole"
                 ));
             }
         }
@@ -192,11 +192,11 @@ mod tests {
         let half = |durability| {
             // A step with more than one row, half of which has arrived.
             let step = (0..).map(|n| PLAN.step(Stamp::new(1, 0, n)));
-            let step = step.filter(|step| step.durability == durability).find(|step| step.cells.len() > 1);
+            let step = step.filter(|step| step.durability == durability).find(|step| step.keys.len() > 1);
             let step = step.expect("one");
             let counts = [step.stamp.number(), 0];
             let mut found = state(counts);
-            found[*step.cells.first().expect("a row") as usize] = step.stamp;
+            found[*step.keys.first().expect("a row") as usize] = step.stamp;
             Model::loaded(PLAN).check_reattached(1, &acks(counts), &found)
         };
         assert_eq!(half(Durability::Process), Ok(()));

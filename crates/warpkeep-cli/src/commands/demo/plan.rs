@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use warpkeep::Durability;
 use warpkeep_core::{Seed, mix64};
 
-/// Bytes in a row: its stamp, and thirty numbers that depend on seed, cell and stamp.
+/// Bytes in a row: its stamp, and thirty numbers that depend on seed, key and stamp.
 pub(crate) const ROW_BYTES: usize = 128;
 const NUMBERS: u64 = 30;
 
@@ -48,7 +48,7 @@ pub(crate) struct Plan {
 pub(crate) struct Step {
     pub(crate) stamp: Stamp,
     pub(crate) durability: Durability,
-    pub(crate) cells: BTreeSet<u64>,
+    pub(crate) keys: BTreeSet<u64>,
 }
 
 impl Plan {
@@ -62,12 +62,12 @@ impl Plan {
         };
         let writers = u64::from(self.writers);
         let own = self.rows / writers;
-        let cells = (0..count).map(|at| draw(2 + at) % own * writers + u64::from(stamp.writer())).collect();
-        Step { stamp, durability, cells }
+        let keys = (0..count).map(|at| draw(2 + at) % own * writers + u64::from(stamp.writer())).collect();
+        Step { stamp, durability, keys }
     }
 
-    fn numbers(&self, cell: u64, stamp: Stamp) -> impl Iterator<Item = [u8; 4]> {
-        let of_row = Seed(mix64(Seed(mix64(Seed(self.seed), stamp.0)), cell));
+    fn numbers(&self, key: u64, stamp: Stamp) -> impl Iterator<Item = [u8; 4]> {
+        let of_row = Seed(mix64(Seed(mix64(Seed(self.seed), stamp.0)), key));
         (0..NUMBERS).map(move |at| {
             // From -1 to 1, as embeddings have them.
             let number = (mix64(of_row, at) >> 40) as f32 / (1 << 23) as f32 - 1.0;
@@ -76,18 +76,18 @@ impl Plan {
     }
 
     /// Replaces what is in `out` by a row.
-    pub(crate) fn row(&self, cell: u64, stamp: Stamp, out: &mut Vec<u8>) {
+    pub(crate) fn row(&self, key: u64, stamp: Stamp, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(&stamp.0.to_le_bytes());
-        self.numbers(cell, stamp).for_each(|number| out.extend_from_slice(&number));
+        self.numbers(key, stamp).for_each(|number| out.extend_from_slice(&number));
     }
 
     /// Which write these bytes are the whole work of; `None` if they are of none.
-    pub(crate) fn stamp_of(&self, cell: u64, bytes: &[u8]) -> Option<Stamp> {
+    pub(crate) fn stamp_of(&self, key: u64, bytes: &[u8]) -> Option<Stamp> {
         let (stamp, numbers) = bytes.split_first_chunk::<8>()?;
         let stamp = Stamp(u64::from_le_bytes(*stamp));
         let whole = bytes.len() == ROW_BYTES
-            && numbers.chunks_exact(4).zip(self.numbers(cell, stamp)).all(|(found, right)| *found == right);
+            && numbers.chunks_exact(4).zip(self.numbers(key, stamp)).all(|(found, right)| *found == right);
         whole.then_some(stamp)
     }
 }
@@ -120,8 +120,8 @@ mod tests {
         let mut power = 0;
         for number in 0..1000 {
             let step = PLAN.step(Stamp::new(1, number % 4, number));
-            assert!(step.cells.iter().all(|cell| cell % 4 == u64::from(number % 4) && *cell < 1000));
-            assert!(!step.cells.is_empty());
+            assert!(step.keys.iter().all(|key| key % 4 == u64::from(number % 4) && *key < 1000));
+            assert!(!step.keys.is_empty());
             power += u32::from(step.durability == Durability::Power);
         }
         assert!((150..350).contains(&power), "{power} of 1000");

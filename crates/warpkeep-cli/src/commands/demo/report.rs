@@ -4,11 +4,14 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde::Serialize;
+use warpkeep::TableStats;
+use warpkeep_bench::Table;
 use warpkeep_bench::size::Size;
 use warpkeep_image::{HeapUsage, Medium};
 
 use super::plan::ROW_BYTES;
 use crate::output::count;
+use crate::store::StoreAt;
 
 /// A directory that was used.
 #[derive(Debug, Serialize)]
@@ -27,6 +30,14 @@ pub(crate) struct Loading {
     pub(crate) power_commits: u64,
     pub(crate) power_p50_us: f64,
     pub(crate) power_p99_us: f64,
+}
+
+/// The lookups.
+#[derive(Debug, Serialize)]
+pub(crate) struct LookingUp {
+    pub(crate) lookups: u64,
+    pub(crate) seconds: f64,
+    pub(crate) lookups_per_second: f64,
 }
 
 /// A writer was killed, and the store re-attached.
@@ -51,16 +62,26 @@ pub(crate) struct PowerCut {
     pub(crate) process_writes_gone: u64,
 }
 
+/// What the rows take at the end.
+#[derive(Debug, Serialize)]
+pub(crate) struct Space {
+    pub(crate) table: TableStats,
+    pub(crate) heap: HeapUsage,
+}
+
 /// Everything.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) seed: u64,
+    #[serde(skip)]
+    pub(crate) store: StoreAt,
     pub(crate) image: Place,
     pub(crate) log: Place,
     pub(crate) loading: Loading,
+    pub(crate) lookups: LookingUp,
     pub(crate) kills: Vec<Kill>,
     pub(crate) power_cut: PowerCut,
-    pub(crate) heap: HeapUsage,
+    pub(crate) space: Space,
     pub(crate) kept: bool,
     pub(crate) held: bool,
 }
@@ -85,6 +106,17 @@ impl Loading {
     }
 }
 
+impl LookingUp {
+    pub(crate) fn line(&self) -> String {
+        format!(
+            "looked up {} rows at random in {:.2} s: {} rows/s with one thread",
+            count(self.lookups),
+            self.seconds,
+            count(self.lookups_per_second as u64)
+        )
+    }
+}
+
 impl Kill {
     pub(crate) fn line(&self, number: usize) -> String {
         format!(
@@ -101,6 +133,7 @@ impl PowerCut {
     pub(crate) fn line(&self) -> String {
         let gone = match self.process_writes_gone {
             0 => "no Process write is gone".to_owned(),
+            1 => "the newest Process write is gone, as it may".to_owned(),
             gone => format!("the newest {} Process writes are gone, as they may", count(gone)),
         };
         format!(
@@ -116,25 +149,32 @@ impl PowerCut {
 }
 
 impl Report {
-    pub(crate) fn end(&self) -> String {
-        let mut text = String::new();
-        let _ = writeln!(
-            text,
-            "heap: {} of {} in use, {} blocks",
-            Size(self.heap.used_bytes()),
-            Size(self.heap.total_bytes()),
-            count(self.heap.used_blocks())
-        );
-        if self.kept {
-            let image = self.image.path.join("image");
-            let _ = writeln!(
-                text,
-                "kept; look at it with: warpkeep stat --image {} --log {}",
-                image.display(),
-                self.log.path.join("log").display()
-            );
+    /// What remains to be said when everything has been shown.
+    pub(crate) fn text(&self) -> String {
+        let mut table = Table::new(["", ""]);
+        let rate = |rate: f64| format!("{}/s", count(rate as u64));
+        table.row(["rows loaded".to_owned(), rate(self.loading.rows_per_second)]);
+        table.row(["rows looked up".to_owned(), rate(self.lookups.lookups_per_second)]);
+        table.row(["load factor".to_owned(), format!("{:.1}%", 100.0 * self.space.table.load_factor)]);
+        let heap = &self.space.heap;
+        let in_use = format!("{} of {}", Size(heap.used_bytes()), Size(heap.total_bytes()));
+        table.row(["image in use".to_owned(), in_use]);
+        let slowest = self.kills.iter().map(|kill| kill.reattach_seconds).fold(0.0, f64::max);
+        if !self.kills.is_empty() {
+            table.row(["back after a kill".to_owned(), format!("{slowest:.3} s")]);
         }
-        let _ = write!(text, "everything promised was kept");
-        text
+        table.row(["back after a power cut".to_owned(), format!("{:.3} s", self.power_cut.rebuild_seconds)]);
+        let acknowledged: u64 = self.kills.iter().map(|kill| kill.acknowledged).sum();
+        let acknowledged = acknowledged + self.power_cut.acknowledged;
+        table.row(["acknowledged writes checked".to_owned(), count(acknowledged)]);
+        let mut text = table.to_string().trim_start().to_owned();
+        text.insert(0, '\n');
+        if self.kept {
+            let _ = write!(text, "\nkept; look at it with: warpkeep stat {}", self.store.directory.display());
+            if let Some(image) = &self.store.image {
+                let _ = write!(text, " --image {}", image.display());
+            }
+        }
+        text + "\neverything promised was kept\n"
     }
 }

@@ -45,12 +45,12 @@ pub(crate) fn run(
     stop: &Interrupt,
 ) -> Result<Killed, Failure> {
     let program = std::env::current_exe().map_err(Failure::io("find this program"))?;
-    let child = Command::new(program)
-        .arg("demo-writer")
-        .arg("--image")
-        .arg(&writer.image)
-        .arg("--log")
-        .arg(&writer.log)
+    let mut command = Command::new(program);
+    command.arg("demo-writer").arg(&writer.store.directory);
+    if let Some(image) = &writer.store.image {
+        command.arg("--image").arg(image);
+    }
+    let child = command
         .args(["--rows", &writer.rows.to_string(), "--writers", &writer.writers.to_string()])
         .args(["--seed", &writer.seed.to_string(), "--round", &writer.round.to_string()])
         .stdin(Stdio::null())

@@ -1,25 +1,20 @@
 //! The process that is killed: writes as planned, and acknowledges each write through its standard output.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
 
 use clap::Args;
-use warpkeep::{Cells, Edit, ImageFile, Keeper, LogPlace, OpenReport, open};
-use warpkeep_image::Coherent;
-use warpkeep_log::{LogOptions, OsDisk};
+use warpkeep::Table;
 
+use super::TABLE;
 use super::plan::{Plan, Stamp, Step};
 use crate::failure::Failure;
-
-pub(crate) type Store = Keeper<Coherent, Cells<Coherent>>;
+use crate::store::StoreAt;
 
 /// What to write where.
 #[derive(Debug, Args)]
 pub(crate) struct DemoWriter {
-    #[arg(long)]
-    pub(crate) image: PathBuf,
-    #[arg(long)]
-    pub(crate) log: PathBuf,
+    #[command(flatten)]
+    pub(crate) store: StoreAt,
     #[arg(long)]
     pub(crate) rows: u64,
     #[arg(long)]
@@ -34,11 +29,13 @@ impl DemoWriter {
     /// Ends only by being killed, or by an error.
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let plan = Plan { seed: self.seed, rows: self.rows, writers: self.writers };
-        let (store, _) = open_store(&self.image, &self.log, self.rows)?;
+        self.store.check_is_there()?;
+        let store = self.store.open(self.store.options()?)?;
+        let table = store.table(TABLE)?;
         let write = |writer: u32| -> Result<(), Failure> {
             for number in 0.. {
                 let stamp = Stamp::new(self.round, writer, number);
-                write_step(&store, &plan, &plan.step(stamp))?;
+                write_step(&table, &plan, &plan.step(stamp))?;
                 // Eight bytes go through a pipe whole or not at all.
                 let mut out = std::io::stdout().lock();
                 let told = out.write_all(&stamp.0.to_le_bytes()).and_then(|()| out.flush());
@@ -56,18 +53,11 @@ impl DemoWriter {
     }
 }
 
-pub(crate) fn open_store(image: &Path, log: &Path, rows: u64) -> Result<(Store, OpenReport), Failure> {
-    let place = ImageFile::new(image, Coherent);
-    let log = LogPlace::new(OsDisk::open(log)?, LogOptions::default());
-    Ok(open::<_, Cells<_>>(&place, Some(log), Default::default(), &rows)?)
-}
-
-pub(crate) fn write_step(store: &Store, plan: &Plan, step: &Step) -> Result<(), Failure> {
-    let mut rows = vec![Vec::new(); step.cells.len()];
-    for (&cell, row) in step.cells.iter().zip(&mut rows) {
-        plan.row(cell, step.stamp, row);
+fn write_step(table: &Table<'_>, plan: &Plan, step: &Step) -> Result<(), Failure> {
+    let (mut batch, mut row) = (table.batch(), Vec::new());
+    for &key in &step.keys {
+        plan.row(key, step.stamp, &mut row);
+        batch.put(key, &row).map_err(warpkeep::Error::from)?;
     }
-    let edits: Vec<Edit<'_>> =
-        step.cells.iter().zip(&rows).map(|(&cell, row)| (cell, Some(&row[..]))).collect();
-    Ok(store.edit(&edits, step.durability)?)
+    super::super::check_statuses(&table.run(&batch, step.durability)?)
 }

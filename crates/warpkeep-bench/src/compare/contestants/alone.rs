@@ -1,0 +1,83 @@
+//! The workload by itself: draws keys, makes values, checks them, and asks nobody. What it costs is in every other figure.
+
+use crate::BenchError;
+use crate::compare::contestant::{Contestant, Session, Tally, Way};
+use crate::workload::Workload;
+
+pub(crate) struct Alone {
+    pub(crate) workload: Workload,
+}
+
+impl Contestant for Alone {
+    fn name(&self) -> &str {
+        super::ALONE
+    }
+
+    fn settings(&self) -> String {
+        "draws numbers, makes keys and values and checks them, and asks nobody: what every other figure contains".to_owned()
+    }
+
+    fn ways(&self) -> Vec<Way> {
+        vec![Way { has_latency: false, ..Way::one_by_one("") }]
+    }
+
+    fn holds_items(&self) -> bool {
+        false
+    }
+
+    fn session<'a>(&'a self, _way: usize) -> Result<Box<dyn Session + 'a>, BenchError> {
+        let (key, value) = (vec![0; self.workload.key_bytes], vec![0; self.workload.value_bytes]);
+        Ok(Box::new(Nobody { workload: &self.workload, key, value }))
+    }
+
+    fn close(self: Box<Self>) -> Result<(), BenchError> {
+        Ok(())
+    }
+}
+
+struct Nobody<'a> {
+    workload: &'a Workload,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Nobody<'_> {
+    #[inline]
+    fn make_key(&mut self, number: u64) {
+        self.workload.write_key(number, &mut self.key);
+        std::hint::black_box(&self.key);
+    }
+}
+
+impl Session for Nobody<'_> {
+    fn get(&mut self, numbers: &[u64], tally: &mut Tally) -> Result<(), BenchError> {
+        for &number in numbers {
+            self.make_key(number);
+            // Checked as the others' answers are; the answer itself is not made here.
+            std::hint::black_box(self.workload.is_of(number, &self.value));
+            tally.note(!Workload::is_absent(number));
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, numbers: &[u64], generation: u64) -> Result<(), BenchError> {
+        for &number in numbers {
+            self.make_key(number);
+            self.workload.write_value(number, generation, &mut self.value);
+            std::hint::black_box(&self.value);
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self, numbers: &[u64], tally: &mut Tally) -> Result<(), BenchError> {
+        for &number in numbers {
+            self.make_key(number);
+            tally.note(true);
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, _number: u64) -> Result<Option<Vec<u8>>, BenchError> {
+        Ok(None)
+    }
+}

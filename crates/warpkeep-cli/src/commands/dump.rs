@@ -1,0 +1,157 @@
+//! `warpkeep dump`.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde::Serialize;
+use warpkeep::{KeySpec, Store, Table};
+use warpkeep_bench::{Amount, Progress};
+
+use crate::cell::Coding;
+use crate::failure::Failure;
+use crate::files::{CsvSink, Dtype, FileFormat, JsonSink, NpySink, OutputFile, Sink};
+use crate::interrupt::Interrupt;
+use crate::output::{Format, count};
+use crate::progress::Bars;
+use crate::store::StoreAt;
+
+/// How long a growth may take before the dump begins all the same.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What to write where.
+#[derive(Debug, Args)]
+pub(crate) struct Dump {
+    #[command(flatten)]
+    store: StoreAt,
+    /// The name of the table.
+    table: String,
+    /// The file; - is standard output.
+    file: PathBuf,
+    /// What kind of file to write; by default as its name says: .csv, .jsonl, .npy.
+    #[arg(long, value_enum)]
+    format: Option<FileFormat>,
+    /// How values are written in CSV and JSON lines.
+    #[arg(long = "as", value_enum, default_value_t, value_name = "CODING")]
+    coding: Coding,
+    /// The type of elements of a NumPy array: f32, f16, i8, <f8 and so on; f32 if that divides a value, otherwise u8.
+    #[arg(long, value_name = "TYPE")]
+    dtype: Option<Dtype>,
+    /// Write the keys of a NumPy array's rows to this array; without it the keys must be the numbers of the rows.
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
+    /// Replace the file if it is there.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    table: &'a str,
+    file: &'a Path,
+    dumped: u64,
+    seconds: f64,
+}
+
+impl Dump {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let on_stdout = self.file == Path::new("-");
+        if on_stdout && self.output.json {
+            return Err(Failure::Usage("the items go to standard output; leave --json out".to_owned()));
+        }
+        let format = FileFormat::of(self.format, &self.file)?;
+        if format != FileFormat::Npy && (self.dtype.is_some() || self.keys.is_some()) {
+            return Err(Failure::Usage("--dtype and --keys are for NumPy arrays only".to_owned()));
+        }
+        let interrupt = Interrupt::listen()?;
+        let begun = Instant::now();
+        let dumped = self.store.with_store(|store| self.dump(store, format, &interrupt))?;
+        let report =
+            Report { table: &self.table, file: &self.file, dumped, seconds: begun.elapsed().as_secs_f64() };
+        let line = || {
+            format!(
+                "dumped {} items of table {} to {} in {:.2} s\n",
+                count(report.dumped),
+                report.table,
+                report.file.display(),
+                report.seconds
+            )
+        };
+        if on_stdout {
+            eprint!("warpkeep: {}", line());
+            return Ok(());
+        }
+        self.output.show(&report, line)
+    }
+
+    fn dump(&self, store: &Store, format: FileFormat, interrupt: &Interrupt) -> Result<u64, Failure> {
+        let table = store.table(&self.table)?;
+        settle(&table, interrupt)?;
+        let items = table.len();
+        let mut sink = self.sink(&table, format, items)?;
+        let bars = Bars::new(!self.output.json, interrupt);
+        bars.begin("dumping", Amount::Count(items));
+        let (mut dumped, mut failed) = (0, None);
+        table.scan(|item| {
+            let put = sink.put(item.key, item.value).and_then(|()| interrupt.check());
+            bars.advance(1);
+            dumped += 1;
+            match put {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(failure) => {
+                    failed = Some(failure);
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+        bars.finish();
+        if let Some(failure) = failed {
+            return Err(failure);
+        }
+        if dumped != items {
+            return Err(Failure::error(format!(
+                "{dumped} items were found where there are {items}: the table was being rearranged; dump it again"
+            )));
+        }
+        sink.finish()?;
+        Ok(dumped)
+    }
+
+    fn sink(&self, table: &Table<'_>, format: FileFormat, items: u64) -> Result<Box<dyn Sink>, Failure> {
+        let (key_spec, value_spec) = (table.key_spec(), table.value_spec());
+        if format == FileFormat::Npy && key_spec != KeySpec::U64 {
+            return Err(Failure::Usage(format!(
+                "the table has {key_spec} keys, and a NumPy array has only numbers; dump it as CSV or JSON lines"
+            )));
+        }
+        let create = |path: &Path| OutputFile::create(path, self.force);
+        Ok(match format {
+            FileFormat::Csv => Box::new(CsvSink::new(create(&self.file)?, key_spec, self.coding)?),
+            FileFormat::Jsonl => Box::new(JsonSink::new(create(&self.file)?, key_spec, self.coding)),
+            FileFormat::Npy => {
+                let Some(row_bytes) = value_spec.fixed_len() else {
+                    return Err(Failure::Usage(format!(
+                        "the table has {value_spec} values, and rows of a NumPy array have one length; dump it as CSV \
+                         or JSON lines"
+                    )));
+                };
+                let dtype = self.dtype.clone().unwrap_or_else(|| Dtype::guess(row_bytes as u64));
+                let keys = self.keys.as_deref().map(create).transpose()?;
+                Box::new(NpySink::new(create(&self.file)?, keys, dtype, row_bytes as u64, items)?)
+            }
+        })
+    }
+}
+
+/// Waits until no growth is under way: while items move, some could be given out twice, which is noticed afterwards.
+fn settle(table: &Table<'_>, interrupt: &Interrupt) -> Result<(), Failure> {
+    let begun = Instant::now();
+    while table.stats().growing && begun.elapsed() < PATIENCE {
+        interrupt.check()?;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}

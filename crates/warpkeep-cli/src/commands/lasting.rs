@@ -1,0 +1,45 @@
+//! What a write is to survive.
+
+use clap::{Args, ValueEnum};
+use warpkeep::{Durability, Store};
+
+/// What a write is to survive.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct Lasting {
+    /// What the write survives; by default the most that the store offers.
+    #[arg(long, value_enum)]
+    durability: Option<Survives>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Survives {
+    /// The death of the process.
+    Process,
+    /// The death of the machine; needs a log.
+    Power,
+}
+
+impl Lasting {
+    /// Of a store without a log, only `Process` can be had.
+    pub(crate) fn of(self, store: &Store) -> Durability {
+        match self.durability {
+            Some(Survives::Process) => Durability::Process,
+            Some(Survives::Power) => Durability::Power,
+            None => strongest(store),
+        }
+    }
+}
+
+/// The most that a store can promise.
+pub(crate) fn strongest(store: &Store) -> Durability {
+    // What was found in the log directory is known where there is one.
+    if store.report().log.is_some() { Durability::Power } else { Durability::Process }
+}
+
+/// What is said after a write that a power cut may take.
+pub(crate) fn note(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Process => ", survives the process",
+        Durability::Power => "",
+    }
+}

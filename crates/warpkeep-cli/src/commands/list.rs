@@ -1,0 +1,53 @@
+//! `warpkeep list`.
+
+use clap::Args;
+use warpkeep::{Peek, PeekSource};
+use warpkeep_bench::Table;
+
+use crate::failure::Failure;
+use crate::output::{Format, count};
+use crate::store::StoreAt;
+
+/// Of which store.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    store: StoreAt,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+impl List {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let peek = self.store.peek()?;
+        self.format.show(&peek, || text(&peek))
+    }
+}
+
+fn text(peek: &Peek) -> String {
+    let mut text = tables(peek);
+    if peek.source == PeekSource::Log {
+        text += "note: there is no image to use; this is what the log says, and opening the store rebuilds the image\n";
+    }
+    text
+}
+
+/// A line a table.
+pub(crate) fn tables(peek: &Peek) -> String {
+    if peek.tables.is_empty() {
+        return "no tables\n".to_owned();
+    }
+    let mut lines = Table::new(["table", "items", "keys", "values", "geometry", "layout", "merge"]);
+    for table in &peek.tables {
+        lines.row([
+            table.name.clone(),
+            count(table.items),
+            table.key.to_string(),
+            table.value.to_string(),
+            table.geometry.to_string(),
+            table.layout.to_string(),
+            table.merge.name().to_owned(),
+        ]);
+    }
+    lines.to_string()
+}

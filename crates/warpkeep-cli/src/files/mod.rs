@@ -1,0 +1,97 @@
+//! Files of items: CSV, JSON lines and NumPy arrays, read and written record by record.
+
+mod csv_file;
+mod input;
+mod json_lines;
+mod npy;
+mod npy_file;
+mod output_file;
+
+pub(crate) use csv_file::{CsvSink, CsvSource};
+pub(crate) use input::Input;
+pub(crate) use json_lines::{JsonSink, JsonSource};
+pub(crate) use npy::{Dtype, Header};
+pub(crate) use npy_file::{NpySink, NpySource};
+pub(crate) use output_file::OutputFile;
+
+use std::path::Path;
+
+use clap::ValueEnum;
+
+use crate::cell::RawKey;
+use crate::failure::Failure;
+
+/// What kind of file it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FileFormat {
+    /// Comma-separated values, one item a line.
+    Csv,
+    /// One JSON object a line, with `key` and `value`.
+    Jsonl,
+    /// A NumPy array, one row an item.
+    Npy,
+}
+
+impl FileFormat {
+    /// As asked for, or else as the name of the file says.
+    pub(crate) fn of(asked: Option<FileFormat>, path: &Path) -> Result<FileFormat, Failure> {
+        if let Some(format) = asked {
+            return Ok(format);
+        }
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        match extension.to_ascii_lowercase().as_str() {
+            "csv" => Ok(FileFormat::Csv),
+            "jsonl" | "ndjson" => Ok(FileFormat::Jsonl),
+            "npy" => Ok(FileFormat::Npy),
+            _ => Err(Failure::Usage(format!(
+                "the name {} does not say what kind of file it is; give --format csv, jsonl or npy",
+                path.display()
+            ))),
+        }
+    }
+}
+
+/// An item as a file has it.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) key: RawKey,
+    pub(crate) value: Vec<u8>,
+    /// Where it is: a line, or a row.
+    pub(crate) at: u64,
+}
+
+/// What is wrong with a file.
+#[derive(Debug)]
+pub(crate) enum Bad {
+    /// One record makes no sense; those after it may.
+    Record { at: u64, why: String },
+    /// Nothing more can be read.
+    File(Failure),
+}
+
+/// A file that gives its items out.
+pub(crate) trait Source {
+    /// What its records are counted in: `line` or `row`.
+    fn unit(&self) -> &'static str;
+
+    /// How many records there are, if that is known.
+    fn records(&self) -> Option<u64> {
+        None
+    }
+
+    /// How long each value is, if that is known.
+    fn value_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// The next record; `None` at the end.
+    fn next(&mut self) -> Result<Option<Record>, Bad>;
+}
+
+/// A file that items are written to.
+pub(crate) trait Sink {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure>;
+
+    /// Puts the file in its place.
+    fn finish(self: Box<Self>) -> Result<(), Failure>;
+}

@@ -1,0 +1,148 @@
+//! Which store a command is about, and opening it.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use warpkeep::{Peek, Store, StoreOptions, peek};
+use warpkeep_image::{Domain, Placement};
+use warpkeep_log::Log;
+
+use super::ReadOnlyDisk;
+use crate::failure::Failure;
+
+/// Which store.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct StoreAt {
+    /// The directory of the store.
+    #[arg(value_name = "STORE")]
+    pub(crate) directory: PathBuf,
+    /// Its image, if that lies elsewhere, such as in /dev/shm.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) image: Option<PathBuf>,
+}
+
+/// What is there of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Found {
+    image: bool,
+    log: bool,
+}
+
+impl StoreAt {
+    /// Where the image lies or would lie.
+    pub(crate) fn image_path(&self) -> PathBuf {
+        self.image.clone().unwrap_or_else(|| self.directory.join("image"))
+    }
+
+    /// Where the log lies or would lie.
+    pub(crate) fn log_path(&self) -> PathBuf {
+        self.directory.join("log")
+    }
+
+    /// How to open it: with a log if it has one.
+    pub(crate) fn options(&self) -> Result<StoreOptions, Failure> {
+        let found = self.look()?;
+        Ok(self.options_for(found.image && !found.log))
+    }
+
+    fn options_for(&self, without_log: bool) -> StoreOptions {
+        StoreOptions { image: self.image.clone(), without_log, ..StoreOptions::default() }
+    }
+
+    fn look(&self) -> Result<Found, Failure> {
+        let image = self.image_path();
+        let image = image.try_exists().map_err(Failure::io(format!("look at {}", image.display())))?;
+        Ok(Found { image, log: self.has_log()? })
+    }
+
+    /// Whether there is a log directory with a log in it.
+    pub(crate) fn has_log(&self) -> Result<bool, Failure> {
+        let log = self.log_path();
+        match log.try_exists().map_err(Failure::io(format!("look at {}", log.display())))? {
+            false => Ok(false),
+            true => match ReadOnlyDisk::open(&log) {
+                Ok(disk) => Ok(Log::exists(&disk)?),
+                // Whoever holds it has one.
+                Err(warpkeep_log::LogError::Held { .. }) => Ok(true),
+                Err(error) => Err(error.into()),
+            },
+        }
+    }
+
+    /// Refuses what is no store: opening it would make one. An image that is missing is not rebuilt unasked, for it
+    /// may only lie elsewhere.
+    pub(crate) fn check_is_there(&self) -> Result<(), Failure> {
+        let (image, directory) = (self.image_path(), self.directory.display());
+        match self.look()? {
+            Found { image: true, .. } => Ok(()),
+            Found { image: false, log: true } => Err(Failure::error(format!(
+                "{} is not there; if the image lies elsewhere, give --image FILE; if it is lost, `warpkeep rebuild \
+                 {directory}` makes it again from the log",
+                image.display()
+            ))),
+            Found { image: false, log: false } => Err(Failure::error(format!(
+                "there is no store in {directory}; check the path, or make one with `warpkeep create {directory} TABLE`"
+            ))),
+        }
+    }
+
+    /// Looks at its tables without taking it into use.
+    pub(crate) fn peek(&self) -> Result<Peek, Failure> {
+        Ok(peek(&self.directory, &self.options()?)?)
+    }
+
+    /// Opens a store that is there, works with it, and closes it, also when the work fails.
+    pub(crate) fn with_store<T>(
+        &self,
+        work: impl FnOnce(&Store) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.check_is_there()?;
+        work_and_close(self.open(self.options()?)?, work)
+    }
+
+    /// The same; a store that is not there is made.
+    pub(crate) fn with_new_store<T>(
+        &self,
+        without_log: bool,
+        work: impl FnOnce(&Store) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let options = match self.look()? {
+            Found { image: false, log: false } => self.options_for(without_log),
+            Found { log: true, .. } if without_log => {
+                return Err(Failure::Usage(format!(
+                    "the store in {} has a log; leave --without-log out",
+                    self.directory.display()
+                )));
+            }
+            _ => {
+                self.check_is_there()?;
+                self.options()?
+            }
+        };
+        work_and_close(self.open(options)?, work)
+    }
+
+    /// Opens the store whatever is there of it: what is missing is made.
+    pub(crate) fn open(&self, options: StoreOptions) -> Result<Store, Failure> {
+        if placement_of(&self.image_path()).is_some_and(|place| place.domain() == Domain::WriteBack) {
+            return Err(Failure::error(
+                "this command does not open images on persistent memory yet; put the image elsewhere with --image",
+            ));
+        }
+        Ok(Store::open_with(&self.directory, options)?)
+    }
+}
+
+/// What can be known of the place of a file; its directory may be yet to be made.
+fn placement_of(path: &Path) -> Option<Placement> {
+    Placement::of(path).ok()
+}
+
+fn work_and_close<T>(store: Store, work: impl FnOnce(&Store) -> Result<T, Failure>) -> Result<T, Failure> {
+    let done = work(&store);
+    let closed = store.close();
+    // Why the work failed says more than why the store could not be closed after that.
+    let done = done?;
+    closed?;
+    Ok(done)
+}

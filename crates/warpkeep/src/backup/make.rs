@@ -1,0 +1,95 @@
+//! Making a backup of a store that is in use.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use warpkeep_image::Persist;
+use warpkeep_log::{CopiedFile, Disk, Log, LogCopy, LogOptions, OsDisk, Recovery};
+
+use super::note::{NOTE, Note, NotedFile, damaged};
+use super::{BackupReport, clear_log, is_vacant, parent, partial, sync_directory};
+use crate::look::LogContents;
+use crate::opening::hex;
+use crate::options::LOG;
+use crate::{Error, Result, Store};
+
+impl<P: Persist> Store<P> {
+    /// Makes a backup while others read and write: everything that was acknowledged before the call is in it, whatever
+    /// its durability, and perhaps some of what came later; what is in it is a prefix of the order in which writes were
+    /// logged. `to` must not exist, or be an empty directory.
+    ///
+    /// A checkpoint is taken first, and others wait until the backup is done. The backup is read back before it counts.
+    /// If the process dies meanwhile, what there is of it is called `to` with `.partial` at the end; the next backup to
+    /// the same place clears it away. `progress` learns how many bytes of about how many are done.
+    ///
+    /// See [`restore`](crate::restore) for the way back.
+    pub fn backup(&self, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<BackupReport> {
+        let begun = Instant::now();
+        let log = self.keeper.log().ok_or(Error::NoLog)?;
+        if !is_vacant(to)? {
+            return Err(Error::NotEmpty { path: to.to_path_buf() });
+        }
+        let partial = partial(to)?;
+        std::fs::create_dir_all(parent(to)).map_err(Error::io(parent(to), "create it"))?;
+        // Its lock keeps a second backup away until this one has its name.
+        let disk = Arc::new(OsDisk::open(partial.join(LOG))?);
+        clear_log(&partial.join(LOG))?;
+        let note = partial.join(NOTE);
+        if note.is_file() {
+            // Whole, but it never got its name; older than this one in any case.
+            std::fs::remove_file(&note).map_err(Error::io(&note, "clear it away"))?;
+        }
+        let made = self.copy(log, &disk, progress).and_then(|copy| finish(&disk, &partial, to, &copy));
+        match made {
+            Ok(note) => Ok(BackupReport {
+                path: to.to_path_buf(),
+                store_id: note.store_id.clone(),
+                tables: note.tables.len() as u64,
+                items: note.items(),
+                bytes: note.bytes(),
+                seconds: begun.elapsed().as_secs_f64(),
+            }),
+            Err(error) => {
+                // Best effort: what stays is called partial, and the next backup tries again.
+                let _ = std::fs::remove_dir_all(&partial);
+                Err(error)
+            }
+        }
+    }
+
+    fn copy(&self, log: &Log, to: &Arc<OsDisk>, progress: &mut dyn FnMut(u64, u64)) -> Result<LogCopy> {
+        // The image may know what the log does not; and the newer the checkpoint, the shorter the log.
+        self.keeper.checkpoint()?;
+        Ok(log.copy_to(Arc::clone(to) as Arc<dyn Disk>, progress)?)
+    }
+}
+
+/// Reads the copy back, writes down what is in it, and gives it its name.
+fn finish(disk: &Arc<OsDisk>, partial: &Path, to: &Path, copy: &LogCopy) -> Result<Note> {
+    let recovery = Recovery::open(Arc::clone(disk) as Arc<dyn Disk>, LogOptions::default())?;
+    if recovery.last_lsn() < copy.last_lsn {
+        let what = format!("its log ends at {}, not at {}", recovery.last_lsn(), copy.last_lsn);
+        return Err(damaged(partial, what));
+    }
+    let contents = LogContents::read(&recovery, |_| Ok(()))?;
+    let file =
+        |file: &CopiedFile| NotedFile { name: file.name.clone(), bytes: file.bytes, crc32c: file.crc32c };
+    let note = Note {
+        store_id: hex(&recovery.store_id()),
+        created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+        tables: contents.tables().into_iter().map(Into::into).collect(),
+        files: copy.files.iter().map(file).collect(),
+    };
+    sync_directory(&partial.join(LOG))?;
+    note.write(partial)?;
+    sync_directory(partial)?;
+    std::fs::rename(partial, to).map_err(|error| match error.kind() {
+        ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists => Error::NotEmpty { path: to.to_path_buf() },
+        _ => Error::io(to, "give the backup its name")(error),
+    })?;
+    sync_directory(parent(to))?;
+    Ok(note)
+}

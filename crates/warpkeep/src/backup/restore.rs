@@ -1,0 +1,181 @@
+//! Making a store out of a backup.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::Instant;
+
+use serde::Serialize;
+use warpkeep_log::OsDisk;
+
+use super::note::{Note, NotedFile, damaged};
+use super::{clear_log, is_vacant, parent, partial, sync_directory};
+use crate::options::LOG;
+use crate::{Error, Result, Store, StoreOptions};
+
+/// Bytes that are copied at once.
+const PIECE: usize = 1 << 20;
+
+/// What a restoration came to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RestoreReport {
+    /// The store, in hexadecimal: the one that the backup was made of.
+    pub store_id: String,
+    /// Tables in it.
+    pub tables: u64,
+    /// Items in them.
+    pub items: u64,
+    /// Bytes of the backup.
+    pub bytes: u64,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Makes a store out of a backup, and closes it. Every file of the backup is checked against its checksum on the way, and
+/// the store against what the backup says is in it. If anything is wrong, nothing is left of the store.
+///
+/// A directory with a store in it is refused. The new store is the old one, not another: do not go on using both with one
+/// another's files.
+///
+/// ```
+/// use warpkeep::{Durability, Store, StoreOptions, restore};
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let (home, backup, anew) = (directory.path().join("a"), directory.path().join("b"), directory.path().join("c"));
+/// let store = Store::open(&home)?;
+/// store.create_typed::<u64, u64>("t", 10)?.put(&1, &2, Durability::Process)?;
+/// store.backup(&backup, &mut |_done, _of| ())?;
+///
+/// restore(&backup, &anew, StoreOptions::default(), &mut |_done, _of| ())?;
+/// assert_eq!(Store::open(&anew)?.typed::<u64, u64>("t")?.get(&1)?, Some(2));
+/// # Ok::<(), warpkeep::Error>(())
+/// ```
+pub fn restore(
+    backup: &Path,
+    directory: &Path,
+    options: StoreOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<RestoreReport> {
+    let begun = Instant::now();
+    let note = Note::read(backup)?;
+    let Some(log) = options.log_path(directory) else {
+        return Err(Error::Invalid(
+            "a store is restored with its log; leave `without_log` off, and open it without one afterwards"
+                .into(),
+        ));
+    };
+    let image = options.image_path(directory);
+    if image.try_exists().map_err(Error::io(&image, "look for it"))? {
+        return Err(Error::StoreExists { path: image });
+    }
+    if !is_vacant(&log)? {
+        return Err(Error::StoreExists { path: log });
+    }
+    copy(backup, &note, &log, progress)?;
+    match build(backup, directory, options, &note) {
+        Ok(()) => Ok(RestoreReport {
+            store_id: note.store_id.clone(),
+            tables: note.tables.len() as u64,
+            items: note.items(),
+            bytes: note.bytes(),
+            seconds: begun.elapsed().as_secs_f64(),
+        }),
+        Err(error) => {
+            // Both were made here, and the backup has all that was in them.
+            let _ = std::fs::remove_dir_all(&log);
+            let _ = std::fs::remove_file(&image);
+            Err(error)
+        }
+    }
+}
+
+/// Makes the log directory: under another name until it is whole.
+fn copy(backup: &Path, note: &Note, log: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+    let partial = partial(log)?;
+    // Its lock keeps a second restoration away.
+    let _held = OsDisk::open(&partial)?;
+    clear_log(&partial)?;
+    let copied = copy_files(backup, note, &partial, progress).and_then(|()| {
+        std::fs::rename(&partial, log).map_err(Error::io(log, "give the log its name"))?;
+        sync_directory(parent(log))
+    });
+    if copied.is_err() {
+        let _ = std::fs::remove_dir_all(&partial);
+    }
+    copied
+}
+
+/// Copies the files of a backup and checks them.
+fn copy_files(backup: &Path, note: &Note, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+    let (mut done, total) = (0, note.bytes());
+    let mut piece = vec![0; PIECE];
+    for file in &note.files {
+        copy_file(backup, file, to, &mut piece, &mut |bytes| {
+            done += bytes;
+            progress(done, total);
+        })?;
+    }
+    sync_directory(to)
+}
+
+fn copy_file(
+    backup: &Path,
+    file: &NotedFile,
+    to: &Path,
+    piece: &mut [u8],
+    each: &mut dyn FnMut(u64),
+) -> Result<()> {
+    let (from, to) = (backup.join(LOG).join(&file.name), to.join(&file.name));
+    let mut source = match File::open(&from) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(damaged(backup, format!("{} is missing", file.name)));
+        }
+        source => source.map_err(Error::io(&from, "open it"))?,
+    };
+    let mut target = File::create_new(&to).map_err(Error::io(&to, "create it"))?;
+    let (mut crc, mut bytes) = (0, 0);
+    loop {
+        let read = match source.read(piece) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            read => read.map_err(Error::io(&from, "read it"))?,
+        };
+        if read == 0 {
+            break;
+        }
+        target.write_all(&piece[..read]).map_err(Error::io(&to, "write it"))?;
+        crc = crc32c::crc32c_append(crc, &piece[..read]);
+        bytes += read as u64;
+        if bytes > file.bytes {
+            break;
+        }
+        each(read as u64);
+    }
+    if bytes != file.bytes {
+        let way = if bytes < file.bytes { "shorter" } else { "longer" };
+        return Err(damaged(backup, format!("{} is {way} than it was", file.name)));
+    }
+    if crc != file.crc32c {
+        return Err(damaged(backup, format!("{} fails its checksum", file.name)));
+    }
+    target.sync_all().map_err(Error::io(&to, "make it durable"))
+}
+
+/// Opens the store, which builds its image, and compares it with what it should be.
+fn build(backup: &Path, directory: &Path, options: StoreOptions, note: &Note) -> Result<()> {
+    let store = Store::open_with(directory, options)?;
+    let found = store.tables();
+    for table in &note.tables {
+        let items = store.table(&table.name).map_or(0, |found| found.len());
+        if !found.contains(&table.name) || items != table.items {
+            let what = format!(
+                "table '{}' came back with {items} items, {} were backed up",
+                table.name, table.items
+            );
+            return Err(damaged(backup, what));
+        }
+    }
+    if found.len() != note.tables.len() {
+        let what = format!("{} tables came back, {} were backed up", found.len(), note.tables.len());
+        return Err(damaged(backup, what));
+    }
+    store.close()
+}

@@ -1,0 +1,75 @@
+//! Compaction on request: tables made smaller, records brought together, chunks given back to the image.
+
+use serde::Serialize;
+use warpkeep_image::{Clear, Persist};
+
+use crate::{Result, Store, Table};
+
+/// What a compaction came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Compacted {
+    /// Tables that became smaller.
+    pub shrunk: u64,
+    /// Records that were moved.
+    pub moved: u64,
+    /// Bytes of the image that were free before.
+    pub free_before: u64,
+    /// Bytes of the image that are free now, for any table.
+    pub free_after: u64,
+}
+
+impl<P: Persist> Table<'_, P> {
+    /// Makes the table half as large, again and again while its items then take no more than three quarters of it;
+    /// whether it became smaller. Others read and write meanwhile. It grows again when it has to.
+    pub fn shrink(&self) -> Result<bool> {
+        self.named.check_there()?;
+        Ok(self.named.table.shrink()?)
+    }
+}
+
+impl<P: Persist> Store<P> {
+    /// Makes tables smaller that have become too large for their items, and moves records together, while others read
+    /// and write. What becomes free is used for whatever is written next; the file itself does not become shorter.
+    ///
+    /// ```
+    /// use warpkeep::{Durability, KeySpec, Store, TableOptions, ValueSpec};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let store = Store::open(directory.path())?;
+    /// let sessions = TableOptions::new(KeySpec::U64, ValueSpec::fixed(512)?).capacity(100_000);
+    /// let sessions = store.create_table("sessions", sessions)?;
+    /// for key in 0..20_000 {
+    ///     sessions.put(key, &[1; 512], Durability::Process)?;
+    /// }
+    /// for key in 100..20_000 {
+    ///     sessions.delete(key, Durability::Process)?;
+    /// }
+    /// let done = store.compact()?;
+    /// assert!(done.free_after > done.free_before);
+    /// assert_eq!(sessions.len(), 100);
+    /// # Ok::<(), warpkeep::Error>(())
+    /// ```
+    pub fn compact(&self) -> Result<Compacted> {
+        let heap = self.keeper.heap();
+        let free = || {
+            let usage = heap.usage();
+            usage.free_chunks * usage.chunk_size
+        };
+        let mut done = Compacted { free_before: free(), ..Compacted::default() };
+        let tables = self.keeper.items().list();
+        for named in &tables {
+            done.shrunk += u64::from(named.table.shrink()?);
+        }
+        let clearing = heap.begin_clearing(Clear::Surplus);
+        for named in &tables {
+            done.moved += named.table.defragment(&clearing)?;
+        }
+        // What was moved is freed once no reader can see it, which the readers there are decide; slabs that are empty
+        // by then give their chunks back while they are still closed.
+        for _ in 0..1000 {
+            warpkeep_gphash::hasten_freeing();
+        }
+        drop(clearing);
+        done.free_after = free();
+        Ok(done)
+    }
+}

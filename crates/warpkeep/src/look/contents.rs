@@ -1,0 +1,135 @@
+//! What a log directory holds in the end: its tables, and the last state of every item.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use warpkeep_core::{Change, ChangeKind};
+use warpkeep_gphash::TableSpec;
+use warpkeep_log::Recovery;
+
+use super::TablePeek;
+use crate::tables::{CATALOGUE, decode_spec};
+use crate::{Error, Result};
+
+/// What a log directory holds, read through from its checkpoint to its end.
+#[derive(Default)]
+pub(crate) struct LogContents {
+    tables: BTreeMap<u32, Entry>,
+    dropped: BTreeSet<u32>,
+    /// Records after the checkpoint.
+    pub(crate) records: u64,
+}
+
+struct Entry {
+    name: String,
+    spec: TableSpec,
+    since: u64,
+    items: u64,
+}
+
+/// A change of the catalogue, to be made when its turn comes.
+struct CatalogueChange {
+    kind: ChangeKind,
+    version: u64,
+    name: Vec<u8>,
+    spec: Vec<u8>,
+}
+
+impl CatalogueChange {
+    fn of(change: &Change<'_>) -> CatalogueChange {
+        let (name, spec) = (change.key.to_vec(), change.value.to_vec());
+        CatalogueChange { kind: change.kind, version: change.version, name, spec }
+    }
+}
+
+impl LogContents {
+    /// Reads every block of the checkpoint and every record after it, and gives out each item that is there in the end
+    /// with its last value. What changed after the checkpoint is remembered by key, so memory goes by the log and not by
+    /// the store.
+    pub(crate) fn read(
+        recovery: &Recovery,
+        mut each: impl FnMut(&Change<'_>) -> Result<()>,
+    ) -> Result<LogContents> {
+        let mut contents = LogContents::default();
+        let mut latest: HashMap<(u32, Box<[u8]>), u64> = HashMap::new();
+        let mut later = Vec::new();
+        recovery.redo(|record| {
+            contents.records += 1;
+            for change in record.changes() {
+                if change.table == CATALOGUE {
+                    later.push(CatalogueChange::of(&change));
+                    continue;
+                }
+                let version = latest.entry((change.table, change.key.into())).or_default();
+                *version = change.version.max(*version);
+            }
+            Ok::<(), Error>(())
+        })?;
+
+        // In a checkpoint the tables come before the items.
+        let mut later = Some(later);
+        recovery.load_checkpoint(|change| {
+            if change.table == CATALOGUE {
+                return contents.change_catalogue(&CatalogueChange::of(&change));
+            }
+            later.take().into_iter().flatten().try_for_each(|change| contents.change_catalogue(&change))?;
+            match latest.contains_key(&(change.table, change.key.into())) {
+                true => Ok(()),
+                false => contents.give(&change, &mut each),
+            }
+        })?;
+        later.take().into_iter().flatten().try_for_each(|change| contents.change_catalogue(&change))?;
+
+        recovery.redo(|record| {
+            for change in record.changes().filter(|change| change.table != CATALOGUE) {
+                let last = latest.get(&(change.table, change.key.into())) == Some(&change.version);
+                if last && change.kind == ChangeKind::Put {
+                    contents.give(&change, &mut each)?;
+                }
+            }
+            Ok::<(), Error>(())
+        })?;
+        Ok(contents)
+    }
+
+    fn give(&mut self, change: &Change<'_>, each: &mut impl FnMut(&Change<'_>) -> Result<()>) -> Result<()> {
+        // Of a table that is dropped further on.
+        let Some(entry) = self.tables.get_mut(&change.table) else { return Ok(()) };
+        entry.items += 1;
+        each(change)
+    }
+
+    fn change_catalogue(&mut self, change: &CatalogueChange) -> Result<()> {
+        let name = std::str::from_utf8(&change.name)
+            .map_err(|_| Error::Invalid("a table's name is not text; restore a backup".into()))?;
+        match change.kind {
+            ChangeKind::Delete => {
+                let found = self.tables.iter().find(|(_, entry)| entry.name == name);
+                if let Some((&id, _)) = found.filter(|(_, entry)| entry.since < change.version) {
+                    self.tables.remove(&id);
+                    self.dropped.insert(id);
+                }
+            }
+            ChangeKind::Put => {
+                let (id, spec) = decode_spec(&change.spec)?;
+                if !self.dropped.contains(&id) {
+                    let new = || Entry { name: name.to_owned(), spec, since: change.version, items: 0 };
+                    self.tables.entry(id).or_insert_with(new);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The tables, by name.
+    pub(crate) fn tables(&self) -> Vec<TablePeek> {
+        let peek = |(id, entry): (&u32, &Entry)| TablePeek::new(&entry.name, *id, &entry.spec, entry.items);
+        let mut tables: Vec<TablePeek> = self.tables.iter().map(peek).collect();
+        tables.sort_by(|one, other| one.name.cmp(&other.name));
+        tables
+    }
+
+    /// Items of all tables.
+    pub(crate) fn items(&self) -> u64 {
+        self.tables.values().map(|entry| entry.items).sum()
+    }
+}

@@ -1,0 +1,142 @@
+//! Stores that are looked at and not opened: nothing of them is changed, and nobody can open them meanwhile.
+
+mod contents;
+mod holding;
+mod private_view;
+mod read_only_disk;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+use warpkeep_core::{KeySpec, MergeRule, ValueSpec};
+use warpkeep_gphash::{Geometry, Layout, TableSpec};
+use warpkeep_image::{Attachment, Coherent, Heap, HeapUsage, Image, ImageError};
+use warpkeep_log::{Log, LogOptions, Recovery};
+
+pub(crate) use contents::LogContents;
+use holding::Held;
+use read_only_disk::ReadOnlyDisk;
+
+use crate::{Error, Items, Result, StoreOptions, Tables};
+
+/// A table, as a look finds it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TablePeek {
+    /// Its name.
+    pub name: String,
+    /// Its number, under which its changes are logged.
+    pub id: u32,
+    /// What keys are.
+    pub key: KeySpec,
+    /// What values are.
+    pub value: ValueSpec,
+    /// How it is laid out.
+    pub geometry: Geometry,
+    /// What a slot holds.
+    pub layout: Layout,
+    /// What a merge does.
+    pub merge: MergeRule,
+    /// Items in it.
+    pub items: u64,
+}
+
+impl TablePeek {
+    pub(crate) fn new(name: &str, id: u32, spec: &TableSpec, items: u64) -> TablePeek {
+        TablePeek {
+            name: name.to_owned(),
+            id,
+            key: spec.key,
+            value: spec.value,
+            geometry: spec.geometry,
+            layout: spec.layout,
+            merge: spec.merge,
+            items,
+        }
+    }
+}
+
+/// The files of a store, held so that nobody opens it.
+pub(crate) struct Look {
+    held: Option<Held>,
+    /// The log directory, if there is a log in it.
+    pub(crate) log: Option<Recovery>,
+    /// What is wrong with the log.
+    pub(crate) log_damage: Option<Error>,
+}
+
+/// An image, in a view of its own where recovery has done its work.
+pub(crate) struct LookedAt {
+    // Before what it lies in.
+    pub(crate) tables: Tables<Coherent>,
+    heap: Arc<Heap<Coherent>>,
+    pub(crate) attachment: Attachment,
+    pub(crate) slot_torn: bool,
+}
+
+impl LookedAt {
+    pub(crate) fn image(&self) -> &Image<Coherent> {
+        self.heap.image()
+    }
+
+    pub(crate) fn usage(&self) -> HeapUsage {
+        self.heap.usage()
+    }
+}
+
+impl Look {
+    /// Holds the files of a store. Damage to the log is kept for the caller to judge; a store in use is an error that
+    /// says by whom.
+    pub(crate) fn hold(directory: &Path, options: &StoreOptions) -> Result<Look> {
+        let image = options.image_path(directory);
+        // The log first: its lock names the process.
+        let mut look = Look { held: None, log: None, log_damage: None };
+        if let Some(path) = options.log_path(directory).filter(|path| path.is_dir()) {
+            let disk = ReadOnlyDisk::open(&path)?;
+            if Log::exists(&disk)? {
+                match Recovery::open(Arc::new(disk), LogOptions::default()).map_err(Error::from) {
+                    Ok(recovery) => look.log = Some(recovery),
+                    Err(error) if error.is_damage() => look.log_damage = Some(error),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        if image.try_exists().map_err(Error::io(&image, "look for it"))? {
+            look.held = Some(Held::take(&image)?);
+        }
+        match look.held.is_some() || look.log.is_some() || look.log_damage.is_some() {
+            true => Ok(look),
+            false => Err(Error::NoStore { directory: directory.to_path_buf() }),
+        }
+    }
+
+    /// The image, as it would be after opening it, in a private view of its file. `None` if there is none, or one that
+    /// was never taken into use.
+    pub(crate) fn image(&self) -> Result<Option<LookedAt>> {
+        let Some(held) = &self.held else { return Ok(None) };
+        let attached = private_view::open(held)?;
+        let image = Arc::new(attached.image);
+        if image.epoch() == 0 {
+            return Ok(None);
+        }
+        if image.root(crate::catalogue::ROOT)?.is_none() && image.root(CELLS)?.is_some() {
+            return Err(Error::Image(ImageError::Invalid(format!(
+                "{} holds cells, not tables; look at it with what wrote it",
+                image.path().display()
+            ))));
+        }
+        let options = warpkeep_image::HeapOptions::default();
+        let heap = Heap::recover(&image, options, |marker| Tables::mark(&image, marker))?;
+        let heap = Arc::new(heap);
+        let tables = Tables::attach(&heap)?;
+        Ok(Some(LookedAt {
+            tables,
+            heap,
+            attachment: attached.attachment,
+            slot_torn: attached.slot_repaired,
+        }))
+    }
+}
+
+/// The root of stores that hold numbered cells.
+const CELLS: usize = 0;

@@ -1,0 +1,71 @@
+//! The thread in the background: makes tables grow before they are full, and hands figures to the recorder.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use warpkeep_gphash::Progress;
+use warpkeep_image::Persist;
+
+use crate::{Keeper, Tables};
+
+/// Buckets drained before others get a turn.
+const SLICE: u64 = 256;
+/// How long to rest when there is nothing to do.
+const REST: Duration = Duration::from_millis(2);
+/// How often figures are handed on.
+const PUBLISH: Duration = Duration::from_millis(500);
+
+/// The running thread.
+pub(crate) struct Maintenance {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Maintenance {
+    /// Starts it; `None` if the system gives no thread. Then writers do the work themselves when a table is full.
+    pub(crate) fn start<P: Persist>(keeper: &Arc<Keeper<P, Tables<P>>>) -> Option<Maintenance> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::Builder::new().name("warpkeep-tables".into());
+        let thread = thread.spawn({
+            let (keeper, stop) = (Arc::clone(keeper), Arc::clone(&stop));
+            move || maintain(&keeper, &stop)
+        });
+        thread.ok().map(|thread| Maintenance { stop, thread })
+    }
+
+    /// Ends it, with all figures handed on.
+    pub(crate) fn stop(self) {
+        self.stop.store(true, Ordering::Release);
+        self.thread.thread().unpark();
+        // It has no result; had it panicked, writers would do its work.
+        let _ = self.thread.join();
+    }
+}
+
+fn maintain<P: Persist>(keeper: &Keeper<P, Tables<P>>, stop: &AtomicBool) {
+    let mut published = Instant::now();
+    publish(keeper);
+    while !stop.load(Ordering::Acquire) {
+        let mut working = false;
+        for named in keeper.items().list() {
+            // A full image is the business of whoever writes next, who is told.
+            working |= named.table.maintain(SLICE).is_ok_and(|progress| progress == Progress::Working);
+        }
+        if published.elapsed() >= PUBLISH {
+            publish(keeper);
+            published = Instant::now();
+        }
+        if !working {
+            std::thread::park_timeout(REST);
+        }
+    }
+    publish(keeper);
+}
+
+fn publish<P: Persist>(keeper: &Keeper<P, Tables<P>>) {
+    for named in keeper.items().list() {
+        named.metrics.publish(named.table.len(), &named.table.spec());
+    }
+}

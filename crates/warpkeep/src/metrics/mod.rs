@@ -1,0 +1,313 @@
+//! What a running store tells about itself, through the [`metrics`] facade.
+//!
+//! Operations are counted in the store's own memory, one line of it a thread, and handed to the recorder by the
+//! maintenance thread, so that counting costs the same with and without one. Install the recorder before the store is
+//! opened.
+//!
+//! | name | kind | labels |
+//! | --- | --- | --- |
+//! | `warpkeep_operations_total` | counter | `table`, `op`, `status` (a class: done, declined, refused, exhausted, failed) |
+//! | `warpkeep_batch_operations` | histogram | `table`, `kind` (read, process, power) |
+//! | `warpkeep_batch_seconds` | histogram | `table`, `kind` |
+//! | `warpkeep_items` | gauge | `table` |
+//! | `warpkeep_load_factor` | gauge | `table` |
+//! | `warpkeep_growths_total` | counter | `table` |
+//! | `warpkeep_checkpoints_total` | counter | |
+//! | `warpkeep_checkpoint_seconds` | histogram | |
+//! | `warpkeep_checkpoint_bytes` | gauge | |
+//! | `warpkeep_open_seconds` | gauge | `origin` |
+//!
+//! Of batches with few operations one in sixteen is timed: looking at the clock would cost more than it tells.
+
+mod seat;
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use metrics::{Histogram, Unit, counter, gauge, histogram};
+use warpkeep_core::{Answers, Durability, HostBatch, Op, Status, StatusClass};
+use warpkeep_gphash::TableSpec;
+use warpkeep_log::CheckpointInfo;
+
+use crate::{OpenReport, Origin};
+
+const OPS: usize = Op::ALL.len();
+/// Pending is no answer, and is not counted.
+const CLASSES: [(StatusClass, &str); 5] = [
+    (StatusClass::Done, "done"),
+    (StatusClass::Declined, "declined"),
+    (StatusClass::Refused, "refused"),
+    (StatusClass::Exhausted, "exhausted"),
+    (StatusClass::Failed, "failed"),
+];
+/// Batches with fewer operations are timed now and then only.
+const SMALL: usize = 16;
+const SAMPLE: u32 = 16;
+
+/// How many operations came to what, by operation and class.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Tally {
+    counts: Counts<u64>,
+    /// Which operations were met, a bit each.
+    met: u8,
+}
+
+type Counts<T> = [[T; CLASSES.len()]; OPS];
+
+/// Where an answer is counted.
+#[inline]
+fn place(op: Op, status: Status) -> Option<(usize, usize)> {
+    let class = (status.class() as usize).checked_sub(1)?;
+    Some((usize::from(op.code()) - 1, class))
+}
+
+impl Tally {
+    #[inline]
+    pub(crate) fn add(&mut self, op: Op, status: Status) {
+        if let Some((row, column)) = place(op, status) {
+            self.counts[row][column] += 1;
+            self.met |= 1 << row;
+        }
+    }
+
+    /// The tally of answers to a batch.
+    pub(crate) fn of(batch: &HostBatch<'_>, statuses: &[Status]) -> Tally {
+        let mut tally = Tally::default();
+        for (index, &status) in statuses.iter().enumerate() {
+            tally.add(batch.op(index), status);
+        }
+        tally
+    }
+}
+
+/// Passes answers on, and counts them.
+pub(crate) struct Counted<'a> {
+    pub(crate) answers: &'a mut dyn Answers,
+    pub(crate) batch: HostBatch<'a>,
+    pub(crate) tally: Tally,
+}
+
+impl Answers for Counted<'_> {
+    #[inline]
+    fn answer(&mut self, index: usize, status: Status, version: u64) {
+        self.tally.add(self.batch.op(index), status);
+        self.answers.answer(index, status, version);
+    }
+
+    #[inline]
+    fn answer_value(&mut self, index: usize, status: Status, version: u64, value: &[u8]) -> Status {
+        let noted = self.answers.answer_value(index, status, version, value);
+        self.tally.add(self.batch.op(index), noted);
+        noted
+    }
+}
+
+/// What kind of batch it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Read,
+    Process,
+    Power,
+}
+
+impl Kind {
+    const NAMES: [&str; 3] = ["read", "process", "power"];
+
+    pub(crate) fn of(batch: &HostBatch<'_>, durability: Durability) -> Kind {
+        // The first that writes is usually the first.
+        match ((0..batch.len()).any(|index| batch.op(index).writes()), durability) {
+            (false, _) => Kind::Read,
+            (true, Durability::Process) => Kind::Process,
+            (true, Durability::Power) => Kind::Power,
+        }
+    }
+}
+
+/// What one thread has counted; the last is for those who have no seat.
+#[derive(Default)]
+#[repr(align(128))]
+struct Sheet(Counts<AtomicU64>);
+
+/// What is counted of a table.
+pub(crate) struct TableMetrics {
+    name: String,
+    sheets: Box<[Sheet]>,
+    handed_on: Mutex<HandedOn>,
+    sizes: [OnceLock<Histogram>; 3],
+    seconds: [OnceLock<Histogram>; 3],
+}
+
+/// What the recorder knows already.
+#[derive(Default)]
+struct HandedOn {
+    operations: Counts<u64>,
+    capacity: u64,
+}
+
+impl TableMetrics {
+    pub(crate) fn new(name: &str, spec: &TableSpec) -> TableMetrics {
+        let handed_on = HandedOn { capacity: spec.capacity, ..HandedOn::default() };
+        TableMetrics {
+            name: name.to_owned(),
+            sheets: (0..=seat::SEATS).map(|_| Sheet::default()).collect(),
+            handed_on: Mutex::new(handed_on),
+            sizes: Default::default(),
+            seconds: Default::default(),
+        }
+    }
+
+    /// Takes note of one operation.
+    #[inline]
+    pub(crate) fn one(&self, op: Op, status: Status) {
+        if let Some((row, column)) = place(op, status) {
+            self.count(seat::mine(), row, column, 1);
+        }
+    }
+
+    /// Takes note of the answers to a batch.
+    pub(crate) fn batch(&self, batch: &HostBatch<'_>, statuses: &[Status]) {
+        match statuses {
+            [status] => self.one(batch.op(0), *status),
+            statuses => self.add(&Tally::of(batch, statuses)),
+        }
+    }
+
+    /// Takes note of many.
+    pub(crate) fn add(&self, tally: &Tally) {
+        let seat = seat::mine();
+        for row in (0..OPS).filter(|row| tally.met & (1 << row) != 0) {
+            for (column, &found) in tally.counts[row].iter().enumerate().filter(|(_, found)| **found > 0) {
+                self.count(seat, row, column, found);
+            }
+        }
+    }
+
+    #[inline]
+    fn count(&self, seat: Option<usize>, row: usize, column: usize, found: u64) {
+        match seat {
+            Some(seat) => {
+                // Nobody else writes here, so that nothing need be locked.
+                let count = &self.sheets[seat].0[row][column];
+                count.store(count.load(Ordering::Relaxed) + found, Ordering::Relaxed);
+            }
+            None => {
+                self.sheets[seat::SEATS].0[row][column].fetch_add(found, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The time, if the batch that is about to begin is to be timed.
+    #[inline]
+    pub(crate) fn begin(&self, operations: usize) -> Option<Instant> {
+        thread_local! {
+            static SEEN: Cell<u32> = const { Cell::new(0) };
+        }
+        let turn = || SEEN.with(|seen| seen.replace(seen.get().wrapping_add(1)) % SAMPLE == 0);
+        (operations >= SMALL || turn()).then(Instant::now)
+    }
+
+    /// Takes note of a batch that is done.
+    pub(crate) fn end(&self, begun: Option<Instant>, kind: Kind, operations: usize) {
+        let Some(begun) = begun else { return };
+        let handle = |handles: &[OnceLock<Histogram>; 3], name: &'static str| {
+            let label = Kind::NAMES[kind as usize];
+            let new = || histogram!(name, "table" => self.name.clone(), "kind" => label);
+            handles[kind as usize].get_or_init(new).clone()
+        };
+        handle(&self.seconds, "warpkeep_batch_seconds").record(begun.elapsed());
+        handle(&self.sizes, "warpkeep_batch_operations").record(operations as f64);
+    }
+
+    /// Tells the recorder what has come about since the last time.
+    pub(crate) fn publish(&self, items: u64, spec: &TableSpec) {
+        let mut known = self.handed_on.lock().unwrap_or_else(PoisonError::into_inner);
+        for (row, op) in Op::ALL.into_iter().enumerate() {
+            for (column, (_, class)) in CLASSES.into_iter().enumerate() {
+                let counts = self.sheets.iter().map(|sheet| sheet.0[row][column].load(Ordering::Relaxed));
+                let now: u64 = counts.sum();
+                let new = now - known.operations[row][column];
+                if new > 0 {
+                    counter!(
+                        "warpkeep_operations_total",
+                        "table" => self.name.clone(), "op" => op.name(), "status" => class
+                    )
+                    .increment(new);
+                    known.operations[row][column] = now;
+                }
+            }
+        }
+        gauge!("warpkeep_items", "table" => self.name.clone()).set(items as f64);
+        // Whether a table was created for its capacity or grew to it, it would be created for it at this load.
+        let load = items as f64 * CREATION_LOAD / spec.capacity.max(1) as f64;
+        gauge!("warpkeep_load_factor", "table" => self.name.clone()).set(load);
+        if spec.capacity > known.capacity {
+            // A growth doubles a table.
+            let growths = (spec.capacity as f64 / known.capacity.max(1) as f64).log2().round().max(1.0);
+            counter!("warpkeep_growths_total", "table" => self.name.clone()).increment(growths as u64);
+        }
+        known.capacity = spec.capacity;
+    }
+}
+
+/// How full a table is when it has the items that its spec names.
+const CREATION_LOAD: f64 = 0.85;
+
+/// Takes note of a checkpoint.
+pub(crate) fn checkpoint(info: &CheckpointInfo, took: Duration) {
+    counter!("warpkeep_checkpoints_total").increment(1);
+    histogram!("warpkeep_checkpoint_seconds").record(took);
+    gauge!("warpkeep_checkpoint_bytes").set(info.bytes as f64);
+}
+
+/// Takes note of an opening, and says what the names mean.
+pub(crate) fn opened(report: &OpenReport) {
+    use metrics::{describe_counter, describe_gauge, describe_histogram};
+    describe_counter!("warpkeep_operations_total", "Operations by what became of them");
+    describe_histogram!("warpkeep_batch_operations", Unit::Count, "Operations in a batch");
+    describe_histogram!("warpkeep_batch_seconds", Unit::Seconds, "How long a batch took");
+    describe_gauge!("warpkeep_items", Unit::Count, "Items in a table");
+    describe_gauge!("warpkeep_load_factor", "Items as a share of the slots of a table");
+    describe_counter!("warpkeep_growths_total", "How often a table was made larger");
+    describe_counter!("warpkeep_checkpoints_total", "Checkpoints taken");
+    describe_histogram!("warpkeep_checkpoint_seconds", Unit::Seconds, "How long a checkpoint took");
+    describe_gauge!("warpkeep_checkpoint_bytes", Unit::Bytes, "Length of the last checkpoint");
+    describe_gauge!("warpkeep_open_seconds", Unit::Seconds, "How long the last opening took");
+    let origin = match report.origin {
+        Origin::Created => "created",
+        Origin::Clean => "clean",
+        Origin::Reattached => "reattached",
+        Origin::Rebuilt => "rebuilt",
+    };
+    gauge!("warpkeep_open_seconds", "origin" => origin).set(report.seconds);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_in_the_order_of_their_codes() {
+        for (index, (class, _)) in CLASSES.into_iter().enumerate() {
+            assert_eq!(class as usize, index + 1);
+        }
+    }
+
+    #[test]
+    fn small_batches_are_timed_now_and_then_large_ones_always() {
+        let spec = TableSpec {
+            key: warpkeep_core::KeySpec::U64,
+            value: warpkeep_core::ValueSpec::U64,
+            geometry: Default::default(),
+            capacity: 1,
+            layout: warpkeep_gphash::Layout::Packed,
+            merge: warpkeep_core::MergeRule::None,
+            seed: warpkeep_core::Seed(0),
+        };
+        let metrics = TableMetrics::new("t", &spec);
+        let timed = (0..SAMPLE * 4).filter(|_| metrics.begin(1).is_some()).count();
+        assert_eq!(timed, 4);
+        assert!((0..10).all(|_| metrics.begin(SMALL).is_some()));
+    }
+}

@@ -1,0 +1,117 @@
+//! How stores are opened and tables created.
+
+use std::path::{Path, PathBuf};
+
+use warpkeep_core::{KeySpec, MergeRule, ValueSpec};
+use warpkeep_gphash::{Geometry, Layout};
+use warpkeep_image::{CreateOptions, HeapOptions, OpenOptions};
+use warpkeep_log::LogOptions;
+
+use crate::Result;
+use crate::typed::{Key, Value};
+
+/// The name of an image in a store's directory.
+const IMAGE: &str = "image";
+/// The name of a log in a store's directory, and in a backup.
+pub(crate) const LOG: &str = "log";
+
+/// How to open a store.
+#[derive(Clone, Debug, Default)]
+pub struct StoreOptions {
+    /// Where the image lies; in the store's directory if not said. On tmpfs it is as fast as memory and a GPU can use
+    /// it; it is rebuilt from the log after a restart of the machine.
+    pub image: Option<PathBuf>,
+    /// Do without a log: only `Process` is on offer, and nothing survives the machine for sure.
+    pub without_log: bool,
+    /// How the image is created.
+    pub create: CreateOptions,
+    /// How the image is opened.
+    pub open: OpenOptions,
+    /// How the image may grow.
+    pub heap: HeapOptions,
+    /// How the log is written.
+    pub log: LogOptions,
+}
+
+impl StoreOptions {
+    /// Where the image of the store in this directory lies.
+    pub fn image_path(&self, directory: &Path) -> PathBuf {
+        self.image.clone().unwrap_or_else(|| directory.join(IMAGE))
+    }
+
+    /// Where its log lies; `None` if it does without.
+    pub fn log_path(&self, directory: &Path) -> Option<PathBuf> {
+        (!self.without_log).then(|| directory.join(LOG))
+    }
+}
+
+/// What a table is to hold.
+#[derive(Clone, Copy, Debug)]
+pub struct TableOptions {
+    /// What keys are.
+    pub key: KeySpec,
+    /// What values are.
+    pub value: ValueSpec,
+    /// Items to make room for at once; the table grows beyond.
+    pub capacity: u64,
+    /// How the table is laid out.
+    pub geometry: Geometry,
+    /// What a slot holds; what suits keys and values if not said.
+    pub layout: Option<Layout>,
+    /// What a merge does.
+    pub merge: MergeRule,
+}
+
+impl TableOptions {
+    /// A table of such keys and values, otherwise as usual.
+    pub fn new(key: KeySpec, value: ValueSpec) -> TableOptions {
+        TableOptions {
+            key,
+            value,
+            capacity: 1024,
+            geometry: Geometry::default(),
+            layout: None,
+            merge: MergeRule::None,
+        }
+    }
+
+    /// A table of keys and values of these types, otherwise as usual.
+    ///
+    /// ```
+    /// use warpkeep::{KeySpec, MergeRule, TableOptions, ValueSpec};
+    /// let options = TableOptions::typed::<u64, [f32; 32]>()?.merge(MergeRule::AddF32);
+    /// assert_eq!((options.key, options.value), (KeySpec::U64, ValueSpec::fixed(128)?));
+    /// # Ok::<(), warpkeep::Error>(())
+    /// ```
+    pub fn typed<K: Key, V: Value>() -> Result<TableOptions> {
+        Ok(TableOptions::new(K::spec()?, V::spec()?))
+    }
+
+    /// With room for so many items at once.
+    #[must_use]
+    pub fn capacity(mut self, items: u64) -> TableOptions {
+        self.capacity = items;
+        self
+    }
+
+    /// Laid out like this.
+    #[must_use]
+    pub fn geometry(mut self, geometry: Geometry) -> TableOptions {
+        self.geometry = geometry;
+        self
+    }
+
+    /// With slots like this.
+    #[must_use]
+    pub fn layout(mut self, layout: Layout) -> TableOptions {
+        self.layout = Some(layout);
+        self
+    }
+
+    /// With this rule for merges.
+    #[must_use]
+    pub fn merge(mut self, rule: MergeRule) -> TableOptions {
+        self.merge = rule;
+        self
+    }
+}

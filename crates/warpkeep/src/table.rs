@@ -1,0 +1,328 @@
+//! A table of a store, as programs use it: batches, and single keys.
+
+use std::fmt;
+use std::sync::Arc;
+
+use warpkeep_core::{
+    Answers, Batch, BatchView, Durability, HostBatch, KeySpec, MergeRule, Op, Results, Status, ToCell,
+    ValueSpec,
+};
+use warpkeep_gphash::{Geometry, Layout, TableStats};
+use warpkeep_image::{Coherent, Persist};
+
+use crate::metrics::{Counted, Kind, Tally};
+use crate::tables::NamedTable;
+use crate::{Error, Result, Store, planner};
+
+/// A table of a store.
+///
+/// ```
+/// use warpkeep::{Durability, Inserted, KeySpec, Store, Swapped, TableOptions, ValueSpec};
+/// # let directory = tempfile::tempdir().unwrap();
+/// let store = Store::open(directory.path())?;
+/// let options = TableOptions::new(KeySpec::variable(64)?, ValueSpec::variable(1000)?);
+/// let users = store.create_table("users", options)?;
+///
+/// let Inserted::New(version) = users.insert("ada", "countess", Durability::Power)? else { unreachable!() };
+/// assert_eq!(users.insert("ada", "again", Durability::Power)?, Inserted::Exists(version));
+/// assert!(matches!(users.compare_and_swap("ada", version, "engineer", Durability::Power)?, Swapped::Done(_)));
+/// assert_eq!(users.get("ada")?, Some(b"engineer".to_vec()));
+/// assert_eq!(users.update("bob", "nobody", Durability::Power)?, None);
+/// # Ok::<(), warpkeep::Error>(())
+/// ```
+pub struct Table<'s, P: Persist = Coherent> {
+    pub(crate) store: &'s Store<P>,
+    pub(crate) named: Arc<NamedTable<P>>,
+}
+
+/// What became of an insert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inserted {
+    /// The key is new, and has this version.
+    New(u64),
+    /// The key was there, with this version; nothing was done.
+    Exists(u64),
+}
+
+/// What became of a compare-and-swap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Swapped {
+    /// The value was replaced; the key has this version now.
+    Done(u64),
+    /// The key has this version, not the expected one; nothing was done. Read it again and retry.
+    Stale(u64),
+    /// The key is not there; nothing was done.
+    Missing,
+}
+
+impl<P: Persist> Table<'_, P> {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.named.name
+    }
+
+    /// Its number, under which its changes are logged.
+    pub fn id(&self) -> u32 {
+        self.named.id
+    }
+
+    /// What keys are.
+    pub fn key_spec(&self) -> KeySpec {
+        self.named.table.key_spec()
+    }
+
+    /// What values are.
+    pub fn value_spec(&self) -> ValueSpec {
+        self.named.table.value_spec()
+    }
+
+    /// How it is laid out.
+    pub fn geometry(&self) -> Geometry {
+        self.named.table.geometry()
+    }
+
+    /// What a slot holds.
+    pub fn layout(&self) -> Layout {
+        self.named.table.layout()
+    }
+
+    /// What a merge does.
+    pub fn merge_rule(&self) -> MergeRule {
+        self.named.table.merge_rule()
+    }
+
+    /// Items in it. Exact while nobody writes.
+    pub fn len(&self) -> u64 {
+        self.named.table.len()
+    }
+
+    /// Whether it has no items.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How full it is, by level. Looks at every slot.
+    pub fn stats(&self) -> TableStats {
+        self.named.table.stats()
+    }
+
+    /// Makes the table twice as large now, rather than when it is nearly full. Others read and write meanwhile.
+    pub fn grow(&self) -> Result<()> {
+        self.named.check_there()?;
+        Ok(self.named.table.grow()?)
+    }
+
+    /// An empty batch for this table.
+    pub fn batch(&self) -> Batch {
+        Batch::new(self.key_spec(), self.value_spec())
+    }
+
+    /// Does a batch and gives the answers. Operations on one key act in the order of the batch.
+    pub fn run(&self, batch: &Batch, durability: Durability) -> Result<Results> {
+        let view = batch.view();
+        let mut results = Results::new(&view);
+        let host = self.host(&view)?;
+        self.execute(&host, durability, &mut results)?;
+        self.named.metrics.batch(&host, results.statuses());
+        Ok(results)
+    }
+
+    /// Does a batch that lies in host memory and answers into what the caller gives.
+    pub fn run_into(
+        &self,
+        batch: &BatchView<'_>,
+        durability: Durability,
+        answers: &mut dyn Answers,
+    ) -> Result<()> {
+        let batch = self.host(batch)?;
+        let mut counted = Counted { answers, batch, tally: Tally::default() };
+        let done = self.execute(&batch, durability, &mut counted);
+        self.named.metrics.add(&counted.tally);
+        done
+    }
+
+    fn host<'b>(&self, batch: &BatchView<'b>) -> Result<HostBatch<'b>> {
+        batch.check_table(self.key_spec(), self.value_spec())?;
+        batch.host().ok_or_else(|| {
+            Error::Invalid(
+                "the batch lies in device memory; this table is worked by the CPU, copy it first".into(),
+            )
+        })
+    }
+
+    fn execute(
+        &self,
+        batch: &HostBatch<'_>,
+        durability: Durability,
+        answers: &mut dyn Answers,
+    ) -> Result<()> {
+        self.named.check_there()?;
+        let metrics = &self.named.metrics;
+        let begun = metrics.begin(batch.len());
+        planner::execute(&self.store.keeper, &self.named, batch, durability, answers)?;
+        if begun.is_some() {
+            metrics.end(begun, Kind::of(batch, durability), batch.len());
+        }
+        Ok(())
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: impl ToCell) -> Result<Option<Vec<u8>>> {
+        self.read(key.to_cell().as_ref(), |_, len, fill| {
+            let mut value = vec![0; len];
+            fill(&mut value);
+            value
+        })
+    }
+
+    /// The version of a key, which grows with every change of it, and its value.
+    pub fn get_versioned(&self, key: impl ToCell) -> Result<Option<(u64, Vec<u8>)>> {
+        self.read(key.to_cell().as_ref(), |version, len, fill| {
+            let mut value = vec![0; len];
+            fill(&mut value);
+            (version, value)
+        })
+    }
+
+    /// Gives version and length of a value to `then`, with what copies it into a slice of that length.
+    pub(crate) fn read<R>(
+        &self,
+        key: &[u8],
+        then: impl FnOnce(u64, usize, &dyn Fn(&mut [u8])) -> R,
+    ) -> Result<Option<R>> {
+        self.named.check_there()?;
+        self.key_spec().check(key)?;
+        let found = self
+            .named
+            .table
+            .get(key, |value| then(value.version(), value.len(), &|to: &mut [u8]| value.copy_to(to)));
+        self.named.metrics.one(Op::Get, if found.is_some() { Status::Ok } else { Status::NotFound });
+        Ok(found)
+    }
+
+    /// Stores a value, whether the key is there or not; gives its version.
+    pub fn put(&self, key: impl ToCell, value: impl ToCell, durability: Durability) -> Result<u64> {
+        let (key, value) = (key.to_cell(), value.to_cell());
+        self.one(Op::Put, key.as_ref(), value.as_ref(), 0, durability).map(|answer| answer.version)
+    }
+
+    /// Stores a value if the key is not there.
+    pub fn insert(&self, key: impl ToCell, value: impl ToCell, durability: Durability) -> Result<Inserted> {
+        let (key, value) = (key.to_cell(), value.to_cell());
+        let answer = self.one(Op::Insert, key.as_ref(), value.as_ref(), 0, durability)?;
+        Ok(match answer.status {
+            Status::AlreadyExists => Inserted::Exists(answer.version),
+            _ => Inserted::New(answer.version),
+        })
+    }
+
+    /// Stores a value if the key is there; gives its version, or `None` if it is not.
+    pub fn update(
+        &self,
+        key: impl ToCell,
+        value: impl ToCell,
+        durability: Durability,
+    ) -> Result<Option<u64>> {
+        let (key, value) = (key.to_cell(), value.to_cell());
+        let answer = self.one(Op::Update, key.as_ref(), value.as_ref(), 0, durability)?;
+        Ok(answer.status.is_ok().then_some(answer.version))
+    }
+
+    /// Stores a value if the key has this version; see [`Table::get_versioned`].
+    pub fn compare_and_swap(
+        &self,
+        key: impl ToCell,
+        expected_version: u64,
+        value: impl ToCell,
+        durability: Durability,
+    ) -> Result<Swapped> {
+        let (key, value) = (key.to_cell(), value.to_cell());
+        let answer =
+            self.one(Op::CompareAndSwap, key.as_ref(), value.as_ref(), expected_version, durability)?;
+        Ok(match answer.status {
+            Status::NotFound => Swapped::Missing,
+            Status::VersionMismatch => Swapped::Stale(answer.version),
+            _ => Swapped::Done(answer.version),
+        })
+    }
+
+    /// Adds to an 8-byte value, wrapping, and gives what it was before; a key that is not there starts from 0. To
+    /// subtract, add the negative, wrapped.
+    pub fn fetch_add(&self, key: impl ToCell, delta: u64, durability: Durability) -> Result<u64> {
+        let answer = self.one(Op::FetchAdd, key.to_cell().as_ref(), &[], delta, durability)?;
+        Ok(answer.number.unwrap_or(0))
+    }
+
+    /// Combines a value with the stored one as the table's [merge rule](Table::merge_rule) says, or stores it if the
+    /// key is not there; gives the version. A table without a rule, or a value that grows too long, is an error.
+    pub fn merge(&self, key: impl ToCell, value: impl ToCell, durability: Durability) -> Result<u64> {
+        let (key, value) = (key.to_cell(), value.to_cell());
+        self.one(Op::Merge, key.as_ref(), value.as_ref(), 0, durability).map(|answer| answer.version)
+    }
+
+    /// Removes a key; `false` if it was not there.
+    pub fn delete(&self, key: impl ToCell, durability: Durability) -> Result<bool> {
+        let answer = self.one(Op::Delete, key.to_cell().as_ref(), &[], 0, durability)?;
+        Ok(answer.status.is_ok())
+    }
+
+    fn one(
+        &self,
+        op: Op,
+        key: &[u8],
+        value: &[u8],
+        argument: u64,
+        durability: Durability,
+    ) -> Result<SingleAnswer> {
+        let mut batch = self.batch();
+        batch.push(op, key, value, argument).map_err(unwrap_operation)?;
+        let results = self.run(&batch, durability)?;
+        let (status, version) = (results.statuses()[0], results.versions()[0]);
+        match status.is_error() {
+            true => Err(refused(0, op, status, key.len() + value.len())),
+            false => Ok(SingleAnswer { status, version, number: results.number(0) }),
+        }
+    }
+}
+
+/// The answer to a batch of one that is no error.
+struct SingleAnswer {
+    status: Status,
+    version: u64,
+    number: Option<u64>,
+}
+
+/// There is but one operation, so that its index says nothing.
+fn unwrap_operation(error: warpkeep_core::CoreError) -> Error {
+    match error {
+        warpkeep_core::CoreError::Operation { reason, .. } => Error::Core(*reason),
+        other => Error::Core(other),
+    }
+}
+
+/// What an operation that was refused, found no room or failed is as an error.
+pub(crate) fn refused(index: usize, op: Op, status: Status, bytes: usize) -> Error {
+    match status {
+        Status::TableFull => Error::Table(warpkeep_gphash::TableError::Full),
+        Status::OutOfSpace => Error::Image(warpkeep_image::ImageError::OutOfSpace {
+            wanted: bytes as u64,
+            why: "the image is full; raise its limit or delete data".into(),
+        }),
+        status => Error::Refused { index, op, status },
+    }
+}
+
+impl<P: Persist> Drop for Table<'_, P> {
+    /// Nothing to do; but with this the compiler sees that a table must be gone before its store is closed.
+    fn drop(&mut self) {}
+}
+
+impl<P: Persist> fmt::Debug for Table<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table")
+            .field("name", &self.name())
+            .field("key", &self.key_spec())
+            .field("value", &self.value_spec())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,184 @@
+//! A table whose keys and values have Rust types.
+
+use std::any::type_name;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::ControlFlow;
+
+use warpkeep_core::{Durability, Op, Status};
+use warpkeep_image::{Coherent, Persist};
+
+use super::{Key, Value};
+use crate::metrics::{Kind, Tally};
+use crate::table::refused;
+use crate::{Error, Inserted, Result, Store, Table, TableOptions};
+
+/// A table whose keys and values have Rust types; made by [`Store::create_typed`] and [`Store::typed`].
+///
+/// ```
+/// use warpkeep::{Durability, Store};
+/// # let directory = tempfile::tempdir().unwrap();
+/// let store = Store::open(directory.path())?;
+/// let rows = store.create_typed::<u64, [f32; 4]>("rows", 1000)?;
+/// rows.put_many(&[(1, [0.5; 4]), (2, [1.5; 4])], Durability::Power)?;
+/// assert_eq!(rows.get_many(&[2, 3])?, [Some([1.5; 4]), None]);
+/// # Ok::<(), warpkeep::Error>(())
+/// ```
+pub struct TypedTable<'s, K, V, P: Persist = Coherent> {
+    table: Table<'s, P>,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<P: Persist> Store<P> {
+    /// Creates a table of keys and values of these types, with room for so many items at once. For a table with a merge
+    /// rule, another layout or other limits, see [`TableOptions::typed`].
+    pub fn create_typed<K: Key, V: Value>(
+        &self,
+        name: &str,
+        capacity: u64,
+    ) -> Result<TypedTable<'_, K, V, P>> {
+        self.create_table(name, TableOptions::typed::<K, V>()?.capacity(capacity))?.typed()
+    }
+
+    /// A table that is there, with keys and values of these types.
+    pub fn typed<K: Key, V: Value>(&self, name: &str) -> Result<TypedTable<'_, K, V, P>> {
+        self.table(name)?.typed()
+    }
+}
+
+impl<'s, P: Persist> Table<'s, P> {
+    /// The table with keys and values of these types, if they are what it was created for.
+    pub fn typed<K: Key, V: Value>(self) -> Result<TypedTable<'s, K, V, P>> {
+        let (table_keys, table_values) = (self.key_spec(), self.value_spec());
+        if K::fits(table_keys) && V::fits(table_values) {
+            return Ok(TypedTable { table: self, types: PhantomData });
+        }
+        let (table, keys, values) = (self.name().to_owned(), K::spec()?, V::spec()?);
+        Err(Error::OtherTypes { table, table_keys, table_values, keys, values })
+    }
+}
+
+impl<'s, K: Key, V: Value, P: Persist> TypedTable<'s, K, V, P> {
+    /// The table without the types: for batches, compare-and-swap, fetch-add and merge.
+    pub fn table(&self) -> &Table<'s, P> {
+        &self.table
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.table.name()
+    }
+
+    /// Items in it. Exact while nobody writes.
+    pub fn len(&self) -> u64 {
+        self.table.len()
+    }
+
+    /// Whether it has no items.
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: &K) -> Result<Option<V>> {
+        let found = self.table.read(key.to_cell().as_ref(), |_, len, fill| V::from_cell(len, fill))?;
+        found.map(|value| value.ok_or_else(|| self.undecodable("a value"))).transpose()
+    }
+
+    /// The values of many keys, in their order: faster than one by one, for their ways through memory overlap.
+    pub fn get_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+        let named = &self.table.named;
+        named.check_there()?;
+        let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(keys.len()));
+        for key in keys {
+            let key = key.to_cell();
+            self.table.key_spec().check(key.as_ref())?;
+            bytes.extend_from_slice(key.as_ref());
+            ends.push(bytes.len());
+        }
+        let cells = (0..ends.len()).map(|index| {
+            let start = if index == 0 { 0 } else { ends[index - 1] };
+            &bytes[start..ends[index]]
+        });
+        let begun = named.metrics.begin(keys.len());
+        let (mut values, mut tally, mut undecodable) =
+            (Vec::with_capacity(keys.len()), Tally::default(), false);
+        named.table.get_many(cells, |_, found| {
+            let value = found.map(|found| V::from_cell(found.len(), |to| found.copy_to(to)));
+            tally.add(Op::Get, if value.is_some() { Status::Ok } else { Status::NotFound });
+            undecodable |= matches!(value, Some(None));
+            values.push(value.flatten());
+        });
+        named.metrics.add(&tally);
+        named.metrics.end(begun, Kind::Read, keys.len());
+        if undecodable { Err(self.undecodable("a value")) } else { Ok(values) }
+    }
+
+    /// Stores a value, whether the key is there or not; gives its version.
+    pub fn put(&self, key: &K, value: &V, durability: Durability) -> Result<u64> {
+        self.table.put(key.to_cell().as_ref(), value.to_cell().as_ref(), durability)
+    }
+
+    /// Stores many values as one batch: all or nothing with `Power`. If one is refused, the error says which; with
+    /// `Process` those that fit are stored all the same.
+    pub fn put_many(&self, items: &[(K, V)], durability: Durability) -> Result<()> {
+        let mut batch = self.table.batch();
+        batch.reserve(items.len(), items.len() * self.table.value_spec().fixed_len().unwrap_or(0));
+        for (key, value) in items {
+            batch.push(Op::Put, key.to_cell().as_ref(), value.to_cell().as_ref(), 0)?;
+        }
+        let results = self.table.run(&batch, durability)?;
+        match results.first_error() {
+            None => Ok(()),
+            Some((index, status)) => {
+                let (key, value) = &items[index];
+                let bytes = key.to_cell().as_ref().len() + value.to_cell().as_ref().len();
+                Err(refused(index, Op::Put, status, bytes))
+            }
+        }
+    }
+
+    /// Stores a value if the key is not there.
+    pub fn insert(&self, key: &K, value: &V, durability: Durability) -> Result<Inserted> {
+        self.table.insert(key.to_cell().as_ref(), value.to_cell().as_ref(), durability)
+    }
+
+    /// Stores a value if the key is there; gives its version, or `None` if it is not.
+    pub fn update(&self, key: &K, value: &V, durability: Durability) -> Result<Option<u64>> {
+        self.table.update(key.to_cell().as_ref(), value.to_cell().as_ref(), durability)
+    }
+
+    /// Removes a key; `false` if it was not there.
+    pub fn delete(&self, key: &K, durability: Durability) -> Result<bool> {
+        self.table.delete(key.to_cell().as_ref(), durability)
+    }
+
+    /// Gives out all items, as [`Table::scan`] does.
+    pub fn for_each(&self, mut each: impl FnMut(K, V)) -> Result<()> {
+        let mut undecodable = None;
+        self.table.scan(|item| {
+            let Some(key) = K::from_cell(item.key) else {
+                undecodable = Some("a key");
+                return ControlFlow::Break(());
+            };
+            let Some(value) = V::from_cell(item.value.len(), |to| to.copy_from_slice(item.value)) else {
+                undecodable = Some("a value");
+                return ControlFlow::Break(());
+            };
+            each(key, value);
+            ControlFlow::Continue(())
+        })?;
+        undecodable.map_or(Ok(()), |what| Err(self.undecodable(what)))
+    }
+
+    fn undecodable(&self, what: &'static str) -> Error {
+        let wanted = if what == "a key" { type_name::<K>() } else { type_name::<V>() };
+        Error::Undecodable { table: self.name().to_owned(), what, wanted }
+    }
+}
+
+impl<K, V, P: Persist> fmt::Debug for TypedTable<'_, K, V, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TypedTable").field(&self.table).finish()
+    }
+}

@@ -1,0 +1,343 @@
+//! A check of everything a store has, which changes nothing.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde::Serialize;
+use warpkeep_core::Change;
+use warpkeep_image::{Attachment, Coherent, HeapUsage, ImageError};
+use warpkeep_log::{CheckpointInfo, Recovery, RecoveryReport};
+
+use crate::look::{LogContents, Look, LookedAt};
+use crate::opening::hex;
+use crate::tables::NamedTable;
+use crate::{Error, Result, StoreOptions, TablePeek};
+
+/// More problems of a table are counted and not listed.
+const LISTED: usize = 16;
+
+/// What a check found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct VerifyReport {
+    /// Whether nothing is wrong.
+    pub sound: bool,
+    /// The image, if there is one that could be read.
+    pub image: Option<ImageCheck>,
+    /// The log, if there is one that could be read.
+    pub log: Option<LogCheck>,
+    /// The tables, by name.
+    pub tables: Vec<TableCheck>,
+    /// What is wrong with the store as a whole.
+    pub problems: Vec<String>,
+    /// What is not wrong, but worth knowing.
+    pub notes: Vec<String>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// What a check found in the image.
+#[derive(Clone, Debug, Serialize)]
+pub struct ImageCheck {
+    /// The store it belongs to, in hexadecimal.
+    pub store_id: String,
+    /// How often it was opened.
+    pub epoch: u64,
+    /// Whether it was closed, rather than left.
+    pub closed_cleanly: bool,
+    /// Its length.
+    pub bytes: u64,
+    /// What its space is used for.
+    pub usage: HeapUsage,
+}
+
+/// What a check found in the log directory.
+#[derive(Clone, Debug, Serialize)]
+pub struct LogCheck {
+    /// The store it belongs to, in hexadecimal.
+    pub store_id: String,
+    /// How often it was opened.
+    pub epoch: u64,
+    /// Whether it was closed, rather than left.
+    pub closed_cleanly: bool,
+    /// The checkpoint.
+    pub checkpoint: Option<CheckpointInfo>,
+    /// Items that a rebuild would bring back.
+    pub items: u64,
+    /// What was found on the way.
+    pub found: RecoveryReport,
+}
+
+/// What a check found in a table.
+#[derive(Clone, Debug, Serialize)]
+pub struct TableCheck {
+    /// The table.
+    #[serde(flatten)]
+    pub table: TablePeek,
+    /// Bytes of keys and values.
+    pub bytes: u64,
+    /// The first things that are wrong with it.
+    pub problems: Vec<String>,
+    /// How many there are in all.
+    pub problem_count: u64,
+}
+
+impl TableCheck {
+    fn new(table: TablePeek) -> TableCheck {
+        TableCheck { table, bytes: 0, problems: Vec::new(), problem_count: 0 }
+    }
+
+    fn problem(&mut self, what: impl FnOnce() -> String) {
+        self.problem_count += 1;
+        if self.problems.len() < LISTED {
+            self.problems.push(what());
+        }
+    }
+}
+
+/// Checks a store without changing a byte of it. A store that is in use is an error that names its holder.
+///
+/// Of the image: header, state, roots, chunk directory; every table and every record that the catalogue leads to; that
+/// each key is found where it lies. Of the log: every frame, every block of the checkpoint, every record. Where there are
+/// both, that they tell the same of every item.
+///
+/// Damage is in the report; an error means that the check could not be made.
+///
+/// ```
+/// use warpkeep::{Store, StoreOptions, verify};
+/// # let directory = tempfile::tempdir().unwrap();
+/// Store::open(directory.path())?.close()?;
+/// assert!(verify(directory.path(), &StoreOptions::default())?.sound);
+/// # Ok::<(), warpkeep::Error>(())
+/// ```
+pub fn verify(directory: &Path, options: &StoreOptions) -> Result<VerifyReport> {
+    let begun = Instant::now();
+    let mut look = Look::hold(directory, options)?;
+    let mut report = VerifyReport::default();
+    report.problems.extend(look.log_damage.take().map(|error| error.to_string()));
+    let image = match look.image() {
+        Ok(Some(image)) => Some(image),
+        Ok(None) => {
+            report.notes.push("there is no image in use; opening the store makes one".into());
+            None
+        }
+        // Lost with the machine, as it must be on such a medium: that is what the log is for.
+        Err(Error::Image(error @ ImageError::NotIntact { .. })) if look.log.is_some() => {
+            report.notes.push(format!("{error}; opening the store does so"));
+            None
+        }
+        Err(error) if tells_of_damage(&error) => {
+            report.problems.push(error.to_string());
+            None
+        }
+        Err(error) => return Err(error),
+    };
+    if let Some(image) = &image {
+        check_image(image, look.log.is_some(), &mut report)?;
+    }
+    if let Some(log) = &look.log {
+        check_log(log, image.as_ref(), &mut report)?;
+    }
+    report.sound = report.problems.is_empty() && report.tables.iter().all(|table| table.problem_count == 0);
+    report.seconds = begun.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+fn tells_of_damage(error: &Error) -> bool {
+    // A table of a kind that this program does not know is damage here, for its header has a checksum.
+    error.is_damage() || matches!(error, Error::Invalid(_) | Error::Core(_))
+}
+
+fn check_image(look: &LookedAt, has_log: bool, report: &mut VerifyReport) -> Result<()> {
+    let image = look.image();
+    report.image = Some(ImageCheck {
+        store_id: hex(&image.header().store_id),
+        epoch: image.epoch(),
+        closed_cleanly: look.attachment == Attachment::Clean,
+        bytes: image.len(),
+        usage: look.usage(),
+    });
+    if look.slot_torn {
+        report.notes.push("one state slot is torn; the next opening restores it from the other".into());
+    }
+    match (image.pending()?.len(), has_log) {
+        (0, _) => {}
+        (commits, true) => {
+            report.notes.push(format!("{commits} commits are half way; the next opening finishes them"));
+        }
+        (_, false) => report.problems.push(Error::LogNeeded.to_string()),
+    }
+    for named in look.tables.list() {
+        report.tables.push(check_table(&named));
+    }
+    Ok(())
+}
+
+fn check_table(named: &Arc<NamedTable<Coherent>>) -> TableCheck {
+    let table = &named.table;
+    let mut check = TableCheck::new(TablePeek::new(&named.name, named.id, &named.spec, table.len()));
+    let mut seen = 0;
+    let scanned = table.scan(named.id, |change| {
+        seen += 1;
+        check.bytes += (change.key.len() + change.value.len()) as u64;
+        if let Err(error) = named.spec.key.check(change.key) {
+            check.problem(|| format!("key {}: {error}", shown(change.key)));
+        } else if let Err(error) = named.spec.value.check(change.value) {
+            check.problem(|| format!("key {}: {error}", shown(change.key)));
+        } else if table.get(change.key, |value| value.version()) != Some(change.version) {
+            check.problem(|| format!("key {} lies where it is not looked for", shown(change.key)));
+        }
+        Ok::<(), std::convert::Infallible>(())
+    });
+    match scanned {
+        Ok(()) => {}
+        Err(never) => match never {},
+    }
+    match warpkeep_gphash::Table::inspect(table.heap().image(), table.header()) {
+        Ok(found) if found.doubled > 0 => {
+            check.problem(|| format!("{} keys are there more than once", found.doubled));
+        }
+        Ok(_) => {}
+        Err(error) => check.problem(|| error.to_string()),
+    }
+    if seen < check.table.items {
+        let items = check.table.items;
+        check.problem(|| format!("{items} items were counted, {seen} were found"));
+    }
+    check
+}
+
+fn check_log(log: &Recovery, image: Option<&LookedAt>, report: &mut VerifyReport) -> Result<()> {
+    let found = log.report();
+    if let Some(torn) = found.torn_tail {
+        report.notes.push(format!(
+            "a write was interrupted in segment {} at byte {}; it was never acknowledged, and the next opening cuts it off",
+            torn.segment, torn.offset
+        ));
+    }
+    for file in &found.foreign_files {
+        report.notes.push(format!("{file} is not a file of this log; it was left alone"));
+    }
+    let comparison = match image {
+        None => None,
+        Some(look) => {
+            let (ours, theirs) = (look.image().header().store_id, log.store_id());
+            let older = look.image().epoch() < log.epoch();
+            if ours != theirs {
+                report.problems.push(Error::Mismatch { image: hex(&ours), log: hex(&theirs) }.to_string());
+            } else if older {
+                report.notes.push("the image is older than the log; opening the store rebuilds it".into());
+            }
+            (ours == theirs && !older).then(|| Comparison::new(look, log, std::mem::take(&mut report.tables)))
+        }
+    };
+    let mut comparison = comparison.transpose()?;
+    let read = LogContents::read(log, |change| {
+        if let Some(comparison) = &mut comparison {
+            comparison.item(change);
+        }
+        Ok(())
+    });
+    let contents = match read {
+        Ok(contents) => Some(contents),
+        Err(error) if tells_of_damage(&error) => {
+            report.problems.push(error.to_string());
+            None
+        }
+        Err(error) => return Err(error),
+    };
+    report.log = Some(LogCheck {
+        store_id: hex(&log.store_id()),
+        epoch: log.epoch(),
+        closed_cleanly: log.closed_cleanly(),
+        checkpoint: log.checkpoint(),
+        items: contents.as_ref().map_or(0, LogContents::items),
+        found: found.clone(),
+    });
+    match (comparison, contents) {
+        (Some(comparison), contents) => report.tables = comparison.end(contents.as_ref()),
+        (None, Some(contents)) if report.tables.is_empty() => {
+            report.tables = contents.tables().into_iter().map(TableCheck::new).collect();
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Compares what the image has with what the log says.
+struct Comparison<'a> {
+    look: &'a LookedAt,
+    checks: BTreeMap<u32, TableCheck>,
+    /// Both were closed by the same hand: they must agree in everything. Otherwise the image may be ahead.
+    exact: bool,
+    /// Commits are half way, so items may be behind.
+    pending: bool,
+}
+
+impl<'a> Comparison<'a> {
+    fn new(look: &'a LookedAt, log: &Recovery, tables: Vec<TableCheck>) -> Result<Comparison<'a>> {
+        let image = look.image();
+        Ok(Comparison {
+            exact: look.attachment == Attachment::Clean
+                && log.closed_cleanly()
+                && image.epoch() == log.epoch()
+                && image.last_lsn() == log.last_lsn().bits(),
+            pending: !image.pending()?.is_empty(),
+            checks: tables.into_iter().map(|check| (check.table.id, check)).collect(),
+            look,
+        })
+    }
+
+    fn item(&mut self, change: &Change<'_>) {
+        let Some(check) = self.checks.get_mut(&change.table) else { return };
+        let Some(named) = self.look.tables.get(&check.table.name) else { return };
+        let found = named.table.get(change.key, |value| (value.version(), value.to_vec()));
+        let what = match found {
+            Some((version, value)) if version == change.version => {
+                (value != change.value).then_some("has another value in the log")
+            }
+            Some((version, _)) if version > change.version => {
+                self.exact.then_some("has a change that is not in the log")
+            }
+            Some(_) => (!self.pending).then_some("lacks a change that is in the log"),
+            None => self.exact.then_some("is in the log and not in the image"),
+        };
+        if let Some(what) = what {
+            check.problem(|| format!("key {} {what}", shown(change.key)));
+        }
+    }
+
+    fn end(mut self, contents: Option<&LogContents>) -> Vec<TableCheck> {
+        for told in contents.filter(|_| self.exact).into_iter().flat_map(LogContents::tables) {
+            let items = told.items;
+            match self.checks.get_mut(&told.id) {
+                Some(check) if check.table.items != items => {
+                    let found = check.table.items;
+                    check.problem(|| format!("it has {found} items, and {items} in the log"));
+                }
+                Some(_) => {}
+                None => {
+                    let mut check = TableCheck::new(told);
+                    check.problem(|| "it is in the log and not in the image".into());
+                    self.checks.insert(check.table.id, check);
+                }
+            }
+        }
+        let mut checks: Vec<TableCheck> = self.checks.into_values().collect();
+        checks.sort_by(|one, other| one.table.name.cmp(&other.table.name));
+        checks
+    }
+}
+
+/// A key as people can read it: text if it is some, else hexadecimal, cut where it gets long.
+fn shown(key: &[u8]) -> String {
+    const LONG: usize = 64;
+    match std::str::from_utf8(key) {
+        Ok(text) if key.len() <= LONG && !text.chars().any(char::is_control) => format!("'{text}'"),
+        _ => {
+            let dots = if key.len() > LONG { "..." } else { "" };
+            format!("0x{}{dots}", hex(&key[..key.len().min(LONG)]))
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Whether a store's tables are linearizable: threads collide on a few keys of a table that grows meanwhile, the store is
+//! reopened under them, and every answer must fit into one order for each key.
+
+mod broken;
+mod target;
+mod workers;
+
+use std::io::Write as _;
+
+use warpkeep::{KeySpec, Layout, MergeRule, Store, StoreOptions, TableOptions, ValueSpec};
+use warpkeep_crashlab::linear::{Checked, Clock, Histories, Journal, NotLinearizable, Register};
+use warpkeep_image::MIN_CHUNK;
+
+use broken::Mistake;
+use target::Target;
+use workers::Workers;
+
+/// The layouts that are tried.
+const LAYOUTS: [Layout; 2] = [Layout::Packed, Layout::InPlace];
+
+/// Keys, values and merge rules that are tried.
+const KINDS: [(&str, &str, MergeRule); 4] = [
+    ("u64", "fixed:8", MergeRule::AddU64),
+    ("u64", "fixed:128", MergeRule::Or),
+    ("fixed:12", "var:300", MergeRule::Append),
+    ("var:64", "var:300", MergeRule::Append),
+];
+
+fn options(kind: (&str, &str, MergeRule), layout: Layout) -> TableOptions {
+    let key: KeySpec = kind.0.parse().expect("a key spec");
+    let value: ValueSpec = kind.1.parse().expect("a value spec");
+    // Room for nearly nothing, so that it grows while the threads work.
+    TableOptions::new(key, value).capacity(1).layout(layout).merge(kind.2)
+}
+
+fn register(options: &TableOptions) -> Register {
+    Register { merge: options.merge, longest: options.value.max_len() }
+}
+
+/// A store in memory where there is a place for it: the threads are to collide, not to wait for a disk.
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Home {
+        Home(tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory"))
+    }
+
+    fn open(&self) -> Store {
+        let mut options = StoreOptions::default();
+        (options.create.len, options.create.chunk_size) = (8 * MIN_CHUNK, MIN_CHUNK);
+        for map in [&mut options.create.map, &mut options.open.map] {
+            // More would cost a word a chunk in every opening.
+            map.max_len = Some(256 << 20);
+        }
+        Store::open_with(self.0.path(), options).expect("it opens")
+    }
+}
+
+/// Slots of the table.
+fn room(store: &Store) -> u64 {
+    store.table("t").expect("it was created").stats().levels.iter().map(|level| level.slots).sum()
+}
+
+/// How the store is put down between two turns of the threads.
+#[derive(Clone, Copy, Debug)]
+enum Pause {
+    /// Closed.
+    Close,
+    /// Dropped, which is a crash.
+    Drop,
+    /// The same, and the image is lost. Everything is flushed before.
+    Lose,
+}
+
+/// Lets threads work on a table, through reopenings, and checks what they saw.
+fn torment(
+    seed: u64,
+    options: TableOptions,
+    mistake: Option<Mistake>,
+) -> Result<(Checked, usize), NotLinearizable> {
+    let (home, clock) = (Home::new(), Clock::default());
+    let mut store = home.open();
+    store.create_table("t", options).expect("a new table");
+    let mut journals: Vec<Journal<'_>> = Vec::new();
+    for (turn, pause) in [Pause::Drop, Pause::Close, Pause::Lose].into_iter().enumerate() {
+        // Three times as many each time, so that the table grows in every turn.
+        let others = 1000 * 3_u64.pow(turn as u32);
+        let workers = Workers {
+            seed: seed + turn as u64,
+            first_thread: 10 * turn as u32,
+            steps: 500,
+            others: others..3 * others,
+        };
+        let before = room(&store);
+        journals.extend(workers.work(&clock, &store, mistake));
+        let after = room(&store);
+        assert!(after > before, "the table has not grown: room for {before}, then {after}");
+        match pause {
+            Pause::Close => store.close().expect("closed"),
+            Pause::Drop => drop(store),
+            Pause::Lose => {
+                store.flush().expect("flushed");
+                drop(store);
+                std::fs::remove_file(home.0.path().join("image")).expect("there was an image");
+            }
+        }
+        store = home.open();
+    }
+    // What is there in the end is the last that anybody saw.
+    let table = store.table("t").expect("it was created");
+    let mut last = Journal::new(&clock, 1000);
+    workers::look_at_all(&mut last, &Target::new(&table, None));
+    journals.push(last);
+    let histories = Histories::of(journals);
+    let checked = histories.check(&register(&options))?;
+    Ok((checked, overlapping(&histories)))
+}
+
+/// Operations during which another of the same key was called or answered.
+fn overlapping(histories: &Histories) -> usize {
+    let mut count = 0;
+    for history in histories.by_key().values() {
+        let answered = history.operations().iter().filter_map(|one| Some((one, one.answer.as_ref()?.0)));
+        let spans: Vec<_> = answered.map(|(one, until)| (one.thread, one.called, until)).collect();
+        count += spans
+            .iter()
+            .filter(|(thread, called, until)| {
+                spans.iter().any(|(other, from, to)| other != thread && from < until && to > called)
+            })
+            .count();
+    }
+    count
+}
+
+#[test]
+fn every_answer_fits_into_one_order() {
+    for layout in LAYOUTS {
+        for (number, kind) in KINDS.into_iter().enumerate() {
+            let options = options(kind, layout);
+            if layout == Layout::InPlace && options.key.fixed_len().is_none() {
+                // Keys that lie in their slots have one length.
+                continue;
+            }
+            let checked = torment(100 + number as u64, options, None);
+            let (checked, overlapping) =
+                checked.unwrap_or_else(|violation| panic!("{kind:?}, {layout}: {violation}"));
+            assert!(checked.operations > 4000 && overlapping > 20, "{checked}, {overlapping} overlapping");
+            let _ = writeln!(
+                std::io::stdout().lock(),
+                "linearizable: {} to {}, {layout}: {checked}, {overlapping} overlapping",
+                kind.0,
+                kind.1
+            );
+        }
+    }
+}
+
+/// A store that makes mistakes, to see that they would be found.
+#[test]
+fn mistakes_are_noticed() {
+    for mistake in Mistake::ALL {
+        let violation = torment(200, options(KINDS[0], LAYOUTS[0]), Some(mistake))
+            .expect_err(&format!("nobody noticed {mistake:?}"));
+        assert!(!violation.is_undecided(), "{mistake:?}: {violation}");
+        let shown = violation.operations().len();
+        assert!(shown < 60, "{mistake:?}: {shown} operations are too many to look at: {violation}");
+        // Told only if the test fails or is asked to be loud.
+        println!("{mistake:?}: {violation}");
+    }
+}

@@ -1,0 +1,137 @@
+//! The crash explorer over a whole store of tables: created, written, grown, dropped, with an image and a log.
+//!
+//! What survives must be the state after some of the steps, and enough of them: after the death of a process everything
+//! acknowledged, after a power cut everything acknowledged with `Power`. A step that was under way is there as a whole or
+//! not at all with `Power`, and key by key with `Process`.
+//!
+//! In a program of its own: what a table frees waits for the readers of the whole process, so other tests would decide
+//! when it happens.
+
+mod check;
+mod history;
+#[path = "../explore/lab_place.rs"]
+mod lab_place;
+mod rig;
+mod script;
+mod state;
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::sync::OnceLock;
+
+use warpkeep_crashlab::{Crash, Exploration, Explorer, MemoryModel, Site, SiteKind, Trace};
+
+use rig::Rig;
+
+fn say(line: &str) {
+    // Nobody reads a closed standard output.
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}
+
+fn explorer(crashes: &[Crash]) -> Explorer {
+    // On one thread: the epochs that free records are the process's, so runs beside each other would not be repeatable.
+    Explorer::new(crashes.iter().copied()).threads(1)
+}
+
+/// What came of a rig, and the sites that were passed on the way.
+struct Explored {
+    rig: Rig,
+    exploration: Exploration,
+    sites: BTreeSet<Site>,
+}
+
+/// Explores all rigs, once for both tests, so that nothing else runs beside it.
+fn explored() -> &'static [Explored] {
+    static EXPLORED: OnceLock<Vec<Explored>> = OnceLock::new();
+    EXPLORED.get_or_init(|| Rig::all().into_iter().map(explore).collect())
+}
+
+fn explore(rig: Rig) -> Explored {
+    let crashes: &[Crash] = match rig.persistent {
+        false => &[Crash::Process, Crash::PowerVolatile],
+        true => &[
+            Crash::Process,
+            Crash::PowerPersistent(MemoryModel::X86Lines),
+            Crash::PowerPersistent(MemoryModel::Words),
+        ],
+    };
+    let trace = Trace::new();
+    rig.record(&trace);
+    let explorer = explorer(crashes).per_boundary(12).per_recovery(rig.per_recovery);
+    let exploration = explorer.explore(&trace, |reopen| check::check(&rig, reopen));
+    say(&format!("explored tables of a store, {rig}: {exploration}"));
+    let sites = trace.sites().union(&exploration.recovery_sites).copied().collect();
+    Explored { rig, exploration, sites }
+}
+
+#[test]
+fn every_crash_is_survived() {
+    let mut images = 0;
+    for Explored { exploration, .. } in explored() {
+        exploration.assert_clean();
+        images += exploration.images;
+    }
+    assert!(images > 20_000, "the scripts have become too small: {images} images");
+}
+
+/// Parts of the store whose flushes, fences and syncs are looked at here. Those of the image and its heap are dropped by
+/// the explorers of their own, which get to where they matter with far fewer events.
+const PARTS: [&str; 4] = ["gphash.", "catalogue.", "image.pending.", "log."];
+
+/// Fences that a table in a store could do without, because another follows on the same thread before anything leads to
+/// what they cover. A table by itself needs them, and its own explorer drops them.
+const FOLLOWED: [(&str, SiteKind); 3] = [
+    ("gphash.header", SiteKind::Fence),
+    ("gphash.repair", SiteKind::Fence),
+    ("image.pending.name", SiteKind::Fence),
+];
+
+fn is_ours(site: &Site) -> bool {
+    PARTS.iter().any(|part| site.name.starts_with(part))
+        && !FOLLOWED.contains(&(site.name, site.kind))
+        && !warpkeep_log::site::PACING.contains(&site.name)
+}
+
+/// Whether a rig notices that a site is missing, with so many crashes in a row.
+fn notices(rig: &Rig, site: Site, depth: usize) -> bool {
+    let trace = Trace::dropping(site);
+    rig.record(&trace);
+    // What can happen line by line can happen word by word, too.
+    let crashes: &[Crash] = match rig.persistent {
+        false => &[Crash::Process, Crash::PowerVolatile],
+        true => &[Crash::Process, Crash::PowerPersistent(MemoryModel::Words)],
+    };
+    let explorer = explorer(crashes).per_boundary(8).per_recovery(2 * rig.per_recovery).depth(depth);
+    let explorer = explorer.dropping(site).most_violations(1);
+    !explorer.explore(&trace, |reopen| check::check(rig, reopen)).is_clean()
+}
+
+/// Drops every site in turn. It is enough if one of the rigs that pass it notices.
+#[test]
+fn every_missing_flush_fence_and_sync_is_noticed() {
+    let sites: BTreeSet<Site> =
+        explored().iter().flat_map(|explored| &explored.sites).copied().filter(is_ours).collect();
+    let mut missed = Vec::new();
+    for &site in &sites {
+        // Flushes and fences matter where memory is persistent; what they leave out is found there or nowhere.
+        let of_memory = matches!(site.kind, SiteKind::Flush | SiteKind::Fence);
+        let mut rigs: Vec<&Explored> =
+            explored().iter().filter(|explored| explored.sites.contains(&site)).collect();
+        rigs.retain(|explored| !of_memory || explored.rig.persistent);
+        rigs.sort_by_key(|explored| explored.rig.script.len());
+        // Most are noticed without a crash of the recovery, which takes far longer.
+        let caught =
+            [1, 2].iter().any(|&depth| rigs.iter().any(|explored| notices(&explored.rig, site, depth)));
+        if !caught {
+            missed.push(site);
+        }
+    }
+    say(&format!("mutation gate of a store: {} of {} caught", sites.len() - missed.len(), sites.len()));
+    assert!(missed.is_empty(), "not noticed when missing: {missed:?}");
+    for part in PARTS {
+        assert!(
+            sites.iter().any(|site| site.name.starts_with(part)),
+            "nothing of {part} was reached: {sites:?}"
+        );
+    }
+}

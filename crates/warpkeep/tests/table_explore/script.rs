@@ -1,0 +1,115 @@
+//! What is done to a store, step by step.
+
+use warpkeep::Durability::{self, Power, Process};
+
+/// One of the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Name {
+    /// 64-bit keys, values of 8 bytes; merges add.
+    Numbers,
+    /// Keys and values of any length; merges append.
+    Words,
+    /// Like the first, created after recovery.
+    After,
+}
+use Name::{After, Numbers, Words};
+
+/// What is done to a key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Do {
+    Put(u64),
+    Insert(u64),
+    Update(u64),
+    Delete(u64),
+    /// Fetch-add, of numbers only.
+    Add(u64),
+    /// Compare-and-swap with the version the key has.
+    Swap(u64),
+    Merge(u64),
+}
+use Do::{Add, Delete, Insert, Merge, Put, Swap, Update};
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    Create(Name),
+    Drop(Name),
+    /// Passed over if there is no such table.
+    Batch(Durability, Name, &'static [Do]),
+    /// A bucket's worth of growth, as the thread in the background would do it.
+    Maintain,
+    Checkpoint,
+    Flush,
+    /// Close and open again.
+    Reopen,
+}
+use Step::{Batch, Checkpoint, Create, Drop, Flush, Maintain, Reopen};
+
+impl Step {
+    /// Whether a power cut must spare it, and all before it, once it is acknowledged.
+    pub(crate) fn survives_power(self) -> bool {
+        matches!(self, Create(_) | Drop(_) | Batch(Power, ..) | Flush | Reopen)
+    }
+}
+
+/// Tables come and go; every operation there is.
+pub(crate) const COMING_AND_GOING: &[Step] = &[
+    Create(Numbers),
+    Batch(Process, Numbers, &[Put(1), Insert(2)]),
+    Create(Words),
+    Batch(Power, Words, &[Put(1), Insert(2), Merge(3)]),
+    Batch(Process, Numbers, &[Update(1), Delete(2), Put(3), Put(3)]),
+    Checkpoint,
+    Batch(Power, Numbers, &[Add(1), Add(4), Delete(3)]),
+    // What was committed and is gone must not come back.
+    Batch(Process, Numbers, &[Delete(4), Update(1)]),
+    Batch(Process, Words, &[Merge(1), Swap(2), Delete(3)]),
+    Drop(Numbers),
+    Reopen,
+    Batch(Process, Words, &[Put(1)]),
+    Create(Numbers),
+    Batch(Process, Numbers, &[Put(1), Merge(1)]),
+    Flush,
+    Batch(Process, Words, &[Delete(1), Put(4)]),
+    Drop(Words),
+    Batch(Process, Numbers, &[Add(1)]),
+];
+
+/// A table of eight slots grows: drained bucket by bucket while its items are replaced and removed, and once more because
+/// a writer finds no place.
+pub(crate) const GROWING: &[Step] = &[
+    Create(Numbers),
+    Batch(Process, Numbers, &[Put(1), Put(2), Put(3), Put(4), Put(5), Put(6), Put(7), Put(8)]),
+    Maintain,
+    Batch(Process, Numbers, &[Put(9), Update(1), Delete(2)]),
+    Maintain,
+    Maintain,
+    Batch(Process, Numbers, &[Update(1), Update(3), Delete(4), Update(5)]),
+    Batch(Process, Numbers, &[Delete(6), Update(7), Update(8), Put(2)]),
+    Maintain,
+    Checkpoint,
+    Batch(Process, Numbers, &[Update(1), Update(3), Update(5), Delete(7), Update(8)]),
+    Maintain,
+    Batch(Power, Numbers, &[Put(4), Put(10), Put(11), Put(12), Put(13), Put(14), Put(15)]),
+    Reopen,
+    Batch(Power, Numbers, &[Put(16), Put(17), Put(18), Put(19), Add(1)]),
+    Maintain,
+    Maintain,
+    Batch(Process, Numbers, &[Update(4), Update(12), Update(16), Delete(17), Delete(8), Swap(9)]),
+    Drop(Numbers),
+];
+
+/// A commit and what undoes a part of it: little, so that recoveries from it can be crashed in many ways.
+pub(crate) const COMMITTING: &[Step] = &[
+    Create(Numbers),
+    Batch(Power, Numbers, &[Put(3), Put(4), Put(5)]),
+    Batch(Process, Numbers, &[Delete(5), Put(6)]),
+];
+
+/// What every recovery does next: what was being moved or committed is replaced and removed.
+pub(crate) const AFTERWARDS: &[Step] = &[
+    Batch(Process, Numbers, &[Put(1), Delete(3), Delete(4), Update(5), Delete(7), Update(8)]),
+    Create(After),
+    Batch(Process, After, &[Put(1), Put(2)]),
+    Batch(Power, After, &[Update(1), Delete(2), Put(3)]),
+    Batch(Process, Words, &[Put(1)]),
+];

@@ -1,0 +1,83 @@
+//! The tables: their kinds, keys and values.
+
+use fastrand::Rng;
+use warpkeep::{Layout, MergeRule, TableOptions};
+
+/// The longest value where lengths vary.
+pub(crate) const LONGEST: usize = 900;
+/// Keys of a table are numbered up to here.
+pub(crate) const KEYS: u64 = 300;
+
+/// What a table is.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    key: &'static str,
+    value: &'static str,
+    pub(crate) merge: MergeRule,
+    layout: Layout,
+}
+
+/// Which tables a thread has, by number.
+pub(crate) const TABLES: [Kind; 4] = [
+    Kind {
+        name: "counters",
+        key: "u64",
+        value: "fixed:8",
+        merge: MergeRule::AddU64,
+        layout: Layout::InPlace,
+    },
+    Kind { name: "words", key: "var:40", value: "var:900", merge: MergeRule::Append, layout: Layout::Packed },
+    Kind { name: "rows", key: "u64", value: "fixed:128", merge: MergeRule::Or, layout: Layout::Packed },
+    Kind {
+        name: "peaks",
+        key: "fixed:16",
+        value: "fixed:24",
+        merge: MergeRule::MaxU64,
+        layout: Layout::InPlace,
+    },
+];
+
+/// Threads that write, each with tables of its own.
+pub(crate) const WRITERS: usize = 2;
+
+/// The tables of a thread.
+pub(crate) fn tables_of(writer: usize) -> std::ops::Range<usize> {
+    let each = TABLES.len() / WRITERS;
+    writer * each..(writer + 1) * each
+}
+
+impl Kind {
+    /// The options of a table that has room for nearly nothing and grows.
+    pub(crate) fn options(&self) -> TableOptions {
+        let key = self.key.parse().expect("a key spec");
+        let options = TableOptions::new(key, self.value.parse().expect("a value spec"));
+        options.capacity(1).merge(self.merge).layout(self.layout)
+    }
+
+    pub(crate) fn key(&self, number: u64) -> Vec<u8> {
+        match self.key {
+            "u64" => number.to_le_bytes().to_vec(),
+            "fixed:16" => format!("{number:016}").into_bytes(),
+            _ => format!("{number:0width$}", width = 3 + number as usize % 30).into_bytes(),
+        }
+    }
+
+    /// A value, which may have eight bytes if it need not have another length.
+    pub(crate) fn value(&self, random: &mut Rng) -> Vec<u8> {
+        let tag = random.u64(..);
+        let len = match self.value {
+            "fixed:8" => 8,
+            "fixed:24" => 24,
+            "fixed:128" => 128,
+            _ if random.bool() => 8,
+            _ => random.usize(..200),
+        };
+        tag.to_le_bytes().into_iter().cycle().take(len).collect()
+    }
+
+    /// Whether numbers can be added to its values.
+    pub(crate) fn adds(&self) -> bool {
+        matches!(self.value, "fixed:8" | "var:900")
+    }
+}

@@ -1,0 +1,54 @@
+//! `kill -9` over a store of tables: two threads create, write, grow and drop tables of several kinds, the process is
+//! killed at a random moment, and what it left is looked at twice: rebuilt from the log alone, and re-attached.
+//!
+//! What each thread does is a function of a seed and a number, so whoever looks can work out what must be there.
+
+mod kind;
+mod operation;
+mod oracle;
+mod rig;
+mod state;
+mod tell;
+mod track;
+mod victim;
+
+use std::cell::RefCell;
+use std::io::Write as _;
+use std::time::Duration;
+
+use warpkeep_crashlab::torture::Torture;
+
+use rig::Rig;
+
+const SEED: u64 = 31;
+
+/// Not a test of its own: what the other processes do.
+#[test]
+fn victim() {
+    victim::play();
+}
+
+#[test]
+fn tables_survive_kills() {
+    let rig = RefCell::new(Rig::new(SEED));
+    // At work: killed after some number of tellings, so at the beginning or the end of something, or soon after.
+    let at_work = Torture::new(14)
+        .seed(SEED)
+        .kill_after_acks(4..=300)
+        .run(|_| rig.borrow().command("work"), |round| rig.borrow_mut().verify(round, false));
+    at_work.unwrap_or_else(|error| panic!("{error}"));
+    // At any moment, mostly early: every second one is killed while it opens what the one before it has left.
+    let early =
+        Torture::new(6).seed(SEED + 1).kill_after(Duration::from_millis(1)..=Duration::from_millis(30)).run(
+            |round| rig.borrow().command(if round % 2 == 1 { "work" } else { "open" }),
+            |round| rig.borrow_mut().verify(round, round.number % 2 == 1),
+        );
+    // A slow machine may have killed none of the few after it had said something.
+    if let Err(error) = early {
+        assert!(matches!(error, warpkeep_crashlab::torture::TortureError::Idle(_)), "{error}");
+    }
+    let counts = rig.into_inner().counts;
+    // Past the test harness, which would hide it; nobody reads a closed standard output.
+    let _ = writeln!(std::io::stdout().lock(), "{counts}");
+    assert!(counts.operations > 0 && counts.verified > 0, "{counts}");
+}

@@ -1,0 +1,76 @@
+//! That whoever looks would notice: states that must not be found are refused.
+
+use warpkeep::Durability;
+
+use crate::operation::Operation;
+use crate::state::State;
+use crate::track::Track;
+
+const SEED: u64 = 5;
+
+/// A thread that has done so many operations, and the states after each.
+fn after(count: u64) -> (Track, Vec<State>) {
+    let (mut track, mut states) = (Track::new(SEED, 0), vec![State::new()]);
+    for number in 0..count {
+        track.begins(number);
+        track.done();
+        let now = &states[states.len() - 1];
+        states.push(Operation::number(SEED, 0, number).applied(now));
+    }
+    (track, states)
+}
+
+/// The number of the first operation from 20 on of which this holds, in the state that it finds.
+fn first(holds: impl Fn(&Operation, &State) -> bool) -> u64 {
+    let (_, states) = after(400);
+    (20..400)
+        .find(|&number| holds(&Operation::number(SEED, 0, number), &states[number as usize]))
+        .expect("it happens often")
+}
+
+fn is_batch(operation: &Operation, before: &State, wanted: Durability) -> bool {
+    matches!(operation, Operation::Batch { durability, .. } if *durability == wanted)
+        && operation.applied(before) != *before
+}
+
+#[test]
+fn a_lost_operation_is_noticed() {
+    let number = first(|operation, before| is_batch(operation, before, Durability::Process));
+    let (track, states) = after(number + 1);
+    let [.., before, now] = &states[..] else { panic!("there are states") };
+    assert!(track.check_image(now).is_ok() && track.check_log(now).is_ok());
+    assert!(track.check_image(before).is_err(), "the image must have it");
+    assert!(track.check_log(before).is_ok(), "the log need not");
+    let number = first(|operation, before| is_batch(operation, before, Durability::Power));
+    let (track, states) = after(number + 1);
+    assert!(track.check_log(&states[number as usize]).is_err(), "now the log must have it");
+}
+
+#[test]
+fn half_a_commit_is_noticed_and_half_a_batch_is_not() {
+    for durability in [Durability::Process, Durability::Power] {
+        let half = |operation: &Operation, before: &State| match operation {
+            Operation::Batch { table, calls, durability } => {
+                let calls = calls[..calls.len() / 2].to_vec();
+                Operation::Batch { table: *table, calls, durability: *durability }.applied(before)
+            }
+            _ => before.clone(),
+        };
+        let number = first(|operation, before| {
+            let half = half(operation, before);
+            is_batch(operation, before, durability) && half != *before && half != operation.applied(before)
+        });
+        let (mut track, states) = after(number);
+        track.begins(number);
+        let before = &states[number as usize];
+        let operation = Operation::number(SEED, 0, number);
+        assert!(track.check_image(before).is_ok() && track.check_image(&operation.applied(before)).is_ok());
+        let found = track.check_image(&half(&operation, before));
+        assert_eq!(found.is_ok(), durability == Durability::Process, "{durability:?}: {found:?}");
+        // A key that the batch says nothing about stays as it was.
+        let mut strange = before.clone();
+        let items = strange.values_mut().find(|items| !items.is_empty()).expect("there are items");
+        items.values_mut().for_each(|value| value.push(0));
+        assert!(track.check_image(&strange).is_err());
+    }
+}

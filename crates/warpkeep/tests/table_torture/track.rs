@@ -1,0 +1,109 @@
+//! What one thread has done so far, and what its tables may hold.
+
+use crate::operation::Operation;
+use crate::state::{State, difference};
+
+/// What is known of a thread's tables.
+#[derive(Debug, Default)]
+pub(crate) struct Track {
+    writer: usize,
+    seed: u64,
+    /// The number of its next operation.
+    pub(crate) next: u64,
+    /// What its tables hold, but for what is under way.
+    now: State,
+    /// What the log alone may give: every state from the last that is durable for sure, `now` the last of them.
+    history: Vec<State>,
+    under_way: Option<Operation>,
+    /// Operations that were done.
+    pub(crate) done: u64,
+}
+
+/// What became of an operation that is all or nothing and was interrupted.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Ending {
+    /// Nothing was under way, or nothing that can be told apart.
+    None,
+    /// There, or not.
+    Happened(bool),
+}
+
+impl Track {
+    pub(crate) fn new(seed: u64, writer: usize) -> Track {
+        Track { writer, seed, history: vec![State::new()], ..Track::default() }
+    }
+
+    pub(crate) fn begins(&mut self, number: u64) {
+        self.under_way = Some(Operation::number(self.seed, self.writer, number));
+        self.next = number + 1;
+    }
+
+    pub(crate) fn done(&mut self) {
+        let Some(operation) = self.under_way.take() else { panic!("done, but not begun") };
+        if operation.makes_durable(&self.now) {
+            self.history.clear();
+        }
+        self.now = operation.applied(&self.now);
+        self.history.push(self.now.clone());
+        self.done += 1;
+    }
+
+    /// What is under way.
+    pub(crate) fn under_way(&self) -> Option<&Operation> {
+        self.under_way.as_ref()
+    }
+
+    fn ending(&self, found: &State) -> Ending {
+        match &self.under_way {
+            Some(operation) if operation.is_atomic() && operation.applied(&self.now) != self.now => {
+                Ending::Happened(*found == operation.applied(&self.now))
+            }
+            _ => Ending::None,
+        }
+    }
+
+    /// Checks what the log alone gives.
+    pub(crate) fn check_log(&self, found: &State) -> Result<Ending, String> {
+        let interrupted =
+            || self.under_way.as_ref().is_some_and(|operation| operation.may_leave(&self.now, found));
+        match self.history.contains(found) || interrupted() {
+            true => Ok(self.ending(found)),
+            false => Err(format!(
+                "thread {}, next is {}: the log alone gives none of the {} states since the last durable one: {}; under \
+                 way: {:?}",
+                self.writer,
+                self.next,
+                self.history.len(),
+                difference(found, &self.now),
+                self.under_way
+            )),
+        }
+    }
+
+    /// Checks what was re-attached.
+    pub(crate) fn check_image(&self, found: &State) -> Result<Ending, String> {
+        let right = match &self.under_way {
+            None => *found == self.now,
+            Some(operation) => operation.may_leave(&self.now, found),
+        };
+        match right {
+            true => Ok(self.ending(found)),
+            false => Err(format!(
+                "thread {}: the image: {}; under way: {:?}",
+                self.writer,
+                difference(found, &self.now),
+                self.under_way
+            )),
+        }
+    }
+
+    /// Goes on from what was found: with the image, or with what the log gave after the image was lost.
+    pub(crate) fn go_on_from(&mut self, found: State, image_lost: bool) {
+        self.under_way = None;
+        if image_lost {
+            self.history.clear();
+        }
+        self.history.push(found.clone());
+        self.now = found;
+    }
+}
