@@ -13,16 +13,38 @@ use crate::geometry::Locations;
 use crate::levels::{Level, Levels};
 use crate::matching::{self, Matching, Portable};
 use crate::slot::offset_of;
-use crate::{Table, Value};
+use crate::{Geometry, Table, Value};
 
-/// Keys that are worked on at once: enough to keep every miss the core can have in flight.
-const GROUP: usize = 32;
+/// Keys of a batch that are looked up under one guard.
+const SOME: usize = 1024;
+/// Keys that are under way at once, at the most.
+const RING: usize = 64;
+/// Keys that have their turn between two stages of one: enough to keep every miss the core can have in flight.
+const APART: usize = 8;
 
 /// A slot that is probably the key's, judging by its state.
 #[derive(Clone, Copy)]
 struct Hint<'a> {
     bucket: Bucket<'a>,
     slot: usize,
+}
+
+/// A key that is being looked up.
+#[derive(Clone, Copy)]
+struct Probe<'k, 'a> {
+    key: &'k [u8],
+    hash: u64,
+    tops: Locations,
+    hint: Option<Hint<'a>>,
+}
+
+impl<'k> Probe<'k, '_> {
+    const NONE: Probe<'static, 'static> = Probe { key: &[], hash: 0, tops: Locations::NONE, hint: None };
+
+    #[inline(always)]
+    fn new(hash: u64, key: &'k [u8], geometry: Geometry, buckets: u64) -> Self {
+        Probe { key, hash, tops: geometry.locations(hash, buckets), hint: None }
+    }
 }
 
 impl<P: Persist> Table<P> {
@@ -59,87 +81,96 @@ impl<P: Persist> Table<P> {
         mut each: impl FnMut(usize, Option<Value<'_, P>>),
     ) {
         let mut keys = keys.into_iter();
-        let mut group: [(&[u8], u64); GROUP] = [(&[], 0); GROUP];
         let mut done = 0;
         loop {
-            let mut len = 0;
-            for (place, key) in group.iter_mut().zip(keys.by_ref()) {
-                *place = (key, self.hash(key));
-                len += 1;
-            }
-            if len == 0 {
-                return;
-            }
-            let group = &group[..len];
-            let each = |index, value: Option<Value<'_, P>>| each(done + index, value);
-            // A guard a group: a batch of millions must not hold up what is to be freed.
+            // A guard for some of them: a batch of millions must not hold up what is to be freed.
             let guard = &crossbeam_epoch::pin();
-            match self.matching {
-                matching::Level::Portable => self.get_group(Portable, guard, group, each),
+            let each = |index, value: Option<Value<'_, P>>| each(done + index, value);
+            let got = match self.matching {
+                matching::Level::Portable => self.get_some(Portable, guard, &mut keys, each),
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: there is an `Avx2`, so the machine has it.
-                matching::Level::Avx2(avx2) => unsafe { get_group_avx2(self, avx2, guard, group, each) },
+                matching::Level::Avx2(avx2) => unsafe { get_some_avx2(self, avx2, guard, &mut keys, each) },
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: there is an `Avx512`, so the machine has it.
                 matching::Level::Avx512(avx512) => unsafe {
-                    get_group_avx512(self, avx512, guard, group, each);
+                    get_some_avx512(self, avx512, guard, &mut keys, each)
                 },
-            }
-            done += len;
-            if len < GROUP {
+            };
+            done += got;
+            if got < SOME {
                 return;
             }
         }
     }
 
+    /// Looks up to [`SOME`] keys up; gives how many there were.
+    ///
+    /// Each key goes through stages: its first bucket is asked for; then bucket by bucket is looked at, and either its
+    /// item is asked for or the next bucket; then the item is read. In every turn one key is in each stage, and between
+    /// two stages of a key others have theirs, so that the memory always has something to fetch.
     #[inline(always)]
-    fn get_group<M: Matching>(
+    fn get_some<'k, M: Matching>(
         &self,
         matching: M,
         guard: &Guard,
-        group: &[(&[u8], u64)],
+        keys: &mut impl Iterator<Item = &'k [u8]>,
         mut each: impl FnMut(usize, Option<Value<'_, P>>),
-    ) {
+    ) -> usize {
         let levels = self.levels(guard);
-        let mut tops = [Locations::NONE; GROUP];
-        for (&(_, hash), tops) in group.iter().zip(&mut tops) {
-            *tops = self.geometry.locations(hash, levels.base_buckets());
-            levels.levels[0].prefetch(&self.shape, tops.tops()[0]);
-        }
-        // Bucket by bucket, for all keys that have not been found: while one waits for its next bucket or for its
-        // record, the others have their turn.
-        let mut hints: [Option<Hint<'_>>; GROUP] = [None; GROUP];
-        let mut waiting: [u8; GROUP] = std::array::from_fn(|index| index as u8);
-        let mut left = group.len();
         let hashes = self.geometry.hashes();
         let steps = levels.levels.len() * hashes;
-        for step in 0..steps {
-            let mut still = 0;
-            for turn in 0..left {
-                let index = usize::from(waiting[turn]);
-                let (level, location) = (step / hashes, step % hashes);
-                let bucket = levels.levels[level].bucket(&self.shape, tops[index].tops()[location] >> level);
-                let candidates = self.candidates(matching, bucket, group[index].1);
-                if candidates != 0 {
-                    let hint = Hint { bucket, slot: candidates.trailing_zeros() as usize };
-                    self.prefetch_item(&hint);
-                    hints[index] = Some(hint);
+        let apart = (RING / (steps + 2)).clamp(1, APART);
+        let mut ring = [const { Probe::NONE }; RING];
+        let (mut turn, mut taken, mut more) = (0, 0, true);
+        loop {
+            if more {
+                match keys.next() {
+                    Some(key) => {
+                        let probe = Probe::new(self.hash(key), key, self.geometry, levels.base_buckets());
+                        levels.levels[0].prefetch(&self.shape, probe.tops.tops()[0]);
+                        ring[turn % RING] = probe;
+                        taken += 1;
+                        more = taken < SOME;
+                    }
+                    None => more = false,
+                }
+            }
+            for step in 0..steps {
+                let Some(index) = usize::checked_sub(turn, (step + 1) * apart) else { break };
+                let probe = &mut ring[index % RING];
+                if index >= taken || probe.hint.is_some() {
                     continue;
                 }
-                if step + 1 < steps {
+                let (level, location) = (step / hashes, step % hashes);
+                let bucket = levels.levels[level].bucket(&self.shape, probe.tops.tops()[location] >> level);
+                let candidates = self.candidates(matching, bucket, probe.hash);
+                if candidates != 0 {
+                    let slot = candidates.trailing_zeros() as usize;
+                    self.prefetch_slot(bucket, slot);
+                    probe.hint = Some(Hint { bucket, slot });
+                } else if step + 1 < steps {
                     let (level, location) = ((step + 1) / hashes, (step + 1) % hashes);
-                    levels.levels[level].prefetch(&self.shape, tops[index].tops()[location] >> level);
+                    levels.levels[level].prefetch(&self.shape, probe.tops.tops()[location] >> level);
                 }
-                waiting[still] = index as u8;
-                still += 1;
             }
-            left = still;
+            if let Some(index) = usize::checked_sub(turn, (steps + 1) * apart) {
+                if index >= taken {
+                    return taken;
+                }
+                let Probe { key, hash, hint, .. } = ring[index % RING];
+                let hinted = hint.and_then(|hint| self.read_slot(hint.bucket, hint.slot, hash, key));
+                let found = hinted.or_else(|| self.find_again(matching, levels, hash, key));
+                each(index, found.map(|found| Value::new(self.image(), found.item)));
+            }
+            turn += 1;
         }
-        for (index, (&(key, hash), hint)) in group.iter().zip(&hints).enumerate() {
-            let hinted = hint.and_then(|hint| self.read_slot(hint.bucket, hint.slot, hash, key));
-            let found = hinted.or_else(|| self.find(matching, levels, hash, key));
-            each(index, found.map(|found| Value::new(self.image(), found.item)));
-        }
+    }
+
+    /// [`Table::find`], for a key that was not where it seemed to be, or is not there at all.
+    #[inline(never)]
+    fn find_again<M: Matching>(&self, matching: M, levels: &Levels, hash: u64, key: &[u8]) -> Option<Found> {
+        self.find(matching, levels, hash, key)
     }
 
     /// Brings the buckets of a key in the first level nearer.
@@ -156,11 +187,6 @@ impl<P: Persist> Table<P> {
         for (below, level) in levels.levels.iter().enumerate().skip(1) {
             locations.tops().iter().for_each(|&top| level.prefetch(&self.shape, top >> below));
         }
-    }
-
-    #[inline(always)]
-    fn prefetch_item(&self, hint: &Hint<'_>) {
-        self.prefetch_slot(hint.bucket, hint.slot);
     }
 
     /// Brings the item in a slot nearer, if there is one.
@@ -183,7 +209,7 @@ impl<P: Persist> Table<P> {
             let bucket = levels.levels[0].bucket(&self.shape, top);
             let candidates = self.candidates(Portable, bucket, hash);
             if candidates != 0 {
-                return self.prefetch_item(&Hint { bucket, slot: candidates.trailing_zeros() as usize });
+                return self.prefetch_slot(bucket, candidates.trailing_zeros() as usize);
             }
         }
         self.prefetch_below(levels, hash);
@@ -256,26 +282,26 @@ fn find_avx512<P: Persist>(
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn get_group_avx2<P: Persist>(
+fn get_some_avx2<'k, P: Persist>(
     table: &Table<P>,
     avx2: matching::Avx2,
     guard: &Guard,
-    group: &[(&[u8], u64)],
+    keys: &mut impl Iterator<Item = &'k [u8]>,
     each: impl FnMut(usize, Option<Value<'_, P>>),
-) {
-    table.get_group(avx2, guard, group, each);
+) -> usize {
+    table.get_some(avx2, guard, keys, each)
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx2")]
-fn get_group_avx512<P: Persist>(
+fn get_some_avx512<'k, P: Persist>(
     table: &Table<P>,
     avx512: matching::Avx512,
     guard: &Guard,
-    group: &[(&[u8], u64)],
+    keys: &mut impl Iterator<Item = &'k [u8]>,
     each: impl FnMut(usize, Option<Value<'_, P>>),
-) {
-    table.get_group(avx512, guard, group, each);
+) -> usize {
+    table.get_some(avx512, guard, keys, each)
 }
 
 /// Where a scan stands. Levels may change under it: then it starts over, which gives items out twice, never not.

@@ -101,7 +101,7 @@ fn notices(rig: &Rig, site: Site, depth: usize) -> bool {
         false => &[Crash::Process, Crash::PowerVolatile],
         true => &[Crash::Process, Crash::PowerPersistent(MemoryModel::Words)],
     };
-    let explorer = explorer(crashes).per_boundary(8).per_recovery(2 * rig.per_recovery).depth(depth);
+    let explorer = explorer(crashes).per_boundary(8).per_recovery(rig.per_recovery).depth(depth);
     let explorer = explorer.dropping(site).most_violations(1);
     !explorer.explore(&trace, |reopen| check::check(rig, reopen)).is_clean()
 }

@@ -8,14 +8,14 @@ use warpkeep_image::HeapOptions;
 use warpkeep_log::LogOptions;
 
 use crate::lab_place::LabPlace;
-use crate::script::{COMING_AND_GOING, COMMITTING, Do, GROWING, Name, Step};
+use crate::script::{COMING_AND_GOING, COMMITTING, Do, GROWING, MOVING, Name, Step};
 use crate::state::{stamp, value};
 
 /// The layouts that are tried.
 const LAYOUTS: [Layout; 2] = [Layout::Packed, Layout::InPlace];
 /// Chunks that the image begins with, and may come to have.
-const CHUNKS: u64 = 16;
-const MAX_CHUNKS: u64 = 40;
+const CHUNKS: u64 = 10;
+const MAX_CHUNKS: u64 = 20;
 
 /// Attempts to let an epoch pass that are enough for all that wait for one.
 const EPOCHS: usize = 16;
@@ -24,6 +24,8 @@ const EPOCHS: usize = 16;
 pub(crate) struct Rig {
     name: &'static str,
     pub(crate) script: &'static [Step],
+    /// How many of the steps only set the scene: if any, there is no crash before they are done.
+    scene: usize,
     pub(crate) layout: Layout,
     /// Whether memory outlives the machine.
     pub(crate) persistent: bool,
@@ -33,15 +35,17 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) fn all() -> Vec<Rig> {
+        // The short ones begin late, so that their recoveries can be crashed in many ways.
         let scripts = [
-            ("coming and going", COMING_AND_GOING, 4),
-            ("growing", GROWING, 4),
-            ("committing", COMMITTING, 32),
+            ("coming and going", COMING_AND_GOING, 0, 4),
+            ("growing", GROWING, 0, 4),
+            ("committing", COMMITTING, 1, 64),
+            ("moving", MOVING, 4, 64),
         ];
         let mut rigs = Vec::new();
         for layout in LAYOUTS {
-            for (name, script, per_recovery) in scripts {
-                let rig = |persistent| Rig { name, script, layout, persistent, per_recovery };
+            for (name, script, scene, per_recovery) in scripts {
+                let rig = |persistent| Rig { name, script, scene, layout, persistent, per_recovery };
                 rigs.extend([false, true].map(rig));
             }
         }
@@ -62,6 +66,9 @@ impl Rig {
     pub(crate) fn record(&self, trace: &Trace) {
         let place = LabPlace::new(trace, CHUNKS, MAX_CHUNKS, self.persistent);
         let disk = LabDisk::new(trace);
+        if self.scene > 0 {
+            trace.pause();
+        }
         let mut store = self.open(&place, &disk).expect("a new store");
         for (number, &step) in self.script.iter().enumerate() {
             if let Step::Reopen = step {
@@ -73,6 +80,9 @@ impl Rig {
                 self.take(trace, &store, step, number as u64).expect("there is room");
             }
             trace.ack(number as u64);
+            if number + 1 == self.scene {
+                trace.resume();
+            }
         }
     }
 

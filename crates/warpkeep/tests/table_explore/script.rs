@@ -98,11 +98,23 @@ pub(crate) const GROWING: &[Step] = &[
     Drop(Numbers),
 ];
 
-/// A commit and what undoes a part of it: little, so that recoveries from it can be crashed in many ways.
+/// A commit, and what undoes a part of it.
 pub(crate) const COMMITTING: &[Step] = &[
     Create(Numbers),
+    // From here on.
     Batch(Power, Numbers, &[Put(3), Put(4), Put(5)]),
     Batch(Process, Numbers, &[Delete(5), Put(6)]),
+];
+
+/// A bucket that is drained, and what becomes of the items that were in it.
+pub(crate) const MOVING: &[Step] = &[
+    Create(Numbers),
+    Batch(Process, Numbers, &[Put(1), Put(2), Put(3), Put(4), Put(5), Put(6), Put(7), Put(8)]),
+    Maintain,
+    Maintain,
+    // From here on.
+    Maintain,
+    Batch(Process, Numbers, &[Update(1), Update(2), Delete(6)]),
 ];
 
 /// What every recovery does next: what was being moved or committed is replaced and removed.
