@@ -61,7 +61,7 @@ fn main() -> Result<(), Failure> {
     report("put, batches of 64", items, begun);
     println!("load factor {:.3}", table.stats().load_factor);
 
-    for threads in [1, 2] {
+    for threads in [1, 2, 1, 2] {
         let each = 4_000_000 / threads;
         let begun = Instant::now();
         std::thread::scope(|scope| {

@@ -18,9 +18,9 @@ use crate::{Geometry, Table, Value};
 /// Keys of a batch that are looked up under one guard.
 const SOME: usize = 1024;
 /// Keys that are under way at once, at the most.
-const RING: usize = 64;
+const RING: usize = 128;
 /// Keys that have their turn between two stages of one: enough to keep every miss the core can have in flight.
-const APART: usize = 8;
+const APART: usize = 12;
 
 /// A slot that is probably the key's, judging by its state.
 #[derive(Clone, Copy)]
@@ -202,17 +202,22 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// Brings what a writer will look at nearer: the item of a key, or the buckets it may go to.
-    pub(crate) fn prefetch_items(&self, levels: &Levels, hash: u64) {
+    /// Brings what a writer will look at nearer: the item of a key, if it is in the level so far below the first;
+    /// otherwise its buckets in the next level. Whether it found an item.
+    pub(crate) fn prefetch_items(&self, levels: &Levels, hash: u64, below: usize) -> bool {
         let locations = self.geometry.locations(hash, levels.base_buckets());
         for &top in locations.tops() {
-            let bucket = levels.levels[0].bucket(&self.shape, top);
+            let bucket = levels.levels[below].bucket(&self.shape, top >> below);
             let candidates = self.candidates(Portable, bucket, hash);
             if candidates != 0 {
-                return self.prefetch_slot(bucket, candidates.trailing_zeros() as usize);
+                self.prefetch_slot(bucket, candidates.trailing_zeros() as usize);
+                return true;
             }
         }
-        self.prefetch_below(levels, hash);
+        if let Some(next) = levels.levels.get(below + 1) {
+            locations.tops().iter().for_each(|&top| next.prefetch(&self.shape, top >> (below + 1)));
+        }
+        false
     }
 
     /// Gives out every item, while writers go on. An item that is there throughout is given out at least once; during

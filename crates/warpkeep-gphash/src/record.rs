@@ -78,19 +78,21 @@ impl RecordForm {
         }
     }
 
-    /// Allocates and fills a record, flushed but not fenced.
+    /// Fills a block, allocated unless one is at hand, flushed but not fenced.
     pub(crate) fn write<'a, P: Persist>(
         self,
         heap: &'a Heap<P>,
         pool: Option<PoolId>,
+        at_hand: Option<Block<'a, P>>,
         version: u64,
         key: &[u8],
         value: &[u8],
     ) -> Result<Block<'a, P>, ImageError> {
         let len = self.len(key.len(), value.len());
-        let mut block = match pool {
-            Some(pool) => heap.allocate_from(pool)?,
-            None => heap.allocate(len)?,
+        let mut block = match (at_hand, pool) {
+            (Some(block), _) => block,
+            (None, Some(pool)) => heap.allocate_from(pool)?,
+            (None, None) => heap.allocate(len)?,
         };
         match self {
             RecordForm::Fixed { key: key_len, value: value_len, .. } => {
@@ -113,7 +115,7 @@ impl RecordForm {
     }
 
     /// The record at an offset that is known to be good.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn at<P: Persist>(self, image: &Image<P>, offset: u64) -> RecordRef {
         match self {
             RecordForm::Fixed { key, value, .. } => {
@@ -159,7 +161,7 @@ impl RecordForm {
 
 impl RecordRef {
     /// Whether it is the record of this key.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn has_key<P: Persist>(&self, image: &Image<P>, key: &[u8]) -> bool {
         if self.key_len != key.len() {
             return false;

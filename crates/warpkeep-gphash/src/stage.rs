@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, Weak};
 
 use crossbeam_epoch::Guard;
-use warpkeep_image::{Heap, Persist};
+use warpkeep_image::{Block, Heap, Persist};
 
 use crate::bucket::{Body, Head};
 use crate::find::{Found, Place};
@@ -13,6 +13,9 @@ use crate::levels::Levels;
 use crate::slot::{EMPTY, offset_of, pack};
 use crate::table::stripe_of;
 use crate::{Table, TableError, Value};
+
+/// Blocks that are had ready, at the most: more would leave the cache again before they are written.
+const AT_HAND: usize = 256;
 
 /// Where a key is in a table, or that it is not there: what a [`Stage`] finds out once and needs again.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +45,8 @@ enum Change {
 pub struct Stage<'t, P: Persist> {
     table: &'t Table<P>,
     changes: Vec<Change>,
+    /// Blocks for records to come.
+    at_hand: Vec<Block<'t, P>>,
     // Before the guard: keys are let go before the epoch is.
     _held: Vec<MutexGuard<'t, ()>>,
     guard: Guard,
@@ -73,10 +78,19 @@ impl<P: Persist> Table<P> {
         stripes.dedup();
         // Pinned after the locks are taken: a writer that waits must not hold up what is to be freed.
         let held = stripes.into_iter().map(|stripe| self.lock_stripe(stripe)).collect();
-        let stage = Stage { table: self, changes: Vec::new(), _held: held, guard: crossbeam_epoch::pin() };
+        let stage = Stage {
+            table: self,
+            changes: Vec::new(),
+            at_hand: Vec::new(),
+            _held: held,
+            guard: crossbeam_epoch::pin(),
+        };
         if wanted.len() > 1 {
             let levels = stage.levels();
-            wanted.into_iter().for_each(|hash| self.prefetch_items(levels, hash));
+            wanted.retain(|&hash| !self.prefetch_items(levels, hash, 0));
+            for below in 1..levels.levels.len() {
+                wanted.retain(|&hash| !self.prefetch_items(levels, hash, below));
+            }
         }
         stage
     }
@@ -90,6 +104,19 @@ impl<P: Persist> Stage<'_, P> {
     /// How the table stands: what [`Table::make_room`] wants to know.
     pub fn seen(&self) -> Seen {
         Seen::of(self.levels())
+    }
+
+    /// Has blocks ready for so many values to come, and brings them nearer.
+    pub fn expect_values(&mut self, count: usize) {
+        let table = self.table;
+        if let Some(pool) = table.pool {
+            self.at_hand = table.heap.allocate_at_hand(pool, count.min(AT_HAND));
+            for block in &self.at_hand {
+                let record = table.image().pointer(block.offset(), 8);
+                let lines = 0..table.record_lines;
+                lines.for_each(|line| crate::prefetch::line_to_write(record.wrapping_add(64 * line)));
+            }
+        }
     }
 
     /// Where a key is. A change to it that was staged before is not seen: stage one change a key.
@@ -115,7 +142,7 @@ impl<P: Persist> Stage<'_, P> {
 
     /// Writes everything that makes up another value, except the word that makes it count.
     fn replacement(
-        &self,
+        &mut self,
         found: &Found,
         hash: u64,
         key: &[u8],
@@ -144,7 +171,7 @@ impl<P: Persist> Stage<'_, P> {
     }
 
     /// Claims a slot and writes everything into it, except the state.
-    fn filling(&self, hash: u64, key: &[u8], value: &[u8], version: u64) -> Result<Change, TableError> {
+    fn filling(&mut self, hash: u64, key: &[u8], value: &[u8], version: u64) -> Result<Change, TableError> {
         let (table, image) = (self.table, self.table.image());
         let place = table.claim(self.levels(), hash).ok_or(TableError::Full)?;
         let record = match table.shape.body {
@@ -181,9 +208,10 @@ impl<P: Persist> Stage<'_, P> {
         Ok(Change::Fill { place, state, record })
     }
 
-    fn record(&self, key: &[u8], value: &[u8], version: u64) -> Result<u64, TableError> {
+    fn record(&mut self, key: &[u8], value: &[u8], version: u64) -> Result<u64, TableError> {
         let table = self.table;
-        Ok(table.form.write(&table.heap, table.pool, version, key, value)?.into_offset())
+        let at_hand = self.at_hand.pop();
+        Ok(table.form.write(&table.heap, table.pool, at_hand, version, key, value)?.into_offset())
     }
 
     /// Stages the end of the key of a seat; `false` if it is not there.

@@ -115,6 +115,7 @@ fn write<P: Persist>(
     loop {
         keeper.admit(durability)?;
         let mut stage = table.stage(order.iter().map(|&(hash, _)| hash));
+        stage.expect_values(group.iter().filter(|operation| operation.op.takes_value()).count());
         let (held, given) = decide_all(keeper, &stage, named, group, &order);
         let mut changes = ChangeBatch::new();
         let mut changed = false;

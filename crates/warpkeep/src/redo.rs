@@ -272,4 +272,25 @@ mod tests {
         let error = told.expect_err("the image is too small");
         assert!(matches!(error, Error::Image(warpkeep_image::ImageError::OutOfSpace { .. })), "{error}");
     }
+
+    /// A checkpoint may list a table whose creation, and that of one before it with the same name, the log still tells.
+    #[test]
+    fn a_name_that_was_used_again_stays_with_the_newer_table() {
+        let tables = tables(100);
+        let put = |table, version, key: &[u8], value: &[u8]| {
+            tables.redo(&change(table, ChangeKind::Put, version, key, value)).expect("redone");
+        };
+        put(0, 120, b"rows", &creation(12));
+        put(12, 125, &[1; 8], &[7; 8]);
+        // From here on the log, from where the checkpoint began.
+        put(0, 90, b"rows", &creation(9));
+        put(9, 95, &[1; 8], &[9; 8]);
+        tables.redo(&change(0, ChangeKind::Delete, 100, b"rows", &[])).expect("redone");
+        put(0, 120, b"rows", &creation(12));
+        put(12, 121, &[1; 8], &[6; 8]);
+        let named = tables.get("rows").expect("it was not dropped");
+        assert_eq!(named.id, 12);
+        assert_eq!(named.table.get(&[1; 8], |value| value.to_vec()), Some(vec![7; 8]));
+        assert!(tables.next_id() > 12);
+    }
 }

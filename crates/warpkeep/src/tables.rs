@@ -152,7 +152,19 @@ impl<P: Persist> Tables<P> {
             ChangeKind::Put => {
                 let (id, spec) = decode_spec(change.value)?;
                 let known = self.open().by_id.contains_key(&id) || self.open().dropped.contains(&id);
-                if known { Ok(()) } else { self.add(self.prepare(id, name, &spec, change.version)?) }
+                // The name is another table's by now, which a checkpoint may have told of before the log tells how it
+                // came to that: this one was dropped in between.
+                let replaced = self.get(name).is_some_and(|named| named.since > change.version);
+                match (known, replaced) {
+                    (true, _) => Ok(()),
+                    (false, true) => {
+                        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+                        open.dropped.insert(id);
+                        open.next_id = open.next_id.max(id.saturating_add(1));
+                        Ok(())
+                    }
+                    (false, false) => self.add(self.prepare(id, name, &spec, change.version)?),
+                }
             }
         }
     }

@@ -223,6 +223,13 @@ impl<P: Persist> Heap<P> {
         Ok(place((first_chunk, number)))
     }
 
+    /// Up to so many blocks from a pool, as long as they are at hand: taken together they cost less than one by one.
+    pub fn allocate_at_hand(&self, pool: PoolId, count: usize) -> Vec<Block<'_, P>> {
+        let pool = self.pool_of(pool.0);
+        let mut shard = pool.shard(home_shard(self.shards));
+        std::iter::from_fn(|| shard.take()).take(count).map(|taken| self.place(pool, taken)).collect()
+    }
+
     /// The block of a slab.
     fn place(&self, pool: &Pool, (first_chunk, number): (u64, u32)) -> Block<'_, P> {
         let offset = first_chunk * self.image.chunk_size() + u64::from(number) * u64::from(pool.block);
