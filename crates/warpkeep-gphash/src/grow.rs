@@ -121,15 +121,22 @@ impl<P: Persist> Table<P> {
     pub(crate) fn assist(&self, added: u64) {
         /// Growth adds four times the slots it drains, so this is twice what is needed.
         const ADDED_A_BUCKET: u64 = 8;
+        /// Not for every single item: taking the lock costs, too.
+        const ADDED_A_TURN: u64 = 64;
         let draining = self.levels(&crossbeam_epoch::pin()).drained > 0;
         if !draining {
+            return;
+        }
+        let before = self.added.fetch_add(added, Ordering::Relaxed);
+        let turns = (before + added) / ADDED_A_TURN - before / ADDED_A_TURN;
+        if turns == 0 {
             return;
         }
         let Ok(mut growth) = self.growth.try_lock() else { return };
         if growth.draining && growth.ready.load(Ordering::Acquire) {
             // An item that finds no place now may find one later; only an end that cannot be written is an error, and
             // whoever comes next meets it again.
-            let _ = self.step(&mut growth, false, added.div_ceil(ADDED_A_BUCKET));
+            let _ = self.step(&mut growth, false, turns * ADDED_A_TURN / ADDED_A_BUCKET);
         }
     }
 

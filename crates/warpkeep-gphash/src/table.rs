@@ -72,6 +72,8 @@ pub struct Table<P: Persist> {
     pub(crate) items: AtomicI64,
     pub(crate) in_overflow: AtomicU64,
     pub(crate) growth: Mutex<Growth>,
+    /// Items that writers added while levels were being drained.
+    pub(crate) added: AtomicU64,
 }
 
 impl<P: Persist> Table<P> {
@@ -177,6 +179,7 @@ impl<P: Persist> Table<P> {
             items: AtomicI64::new(0),
             in_overflow: AtomicU64::new(0),
             growth: Mutex::new(growth),
+            added: AtomicU64::new(0),
         })
     }
 
