@@ -105,9 +105,6 @@ pub(crate) struct Locations {
 }
 
 impl Locations {
-    /// Of no key.
-    pub(crate) const NONE: Locations = Locations { tops: [0; MAX_HASHES], count: 1 };
-
     #[inline]
     pub(crate) fn tops(&self) -> &[u64] {
         &self.tops[..usize::from(self.count)]

@@ -4,16 +4,15 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
-use warpkeep_core::{Change, ChangeKind};
+use warpkeep_core::{Change, ChangeKind, reduce, second_hash};
 use warpkeep_image::Persist;
 
 use crate::bucket::{Body, Bucket};
 use crate::find::Found;
-use crate::geometry::Locations;
 use crate::levels::{Level, Levels};
 use crate::matching::{self, Matching, Portable};
 use crate::slot::offset_of;
-use crate::{Geometry, Table, Value};
+use crate::{Table, Value};
 
 /// Keys of a batch that are looked up under one guard.
 const SOME: usize = 1024;
@@ -29,22 +28,18 @@ struct Hint<'a> {
     slot: usize,
 }
 
-/// A key that is being looked up.
+/// A key that is being looked up. Small, for the cache is needed for what is on its way.
 #[derive(Clone, Copy)]
 struct Probe<'k, 'a> {
     key: &'k [u8],
     hash: u64,
-    tops: Locations,
+    /// The hash of the location that is looked at next.
+    location: u64,
     hint: Option<Hint<'a>>,
 }
 
-impl<'k> Probe<'k, '_> {
-    const NONE: Probe<'static, 'static> = Probe { key: &[], hash: 0, tops: Locations::NONE, hint: None };
-
-    #[inline(always)]
-    fn new(hash: u64, key: &'k [u8], geometry: Geometry, buckets: u64) -> Self {
-        Probe { key, hash, tops: geometry.locations(hash, buckets), hint: None }
-    }
+impl Probe<'_, '_> {
+    const NONE: Probe<'static, 'static> = Probe { key: &[], hash: 0, location: 0, hint: None };
 }
 
 impl<P: Persist> Table<P> {
@@ -118,7 +113,7 @@ impl<P: Persist> Table<P> {
         mut each: impl FnMut(usize, Option<Value<'_, P>>),
     ) -> usize {
         let levels = self.levels(guard);
-        let hashes = self.geometry.hashes();
+        let (hashes, buckets) = (self.geometry.hashes(), levels.base_buckets());
         let steps = levels.levels.len() * hashes;
         let apart = (RING / (steps + 2)).clamp(1, APART);
         let mut ring = [const { Probe::NONE }; RING];
@@ -127,9 +122,9 @@ impl<P: Persist> Table<P> {
             if more {
                 match keys.next() {
                     Some(key) => {
-                        let probe = Probe::new(self.hash(key), key, self.geometry, levels.base_buckets());
-                        levels.levels[0].prefetch(&self.shape, probe.tops.tops()[0]);
-                        ring[turn % RING] = probe;
+                        let hash = self.hash(key);
+                        levels.levels[0].prefetch(&self.shape, reduce(hash, buckets));
+                        ring[turn % RING] = Probe { key, hash, location: hash, hint: None };
                         taken += 1;
                         more = taken < SOME;
                     }
@@ -142,16 +137,18 @@ impl<P: Persist> Table<P> {
                 if index >= taken || probe.hint.is_some() {
                     continue;
                 }
-                let (level, location) = (step / hashes, step % hashes);
-                let bucket = levels.levels[level].bucket(&self.shape, probe.tops.tops()[location] >> level);
+                let level = step / hashes;
+                let bucket =
+                    levels.levels[level].bucket(&self.shape, reduce(probe.location, buckets) >> level);
                 let candidates = self.candidates(matching, bucket, probe.hash);
                 if candidates != 0 {
                     let slot = candidates.trailing_zeros() as usize;
                     self.prefetch_slot(bucket, slot);
                     probe.hint = Some(Hint { bucket, slot });
                 } else if step + 1 < steps {
-                    let (level, location) = ((step + 1) / hashes, (step + 1) % hashes);
-                    levels.levels[level].prefetch(&self.shape, probe.tops.tops()[location] >> level);
+                    let next = (step + 1) / hashes;
+                    probe.location = if next == level { second_hash(probe.location) } else { probe.hash };
+                    levels.levels[next].prefetch(&self.shape, reduce(probe.location, buckets) >> next);
                 }
             }
             if let Some(index) = usize::checked_sub(turn, (steps + 1) * apart) {
