@@ -116,19 +116,24 @@ impl Disk for OsDisk {
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&self.path)? {
-            let entry = entry?;
-            if entry.file_type()?.is_file() {
-                names.push(entry.file_name().to_string_lossy().into_owned());
-            }
-        }
-        Ok(names)
+        list_files(&self.path)
     }
 
     fn sync_dir(&self, _site: &'static str) -> io::Result<()> {
         self.directory.sync_all()
     }
+}
+
+/// The names of the files in a directory.
+pub(crate) fn list_files(directory: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    Ok(names)
 }
 
 struct OsFile(fs::File);

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use warpkeep::{Peek, Store, StoreOptions, peek};
 use warpkeep_image::{Domain, Placement};
-use warpkeep_log::Log;
+use warpkeep_log::{Log, ReadOnlyDisk};
 
-use super::ReadOnlyDisk;
 use crate::failure::Failure;
 
 /// Which store.

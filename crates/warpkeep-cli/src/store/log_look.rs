@@ -4,9 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::Serialize;
-use warpkeep_log::{CheckpointInfo, Log, LogError, LogOptions, Recovery, RecoveryReport};
+use warpkeep_log::{CheckpointInfo, Log, LogError, LogOptions, ReadOnlyDisk, Recovery, RecoveryReport};
 
-use super::ReadOnlyDisk;
 use crate::output::hex;
 
 /// A log directory whose frames have all been read and found good.

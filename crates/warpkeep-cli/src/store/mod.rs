@@ -3,10 +3,8 @@
 mod at;
 mod image_look;
 mod log_look;
-mod read_only_disk;
 mod state;
 
 pub(crate) use at::StoreAt;
 pub(crate) use image_look::{ImageLook, ImageReport, hold};
 pub(crate) use log_look::{LogLook, LogReport, check_is_log};
-pub(crate) use read_only_disk::ReadOnlyDisk;

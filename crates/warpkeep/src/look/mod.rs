@@ -3,7 +3,6 @@
 mod contents;
 mod holding;
 mod private_view;
-mod read_only_disk;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,11 +11,10 @@ use serde::Serialize;
 use warpkeep_core::{KeySpec, MergeRule, ValueSpec};
 use warpkeep_gphash::{Geometry, Layout, TableSpec};
 use warpkeep_image::{Attachment, Coherent, Heap, HeapUsage, Image, ImageError};
-use warpkeep_log::{Log, LogOptions, Recovery};
+use warpkeep_log::{Log, LogOptions, ReadOnlyDisk, Recovery};
 
 pub(crate) use contents::LogContents;
 use holding::Held;
-use read_only_disk::ReadOnlyDisk;
 
 use crate::{Error, Items, Result, StoreOptions, Tables};
 

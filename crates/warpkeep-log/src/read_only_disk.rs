@@ -6,11 +6,13 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use warpkeep_log::{Disk, DiskFile, LogError};
+use crate::layout::LOCK;
+use crate::os_disk::list_files;
+use crate::{Disk, DiskFile, LogError};
 
 /// A log directory for readers.
 #[derive(Debug)]
-pub(crate) struct ReadOnlyDisk {
+pub struct ReadOnlyDisk {
     path: PathBuf,
     /// Holds the shared lock for as long as it is open. A directory that no log ever used has none.
     _lock: Option<File>,
@@ -18,11 +20,11 @@ pub(crate) struct ReadOnlyDisk {
 
 impl ReadOnlyDisk {
     /// Opens an existing directory; [`LogError::Held`] if a writer has it.
-    pub(crate) fn open(path: &Path) -> Result<ReadOnlyDisk, LogError> {
+    pub fn open(path: &Path) -> Result<ReadOnlyDisk, LogError> {
         let shown = path.display().to_string();
         let failed = |action, source| LogError::Io { action, file: shown.clone(), source };
         fs::read_dir(path).map_err(|error| failed("open the log directory", error))?;
-        let lock = match File::open(path.join("LOCK")) {
+        let lock = match File::open(path.join(LOCK)) {
             Ok(lock) => Some(lock),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(failed("open the lock of", error)),
@@ -31,7 +33,7 @@ impl ReadOnlyDisk {
             match lock.try_lock_shared() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
-                    let pid = fs::read_to_string(path.join("LOCK")).ok();
+                    let pid = fs::read_to_string(path.join(LOCK)).ok();
                     let pid = pid.and_then(|text| text.trim().parse().ok());
                     return Err(LogError::Held { directory: shown, pid });
                 }
@@ -64,14 +66,7 @@ impl Disk for ReadOnlyDisk {
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&self.path)? {
-            let entry = entry?;
-            if entry.file_type()?.is_file() {
-                names.push(entry.file_name().to_string_lossy().into_owned());
-            }
-        }
-        Ok(names)
+        list_files(&self.path)
     }
 
     fn sync_dir(&self, _site: &'static str) -> io::Result<()> {
