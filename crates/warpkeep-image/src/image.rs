@@ -10,7 +10,7 @@ use crate::pending::PendingTable;
 use crate::region::Region;
 use crate::state::{STATE_BYTES, State};
 use crate::static_header::StaticHeader;
-use crate::{Backing, Identity, ImageError, MappedFile, Persist};
+use crate::{Backing, Holder, Identity, ImageError, LastUse, MappedFile, Persist};
 
 /// What an image is created with.
 #[derive(Clone, Debug)]
@@ -304,6 +304,16 @@ impl<P: Persist> Image<P> {
     /// The mapped file, to ask where it lies and what pages it got; `None` for an image in plain memory.
     pub fn file(&self) -> Option<&MappedFile> {
         self.file.as_deref()
+    }
+
+    /// Who used the image last, or uses it now, as the image says.
+    pub fn last_use(&self) -> LastUse {
+        let state = self.state();
+        LastUse {
+            clean: state.clean,
+            holder: Holder { pid: state.holder_pid, start_time: state.holder_start },
+            attached: state.attached,
+        }
     }
 
     /// How often the image was taken into use.

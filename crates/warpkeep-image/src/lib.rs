@@ -5,6 +5,7 @@ mod check;
 mod coherent;
 mod error;
 mod heap;
+mod hold;
 mod holder;
 mod image;
 mod layout;
@@ -30,6 +31,7 @@ pub use heap::{
     Block, ClassUsage, Clear, Clearing, Heap, HeapOptions, HeapUsage, MAX_BLOCK, MIN_BLOCK, Marker, PoolId,
     size_class,
 };
+pub use hold::ImageHold;
 pub use holder::{Holder, boot_id, wait_until_gone};
 pub use image::{Attached, Attachment, Format, Image, Surroundings};
 pub use layout::{DEFAULT_CHUNK, FORMAT_VERSION, MAX_CHUNK, MIN_CHUNK, PENDING_COUNT, ROOT_COUNT};
@@ -40,7 +42,7 @@ pub use pages::{HugePages, PageReport};
 pub use pending::Pending;
 pub use persist::Persist;
 pub use placement::{Domain, Medium, Placement, Survival};
-pub use state::Identity;
+pub use state::{Identity, LastUse};
 pub use static_header::StaticHeader;
 #[cfg(target_arch = "x86_64")]
 pub use x86::WriteBack;

@@ -8,6 +8,9 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::ops::Deref;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use crate::ImageError;
 
 /// An open file whose lock, if it has one, ends with it.
 ///
@@ -28,6 +31,15 @@ impl LockableFile {
     /// Takes the writer's lock; `false` if somebody else has it.
     pub(crate) fn try_lock_exclusive(&self) -> io::Result<bool> {
         match self.file.try_lock() {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    /// Takes a lock that keeps writers away; `false` if one is there.
+    pub(crate) fn try_lock_shared(&self) -> io::Result<bool> {
+        match self.file.try_lock_shared() {
             Ok(()) => Ok(true),
             Err(TryLockError::WouldBlock) => Ok(false),
             Err(TryLockError::Error(error)) => Err(error),
@@ -56,9 +68,22 @@ impl Drop for LockableFile {
     }
 }
 
+/// The error for a file that somebody else has locked; who it is, as far as the system tells.
+pub(crate) fn held(path: &Path, file: &File) -> ImageError {
+    let holder = match holder_of(file) {
+        Some(pid) if pid == std::process::id() => "this very process".to_owned(),
+        Some(pid) => match std::fs::read_to_string(format!("/proc/{pid}/comm")) {
+            Ok(name) => format!("process {pid} ({})", name.trim_end()),
+            Err(_) => format!("process {pid}"),
+        },
+        None => "another process".to_owned(),
+    };
+    ImageError::Held { path: path.to_path_buf(), holder }
+}
+
 /// The process that holds the writer's lock on `file`, where the system tells. It does not for a process in
 /// another container, nor on file systems whose files go by two device numbers.
-pub(crate) fn holder_of(file: &File) -> Option<u32> {
+fn holder_of(file: &File) -> Option<u32> {
     let metadata = file.metadata().ok()?;
     let (device, inode) = (metadata.dev(), metadata.ino());
     let wanted = format!("{:02x}:{:02x}:{inode}", libc::major(device), libc::minor(device));

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::mm::{MsyncFlags, mlock, msync};
 
 use crate::limits::{self, Bytes, round_up};
-use crate::lock::{LockableFile, holder_of};
+use crate::lock::{LockableFile, held};
 use crate::pages::{self, HUGE_PAGE, HugePages, PageReport};
 use crate::placement::directory_and_name;
 use crate::{Backing, ImageError, Medium, Placement};
@@ -515,19 +515,6 @@ fn open_file(path: &Path, access: Access) -> Result<LockableFile, ImageError> {
         }
     }
     Err(ImageError::Held { path: path.to_path_buf(), holder: "processes that keep replacing it".to_owned() })
-}
-
-/// The error for a file that somebody else has locked; who it is, as far as the system tells.
-fn held(path: &Path, file: &File) -> ImageError {
-    let holder = match holder_of(file) {
-        Some(pid) if pid == std::process::id() => "this very process".to_owned(),
-        Some(pid) => match std::fs::read_to_string(format!("/proc/{pid}/comm")) {
-            Ok(name) => format!("process {pid} ({})", name.trim_end()),
-            Err(_) => format!("process {pid}"),
-        },
-        None => "another process".to_owned(),
-    };
-    ImageError::Held { path: path.to_path_buf(), holder }
 }
 
 /// A file copied without care has holes, and storing into a hole on a full disk is a signal. Fills them.

@@ -22,6 +22,17 @@ pub struct Identity {
     pub born: u64,
 }
 
+/// Who used an image last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastUse {
+    /// It was closed, and not left.
+    pub clean: bool,
+    /// The process that had it.
+    pub holder: crate::Holder,
+    /// When it was taken into use, in seconds since 1970.
+    pub attached: u64,
+}
+
 /// The content of a state slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {

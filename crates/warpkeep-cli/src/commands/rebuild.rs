@@ -3,12 +3,12 @@
 use clap::Args;
 use serde::Serialize;
 use warpkeep::{OpenReport, StoreOptions};
-use warpkeep_image::{Medium, Placement};
+use warpkeep_image::{ImageHold, Medium, Placement};
 
 use crate::confirm::confirm;
 use crate::failure::Failure;
 use crate::output::{Format, count, hex};
-use crate::store::{ImageLook, LogLook, StoreAt, check_is_log, hold};
+use crate::store::{ImageLook, LogLook, StoreAt, check_is_log};
 
 /// Of which store.
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ impl Rebuild {
 
         let there = path.try_exists().map_err(Failure::io(format!("look at {}", path.display())))?;
         if there {
-            let held = hold(&path, true)?;
+            let held = ImageHold::alone(&path)?;
             let old = ImageLook::open(&path).ok();
             if let Some(old) = old.as_ref().filter(|old| old.image.header().store_id != store_id) {
                 let (image, log) = (hex(&old.image.header().store_id), hex(&store_id));

@@ -1,6 +1,5 @@
 //! An image, looked at without changing it.
 
-use std::fs::{File, TryLockError};
 use std::path::Path;
 
 use serde::Serialize;
@@ -8,14 +7,12 @@ use warpkeep_image::{
     Access, Attached, Coherent, Image, ImageError, OpenOptions, PageReport, Placement, ROOT_COUNT,
 };
 
-use super::state::State;
 use crate::output::{date, hex};
 
 /// An image that is open read-only.
 pub(crate) struct ImageLook {
     pub(crate) image: Image<Coherent>,
     slot_repaired: bool,
-    state: Option<State>,
 }
 
 /// What an image says of itself.
@@ -45,15 +42,15 @@ impl ImageLook {
         // Looking at a copy does no harm.
         let options = OpenOptions { adopt: true, ..OpenOptions::default() };
         let Attached { image, slot_repaired, .. } = Image::open(path, Coherent, Access::ReadOnly, &options)?;
-        let state = State::read(&image);
-        Ok(ImageLook { image, slot_repaired, state })
+        Ok(ImageLook { image, slot_repaired })
     }
 
     /// The process that has the image open, if one has.
     pub(crate) fn held_by(&self) -> Option<String> {
-        let state = self.state.as_ref().filter(|state| !state.is_clean)?;
+        let used = self.image.last_use();
         // An unclean image that could be opened was left on this boot of this machine, so the number means something.
-        state.holder.is_alive().is_ok_and(|alive| alive).then(|| state.holder.to_string())
+        let held = !used.clean && used.holder.is_alive().is_ok_and(|alive| alive);
+        held.then(|| used.holder.to_string())
     }
 
     pub(crate) fn report(&self) -> Result<ImageReport, ImageError> {
@@ -72,34 +69,13 @@ impl ImageLook {
             bytes: image.len(),
             chunk_bytes: image.chunk_size(),
             epoch: image.epoch(),
-            closed_cleanly: self.state.as_ref().is_some_and(|state| state.is_clean),
+            closed_cleanly: image.last_use().clean,
             slot_torn: self.slot_repaired,
-            attached: self
-                .state
-                .as_ref()
-                .filter(|state| state.attached > 0)
-                .map(|state| date(state.attached)),
+            attached: Some(image.last_use().attached).filter(|&attached| attached > 0).map(date),
             held_by: self.held_by(),
             roots,
             pending_commits: image.pending()?.len(),
             pages: image.file().and_then(|file| file.page_report().ok()),
         })
-    }
-}
-
-/// Holds writers off for as long as the file is kept, or says who has it open. Others may look at it, too, unless
-/// `alone`.
-pub(crate) fn hold(path: &Path, alone: bool) -> Result<File, ImageError> {
-    let io = |doing| move |source| ImageError::Io { path: path.to_path_buf(), doing, source };
-    let file = File::open(path).map_err(io("open it"))?;
-    let locked = if alone { file.try_lock() } else { file.try_lock_shared() };
-    match locked {
-        Ok(()) => Ok(file),
-        Err(TryLockError::Error(source)) => Err(io("lock it")(source)),
-        Err(TryLockError::WouldBlock) => {
-            let holder = ImageLook::open(path).ok().and_then(|look| look.held_by());
-            let holder = holder.unwrap_or_else(|| "another process".to_owned());
-            Err(ImageError::Held { path: path.to_path_buf(), holder })
-        }
     }
 }

@@ -3,8 +3,7 @@
 mod at;
 mod image_look;
 mod log_look;
-mod state;
 
 pub(crate) use at::StoreAt;
-pub(crate) use image_look::{ImageLook, ImageReport, hold};
+pub(crate) use image_look::{ImageLook, ImageReport};
 pub(crate) use log_look::{LogLook, LogReport, check_is_log};

@@ -9,9 +9,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::held;
 use crate::ImageError;
-use crate::lock::LockableFile;
+use crate::lock::{LockableFile, held};
 
 /// `.<name>.creating` beside the file.
 pub(super) fn name_while_creating(directory: &Path, name: &OsStr) -> PathBuf {

@@ -1,7 +1,6 @@
 //! Stores that are looked at and not opened: nothing of them is changed, and nobody can open them meanwhile.
 
 mod contents;
-mod holding;
 mod private_view;
 
 use std::path::Path;
@@ -10,11 +9,10 @@ use std::sync::Arc;
 use serde::Serialize;
 use warpkeep_core::{KeySpec, MergeRule, ValueSpec};
 use warpkeep_gphash::{Geometry, Layout, TableSpec};
-use warpkeep_image::{Attachment, Coherent, Heap, HeapUsage, Image, ImageError};
+use warpkeep_image::{Attachment, Coherent, Heap, HeapUsage, Image, ImageError, ImageHold};
 use warpkeep_log::{Log, LogOptions, ReadOnlyDisk, Recovery};
 
 pub(crate) use contents::LogContents;
-use holding::Held;
 
 use crate::{Error, Items, Result, StoreOptions, Tables};
 
@@ -56,7 +54,7 @@ impl TablePeek {
 
 /// The files of a store, held so that nobody opens it.
 pub(crate) struct Look {
-    held: Option<Held>,
+    held: Option<ImageHold>,
     /// The log directory, if there is a log in it.
     pub(crate) log: Option<Recovery>,
     /// What is wrong with the log.
@@ -100,7 +98,7 @@ impl Look {
             }
         }
         if image.try_exists().map_err(Error::io(&image, "look for it"))? {
-            look.held = Some(Held::take(&image)?);
+            look.held = Some(ImageHold::shared(&image)?);
         }
         match look.held.is_some() || look.log.is_some() || look.log_damage.is_some() {
             true => Ok(look),

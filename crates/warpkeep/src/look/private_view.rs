@@ -4,11 +4,9 @@ use std::sync::Arc;
 
 use memmap2::{MmapOptions, MmapRaw};
 use warpkeep_image::{
-    Access, Attached, Backing, Coherent, Domain, Holder, Identity, Image, ImageError, OpenOptions,
+    Access, Attached, Backing, Coherent, Domain, Holder, Identity, Image, ImageError, ImageHold, OpenOptions,
     Surroundings, boot_id,
 };
-
-use super::holding::Held;
 
 /// The view. Only pages that are changed take memory of their own.
 struct PrivateView {
@@ -40,18 +38,18 @@ unsafe impl Backing for PrivateView {
 }
 
 /// Opens an image that is held. All that opening for writing checks is checked.
-pub(super) fn open(held: &Held) -> Result<Attached<Coherent>, ImageError> {
-    let path = &held.path;
+pub(super) fn open(held: &ImageHold) -> Result<Attached<Coherent>, ImageError> {
+    let path = held.path();
     // Looking at a copy does no harm.
     let options = OpenOptions { adopt: true, ..OpenOptions::default() };
     let opened = Image::open(path, Coherent, Access::ReadOnly, &options)?;
     let file = opened.image.file().ok_or_else(|| ImageError::Invalid("an image without a file".into()))?;
     let (identity, placement) = (file.identity(), file.placement().clone());
     drop(opened);
-    let io = |doing| move |source| ImageError::Io { path: path.clone(), doing, source };
+    let io = |doing| move |source| ImageError::Io { path: path.to_path_buf(), doing, source };
     // SAFETY: the mapping is private, and the shared lock keeps away the only ones who would cut the file short under
     // it; what is read is checked before it is believed.
-    let map = unsafe { MmapOptions::new().no_reserve_swap().map_copy(&held.file) };
+    let map = unsafe { MmapOptions::new().no_reserve_swap().map_copy(&**held) };
     let view = PrivateView { map: map.map_err(io("map a private view of it"))?.into() };
     let holder = Holder::current()?;
     let surroundings = Surroundings {
