@@ -245,7 +245,7 @@ impl<P: Persist> Table<P> {
     }
 
     /// Claims an empty slot for a key: in the first of its top buckets while that is half empty, then in the emptiest,
-    /// else further down, else in the overflow. Filling the top first makes tables fuller before the first failure, and
+    /// else further down, else where an item can move on, else in the overflow. Filling the top first makes tables fuller before the first failure, and
     /// keeps most items where they are looked for first.
     pub(crate) fn claim(&self, levels: &Levels, hash: u64) -> Option<Place> {
         if let Some(slot) = self.special_slot(hash) {
@@ -259,6 +259,9 @@ impl<P: Persist> Table<P> {
                     return Some(Place { slot, in_overflow: false });
                 }
             }
+        }
+        if let Some(place) = self.displace(levels, hash) {
+            return Some(place);
         }
         let overflow = &levels.overflow;
         let slot = overflow_buckets(overflow, hash)
@@ -284,7 +287,7 @@ impl<P: Persist> Table<P> {
         (room > 0).then_some(bucket)
     }
 
-    fn claim_in(&self, bucket: Bucket<'_>) -> Option<Slot> {
+    pub(crate) fn claim_in(&self, bucket: Bucket<'_>) -> Option<Slot> {
         let states = bucket.states(&self.shape).iter().enumerate();
         states
             .filter(|(_, state)| state.load(Ordering::Relaxed) == EMPTY)

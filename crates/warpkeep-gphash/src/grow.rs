@@ -11,15 +11,14 @@ use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use crossbeam_epoch::Guard;
 use warpkeep_image::{ImageError, Persist};
 
-use crate::bucket::{Body, Bucket};
-use crate::find::Place;
+use crate::bucket::{Body, Bucket, Slot};
 use crate::levels::{Level, Levels, MAX_DRAINED};
 use crate::slot::{EMPTY, INSERT};
 use crate::table::{new_level, overflow_buckets_for};
 use crate::{Table, TableError};
 
 /// A table grows when it is this full.
-const FULL: f64 = 0.88;
+const FULL: f64 = 0.92;
 /// Below this a key that finds no place is up against others with the same hashes, and growing would not help it. No
 /// geometry fails so early by chance, once a table has some buckets.
 const HOSTILE: f64 = 0.2;
@@ -303,8 +302,9 @@ impl<P: Persist> Table<P> {
     }
 
     fn begin_draining(&self, growth: &mut Growth, next: Levels, guard: &Guard) -> Result<(), TableError> {
-        self.swing_levels(guard, next)?;
-        *growth = Growth { draining: true, ready: Arc::new(AtomicBool::new(false)), next: 0, stuck: 0 };
+        let ready = Arc::new(AtomicBool::new(false));
+        self.swing_levels(guard, next, Some(Arc::clone(&ready)))?;
+        *growth = Growth { draining: true, ready, next: 0, stuck: 0 };
         // A writer that still goes by the old levels may put an item where the drain has been. So it begins when
         // everybody who was inside has left.
         let ready = Arc::clone(&growth.ready);
@@ -331,7 +331,7 @@ impl<P: Persist> Table<P> {
                     continue;
                 }
                 match self.claim(levels, hash) {
-                    Some(place) => self.move_item(bucket, slot, place),
+                    Some(place) => self.move_item(bucket, slot, place.slot, EMPTY),
                     None => {
                         stuck += 1;
                         break;
@@ -346,10 +346,10 @@ impl<P: Persist> Table<P> {
         stuck
     }
 
-    /// Moves an item, whose key is held, to a slot that was claimed for it.
-    fn move_item(&self, bucket: Bucket<'_>, slot: usize, place: Place) {
+    /// Moves an item, whose key is held, to a slot that was claimed for it, and leaves another state behind.
+    pub(crate) fn move_item(&self, bucket: Bucket<'_>, slot: usize, to: Slot, leaves: u64) {
         let image = self.image();
-        let (from, to) = (bucket.slot(&self.shape, slot), place.slot);
+        let from = bucket.slot(&self.shape, slot);
         for (from, to, words) in [
             (from.key, to.key, self.shape.key_words()),
             (from.payload, to.payload, self.shape.payload_words()),
@@ -369,7 +369,7 @@ impl<P: Persist> Table<P> {
         image.flush("gphash.move", to.state, 8);
         // In its new place before it leaves the old one.
         image.fence("gphash.move");
-        image.store(from.state, EMPTY);
+        image.store(from.state, leaves);
         image.flush("gphash.moved", from.state, 8);
         // Gone from the old one before the key is let go: once it is replaced, its record is used again, and a
         // word that came back would lead there.
@@ -403,7 +403,7 @@ impl<P: Persist> Table<P> {
         next.shrinking = false;
         next.old_overflows.clear();
         next.drained = 0;
-        self.swing_levels(guard, next)?;
+        self.swing_levels(guard, next, None)?;
         growth.draining = false;
         let heap = Arc::downgrade(&self.heap);
         guard.defer(move || {

@@ -10,7 +10,8 @@
 //! | 40 | seed |
 //! | 48 | layout u8, merge rule u8, six zeros |
 //! | 56 | zeros |
-//! | 64 | offset of the block that describes the levels, on a line of its own |
+//! | 64 | offset of the block that describes the levels |
+//! | 72 | offset of the slot that the last displaced item left |
 //! | 128 | where fingerprints are keys: a bucket for the keys whose fingerprints are states of another meaning |
 
 use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec};
@@ -23,6 +24,8 @@ use crate::{Geometry, Layout, TableSpec};
 const MAGIC: u64 = u64::from_le_bytes(*b"WKGPHASH");
 /// Where the word lies that leads to the levels.
 pub(crate) const LEVELS_AT: u64 = 64;
+/// Where the word lies that names the slot that is being left.
+pub(crate) const JOURNAL_AT: u64 = 72;
 /// Where slots begin, if the header has some.
 const SPECIALS_AT: u64 = 128;
 

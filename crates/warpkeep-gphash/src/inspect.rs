@@ -7,7 +7,7 @@ use warpkeep_image::{Image, Persist};
 
 use crate::bucket::{Body, Bucket, Shape};
 use crate::find::TAKEN;
-use crate::header::{Header, LEVELS_AT};
+use crate::header::{Header, JOURNAL_AT, LEVELS_AT};
 use crate::levels::{Level, Levels, overflow_buckets};
 use crate::parallel::in_parallel;
 use crate::record::RecordForm;
@@ -43,6 +43,8 @@ struct Inspector<'a, P: Persist> {
     form: RecordForm,
     levels: Levels,
     specials: Option<Level>,
+    /// The slot that an item was leaving, if one was being displaced.
+    left: u64,
 }
 
 impl<P: Persist> Table<P> {
@@ -56,6 +58,7 @@ impl<P: Persist> Table<P> {
             form: RecordForm::new(identity.layout, identity.key, identity.value),
             levels: Levels::read(image, identity.geometry, &shape, image.load(header + LEVELS_AT))?,
             specials: identity.specials(image, header),
+            left: image.load(header + JOURNAL_AT),
             header: identity,
             shape,
         };
@@ -102,8 +105,9 @@ impl<P: Persist> Inspector<'_, P> {
             // Each pair is met twice, and told by its first half, in whatever order the places of a key come.
             let places = self.places(hash, &key);
             if places.len() > 1 {
-                let first = places[0] == bucket.slot(&self.shape, slot).state;
-                match places.len() == 2 && outgoing {
+                let here = bucket.slot(&self.shape, slot).state;
+                let first = places[0] == here;
+                match places.len() == 2 && (outgoing || here == self.left) {
                     true => found[2] += 1,
                     false => found[4] += u64::from(first && !self.is_moving(&places)),
                 }
@@ -176,12 +180,11 @@ impl<P: Persist> Inspector<'_, P> {
         places
     }
 
-    /// Whether one of two places is in a run that is being drained.
+    /// Whether one of two places is being left.
     fn is_moving(&self, places: &[u64]) -> bool {
         let outgoing = |at: &u64| {
-            self.levels
-                .outgoing()
-                .any(|run| (run.offset..run.offset + run.buckets * self.shape.bytes()).contains(at))
+            let drained = |run: &Level| run.offset..run.offset + run.buckets * self.shape.bytes();
+            *at == self.left || self.levels.outgoing().any(|run| drained(run).contains(at))
         };
         places.len() == 2 && places.iter().any(outgoing)
     }

@@ -221,6 +221,7 @@ impl<P: Persist> Table<P> {
     /// a growth it may be given out twice.
     pub fn scan<E>(&self, table: u32, mut each: impl FnMut(&Change<'_>) -> Result<(), E>) -> Result<(), E> {
         let mut key = Vec::new();
+        let _scanning = self.displacing.scan();
         let mut position = ScanPosition::default();
         loop {
             // A guard a few buckets: a scan must not hold up what is to be freed.

@@ -1,5 +1,7 @@
 //! How full a table is.
 
+use std::sync::atomic::Ordering;
+
 use serde::Serialize;
 use warpkeep_image::Persist;
 
@@ -28,6 +30,8 @@ pub struct TableStats {
     pub levels: Vec<LevelStats>,
     /// The overflow; during a growth the old one, too.
     pub overflow: Vec<LevelStats>,
+    /// Items that moved on to make room for others, since the table was opened.
+    pub displaced: u64,
     /// A growth is under way.
     pub growing: bool,
     /// The table is becoming smaller.
@@ -53,6 +57,7 @@ impl TableStats {
             load_factor: items as f64 / levels.capacity(table.geometry) as f64,
             levels: levels.levels.iter().map(look).collect(),
             overflow: levels.overflows().map(look).collect(),
+            displaced: table.displacing.moved.load(Ordering::Relaxed),
             growing: levels.drained > 0 && !levels.shrinking,
             shrinking: levels.shrinking,
             layout: table.layout,

@@ -1,17 +1,18 @@
 //! A table: its header in the image, and what a running process keeps about it.
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
 use warpkeep_core::{Change, ChangeKind, KeySpec, MergeRule, Seed, ValueSpec, hash_bytes};
 use warpkeep_image::{Heap, Image, ImageError, Marker, Persist, PoolId};
 
 use crate::bucket::{Body, Bucket, Shape};
+use crate::displace::Displacing;
 use crate::geometry::Geometry;
 use crate::grow::Growth;
-use crate::header::{Header, LEVELS_AT};
+use crate::header::{Header, JOURNAL_AT, LEVELS_AT};
 use crate::layout::Layout;
 use crate::levels::{Level, Levels, overflow_buckets};
 use crate::matching;
@@ -74,6 +75,7 @@ pub struct Table<P: Persist> {
     pub(crate) growth: Mutex<Growth>,
     /// Items that writers added while levels were being drained.
     pub(crate) added: AtomicU64,
+    pub(crate) displacing: Displacing,
 }
 
 impl<P: Persist> Table<P> {
@@ -180,6 +182,7 @@ impl<P: Persist> Table<P> {
             in_overflow: AtomicU64::new(0),
             growth: Mutex::new(growth),
             added: AtomicU64::new(0),
+            displacing: Displacing::new(),
         })
     }
 
@@ -187,6 +190,7 @@ impl<P: Persist> Table<P> {
     fn repair(&self) {
         let (guard, image) = (&crossbeam_epoch::pin(), self.image());
         let levels = self.levels(guard);
+        let left = image.load(self.header + JOURNAL_AT);
         let outgoing: Vec<u64> = levels.outgoing().map(|run| run.offset).collect();
         let overflows: Vec<u64> = levels.overflows().map(|run| run.offset).collect();
         for run in self.runs(levels) {
@@ -199,11 +203,9 @@ impl<P: Persist> Table<P> {
                         if state == EMPTY {
                             continue;
                         }
-                        let left_behind = || {
-                            outgoing.contains(&run.offset) && self.is_left_behind(levels, bucket, slot, state)
-                        };
-                        if state == INSERT || left_behind() {
-                            let at = bucket.slot(&self.shape, slot).state;
+                        let at = bucket.slot(&self.shape, slot).state;
+                        let moving = outgoing.contains(&run.offset) || at == left;
+                        if state == INSERT || moving && self.is_elsewhere(levels, bucket, slot, state) {
                             image.store(at, EMPTY);
                             image.flush("gphash.repair", at, 8);
                         } else {
@@ -227,8 +229,8 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// Whether an item in a run that is being drained has reached its new place already.
-    fn is_left_behind(&self, levels: &Levels, bucket: Bucket<'_>, slot: usize, state: u64) -> bool {
+    /// Whether an item that was being moved has reached its new place already.
+    pub(crate) fn is_elsewhere(&self, levels: &Levels, bucket: Bucket<'_>, slot: usize, state: u64) -> bool {
         let mut key = Vec::new();
         if self.read_any(bucket, slot, &mut key).is_none() {
             return false;
@@ -240,8 +242,10 @@ impl<P: Persist> Table<P> {
         });
         let in_overflow = overflow_buckets(&levels.overflow, hash)
             .map(|bucket| levels.overflow.bucket(&self.shape, bucket));
+        let here = bucket.slot(&self.shape, slot).state;
         in_levels.chain(in_overflow).any(|other| {
             (0..self.shape.slots())
+                .filter(|&place| other.slot(&self.shape, place).state != here)
                 .any(|place| other.state(place) == state && other.has_key(&self.shape, place, &key))
         })
     }
@@ -396,14 +400,25 @@ impl<P: Persist> Table<P> {
         unsafe { self.levels.load(Ordering::Acquire, guard).deref() }
     }
 
-    /// Puts other levels in place of the present ones, durably, and frees the old block when nobody looks at it.
-    pub(crate) fn swing_levels(&self, guard: &Guard, mut next: Levels) -> Result<(), ImageError> {
+    /// Puts other levels in place of the present ones, durably, and frees the old block when nobody looks at it. If the
+    /// order changes in which they are looked at, no item is displaced until `settled`.
+    pub(crate) fn swing_levels(
+        &self,
+        guard: &Guard,
+        mut next: Levels,
+        settled: Option<Arc<AtomicBool>>,
+    ) -> Result<(), ImageError> {
         let image = self.image();
         next.block = next.write(&self.heap)?;
+        let mut displacing = self.displacing.hold();
+        if let Some(settled) = settled {
+            *displacing = settled;
+        }
         image.store(self.header + LEVELS_AT, next.block);
         image.flush("gphash.swing", self.header + LEVELS_AT, 8);
         image.fence("gphash.swing");
         let old = self.levels.swap(Owned::new(next), Ordering::AcqRel, guard);
+        drop(displacing);
         // SAFETY: just unlinked; readers that still see it hold guards.
         let block = unsafe { old.deref() }.block;
         let heap = Arc::downgrade(&self.heap);
@@ -416,6 +431,15 @@ impl<P: Persist> Table<P> {
     /// Holds off other writers of keys with this hash.
     pub(crate) fn lock(&self, hash: u64) -> MutexGuard<'_, ()> {
         self.lock_stripe(stripe_of(hash))
+    }
+
+    /// The same, unless somebody holds it already, this thread included.
+    pub(crate) fn try_lock(&self, hash: u64) -> Option<MutexGuard<'_, ()>> {
+        match self.stripes[stripe_of(hash)].try_lock() {
+            Ok(held) => Some(held),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     pub(crate) fn lock_stripe(&self, stripe: usize) -> MutexGuard<'_, ()> {

@@ -10,8 +10,9 @@ mod rig;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use warpkeep_core::{hash_bytes, reduce, second_hash};
 use warpkeep_crashlab::{Crash, Explorer, LabMemory, MemoryModel, Recorder, Reopen, Trace, mutation_gate_of};
 use warpkeep_gphash::{Geometry, Table, TableError};
 use warpkeep_image::{Clear, Format, Heap, HeapOptions, Image, MIN_CHUNK, Surroundings};
@@ -20,6 +21,8 @@ use rig::{Kind, get, put, remove};
 
 const CHUNKS: u64 = 16;
 const ROOT: usize = 0;
+/// No script has a key beyond.
+const KEYS: u64 = 30;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -168,9 +171,72 @@ const SHRUNK: Script = Script {
     ],
 };
 
+/// A table of two buckets in the top level, of whose first five items could be in the second, and all others could not:
+/// each of those moves on when its slot is all that is left.
+const CROWDED: Script = Script {
+    geometry: Geometry::default,
+    capacity: 1,
+    steps: &[
+        Put(0),
+        Put(1),
+        Put(2),
+        Put(3),
+        Put(4),
+        Put(10),
+        Put(11),
+        Put(12),
+        Put(13),
+        Put(14),
+        Put(15),
+        Put(16),
+        Put(17),
+        Put(18),
+        Put(19),
+        Put(20),
+        Put(21),
+        Put(0),
+        Put(22),
+        Put(1),
+        Put(23),
+        Remove(2),
+        Remove(0),
+        Remove(12),
+        Put(24),
+        Put(25),
+        Put(5),
+        Put(2),
+    ],
+};
+/// Keys of the crowded table below this can be in both buckets of the top level, the others in the first alone.
+const AT_HOME_IN_BOTH: usize = 10;
+
+/// The numbers of the keys of the crowded table, by kind.
+static CROWD: LazyLock<Vec<Vec<u64>>> = LazyLock::new(|| Kind::ALL.map(crowd).to_vec());
+
+fn crowd(kind: Kind) -> Vec<u64> {
+    let buckets_of = |number: &u64| {
+        let hash = hash_bytes(rig::SEED, &kind.key(*number));
+        (reduce(hash, 2), reduce(second_hash(hash), 2))
+    };
+    // From 2 on: the first are special in some kinds.
+    let both = (2..).filter(|number| buckets_of(number) == (0, 1)).take(AT_HOME_IN_BOTH);
+    let first = (2..).filter(|number| buckets_of(number) == (0, 0)).take(KEYS as usize - AT_HOME_IN_BOTH);
+    both.chain(first).collect()
+}
+
+fn is_crowded(script: &Script) -> bool {
+    std::ptr::eq(script.steps, CROWDED.steps)
+}
+
+/// The key that a script means by a number.
+fn key_of((kind, script): Case, number: u64) -> Vec<u8> {
+    let place = Kind::ALL.iter().position(|&other| other == kind).expect("one of all");
+    kind.key(if is_crowded(script) { CROWD[place][number as usize] } else { number })
+}
+
 /// Takes a step. Growth is another thread's work than writing: a fence covers only the flushes of its own thread.
 fn take(
-    kind: Kind,
+    case: Case,
     trace: &Trace,
     table: &Table<Recorder>,
     number: usize,
@@ -180,10 +246,10 @@ fn take(
     trace.as_thread(thread, || match step {
         Put(key) => {
             let version = number as u64 + 1;
-            put(table, &kind.key(key), &kind.value(key, version), version).map(|_| ())
+            put(table, &key_of(case, key), &case.0.value(key, version), version).map(|_| ())
         }
         Remove(key) => {
-            remove(table, &kind.key(key));
+            remove(table, &key_of(case, key));
             Ok(())
         }
         Grow => table.grow(),
@@ -247,9 +313,11 @@ fn scenario((kind, script): Case, trace: &Trace) -> Case {
     image.set_root(ROOT, Some(table.header())).unwrap();
     trace.ack(0);
     for (number, &step) in script.steps.iter().enumerate() {
-        take(kind, trace, &table, number, step).unwrap();
+        take((kind, script), trace, &table, number, step).unwrap();
         trace.ack(number as u64 + 1);
     }
+    let displaced = table.stats().displaced;
+    assert!(displaced > 0 || !is_crowded(script), "{kind:?}: nobody had to move on");
     (kind, script)
 }
 
@@ -271,8 +339,8 @@ fn check((kind, script): Case, reopen: &Reopen<'_>) -> Result<(), String> {
     let table = reopen.trace().as_thread(2, || Table::attach(&heap, header)).map_err(text)?;
     let read = |table: &Table<Recorder>| -> Result<BTreeMap<u64, usize>, String> {
         let mut items = BTreeMap::new();
-        for key in 0..30_u64 {
-            let Some((version, bytes)) = get(table, &kind.key(key)) else {
+        for key in 0..KEYS {
+            let Some((version, bytes)) = get(table, &key_of((kind, script), key)) else {
                 continue;
             };
             if bytes != kind.value(key, version) {
@@ -300,7 +368,7 @@ fn check((kind, script): Case, reopen: &Reopen<'_>) -> Result<(), String> {
     }
     let mut scanned = BTreeMap::new();
     let scan = table.scan::<String>(1, |change| {
-        let number = (0..30).find(|&number| kind.key(number) == change.key);
+        let number = (0..KEYS).find(|&number| key_of((kind, script), number) == change.key);
         scanned.insert(number.ok_or("a key that was never put")?, change.version as usize - 1);
         Ok(())
     });
@@ -312,8 +380,14 @@ fn check((kind, script): Case, reopen: &Reopen<'_>) -> Result<(), String> {
     for number in reopen.acked().len()..=count {
         reopen.ack(number as u64);
     }
+    if is_crowded(script) {
+        // What moved on is written again before anything takes the slots that were left.
+        for (&key, &number) in items.iter().filter(|&(&key, _)| key < AT_HOME_IN_BOTH as u64) {
+            take((kind, script), reopen.trace(), &table, number, Put(key)).map_err(text)?;
+        }
+    }
     for (number, &step) in script.steps.iter().enumerate().skip(count).take(2) {
-        take(kind, reopen.trace(), &table, number, step).map_err(text)?;
+        take((kind, script), reopen.trace(), &table, number, step).map_err(text)?;
         reopen.ack(number as u64 + 1);
     }
     if read(&table)? != expected(script, (count + 2).min(script.steps.len())) {
@@ -340,7 +414,8 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// A kind of slots, and what is done to a table of them.
 type Case = (Kind, &'static Script);
 
-const SCRIPTS: [(&str, &Script); 3] = [("filled", &FILLED), ("drained", &DRAINED), ("shrunk", &SHRUNK)];
+const SCRIPTS: [(&str, &Script); 4] =
+    [("filled", &FILLED), ("drained", &DRAINED), ("shrunk", &SHRUNK), ("crowded", &CROWDED)];
 
 fn cases() -> impl Iterator<Item = (&'static str, Case)> {
     Kind::ALL.into_iter().flat_map(|kind| SCRIPTS.map(|(name, script)| (name, (kind, script))))
@@ -363,10 +438,11 @@ fn every_missing_flush_and_fence_is_noticed() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (mut caught, mut missed) = (BTreeSet::new(), BTreeSet::new());
     // A site is caught by any of them; these reach all sites.
-    let cases: [Case; 6] = [
+    let cases: [Case; 7] = [
         (Kind::Packed, &FILLED),
         (Kind::Packed, &DRAINED),
         (Kind::Packed, &SHRUNK),
+        (Kind::Packed, &CROWDED),
         (Kind::KeyedInline, &FILLED),
         (Kind::KeyedInline, &DRAINED),
         (Kind::Reference, &FILLED),

@@ -9,7 +9,7 @@ use warpkeep_image::{
     Coherent, Format, Heap, HeapOptions, Image, MIN_CHUNK, Persist, PlainMemory, Surroundings,
 };
 
-const SEED: Seed = Seed(77);
+pub(crate) const SEED: Seed = Seed(77);
 
 pub(crate) fn spec(key: KeySpec, value: ValueSpec, geometry: Geometry, capacity: u64) -> TableSpec {
     spec_in(Layout::Packed, key, value, geometry, capacity)

@@ -1,5 +1,6 @@
 //! Many threads, growth under way, and readers that never miss what is there.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use warpkeep_gphash::{Geometry, Progress, Table};
@@ -274,4 +275,78 @@ fn a_table_grows_with_writers_alone() {
         assert!(stats.levels.len() <= 3, "{kind:?}: growths are left unfinished: {stats:?}");
         assert!(stats.load_factor > 0.25, "{stats:?}");
     }
+}
+
+/// Keys that stay while the table around them is so full that others find a place only where they move on.
+#[test]
+fn nobody_misses_what_moves_on() {
+    Kind::ALL.into_iter().for_each(nobody_misses_what_moves_on_with);
+}
+
+fn nobody_misses_what_moves_on_with(kind: Kind) {
+    let heap = heap(4000);
+    let table = Table::create(&heap, &kind.spec(Geometry::default(), 10_000)).unwrap();
+    drop(heap);
+    let slots: u64 = table.stats().levels.iter().map(|level| level.slots).sum();
+    // From 2 on: the first two have slots of their own in some kinds.
+    let staying = 2..slots / 2;
+    let passing = staying.end..slots * 97 / 100;
+    for key in staying.clone().chain(passing.clone()) {
+        put(&table, &kind.key(key), &kind.value(key, 1), 1).unwrap();
+    }
+    assert!(!table.stats().growing, "meant to be filled as it is");
+    let before = table.stats().displaced;
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (table, stop, staying) = (&table, &stop, &staying);
+        let passers: Vec<_> = (0..2)
+            .map(|half| {
+                let passing = passing.clone();
+                scope.spawn(move || {
+                    for round in 2..5 {
+                        for key in passing.clone().filter(|key| key % 2 == half) {
+                            assert!(remove(table, &kind.key(key)));
+                            put(table, &kind.key(key + round * slots), &kind.value(key, round), round)
+                                .unwrap();
+                            assert!(remove(table, &kind.key(key + round * slots)));
+                            put(table, &kind.key(key), &kind.value(key, round), round).unwrap();
+                        }
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                for key in staying.clone() {
+                    assert_eq!(get(table, &kind.key(key)), Some((1, kind.value(key, 1))), "key {key}");
+                }
+            }
+        });
+        scope.spawn(move || {
+            let keys: Vec<Vec<u8>> = staying.clone().map(|key| kind.key(key)).collect();
+            while !stop.load(Ordering::Relaxed) {
+                table.get_many(keys.iter().map(Vec::as_slice), |index, value| {
+                    let value = value.map(|value| value.to_vec());
+                    assert_eq!(value, Some(kind.value(staying.start + index as u64, 1)), "key {index}");
+                });
+                // Nothing moves on while a scan is under way, so the others have to have their turn.
+                let mut missed: BTreeSet<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+                let scan = table.scan::<()>(1, |change| {
+                    missed.remove(change.key);
+                    Ok(())
+                });
+                scan.unwrap();
+                assert!(missed.is_empty(), "scanned without {} of those that stay", missed.len());
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        });
+        let ended: Vec<_> = passers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        stop.store(true, Ordering::Relaxed);
+        ended.into_iter().for_each(|ended| ended.unwrap());
+    });
+    let stats = table.stats();
+    assert!(stats.displaced > before, "nobody had to move on");
+    assert_eq!(table.len(), passing.end - staying.start);
+    let table = reopen(table);
+    assert_eq!(table.len(), passing.end - staying.start);
 }
