@@ -4,28 +4,110 @@ mod svg;
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::BenchError;
 use crate::report::{Report, Summary, quote};
 
 /// A line through points.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     /// What it shows.
     pub name: String,
     /// From left to right.
+    #[serde(deserialize_with = "points")]
     pub points: Vec<(f64, f64)>,
 }
 
+/// JSON has no word for what is not finite, and says null.
+fn points<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(f64, f64)>, D::Error> {
+    let read = Vec::<(Option<f64>, Option<f64>)>::deserialize(from)?;
+    let whole = |(x, y): (Option<f64>, Option<f64>)| (x.unwrap_or(f64::NAN), y.unwrap_or(f64::NAN));
+    Ok(read.into_iter().map(whole).collect())
+}
+
+/// A bar, and the range that its figure was found in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "BarForm")]
+pub struct Bar {
+    /// What it shows.
+    pub name: String,
+    /// How long it is.
+    pub value: f64,
+    /// A quarter of the rounds was below, and a quarter above; `None` if there was one round.
+    pub range: Option<(f64, f64)>,
+}
+
+/// Reports of before had pairs of name and value.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum BarForm {
+    Pair(String, Option<f64>),
+    Whole { name: String, value: Option<f64>, range: Option<(f64, f64)> },
+}
+
+impl From<BarForm> for Bar {
+    fn from(form: BarForm) -> Bar {
+        let (name, value, range) = match form {
+            BarForm::Pair(name, value) => (name, value, None),
+            BarForm::Whole { name, value, range } => (name, value, range),
+        };
+        Bar { name, value: value.unwrap_or(f64::NAN), range }
+    }
+}
+
+/// What is paid for what, step by step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trade {
+    /// Who pays.
+    pub name: String,
+    /// In the order of the steps.
+    pub points: Vec<TradePoint>,
+}
+
+/// One step, such as a batch size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TradePoint {
+    /// What the step is called.
+    pub label: String,
+    /// What is got.
+    pub x: f64,
+    /// What it costs.
+    pub y: f64,
+}
+
 /// What a chart is made of.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Drawing {
     /// Lines over a common axis.
     Curves(Vec<Curve>),
     /// A bar each.
-    Bars(Vec<(String, f64)>),
+    Bars(Vec<Bar>),
+    /// Lines whose points have a name.
+    Trades(Vec<Trade>),
+}
+
+/// How an axis runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scale {
+    /// As the figures suggest: by factors if there are few points, and the largest is many times the smallest.
+    #[default]
+    Fitting,
+    /// In equal steps from 0.
+    Linear,
+    /// In equal factors, if all figures are above 0.
+    Logarithmic,
+}
+
+/// What cannot be exceeded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// Why not.
+    pub name: String,
+    /// On the axis of the figures.
+    pub value: f64,
 }
 
 /// A chart.
@@ -39,16 +121,25 @@ pub enum Drawing {
 /// assert!(chart.to_svg()?.contains("<svg"));
 /// # Ok::<(), warpkeep_bench::BenchError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Chart {
     /// What stands above it.
     pub title: String,
-    /// Of the horizontal axis.
+    /// Of the horizontal axis, with its unit.
     pub x: String,
     /// Of the vertical one.
     pub y: String,
+    /// How the horizontal axis runs.
+    #[serde(default)]
+    pub x_scale: Scale,
+    /// How the vertical one does.
+    #[serde(default)]
+    pub y_scale: Scale,
     /// Lines or bars.
     pub drawing: Drawing,
+    /// Drawn as lines across.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Limit>,
 }
 
 impl Chart {
@@ -59,11 +150,40 @@ impl Chart {
         y: impl Into<String>,
         drawing: Drawing,
     ) -> Chart {
-        Chart { title: title.into(), x: x.into(), y: y.into(), drawing }
+        let (x_scale, y_scale) = Default::default();
+        Chart { title: title.into(), x: x.into(), y: y.into(), x_scale, y_scale, drawing, limits: Vec::new() }
     }
 
-    /// The medians of a case's variants as bars, times `scale`, except of some that are of another order; `None` if there
-    /// are none.
+    /// What more of something buys, and what it costs: the number of operations under way or in a batch, say.
+    pub fn trades(
+        title: impl Into<String>,
+        x: impl Into<String>,
+        y: impl Into<String>,
+        trades: Vec<Trade>,
+    ) -> Chart {
+        Chart::new(title, x, y, Drawing::Trades(trades))
+    }
+
+    /// The same with other axes.
+    #[must_use]
+    pub fn with_scales(self, x_scale: Scale, y_scale: Scale) -> Chart {
+        Chart { x_scale, y_scale, ..self }
+    }
+
+    /// The same with a bar turned into a limit: a line that the others cannot pass. Nothing changes if there is no such bar.
+    #[must_use]
+    pub fn with_limit(mut self, name: &str) -> Chart {
+        if let Drawing::Bars(bars) = &mut self.drawing
+            && let Some(place) = bars.iter().position(|bar| bar.name == name)
+        {
+            let bar = bars.remove(place);
+            self.limits.push(Limit { name: bar.name, value: bar.value });
+        }
+        self
+    }
+
+    /// The medians of a case's variants as bars with their quartiles, times `scale`, except of some that are of another
+    /// order; `None` if there are none.
     pub fn bars_of(
         report: &Report,
         case: &str,
@@ -74,8 +194,15 @@ impl Chart {
         let wanted = |summary: &&Summary| {
             summary.case == case && summary.metric == metric && !except.contains(&summary.variant.as_str())
         };
-        let bar = |summary: &Summary| (summary.variant.clone(), summary.spread.median * scale);
-        let bars: Vec<(String, f64)> = report.summaries.iter().filter(wanted).map(bar).collect();
+        let bar = |summary: &Summary| {
+            let spread = summary.spread;
+            Bar {
+                name: summary.variant.clone(),
+                value: spread.median * scale,
+                range: (spread.count > 1).then_some((spread.q1 * scale, spread.q3 * scale)),
+            }
+        };
+        let bars: Vec<Bar> = report.summaries.iter().filter(wanted).map(bar).collect();
         (!bars.is_empty()).then(|| Chart::new(case, unit, "", Drawing::Bars(bars)))
     }
 
@@ -99,11 +226,23 @@ impl Chart {
                 }
             }
             Drawing::Bars(bars) => {
-                let _ = writeln!(text, "bar,{}", quote(&self.x));
-                for (name, value) in bars {
-                    let _ = writeln!(text, "{},{value}", quote(name));
+                let _ = writeln!(text, "bar,{},from,to", quote(&self.x));
+                for Bar { name, value, range } in bars {
+                    let (from, to) = range.unwrap_or((*value, *value));
+                    let _ = writeln!(text, "{},{value},{from},{to}", quote(name));
                 }
             }
+            Drawing::Trades(trades) => {
+                let _ = writeln!(text, "curve,step,{},{}", quote(&self.x), quote(&self.y));
+                for trade in trades {
+                    for TradePoint { label, x, y } in &trade.points {
+                        let _ = writeln!(text, "{},{},{x},{y}", quote(&trade.name), quote(label));
+                    }
+                }
+            }
+        }
+        for Limit { name, value } in &self.limits {
+            let _ = writeln!(text, "{},{value}", quote(&format!("limit: {name}")));
         }
         text
     }
@@ -128,25 +267,69 @@ mod tests {
         report.finish();
         let chart = Chart::bars_of(&report, "get, 1 thread", "rate", ("M/s", 1e-6), &["nobody"])
             .expect("there are rows");
-        assert_eq!(chart.drawing, Drawing::Bars(vec![("ours & theirs".into(), 2.0)]));
+        let bar = Bar { name: "ours & theirs".into(), value: 2.0, range: Some((1.5, 2.5)) };
+        assert_eq!(chart.drawing, Drawing::Bars(vec![bar]));
         assert_eq!(chart.file_name(), "get-1-thread");
-        assert_eq!(chart.to_csv(), "bar,M/s\nours & theirs,2\n");
+        assert_eq!(chart.to_csv(), "bar,M/s,from,to\nours & theirs,2,1.5,2.5\n");
         let svg = chart.to_svg().expect("a picture");
         assert!(svg.contains("ours &amp; theirs") && svg.contains("get, 1 thread"), "{svg}");
         assert_eq!(Chart::bars_of(&report, "put", "rate", ("M/s", 1.0), &[]), None);
         assert_eq!(Chart::bars_of(&report, "get, 1 thread", "rate", ("M/s", 1.0), &["ours & theirs"]), None);
+
+        let limited = chart.with_limit("ours & theirs");
+        assert_eq!(limited.drawing, Drawing::Bars(vec![]));
+        assert_eq!(limited.to_csv(), "bar,M/s,from,to\nlimit: ours & theirs,2\n");
+        assert!(limited.to_svg().expect("a picture").contains("ours &amp; theirs"));
     }
 
     #[test]
     fn odd_figures_are_drawn_all_the_same() {
         let curve = |points: &[(f64, f64)]| Curve { name: "a".into(), points: points.to_vec() };
-        for points in
-            [&[][..], &[(1.0, 1.0)], &[(0.0, 0.0), (0.0, 0.0)], &[(1.0, f64::NAN), (2.0, f64::INFINITY)]]
-        {
-            let chart = Chart::new("t", "x", "y", Drawing::Curves(vec![curve(points)]));
-            assert!(chart.to_svg().is_ok(), "{points:?}");
+        let scales = [Scale::Fitting, Scale::Linear, Scale::Logarithmic];
+        for points in [
+            &[][..],
+            &[(1.0, 1.0)],
+            &[(0.0, 0.0), (0.0, 0.0)],
+            &[(-5.0, -1.0), (3.0, 2.0)],
+            &[(1.0, f64::NAN), (2.0, f64::INFINITY)],
+            &[(1e-300, 1e-300), (1e300, 1e300)],
+            &[(f64::MIN, f64::MIN), (f64::MAX, f64::MAX)],
+        ] {
+            for scale in scales {
+                let chart =
+                    Chart::new("t", "x", "y", Drawing::Curves(vec![curve(points)])).with_scales(scale, scale);
+                let svg = chart.to_svg().unwrap_or_else(|error| panic!("{points:?}: {error}"));
+                assert!(!svg.contains("NaN") && !svg.contains("inf"), "{points:?} {scale:?}: {svg}");
+            }
         }
-        assert!(Chart::new("t", "x", "", Drawing::Bars(vec![])).to_svg().is_ok());
-        assert!(Chart::new("t", "x", "", Drawing::Bars(vec![("a".into(), 0.0)])).to_svg().is_ok());
+        let bars = |values: &[f64]| {
+            let bar = |&value: &f64| Bar { name: "a".into(), value, range: Some((value, f64::NAN)) };
+            Chart::new("t", "x", "", Drawing::Bars(values.iter().map(bar).collect()))
+        };
+        for values in [&[][..], &[0.0], &[-1.0, f64::NAN], &[f64::MAX, 1.0]] {
+            assert!(bars(values).to_svg().is_ok(), "{values:?}");
+        }
+        assert!(Chart::trades("t", "x", "y", Vec::new()).to_svg().is_ok());
+    }
+
+    #[test]
+    fn charts_come_back_from_json_as_they_were_also_from_before() {
+        let point = TradePoint { label: "64".into(), x: 1.0, y: 2.0 };
+        for drawing in [
+            Drawing::Curves(vec![Curve { name: "a".into(), points: vec![(1.0, 2.0)] }]),
+            Drawing::Bars(vec![Bar { name: "a".into(), value: 1.0, range: Some((0.5, 2.0)) }]),
+            Drawing::Trades(vec![Trade { name: "a".into(), points: vec![point] }]),
+        ] {
+            let chart = Chart::new("t", "x", "y", drawing).with_scales(Scale::Linear, Scale::Logarithmic);
+            let text = serde_json::to_string(&chart).expect("JSON");
+            assert_eq!(serde_json::from_str::<Chart>(&text).expect("a chart"), chart);
+        }
+        let before = r#"{"title":"t","x":"M/s","y":"","drawing":{"bars":[["a",1.5]]}}"#;
+        let bar = Bar { name: "a".into(), value: 1.5, range: None };
+        let chart: Chart = serde_json::from_str(before).expect("a chart");
+        assert_eq!(chart.drawing, Drawing::Bars(vec![bar]));
+        let before =
+            r#"{"title":"t","x":"n","y":"s","drawing":{"curves":[{"name":"a","points":[[1,null]]}]}}"#;
+        assert!(serde_json::from_str::<Chart>(before).is_ok());
     }
 }

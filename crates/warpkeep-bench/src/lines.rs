@@ -41,15 +41,28 @@ impl Lines {
 
     #[inline]
     fn word(&self, line: u64) -> &AtomicU64 {
-        assert!(line < self.count, "line {line} of {}", self.count);
+        self.word_of(line, 0)
+    }
+
+    #[inline]
+    fn word_of(&self, line: u64, word: u64) -> &AtomicU64 {
+        assert!(line < self.count && word < LINE / 8, "word {word} of line {line} of {}", self.count);
         // SAFETY: within the mapping, which stays while `self` does; aligned; nobody writes it but by this function.
-        unsafe { AtomicU64::from_ptr(self.file.base().add((line * LINE) as usize).cast()) }
+        unsafe { AtomicU64::from_ptr(self.file.base().add((line * LINE + word * 8) as usize).cast()) }
     }
 
     /// Reads the first word of a line.
     #[inline]
     pub(crate) fn read(&self, line: u64) -> u64 {
         self.word(line).load(Ordering::Relaxed)
+    }
+
+    /// Writes all of a line.
+    #[inline]
+    pub(crate) fn write(&self, line: u64, value: u64) {
+        for word in 0..LINE / 8 {
+            self.word_of(line, word).store(value, Ordering::Relaxed);
+        }
     }
 
     /// Brings a line nearer.

@@ -4,43 +4,35 @@
 //! there are as random as those that are. A value begins with the number and ends with a seal, so that every answer can be
 //! checked at next to no cost; between them lies the generation, so that a sample can be checked byte by byte.
 
-use warpkeep_core::{Seed, mix64, reduce};
+mod dice;
+mod distribution;
+mod dlrm;
+#[cfg(test)]
+pub(crate) mod fit;
+mod mix;
+mod pagerank;
+mod scramble;
+mod script;
+mod task;
+mod work;
+mod zipf;
 
+use warpkeep_core::{Seed, mix64};
+
+pub use self::dice::Dice;
+pub use self::distribution::{DEFAULT_THETA, Distribution, Picks};
+pub use self::dlrm::{CARDINALITIES, Dlrm};
+pub use self::mix::{Action, Mix};
+pub use self::pagerank::Rmat;
+pub use self::scramble::Scramble;
+pub use self::script::{Part, Script};
+pub use self::task::Task;
+pub use self::work::{Work, WorkSet};
+pub use self::zipf::Zipf;
 use crate::BenchError;
 
 /// Numbers from here on are never stored.
 const ABSENT: u64 = 1 << 62;
-
-/// What one operation is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Task {
-    /// A get of a key that is there.
-    Hit,
-    /// A get of a key that is not.
-    Miss,
-    /// A put of a key that is there.
-    Update,
-    /// A put of a key that is not.
-    Insert,
-    /// The removal of a key that is there.
-    Delete,
-}
-
-impl Task {
-    /// All of them.
-    pub const ALL: [Task; 5] = [Task::Hit, Task::Miss, Task::Update, Task::Insert, Task::Delete];
-
-    /// Its name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Task::Hit => "positive get",
-            Task::Miss => "negative get",
-            Task::Update => "update",
-            Task::Insert => "insert",
-            Task::Delete => "delete",
-        }
-    }
-}
 
 /// Items, what their keys and values are, and what draws them.
 ///
@@ -147,6 +139,30 @@ impl Workload {
         value == expected
     }
 
+    /// The generation of a value, or its lower bytes if there is no room for more; `None` if there is no room at all.
+    #[inline]
+    pub fn generation_of(&self, number: u64, value: &[u8]) -> Option<u64> {
+        // It begins after the number, and ends where the seal begins if there is one.
+        let end = if value.len() < 16 { value.len() } else { (value.len() - 8).min(16) };
+        let bytes = value.get(8..end).filter(|bytes| !bytes.is_empty())?;
+        let mut word = number.rotate_left(29).to_le_bytes();
+        word.iter_mut().zip(bytes).for_each(|(word, byte)| *word ^= byte);
+        word[bytes.len()..].fill(0);
+        Some(u64::from_le_bytes(word))
+    }
+
+    /// Whether a value is that of this item and of one generation, whichever, in every byte: not mixed from two.
+    pub fn is_whole(&self, number: u64, value: &[u8]) -> bool {
+        self.is_exactly(number, self.generation_of(number, value).unwrap_or(0), value)
+    }
+
+    /// Makes the next generation's value of a value.
+    #[inline]
+    pub fn modify(&self, number: u64, value: &mut [u8]) {
+        let generation = self.generation_of(number, value).unwrap_or(0).wrapping_add(1);
+        self.write_value(number, generation, value);
+    }
+
     #[inline]
     fn seal(&self, number: u64) -> u64 {
         number.rotate_left(32) ^ self.seed ^ 0x5EA1
@@ -154,7 +170,7 @@ impl Workload {
 
     /// Numbers of items that are there, uniform, endless. Each stream is another sequence.
     pub fn draws(&self, stream: u64) -> Draws {
-        Draws { seed: Seed(self.seed).derive(stream), below: self.items, turn: 0 }
+        Draws { dice: Dice::new(self.seed, stream), below: self.items }
     }
 
     /// A number that is never stored, for each that is.
@@ -173,9 +189,8 @@ impl Workload {
 /// Uniform numbers; see [`Workload::draws`].
 #[derive(Clone, Debug)]
 pub struct Draws {
-    seed: Seed,
+    dice: Dice,
     below: u64,
-    turn: u64,
 }
 
 impl Iterator for Draws {
@@ -183,8 +198,7 @@ impl Iterator for Draws {
 
     #[inline]
     fn next(&mut self) -> Option<u64> {
-        self.turn += 1;
-        Some(reduce(mix64(self.seed, self.turn), self.below))
+        Some(self.dice.below(self.below))
     }
 }
 
@@ -196,21 +210,13 @@ mod tests {
 
     const WORKLOAD: Workload = Workload { items: 1 << 16, key_bytes: 8, value_bytes: 128, seed: 3 };
 
-    /// Chi-square of counts against equal shares, in standard deviations from its mean.
-    fn deviation(counts: &[u64]) -> f64 {
-        let total: u64 = counts.iter().sum();
-        let expected = total as f64 / counts.len() as f64;
-        let chi: f64 = counts.iter().map(|&count| (count as f64 - expected).powi(2) / expected).sum();
-        let freedom = (counts.len() - 1) as f64;
-        (chi - freedom) / (2.0 * freedom).sqrt()
-    }
-
     #[test]
     fn draws_are_uniform_and_streams_differ() {
         let mut counts = [0_u64; 256];
         let draws: Vec<u64> = WORKLOAD.draws(1).take(1 << 18).collect();
         draws.iter().for_each(|&number| counts[(number >> 8) as usize] += 1);
-        assert!(deviation(&counts).abs() < 4.0, "{}", deviation(&counts));
+        let off = fit::chi_square(&counts, &[1.0; 256]);
+        assert!(off.abs() < 4.0, "{off}");
         // With 2^18 draws of 2^16 numbers, a share of e^-4 of them is missed.
         let seen: HashSet<u64> = draws.iter().copied().collect();
         let missed = 1.0 - seen.len() as f64 / 65536.0;
@@ -229,7 +235,8 @@ mod tests {
             counts[usize::from(key[7])] += 1;
             assert!(seen.insert(key), "{number}");
         }
-        assert!(deviation(&counts).abs() < 4.0, "{}", deviation(&counts));
+        let off = fit::chi_square(&counts, &[1.0; 256]);
+        assert!(off.abs() < 4.0, "{off}");
         let (mut long, mut other) = ([0; 32], [0; 32]);
         WORKLOAD.write_key(1, &mut long);
         WORKLOAD.write_key(2, &mut other);
@@ -249,6 +256,28 @@ mod tests {
             value[value_bytes - 1] ^= 1;
             assert!(!workload.is_exactly(5, 9, &value));
             assert_eq!(workload.is_of(5, &value), value_bytes == 12, "{value_bytes}");
+        }
+    }
+
+    #[test]
+    fn modified_values_count_on_and_torn_ones_are_noticed() {
+        let mut value = vec![0; 128];
+        WORKLOAD.write_value(5, 40, &mut value);
+        WORKLOAD.modify(5, &mut value);
+        assert_eq!(WORKLOAD.generation_of(5, &value), Some(41));
+        assert!(WORKLOAD.is_exactly(5, 41, &value) && WORKLOAD.is_whole(5, &value));
+        let mut other = vec![0; 128];
+        WORKLOAD.write_value(5, 42, &mut other);
+        let torn = [&value[..64], &other[64..]].concat();
+        assert!(WORKLOAD.is_of(5, &torn) && !WORKLOAD.is_whole(5, &torn));
+        for value_bytes in [8, 9, 15, 16, 17, 23, 24, 25, 1024] {
+            let workload = Workload { value_bytes, ..WORKLOAD };
+            let mut value = vec![0; value_bytes];
+            workload.write_value(5, 6, &mut value);
+            workload.modify(5, &mut value);
+            assert!(workload.is_exactly(5, 7, &value) && workload.is_whole(5, &value), "{value_bytes}");
+            let has_room = value_bytes != 8 && value_bytes != 16;
+            assert_eq!(workload.generation_of(5, &value), has_room.then_some(7), "{value_bytes}");
         }
     }
 

@@ -1,7 +1,11 @@
 //! The growth benchmark at a size that takes a moment.
 
+mod common;
+
+use warpkeep_bench::Quiet;
 use warpkeep_bench::growth::{Options, run};
-use warpkeep_bench::{BenchError, Quiet};
+
+use common::{assert_series, directory, is_empty, refusal};
 
 fn small(directory: &tempfile::TempDir) -> Options {
     Options {
@@ -13,13 +17,9 @@ fn small(directory: &tempfile::TempDir) -> Options {
     }
 }
 
-fn is_empty(directory: &tempfile::TempDir) -> bool {
-    std::fs::read_dir(directory.path()).expect("a directory").next().is_none()
-}
-
 #[test]
 fn gives_every_figure_and_leaves_nothing() {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory();
     let report = run(&small(&directory), &Quiet).expect("all items stay");
     assert!(is_empty(&directory));
     for case in ["5000 items", "20000 items"] {
@@ -31,9 +31,7 @@ fn gives_every_figure_and_leaves_nothing() {
             ("rebuild", &["total"]),
         ] {
             for metric in metrics {
-                let series = report.series(case, variant, metric);
-                assert_eq!(series.len(), 2, "{case}, {variant}, {metric}");
-                assert!(series.iter().all(|&value| value > 0.0), "{case}, {variant}, {metric}: {series:?}");
+                assert_series(&report, case, variant, metric, 2);
             }
         }
     }
@@ -44,7 +42,7 @@ fn gives_every_figure_and_leaves_nothing() {
 
 #[test]
 fn what_does_not_fit_is_left_out_with_a_note() {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory();
     let options = Options { sizes: vec![1 << 39], ..small(&directory) };
     let report = run(&options, &Quiet).expect("nothing to do");
     assert!(report.rows.is_empty());
@@ -53,10 +51,10 @@ fn what_does_not_fit_is_left_out_with_a_note() {
 
 #[test]
 fn nonsense_is_refused() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let refused = |options| matches!(run(&options, &Quiet), Err(BenchError::Invalid(_)));
-    assert!(refused(Options { repeats: 0, ..small(&directory) }));
-    assert!(refused(Options { sizes: vec![], ..small(&directory) }));
-    assert!(refused(Options { sizes: vec![0], ..small(&directory) }));
-    assert!(refused(Options { value_bytes: 3, ..small(&directory) }));
+    let directory = directory();
+    let refused = |change: &dyn Fn(&mut Options)| refusal(small(&directory), change, run);
+    refused(&|options| options.repeats = 0);
+    refused(&|options| options.sizes = vec![]);
+    refused(&|options| options.sizes = vec![0]);
+    refused(&|options| options.value_bytes = 3);
 }

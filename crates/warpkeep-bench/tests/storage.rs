@@ -1,11 +1,14 @@
 //! The storage benchmark at a size that takes a moment.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+mod common;
+
 use std::time::Duration;
 
 use warpkeep_bench::size::Size;
 use warpkeep_bench::storage::{Options, run};
-use warpkeep_bench::{Amount, BenchError, Progress, Quiet};
+use warpkeep_bench::{BenchError, Quiet};
+
+use common::{Impatient, assert_series, directory, is_empty, refusal};
 
 fn small(directory: &tempfile::TempDir) -> Options {
     Options {
@@ -20,13 +23,9 @@ fn small(directory: &tempfile::TempDir) -> Options {
     }
 }
 
-fn is_empty(directory: &tempfile::TempDir) -> bool {
-    std::fs::read_dir(directory.path()).expect("a directory").next().is_none()
-}
-
 #[test]
 fn gives_every_figure_and_leaves_nothing() {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory();
     let report = run(&small(&directory), &Quiet).expect("the disk works");
     assert!(is_empty(&directory));
 
@@ -34,16 +33,13 @@ fn gives_every_figure_and_leaves_nothing() {
         let case = format!("commit, {writers} each");
         for variant in ["bare, preallocated", "bare, filled before", "log", "store"] {
             for metric in ["rate", "commits", "syncs", "a sync", "p50", "p99", "p99.9", "max"] {
-                let series = report.series(&case, variant, metric);
-                assert_eq!(series.len(), 2, "{case}, {variant}, {metric}");
-                assert!(series.iter().all(|&value| value > 0.0), "{case}, {variant}, {metric}: {series:?}");
+                assert_series(&report, &case, variant, metric, 2);
             }
         }
     }
     let case = "recovery, 1 MiB in 1024 values";
     for variant in ["re-attach", "rebuild"] {
-        let series = report.series(case, variant, "total");
-        assert!(series.len() == 2 && series.iter().all(|&seconds| seconds > 0.0), "{variant}: {series:?}");
+        assert_series(&report, case, variant, "total", 2);
     }
     assert_eq!(report.series(case, "prepare", "tail"), [102.0 * 1024.0]);
     assert_eq!(report.series(case, "limit", "sequential read").len(), 2);
@@ -54,7 +50,7 @@ fn gives_every_figure_and_leaves_nothing() {
 
 #[test]
 fn a_store_too_large_is_left_out_with_a_note() {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory();
     let options = Options { writers: vec![], sizes: vec![Size(1 << 50)], ..small(&directory) };
     let report = run(&options, &Quiet).expect("nothing to do");
     assert!(report.rows.is_empty());
@@ -67,40 +63,22 @@ fn a_store_too_large_is_left_out_with_a_note() {
 
 #[test]
 fn nonsense_is_refused() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let refused = |change: &dyn Fn(&mut Options)| {
-        let mut options = small(&directory);
-        change(&mut options);
-        matches!(run(&options, &Quiet), Err(BenchError::Invalid(_)))
-    };
-    assert!(refused(&|options| options.writers = vec![0]));
-    assert!(refused(&|options| options.rounds = 0));
-    assert!(refused(&|options| options.repeats = 0));
-    assert!(refused(&|options| options.value_bytes = 0));
-    assert!(refused(&|options| options.sizes = vec![Size(10)]));
-}
-
-/// Stops the benchmark after so many questions.
-struct Impatient(AtomicU64);
-
-impl Progress for Impatient {
-    fn begin(&self, _name: &str, _total: Amount) {}
-    fn advance(&self, _amount: u64) {}
-    fn finish(&self) {}
-
-    fn is_cancelled(&self) -> bool {
-        let left = |left: u64| Some(left.saturating_sub(1));
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left) == Ok(0)
-    }
+    let directory = directory();
+    let refused = |change: &dyn Fn(&mut Options)| refusal(small(&directory), change, run);
+    refused(&|options| options.writers = vec![0]);
+    refused(&|options| options.rounds = 0);
+    refused(&|options| options.repeats = 0);
+    refused(&|options| options.value_bytes = 0);
+    refused(&|options| options.sizes = vec![Size(10)]);
 }
 
 #[test]
 fn interrupted_anywhere_it_leaves_nothing() {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory();
     for patience in [0, 5, 40] {
         let options = Options { writers: if patience == 40 { vec![] } else { vec![2] }, ..small(&directory) };
         let options = Options { sizes: vec![Size(8 << 20)], ..options };
-        let stopped = run(&options, &Impatient(AtomicU64::new(patience)));
+        let stopped = run(&options, &Impatient::after(patience));
         assert!(matches!(stopped, Err(BenchError::Interrupted)), "{patience}");
         assert!(is_empty(&directory), "{patience}");
     }

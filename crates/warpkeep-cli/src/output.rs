@@ -67,6 +67,12 @@ pub(crate) fn date(seconds: u64) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
+/// So many of something: `1 table`, `2 tables`.
+pub(crate) fn counted(number: u64, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", count(number))
+}
+
 /// A number in groups of three digits.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();

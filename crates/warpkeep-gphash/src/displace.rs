@@ -77,7 +77,8 @@ impl<P: Persist> Table<P> {
         let settled = self.displacing.hold();
         let guard = &crossbeam_epoch::pin();
         let current = std::ptr::eq(self.levels(guard), levels);
-        if !current || !settled.load(Ordering::Acquire) || self.displacing.scans.load(Ordering::SeqCst) > 0 {
+        let watched = self.displacing.scans.load(Ordering::SeqCst) > 0 || self.is_worked_by_device();
+        if !current || !settled.load(Ordering::Acquire) || watched {
             return None;
         }
         for seat in self.seats(levels, hash) {

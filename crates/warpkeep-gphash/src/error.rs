@@ -45,6 +45,27 @@ pub enum TableError {
         key: warpkeep_core::KeySpec,
     },
 
+    /// A table that no device can work.
+    #[error(
+        "a device cannot work a table of {key} keys and {value} values, only such of fixed length; use the cpu for it"
+    )]
+    NotForDevices {
+        /// What keys are.
+        key: warpkeep_core::KeySpec,
+        /// What values are.
+        value: warpkeep_core::ValueSpec,
+    },
+
+    /// The parts of an image are not in one piece on the device.
+    #[error(
+        "the image has grown, and the device does not have it in one piece; close the store and open it again"
+    )]
+    Scattered,
+
+    /// Of the device.
+    #[error(transparent)]
+    Device(#[from] warpkeep_device::DeviceError),
+
     /// Of the image.
     #[error(transparent)]
     Image(#[from] ImageError),

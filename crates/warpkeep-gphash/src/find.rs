@@ -244,6 +244,19 @@ impl<P: Persist> Table<P> {
         if self.special_slot(hash).is_some() { SPECIAL } else { fingerprint(hash) }
     }
 
+    /// Where the payload of the slot lies whose state lies at an offset.
+    pub(crate) fn payload_of(&self, state_at: u64) -> u64 {
+        let guard = &crossbeam_epoch::pin();
+        let bytes = self.shape.bytes();
+        let mut runs = self.runs(self.levels(guard));
+        let run = runs.find(|run| (run.offset..run.offset + run.buckets * bytes).contains(&state_at));
+        run.map_or(0, |run| {
+            let within = state_at - run.offset;
+            let bucket = run.bucket(&self.shape, within / bytes);
+            bucket.slot(&self.shape, (within % bytes / 8) as usize).payload
+        })
+    }
+
     /// Claims an empty slot for a key: in the first of its top buckets while that is half empty, then in the emptiest,
     /// else further down, else where an item can move on, else in the overflow. Filling the top first makes tables fuller before the first failure, and
     /// keeps most items where they are looked for first.

@@ -59,6 +59,12 @@ impl Seen {
     }
 }
 
+/// What came of draining some buckets.
+pub(crate) struct Drained {
+    /// Items that found no other place.
+    pub(crate) stuck: u64,
+}
+
 /// What a call of [`Table::maintain`] came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -95,12 +101,24 @@ impl<P: Persist> Table<P> {
     /// Does a slice of whatever is to be done: begins a growth if the table is nearly full, drains up to so many
     /// buckets, ends it. Beginning takes as long as it takes to have the new level's space.
     pub fn maintain(&self, buckets: u64) -> Result<Progress, TableError> {
+        self.maintain_with(buckets, |levels, run, first, count, from_overflow| {
+            Ok(self.drain_buckets(levels, run, first, count, from_overflow))
+        })
+    }
+
+    /// The same, with somebody else to move the items: given the levels, a run, the first of its buckets and how many, and
+    /// whether it is an overflow.
+    pub(crate) fn maintain_with(
+        &self,
+        buckets: u64,
+        drain: impl FnMut(&Levels, &Level, u64, u64, bool) -> Result<Drained, TableError>,
+    ) -> Result<Progress, TableError> {
         let mut growth = match self.growth.try_lock() {
             Ok(growth) => growth,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Ok(Progress::Busy),
         };
-        match self.step(&mut growth, false, buckets)? {
+        match self.step_with(&mut growth, false, buckets, drain)? {
             Progress::Stuck => {
                 // Items that cannot leave the old levels are in nobody's way, unless the others are filling up.
                 let guard = &crossbeam_epoch::pin();
@@ -123,7 +141,7 @@ impl<P: Persist> Table<P> {
         /// Not for every single item: taking the lock costs, too.
         const ADDED_A_TURN: u64 = 64;
         let draining = self.levels(&crossbeam_epoch::pin()).drained > 0;
-        if !draining {
+        if !draining || self.is_worked_by_device() {
             return;
         }
         let before = self.added.fetch_add(added, Ordering::Relaxed);
@@ -256,6 +274,18 @@ impl<P: Persist> Table<P> {
     }
 
     fn step(&self, growth: &mut Growth, urgent: bool, buckets: u64) -> Result<Progress, TableError> {
+        self.step_with(growth, urgent, buckets, |levels, run, first, count, from_overflow| {
+            Ok(self.drain_buckets(levels, run, first, count, from_overflow))
+        })
+    }
+
+    fn step_with(
+        &self,
+        growth: &mut Growth,
+        urgent: bool,
+        buckets: u64,
+        mut drain: impl FnMut(&Levels, &Level, u64, u64, bool) -> Result<Drained, TableError>,
+    ) -> Result<Progress, TableError> {
         let guard = &crossbeam_epoch::pin();
         let levels = self.levels(guard);
         if !growth.draining {
@@ -269,14 +299,31 @@ impl<P: Persist> Table<P> {
             guard.flush();
             return Ok(Progress::Working);
         }
-        for _ in 0..buckets {
-            let Some((level, bucket, is_overflow)) = outgoing_bucket(levels, growth.next) else {
+        let mut left = buckets;
+        while left > 0 {
+            let Some((run, first, is_overflow)) = outgoing_bucket(levels, growth.next) else {
                 return self.finish(growth, levels, guard);
             };
-            growth.stuck += self.drain_bucket(levels, level.bucket(&self.shape, bucket), is_overflow);
-            growth.next += 1;
+            let count = left.min(run.buckets - first);
+            growth.stuck += drain(levels, run, first, count, is_overflow)?.stuck;
+            growth.next += count;
+            left -= count;
         }
         Ok(Progress::Working)
+    }
+
+    fn drain_buckets(
+        &self,
+        levels: &Levels,
+        run: &Level,
+        first: u64,
+        count: u64,
+        from_overflow: bool,
+    ) -> Drained {
+        let stuck = (first..first + count)
+            .map(|bucket| self.drain_bucket(levels, run.bucket(&self.shape, bucket), from_overflow))
+            .sum();
+        Drained { stuck }
     }
 
     fn begin(&self, growth: &mut Growth, levels: &Levels, guard: &Guard) -> Result<(), TableError> {

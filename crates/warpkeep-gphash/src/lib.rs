@@ -14,6 +14,7 @@ mod displace;
 mod error;
 mod find;
 mod geometry;
+pub mod gpu;
 mod grow;
 mod header;
 mod inspect;

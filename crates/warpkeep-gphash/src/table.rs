@@ -76,6 +76,8 @@ pub struct Table<P: Persist> {
     /// Items that writers added while levels were being drained.
     pub(crate) added: AtomicU64,
     pub(crate) displacing: Displacing,
+    /// A device works it: its kernels may be looking for items, which stay where they are but for turns of its engine.
+    pub(crate) by_device: AtomicBool,
 }
 
 impl<P: Persist> Table<P> {
@@ -183,6 +185,7 @@ impl<P: Persist> Table<P> {
             growth: Mutex::new(growth),
             added: AtomicU64::new(0),
             displacing: Displacing::new(),
+            by_device: AtomicBool::new(false),
         })
     }
 
@@ -362,6 +365,21 @@ impl<P: Persist> Table<P> {
         }
         self.heap.free(levels.block)?;
         Ok(self.heap.free(self.header)?)
+    }
+
+    pub(crate) fn is_worked_by_device(&self) -> bool {
+        self.by_device.load(Ordering::Acquire)
+    }
+
+    /// Takes the table over from a device that is lost: empties slots that it had claimed. Nobody writes to it.
+    pub fn take_over(&self) {
+        let (guard, image) = (&crossbeam_epoch::pin(), self.image());
+        for bucket in self.runs(self.levels(guard)).flat_map(|run| run.iter(&self.shape)) {
+            for slot in (0..self.shape.slots()).filter(|&slot| bucket.state(slot) == INSERT) {
+                image.store(bucket.slot(&self.shape, slot).state, EMPTY);
+            }
+        }
+        self.by_device.store(false, Ordering::Release);
     }
 
     /// Whether a state is that of an item.

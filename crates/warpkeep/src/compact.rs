@@ -23,6 +23,7 @@ impl<P: Persist> Table<'_, P> {
     /// whether it became smaller. Others read and write meanwhile. It grows again when it has to.
     pub fn shrink(&self) -> Result<bool> {
         self.named.check_there()?;
+        let _alone = self.named.engine.alone();
         Ok(self.named.table.shrink()?)
     }
 }
@@ -60,10 +61,12 @@ impl<P: Persist> Store<P> {
         let mut done = Compacted { free_before: free(), ..Compacted::default() };
         let tables = self.keeper.items().list();
         for named in &tables {
+            let _alone = named.engine.alone();
             done.shrunk += u64::from(named.table.shrink()?);
         }
         let clearing = heap.begin_clearing(Clear::Surplus);
         for named in &tables {
+            let _turn = named.engine.turn();
             done.moved += named.table.defragment(&clearing)?;
         }
         // Slabs that are empty by the end give their chunks back while they are still closed.

@@ -52,6 +52,11 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         self.versions.fetch_add(1, Ordering::Relaxed) + 1
     }
 
+    /// So many versions in a row, of which it gives the first.
+    pub fn next_versions(&self, count: u64) -> u64 {
+        self.versions.fetch_add(count, Ordering::Relaxed) + 1
+    }
+
     /// To be called before a write takes any lock: waits while too much is waiting to be logged, and takes the
     /// checkpoint that is owed after a re-attachment before `Power` can be promised again.
     pub fn admit(&self, durability: Durability) -> Result<()> {

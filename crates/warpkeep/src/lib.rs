@@ -57,6 +57,7 @@ mod backup;
 mod catalogue;
 mod cells;
 mod compact;
+mod engine;
 mod error;
 mod items;
 mod keeper;
@@ -96,6 +97,7 @@ pub use verify::{ImageCheck, LogCheck, TableCheck, VerifyReport, verify};
 pub use warpkeep_core::{
     Batch, Change, ChangeKind, Durability, KeySpec, Lsn, MergeRule, Op, Results, Status, ValueSpec,
 };
+pub use warpkeep_device::{Device, DeviceChoice, DeviceInfo, devices};
 pub use warpkeep_gphash::{Geometry, Layout, TableStats};
 
 /// The recipes, so that they compile and hold.

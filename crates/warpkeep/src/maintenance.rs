@@ -51,7 +51,7 @@ fn maintain<P: Persist>(keeper: &Keeper<P, Tables<P>>, stop: &AtomicBool) {
         let mut working = false;
         for named in keeper.items().list() {
             // A full image is the business of whoever writes next, who is told.
-            working |= named.table.maintain(SLICE).is_ok_and(|progress| progress == Progress::Working);
+            working |= named.maintain(SLICE).is_ok_and(|progress| progress == Progress::Working);
         }
         if published.elapsed() >= PUBLISH {
             publish(keeper);

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use warpkeep_core::{KeySpec, MergeRule, ValueSpec};
+use warpkeep_device::DeviceChoice;
 use warpkeep_gphash::{Geometry, Layout};
 use warpkeep_image::{CreateOptions, HeapOptions, OpenOptions};
 use warpkeep_log::LogOptions;
@@ -23,6 +24,9 @@ pub struct StoreOptions {
     pub image: Option<PathBuf>,
     /// Do without a log: only `Process` is on offer, and nothing survives the machine for sure.
     pub without_log: bool,
+    /// What works tables whose keys and values have fixed lengths; the others are always worked by the CPU. A GPU needs the
+    /// image on tmpfs or hugetlbfs.
+    pub device: DeviceChoice,
     /// How the image is created.
     pub create: CreateOptions,
     /// How the image is opened.

@@ -4,12 +4,14 @@
 //! of them is staged, logged, and published. With `Power` the batch is one group and so one record of the log, all or
 //! nothing; with `Process` it is cut into small groups, so that a large batch does not hold many keys at once.
 
+mod on_device;
+
 use std::borrow::Cow;
 
 use warpkeep_core::{
     Answers, Change, ChangeKind, Durability, HostBatch, MergeRule, Op, Operation, Status, ValueSpec,
 };
-use warpkeep_gphash::{Seat, Stage, TableError};
+use warpkeep_gphash::{Seat, Seen, Stage, TableError};
 use warpkeep_image::{ImageError, Persist};
 use warpkeep_log::ChangeBatch;
 
@@ -53,10 +55,14 @@ pub(crate) fn execute<P: Persist>(
     answers: &mut dyn Answers,
 ) -> Result<()> {
     if (0..batch.len()).all(|index| batch.op(index) == Op::Get) {
-        read(named, batch, answers);
+        if !on_device::read(named, batch, answers)? {
+            read(named, batch, answers);
+        }
         return Ok(());
     }
     let operations: Vec<Operation<'_>> = batch.iter().collect();
+    let done = on_device::write(keeper, named, &operations, durability, answers)?;
+    let operations = &operations[done..];
     let group = if durability == Durability::Power { operations.len() } else { GROUP };
     for group in operations.chunks(group.max(1)) {
         match write(keeper, named, group, durability, answers) {
@@ -114,52 +120,64 @@ fn write<P: Persist>(
     order.sort_unstable();
     loop {
         keeper.admit(durability)?;
-        let mut stage = table.stage(order.iter().map(|&(hash, _)| hash));
-        stage.expect_values(group.iter().filter(|operation| operation.op.takes_value()).count());
-        let (held, given) = decide_all(keeper, &stage, named, group, &order);
+        // Where a device works the table, its kernels have theirs.
+        let _turn = named.engine.turn();
         let mut changes = ChangeBatch::new();
-        let mut changed = false;
-        let staged = held.iter().try_for_each(|held| -> Result<()> {
-            let (kind, version, value) = match &held.item {
-                Item::New { version, value } => {
-                    stage.put(&held.seat, held.key, value, *version)?;
-                    (ChangeKind::Put, *version, &value[..])
-                }
-                Item::Removed if stage.remove(&held.seat) => {
-                    (ChangeKind::Delete, keeper.next_version(), &[][..])
-                }
-                // Created and removed within the group, or left alone.
-                Item::Removed | Item::AsStored => return Ok(()),
-            };
-            changed = true;
-            match keeper.log() {
-                Some(_) => {
-                    Ok(changes.push(&Change { table: named.id, kind, version, key: held.key, value })?)
-                }
-                None => Ok(()),
-            }
-        });
-        match staged {
-            Err(Error::Table(TableError::Full)) => {
-                let seen = stage.seen();
-                drop(stage);
-                table.make_room(seen)?;
+        let staged = match stage(keeper, named, group, &order, &mut changes)? {
+            Err(full) => {
+                let _moving = named.engine.moving();
+                table.make_room(full)?;
                 continue;
             }
-            staged => staged?,
+            Ok(staged) => staged,
+        };
+        if staged.changed {
+            keeper.write(durability, &changes, || staged.stage.publish())?;
         }
-        if changed {
-            keeper.write(durability, &changes, || stage.publish())?;
-        }
-        for answer in given {
-            match answer.value {
-                None => answers.answer(answer.index, answer.status, answer.version),
-                Some(value) => {
-                    answers.answer_value(answer.index, answer.status, answer.version, &value);
-                }
-            }
-        }
+        staged.given.into_iter().for_each(|answer| answer.give(answers));
         return Ok(());
+    }
+}
+
+/// A group that is staged, and what comes of it.
+struct Staged<'t, P: Persist> {
+    stage: Stage<'t, P>,
+    given: Vec<Answer>,
+    changed: bool,
+}
+
+/// Stages a group, and adds to what is to be logged. `Err`, within, if the table has no room and is to make some.
+fn stage<'t, P: Persist>(
+    keeper: &Keeper<P, Tables<P>>,
+    named: &'t NamedTable<P>,
+    group: &[Operation<'_>],
+    order: &[(u64, u32)],
+    changes: &mut ChangeBatch,
+) -> Result<std::result::Result<Staged<'t, P>, Seen>> {
+    let mut stage = named.table.stage(order.iter().map(|&(hash, _)| hash));
+    let takes_value = |&&(_, number): &&(u64, u32)| group[number as usize].op.takes_value();
+    stage.expect_values(order.iter().filter(takes_value).count());
+    let (held, given) = decide_all(keeper, &stage, named, group, order);
+    let mut changed = false;
+    let staged = held.iter().try_for_each(|held| -> Result<()> {
+        let (kind, version, value) = match &held.item {
+            Item::New { version, value } => {
+                stage.put(&held.seat, held.key, value, *version)?;
+                (ChangeKind::Put, *version, &value[..])
+            }
+            Item::Removed if stage.remove(&held.seat) => (ChangeKind::Delete, keeper.next_version(), &[][..]),
+            // Created and removed within the group, or left alone.
+            Item::Removed | Item::AsStored => return Ok(()),
+        };
+        changed = true;
+        match keeper.log() {
+            Some(_) => Ok(changes.push(&Change { table: named.id, kind, version, key: held.key, value })?),
+            None => Ok(()),
+        }
+    });
+    match staged {
+        Err(Error::Table(TableError::Full)) => Ok(Err(stage.seen())),
+        staged => staged.map(|()| Ok(Staged { stage, given, changed })),
     }
 }
 
@@ -172,8 +190,8 @@ fn decide_all<'a, P: Persist>(
     order: &[(u64, u32)],
 ) -> (Vec<Held<'a>>, Vec<Answer>) {
     let rules = (named.table.merge_rule(), named.table.value_spec());
-    let mut all: Vec<Held<'a>> = Vec::with_capacity(group.len());
-    let mut given = Vec::with_capacity(group.len());
+    let mut all: Vec<Held<'a>> = Vec::with_capacity(order.len());
+    let mut given = Vec::with_capacity(order.len());
     for same_hash in order.chunk_by(|one, other| one.0 == other.0) {
         let first = all.len();
         for &(hash, number) in same_hash {
@@ -192,6 +210,17 @@ fn decide_all<'a, P: Persist>(
         }
     }
     (all, given)
+}
+
+impl Answer {
+    fn give(self, answers: &mut dyn Answers) {
+        match self.value {
+            None => answers.answer(self.index, self.status, self.version),
+            Some(value) => {
+                answers.answer_value(self.index, self.status, self.version, &value);
+            }
+        }
+    }
 }
 
 impl Held<'_> {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use warpkeep_core::{Change, ChangeKind, Durability, Seed};
+use warpkeep_device::{Device, DeviceChoice};
 use warpkeep_gphash::{Layout, Progress, TableSpec};
 use warpkeep_image::{Coherent, HeapOptions, HeapUsage, Persist};
 use warpkeep_log::{ChangeBatch, OsDisk};
@@ -47,7 +48,33 @@ impl Store<Coherent> {
 
     /// Opens the store in a directory, or creates it.
     pub fn open_with(directory: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
-        let directory = directory.as_ref();
+        // Before anything else is touched: a device that is not there is an error of its own.
+        let device = match options.device {
+            DeviceChoice::Cpu => None,
+            choice => Some(Device::open(choice)?),
+        };
+        Store::open_over(directory.as_ref(), options, device.as_ref())
+    }
+
+    /// Opens the store in a directory, or creates it, and has its tables worked by a device that the caller has, such as one
+    /// with a budget; [`StoreOptions::device`] says nothing then.
+    ///
+    /// ```
+    /// use warpkeep::{Device, DeviceChoice, Durability, KeySpec, Store, StoreOptions, TableOptions, ValueSpec};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let Ok(device) = Device::open(DeviceChoice::Sim) else { return Ok(()) };
+    /// let device = device.with_budget(64 << 20);
+    /// let store = Store::open_on(directory.path(), StoreOptions::default(), &device)?;
+    /// let rows = store.create_table("rows", TableOptions::new(KeySpec::U64, ValueSpec::fixed(16)?))?;
+    /// rows.put(7, &[1; 16], Durability::Process)?;
+    /// assert_eq!(rows.get(7)?, Some(vec![1; 16]));
+    /// # Ok::<(), warpkeep::Error>(())
+    /// ```
+    pub fn open_on(directory: impl AsRef<Path>, options: StoreOptions, device: &Device) -> Result<Store> {
+        Store::open_over(directory.as_ref(), options, Some(device))
+    }
+
+    fn open_over(directory: &Path, options: StoreOptions, device: Option<&Device>) -> Result<Store> {
         std::fs::create_dir_all(directory).map_err(Error::io(directory, "create it"))?;
         let place = ImageFile {
             path: options.image_path(directory),
@@ -59,7 +86,10 @@ impl Store<Coherent> {
             None => None,
             Some(path) => Some(LogPlace::new(OsDisk::open(path)?, options.log)),
         };
-        let (keeper, report) = open(&place, log, options.heap, &())?;
+        let (keeper, report): (Keeper<_, Tables<_>>, _) = open(&place, log, options.heap, &())?;
+        if let Some(device) = device {
+            keeper.items().give_to(device)?;
+        }
         Ok(Store::over(keeper, report))
     }
 }
@@ -86,7 +116,7 @@ impl<P: Persist> Store<P> {
     pub fn maintain(&self, buckets: u64) -> Result<bool> {
         let mut working = false;
         for named in self.keeper.items().list() {
-            working |= named.table.maintain(buckets)? == Progress::Working;
+            working |= named.maintain(buckets)? == Progress::Working;
         }
         Ok(working)
     }

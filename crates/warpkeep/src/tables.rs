@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use warpkeep_core::{Change, ChangeKind, KeySpec, MergeRule, Seed, ValueSpec};
-use warpkeep_gphash::{Geometry, Layout, Table, TableError, TableSpec};
+use warpkeep_device::Device;
+use warpkeep_gphash::gpu::DeviceImage;
+use warpkeep_gphash::{Geometry, Layout, Progress, Table, TableError, TableSpec};
 use warpkeep_image::{Heap, Image, Marker, Persist};
 
 use crate::catalogue::{Catalogue, Entry};
+use crate::engine::Engine;
 use crate::keeper::unshare;
 use crate::metrics::TableMetrics;
 use crate::{Error, Items, Result};
@@ -24,6 +27,8 @@ pub struct Tables<P: Persist> {
     open: RwLock<Open<P>>,
     /// Held while the catalogue is changed.
     changing: Mutex<()>,
+    /// The image on the device that works the tables, if there is one.
+    device: OnceLock<Arc<DeviceImage<P>>>,
 }
 
 struct Open<P: Persist> {
@@ -38,7 +43,6 @@ struct Open<P: Persist> {
 pub(crate) struct NamedTable<P: Persist> {
     pub(crate) id: u32,
     pub(crate) name: String,
-    pub(crate) table: Table<P>,
     pub(crate) spec: TableSpec,
     /// The version of its creation, or 1 if that was before the store was opened: a drop with a smaller one meant
     /// another table of this name.
@@ -46,12 +50,20 @@ pub(crate) struct NamedTable<P: Persist> {
     /// It has been dropped; whoever still has a handle is told.
     gone: AtomicBool,
     pub(crate) metrics: TableMetrics,
+    // Before the table: what works it.
+    pub(crate) engine: Engine<P>,
+    pub(crate) table: Table<P>,
 }
 
 impl<P: Persist> NamedTable<P> {
     fn new(id: u32, name: &str, table: Table<P>, spec: TableSpec, since: u64) -> NamedTable<P> {
         let (gone, metrics) = (AtomicBool::new(false), TableMetrics::new(name, &table.spec()));
-        NamedTable { id, name: name.to_owned(), table, spec, since, gone, metrics }
+        NamedTable { id, name: name.to_owned(), engine: Engine::cpu(), table, spec, since, gone, metrics }
+    }
+
+    /// A slice of growth.
+    pub(crate) fn maintain(&self, buckets: u64) -> Result<Progress, TableError> {
+        self.engine.maintain(&self.table, buckets)
     }
 
     /// Refuses a table that has been dropped.
@@ -66,7 +78,10 @@ impl<P: Persist> NamedTable<P> {
 
 /// Frees what a dropped table had, if nobody uses it any more; otherwise the next opening finds it free.
 fn demolish<P: Persist>(table: Arc<NamedTable<P>>) -> Result<()> {
-    unshare(table).map_or(Ok(()), |named| Ok(named.table.demolish()?))
+    unshare(table).map_or(Ok(()), |named| {
+        drop(named.engine);
+        Ok(named.table.demolish()?)
+    })
 }
 
 impl<P: Persist> Tables<P> {
@@ -82,6 +97,16 @@ impl<P: Persist> Tables<P> {
         self.open().by_name.values().cloned().collect()
     }
 
+    /// Has a device work all tables that one can work, those to come included. Nobody uses them yet.
+    pub(crate) fn give_to(&self, device: &Device) -> Result<()> {
+        let image = Arc::new(DeviceImage::new(device, self.heap.image())?);
+        for named in self.list() {
+            named.engine.give(&image, &named.table)?;
+        }
+        let _ = self.device.set(image);
+        Ok(())
+    }
+
     /// Held while a change of the catalogue is decided, logged and made.
     pub(crate) fn hold(&self) -> std::sync::MutexGuard<'_, ()> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
@@ -94,7 +119,11 @@ impl<P: Persist> Tables<P> {
     /// Lays out a table, with nothing leading to it yet.
     pub(crate) fn prepare(&self, id: u32, name: &str, spec: &TableSpec, since: u64) -> Result<NamedTable<P>> {
         let table = Table::create(&self.heap, spec)?;
-        Ok(NamedTable::new(id, name, table, *spec, since))
+        let named = NamedTable::new(id, name, table, *spec, since);
+        if let Some(image) = self.device.get() {
+            named.engine.give(image, &named.table)?;
+        }
+        Ok(named)
     }
 
     /// Makes the catalogue say what it is to say, then the running process.
@@ -199,7 +228,12 @@ impl<P: Persist> Items<P> for Tables<P> {
             open.by_name.insert(named.name.clone(), Arc::clone(&named));
             open.by_id.insert(named.id, named);
         }
-        Ok(Tables { heap: Arc::clone(heap), open: RwLock::new(open), changing: Mutex::new(()) })
+        Ok(Tables {
+            heap: Arc::clone(heap),
+            open: RwLock::new(open),
+            changing: Mutex::new(()),
+            device: OnceLock::new(),
+        })
     }
 
     fn redo(&self, change: &Change<'_>) -> Result<()> {

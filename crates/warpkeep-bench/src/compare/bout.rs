@@ -5,12 +5,20 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use super::contestant::{Contestant, Session, Tally};
+use super::feed::Feed;
 use crate::measure::Latencies;
-use crate::workload::{Draws, Task, Workload};
+use crate::workload::{Distribution, Part, Script, Task, Work, Workload};
 use crate::{BenchError, pinned};
 
 /// Numbers a thread remembers, to look at afterwards.
 const SAMPLE: usize = 64;
+/// Operations drawn ahead for each second, and the fewest and the most: many enough that they are not in a cache when they
+/// come again.
+const AHEAD: f64 = 1e7;
+const MIN_AHEAD: usize = 1 << 12;
+const MAX_AHEAD: usize = 1 << 21;
+/// The most of all threads together.
+const MAX_AHEAD_OF_ALL: usize = 1 << 27;
 
 /// What is done by whom.
 #[derive(Clone, Copy)]
@@ -18,21 +26,17 @@ pub(crate) struct Bout<'a> {
     pub(crate) contestant: &'a dyn Contestant,
     pub(crate) way: usize,
     pub(crate) workload: &'a Workload,
+    pub(crate) distribution: Distribution,
     pub(crate) threads: usize,
+    /// Operations handed over at once.
+    pub(crate) block: usize,
     pub(crate) time: Duration,
+    /// How many operations are done instead, by all threads together.
+    pub(crate) operations: Option<u64>,
     /// Another one, other keys.
     pub(crate) stream: u64,
     /// Of the values that are put.
     pub(crate) generation: u64,
-}
-
-/// How fast, or how each by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Clock {
-    /// As fast as possible; the clock is looked at once a block.
-    Throughput,
-    /// Each operation by itself, timed.
-    Latency,
 }
 
 /// What came of a bout.
@@ -41,6 +45,7 @@ pub(crate) struct Outcome {
     pub(crate) operations: u64,
     pub(crate) seconds: f64,
     pub(crate) tally: Tally,
+    /// Of the blocks.
     pub(crate) latencies: Latencies,
     /// Of each thread that was given a range: how much of it was done.
     pub(crate) done: Vec<Range<u64>>,
@@ -54,41 +59,24 @@ impl Outcome {
     }
 }
 
-/// Where a thread's numbers come from.
-enum Numbers {
-    There(Draws),
-    Absent(Draws),
-    Range(Range<u64>),
-}
-
-impl Numbers {
-    /// Fills a block, as far as there are numbers.
-    fn next(&mut self, block: &mut Vec<u64>, len: usize) {
-        block.clear();
-        match self {
-            Numbers::There(draws) => block.extend(draws.take(len)),
-            Numbers::Absent(draws) => block.extend(draws.take(len).map(Workload::absent)),
-            Numbers::Range(range) => block.extend(range.take(len)),
-        }
-    }
-}
-
 impl Bout<'_> {
     /// Runs it. Inserts and deletes go through `ranges`, one a thread: inserts until the time is up, deletes to the end.
-    pub(crate) fn run(&self, task: Task, ranges: &[Range<u64>], clock: Clock) -> Result<Outcome, BenchError> {
+    pub(crate) fn run(&self, work: Work, ranges: &[Range<u64>]) -> Result<Outcome, BenchError> {
         let barrier = Barrier::new(self.threads);
         let threads: Vec<Result<Outcome, BenchError>> = std::thread::scope(|scope| {
-            let work = |thread: usize| {
+            let start = |thread: usize| {
                 let (barrier, range) = (&barrier, ranges.get(thread).cloned());
                 scope.spawn(move || {
                     pinned::to_core(thread);
-                    let session = self.contestant.session(self.way);
-                    // Also without a session: the others wait.
+                    let feed = self.feed(work, thread, range.unwrap_or(0..0));
+                    let ready = feed.and_then(|feed| Ok((feed, self.contestant.session(self.way)?)));
+                    // Also if something failed: the others wait.
                     barrier.wait();
-                    self.work(&mut *session?, task, self.numbers(task, thread, range), clock)
+                    let (mut feed, mut session) = ready?;
+                    self.work(&mut *session, work, &mut feed)
                 })
             };
-            let threads: Vec<_> = (0..self.threads).map(work).collect();
+            let threads: Vec<_> = (0..self.threads).map(start).collect();
             let joined = threads.into_iter().map(|thread| {
                 thread.join().unwrap_or_else(|_| Err(BenchError::Wrong("a thread panicked".to_owned())))
             });
@@ -104,196 +92,108 @@ impl Bout<'_> {
             all.done.extend(outcome.done);
             all.sample.extend(outcome.sample);
         }
-        match all.tally.wrong_for(task) {
+        match all.tally.wrong_for(work) {
             0 => Ok(all),
-            wrong => Err(BenchError::WrongAnswers {
-                contestant: self.contestant.name().to_owned(),
-                task: task.name(),
-                wrong,
-                asked: all.operations,
-            }),
+            wrong => Err(self.wrong(work, wrong, all.operations)),
         }
     }
 
-    fn numbers(&self, task: Task, thread: usize, range: Option<Range<u64>>) -> Numbers {
-        let draws = self.workload.draws((self.stream << 10) + thread as u64);
-        match task {
-            Task::Hit | Task::Update => Numbers::There(draws),
-            Task::Miss => Numbers::Absent(draws),
-            Task::Insert | Task::Delete => Numbers::Range(range.unwrap_or(0..0)),
-        }
+    fn wrong(&self, work: Work, wrong: u64, asked: u64) -> BenchError {
+        let contestant = self.contestant.name().to_owned();
+        BenchError::WrongAnswers { contestant, task: work.name(), wrong, asked }
     }
 
-    fn work(
-        &self,
-        session: &mut dyn Session,
-        task: Task,
-        mut numbers: Numbers,
-        clock: Clock,
-    ) -> Result<Outcome, BenchError> {
-        let len = match clock {
-            Clock::Throughput => self.contestant.ways()[self.way].block,
-            Clock::Latency => 1,
+    /// What a thread does. Uniform numbers are drawn on the spot; whatever costs more is drawn here, before the clock.
+    fn feed(&self, work: Work, thread: usize, range: Range<u64>) -> Result<Feed, BenchError> {
+        let part = Part { stream: self.stream, thread, threads: self.threads };
+        let script = || Script::draw(work, self.workload, self.distribution, part, self.ahead());
+        Ok(match work {
+            Work::Task(Task::Insert | Task::Delete) | Work::Load => Feed::range(range),
+            Work::Task(task) if self.distribution == Distribution::Uniform => {
+                Feed::draws(self.workload.draws((self.stream << 10) + thread as u64), task == Task::Miss)
+            }
+            Work::Mix(mix) if mix.asks_latest() => Feed::latest(script()?, self.workload.items, range),
+            _ => Feed::script(script()?),
+        })
+    }
+
+    /// How many operations are drawn ahead: whole blocks.
+    fn ahead(&self) -> usize {
+        let wanted = match self.operations {
+            Some(operations) => usize::try_from(operations).unwrap_or(MAX_AHEAD) / self.threads,
+            None => (self.time.as_secs_f64() * AHEAD) as usize,
         };
-        let start = if let Numbers::Range(range) = &numbers { Some(range.start) } else { None };
-        let mut outcome = Outcome::default();
-        let (mut block, mut tally) = (Vec::with_capacity(len), Tally::default());
+        let most = MAX_AHEAD.min(MAX_AHEAD_OF_ALL / self.threads);
+        wanted.clamp(MIN_AHEAD, most).next_multiple_of(self.block.max(1))
+    }
+
+    fn work(&self, session: &mut dyn Session, work: Work, feed: &mut Feed) -> Result<Outcome, BenchError> {
+        let (mut outcome, mut tally) = (Outcome::default(), Tally::default());
+        let share = self.operations.map_or(u64::MAX, |operations| operations.div_ceil(self.threads as u64));
+        // What is deleted was inserted by this very bout, and none of it may stay.
+        let to_the_end = work == Work::Task(Task::Delete);
         let begun = Instant::now();
         loop {
-            numbers.next(&mut block, len);
-            if block.is_empty() {
+            let left = if to_the_end { u64::MAX } else { share - outcome.operations };
+            let block = feed.next(self.block.min(usize::try_from(left).unwrap_or(usize::MAX)));
+            if block.numbers.is_empty() {
                 break;
             }
-            let before = (clock == Clock::Latency).then(Instant::now);
-            match task {
-                Task::Hit | Task::Miss => session.get(&block, &mut tally)?,
-                Task::Update | Task::Insert => session.put(&block, self.generation)?,
-                Task::Delete => session.delete(&block, &mut tally)?,
+            let before = Instant::now();
+            match work {
+                Work::Task(Task::Update | Task::Insert) | Work::Load => {
+                    session.put(block.numbers, self.generation)?;
+                }
+                Work::Task(Task::Delete) => session.delete(block.numbers, &mut tally)?,
+                _ if block.actions.is_empty() => session.get(block.numbers, &mut tally)?,
+                _ => session.mix(block.numbers, block.actions, self.generation, &mut tally)?,
             }
-            outcome.operations += block.len() as u64;
-            if let Some(before) = before {
-                outcome.latencies.record(before.elapsed());
-            }
-            // What is deleted was inserted by this very bout, and none of it may stay.
-            if task != Task::Delete && begun.elapsed() >= self.time {
+            let after = Instant::now();
+            outcome.latencies.record(after - before);
+            outcome.operations += block.numbers.len() as u64;
+            if self.operations.is_none() && !to_the_end && after - begun >= self.time {
+                outcome.sample = block.numbers.iter().copied().take(SAMPLE).collect();
                 break;
+            }
+            if outcome.sample.is_empty() {
+                outcome.sample = block.numbers.iter().copied().take(SAMPLE).collect();
             }
         }
         outcome.seconds = begun.elapsed().as_secs_f64();
         session.finish()?;
         outcome.tally = tally;
-        outcome.sample = match start {
+        if let Some(used) = feed.used() {
             // Of a range, from all over it.
-            Some(start) => {
-                let step = (outcome.operations / SAMPLE as u64).max(1);
-                (start..start + outcome.operations).step_by(step as usize).collect()
-            }
-            None => block.iter().copied().take(SAMPLE).collect(),
-        };
-        outcome.done = start.map(|start| start..start + outcome.operations).into_iter().collect();
+            let step = ((used.end - used.start) / SAMPLE as u64).max(1);
+            outcome.sample = used.clone().step_by(step as usize).collect();
+            outcome.done = vec![used];
+        }
         Ok(outcome)
     }
 
-    /// Looks at what a bout left, byte by byte: the values of its generation, or nothing.
-    pub(crate) fn check(&self, task: Task, sample: &[u64]) -> Result<(), BenchError> {
+    /// Looks at what a bout left, byte by byte: the values of its generation, or of any, or nothing.
+    pub(crate) fn check(&self, work: Work, sample: &[u64]) -> Result<(), BenchError> {
         if !self.contestant.holds_items() {
             return Ok(());
         }
+        let workload = self.workload;
         let mut session = self.contestant.session(self.way)?;
         let mut wrong = 0;
         for &number in sample {
             let value = session.value(number)?;
-            let right = match task {
-                Task::Update | Task::Insert => {
-                    value.is_some_and(|value| self.workload.is_exactly(number, self.generation, &value))
+            let right = match work {
+                Work::Task(Task::Update | Task::Insert) | Work::Load => {
+                    value.is_some_and(|value| workload.is_exactly(number, self.generation, &value))
                 }
-                Task::Delete | Task::Miss => value.is_none(),
-                Task::Hit => value.is_some_and(|value| self.workload.is_of(number, &value)),
+                Work::Task(Task::Delete | Task::Miss) => value.is_none(),
+                _ => value.is_some_and(|value| workload.is_whole(number, &value)),
             };
             wrong += u64::from(!right);
         }
         session.finish()?;
-        match wrong {
-            0 => Ok(()),
-            wrong => Err(BenchError::WrongAnswers {
-                contestant: self.contestant.name().to_owned(),
-                task: task.name(),
-                wrong,
-                asked: sample.len() as u64,
-            }),
-        }
+        if wrong == 0 { Ok(()) } else { Err(self.wrong(work, wrong, sample.len() as u64)) }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::compare::contestant::Way;
-
-    const WORKLOAD: Workload = Workload { items: 100, key_bytes: 8, value_bytes: 16, seed: 1 };
-
-    /// Gives everybody the same value, and forgets what it is told.
-    struct Liar;
-
-    impl Contestant for Liar {
-        fn name(&self) -> &str {
-            "liar"
-        }
-
-        fn settings(&self) -> String {
-            String::new()
-        }
-
-        fn ways(&self) -> Vec<Way> {
-            vec![Way::one_by_one("")]
-        }
-
-        fn session<'a>(&'a self, _way: usize) -> Result<Box<dyn Session + 'a>, BenchError> {
-            Ok(Box::new(Liar))
-        }
-
-        fn close(self: Box<Self>) -> Result<(), BenchError> {
-            Ok(())
-        }
-    }
-
-    impl Session for Liar {
-        fn get(&mut self, numbers: &[u64], tally: &mut Tally) -> Result<(), BenchError> {
-            let mut value = [0; 16];
-            WORKLOAD.write_value(7, 0, &mut value);
-            numbers.iter().for_each(|&number| tally.see(&WORKLOAD, number, Some(&value)));
-            Ok(())
-        }
-
-        fn put(&mut self, _numbers: &[u64], _generation: u64) -> Result<(), BenchError> {
-            Ok(())
-        }
-
-        fn delete(&mut self, numbers: &[u64], tally: &mut Tally) -> Result<(), BenchError> {
-            numbers.iter().for_each(|number| tally.note(number.is_multiple_of(2)));
-            Ok(())
-        }
-
-        fn value(&mut self, number: u64) -> Result<Option<Vec<u8>>, BenchError> {
-            let mut value = vec![0; 16];
-            WORKLOAD.write_value(number, 0, &mut value);
-            Ok(number.is_multiple_of(2).then_some(value))
-        }
-    }
-
-    fn wrong<T>(result: Result<T, BenchError>) -> u64 {
-        match result {
-            Err(BenchError::WrongAnswers { wrong, .. }) => wrong,
-            Err(other) => panic!("{other}"),
-            Ok(_) => 0,
-        }
-    }
-
-    #[test]
-    fn every_wrong_answer_is_noticed() {
-        let bout = Bout {
-            contestant: &Liar,
-            way: 0,
-            workload: &WORKLOAD,
-            threads: 2,
-            time: Duration::ZERO,
-            stream: 1,
-            generation: 0,
-        };
-        let ranges = [100..110, 110..120];
-        // A block a thread; the right value for the one item it is of.
-        let sevens =
-            |thread: u64| WORKLOAD.draws((1 << 10) + thread).take(256).filter(|&number| number == 7).count();
-        let expected = 512 - (sevens(0) + sevens(1)) as u64;
-        assert_eq!(wrong(bout.run(Task::Hit, &ranges, Clock::Throughput)), expected);
-        // Found, and with somebody else's value.
-        assert_eq!(wrong(bout.run(Task::Miss, &ranges, Clock::Throughput)), 1024);
-        assert_eq!(wrong(bout.run(Task::Delete, &ranges, Clock::Latency)), 10);
-        let inserted = bout.run(Task::Insert, &ranges, Clock::Throughput).expect("it says so");
-        assert_eq!(inserted.done, ranges);
-        assert_eq!(inserted.sample, (100..120).collect::<Vec<_>>());
-        assert_eq!(wrong(bout.check(Task::Insert, &inserted.sample)), 10);
-        assert_eq!(wrong(bout.check(Task::Delete, &inserted.sample)), 10);
-        assert_eq!(wrong(bout.check(Task::Hit, &[2, 4])), 0);
-    }
-}
+mod tests;

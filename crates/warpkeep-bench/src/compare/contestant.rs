@@ -1,15 +1,16 @@
 //! What takes part in a comparison.
 
+use super::Promise;
 use crate::BenchError;
-use crate::workload::{Task, Workload};
+use crate::workload::{Action, Task, Work, Workload};
 
 /// A way of using a contestant: one by one, in batches, in transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
     /// What it is called in reports; empty if there is only one.
     pub name: &'static str,
-    /// Operations handed over at once.
-    pub block: usize,
+    /// Operations handed over at once; `None` if it takes batches of any size.
+    pub block: Option<usize>,
     /// Whether a block of one is worth timing: where an operation can be done by itself.
     pub has_latency: bool,
 }
@@ -20,12 +21,17 @@ const ONE_BY_ONE: usize = 256;
 impl Way {
     /// One operation after the other.
     pub fn one_by_one(name: &'static str) -> Way {
-        Way { name, block: ONE_BY_ONE, has_latency: true }
+        Way { name, block: Some(ONE_BY_ONE), has_latency: true }
     }
 
-    /// Many operations at once.
-    pub fn batches(name: &'static str, block: usize) -> Way {
-        Way { name, block, has_latency: false }
+    /// Many operations at once, never one by itself.
+    pub fn batches(name: &'static str) -> Way {
+        Way { name, block: None, has_latency: false }
+    }
+
+    /// Transactions, of many operations or of one.
+    pub fn transactions(name: &'static str) -> Way {
+        Way { name, block: None, has_latency: true }
     }
 }
 
@@ -36,8 +42,10 @@ pub struct Tally {
     pub hits: u64,
     /// Keys that were not.
     pub misses: u64,
-    /// Keys that came with somebody else's value.
+    /// Keys that came with somebody else's value, and keys of a mix that did not come at all.
     pub wrong: u64,
+    /// Keys that were removed by somebody who does not say whether they were there.
+    pub untold: u64,
 }
 
 impl Tally {
@@ -53,6 +61,13 @@ impl Tally {
         }
     }
 
+    /// Counts the answer to a get in a mix, of which every key is there.
+    #[inline]
+    pub fn see_there(&mut self, workload: &Workload, number: u64, value: Option<&[u8]>) {
+        self.see(workload, number, value);
+        self.wrong += u64::from(value.is_none());
+    }
+
     /// Counts whether a key was there.
     #[inline]
     pub fn note(&mut self, was_there: bool) {
@@ -64,15 +79,18 @@ impl Tally {
         self.hits += other.hits;
         self.misses += other.misses;
         self.wrong += other.wrong;
+        self.untold += other.untold;
     }
 
-    /// Answers that are not what the task must give.
-    pub fn wrong_for(&self, task: Task) -> u64 {
+    /// Answers that are not what the work must give.
+    pub fn wrong_for(&self, work: Work) -> u64 {
         self.wrong
-            + match task {
-                Task::Hit | Task::Delete => self.misses,
-                Task::Miss => self.hits,
-                Task::Update | Task::Insert => 0,
+            + match work {
+                Work::Task(Task::Hit | Task::Delete) | Work::Dlrm => self.misses,
+                Work::Task(Task::Miss) => self.hits,
+                Work::Mix(mix) if mix.only_reads() => self.misses,
+                // What a mix misses is wrong already.
+                Work::Task(Task::Update | Task::Insert) | Work::Mix(_) | Work::Load | Work::PageRank => 0,
             }
     }
 }
@@ -88,10 +106,15 @@ pub trait Contestant: Sync {
     /// How it can be used.
     fn ways(&self) -> Vec<Way>;
 
-    /// Whether it can be given such work.
-    fn does(&self, task: Task) -> bool {
-        let _ = task;
+    /// Whether it can be given such work in one of its ways.
+    fn does(&self, work: Work, way: usize) -> bool {
+        let _ = (work, way);
         true
+    }
+
+    /// What its writes do on the disk where logs lie.
+    fn on_disk(&self) -> Promise {
+        Promise::NoLog
     }
 
     /// Whether it has items at all, which are to be loaded and checked.
@@ -120,6 +143,16 @@ pub trait Session {
 
     /// Removes keys.
     fn delete(&mut self, numbers: &[u64], tally: &mut Tally) -> Result<(), BenchError>;
+
+    /// Does different things to keys that are all there, or are inserted here and not read before the next block. What is
+    /// modified is read and written, not at one blow: of two in a block that modify one key, one may be lost.
+    fn mix(
+        &mut self,
+        numbers: &[u64],
+        actions: &[Action],
+        generation: u64,
+        tally: &mut Tally,
+    ) -> Result<(), BenchError>;
 
     /// The value of one key, whole, for a check.
     fn value(&mut self, number: u64) -> Result<Option<Vec<u8>>, BenchError>;

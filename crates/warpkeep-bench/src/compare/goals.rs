@@ -1,14 +1,13 @@
 //! What the comparison is run for: ratios, and what they should be.
 
 use super::contestants::limit::{AS_A_GET, ONE_LINE};
-use super::contestants::{DASHMAP, DASHMAP_LOGGED, MAPS, MEMORY, TREES, WARPKEEP};
-use super::{case_name, variant_name};
+use super::contestants::{DASHMAP, DASHMAP_LOGGED, MAPS, MEMORY, TREES};
+use super::{BATCHES, case_name, variant_name};
 use crate::measure::{Goal, Ratio};
 use crate::report::Report;
-use crate::workload::Task;
+use crate::workload::{Task, Work};
 
 const RATE: &str = "rate";
-const BATCHES: &str = "batches";
 const ONE_BY_ONE: &str = "one by one";
 
 /// Batched gets against the map that is fastest one by one: what planning a batch should buy.
@@ -22,11 +21,11 @@ const SINGLE_GET_AGAINST_DASHMAP: f64 = 1.0;
 /// Batched puts against a map with the same log behind it.
 const PUT_AGAINST_LOGGED_MAP: f64 = 1.0;
 
-/// Compares what the report has, for each number of threads.
-pub(crate) fn judge(report: &mut Report, threads: &[usize]) {
+/// Compares what the report has, for each number of threads; `ours` is what we are called in it.
+pub(crate) fn judge(report: &mut Report, threads: &[usize], ours: &str) {
     for &threads in threads {
-        let case = |task| case_name(task, threads);
-        let (batches, one_by_one) = (variant_name(WARPKEEP, BATCHES), variant_name(WARPKEEP, ONE_BY_ONE));
+        let case = |task| case_name(Work::Task(task), threads);
+        let (batches, one_by_one) = (variant_name(ours, BATCHES), variant_name(ours, ONE_BY_ONE));
         let gets = case(Task::Hit);
         let mut found = Vec::new();
 
@@ -65,6 +64,7 @@ pub(crate) fn judge(report: &mut Report, threads: &[usize]) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::contestants::WARPKEEP;
     use super::*;
     use crate::measure::Verdict;
     use crate::report::Unit;
@@ -75,7 +75,7 @@ mod tests {
         let mut add = |task, variant: &str, rates: [f64; 2], first_round: u32| {
             for (round, rate) in rates.into_iter().enumerate() {
                 report.add(
-                    &case_name(task, 1),
+                    &case_name(Work::Task(task), 1),
                     variant,
                     first_round + round as u32,
                     RATE,
@@ -94,7 +94,7 @@ mod tests {
         add(Task::Hit, &variant_name(WARPKEEP, ONE_BY_ONE), [50.0, 50.0], 2);
         add(Task::Update, &batches, [10.0, 10.0], 0);
         add(Task::Update, DASHMAP_LOGGED, [20.0, 20.0], 0);
-        judge(&mut report, &[1]);
+        judge(&mut report, &[1], WARPKEEP);
         let got: Vec<(String, f64, Option<Verdict>)> = report
             .ratios
             .iter()

@@ -10,7 +10,8 @@ mod paper;
 use warpkeep_gphash::Geometry;
 
 use self::filling::{Filling, Growing};
-use crate::chart::{Chart, Curve, Drawing};
+use crate::chart::{Bar, Chart, Curve, Drawing, Scale};
+use crate::measure::Spread;
 use crate::report::{Report, Unit};
 use crate::size::Size;
 use crate::{Amount, BenchError, Progress};
@@ -116,11 +117,10 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
         if options.geometries.is_empty() { all_geometries() } else { options.geometries.clone() };
     let (mut fresh, mut grown, mut early) = (Vec::new(), Vec::new(), Vec::new());
     for &geometry in &geometries {
-        let mut points = Vec::new();
         for repeat in 0..options.repeats {
-            points = fill_fresh(options, geometry, repeat, progress, &mut report)?;
+            fill_fresh(options, geometry, repeat, progress, &mut report)?;
         }
-        fresh.push(Curve { name: geometry.to_string(), points });
+        fresh.extend(highest(&report, &geometry.to_string()));
         let points = fill_grown(options, geometry, Growing::WhenFull, progress, &mut report)?;
         grown.push(Curve { name: geometry.to_string(), points });
         if geometry == Geometry::default() {
@@ -128,14 +128,11 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
             early.push(Curve { name: format!("{geometry}, as a store does"), points });
         }
         if let Some(figure) = paper::published(geometry) {
-            report.add(
-                CASE,
-                &figure.label(geometry),
-                0,
-                "first failure",
-                Unit::Percent,
-                100.0 * figure.load_factor,
-            );
+            let published = figure.label(geometry);
+            for metric in ["highest", "first failure"] {
+                report.add(CASE, &published, 0, metric, Unit::Percent, 100.0 * figure.load_factor);
+            }
+            fresh.extend(highest(&report, &published));
         }
     }
     grown.extend(early);
@@ -145,14 +142,23 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
          that finds none there either, or a thousandth of the slots in the overflow, whichever comes first",
         (options.items as f64 / options.load) as u64
     ));
-    let chart = |title: &str, curves| Chart::new(title, "inserts", "load factor", Drawing::Curves(curves));
-    report.charts.push(chart("load factor, fresh tables", fresh));
-    report.charts.push(chart("load factor, grown tables", grown));
+    fresh.sort_by(|a, b| b.value.total_cmp(&a.value));
+    report.charts.push(Chart::new("load factor at the first failure", "%", "", Drawing::Bars(fresh)));
+    let grown = Chart::new("load factor, grown tables", "inserts", "load factor", Drawing::Curves(grown));
+    report.charts.push(grown.with_scales(Scale::Linear, Scale::Linear));
     report.finish();
     Ok(report)
 }
 
-const CASE: &str = "load factor by geometry";
+/// What its figures are under.
+pub(crate) const CASE: &str = "load factor by geometry";
+
+/// The bar of a geometry, or of what was published of it: the load factor at the first failure, or with all items if none failed.
+fn highest(report: &Report, variant: &str) -> Option<Bar> {
+    let spread = Spread::of(&report.series(CASE, variant, "highest"))?;
+    let range = (spread.count > 1).then_some((spread.q1, spread.q3));
+    Some(Bar { name: variant.to_owned(), value: spread.median, range })
+}
 
 fn fill_fresh(
     options: &Options,
@@ -160,14 +166,13 @@ fn fill_fresh(
     repeat: u32,
     progress: &dyn Progress,
     report: &mut Report,
-) -> Result<Vec<(f64, f64)>, BenchError> {
+) -> Result<(), BenchError> {
     progress.begin(
         &format!("{geometry}, fresh, {} of {}", repeat + 1, options.repeats),
         Amount::Count(options.items),
     );
     let slots = (options.items as f64 / options.load) as u64;
     let mut filling = Filling::fresh(geometry, slots, options.seed + u64::from(repeat))?;
-    let mut points = Vec::new();
     let mut first_in_overflow = None;
     let mut failed = false;
     while filling.inserted() < options.items && !failed {
@@ -175,7 +180,6 @@ fn fill_fresh(
         let before = filling.inserted();
         failed = !filling.insert(options.every().min(options.items - before))?;
         progress.advance(filling.inserted() - before);
-        points.push((filling.inserted() as f64, filling.load_factor()));
         // Looking takes a pass over the table: only where it can matter.
         let in_overflow = if filling.load_factor() > 0.3 { filling.in_overflow() } else { 0 };
         if in_overflow > 0 {
@@ -188,6 +192,7 @@ fn fill_fresh(
     let mut add = |metric, value: f64| {
         report.add(CASE, &geometry.to_string(), repeat, metric, Unit::Percent, 100.0 * value);
     };
+    add("highest", filling.load_factor());
     if failed {
         add("first failure", filling.load_factor());
     }
@@ -201,7 +206,7 @@ fn fill_fresh(
             .notes
             .push(format!("{geometry}: all {items} items found a place, at a load factor of {load:.3}"));
     }
-    Ok(points)
+    Ok(())
 }
 
 fn fill_grown(

@@ -9,8 +9,8 @@ use warpkeep_image::Coherent;
 use warpkeep_log::{ChangeBatch, Log, LogOptions, OsDisk};
 
 use super::Options;
-use super::bare::BareFile;
 use super::watch::{Watch, WatchedDisk};
+use crate::limits::bare::{BareFile, Round};
 use crate::machine::Others;
 use crate::measure::{Goal, Latencies};
 use crate::report::{Report, Unit};
@@ -23,20 +23,6 @@ const LARGE: usize = 1024;
 /// Cells that share a lock: a writer that stays on its own number never waits for another writer's commit.
 const STRIPES: u64 = 256;
 const CELLS_PER_WRITER: u64 = 64;
-
-/// What happened in one round.
-pub(crate) struct Round {
-    pub(crate) latencies: Latencies,
-    pub(crate) seconds: f64,
-    pub(crate) syncs: u64,
-    pub(crate) bytes: u64,
-}
-
-impl Round {
-    fn bytes_per_sync(&self) -> f64 {
-        (self.bytes as f64 / self.syncs.max(1) as f64).max(4096.0)
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Variant {

@@ -4,9 +4,7 @@
 //! same disk in the same rounds. *Recovery*: re-attaching an image after its process died, and rebuilding it from
 //! checkpoint and log, next to what reading the file and copying memory cost.
 
-mod bare;
 mod commit;
-mod limits;
 mod place;
 mod recovery;
 mod watch;

@@ -10,9 +10,10 @@ use warpkeep_core::{Seed, mix64};
 use warpkeep_image::{Coherent, size_class};
 use warpkeep_log::{LogOptions, OsDisk};
 
+use super::Options;
 use super::place::TimedImage;
 use super::watch::{Watch, WatchedDisk};
-use super::{Options, limits};
+use crate::limits::{disk, memory};
 use crate::machine::{Others, placement_in};
 use crate::report::{Report, Unit};
 use crate::scratch::Scratch;
@@ -95,7 +96,7 @@ impl<'a> Case<'a> {
 
         let others = Others::watch();
         for repeat in 0..options.repeats {
-            limits::forget(&log)?;
+            disk::forget(&log)?;
             let (opened, store) = self.bring_back(&format!("{}: re-attach", self.name), &image, &log)?;
             expect(Origin::Reattached, &opened.report)?;
             self.check(&store)?;
@@ -104,7 +105,7 @@ impl<'a> Case<'a> {
         }
         for repeat in 0..options.repeats {
             std::fs::remove_file(image.path()).map_err(BenchError::io("remove the image"))?;
-            limits::forget(&log)?;
+            disk::forget(&log)?;
             let (opened, store) = self.bring_back(&format!("{}: rebuild", self.name), &image, &log)?;
             expect(Origin::Rebuilt, &opened.report)?;
             self.check(&store)?;
@@ -115,12 +116,12 @@ impl<'a> Case<'a> {
         let checkpoint = checkpoint_file(&log)?;
         for repeat in 0..options.repeats {
             self.progress.check()?;
-            limits::forget(&log)?;
+            disk::forget(&log)?;
             let mut add = |metric, value| {
                 report.add(&self.name, "limit", repeat, metric, Unit::BytesPerSecond, value);
             };
-            add("sequential read", limits::read_rate(&checkpoint)?);
-            add("memcpy", limits::copy_rate());
+            add("sequential read", disk::read_rate(&checkpoint)?);
+            add("memcpy", memory::copy_rate());
         }
         Ok(())
     }

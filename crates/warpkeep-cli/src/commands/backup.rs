@@ -7,7 +7,7 @@ use warpkeep_bench::size::Size;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::output::{Format, count};
+use crate::output::{Format, counted};
 use crate::progress::Bars;
 use crate::store::StoreAt;
 
@@ -32,9 +32,9 @@ impl Backup {
         drop(bars);
         self.format.show(&report, || {
             format!(
-                "backed up {} tables with {} items ({}) to {} in {:.2} s\n",
-                report.tables,
-                count(report.items),
+                "backed up {} with {} ({}) to {} in {:.2} s\n",
+                counted(report.tables, "table"),
+                counted(report.items, "item"),
                 Size(report.bytes),
                 report.path.display(),
                 report.seconds

@@ -3,14 +3,16 @@
 mod compare;
 mod growth;
 mod load_factor;
+mod page;
+mod paper;
+mod server;
 mod storage;
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use warpkeep::Durability;
+use warpkeep_bench::Progress;
 use warpkeep_bench::report::Report;
-use warpkeep_bench::{BenchError, Progress};
 
 use crate::EXIT_CODES;
 use crate::failure::Failure;
@@ -37,8 +39,10 @@ enum Benchmark {
     Storage(storage::Storage),
     /// How fast it is beside peers and beside what memory gives.
     ///
-    /// Gets that hit and that miss, updates, inserts and deletes by one thread and by all, in rounds that take turns
-    /// between the contestants. Every answer is checked. Peers take part if the program was built with --features peers.
+    /// Gets that hit and that miss, updates, inserts and deletes, the workloads of YCSB, and traces like those of DLRM and
+    /// PageRank, by one thread and by all, in rounds that take turns between the contestants. Every answer is checked, and
+    /// every rate is put in proportion to the limit of the machine that binds it. Peers take part if the program was built
+    /// with --features peers.
     #[command(after_help = EXIT_CODES)]
     Compare(compare::Compare),
     /// How full a table gets before a key finds no place, by geometry.
@@ -47,6 +51,21 @@ enum Benchmark {
     /// How long growing and coming back take, against the number of items.
     #[command(after_help = EXIT_CODES)]
     Growth(growth::Growth),
+    /// The figures of a paper, measured here, with what was published beside them.
+    #[command(after_help = EXIT_CODES)]
+    Paper(paper::Paper),
+    /// Load for any memcached or Redis server, with every answer checked.
+    ///
+    /// Stores keys, then gets and sets them over many connections with many requests under way, in rounds that take
+    /// turns between the servers. A wrong, old or missing value ends the run. Servers to compare with can be started for
+    /// the run: --spawn memcached,redis.
+    #[command(after_help = EXIT_CODES)]
+    Server(server::Server),
+    /// Makes a page for people of results, with plots.
+    ///
+    /// One HTML file that needs no network, and its plots as SVG, from the files that benchmarks write with --json.
+    #[command(after_help = EXIT_CODES)]
+    Page(page::Page),
 }
 
 impl Bench {
@@ -56,6 +75,9 @@ impl Bench {
             Benchmark::Compare(compare) => compare.files.on_stdout(),
             Benchmark::LoadFactor(load_factor) => load_factor.files.on_stdout(),
             Benchmark::Growth(growth) => growth.files.on_stdout(),
+            Benchmark::Paper(paper) => paper.on_stdout(),
+            Benchmark::Server(server) => server.files.on_stdout(),
+            Benchmark::Page(_) => false,
         }
     }
 
@@ -65,6 +87,9 @@ impl Bench {
             Benchmark::Compare(compare) => compare.run(),
             Benchmark::LoadFactor(load_factor) => load_factor.run(),
             Benchmark::Growth(growth) => growth.run(),
+            Benchmark::Paper(paper) => paper.run(),
+            Benchmark::Server(server) => server.run(),
+            Benchmark::Page(page) => page.run(),
         }
     }
 }
@@ -86,12 +111,12 @@ impl Files {
     }
 
     /// Runs a benchmark with bars meanwhile, and gives its report out.
-    fn run(
+    fn run<E: Into<Failure>>(
         &self,
-        benchmark: impl FnOnce(&dyn Progress) -> Result<Report, BenchError>,
+        benchmark: impl FnOnce(&dyn Progress) -> Result<Report, E>,
     ) -> Result<(), Failure> {
         let bars = Bars::new(!self.on_stdout(), &Interrupt::listen()?);
-        let report = benchmark(&bars)?;
+        let report = benchmark(&bars).map_err(Into::into)?;
         drop(bars);
         self.write(&report)
     }
@@ -139,13 +164,4 @@ fn command_line() -> String {
     let arguments =
         std::env::args_os().skip(1).map(|argument| quoted(argument.to_string_lossy().into_owned()));
     std::iter::once("warpkeep".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
-}
-
-/// A word for what a write survives.
-fn durability(text: &str) -> Result<Durability, String> {
-    match text {
-        "process" => Ok(Durability::Process),
-        "power" => Ok(Durability::Power),
-        _ => Err("write process or power".to_owned()),
-    }
 }

@@ -8,7 +8,7 @@ use warpkeep::Compacted;
 use warpkeep_bench::size::Size;
 
 use crate::failure::Failure;
-use crate::output::{Format, count};
+use crate::output::{Format, counted};
 use crate::store::StoreAt;
 
 /// Of which store.
@@ -37,9 +37,9 @@ impl Compact {
         self.format.show(&report, || {
             let done = report.done;
             format!(
-                "{} tables made smaller, {} records moved, in {:.3} s; free in the image: {}, before: {}\n",
-                count(done.shrunk),
-                count(done.moved),
+                "{} made smaller, {} moved, in {:.3} s; free in the image: {}, before: {}\n",
+                counted(done.shrunk, "table"),
+                counted(done.moved, "record"),
                 report.seconds,
                 Size(done.free_after),
                 Size(done.free_before)

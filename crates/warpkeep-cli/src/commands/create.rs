@@ -6,13 +6,15 @@ use warpkeep::{Geometry, KeySpec, Layout, MergeRule, Store, TableOptions, ValueS
 
 use crate::failure::Failure;
 use crate::output::{Format, count};
-use crate::store::StoreAt;
+use crate::store::{StoreAt, Worked};
 
 /// Which table, and what it is to hold.
 #[derive(Debug, Args)]
 pub(crate) struct Create {
     #[command(flatten)]
     store: StoreAt,
+    #[command(flatten)]
+    worked: Worked,
     /// The name of the table.
     table: String,
     /// What keys are: u64, fixed:BYTES, or var[:LONGEST].
@@ -76,7 +78,7 @@ impl Create {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let options = self.shape.options(self.key, self.value, None);
         let create = |store: &Store| Ok(store.create_table(&self.table, options).map(drop)?);
-        self.store.with_new_store(self.without_log, create)?;
+        self.store.on(self.worked).with_new_store(self.without_log, create)?;
         let report = Report {
             created: &self.table,
             key: self.key,

@@ -8,13 +8,15 @@ use super::lasting::{self, Lasting};
 use crate::cell::key_from_text;
 use crate::failure::Failure;
 use crate::output::Format;
-use crate::store::StoreAt;
+use crate::store::{StoreAt, Worked};
 
 /// Which keys.
 #[derive(Debug, Args)]
 pub(crate) struct Delete {
     #[command(flatten)]
     store: StoreAt,
+    #[command(flatten)]
+    worked: Worked,
     /// The name of the table.
     table: String,
     /// The keys: integers such as 42 or 0x2a for u64 keys; otherwise text, hex:... or base64:...
@@ -35,7 +37,7 @@ struct Report {
 
 impl Delete {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let report = self.store.with_store(|store| {
+        let report = self.store.on(self.worked).with_store(|store| {
             let table = store.table(&self.table)?;
             let mut batch = table.batch();
             for key in &self.keys {

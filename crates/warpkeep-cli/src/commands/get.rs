@@ -7,13 +7,15 @@ use warpkeep::{Durability, Store};
 use crate::cell::{Coding, Shown, key_from_text, shown_key};
 use crate::failure::Failure;
 use crate::output::{self, Format};
-use crate::store::StoreAt;
+use crate::store::{StoreAt, Worked};
 
 /// Which keys.
 #[derive(Debug, Args)]
 pub(crate) struct Get {
     #[command(flatten)]
     store: StoreAt,
+    #[command(flatten)]
+    worked: Worked,
     /// The name of the table.
     table: String,
     /// The keys: integers such as 42 or 0x2a for u64 keys; otherwise text, hex:... or base64:...
@@ -50,7 +52,7 @@ impl Get {
         if self.raw {
             return self.run_raw();
         }
-        let report = self.store.with_store(|store| self.look_up(store))?;
+        let report = self.store.on(self.worked).with_store(|store| self.look_up(store))?;
         self.output.show(&report, || match &report.items[..] {
             [Item { value: Some(value), .. }] => format!("{value}\n"),
             items => items
@@ -74,7 +76,7 @@ impl Get {
         let [key] = &self.keys[..] else {
             return Err(Failure::Usage("--raw writes one value; give one key".to_owned()));
         };
-        let value = self.store.with_store(|store| {
+        let value = self.store.on(self.worked).with_store(|store| {
             let table = store.table(&self.table)?;
             let bytes = key_from_text(table.batch().key_spec(), key).map_err(Failure::Usage)?;
             Ok(table.get(&bytes)?)

@@ -28,6 +28,20 @@ struct Report {
     huge_pages: HugePages,
     limits: Limits,
     flush_instruction: Option<&'static str>,
+    devices: Vec<Device>,
+}
+
+/// What can work tables.
+#[derive(Debug, Serialize)]
+struct Device {
+    choice: String,
+    name: String,
+    /// Why it cannot be used.
+    unavailable: Option<String>,
+    memory_bytes: u64,
+    multiprocessors: u32,
+    /// Compute capability.
+    architecture: Option<String>,
 }
 
 /// The kernel's settings.
@@ -66,9 +80,22 @@ impl Info {
                 file_bytes: getrlimit(Resource::Fsize).current,
             },
             flush_instruction: flush_instruction(),
+            devices: devices(),
         };
         self.format.show(&report, || text(&report))
     }
+}
+
+fn devices() -> Vec<Device> {
+    let device = |info: warpkeep::DeviceInfo| Device {
+        choice: info.choice.to_string(),
+        name: info.name,
+        unavailable: info.unavailable,
+        memory_bytes: info.abilities.memory_bytes,
+        multiprocessors: info.abilities.multiprocessors,
+        architecture: info.abilities.arch.map(|arch| arch.to_string()),
+    };
+    warpkeep::devices().into_iter().map(device).collect()
 }
 
 /// Of a file, or of a file in a directory.
@@ -125,5 +152,15 @@ fn text(report: &Report) -> String {
         Some(instruction) => writeln!(text, "persistent memory would be flushed with {instruction}"),
         None => writeln!(text, "persistent memory is not supported on this processor"),
     };
+    for Device { choice, name, unavailable, memory_bytes, multiprocessors, architecture } in &report.devices {
+        let _ = write!(text, "device {choice}: {name}");
+        let _ = match (unavailable, architecture) {
+            (Some(why), _) => writeln!(text, "; cannot be used: {why}"),
+            (None, Some(architecture)) => {
+                writeln!(text, ", {architecture}, {multiprocessors} multiprocessors, {}", Size(*memory_bytes))
+            }
+            (None, None) => writeln!(text),
+        };
+    }
     text
 }

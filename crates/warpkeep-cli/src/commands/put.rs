@@ -12,13 +12,15 @@ use super::lasting::{self, Lasting};
 use crate::cell::{Coding, Shown, key_from_text, shown_key};
 use crate::failure::Failure;
 use crate::output::Format;
-use crate::store::StoreAt;
+use crate::store::{StoreAt, Worked};
 
 /// What to store where.
 #[derive(Debug, Args)]
 pub(crate) struct Put {
     #[command(flatten)]
     store: StoreAt,
+    #[command(flatten)]
+    worked: Worked,
     /// The name of the table.
     table: String,
     /// The key: an integer such as 42 or 0x2a for u64 keys; otherwise text, hex:... or base64:...
@@ -45,7 +47,7 @@ struct Report {
 
 impl Put {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let report = self.store.with_store(|store| {
+        let report = self.store.on(self.worked).with_store(|store| {
             let table = store.table(&self.table)?;
             let mut batch = table.batch();
             let key = key_from_text(batch.key_spec(), &self.key).map_err(Failure::Usage)?;

@@ -7,7 +7,7 @@ use warpkeep_image::{ImageHold, Medium, Placement};
 
 use crate::confirm::confirm;
 use crate::failure::Failure;
-use crate::output::{Format, count, hex};
+use crate::output::{Format, counted, hex};
 use crate::store::{ImageLook, LogLook, StoreAt, check_is_log};
 
 /// Of which store.
@@ -65,11 +65,11 @@ impl Rebuild {
         let report = self.replace(&placement)?;
         self.format.show(&report, || {
             format!(
-                "rebuilt in {:.3} s: {} items from the checkpoint, {} changes redone, {} tables\n",
+                "rebuilt in {:.3} s: {} from the checkpoint, {} redone, {}\n",
                 report.opened.seconds,
-                count(report.opened.loaded),
-                count(report.opened.redone),
-                report.tables.len()
+                counted(report.opened.loaded, "item"),
+                counted(report.opened.redone, "change"),
+                counted(report.tables.len() as u64, "table")
             )
         })
     }

@@ -8,7 +8,7 @@ use warpkeep_bench::size::Size;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::output::{Format, count};
+use crate::output::{Format, counted};
 use crate::progress::Bars;
 use crate::store::StoreAt;
 
@@ -39,9 +39,9 @@ impl Restore {
         drop(bars);
         self.format.show(&report, || {
             format!(
-                "restored {} tables with {} items ({}) to {} in {:.2} s\n",
-                report.tables,
-                count(report.items),
+                "restored {} with {} ({}) to {} in {:.2} s\n",
+                counted(report.tables as u64, "table"),
+                counted(report.items, "item"),
                 Size(report.bytes),
                 self.store.directory.display(),
                 report.seconds

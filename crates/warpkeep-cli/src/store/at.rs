@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use warpkeep::{Peek, Store, StoreOptions, peek};
+use warpkeep::{DeviceChoice, Peek, Store, StoreOptions, peek};
 use warpkeep_image::{Domain, Placement};
 use warpkeep_log::{Log, ReadOnlyDisk};
 
@@ -18,6 +18,9 @@ pub(crate) struct StoreAt {
     /// Its image, if that lies elsewhere, such as in /dev/shm.
     #[arg(long, value_name = "FILE")]
     pub(crate) image: Option<PathBuf>,
+    /// What works its tables; see [`Worked`](super::Worked).
+    #[arg(skip)]
+    pub(crate) device: DeviceChoice,
 }
 
 /// What is there of a store.
@@ -45,7 +48,8 @@ impl StoreAt {
     }
 
     fn options_for(&self, without_log: bool) -> StoreOptions {
-        StoreOptions { image: self.image.clone(), without_log, ..StoreOptions::default() }
+        let (image, device) = (self.image.clone(), self.device);
+        StoreOptions { image, device, without_log, ..StoreOptions::default() }
     }
 
     fn look(&self) -> Result<Found, Failure> {

@@ -3,7 +3,9 @@
 mod at;
 mod image_look;
 mod log_look;
+mod worked;
 
 pub(crate) use at::StoreAt;
 pub(crate) use image_look::{ImageLook, ImageReport};
 pub(crate) use log_look::{LogLook, LogReport, check_is_log};
+pub(crate) use worked::Worked;

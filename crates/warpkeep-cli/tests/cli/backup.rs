@@ -16,7 +16,7 @@ fn a_store_comes_back_from_its_backup() {
     shop.check();
     std::fs::remove_dir_all(shop.store()).expect("removed");
     let ran = Ran::of(warpkeep().arg("restore").arg(&to).arg(shop.store())).expect(0);
-    assert!(ran.out.contains("restored 1 tables with 600 items"), "{}", ran.out);
+    assert!(ran.out.contains("restored 1 table with 600 items"), "{}", ran.out);
     shop.check();
     assert_eq!(shop.ran("verify", &["--json"], 0).json()["sound"], true);
 }

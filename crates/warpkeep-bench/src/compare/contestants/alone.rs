@@ -2,7 +2,7 @@
 
 use crate::BenchError;
 use crate::compare::contestant::{Contestant, Session, Tally, Way};
-use crate::workload::Workload;
+use crate::workload::{Action, Workload};
 
 pub(crate) struct Alone {
     pub(crate) workload: Workload,
@@ -73,6 +73,28 @@ impl Session for Nobody<'_> {
         for &number in numbers {
             self.make_key(number);
             tally.note(true);
+        }
+        Ok(())
+    }
+
+    fn mix(
+        &mut self,
+        numbers: &[u64],
+        actions: &[Action],
+        generation: u64,
+        tally: &mut Tally,
+    ) -> Result<(), BenchError> {
+        for (number, action) in numbers.iter().zip(actions) {
+            let number = std::slice::from_ref(number);
+            match action {
+                Action::Get => self.get(number, tally)?,
+                Action::Put => self.put(number, generation)?,
+                Action::Modify => {
+                    self.get(number, tally)?;
+                    self.workload.modify(number[0], &mut self.value);
+                    std::hint::black_box(&self.value);
+                }
+            }
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ use warpkeep_log::{ChangeBatch, Log, LogOptions, OsDisk};
 use super::Setup;
 use super::map::{Map, MapAccess, MapContestant, MapKey, for_sizes};
 use crate::BenchError;
+use crate::compare::Promise;
 use crate::compare::contestant::Contestant;
 
 const SETTINGS: &str = "dashmap 6, ahash, made for all items, shards as it chooses";
@@ -39,11 +40,9 @@ pub(crate) fn open_logged(setup: &Setup<'_>) -> Result<Box<dyn Contestant>, Benc
 fn make_logged<K: MapKey, const V: usize>(setup: &Setup<'_>) -> Result<Box<dyn Contestant>, BenchError> {
     let disk = OsDisk::open(setup.scratch.disk().join("dashmap-log"))?;
     let log = Log::create(Arc::new(disk), [7; 16], 1, LogOptions::default())?;
-    let (durability, versions) = (setup.durability, AtomicU64::new(0));
-    let map =
-        Logged { map: shards::<K, V>(setup), log, versions, durability, loaded: AtomicBool::new(false) };
-    let settings =
-        format!("{SETTINGS}; each put and delete logged on the disk with durability {durability:?}");
+    let (promise, versions) = (setup.promise, AtomicU64::new(0));
+    let map = Logged { map: shards::<K, V>(setup), log, versions, promise, loaded: AtomicBool::new(false) };
+    let settings = format!("{SETTINGS}; each put and delete logged on the disk, to survive {promise}");
     Ok(MapContestant::<_, K, V>::boxed("dashmap + log", settings, setup.workload, map))
 }
 
@@ -78,7 +77,7 @@ struct Logged<K: MapKey, const V: usize> {
     map: Shards<K, V>,
     log: Log,
     versions: AtomicU64,
-    durability: Durability,
+    promise: Promise,
     /// Before, `Process` will do: a sync an item would take days.
     loaded: AtomicBool,
 }
@@ -99,6 +98,10 @@ impl<K: MapKey, const V: usize> Map<K, V> for Logged<K, V> {
     fn loaded(&self) {
         self.loaded.store(true, Ordering::Release);
     }
+
+    fn on_disk(&self) -> Promise {
+        self.promise
+    }
 }
 
 impl<K: MapKey, const V: usize> Pen<'_, K, V> {
@@ -106,7 +109,7 @@ impl<K: MapKey, const V: usize> Pen<'_, K, V> {
     fn write(&self, kind: ChangeKind, key: &K, value: &[u8], apply: impl FnOnce()) -> Result<(), BenchError> {
         let Logged { log, versions, loaded, .. } = self.logged;
         let durability = match loaded.load(Ordering::Acquire) {
-            true => self.logged.durability,
+            true => self.logged.promise.durability(),
             false => Durability::Process,
         };
         let version = versions.fetch_add(1, Ordering::Relaxed) + 1;

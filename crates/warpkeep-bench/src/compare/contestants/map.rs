@@ -4,8 +4,9 @@ use std::hash::Hash;
 use std::marker::PhantomData;
 
 use crate::BenchError;
+use crate::compare::Promise;
 use crate::compare::contestant::{Contestant, Session, Tally, Way};
-use crate::workload::Workload;
+use crate::workload::{Action, Workload};
 
 /// A key as a map holds it.
 pub(crate) trait MapKey: Copy + Eq + Hash + Send + Sync + 'static {
@@ -53,6 +54,11 @@ pub(crate) trait Map<K: MapKey, const V: usize>: Sync + 'static {
 
     /// As [`Contestant::loaded`].
     fn loaded(&self) {}
+
+    /// As [`Contestant::on_disk`].
+    fn on_disk(&self) -> Promise {
+        Promise::NoLog
+    }
 }
 
 /// A map in use.
@@ -107,6 +113,10 @@ impl<M: Map<K, V>, K: MapKey, const V: usize> Contestant for MapContestant<M, K,
         self.map.loaded();
     }
 
+    fn on_disk(&self) -> Promise {
+        self.map.on_disk()
+    }
+
     fn session<'a>(&'a self, _way: usize) -> Result<Box<dyn Session + 'a>, BenchError> {
         Ok(Box::new(MapSession { of: self, row: [0; V] }))
     }
@@ -148,6 +158,32 @@ impl<M: Map<K, V>, K: MapKey, const V: usize> Session for MapSession<'_, M, K, V
         Ok(())
     }
 
+    fn mix(
+        &mut self,
+        numbers: &[u64],
+        actions: &[Action],
+        generation: u64,
+        tally: &mut Tally,
+    ) -> Result<(), BenchError> {
+        let (workload, access) = (&self.of.workload, self.of.map.access());
+        for (&number, &action) in numbers.iter().zip(actions) {
+            let key = K::of(workload, number);
+            if action == Action::Put {
+                workload.write_value(number, generation, &mut self.row);
+            } else {
+                let found = access.get(&key, &mut self.row);
+                tally.see_there(workload, number, found.then_some(&std::hint::black_box(&self.row)[..]));
+            }
+            if action == Action::Modify {
+                workload.modify(number, &mut self.row);
+            }
+            if action != Action::Get {
+                access.put(key, &self.row)?;
+            }
+        }
+        Ok(())
+    }
+
     fn value(&mut self, number: u64) -> Result<Option<Vec<u8>>, BenchError> {
         let found = self.of.map.access().get(&K::of(&self.of.workload, number), &mut self.row);
         Ok(found.then(|| self.row.to_vec()))
@@ -162,13 +198,25 @@ macro_rules! for_sizes {
             (8, 64) => $make::<u64, 64>($($argument),*),
             (8, 128) => $make::<u64, 128>($($argument),*),
             (8, 1024) => $make::<u64, 1024>($($argument),*),
+            (16, 128) => $make::<[u8; 16], 128>($($argument),*),
             (32, 8) => $make::<[u8; 32], 8>($($argument),*),
             (32, 128) => $make::<[u8; 32], 128>($($argument),*),
+            (64, 128) => $make::<[u8; 64], 128>($($argument),*),
+            (128, 128) => $make::<[u8; 128], 128>($($argument),*),
             (key, value) => Err($crate::BenchError::Invalid(format!(
-                "maps hold keys and values inline, and are compiled for keys of 8 bytes with values of 8, 64, 128 or 1024 \
-                 and for keys of 32 with values of 8 or 128, not for {key} and {value}; choose from these, or leave the maps out"
+                "maps hold keys and values inline, and are compiled for keys of 8, 16, 32, 64 and 128 bytes with values of 128, for \
+                 keys of 8 also with values of 8, 64 and 1024, and for keys of 32 with values of 8, not for {key} and {value}; \
+                 choose from these, or leave the maps out"
             ))),
         }
     };
 }
 pub(crate) use for_sizes;
+
+/// Whether maps are compiled for the sizes of a workload.
+pub(crate) fn has_sizes(workload: &Workload) -> bool {
+    fn yes<K: MapKey, const V: usize>() -> Result<(), BenchError> {
+        Ok(())
+    }
+    for_sizes!(workload, yes()).is_ok()
+}

@@ -2,12 +2,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use redb::{Builder, Database, ReadOnlyTable, ReadableDatabase, TableDefinition};
-use warpkeep::Durability;
+use redb::{Builder, Database, Durability, ReadOnlyTable, ReadableDatabase, Table, TableDefinition};
 
 use super::Setup;
+use super::tree::{Tree, TreeContestant, Writer, Writes};
 use crate::BenchError;
-use crate::compare::contestant::{Contestant, Session, Tally, Way};
+use crate::compare::Promise;
+use crate::compare::contestant::Contestant;
+use crate::size::Size;
 use crate::workload::Workload;
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
@@ -30,11 +32,9 @@ pub(crate) fn cache_bytes(workload: &Workload) -> u64 {
     page_bytes(workload).clamp(64 << 20, MAX_CACHE)
 }
 
-pub(crate) struct Redb {
+struct Redb {
     database: Database,
-    workload: Workload,
-    batch: usize,
-    durability: Durability,
+    promise: Promise,
     commits: AtomicU64,
 }
 
@@ -44,141 +44,67 @@ fn failed(error: impl Into<redb::Error>) -> BenchError {
 
 pub(crate) fn open(setup: &Setup<'_>) -> Result<Box<dyn Contestant>, BenchError> {
     let path = setup.peer_directory("redb")?.join("redb");
-    let database =
-        Builder::new().set_cache_size(cache_bytes(&setup.workload) as usize).create(path).map_err(failed)?;
-    let Setup { workload, batch, durability, .. } = *setup;
-    let redb = Redb { database, workload, batch, durability, commits: AtomicU64::new(0) };
-    redb.write(redb::Durability::Immediate, |_| Ok(()))?;
-    Ok(Box::new(redb))
+    let cache = cache_bytes(&setup.workload);
+    let database = Builder::new().set_cache_size(cache as usize).create(path).map_err(failed)?;
+    let redb = Redb { database, promise: setup.promise, commits: AtomicU64::new(0) };
+    // The first commit lasts, and makes the table.
+    redb.write(&mut |_| Ok(()))?;
+    let settings = format!(
+        "redb 3, a cache of {}, {}; has no batched get",
+        Size(cache),
+        match setup.promise {
+            Promise::NoLog | Promise::Process =>
+                "Durability::None, with every 16th commit Immediate, without which its file grows",
+            Promise::Power => "Durability::Immediate",
+        }
+    );
+    Ok(TreeContestant::boxed("redb", &settings, setup, redb))
 }
-
-type Rows<'t> = redb::Table<'t, &'static [u8], &'static [u8]>;
 
 impl Redb {
-    fn write(
-        &self,
-        durability: redb::Durability,
-        work: impl FnOnce(&mut Rows<'_>) -> Result<(), redb::StorageError>,
-    ) -> Result<(), BenchError> {
-        let mut transaction = self.database.begin_write().map_err(failed)?;
-        transaction.set_durability(durability).map_err(failed)?;
-        {
-            let mut table = transaction.open_table(TABLE).map_err(failed)?;
-            work(&mut table).map_err(failed)?;
-        }
-        transaction.commit().map_err(failed)
-    }
-
-    fn next_commit(&self) -> redb::Durability {
+    fn next_commit(&self) -> Durability {
         let turn = self.commits.fetch_add(1, Ordering::Relaxed);
-        match self.durability {
-            Durability::Process if !turn.is_multiple_of(LASTING) => redb::Durability::None,
-            Durability::Process | Durability::Power => redb::Durability::Immediate,
+        match self.promise {
+            Promise::NoLog | Promise::Process if !turn.is_multiple_of(LASTING) => Durability::None,
+            _ => Durability::Immediate,
         }
     }
 }
 
-impl Contestant for Redb {
-    fn name(&self) -> &str {
-        "redb"
+impl Tree for Redb {
+    type Reader<'a> = ReadOnlyTable<&'static [u8], &'static [u8]>;
+
+    fn reader(&self) -> Result<Self::Reader<'_>, BenchError> {
+        let transaction = self.database.begin_read().map_err(failed)?;
+        transaction.open_table(TABLE).map_err(failed)
     }
 
-    fn settings(&self) -> String {
-        format!(
-            "redb 3, a cache of {}, {}, one read transaction for a round's gets, write transactions of {} operations (of one \
-             where latencies are taken), {}; has no batched get",
-            crate::size::Size(cache_bytes(&self.workload)),
-            match self.durability {
-                Durability::Process =>
-                    "Durability::None, with every 16th commit Immediate, without which its file grows",
-                Durability::Power => "Durability::Immediate",
-            },
-            self.batch,
-            super::where_it_lies(self.durability)
-        )
-    }
-
-    fn ways(&self) -> Vec<Way> {
-        vec![Way { name: "", block: self.batch, has_latency: true }]
-    }
-
-    fn session<'a>(&'a self, _way: usize) -> Result<Box<dyn Session + 'a>, BenchError> {
-        let (key, value) = (vec![0; self.workload.key_bytes], vec![0; self.workload.value_bytes]);
-        Ok(Box::new(RedbSession { of: self, reading: None, key, value }))
-    }
-
-    fn close(self: Box<Self>) -> Result<(), BenchError> {
-        Ok(())
-    }
-}
-
-struct RedbSession<'a> {
-    of: &'a Redb,
-    reading: Option<ReadOnlyTable<&'static [u8], &'static [u8]>>,
-    key: Vec<u8>,
-    value: Vec<u8>,
-}
-
-impl RedbSession<'_> {
-    /// Copies the value of a key; `false` if there is none.
-    fn read(&mut self, number: u64) -> Result<bool, BenchError> {
-        let reading = match &mut self.reading {
-            Some(reading) => reading,
-            none => {
-                let transaction = self.of.database.begin_read().map_err(failed)?;
-                none.insert(transaction.open_table(TABLE).map_err(failed)?)
-            }
-        };
-        self.of.workload.write_key(number, &mut self.key);
-        let found = reading.get(&self.key[..]).map_err(failed)?;
+    fn get(&self, reader: &Self::Reader<'_>, key: &[u8], value: &mut Vec<u8>) -> Result<bool, BenchError> {
+        let found = reader.get(key).map_err(failed)?;
         if let Some(found) = &found {
-            self.value.clear();
-            self.value.extend_from_slice(found.value());
+            value.clear();
+            value.extend_from_slice(found.value());
         }
         Ok(found.is_some())
     }
+
+    fn write(&self, work: &mut Writes<'_>) -> Result<(), BenchError> {
+        let mut transaction = self.database.begin_write().map_err(failed)?;
+        transaction.set_durability(self.next_commit()).map_err(failed)?;
+        {
+            let mut table = transaction.open_table(TABLE).map_err(failed)?;
+            work(&mut table)?;
+        }
+        transaction.commit().map_err(failed)
+    }
 }
 
-impl Session for RedbSession<'_> {
-    fn get(&mut self, numbers: &[u64], tally: &mut Tally) -> Result<(), BenchError> {
-        for &number in numbers {
-            let found = self.read(number)?;
-            tally.see(&self.of.workload, number, found.then_some(&self.value));
-        }
-        Ok(())
+impl Writer for Table<'_, &'static [u8], &'static [u8]> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), BenchError> {
+        self.insert(key, value).map(drop).map_err(failed)
     }
 
-    fn put(&mut self, numbers: &[u64], generation: u64) -> Result<(), BenchError> {
-        let workload = &self.of.workload;
-        self.value.resize(workload.value_bytes, 0);
-        self.of.write(self.of.next_commit(), |table| {
-            for &number in numbers {
-                workload.write_key(number, &mut self.key);
-                workload.write_value(number, generation, &mut self.value);
-                table.insert(&self.key[..], &self.value[..])?;
-            }
-            Ok(())
-        })
-    }
-
-    fn delete(&mut self, numbers: &[u64], tally: &mut Tally) -> Result<(), BenchError> {
-        self.of.write(self.of.next_commit(), |table| {
-            for &number in numbers {
-                self.of.workload.write_key(number, &mut self.key);
-                tally.note(table.remove(&self.key[..])?.is_some());
-            }
-            Ok(())
-        })
-    }
-
-    fn value(&mut self, number: u64) -> Result<Option<Vec<u8>>, BenchError> {
-        // What was written since the last look is to be seen.
-        self.reading = None;
-        Ok(self.read(number)?.then(|| self.value.clone()))
-    }
-
-    fn finish(&mut self) -> Result<(), BenchError> {
-        self.reading = None;
-        Ok(())
+    fn remove(&mut self, key: &[u8]) -> Result<Option<bool>, BenchError> {
+        Table::remove(self, key).map(|old| Some(old.is_some())).map_err(failed)
     }
 }

@@ -1,17 +1,20 @@
 //! Ourselves.
 
 use warpkeep::{
-    Durability, KeySpec, Op, Results, Status, Store, StoreOptions, Table, TableOptions, ValueSpec,
+    Batch, Durability, KeySpec, Op, Results, Status, Store, StoreOptions, Table, TableOptions, ValueSpec,
 };
 use warpkeep_core::{BatchView, Cells, Columns};
 use warpkeep_image::CreateOptions;
 
 use super::Setup;
 use crate::BenchError;
+use crate::compare::Promise;
 use crate::compare::contestant::{Contestant, Session, Tally, Way};
-use crate::workload::Workload;
+use crate::workload::{Action, Work, Workload};
 
 const TABLE: &str = "rows";
+/// The place of a way.
+const READS_APART: usize = 2;
 
 /// Bytes that a record takes: value, key and version, at a multiple of 32 if the value is that long.
 pub(crate) fn record_bytes(workload: &Workload) -> u64 {
@@ -32,8 +35,8 @@ pub(crate) struct Warpkeep {
     workload: Workload,
     key: KeySpec,
     value: ValueSpec,
+    promise: Promise,
     durability: Durability,
-    batch: usize,
     settings: String,
 }
 
@@ -58,18 +61,19 @@ impl Warpkeep {
             bytes => KeySpec::fixed(bytes as u32).map_err(warpkeep::Error::from)?,
         };
         let value = ValueSpec::fixed(workload.value_bytes as u32).map_err(warpkeep::Error::from)?;
-        let options = TableOptions::new(key, value).capacity(workload.items);
+        let options = TableOptions::new(key, value).capacity(workload.items).geometry(setup.geometry);
         store.create_table(TABLE, options)?;
-        let durability = if with_log { setup.durability } else { Durability::Process };
+        let promise = if with_log { setup.promise } else { Promise::NoLog };
+        let durability = promise.durability();
         let settings = format!(
-            "a table of {key} keys and {value} values made for {} items, geometry {}, durability {durability:?}, {}; \
-             batches of {}",
+            "a table of {key} keys and {value} values made for {} items, geometry {}, durability {durability:?}, {}; what is \
+             mixed goes in one batch, and what is modified is put in a second; with reads apart, all reads go in one batch and all \
+             writes in another",
             workload.items,
             options.geometry,
-            if with_log { "its log on the disk" } else { "no log" },
-            setup.batch
+            if with_log { "its log on the disk" } else { "no log" }
         );
-        Ok(Warpkeep { store, name, workload, key, value, durability, batch: setup.batch, settings })
+        Ok(Warpkeep { store, name, workload, key, value, promise, durability, settings })
     }
 }
 
@@ -86,19 +90,30 @@ impl Contestant for Warpkeep {
         let mut single = Way::one_by_one("one by one");
         if self.durability == Durability::Power {
             // A sync each: the clock is cheap beside it.
-            single.block = 16;
+            single.block = Some(16);
         }
-        vec![Way::batches("batches", self.batch), single]
+        vec![Way::batches("batches"), single, Way::batches("batches, reads apart")]
+    }
+
+    fn does(&self, work: Work, way: usize) -> bool {
+        // Where all operations are alike, there is nothing to part.
+        way != READS_APART || matches!(work, Work::Mix(_) | Work::PageRank) && !work.only_reads()
+    }
+
+    fn on_disk(&self) -> Promise {
+        self.promise
     }
 
     fn session<'a>(&'a self, way: usize) -> Result<Box<dyn Session + 'a>, BenchError> {
         let table = self.store.table(TABLE)?;
         Ok(match way {
-            0 => Box::new(Batches {
+            0 | READS_APART => Box::new(Batches {
                 of: self,
+                reads_apart: way == READS_APART,
                 table,
                 keys: Vec::new(),
                 values: Vec::new(),
+                mixed: Batch::new(self.key, self.value),
                 results: Results::default(),
             }),
             _ => Box::new(OneByOne {
@@ -119,15 +134,18 @@ impl Contestant for Warpkeep {
 
 struct Batches<'a> {
     of: &'a Warpkeep,
+    /// Whether a block's reads are a batch by themselves, before its writes.
+    reads_apart: bool,
     table: Table<'a>,
     keys: Vec<u8>,
     values: Vec<u8>,
+    mixed: Batch,
     results: Results,
 }
 
 impl Batches<'_> {
     fn run(&mut self, op: Op, numbers: &[u64], generation: u64) -> Result<(), BenchError> {
-        let Warpkeep { workload, key, value, durability, .. } = self.of;
+        let workload = &self.of.workload;
         self.keys.clear();
         self.values.clear();
         for &number in numbers {
@@ -136,6 +154,12 @@ impl Batches<'_> {
                 workload.append_value(number, generation, &mut self.values);
             }
         }
+        self.run_columns(op)
+    }
+
+    /// One operation on the keys that were set, with the values if it takes them.
+    fn run_columns(&mut self, op: Op) -> Result<(), BenchError> {
+        let Warpkeep { workload, key, value, durability, .. } = self.of;
         let keys = Cells::fixed(workload.key_bytes, &self.keys);
         let columns = match op {
             Op::Put => Columns::with_values(op, keys, Cells::fixed(workload.value_bytes, &self.values)),
@@ -144,6 +168,10 @@ impl Batches<'_> {
         let view = BatchView::new(*key, *value, columns).map_err(warpkeep::Error::from)?;
         self.results.prepare(&view);
         self.table.run_into(&view, *durability, &mut self.results)?;
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), BenchError> {
         match self.results.first_error() {
             None => Ok(()),
             Some((_, status)) => {
@@ -151,6 +179,79 @@ impl Batches<'_> {
             }
         }
     }
+
+    /// All that is read in one batch, then all that is written in another.
+    fn mix_apart(
+        &mut self,
+        numbers: &[u64],
+        actions: &[Action],
+        generation: u64,
+        tally: &mut Tally,
+    ) -> Result<(), BenchError> {
+        let workload = &self.of.workload;
+        self.keys.clear();
+        for (&number, _) in numbers.iter().zip(actions).filter(|(_, action)| **action != Action::Put) {
+            workload.append_key(number, &mut self.keys);
+        }
+        if !self.keys.is_empty() {
+            self.run_columns(Op::Get)?;
+        }
+        self.keys.clear();
+        self.values.clear();
+        let mut reads = 0..;
+        for (&number, &action) in numbers.iter().zip(actions) {
+            if action == Action::Put {
+                workload.append_key(number, &mut self.keys);
+                workload.append_value(number, generation, &mut self.values);
+                continue;
+            }
+            let value = reads.next().and_then(|index| self.results.value(index));
+            tally.see_there(workload, number, value);
+            if action == Action::Modify {
+                append_modified(workload, number, value, &mut self.keys, &mut self.values);
+            }
+        }
+        if self.keys.is_empty() { Ok(()) } else { self.run_columns(Op::Put) }
+    }
+
+    /// Gets and puts in one batch; what is modified is only read.
+    fn run_mixed(&mut self, numbers: &[u64], actions: &[Action], generation: u64) -> Result<(), BenchError> {
+        let workload = &self.of.workload;
+        self.keys.resize(workload.key_bytes, 0);
+        self.values.resize(workload.value_bytes, 0);
+        self.mixed.clear();
+        for (&number, &action) in numbers.iter().zip(actions) {
+            workload.write_key(number, &mut self.keys);
+            let (op, value) = match action {
+                Action::Put => {
+                    workload.write_value(number, generation, &mut self.values);
+                    (Op::Put, &self.values[..])
+                }
+                Action::Get | Action::Modify => (Op::Get, &[][..]),
+            };
+            self.mixed.push(op, &self.keys, value, 0).map_err(warpkeep::Error::from)?;
+        }
+        let view = self.mixed.view();
+        self.results.prepare(&view);
+        self.table.run_into(&view, self.of.durability, &mut self.results)?;
+        self.check()
+    }
+}
+
+/// Appends a key and what is made of its value.
+fn append_modified(
+    workload: &Workload,
+    number: u64,
+    value: Option<&[u8]>,
+    keys: &mut Vec<u8>,
+    values: &mut Vec<u8>,
+) {
+    let at = values.len();
+    // One that is missing was counted as wrong, and ends the run.
+    values.extend_from_slice(value.unwrap_or(&[]));
+    values.resize(at + workload.value_bytes, 0);
+    workload.modify(number, &mut values[at..]);
+    workload.append_key(number, keys);
 }
 
 impl Session for Batches<'_> {
@@ -170,6 +271,33 @@ impl Session for Batches<'_> {
         self.run(Op::Delete, numbers, 0)?;
         self.results.statuses().iter().for_each(|&status| tally.note(status == Status::Ok));
         Ok(())
+    }
+
+    fn mix(
+        &mut self,
+        numbers: &[u64],
+        actions: &[Action],
+        generation: u64,
+        tally: &mut Tally,
+    ) -> Result<(), BenchError> {
+        if self.reads_apart {
+            return self.mix_apart(numbers, actions, generation, tally);
+        }
+        self.run_mixed(numbers, actions, generation)?;
+        let workload = &self.of.workload;
+        self.keys.clear();
+        self.values.clear();
+        for (index, (&number, &action)) in numbers.iter().zip(actions).enumerate() {
+            if action == Action::Put {
+                continue;
+            }
+            let value = self.results.value(index);
+            tally.see_there(workload, number, value);
+            if action == Action::Modify {
+                append_modified(workload, number, value, &mut self.keys, &mut self.values);
+            }
+        }
+        if self.keys.is_empty() { Ok(()) } else { self.run_columns(Op::Put) }
     }
 
     fn value(&mut self, number: u64) -> Result<Option<Vec<u8>>, BenchError> {
@@ -208,6 +336,31 @@ impl Session for OneByOne<'_> {
         for &number in numbers {
             self.of.workload.write_key(number, &mut self.key);
             tally.note(self.table.delete(&self.key[..], self.of.durability)?);
+        }
+        Ok(())
+    }
+
+    fn mix(
+        &mut self,
+        numbers: &[u64],
+        actions: &[Action],
+        generation: u64,
+        tally: &mut Tally,
+    ) -> Result<(), BenchError> {
+        for (number, &action) in numbers.iter().zip(actions) {
+            match action {
+                Action::Put => self.put(std::slice::from_ref(number), generation)?,
+                Action::Get | Action::Modify => {
+                    let workload = &self.of.workload;
+                    workload.write_key(*number, &mut self.key);
+                    let value = self.table.get(&self.key[..])?;
+                    tally.see_there(workload, *number, value.as_deref());
+                    if let (Action::Modify, Some(mut value)) = (action, value) {
+                        workload.modify(*number, &mut value);
+                        self.table.put(&self.key[..], &value[..], self.of.durability)?;
+                    }
+                }
+            }
         }
         Ok(())
     }

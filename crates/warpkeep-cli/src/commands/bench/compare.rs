@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use clap::Args;
-use warpkeep::Durability;
-use warpkeep_bench::compare;
-use warpkeep_bench::workload::Workload;
+use warpkeep::Geometry;
+use warpkeep_bench::compare::{self, Promise};
+use warpkeep_bench::workload::{Distribution, WorkSet, Workload};
 
-use super::{Files, Places, command_line, durability};
+use super::{Files, Places, command_line};
 use crate::failure::Failure;
 
 /// How to run it.
@@ -15,30 +15,43 @@ use crate::failure::Failure;
 pub(super) struct Compare {
     #[command(flatten)]
     places: Places,
+    /// What is done: micro (or get, miss, update, insert, delete), ycsb (or load, a, b, c, d, f), dlrm, pagerank, all.
+    #[arg(long, default_value = "micro", value_delimiter = ',', value_name = "NAME,...")]
+    workloads: Vec<WorkSet>,
+    /// How items are drawn: uniform, zipfian, or zipfian:THETA. Single operations are uniform if nothing is said, and all others
+    /// zipfian:0.99; YCSB D asks for the newest in any case.
+    #[arg(long, value_name = "NAME")]
+    distribution: Option<Distribution>,
     /// Items that everybody holds.
     #[arg(long, default_value_t = 16_000_000)]
     items: u64,
-    /// Bytes in a key, 8 to 128; maps are built for 8 and 32.
+    /// Bytes in a key, 8 to 128; maps are built for 8, 16, 32, 64 and 128.
     #[arg(long, default_value_t = 8, value_name = "BYTES")]
     key_bytes: usize,
-    /// Bytes in a value, 8 to 1 MiB; maps are built for 8, 64, 128 and 1024.
+    /// Bytes in a value, 8 to 1 MiB; maps are built for 128, with keys of 8 also for 8, 64 and 1024.
     #[arg(long, default_value_t = 128, value_name = "BYTES")]
     value_bytes: usize,
     /// Threads at work, one case each; 0 stands for all cores.
     #[arg(long, default_value = "1,0", value_delimiter = ',', value_name = "N,...")]
     threads: Vec<usize>,
-    /// Operations in a batch, or in a transaction.
-    #[arg(long, default_value_t = 1024, value_name = "N")]
-    batch: usize,
-    /// What a put must survive: process or power.
-    #[arg(long, default_value = "process", value_parser = durability)]
-    durability: Durability,
+    /// Operations in a batch, or in a transaction, up to 2^24. Several give curves of rate against latency.
+    #[arg(long, default_value = "1024", value_delimiter = ',', value_name = "N,...")]
+    batch: Vec<usize>,
+    /// What a put must survive: process, power, or none for stores without a log.
+    #[arg(long, default_value = "process")]
+    durability: Promise,
+    /// The layout of our table.
+    #[arg(long, default_value_t = Geometry::default())]
+    geometry: Geometry,
     /// Rounds of each contestant.
     #[arg(long, default_value_t = 7)]
     rounds: u32,
     /// How long a contestant works in a round.
     #[arg(long, default_value = "500ms", value_parser = humantime::parse_duration, value_name = "TIME")]
     round_time: Duration,
+    /// How many operations it does in a round instead, all threads together.
+    #[arg(long, value_name = "N")]
+    operations: Option<u64>,
     /// Only these contestants, and warpkeep.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
     only: Vec<String>,
@@ -52,6 +65,12 @@ pub(super) struct Compare {
 impl Compare {
     pub(super) fn run(&self) -> Result<(), Failure> {
         let (dir, image_dir) = self.places.prepare()?;
+        let mut works = Vec::new();
+        for &work in self.workloads.iter().flat_map(|set| &set.0) {
+            if !works.contains(&work) {
+                works.push(work);
+            }
+        }
         let options = compare::Options {
             dir: dir.to_path_buf(),
             image_dir: image_dir.to_path_buf(),
@@ -61,11 +80,15 @@ impl Compare {
                 value_bytes: self.value_bytes,
                 seed: self.seed,
             },
+            works,
+            distribution: self.distribution,
             threads: self.threads.clone(),
-            batch: self.batch,
-            durability: self.durability,
+            batches: self.batch.clone(),
+            promise: self.durability,
+            geometry: self.geometry,
             rounds: self.rounds,
             round_time: self.round_time,
+            operations: self.operations,
             only: self.only.clone(),
             command: command_line(),
             ..compare::Options::default()

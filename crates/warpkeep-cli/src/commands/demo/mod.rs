@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::Format;
 use crate::progress::Bars;
+use crate::store::Worked;
 use places::Places;
 use plan::Plan;
 use run::Run;
@@ -49,6 +50,8 @@ pub(crate) struct Demo {
     #[arg(long)]
     keep: bool,
     #[command(flatten)]
+    worked: Worked,
+    #[command(flatten)]
     pub(crate) format: Format,
 }
 
@@ -69,7 +72,7 @@ impl Demo {
                 u64::from_le_bytes(seed) % 1_000_000
             }
         };
-        let places = Places::new(self.dir.as_deref(), self.items)?;
+        let places = Places::new(self.dir.as_deref(), self.items, self.worked)?;
         let interrupt = Interrupt::listen()?;
         let run = Run {
             plan: Plan { seed, rows: self.items, writers: WRITERS },

@@ -8,7 +8,7 @@ use warpkeep_image::Medium;
 
 use super::report::Place;
 use crate::failure::Failure;
-use crate::store::StoreAt;
+use crate::store::{StoreAt, Worked};
 
 /// What a row takes in the image at most, its growth included.
 const IMAGE_BYTES_PER_ROW: u64 = 256;
@@ -18,11 +18,12 @@ pub(crate) struct Places {
     directory: TempDir,
     /// Where the image lies if not there.
     image: Option<TempDir>,
+    worked: Worked,
 }
 
 impl Places {
     /// The log on a disk; the image on tmpfs if there is room.
-    pub(crate) fn new(dir: Option<&Path>, rows: u64) -> Result<Places, Failure> {
+    pub(crate) fn new(dir: Option<&Path>, rows: u64, worked: Worked) -> Result<Places, Failure> {
         let base = dir.map_or_else(std::env::temp_dir, Path::to_path_buf);
         let temporary = |parent: &Path| {
             let made = tempfile::Builder::new().prefix("warpkeep-demo-").tempdir_in(parent);
@@ -36,14 +37,19 @@ impl Places {
         let has_room = placement_in(shared_memory)
             .is_ok_and(|placement| placement.medium == Medium::Tmpfs && placement.free_bytes > needed);
         let image = has_room.then(|| temporary(shared_memory)).and_then(Result::ok);
-        Ok(Places { directory, image })
+        Ok(Places { directory, image, worked })
     }
 
     pub(crate) fn store(&self) -> StoreAt {
         StoreAt {
             directory: self.directory.path().to_path_buf(),
             image: self.image.as_ref().map(|image| image.path().join("image")),
+            device: self.worked.device,
         }
+    }
+
+    pub(crate) fn worked(&self) -> Worked {
+        self.worked
     }
 
     /// Of the image, and of the log.

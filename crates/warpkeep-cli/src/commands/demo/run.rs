@@ -89,7 +89,8 @@ impl Run<'_> {
     /// Opens the store, which should come back in this way.
     fn open(&self, expected: Origin) -> Result<Store, Failure> {
         let at = self.places.store();
-        let options = warpkeep::StoreOptions { image: at.image.clone(), ..Default::default() };
+        let options =
+            warpkeep::StoreOptions { image: at.image.clone(), device: at.device, ..Default::default() };
         let store = at.open(options)?;
         let found = store.report().origin;
         match expected == found {
@@ -173,6 +174,7 @@ impl Run<'_> {
         self.interrupt.check()?;
         let writer = DemoWriter {
             store: self.places.store(),
+            worked: self.places.worked(),
             rows: self.plan.rows,
             writers: self.plan.writers,
             seed: self.plan.seed,

@@ -50,6 +50,7 @@ pub(crate) fn run(
     if let Some(image) = &writer.store.image {
         command.arg("--image").arg(image);
     }
+    command.args(["--device", &writer.worked.device.to_string()]);
     let child = command
         .args(["--rows", &writer.rows.to_string(), "--writers", &writer.writers.to_string()])
         .args(["--seed", &writer.seed.to_string(), "--round", &writer.round.to_string()])

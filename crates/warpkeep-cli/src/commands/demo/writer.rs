@@ -8,13 +8,15 @@ use warpkeep::Table;
 use super::TABLE;
 use super::plan::{Plan, Stamp, Step};
 use crate::failure::Failure;
-use crate::store::StoreAt;
+use crate::store::{StoreAt, Worked};
 
 /// What to write where.
 #[derive(Debug, Args)]
 pub(crate) struct DemoWriter {
     #[command(flatten)]
     pub(crate) store: StoreAt,
+    #[command(flatten)]
+    pub(crate) worked: Worked,
     #[arg(long)]
     pub(crate) rows: u64,
     #[arg(long)]
@@ -29,8 +31,9 @@ impl DemoWriter {
     /// Ends only by being killed, or by an error.
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let plan = Plan { seed: self.seed, rows: self.rows, writers: self.writers };
-        self.store.check_is_there()?;
-        let store = self.store.open(self.store.options()?)?;
+        let at = self.store.on(self.worked);
+        at.check_is_there()?;
+        let store = at.open(at.options()?)?;
         let table = store.table(TABLE)?;
         let write = |writer: u32| -> Result<(), Failure> {
             for number in 0.. {

@@ -20,7 +20,7 @@ use crate::files::{CsvSource, FileFormat, Input, JsonSource, NpySource, Record, 
 use crate::interrupt::Interrupt;
 use crate::output::{Format, count};
 use crate::progress::Bars;
-use crate::store::StoreAt;
+use crate::store::{StoreAt, Worked};
 use loader::{Loaded, Loader, NOTHING, Skipped};
 
 /// What to load where.
@@ -28,6 +28,8 @@ use loader::{Loaded, Loader, NOTHING, Skipped};
 pub(crate) struct Load {
     #[command(flatten)]
     store: StoreAt,
+    #[command(flatten)]
+    worked: Worked,
     /// The name of the table.
     table: String,
     /// The file; - is standard input.
@@ -127,8 +129,8 @@ impl Load {
             Ok((loader.loaded, durability))
         };
         let (loaded, durability) = match self.create {
-            true => self.store.with_new_store(false, work)?,
-            false => self.store.with_store(work)?,
+            true => self.store.on(self.worked).with_new_store(false, work)?,
+            false => self.store.on(self.worked).with_store(work)?,
         };
         bars.finish();
         let seconds = begun.elapsed().as_secs_f64();

@@ -1,0 +1,64 @@
+//! The disk from one end of a file to the other.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::Instant;
+
+use rustix::fs::{Advice, fadvise};
+
+use crate::BenchError;
+
+const PIECE: usize = 1 << 20;
+
+/// Forgets what the page cache holds of the files in a directory, so that the next reader has to ask the disk.
+pub(crate) fn forget(directory: &Path) -> Result<(), BenchError> {
+    let doing = || BenchError::io("list the files whose cache is to be dropped");
+    for entry in std::fs::read_dir(directory).map_err(doing())? {
+        let path = entry.map_err(doing())?.path();
+        if path.is_file() {
+            forget_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Forgets what the page cache holds of a file.
+pub(crate) fn forget_file(path: &Path) -> Result<(), BenchError> {
+    let doing = || BenchError::io(format!("drop the page cache of {}", path.display()));
+    let file = File::open(path).map_err(doing())?;
+    // Pages that are not on the disk yet stay.
+    file.sync_all().map_err(doing())?;
+    fadvise(&file, 0, None, Advice::DontNeed).map_err(|error| doing()(error.into()))
+}
+
+/// Bytes a second of reading a file from start to end.
+pub(crate) fn read_rate(path: &Path) -> Result<f64, BenchError> {
+    let doing = || BenchError::io(format!("read {}", path.display()));
+    let mut file = File::open(path).map_err(doing())?;
+    let mut buffer = vec![0; PIECE];
+    let mut bytes = 0_u64;
+    let begun = Instant::now();
+    loop {
+        match file.read(&mut buffer).map_err(doing())? {
+            0 => break,
+            read => bytes += read as u64,
+        }
+    }
+    Ok(bytes as f64 / begun.elapsed().as_secs_f64())
+}
+
+/// Bytes a second of writing a file of about so many from start to end, until the disk has it.
+pub(crate) fn write_rate(path: &Path, bytes: u64) -> Result<f64, BenchError> {
+    let doing = || BenchError::io(format!("write {}", path.display()));
+    let mut file = File::create(path).map_err(doing())?;
+    // No zeros, which a disk may save itself the trouble to write.
+    let piece = vec![0xa5; PIECE];
+    let pieces = bytes.div_ceil(PIECE as u64).max(1);
+    let begun = Instant::now();
+    for _ in 0..pieces {
+        file.write_all(&piece).map_err(doing())?;
+    }
+    file.sync_data().map_err(doing())?;
+    Ok((pieces * PIECE as u64) as f64 / begun.elapsed().as_secs_f64())
+}

@@ -1,0 +1,194 @@
+//! What a page is made of: a report, as far as a page shows it, as any version of the program wrote it.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::BenchError;
+use crate::chart::Chart;
+use crate::report::Unit;
+
+/// The layout of reports that is understood.
+const SCHEMA: u32 = 1;
+
+/// One result.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Source {
+    schema: u32,
+    pub(super) benchmark: String,
+    pub(super) version: String,
+    pub(super) command: String,
+    pub(super) date: String,
+    pub(super) seconds: f64,
+    pub(super) seed: u64,
+    pub(super) machine: Machine,
+    pub(super) summaries: Vec<Summary>,
+    #[serde(default)]
+    pub(super) ratios: Vec<Ratio>,
+    #[serde(default)]
+    pub(super) notes: Vec<String>,
+    #[serde(default)]
+    pub(super) charts: Vec<Chart>,
+    /// What its files are called after.
+    #[serde(skip)]
+    pub(super) name: String,
+}
+
+/// Where it was measured.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Machine {
+    pub(super) cpu: String,
+    pub(super) cores: usize,
+    pub(super) memory_bytes: u64,
+    pub(super) kernel: String,
+    pub(super) load_before: f64,
+    pub(super) load_after: Option<f64>,
+    #[serde(default)]
+    pub(super) places: Vec<Place>,
+}
+
+/// A directory that was used.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Place {
+    pub(super) purpose: String,
+    pub(super) path: String,
+    pub(super) file_system: String,
+}
+
+/// The figures of all rounds together.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Summary {
+    pub(super) case: String,
+    pub(super) variant: String,
+    pub(super) metric: String,
+    pub(super) unit: String,
+    pub(super) spread: Spread,
+    pub(super) limit: Option<Relation>,
+    pub(super) beside: Option<Relation>,
+}
+
+/// Their spread. What is not finite is null in JSON.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(super) struct Spread {
+    pub(super) count: usize,
+    q1: Option<f64>,
+    median: Option<f64>,
+    q3: Option<f64>,
+}
+
+impl Spread {
+    pub(super) fn q1(&self) -> f64 {
+        self.q1.unwrap_or(f64::NAN)
+    }
+
+    pub(super) fn median(&self) -> f64 {
+        self.median.unwrap_or(f64::NAN)
+    }
+
+    pub(super) fn q3(&self) -> f64 {
+        self.q3.unwrap_or(f64::NAN)
+    }
+}
+
+/// What a figure is in proportion to another.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Relation {
+    pub(super) to: String,
+    pub(super) ratio: Option<f64>,
+    #[serde(default)]
+    pub(super) too_close_to_tell: bool,
+}
+
+/// How two variants compare.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Ratio {
+    pub(super) name: String,
+    pub(super) spread: Spread,
+    #[serde(default)]
+    pub(super) too_close_to_tell: bool,
+    pub(super) goal: Option<Goal>,
+    pub(super) verdict: Option<String>,
+}
+
+/// What a ratio should be.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Goal {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Source {
+    /// Reads a file that a benchmark wrote with `--json`.
+    pub fn read(path: &Path) -> Result<Source, BenchError> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            BenchError::Invalid(format!(
+                "cannot read {}: {error}; give files that --json wrote",
+                path.display()
+            ))
+        })?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Source::parse(&name, &text)
+            .map_err(|error| BenchError::Invalid(format!("{}: {error}", path.display())))
+    }
+
+    /// A result by the text of its file, under a name that its plots are called after.
+    pub fn parse(name: &str, text: &str) -> Result<Source, BenchError> {
+        let wrong = |error: serde_json::Error| {
+            BenchError::Invalid(format!(
+                "this is no report of a benchmark: {error}; give files that --json wrote"
+            ))
+        };
+        let value: serde_json::Value = serde_json::from_str(text).map_err(wrong)?;
+        if let Some(schema) = value.get("schema").and_then(serde_json::Value::as_u64)
+            && schema != u64::from(SCHEMA)
+        {
+            return Err(BenchError::Invalid(format!(
+                "this report has layout {schema}, and {SCHEMA} is understood; use the program that wrote it"
+            )));
+        }
+        let source: Source = serde_json::from_value(value).map_err(wrong)?;
+        debug_assert_eq!(source.schema, SCHEMA);
+        Ok(Source { name: name.to_owned(), ..source })
+    }
+
+    /// The cases in their order.
+    pub(super) fn cases(&self) -> Vec<&str> {
+        in_order(self.summaries.iter().map(|summary| summary.case.as_str()))
+    }
+
+    /// The summaries of a case.
+    pub(super) fn of_case<'a>(&'a self, case: &'a str) -> impl Iterator<Item = &'a Summary> {
+        self.summaries.iter().filter(move |summary| summary.case == case)
+    }
+}
+
+impl Summary {
+    /// A figure of this summary for people. A unit that is not known is written as it is.
+    pub(super) fn show(&self, value: f64) -> String {
+        const UNITS: [Unit; 7] = [
+            Unit::BytesPerSecond,
+            Unit::PerSecond,
+            Unit::Micros,
+            Unit::Seconds,
+            Unit::Bytes,
+            Unit::Count,
+            Unit::Percent,
+        ];
+        match UNITS.into_iter().find(|unit| unit.name() == self.unit) {
+            Some(unit) => unit.show(value),
+            None => format!("{value:.3} {}", self.unit),
+        }
+    }
+}
+
+/// Each once, in the order of first appearance.
+pub(super) fn in_order<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = Vec::new();
+    for name in names {
+        if !seen.contains(&name) {
+            seen.push(name);
+        }
+    }
+    seen
+}

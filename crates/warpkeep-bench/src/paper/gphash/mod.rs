@@ -1,0 +1,126 @@
+//! "GPHash: An Efficient Hash Index for GPU with Byte-Granularity Persistent Memory", by the CPU engine.
+
+mod figure;
+mod geometry;
+mod load;
+mod sweep;
+mod time;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use self::figure::Figure;
+use crate::report::Report;
+use crate::workload::Workload;
+use crate::{BenchError, Progress, compare};
+
+/// Bytes in a value, as in the paper.
+const VALUE_BYTES: usize = 128;
+/// Operations in a batch, as in the paper.
+const BATCH: usize = 1 << 12;
+
+/// Which figures, and how thoroughly.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A directory on a disk, for logs; a directory of its own is made in it, and removed.
+    pub dir: PathBuf,
+    /// A directory for images, best on tmpfs; used the same way.
+    pub image_dir: PathBuf,
+    /// Which; those that the CPU engine can do if there are none.
+    pub figures: Vec<Figure>,
+    /// Items of a table; the paper has 16 million.
+    pub items: u64,
+    /// Threads at work; 0 stands for all cores.
+    pub threads: usize,
+    /// How often everything is loaded and measured anew.
+    pub repeats: u32,
+    /// Rounds of each repeat.
+    pub rounds: u32,
+    /// How long a round takes.
+    pub round_time: Duration,
+    /// Of everything random.
+    pub seed: u64,
+    /// How the benchmark was started, for the report.
+    pub command: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            dir: PathBuf::from("."),
+            image_dir: PathBuf::from("/dev/shm"),
+            figures: Vec::new(),
+            items: 16_000_000,
+            threads: 0,
+            repeats: 3,
+            rounds: 3,
+            round_time: Duration::from_millis(500),
+            seed: 1,
+            command: "warpkeep bench paper gphash".to_owned(),
+        }
+    }
+}
+
+impl Options {
+    /// A comparison of our table with what memory gives, as the paper's workloads are.
+    fn compare(&self) -> compare::Options {
+        compare::Options {
+            dir: self.dir.clone(),
+            image_dir: self.image_dir.clone(),
+            workload: Workload { items: self.items, key_bytes: 8, value_bytes: VALUE_BYTES, seed: self.seed },
+            threads: vec![self.threads],
+            batches: vec![BATCH],
+            // The paper's tables have no log: they lie in persistent memory, as ours lies in its image.
+            promise: compare::Promise::NoLog,
+            rounds: self.rounds,
+            round_time: self.round_time,
+            only: vec!["memory".to_owned()],
+            command: self.command.clone(),
+            ..compare::Options::default()
+        }
+    }
+
+    fn check(&self) -> Result<(), BenchError> {
+        if self.repeats == 0 || self.rounds == 0 {
+            return Err(BenchError::Invalid("at least one repeat and one round are needed".to_owned()));
+        }
+        if self.items < 1000 {
+            return Err(BenchError::Invalid(format!("{} items are too few; take at least 1000", self.items)));
+        }
+        self.compare().workload.check()
+    }
+}
+
+/// Measures figures. Files are made in directories of their own and removed, also after an error.
+///
+/// ```no_run
+/// use warpkeep_bench::{Quiet, paper::gphash};
+///
+/// let options = gphash::Options { figures: vec!["14".parse()?], items: 1_000_000, ..Default::default() };
+/// print!("{}", gphash::run(&options, &Quiet)?.to_text());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchError> {
+    options.check()?;
+    let mut report = Report::new("paper gphash", &options.command, options.seed);
+    report.machine.add_place("log", &options.dir)?;
+    report.machine.add_place("image", &options.image_dir)?;
+    report.notes.push(
+        "the paper measured on a V100 with six Optane modules; what is marked as published is what its text says, for its figures \
+         carry no numbers"
+            .to_owned(),
+    );
+    let figures =
+        if options.figures.is_empty() { Figure::on_cpu().collect() } else { options.figures.clone() };
+    for figure in figures {
+        match figure.number() {
+            7 => load::run(options, progress, &mut report)?,
+            12 => sweep::run(options, progress, &mut report)?,
+            13 => geometry::run(options, progress, &mut report)?,
+            14 => time::run(options, progress, &mut report)?,
+            _ => report.notes.push(figure.needs()),
+        }
+    }
+    report.finish();
+    Ok(report)
+}

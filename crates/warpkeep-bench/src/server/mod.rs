@@ -1,0 +1,111 @@
+//! Load for any server that speaks one of memcached's protocols or that of Redis.
+//!
+//! A thread drives many connections, with many requests under way on each; requests are written from templates and answers
+//! are read where they lie, so that a core does some millions of operations a second and the server is what is measured.
+//! Every answer is checked in every byte, and in its order; a get must not give less than what was acknowledged before it
+//! was sent. With a rate, requests go out by the clock, and what a server keeps waiting is charged from when it was due.
+//!
+//! ```no_run
+//! use warpkeep_bench::Quiet;
+//! use warpkeep_bench::server::{self, Options, Program, Target};
+//!
+//! let target = Target::Started { program: Program::Redis, protocol: Program::Redis.protocol() };
+//! let report = server::run(&Options { targets: vec![target], ..Options::default() }, &Quiet)?;
+//! print!("{}", report.to_text());
+//! # Ok::<(), warpkeep_bench::server::ServerError>(())
+//! ```
+
+mod address;
+mod connection;
+mod contestant;
+mod drive;
+mod error;
+mod expected;
+mod inbox;
+mod items;
+mod ledger;
+mod limit;
+mod options;
+mod pace;
+mod processor;
+mod protocol;
+mod results;
+mod spawn;
+mod tally;
+mod version;
+mod work;
+
+use std::time::Duration;
+
+pub use self::address::Address;
+use self::contestant::Contestant;
+pub use self::error::ServerError;
+pub use self::items::Items;
+use self::options::Case;
+pub use self::options::{Options, Target};
+pub use self::protocol::{Answer, Malformed, Parsed, Protocol, Requests};
+pub use self::spawn::Program;
+use crate::report::Report;
+use crate::{Amount, Progress};
+
+/// How long the generator is measured by itself, for each case, unless rounds are shorter.
+const ALONE: Duration = Duration::from_millis(100);
+
+/// Runs the load. Servers that it starts are stopped, also after an error.
+pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, ServerError> {
+    options.check()?;
+    let mut report = Report::new("server", &options.command, options.seed);
+    results::settings(options, &mut report);
+    let mut contestants = Vec::new();
+    for target in &options.targets {
+        progress.check()?;
+        let contestant = Contestant::open(target, options)?;
+        results::introduction(&contestant, &mut report);
+        contestants.push(contestant);
+    }
+    if options.load {
+        for contestant in &mut contestants {
+            let outcome = contestant.load(progress)?;
+            results::loaded(&contestant.name, &outcome, &mut report);
+        }
+    }
+    for (number, case) in options.cases().into_iter().enumerate() {
+        run_case(options, case, number as u32 * options.rounds, &mut contestants, progress, &mut report)?;
+    }
+    report.finish();
+    results::charts(options, &mut report);
+    Ok(report)
+}
+
+/// All rounds of a case, in turns. Another server begins each round, so that none always comes after the same.
+fn run_case(
+    options: &Options,
+    case: Case,
+    first_stream: u32,
+    contestants: &mut [Contestant<'_>],
+    progress: &dyn Progress,
+    report: &mut Report,
+) -> Result<(), ServerError> {
+    let name = options.case_name(case);
+    let count = contestants.len();
+    progress.begin(&name, Amount::Count(u64::from(options.rounds) * count as u64));
+    for round in 0..options.rounds {
+        for place in 0..count {
+            progress.check()?;
+            let contestant = &mut contestants[(place + round as usize) % count];
+            let outcome = contestant.round(case, first_stream + round, progress)?;
+            results::measured(options, &name, &contestant.name, round, &outcome, report);
+            progress.advance(1);
+        }
+    }
+    progress.finish();
+    let mut protocols: Vec<Protocol> = Vec::new();
+    for contestant in contestants.iter() {
+        if !protocols.contains(&contestant.protocol) {
+            protocols.push(contestant.protocol);
+            let rate = limit::measure(options, case, contestant.protocol, ALONE.min(options.round_time))?;
+            results::alone(&name, contestant.protocol, rate * options.threads as f64, report);
+        }
+    }
+    Ok(())
+}

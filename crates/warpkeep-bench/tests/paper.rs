@@ -1,0 +1,117 @@
+//! The paper's figures at a size that takes a moment.
+
+mod common;
+
+use std::time::Duration;
+
+use warpkeep_bench::chart::Drawing;
+use warpkeep_bench::load_factor::all_geometries;
+use warpkeep_bench::paper::gphash::{Figure, Options, run};
+use warpkeep_bench::{BenchError, Quiet};
+
+use common::{Impatient, assert_series, directory, is_empty, refusal};
+
+fn small(directory: &tempfile::TempDir) -> Options {
+    Options {
+        dir: directory.path().to_path_buf(),
+        image_dir: directory.path().to_path_buf(),
+        items: 4000,
+        threads: 1,
+        repeats: 1,
+        rounds: 1,
+        round_time: Duration::from_millis(2),
+        ..Options::default()
+    }
+}
+
+fn figure(number: u8) -> Figure {
+    number.to_string().parse().expect("a figure")
+}
+
+#[test]
+fn every_figure_that_the_cpu_can_do_has_ours_and_what_was_published() {
+    let directory = directory();
+    let report = run(&small(&directory), &Quiet).expect("all answers are right");
+    assert!(is_empty(&directory));
+
+    let load = "figure 7: highest load factor while loading";
+    assert_eq!(report.series(load, "GPHash, published (section 4.2)", "highest"), [92.0]);
+    for ours in
+        ["grown when full, as in the paper", "grown early, as a store does", "a table that does not grow"]
+    {
+        let series = report.series(load, ours, "highest");
+        // Of a small table, the few items in the overflow can make it more than full.
+        assert!(
+            !series.is_empty() && series.iter().all(|load| (40.0..102.0).contains(load)),
+            "{ours}: {series:?}"
+        );
+    }
+
+    let keys = "figure 12a: YCSB C by key size";
+    for bytes in [8, 16, 32, 64, 128] {
+        let variant = format!("{bytes} bytes");
+        for metric in ["rate", "memory, lines of the work", "of the rate with 8-byte keys"] {
+            assert_series(&report, keys, &variant, metric, 1);
+        }
+    }
+    assert_eq!(report.series(keys, "8 bytes", "of the rate with 8-byte keys"), [100.0]);
+    let published = "128 bytes, GPHash, published (section 4.6)";
+    assert_eq!(report.series(keys, published, "of the rate with 8-byte keys"), [86.9]);
+    for theta in ["0", "0.5", "0.99", "1.2"] {
+        assert_series(&report, "figure 12b: YCSB C by skew", &format!("theta {theta}"), "rate", 1);
+    }
+
+    for geometry in all_geometries() {
+        let case = "figure 13: YCSB C and highest load factor by geometry";
+        assert_series(&report, case, &geometry.to_string(), "rate", 1);
+        assert_series(&report, case, &geometry.to_string(), "highest load factor", 1);
+    }
+
+    for items in [250, 500, 1000, 2000, 4000] {
+        assert_series(&report, &format!("figure 14: {items} items"), "alone", "seconds", 1);
+        assert_series(&report, &format!("figure 14: {items} items"), "re-attach", "total", 1);
+    }
+    let curves = |title: &str| {
+        let chart = report.charts.iter().find(|chart| chart.title == title).expect("a chart");
+        assert!(chart.to_svg().is_ok());
+        match &chart.drawing {
+            Drawing::Curves(curves) => curves.iter().map(|curve| curve.points.len()).collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(curves(keys), [5, 5]);
+    assert_eq!(curves("figure 12b: YCSB C by skew"), [6, 6]);
+    assert_eq!(curves("figure 14: time against size"), [5; 5]);
+    assert!(report.notes.iter().any(|note| note.contains("hundreds of milliseconds")));
+}
+
+#[test]
+fn figures_that_need_a_gpu_say_so_and_measure_nothing() {
+    let directory = directory();
+    let figures = [5, 6, 8, 9, 10, 11, 15].map(figure).to_vec();
+    let report = run(&Options { figures, ..small(&directory) }, &Quiet).expect("nothing to do");
+    assert!(report.rows.is_empty());
+    for number in [5, 6, 8, 9, 10, 11, 15] {
+        let begins = format!("figure {number} (");
+        let note = report.notes.iter().find(|note| note.starts_with(&begins)).expect("a note");
+        assert!(note.contains("needs a CUDA device"), "{note}");
+    }
+}
+
+#[test]
+fn nonsense_is_refused_and_whoever_interrupts_leaves_nothing() {
+    let directory = directory();
+    let refused = |change: &dyn Fn(&mut Options)| refusal(small(&directory), change, run);
+    refused(&|options| options.items = 10);
+    refused(&|options| options.repeats = 0);
+    refused(&|options| options.rounds = 0);
+    for word in ["4", "16", "", "seven"] {
+        assert!(word.parse::<Figure>().is_err(), "{word}");
+    }
+    for patience in [0, 10, 25] {
+        let options = Options { figures: vec![figure(12)], ..small(&directory) };
+        let stopped = run(&options, &Impatient::after(patience));
+        assert!(matches!(stopped, Err(BenchError::Interrupted)), "{patience}");
+        assert!(is_empty(&directory), "{patience}");
+    }
+}

@@ -1,0 +1,8 @@
+//! Load on servers: codecs by properties, a server that lies, and the real ones where they are installed.
+
+mod codec;
+mod fake;
+mod faults;
+mod options;
+mod real;
+mod speed;

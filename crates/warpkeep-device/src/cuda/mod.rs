@@ -1,0 +1,10 @@
+//! GPUs, through CUDA's driver.
+
+mod context;
+mod driver;
+mod kernels;
+mod memory;
+mod ranges;
+
+pub(crate) use context::open;
+pub(crate) use driver::devices;

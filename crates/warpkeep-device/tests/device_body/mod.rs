@@ -1,0 +1,59 @@
+//! What every device must do: one body of tests, run on the simulator and on a GPU.
+
+pub(crate) mod host;
+pub(crate) mod launch;
+pub(crate) mod memory;
+pub(crate) mod order;
+pub(crate) mod programs;
+
+/// Makes a test of every case of the body, on the devices that `$on` hands to it.
+#[macro_export]
+macro_rules! device_cases {
+    ($on:path; $($group:ident { $($case:ident),* $(,)? })*) => {
+        $(mod $group {
+            $(#[test]
+            fn $case() {
+                $on($crate::device_body::$group::$case);
+            })*
+        })*
+    };
+}
+
+/// The body's cases, for [`device_cases`].
+#[macro_export]
+macro_rules! all_device_cases {
+    ($on:path) => {
+        $crate::device_cases! {
+            $on;
+            memory {
+                what_is_written_is_read,
+                parts_are_written_and_read_at_their_offsets,
+                filling_and_copying,
+                views_count_elements,
+                ranges_outside_a_buffer_are_refused,
+                an_empty_buffer_is_a_buffer,
+                a_budget_holds_and_is_given_back,
+                too_much_memory_is_an_error,
+            }
+            order {
+                work_in_a_stream_is_in_order,
+                events_tell_the_time_and_the_order,
+                handles_of_another_device_are_refused,
+                threads_share_a_device,
+            }
+            host {
+                pinned_memory_is_reached_by_kernels,
+                copies_behind_the_program,
+                an_image_on_tmpfs_is_written_by_kernels,
+                registered_in_chunks_it_is_still_one_range,
+                what_cannot_be_registered_is_refused,
+            }
+            launch {
+                a_table_of_kernels_answers,
+                launches_that_cannot_be_are_refused,
+                a_program_is_loaded_twice,
+                a_kernel_outlives_its_module_handle,
+            }
+        }
+    };
+}

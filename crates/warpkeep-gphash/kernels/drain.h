@@ -1,0 +1,108 @@
+// Resizing and recovery: items leave runs that are being drained; slots that were being filled are emptied.
+#pragma once
+#include "claim.h"
+
+namespace gphash {
+
+struct DrainParams {
+    Table table;
+    // Buckets of a run that is being drained.
+    Run run;
+    u64 first;
+    u64 count;
+    // Items that moved to the levels, that moved to the overflow, and that found no place.
+    u64* moved;
+    u64* overflowed;
+    u64* stuck;
+};
+
+struct RepairParams {
+    Table table;
+    Run run;
+    // Slots with an item, and slots that were being filled.
+    u64* items;
+    u64* cleared;
+};
+
+// The hash of the key in a slot. All lanes ask for the same slot.
+WK_DEVICE u64 hash_in(const Table& t, const Slot& slot, u64 state) {
+    if (t.fingerprint_is_key()) return state;
+    u64 at = t.body() == kPacked ? record_of(t, state) + 8 * t.value_words() : slot.key_at(t);
+    return Key{t.at(at), t.key_len()}.hash(t.seed);
+}
+
+// Moves an item to a slot that was claimed for it. It is in its new place before it leaves the old one.
+WK_DEVICE void move_item(const Table& t, const Slot& from, const Slot& to, u64 state) {
+    Warp warp;
+    for (u32 i = lane(); i < t.slot_key_words(); i += kWarp) poke(t, to.key_at(t) + 8 * i, peek(t, from.key_at(t) + 8 * i));
+    for (u32 i = lane(); i < t.slot_payload_words(); i += kWarp) {
+        poke(t, to.payload_at(t) + 8 * i, peek(t, from.payload_at(t) + 8 * i));
+    }
+    if (t.body() != kPacked) {
+        // What is beside the state before the state: each lane orders what it stored, and all wait for each other.
+        fence_at(Step::Copied);
+        if (!left_out(Step::Gathered)) warp.sync();
+    }
+    if (lane() == 0) {
+        poke(t, to.state_at(), state);
+        fence_at(Step::Moved);
+        // Nobody looks at the old slot or takes it while this kernel runs, so one fence at its end does for all of them.
+        poke(t, from.state_at(), kEmpty);
+    }
+    warp.sync();
+}
+
+}  // namespace gphash
+
+// A warp a bucket.
+WK_KERNEL(gphash_drain, gphash::DrainParams) {
+    using namespace gphash;
+    const Table& t = p.table;
+    u64 which = global_index() / kWarp;
+    if (which >= p.count) return;
+    u64 bucket = bucket_at(t, p.run, p.first + which);
+    u64 moved = 0, overflowed = 0, stuck = 0;
+    for (u32 number = 0; number < t.slots(); number++) {
+        Slot from{bucket, number};
+        u64 state = peek(t, from.state_at());
+        if (state == kEmpty || state == kInsert) continue;
+        u64 hash = hash_in(t, from, state);
+        Slot to = claim(t, hash);
+        bool in_overflow = !to.is();
+        if (in_overflow) to = claim_in_overflow(t, hash);
+        if (!to.is()) {
+            stuck++;
+            continue;
+        }
+        move_item(t, from, to, state);
+        moved += !in_overflow;
+        overflowed += in_overflow;
+    }
+    if (lane() == 0) {
+        if (moved) fetch_add(p.moved, moved);
+        if (overflowed) fetch_add(p.overflowed, overflowed);
+        if (stuck) fetch_add(p.stuck, stuck);
+    }
+    // Old slots are empty before anybody replaces the items: a word that came back would lead to a record that is used again.
+    fence_at(Step::Drained);
+}
+
+// A thread a slot.
+WK_KERNEL(gphash_repair, gphash::RepairParams) {
+    using namespace gphash;
+    Warp warp;
+    const Table& t = p.table;
+    u64 which = global_index();
+    u64 bucket = which / t.slots();
+    bool inside = bucket < p.run.buckets;
+    Slot slot{inside ? bucket_at(t, p.run, bucket) : 0, (u32)(which % t.slots())};
+    u64 state = inside ? peek(t, slot.state_at()) : kEmpty;
+    // No fence: one that a crash brings back is emptied by whoever opens the table.
+    if (state == kInsert) poke(t, slot.state_at(), kEmpty);
+    u32 filling = popc(warp.ballot(state == kInsert));
+    u32 items = popc(warp.ballot(state != kEmpty && state != kInsert));
+    if (lane() == 0) {
+        if (items) fetch_add(p.items, (u64)items);
+        if (filling) fetch_add(p.cleared, (u64)filling);
+    }
+}

@@ -1,0 +1,5 @@
+// All kernels of GPHash tables.
+#include "drain.h"
+#include "get.h"
+#include "layout.h"
+#include "stage.h"

@@ -1,0 +1,30 @@
+// What both sides of the launch must agree on, written out so that a test can compare.
+#pragma once
+#include "drain.h"
+#include "stage.h"
+
+namespace gphash {
+
+struct LayoutParams {
+    u64* out;
+};
+
+}  // namespace gphash
+
+WK_KERNEL(gphash_layout, gphash::LayoutParams) {
+    using namespace gphash;
+    if (global_index() != 0) return;
+    const u64 facts[] = {
+        sizeof(Table),        sizeof(GetParams), sizeof(StageParams), sizeof(PublishParams),
+        sizeof(DrainParams),  sizeof(RepairParams), sizeof(Pending),  kEmpty,
+        kInsert,              kReferenceBits,    kSpecial,            kOverflowReach,
+        kMaxLevels,           kMaxOverflows,     kOk,                 kCreated,
+        kNotFound,            kAlreadyExists,    kVersionMismatch,    kWrongType,
+        kTableFull,           kGet,              kPut,                kInsertOp,
+        kUpdate,              kDelete,           kCompareAndSwap,     kFetchAdd,
+        kMerge,               kNoRule,           kReplace,            kAddU64,
+        kMaxU64,              kMinU64,           kAddF32,             kAddF64,
+        kOr,
+    };
+    for (u32 i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) store(p.out + i, facts[i]);
+}

@@ -1,0 +1,281 @@
+// Writing a batch, in two steps with the log between them: staging decides every operation, claims slots and writes records, all of
+// it where nobody looks; publishing stores the words that make it count.
+#pragma once
+#include "claim.h"
+#include "get.h"
+
+namespace gphash {
+
+// Operation codes of warpkeep-core.
+enum Op : u8 { kGet = 1, kPut = 2, kInsertOp = 3, kUpdate = 4, kDelete = 5, kCompareAndSwap = 6, kFetchAdd = 7, kMerge = 8 };
+
+// Codes of merge rules.
+enum Rule : u32 { kNoRule = 0, kReplace = 1, kAddU64 = 2, kMaxU64 = 3, kMinU64 = 4, kAddF32 = 5, kAddF64 = 6, kOr = 7 };
+
+// What becomes of a slot.
+enum Kind : u32 { kNone = 0, kFill = 1, kReplaceWord = 2, kClear = 3 };
+constexpr u32 kKindMask = 0xff;
+// The item was in the overflow.
+constexpr u32 kInOverflow = 0x100;
+// The operation's block holds a record now.
+constexpr u32 kBlockUsed = 0x200;
+
+// A change that is staged: the word at an offset, and the record that goes with the old one.
+struct Pending {
+    u64 at;
+    u64 word;
+    u64 old;
+    u32 flags;
+    u32 reserved;
+};
+
+struct StageParams {
+    Table table;
+    u64 count;
+    // Columns of the batch; no two operations have the same key. Keys and values are rows of whole words.
+    const u8* ops;
+    const u64* keys;
+    const u64* values;
+    const u64* arguments;
+    // A free block of the heap for each, if items have records.
+    const u64* blocks;
+    // Operation i gives what it writes this version plus i.
+    u64 first_version;
+    // Answers: statuses, versions, and values for gets and fetch-adds.
+    u8* statuses;
+    u64* versions;
+    u64* answers;
+    Pending* pending;
+};
+
+WK_DEVICE u64 add_f32(u64 a, u64 b) {
+    union Half {
+        u32 bits;
+        float number;
+    };
+    Half al{(u32)a}, ah{(u32)(a >> 32)}, bl{(u32)b}, bh{(u32)(b >> 32)}, low, high;
+    low.number = al.number + bl.number;
+    high.number = ah.number + bh.number;
+    return (u64)high.bits << 32 | low.bits;
+}
+
+WK_DEVICE u64 add_f64(u64 a, u64 b) {
+    union Whole {
+        u64 bits;
+        double number;
+    };
+    Whole x{a}, y{b}, sum;
+    sum.number = x.number + y.number;
+    return sum.bits;
+}
+
+// A word of a merged value.
+WK_DEVICE u64 merged(u32 rule, u64 stored, u64 given) {
+    switch (rule) {
+    case kAddU64: return stored + given;
+    case kMaxU64: return stored > given ? stored : given;
+    case kMinU64: return stored < given ? stored : given;
+    case kAddF32: return add_f32(stored, given);
+    case kAddF64: return add_f64(stored, given);
+    case kOr: return stored | given;
+    default: return given;
+    }
+}
+
+// One operation, in the hands of a warp.
+struct Work {
+    const StageParams* p;
+    u64 index;
+    u8 op;
+    u64 argument;
+    Found found;
+
+    WK_DEVICE u64 stored_word(u32 i) const {
+        const Table& t = p->table;
+        return t.body() == kInline ? found.word : load(t.at(found.value_at) + i);
+    }
+
+    // A word of the value that the key is to have.
+    WK_DEVICE u64 value_word(u32 i) const {
+        const Table& t = p->table;
+        if (op == kFetchAdd) return (found.there ? stored_word(i) : 0) + argument;
+        u64 given = load(p->values + index * t.value_words() + i);
+        return op == kMerge && found.there ? merged(t.merge_rule, stored_word(i), given) : given;
+    }
+};
+
+// What an operation is answered, and whether it changes anything.
+struct Decision {
+    u8 status;
+    bool writes;
+};
+
+WK_DEVICE Decision decide(const Work& work) {
+    const Table& t = work.p->table;
+    bool there = work.found.there;
+    switch (work.op) {
+    case kGet: return Decision{(u8)(there ? kOk : kNotFound), false};
+    case kInsertOp:
+        if (there) return Decision{kAlreadyExists, false};
+        break;
+    case kUpdate:
+    case kDelete:
+        if (!there) return Decision{kNotFound, false};
+        break;
+    case kCompareAndSwap:
+        if (!there) return Decision{kNotFound, false};
+        if (work.found.version != work.argument) return Decision{kVersionMismatch, false};
+        break;
+    case kFetchAdd:
+        if (t.value_len() != 8) return Decision{kWrongType, false};
+        break;
+    case kMerge:
+        if (t.merge_rule == kNoRule) return Decision{kWrongType, false};
+        break;
+    default: break;
+    }
+    return Decision{(u8)(there ? kOk : kCreated), true};
+}
+
+// Writes the record of what a key is to have into the operation's block, all lanes together; gives its offset.
+WK_DEVICE u64 write_record(const Work& work, const Key& key, u64 version) {
+    const Table& t = work.p->table;
+    u64 block = load(work.p->blocks + work.index);
+    u32 values = t.value_words(), keys = t.record_key_words();
+    for (u32 i = lane(); i < values + keys + 1; i += kWarp) {
+        u64 word = i < values ? work.value_word(i) : i < values + keys ? key.word(i - values) : version;
+        poke(t, block + 8 * i, word);
+    }
+    return block;
+}
+
+// Another value for a key that is there: everything but the word that makes it count.
+WK_DEVICE Pending replacement(const Work& work, u64 hash, const Key& key, u64 version) {
+    const Table& t = work.p->table;
+    const Found& found = work.found;
+    u32 flags = kReplaceWord;
+    if (t.body() == kInline) {
+        u64 head = version << 1 | ((found.commit & 1) ^ 1);
+        if (lane() == 0) poke(t, found.commit_at + 8 * (1 + (head & 1)), work.value_word(0));
+        return Pending{found.commit_at, head, 0, flags, 0};
+    }
+    u64 record = write_record(work, key, version);
+    u64 word = t.body() == kPacked ? t.state_of(hash, record) : record;
+    return Pending{found.commit_at, word, record_of(t, found.commit), flags | kBlockUsed, 0};
+}
+
+// A claimed slot for a key that is not there: everything but its state.
+WK_DEVICE Pending filling(const Work& work, const Slot& slot, u64 hash, const Key& key, u64 version) {
+    const Table& t = work.p->table;
+    for (u32 i = lane(); i < t.slot_key_words(); i += kWarp) poke(t, slot.key_at(t) + 8 * i, key.word(i));
+    u32 flags = kFill;
+    u64 record = 0;
+    if (t.body() == kInline) {
+        if (lane() == 0) {
+            // The value before the head, as readers check.
+            poke(t, slot.payload_at(t) + 8, work.value_word(0));
+            poke(t, slot.payload_at(t), version << 1);
+        }
+    } else {
+        record = write_record(work, key, version);
+        flags |= kBlockUsed;
+        if (t.body() == kReference && lane() == 0) poke(t, slot.payload_at(t), record);
+    }
+    return Pending{slot.state_at(), t.state_of(hash, record), 0, flags, 0};
+}
+
+// Does everything about an operation but make it count.
+WK_DEVICE void stage_one(Work& work, u64 hash, const Key& key) {
+    const StageParams& p = *work.p;
+    const Table& t = p.table;
+    work.found = find(t, hash, key);
+    Decision decision = decide(work);
+    u64 version = p.first_version + work.index;
+    u64 answered = work.found.version;
+    Pending pending{0, 0, 0, kNone, 0};
+    if (decision.status == kOk && work.op == kGet && p.answers) {
+        copy_value(t, work.found, p.answers + work.index * t.value_words());
+    }
+    if (decision.writes && work.op == kFetchAdd && lane() == 0) {
+        store(p.answers + work.index, work.found.there ? work.stored_word(0) : 0);
+    }
+    if (decision.writes && work.op == kDelete) {
+        u64 old = t.body() == kInline ? 0 : record_of(t, work.found.commit);
+        pending = Pending{work.found.state_at, kEmpty, old, kClear, 0};
+    } else if (decision.writes && work.found.there) {
+        pending = replacement(work, hash, key, version);
+        answered = version;
+    } else if (decision.writes) {
+        Slot slot = claim(t, hash);
+        if (slot.is()) {
+            pending = filling(work, slot, hash, key, version);
+            answered = version;
+        } else {
+            decision.status = kTableFull;
+        }
+    }
+    if (work.found.in_overflow) pending.flags |= kInOverflow;
+    if (left_out(Step::Apart) && lane() == 0 && (pending.flags & kKindMask) != kNone) poke(t, pending.at, pending.word);
+    if (lane() == 0) {
+        store(p.statuses + work.index, decision.status);
+        store(p.versions + work.index, answered);
+        Pending* to = p.pending + work.index;
+        store(&to->at, pending.at);
+        store(&to->word, pending.word);
+        store(&to->old, pending.old);
+        store(&to->flags, pending.flags);
+        store(&to->reserved, 0u);
+    }
+}
+
+struct PublishParams {
+    u8* image;
+    u64 count;
+    const Pending* pending;
+};
+
+}  // namespace gphash
+
+// A warp for every 32 operations; it serves them one by one, with all its lanes.
+WK_KERNEL(gphash_stage, gphash::StageParams) {
+    using namespace gphash;
+    Warp warp;
+    u64 first = (u64)global_index() / kWarp * kWarp;
+    if (first >= p.count) return;
+    u64 mine = first + lane();
+    Key own{p.keys + mine * p.table.key_words(), p.table.key_len()};
+    u64 own_hash = mine < p.count ? own.hash(p.table.seed) : 0;
+    u64 rest = p.count - first;
+    for (u32 i = 0; i < kWarp && i < rest; i++) {
+        u64 index = first + i;
+        Key key{p.keys + index * p.table.key_words(), p.table.key_len()};
+        Work work{&p, index, load(p.ops + index), load(p.arguments + index), nothing()};
+        stage_one(work, warp.shfl(own_hash, i), key);
+    }
+    // Records and slots before the words that lead to them, which the next kernel stores.
+    fence_at(Step::Staged);
+}
+
+// A thread an operation.
+WK_KERNEL(gphash_publish, gphash::PublishParams) {
+    using namespace gphash;
+    u64 i = global_index();
+    if (i >= p.count) return;
+    const Pending* pending = p.pending + i;
+    if ((load(&pending->flags) & kKindMask) != kNone) {
+        store<Scope::System, Order::Relaxed>((u64*)(p.image + load(&pending->at)), load(&pending->word));
+    }
+    // Words before the acknowledgement, and before what they led to is used again.
+    fence_at(Step::Published);
+}
+
+// Gives claimed slots back instead. A thread an operation.
+WK_KERNEL(gphash_abandon, gphash::PublishParams) {
+    using namespace gphash;
+    u64 i = global_index();
+    if (i >= p.count) return;
+    const Pending* pending = p.pending + i;
+    if ((load(&pending->flags) & kKindMask) == kFill) {
+        store<Scope::System, Order::Relaxed>((u64*)(p.image + load(&pending->at)), kEmpty);
+    }
+}

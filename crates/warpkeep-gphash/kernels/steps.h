@@ -1,0 +1,35 @@
+// Steps of the protocol that everything hangs on, by number: on the simulator a test can leave one out, and see that it is missed.
+#pragma once
+#include "hash.h"
+
+namespace gphash {
+
+enum class Step : u32 {
+    // Between two stores of one kernel. What is beside the state of a moved item, before the state: the fence, and the meeting of
+    // the lanes. Its new state, before the old one goes.
+    Copied = 1,
+    Gathered = 2,
+    Moved = 3,
+    // At the end of a kernel. The end of a launch orders as much, and the host waits for it; but what CUDA promises of it is that
+    // the host sees the stores, and what is needed is that they are in the image before those of the next kernel.
+    Staged = 4,
+    Published = 5,
+    Drained = 6,
+    // A slot is claimed in one step; without it, by a look and a store.
+    Claimed = 7,
+    // Nothing of a batch counts before it is published; without it, words are stored when they are staged.
+    Apart = 8,
+};
+
+#if WK_ON_GPU
+WK_DEVICE constexpr bool left_out(Step) { return false; }
+#else
+extern "C" u32 gphash_left_out;
+WK_DEVICE bool left_out(Step step) { return gphash_left_out == (u32)step; }
+#endif
+
+WK_DEVICE void fence_at(Step step) {
+    if (!left_out(step)) persist_fence();
+}
+
+}  // namespace gphash

@@ -1,0 +1,139 @@
+// A table as kernels see it. The layout of every struct here is mirrored in src/gpu/params.rs, and that of the bytes they
+// lead to is docs/format.md.
+#pragma once
+#include "steps.h"
+
+namespace gphash {
+
+constexpr u64 kEmpty = 0;
+constexpr u32 kReferenceBits = 45;
+constexpr u64 kReferenceMask = (1ull << kReferenceBits) - 1;
+// A slot that somebody has claimed and not yet filled.
+constexpr u64 kInsert = ~0ull << kReferenceBits;
+// The state of an item whose fingerprint would be one of the two above; it lies in the header.
+constexpr u64 kSpecial = 1;
+constexpr u32 kOverflowReach = 4;
+
+constexpr u32 kMaxLevels = 16;
+constexpr u32 kMaxOverflows = 9;
+
+enum Body : u32 { kPacked = 0, kInline = 1, kReference = 2 };
+
+// A run of buckets: a level or an overflow.
+struct Run {
+    u64 offset;
+    u64 buckets;
+};
+
+struct Table {
+    u8* image;
+    u64 seed;
+    // The offset of the slots in the header, or 0.
+    u64 specials;
+    // All levels, the largest first; those that items are put into; those that are being drained.
+    u32 levels;
+    u32 open_first;
+    u32 open_count;
+    u32 drained_first;
+    u32 drained_count;
+    // The one that items are put into comes first.
+    u32 overflows;
+    u32 look_in_overflow;
+    u32 hashes_;
+    u32 slots_;
+    u32 body_;
+    u32 key_len_;
+    u32 value_len_;
+    u32 merge_rule;
+    u32 reserved;
+    Run level[kMaxLevels];
+    Run overflow[kMaxOverflows];
+
+// Compiled for one kind of table these are constants; otherwise they are read.
+#if defined(GPHASH_SLOTS)
+    WK_DEVICE u32 hashes() const { return GPHASH_HASHES; }
+    WK_DEVICE u32 slots() const { return GPHASH_SLOTS; }
+    WK_DEVICE u32 body() const { return GPHASH_BODY; }
+    WK_DEVICE u32 key_len() const { return GPHASH_KEY_LEN; }
+    WK_DEVICE u32 value_len() const { return GPHASH_VALUE_LEN; }
+#else
+    WK_DEVICE u32 hashes() const { return hashes_; }
+    WK_DEVICE u32 slots() const { return slots_; }
+    WK_DEVICE u32 body() const { return body_; }
+    WK_DEVICE u32 key_len() const { return key_len_; }
+    WK_DEVICE u32 value_len() const { return value_len_; }
+#endif
+
+    WK_DEVICE u32 key_words() const { return (key_len() + 7) / 8; }
+    WK_DEVICE u32 value_words() const { return (value_len() + 7) / 8; }
+    // Whether the state of an item is its key, so that the key is not stored.
+    WK_DEVICE bool fingerprint_is_key() const { return body() != kPacked && key_len() == 8; }
+    // Words a slot has of each, beside its state.
+    WK_DEVICE u32 slot_key_words() const { return body() == kPacked || key_len() == 8 ? 0 : key_words(); }
+    WK_DEVICE u32 slot_payload_words() const { return body() == kPacked ? 0 : body() == kInline ? 3 : 1; }
+    WK_DEVICE u32 bucket_words() const { return slots() * (1 + slot_key_words() + slot_payload_words()); }
+    // Words of a record's key: in place the slot has it.
+    WK_DEVICE u32 record_key_words() const { return body() == kPacked ? key_words() : 0; }
+
+    WK_DEVICE u64* at(u64 offset) const { return (u64*)(image + offset); }
+
+    WK_DEVICE u64 fingerprint(u64 hash) const { return hash == kEmpty || hash == kInsert ? hash ^ 1 : hash; }
+    // The slot in the header of the key with this hash, or -1.
+    WK_DEVICE i32 special(u64 hash) const {
+        if (!fingerprint_is_key()) return -1;
+        return hash == kEmpty ? 0 : hash == kInsert ? 1 : -1;
+    }
+    WK_DEVICE u64 state_of(u64 hash, u64 record) const {
+        if (body() == kPacked) return hash << kReferenceBits | record >> 3;
+        return special(hash) >= 0 ? kSpecial : fingerprint(hash);
+    }
+};
+
+// One slot of the table.
+struct Slot {
+    // The offset of its bucket; 0 is no slot.
+    u64 bucket;
+    u32 number;
+
+    WK_DEVICE bool is() const { return bucket != 0; }
+    WK_DEVICE u64 state_at() const { return bucket + 8 * number; }
+    WK_DEVICE u64 key_at(const Table& t) const { return bucket + 8 * (t.slots() + number * t.slot_key_words()); }
+    WK_DEVICE u64 payload_at(const Table& t) const {
+        return bucket + 8 * (t.slots() * (1 + t.slot_key_words()) + number * t.slot_payload_words());
+    }
+};
+
+WK_DEVICE u64 peek(const Table& t, u64 offset) { return load<Scope::System, Order::Relaxed>(t.at(offset)); }
+WK_DEVICE void poke(const Table& t, u64 offset, u64 word) { store<Scope::System, Order::Relaxed>(t.at(offset), word); }
+
+WK_DEVICE u64 bucket_at(const Table& t, const Run& run, u64 bucket) { return run.offset + bucket * t.bucket_words() * 8; }
+
+// The top bucket of a hash location, among the buckets of the largest level.
+WK_DEVICE u64 top_bucket(const Table& t, u64 hash, u32 location) {
+    for (u32 i = 0; i < location; i++) hash = second_hash(hash);
+    return reduce(hash, t.level[0].buckets);
+}
+
+// The slot that a lane looks at when a warp looks at all slots of a key that items are put into, at once.
+WK_DEVICE Slot open_slot(const Table& t, u64 hash, u32 lane) {
+    u32 below = t.open_first + lane / (t.hashes() * t.slots());
+    u32 location = lane / t.slots() % t.hashes();
+    return Slot{bucket_at(t, t.level[below], top_bucket(t, hash, location) >> below), lane % t.slots()};
+}
+
+// The same, in one level.
+WK_DEVICE Slot level_slot(const Table& t, u32 below, u64 hash, u32 lane) {
+    if (lane >= t.hashes() * t.slots()) return Slot{0, 0};
+    u32 location = lane / t.slots();
+    return Slot{bucket_at(t, t.level[below], top_bucket(t, hash, location) >> below), lane % t.slots()};
+}
+
+// Slot `which` of those in an overflow that a key can be in; kOverflowReach buckets of them.
+WK_DEVICE Slot overflow_slot(const Table& t, const Run& run, u64 hash, u32 which) {
+    u32 step = which / t.slots();
+    if (step >= kOverflowReach || step >= run.buckets) return Slot{0, 0};
+    u64 first = reduce(rotl(hash, 32), run.buckets);
+    return Slot{bucket_at(t, run, (first + step) % run.buckets), which % t.slots()};
+}
+
+}  // namespace gphash

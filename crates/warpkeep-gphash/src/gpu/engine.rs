@@ -1,0 +1,243 @@
+//! The engine: one table's kernels, and whose turn it is.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use bytemuck::NoUninit;
+use warpkeep_core::Status;
+use warpkeep_device::{Device, DevicePtr, Grid, Kernel, Module, Stream};
+use warpkeep_image::Persist;
+
+use super::columns::Columns;
+use super::image::DeviceImage;
+use super::params::{GetParams, TableParams};
+use super::program::program_for;
+use crate::{Table, TableError};
+
+/// Threads of a block: a few warps, so that a multiprocessor has something to do while they wait.
+const THREADS: u32 = 256;
+
+/// Runs the batches of one table on a device.
+pub struct DeviceEngine<P: Persist> {
+    pub(crate) image: Arc<DeviceImage<P>>,
+    pub(crate) kernels: Kernels,
+    /// Whose turn it is to write.
+    writing: Mutex<Workplace>,
+    /// Readers' columns, one set for each that reads at the same time.
+    reading: Mutex<Vec<Workplace>>,
+    /// Held by kernels that look for items; exclusively by whoever moves them.
+    staying: RwLock<()>,
+}
+
+/// A stream, and the columns of the batch in it.
+pub(crate) struct Workplace {
+    pub(crate) stream: Stream,
+    pub(crate) columns: Columns,
+}
+
+impl Workplace {
+    fn new(device: &Device) -> Result<Workplace, TableError> {
+        Ok(Workplace { stream: device.stream()?, columns: Columns::default() })
+    }
+
+    /// Runs a kernel with a thread for each of so many.
+    ///
+    /// # Safety
+    /// The parameters are those of the kernel, and what they lead to stays until the stream is synchronised.
+    pub(crate) unsafe fn launch<A: NoUninit>(
+        &self,
+        kernel: &Kernel,
+        count: u64,
+        params: &A,
+    ) -> Result<(), TableError> {
+        // SAFETY: as this function's contract says.
+        unsafe { kernel.launch(Grid::covering(count.max(1), THREADS), params, &self.stream)? };
+        Ok(())
+    }
+}
+
+pub(crate) struct Kernels {
+    pub(crate) get: Kernel,
+    pub(crate) stage: Kernel,
+    pub(crate) publish: Kernel,
+    pub(crate) abandon: Kernel,
+    pub(crate) drain: Kernel,
+    pub(crate) repair: Kernel,
+}
+
+impl Kernels {
+    fn of(module: &Module) -> Result<Kernels, TableError> {
+        let kernel = |name| module.kernel(name);
+        Ok(Kernels {
+            get: kernel("gphash_get")?,
+            stage: kernel("gphash_stage")?,
+            publish: kernel("gphash_publish")?,
+            abandon: kernel("gphash_abandon")?,
+            drain: kernel("gphash_drain")?,
+            repair: kernel("gphash_repair")?,
+        })
+    }
+}
+
+/// The right to write to a table that a device works, with the device or with the CPU.
+pub struct Turn<'e, P: Persist> {
+    pub(crate) engine: &'e DeviceEngine<P>,
+    pub(crate) place: MutexGuard<'e, Workplace>,
+}
+
+/// Columns of a batch of gets in device memory.
+#[derive(Clone, Copy, Debug)]
+pub struct GetRows {
+    /// How many keys.
+    pub count: u64,
+    /// The keys, each of whole words with zeros behind it.
+    pub keys: DevicePtr,
+    /// A byte each: the code of a [`Status`].
+    pub statuses: DevicePtr,
+    /// Eight bytes each; or null.
+    pub versions: DevicePtr,
+    /// The values, each of whole words; or null, to be told only whether keys are there.
+    pub values: DevicePtr,
+}
+
+/// A batch of gets under way.
+pub struct Reading<'r> {
+    stream: &'r Stream,
+    // The table's items stay where they are, and its records what they are, until these are dropped.
+    _staying: RwLockReadGuard<'r, ()>,
+    _guard: crossbeam_epoch::Guard,
+}
+
+impl Reading<'_> {
+    /// Waits for the answers.
+    pub fn finish(self) -> Result<(), TableError> {
+        Ok(self.stream.synchronize()?)
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        // Before the table may free what the kernel looks at. An error is the stream's, and told by whoever uses it next.
+        let _ = self.stream.synchronize();
+    }
+}
+
+impl<P: Persist> DeviceEngine<P> {
+    /// An engine for a table of the image.
+    pub fn new(image: &Arc<DeviceImage<P>>, table: &Table<P>) -> Result<DeviceEngine<P>, TableError> {
+        let program = program_for(table.geometry, table.layout, table.key, table.value)
+            .ok_or(TableError::NotForDevices { key: table.key, value: table.value })?;
+        let device = image.device();
+        let kernels = Kernels::of(&device.load(&program)?)?;
+        table.by_device.store(true, Ordering::Release);
+        Ok(DeviceEngine {
+            image: Arc::clone(image),
+            kernels,
+            writing: Mutex::new(Workplace::new(device)?),
+            reading: Mutex::new(Vec::new()),
+            staying: RwLock::new(()),
+        })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        self.image.device()
+    }
+
+    /// Waits for the right to write.
+    pub fn turn(&self) -> Turn<'_, P> {
+        Turn { engine: self, place: self.writing.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+
+    pub(crate) fn stay(&self) -> RwLockReadGuard<'_, ()> {
+        self.staying.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps kernels that look for items away while they are moved.
+    pub fn moving(&self) -> RwLockWriteGuard<'_, ()> {
+        self.staying.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks keys up that lie in device memory, after what is in the caller's stream, and answers there. Returns at once; the
+    /// answers are there when [`Reading::finish`] has returned, and the table keeps what the kernel looks at until then.
+    ///
+    /// # Safety
+    /// The columns are memory of this engine's device and as long as [`GetRows`] says, and stay so until the reading has
+    /// been finished.
+    pub unsafe fn get_rows<'r>(
+        &'r self,
+        table: &Table<P>,
+        rows: &GetRows,
+        stream: &'r Stream,
+    ) -> Result<Reading<'r>, TableError> {
+        let guard = crossbeam_epoch::pin();
+        let staying = self.stay();
+        let params = GetParams {
+            table: TableParams::new(table, table.levels(&guard), self.image.cover()?),
+            count: rows.count,
+            keys: rows.keys,
+            statuses: rows.statuses,
+            versions: rows.versions,
+            values: rows.values,
+        };
+        let grid = Grid::covering(rows.count.max(1), THREADS);
+        // SAFETY: the caller's promise; the rest is the table's, and stays while the reading lasts.
+        unsafe { self.kernels.get.launch(grid, &params, stream)? };
+        Ok(Reading { stream, _staying: staying, _guard: guard })
+    }
+
+    /// Looks many keys up: rows of as many bytes as keys have. Each answer, in order, goes to `each`.
+    pub fn get_many<'k>(
+        &self,
+        table: &Table<P>,
+        keys: impl ExactSizeIterator<Item = &'k [u8]>,
+        mut each: impl FnMut(usize, Option<(u64, &[u8])>),
+    ) -> Result<(), TableError> {
+        let keys: Vec<&[u8]> = keys.collect();
+        keys.iter().try_for_each(|key| table.key.check(key))?;
+        let mut place = match self.reading.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+            Some(place) => place,
+            None => Workplace::new(self.device())?,
+        };
+        let count = keys.len();
+        let key_words = table.key.max_len().div_ceil(8);
+        let rows = padded_rows(keys.into_iter(), key_words);
+        let (value_len, value_words) = (table.value.max_len(), table.value.max_len().div_ceil(8));
+        let (device, columns) = (self.device(), &mut place.columns);
+        // What a kernel finds stays while the epoch is pinned.
+        let guard = &crossbeam_epoch::pin();
+        let staying = self.stay();
+        let params = GetParams {
+            table: TableParams::new(table, table.levels(guard), self.image.cover()?),
+            count: count as u64,
+            keys: columns.keys.put(device, &rows, &place.stream)?,
+            statuses: columns.statuses.room(device, count)?,
+            versions: columns.versions.room(device, 8 * count)?,
+            values: columns.answers.room(device, 8 * count * value_words)?,
+        };
+        // SAFETY: the columns are as long as the kernel takes them to be, and are not touched until it is done: reading them
+        // waits for the stream.
+        unsafe { place.launch(&self.kernels.get, count as u64, &params)? };
+        let statuses: Vec<u8> = place.columns.statuses.take(count, &place.stream)?;
+        drop(staying);
+        let versions: Vec<u64> = place.columns.versions.take(count, &place.stream)?;
+        let values: Vec<u64> = place.columns.answers.take(count * value_words, &place.stream)?;
+        let values: &[u8] = bytemuck::cast_slice(&values);
+        for index in 0..count {
+            let value = &values[8 * value_words * index..][..value_len];
+            each(index, (statuses[index] == Status::Ok as u8).then_some((versions[index], value)));
+        }
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+        Ok(())
+    }
+}
+
+/// Rows of whole words, with zeros behind each.
+pub(crate) fn padded_rows<'k>(rows: impl ExactSizeIterator<Item = &'k [u8]>, words: usize) -> Vec<u64> {
+    let mut padded = vec![0_u64; rows.len() * words];
+    let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut padded);
+    for (row, to) in rows.zip(bytes.chunks_exact_mut(8 * words.max(1))) {
+        to[..row.len()].copy_from_slice(row);
+    }
+    padded
+}

@@ -1,0 +1,24 @@
+//! Tables worked by a device: batches run as kernels over the very bytes that the CPU works on.
+//!
+//! The image is registered with the device, and a warp looks at all slots of a key at once. A batch is written in two steps, as on
+//! the CPU: staging decides every operation and writes what nobody can reach yet, publishing stores the words that make it
+//! count; the log comes between. Records come from the heap, which the host keeps.
+//!
+//! A table has one writing engine at a time. Whoever writes to a table that a device works, on the CPU too, has its
+//! [`Turn`]; and nobody moves items while a kernel reads.
+
+mod columns;
+mod engine;
+mod image;
+mod params;
+mod program;
+mod settle;
+mod stage;
+
+pub use engine::{DeviceEngine, GetRows, Reading, Turn};
+pub use image::DeviceImage;
+pub use program::program_for;
+pub use stage::{DeviceBatch, DeviceStage};
+
+#[cfg(test)]
+mod tests;

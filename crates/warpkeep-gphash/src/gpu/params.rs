@@ -1,0 +1,249 @@
+//! What kernels are given: the structs of `kernels/*.h`, byte for byte.
+
+use std::sync::atomic::Ordering;
+
+use bytemuck::{NoUninit, Pod, Zeroable};
+use warpkeep_device::DevicePtr;
+use warpkeep_image::Persist;
+
+use crate::Table;
+use crate::bucket::Body;
+use crate::levels::{Level, Levels};
+
+const MAX_LEVELS: usize = 16;
+const MAX_OVERFLOWS: usize = 9;
+
+/// A level or an overflow.
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Run {
+    pub(crate) offset: u64,
+    pub(crate) buckets: u64,
+}
+
+impl From<&Level> for Run {
+    fn from(level: &Level) -> Run {
+        Run { offset: level.offset, buckets: level.buckets }
+    }
+}
+
+/// A table, at this moment.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct TableParams {
+    pub(crate) image: DevicePtr,
+    seed: u64,
+    specials: u64,
+    levels: u32,
+    open_first: u32,
+    open_count: u32,
+    drained_first: u32,
+    drained_count: u32,
+    overflows: u32,
+    look_in_overflow: u32,
+    hashes: u32,
+    slots: u32,
+    body: u32,
+    key_len: u32,
+    value_len: u32,
+    merge_rule: u32,
+    reserved: u32,
+    level: [Run; MAX_LEVELS],
+    overflow: [Run; MAX_OVERFLOWS],
+}
+
+/// The code of what a slot holds.
+pub(crate) fn body_code(body: Body) -> u32 {
+    match body {
+        Body::Packed => 0,
+        Body::Inline { .. } => 1,
+        Body::Reference => 2,
+    }
+}
+
+fn runs<'l, const N: usize>(levels: impl Iterator<Item = &'l Level>) -> [Run; N] {
+    let mut runs = [Run::default(); N];
+    for (run, level) in runs.iter_mut().zip(levels) {
+        *run = level.into();
+    }
+    runs
+}
+
+impl TableParams {
+    pub(crate) fn new<P: Persist>(table: &Table<P>, levels: &Levels, image: DevicePtr) -> TableParams {
+        let open_count = levels.levels.len() - levels.drained;
+        let (open_first, drained_first) =
+            if levels.shrinking { (levels.drained, 0) } else { (0, open_count) };
+        TableParams {
+            image,
+            seed: table.seed.0,
+            specials: table.specials().map_or(0, |specials| specials.offset),
+            levels: levels.levels.len() as u32,
+            open_first: open_first as u32,
+            open_count: open_count as u32,
+            drained_first: drained_first as u32,
+            drained_count: levels.drained as u32,
+            overflows: levels.overflows().count() as u32,
+            look_in_overflow: u32::from(table.in_overflow.load(Ordering::Acquire) > 0),
+            hashes: table.geometry.hashes() as u32,
+            slots: table.geometry.slots() as u32,
+            body: body_code(table.shape.body),
+            key_len: table.key.fixed_len().unwrap_or_default() as u32,
+            value_len: table.value.fixed_len().unwrap_or_default() as u32,
+            merge_rule: u32::from(table.merge_rule().code()),
+            reserved: 0,
+            level: runs(levels.levels.iter()),
+            overflow: runs(levels.overflows()),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct GetParams {
+    pub(crate) table: TableParams,
+    pub(crate) count: u64,
+    pub(crate) keys: DevicePtr,
+    pub(crate) statuses: DevicePtr,
+    pub(crate) versions: DevicePtr,
+    pub(crate) values: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct StageParams {
+    pub(crate) table: TableParams,
+    pub(crate) count: u64,
+    pub(crate) ops: DevicePtr,
+    pub(crate) keys: DevicePtr,
+    pub(crate) values: DevicePtr,
+    pub(crate) arguments: DevicePtr,
+    pub(crate) blocks: DevicePtr,
+    pub(crate) first_version: u64,
+    pub(crate) statuses: DevicePtr,
+    pub(crate) versions: DevicePtr,
+    pub(crate) answers: DevicePtr,
+    pub(crate) pending: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct PublishParams {
+    pub(crate) image: DevicePtr,
+    pub(crate) count: u64,
+    pub(crate) pending: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct DrainParams {
+    pub(crate) table: TableParams,
+    pub(crate) run: Run,
+    pub(crate) first: u64,
+    pub(crate) count: u64,
+    pub(crate) moved: DevicePtr,
+    pub(crate) overflowed: DevicePtr,
+    pub(crate) stuck: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct RepairParams {
+    pub(crate) table: TableParams,
+    pub(crate) run: Run,
+    pub(crate) items: DevicePtr,
+    pub(crate) cleared: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct LayoutParams {
+    pub(crate) out: DevicePtr,
+}
+
+/// A change that is staged.
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Pending {
+    pub(crate) at: u64,
+    pub(crate) word: u64,
+    /// The record that goes, or 0.
+    pub(crate) old: u64,
+    flags: u32,
+    reserved: u32,
+}
+
+/// What becomes of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PendingKind {
+    None,
+    Fill,
+    Replace,
+    Clear,
+}
+
+impl Pending {
+    pub(crate) fn kind(&self) -> PendingKind {
+        match self.flags & 0xff {
+            1 => PendingKind::Fill,
+            2 => PendingKind::Replace,
+            3 => PendingKind::Clear,
+            _ => PendingKind::None,
+        }
+    }
+
+    pub(crate) fn in_overflow(&self) -> bool {
+        self.flags & 0x100 != 0
+    }
+
+    pub(crate) fn block_used(&self) -> bool {
+        self.flags & 0x200 != 0
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod facts {
+    use super::*;
+    use crate::slot::{EMPTY, INSERT, REFERENCE_BITS};
+    use warpkeep_core::{MergeRule, Op, Status};
+
+    /// What the kernel `gphash_layout` must write.
+    pub(crate) fn expected() -> Vec<u64> {
+        let mut facts: Vec<u64> = [
+            size_of::<TableParams>(),
+            size_of::<GetParams>(),
+            size_of::<StageParams>(),
+            size_of::<PublishParams>(),
+            size_of::<DrainParams>(),
+            size_of::<RepairParams>(),
+            size_of::<Pending>(),
+        ]
+        .map(|bytes| bytes as u64)
+        .to_vec();
+        facts.extend([EMPTY, INSERT, u64::from(REFERENCE_BITS), 1, 4]);
+        facts.extend([MAX_LEVELS as u64, MAX_OVERFLOWS as u64]);
+        let statuses = [
+            Status::Ok,
+            Status::Created,
+            Status::NotFound,
+            Status::AlreadyExists,
+            Status::VersionMismatch,
+            Status::WrongType,
+            Status::TableFull,
+        ];
+        facts.extend(statuses.map(|status| u64::from(status as u8)));
+        let ops = [
+            Op::Get,
+            Op::Put,
+            Op::Insert,
+            Op::Update,
+            Op::Delete,
+            Op::CompareAndSwap,
+            Op::FetchAdd,
+            Op::Merge,
+        ];
+        facts.extend(ops.map(|op| u64::from(op as u8)));
+        facts.extend(MergeRule::ALL[..8].iter().map(|rule| u64::from(rule.code())));
+        facts
+    }
+}

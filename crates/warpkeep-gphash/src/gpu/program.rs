@@ -1,0 +1,75 @@
+//! The kernels' source.
+
+use warpkeep_core::{KeySpec, ValueSpec};
+use warpkeep_device::Program;
+
+#[cfg(no_simulator)]
+use warpkeep_device::KernelEntry;
+
+use super::params::{
+    DrainParams, GetParams, LayoutParams, PublishParams, RepairParams, StageParams, body_code,
+};
+use crate::bucket::Shape;
+use crate::{Geometry, Layout};
+
+const SOURCES: &[(&str, &str)] = &[
+    ("gphash.cu", include_str!("../../kernels/gphash.cu")),
+    ("hash.h", include_str!("../../kernels/hash.h")),
+    ("steps.h", include_str!("../../kernels/steps.h")),
+    ("table.h", include_str!("../../kernels/table.h")),
+    ("find.h", include_str!("../../kernels/find.h")),
+    ("claim.h", include_str!("../../kernels/claim.h")),
+    ("get.h", include_str!("../../kernels/get.h")),
+    ("stage.h", include_str!("../../kernels/stage.h")),
+    ("drain.h", include_str!("../../kernels/drain.h")),
+    ("layout.h", include_str!("../../kernels/layout.h")),
+];
+
+#[cfg(not(no_simulator))]
+warpkeep_device::kernels! {
+    static KERNELS = [
+        gphash_get: GetParams,
+        gphash_stage: StageParams,
+        gphash_publish: PublishParams,
+        gphash_abandon: PublishParams,
+        gphash_drain: DrainParams,
+        gphash_repair: RepairParams,
+        gphash_layout: LayoutParams,
+    ];
+}
+
+#[cfg(no_simulator)]
+static KERNELS: &[KernelEntry] = {
+    const fn cuda_only(name: &'static str, params_bytes: usize) -> KernelEntry {
+        KernelEntry { name, params_bytes, simulated: None }
+    }
+    &[
+        cuda_only("gphash_get", size_of::<GetParams>()),
+        cuda_only("gphash_stage", size_of::<StageParams>()),
+        cuda_only("gphash_publish", size_of::<PublishParams>()),
+        cuda_only("gphash_abandon", size_of::<PublishParams>()),
+        cuda_only("gphash_drain", size_of::<DrainParams>()),
+        cuda_only("gphash_repair", size_of::<RepairParams>()),
+        cuda_only("gphash_layout", size_of::<LayoutParams>()),
+    ]
+};
+
+/// The kernels for tables of one kind, whose lengths and geometry are constants where the device's compiler can use them; `None` if
+/// no device can work such tables, because keys or values have no fixed length.
+pub fn program_for(geometry: Geometry, layout: Layout, key: KeySpec, value: ValueSpec) -> Option<Program> {
+    let (key_len, value_len) = (key.fixed_len()?, value.fixed_len()?);
+    let body = body_code(Shape::new(geometry, layout, key, value).body);
+    let constants = [
+        ("GPHASH_HASHES", geometry.hashes() as u64),
+        ("GPHASH_SLOTS", geometry.slots() as u64),
+        ("GPHASH_BODY", u64::from(body)),
+        ("GPHASH_KEY_LEN", key_len as u64),
+        ("GPHASH_VALUE_LEN", value_len as u64),
+    ];
+    Some(Program {
+        name: "gphash",
+        sources: SOURCES,
+        defines: constants.map(|(name, value)| (name.to_owned(), format!("{value}u"))).to_vec(),
+        kernels: KERNELS,
+    })
+}

@@ -1,0 +1,284 @@
+//! A table that a device works, and the plain map that it must agree with.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::sync::Arc;
+
+use warpkeep_core::{MergeRule, Op, Status};
+use warpkeep_device::Device;
+use warpkeep_gphash::gpu::{DeviceBatch, DeviceEngine, DeviceImage};
+use warpkeep_gphash::{Geometry, Progress, Table};
+use warpkeep_image::{Coherent, Heap, HeapOptions, Image};
+
+use crate::rig::{Kind, get, heap_of, put};
+
+/// Version and value of each key that is there.
+pub(crate) type Model = BTreeMap<u64, (u64, Vec<u8>)>;
+
+/// Space of so many chunks for a table: in memory, or in a file.
+pub(crate) type Space = fn(u64) -> Arc<Heap<Coherent>>;
+
+/// A line for the report of all tests.
+pub(crate) fn tell(line: &str) {
+    writeln!(std::io::stdout().lock(), "{line}").expect("standard output");
+}
+
+/// A small generator, so that a failure is repeated by its seed.
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (self.0 >> 33) % limit
+    }
+}
+
+/// An operation of a batch.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) number: u64,
+    pub(crate) op: Op,
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Vec<u8>,
+    pub(crate) argument: u64,
+}
+
+/// A batch of such operations.
+pub(crate) fn batch_of(rows: &[Row]) -> DeviceBatch<'_> {
+    let mut batch = DeviceBatch::default();
+    for row in rows {
+        batch.push(row.op, &row.key, if row.op.takes_value() { &row.value } else { &[] }, row.argument);
+    }
+    batch
+}
+
+pub(crate) struct Bench {
+    pub(crate) kind: Kind,
+    pub(crate) table: Table<Coherent>,
+    pub(crate) engine: DeviceEngine<Coherent>,
+    pub(crate) image: Arc<DeviceImage<Coherent>>,
+    pub(crate) model: Model,
+    pub(crate) version: u64,
+}
+
+impl Bench {
+    pub(crate) fn new(device: &Device, space: Space, kind: Kind, geometry: Geometry, capacity: u64) -> Bench {
+        let heap = space(200);
+        let mut spec = kind.spec(geometry, capacity);
+        spec.merge = MergeRule::AddU64;
+        let table = Table::create(&heap, &spec).unwrap();
+        Bench::over(device, kind, table)
+    }
+
+    /// A device for a table that is there.
+    pub(crate) fn over(device: &Device, kind: Kind, table: Table<Coherent>) -> Bench {
+        let image = Arc::new(DeviceImage::new(device, table.heap().image()).unwrap());
+        let engine = DeviceEngine::new(&image, &table).unwrap();
+        Bench { kind, table, engine, image, model: Model::new(), version: 0 }
+    }
+
+    /// Random operations on different keys.
+    pub(crate) fn rows(&self, dice: &mut Dice, keys: u64, count: usize) -> Vec<Row> {
+        const OPS: [Op; 9] = [
+            Op::Get,
+            Op::Put,
+            Op::Put,
+            Op::Insert,
+            Op::Update,
+            Op::Delete,
+            Op::CompareAndSwap,
+            Op::FetchAdd,
+            Op::Merge,
+        ];
+        let mut chosen = BTreeMap::new();
+        while chosen.len() < count {
+            chosen.insert(dice.below(keys), OPS[dice.below(OPS.len() as u64) as usize]);
+        }
+        let row = |(number, op)| {
+            let there = self.model.get(&number).map_or(0, |item| item.0);
+            let argument = match op {
+                Op::CompareAndSwap => there + u64::from(dice.below(3) == 0),
+                _ => dice.below(1 << 40),
+            };
+            let value = self.kind.value(number, dice.below(1000));
+            Row { number, op, key: self.kind.key(number), value, argument }
+        };
+        chosen.into_iter().map(row).collect()
+    }
+
+    /// Puts of these keys.
+    pub(crate) fn puts(&self, numbers: impl IntoIterator<Item = u64>, mark: u64) -> Vec<Row> {
+        let row = |number| Row {
+            number,
+            op: Op::Put,
+            key: self.kind.key(number),
+            value: self.kind.value(number, mark),
+            argument: 0,
+        };
+        numbers.into_iter().map(row).collect()
+    }
+
+    /// Does a batch of random operations, checked against the model.
+    pub(crate) fn batch(&mut self, dice: &mut Dice, keys: u64, count: usize) {
+        let rows = self.rows(dice, keys, count);
+        let first_version = self.version + 1;
+        let full = self.run(&rows);
+        // What the device found no place for the CPU does.
+        for index in full {
+            let row = &rows[index];
+            let version = first_version + index as u64;
+            let (.., after) = expect(row, None, version);
+            let value = after.flatten().expect("only what is new finds no place");
+            let _turn = self.engine.turn();
+            let _moving = self.engine.moving();
+            put(&self.table, &row.key, &value, version).unwrap();
+            self.model.insert(row.number, (version, value));
+        }
+    }
+
+    /// Stages and publishes, and checks every answer; gives the operations that found no place.
+    pub(crate) fn run(&mut self, rows: &[Row]) -> Vec<usize> {
+        let batch = batch_of(rows);
+        let first_version = self.version + 1;
+        self.version += rows.len() as u64;
+        let mut turn = self.engine.turn();
+        let stage = turn.stage(&self.table, &batch, first_version).unwrap();
+        let mut full = Vec::new();
+        for (index, row) in rows.iter().enumerate() {
+            let before = self.model.get(&row.number).cloned();
+            let version = first_version + index as u64;
+            let (status, answered, after) = expect(row, before.as_ref(), version);
+            let (op, number) = (row.op, row.number);
+            if stage.statuses()[index] == Status::TableFull {
+                assert!(before.is_none() && status == Status::Created, "{op:?} of {number} was refused");
+                assert_eq!(stage.change(index), None);
+                full.push(index);
+                continue;
+            }
+            let told = (stage.statuses()[index], stage.versions()[index]);
+            assert_eq!(told, (status, answered), "{op:?} of {number}");
+            let read = match op {
+                Op::Get => before.as_ref().map(|item| item.1.clone()),
+                Op::FetchAdd if status.is_ok() => {
+                    Some(before.as_ref().map_or(vec![0; 8], |item| item.1.clone()))
+                }
+                _ => None,
+            };
+            if let Some(read) = read {
+                assert_eq!(stage.answer(index), read, "{op:?} of {number}");
+            }
+            match (after, stage.change(index)) {
+                (None, None) => {}
+                (Some(None), Some(true)) => {
+                    self.model.remove(&number);
+                }
+                (Some(Some(value)), Some(false)) => {
+                    assert_eq!(stage.written(index), value);
+                    self.model.insert(number, (version, value));
+                }
+                (after, change) => panic!("{op:?} of {number}: {after:?} and {change:?}"),
+            }
+        }
+        stage.publish().unwrap();
+        full
+    }
+
+    /// Grows, by the device, until there is nothing to do; gives whether there was.
+    pub(crate) fn settle(&self, slice: u64) -> bool {
+        let mut worked = false;
+        for _ in 0..100_000 {
+            match self.engine.turn().maintain(&self.table, slice).unwrap() {
+                Progress::Idle | Progress::Stuck => return worked,
+                Progress::Working | Progress::Busy => worked = true,
+            }
+            crossbeam_epoch::pin().flush();
+            std::thread::yield_now();
+        }
+        panic!("a growth without end");
+    }
+
+    /// Looks at every key with the device and with the CPU.
+    pub(crate) fn check(&self, keys: u64) {
+        assert_eq!(self.table.len(), self.model.len() as u64);
+        let rows: Vec<_> = (0..keys).map(|number| self.kind.key(number)).collect();
+        let mut answers = Vec::new();
+        self.engine
+            .get_many(&self.table, rows.iter().map(Vec::as_slice), |index, found| {
+                assert_eq!(index, answers.len());
+                answers.push(found.map(|(version, value)| (version, value.to_vec())));
+            })
+            .unwrap();
+        for (number, answer) in (0..keys).zip(answers) {
+            let expected = self.model.get(&number).cloned();
+            assert_eq!(answer, expected, "key {number} on the device");
+            assert_eq!(get(&self.table, &self.kind.key(number)), expected, "key {number} on the CPU");
+        }
+    }
+
+    /// Nothing is in a wrong place or there twice, in the image itself.
+    pub(crate) fn inspect(&self) {
+        let inspection = Table::inspect(self.table.heap().image(), self.table.header()).unwrap();
+        assert!(inspection.is_clean(), "{inspection:?}");
+        let counted = (inspection.items, inspection.unfinished, inspection.moving);
+        assert_eq!(counted, (self.model.len() as u64, 0, 0), "{inspection:?}");
+    }
+
+    /// Lets the device go, and opens the table as after a crash.
+    pub(crate) fn reopened(self) -> (Kind, Table<Coherent>, Model) {
+        let Bench { kind, table, engine, image, model, .. } = self;
+        drop((engine, image));
+        let table = reopened(table);
+        assert_eq!(table.len(), model.len() as u64);
+        let usage = heap_of(&table).usage();
+        assert_eq!(usage.used_blocks(), 2 + kind.blocks() * model.len() as u64, "{usage}");
+        for (&number, item) in &model {
+            assert_eq!(get(&table, &kind.key(number)).as_ref(), Some(item));
+        }
+        (kind, table, model)
+    }
+}
+
+/// Opens a table again as after a crash: nothing of the running process is left.
+pub(crate) fn reopened(table: Table<Coherent>) -> Table<Coherent> {
+    let (header, image) = (table.header(), Arc::clone(table.heap().image()));
+    drop(table);
+    open(&image, header).unwrap()
+}
+
+/// Opens the table with this header.
+pub(crate) fn open(
+    image: &Arc<Image<Coherent>>,
+    header: u64,
+) -> Result<Table<Coherent>, warpkeep_gphash::TableError> {
+    let heap = Heap::recover(image, HeapOptions::default(), |marker| Table::mark(image, marker, header))?;
+    Table::attach(&Arc::new(heap), header)
+}
+
+/// Status, version answered, and what the key has afterwards if it changes.
+pub(crate) fn expect(
+    row: &Row,
+    before: Option<&(u64, Vec<u8>)>,
+    version: u64,
+) -> (Status, u64, Option<Option<Vec<u8>>>) {
+    let there = before.map_or(0, |item| item.0);
+    let status = if before.is_some() { Status::Ok } else { Status::Created };
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes[..8].try_into().unwrap());
+    match (row.op, before) {
+        (Op::Get, Some(_)) => (Status::Ok, there, None),
+        (Op::Get | Op::Update | Op::Delete | Op::CompareAndSwap, None) => (Status::NotFound, 0, None),
+        (Op::Insert, Some(_)) => (Status::AlreadyExists, there, None),
+        (Op::CompareAndSwap, Some(_)) if there != row.argument => (Status::VersionMismatch, there, None),
+        (Op::FetchAdd, _) if row.value.len() != 8 => (Status::WrongType, there, None),
+        (Op::Delete, Some(_)) => (Status::Ok, there, Some(None)),
+        (Op::FetchAdd, before) => {
+            let sum = before.map_or(0, |item| word(&item.1)).wrapping_add(row.argument);
+            (status, version, Some(Some(sum.to_le_bytes().to_vec())))
+        }
+        (Op::Merge, Some((_, stored))) => {
+            let mut merged = stored.clone();
+            assert!(MergeRule::AddU64.merge(&mut merged, &row.value));
+            (status, version, Some(Some(merged)))
+        }
+        _ => (status, version, Some(Some(row.value.clone()))),
+    }
+}

@@ -1,0 +1,250 @@
+//! The power goes at every step of the kernels that write: what each crash could leave is opened and checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use warpkeep_device::Device;
+use warpkeep_device::sim::{CrashImage, Mode, Seeded, StoreRecord};
+use warpkeep_gphash::{Geometry, Table};
+use warpkeep_image::Coherent;
+
+use crate::bench::{Bench, Dice, Model, batch_of, expect};
+use crate::rig::{Kind, get, heap, put, remove};
+use crate::snapshot::{bytes_of, table_of};
+
+/// Keys that scripts use; with these even a small table has to grow.
+pub(crate) const KEYS: u64 = 36;
+
+/// What is done to a table while stores are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Script {
+    /// Batches of all operations.
+    Batches,
+    /// The same while a growth drains level and overflow, bucket by bucket.
+    Drain,
+}
+
+/// A run that was recorded.
+pub(crate) struct Recorded {
+    pub(crate) kind: Kind,
+    header: u64,
+    before: Vec<u8>,
+    region: warpkeep_device::sim::RegionId,
+    log: Vec<StoreRecord>,
+    /// What the table holds from a step on, and the step after which a batch began to be published that leads to it.
+    models: Vec<(u64, u64, Model)>,
+    end: u64,
+}
+
+/// A table with items, half of them changed since, and space that was used before.
+pub(crate) fn filled(kind: Kind, geometry: Geometry, capacity: u64, items: u64) -> (Table<Coherent>, Model) {
+    let heap = heap(24);
+    let table = Table::create(&heap, &kind.spec(geometry, capacity)).unwrap();
+    let mut model = Model::new();
+    for number in (0..KEYS).chain(0..items) {
+        let version = model.len() as u64 + 1;
+        put(&table, &kind.key(number), &kind.value(number, version), version).unwrap();
+        model.insert(number, (version, kind.value(number, version)));
+        if number >= items {
+            remove(&table, &kind.key(number));
+            model.remove(&number);
+        }
+    }
+    (0..8).for_each(|_| crossbeam_epoch::pin().flush());
+    (table, model)
+}
+
+fn now(device: &Device) -> u64 {
+    device.last_run().map_or(0, |report| report.now)
+}
+
+/// Buckets that are being drained.
+pub(crate) fn outgoing(table: &Table<Coherent>) -> u64 {
+    let stats = table.stats();
+    let old_overflows: u64 = stats.overflow[1..].iter().map(|overflow| overflow.buckets).sum();
+    let drained = stats.levels.len() - table.geometry().levels();
+    let levels = &stats.levels[stats.levels.len() - drained..];
+    old_overflows + levels.iter().map(|level| level.buckets).sum::<u64>()
+}
+
+/// Begins a growth, and waits until items may be moved.
+pub(crate) fn begin_growth(table: &Table<Coherent>) {
+    table.begin_growth().unwrap();
+    while !table.may_drain() {
+        crossbeam_epoch::pin().flush();
+        std::thread::yield_now();
+    }
+}
+
+/// Runs a script on the simulator, and records it.
+pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
+    // Interrupted more often than usual: it is orders that matter here.
+    let device = Device::simulated(Mode::Seeded(Seeded { switch_chance: 400, ..Seeded::new(seed) })).unwrap();
+    let one_level = Geometry::new(1, 4, 8).expect("a geometry");
+    let ((table, model), slice) = match (script, seed % 2) {
+        (Script::Batches, _) => (filled(kind, Geometry::default(), 20, 12), 0),
+        // As many as there is room for, and a few more in the overflow.
+        (Script::Drain, 0) => (filled(kind, Geometry::default(), 1, 28), 1),
+        // Several buckets at the same time.
+        (Script::Drain, _) => (filled(kind, one_level, 20, 20), 3),
+    };
+    if script == Script::Drain {
+        begin_growth(&table);
+        let overflowed = table.stats().overflow[1].used;
+        assert!(seed % 2 == 1 || overflowed > 0, "the old overflow is empty");
+    }
+    let mut bench = Bench::over(&device, kind, table);
+    bench.version = model.len() as u64;
+    bench.model = model;
+    let mut dice = Dice(seed);
+    let before = bytes_of(bench.table.heap().image());
+    let mut models = vec![(0, 0, bench.model.clone())];
+    let left = match script {
+        Script::Batches => 0,
+        Script::Drain => outgoing(&bench.table),
+    };
+    let turns = if script == Script::Batches { 3 } else { left.div_ceil(slice) };
+    for turn in 0..turns {
+        if script == Script::Drain {
+            // Not beyond the end: then the host would write that the growth is over.
+            let buckets = slice.min(left - turn * slice);
+            bench.engine.turn().maintain(&bench.table, buckets).unwrap();
+        }
+        publish_one(&mut bench, &device, &mut dice, &mut models);
+    }
+    let [(region, 0)] = bench.image.regions()[..] else { panic!("the image has grown") };
+    let recorded = Recorded {
+        kind,
+        header: bench.table.header(),
+        log: device.simulator().unwrap().take_store_log(),
+        before,
+        region,
+        models,
+        end: now(&device),
+    };
+    // Nobody but the kernels stored anything, so the log tells all of it.
+    let whole = CrashImage::new(&recorded.before, region, &recorded.log, recorded.end);
+    assert_eq!(whole.open_stores(), 0, "the end of a launch orders everything");
+    assert!(whole.sample(0) == bytes_of(bench.table.heap().image()), "the log is not all there is");
+    recorded
+}
+
+/// Does a small batch, and notes when it began to be published and when it had been.
+fn publish_one(bench: &mut Bench, device: &Device, dice: &mut Dice, models: &mut Vec<(u64, u64, Model)>) {
+    let rows: Vec<_> = bench.rows(dice, KEYS, 7);
+    let first_version = bench.version + 1;
+    bench.version += rows.len() as u64;
+    let batch = batch_of(&rows);
+    let mut turn = bench.engine.turn();
+    let stage = turn.stage(&bench.table, &batch, first_version).unwrap();
+    let began = now(device);
+    for (index, row) in rows.iter().enumerate() {
+        // One that finds no place changes nothing.
+        if stage.change(index).is_none() {
+            continue;
+        }
+        match expect(row, bench.model.get(&row.number), first_version + index as u64).2 {
+            Some(Some(value)) => {
+                bench.model.insert(row.number, (first_version + index as u64, value));
+            }
+            Some(None) => {
+                bench.model.remove(&row.number);
+            }
+            None => panic!("{row:?} changes nothing, and did"),
+        }
+    }
+    stage.publish().unwrap();
+    models.push((began, now(device), bench.model.clone()));
+}
+
+/// How many images were opened; or what is wrong with one.
+pub(crate) fn explore(recorded: &Recorded, samples: u64) -> Result<u64, String> {
+    // Between two of these a crash leaves the same.
+    let mut steps: BTreeSet<u64> =
+        recorded.log.iter().flat_map(|store| [Some(store.issued), store.fenced]).flatten().collect();
+    steps.extend(recorded.models.iter().flat_map(|&(began, ended, _)| [began, ended]));
+    steps.insert(recorded.end);
+    let mut images = 0;
+    for step in steps {
+        let crash = CrashImage::new(&recorded.before, recorded.region, &recorded.log, step);
+        let possible = crash.all(samples.ilog2()).unwrap_or_else(|| {
+            // None, all, and some of what is open.
+            (0..samples - 1).map(|sample| crash.sample(sample)).chain([crash.arrived(step)]).collect()
+        });
+        for bytes in possible {
+            // Going on from there takes longer than the rest.
+            let go_on = images % 8 == 0;
+            check(recorded, step, &bytes, go_on).map_err(|what| {
+                format!("a crash of {:?} after step {step} of {}: {what}", recorded.kind, recorded.end)
+            })?;
+            images += 1;
+        }
+    }
+    Ok(images)
+}
+
+/// Opens what a crash left.
+fn check(recorded: &Recorded, step: u64, bytes: &[u8], go_on: bool) -> Result<(), String> {
+    let kind = recorded.kind;
+    let table =
+        table_of(bytes, recorded.header, if go_on { 16 } else { 0 }).map_err(|error| error.to_string())?;
+    let found: Model =
+        (0..KEYS).filter_map(|number| Some((number, get(&table, &kind.key(number))?))).collect();
+    let acknowledged = recorded.models.iter().rposition(|&(_, ended, _)| ended <= step).unwrap_or(0);
+    let old = &recorded.models[acknowledged].2;
+    let new =
+        recorded.models.get(acknowledged + 1).filter(|&&(began, ..)| began < step).map(|model| &model.2);
+    for number in 0..KEYS {
+        let is = found.get(&number);
+        if is != old.get(&number) && new.is_none_or(|new| is != new.get(&number)) {
+            return Err(format!(
+                "key {number} has {is:?}, not {:?}, nor {:?}",
+                old.get(&number),
+                new.map(|new| new.get(&number))
+            ));
+        }
+    }
+    whole(&table, kind, &found)?;
+    if go_on {
+        // What was recovered can be worked on, and a growth under way comes to its end.
+        let mut found = found;
+        for number in (0..KEYS).step_by(5) {
+            put(&table, &kind.key(number), &kind.value(number, 999), 999)
+                .map_err(|error| error.to_string())?;
+            found.insert(number, (999, kind.value(number, 999)));
+            remove(&table, &kind.key(number + 1));
+            found.remove(&(number + 1));
+        }
+        table.grow().map_err(|error| error.to_string())?;
+        let after = (0..KEYS).filter_map(|number| Some((number, get(&table, &kind.key(number))?)));
+        if after.collect::<Model>() != found {
+            return Err("work after recovery went wrong".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// Whether a table that was opened just now has these items, each once, and nothing else.
+pub(crate) fn whole(table: &Table<Coherent>, kind: Kind, items: &Model) -> Result<(), String> {
+    if table.len() != items.len() as u64 {
+        return Err(format!("{} items counted, {} there", table.len(), items.len()));
+    }
+    let inspection =
+        Table::inspect(table.heap().image(), table.header()).map_err(|error| error.to_string())?;
+    if !inspection.is_clean() || (inspection.unfinished, inspection.moving) != (0, 0) {
+        return Err(format!("{inspection:?}"));
+    }
+    let usage = table.heap().usage();
+    if usage.used_blocks() != 2 + kind.blocks() * items.len() as u64 {
+        return Err(format!("{} items, but in use are {usage}", items.len()));
+    }
+    let numbers: BTreeMap<_, _> = (0..KEYS).map(|number| (kind.key(number), number)).collect();
+    let mut scanned = Model::new();
+    table.scan::<String>(1, |change| {
+        let number = numbers.get(change.key).ok_or("a key that was never put")?;
+        match scanned.insert(*number, (change.version, change.value.to_vec())) {
+            None => Ok(()),
+            Some(_) => Err(format!("key {number} is there twice")),
+        }
+    })?;
+    if &scanned == items { Ok(()) } else { Err(format!("{items:?} found, but {scanned:?} scanned")) }
+}

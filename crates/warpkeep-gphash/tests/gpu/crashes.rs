@@ -1,0 +1,27 @@
+//! Every crash is survived.
+
+use crate::bench::tell;
+use crate::crash::{Script, explore, record};
+use crate::rig::Kind;
+
+fn survived(script: Script, seeds: u64) {
+    for kind in Kind::ALL {
+        let images: u64 = (0..seeds)
+            .map(|seed| {
+                let explored = explore(&record(kind, script, seed), 16);
+                explored.unwrap_or_else(|what| panic!("seed {seed}: {what}"))
+            })
+            .sum();
+        tell(&format!("crashed the kernels of a table, {kind:?}, {script:?}: {images} images"));
+    }
+}
+
+#[test]
+fn every_crash_of_a_batch_is_survived() {
+    survived(Script::Batches, 4);
+}
+
+#[test]
+fn every_crash_of_a_drain_is_survived() {
+    survived(Script::Drain, 4);
+}

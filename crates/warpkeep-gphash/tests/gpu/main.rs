@@ -1,0 +1,26 @@
+//! Tables worked by a device, on the simulator: seeded schedules, crashes, hand-over to the CPU and back.
+//! What does not depend on the simulator runs on a GPU, too: see the tests named `gpu_cuda`.
+
+#![cfg(not(no_simulator))]
+
+#[macro_use]
+mod cases;
+mod adversary;
+mod agree;
+mod bench;
+mod crash;
+mod crashes;
+mod lost;
+mod oracle;
+#[path = "../table/rig.rs"]
+#[allow(dead_code, reason = "shared with the tests of the CPU")]
+mod rig;
+mod schedules;
+mod snapshot;
+
+fn on_the_simulator(case: fn(&warpkeep_device::Device, bench::Space)) {
+    let device = warpkeep_device::Device::simulated(warpkeep_device::Mode::fast()).unwrap();
+    case(&device, rig::heap);
+}
+
+all_cases!(crate::on_the_simulator);

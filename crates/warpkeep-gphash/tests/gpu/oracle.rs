@@ -1,0 +1,109 @@
+//! Random batches against a plain map, with growth, and with the CPU taking turns.
+
+use warpkeep_core::Status;
+use warpkeep_device::{Device, DevicePtr};
+use warpkeep_gphash::gpu::GetRows;
+use warpkeep_gphash::{Geometry, Progress};
+
+use crate::bench::{Bench, Dice, Space};
+use crate::rig::Kind;
+
+/// What a run does: so many batches of so many operations on so many keys.
+#[derive(Clone, Copy)]
+pub(crate) struct Load {
+    pub(crate) seed: u64,
+    pub(crate) keys: u64,
+    pub(crate) capacity: u64,
+    pub(crate) batches: usize,
+    pub(crate) count: usize,
+}
+
+pub(crate) fn run(device: &Device, space: Space, kind: Kind, geometry: Geometry, load: Load) {
+    let Load { seed, keys, capacity, batches, count } = load;
+    let mut dice = Dice(seed);
+    let mut bench = Bench::new(device, space, kind, geometry, capacity);
+    for number in 0..batches {
+        bench.batch(&mut dice, keys, count);
+        // Growth goes on between batches, by the device or by the CPU.
+        for _ in 0..dice.below(6) {
+            let mut turn = bench.engine.turn();
+            let progress = match dice.below(2) {
+                0 => turn.maintain(&bench.table, 4).unwrap(),
+                _ => {
+                    let _moving = bench.engine.moving();
+                    bench.table.maintain(4).unwrap()
+                }
+            };
+            crossbeam_epoch::pin().flush();
+            if progress == Progress::Idle {
+                break;
+            }
+        }
+        if number % 4 == 0 {
+            bench.check(keys);
+        }
+    }
+    bench.check(keys);
+    bench.inspect();
+    let (items, cleared) = bench.engine.turn().scan_for_repair(&bench.table).unwrap();
+    assert_eq!((items, cleared), (bench.model.len() as u64, 0));
+    bench.reopened();
+}
+
+pub(crate) fn batches_do_what_a_map_does(device: &Device, space: Space) {
+    let load = Load { seed: 1, keys: 400, capacity: 60, batches: 60, count: 64 };
+    for kind in Kind::ALL {
+        run(device, space, kind, Geometry::default(), load);
+    }
+}
+
+pub(crate) fn every_geometry_does_what_a_map_does(device: &Device, space: Space) {
+    let powers = [1_u8, 2, 4, 8, 16, 32];
+    let pairs = powers.into_iter().flat_map(|levels| powers.map(|hashes| (levels, hashes)));
+    let all = pairs.flat_map(|(levels, hashes)| powers.map(|slots| Geometry::new(levels, hashes, slots)));
+    for (number, geometry) in all.filter_map(Result::ok).enumerate() {
+        let load = Load { seed: 2 + number as u64, keys: 400, capacity: 60, batches: 12, count: 50 };
+        for kind in [Kind::Packed, Kind::KeyedInline] {
+            run(device, space, kind, geometry, load);
+        }
+    }
+}
+
+/// Keys and answers that never leave the device's memory.
+pub(crate) fn rows_in_device_memory_are_answered_there(device: &Device, space: Space) {
+    for kind in Kind::ALL {
+        let mut bench = Bench::new(device, space, kind, Geometry::default(), 60);
+        bench.run(&bench.puts(0..40, 3));
+        let rows: Vec<u8> = (0..80)
+            .flat_map(|number| {
+                let key = kind.key(number);
+                let padding = key.len().next_multiple_of(8) - key.len();
+                key.into_iter().chain(std::iter::repeat_n(0, padding))
+            })
+            .collect();
+        let value_len = kind.value(0, 0).len();
+        let keys = device.upload(&rows).unwrap();
+        let columns = [80, 8 * 80, value_len * 80].map(|bytes| device.allocate_zeroed(bytes).unwrap());
+        let stream = device.stream().unwrap();
+        let [statuses, versions, values] = &columns;
+        let all = GetRows {
+            count: 80,
+            keys: keys.ptr(),
+            statuses: statuses.ptr(),
+            versions: versions.ptr(),
+            values: values.ptr(),
+        };
+        for asked in [GetRows { versions: DevicePtr::NULL, values: DevicePtr::NULL, ..all }, all] {
+            statuses.fill(0).unwrap();
+            // SAFETY: the columns are as long as eighty rows take, and stay until the reading is finished.
+            unsafe { bench.engine.get_rows(&bench.table, &asked, &stream) }.unwrap().finish().unwrap();
+            let expected = (0..80).map(|index| if index < 40 { Status::Ok } else { Status::NotFound } as u8);
+            assert_eq!(statuses.to_vec::<u8>().unwrap(), expected.collect::<Vec<_>>());
+        }
+        let (versions, values) = (versions.to_vec::<u64>().unwrap(), values.to_vec::<u8>().unwrap());
+        for (&number, (version, value)) in &bench.model {
+            let at = number as usize;
+            assert_eq!((versions[at], &values[value_len * at..][..value_len]), (*version, value.as_slice()));
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The kernels of every kind of table, compiled for a GPU on a machine without one.
+
+use std::io::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use warpkeep_core::{KeySpec, ValueSpec};
+use warpkeep_device::{Arch, DeviceError, KernelCache, compile_with, compiler_version};
+use warpkeep_gphash::gpu::program_for;
+use warpkeep_gphash::{Geometry, Layout};
+
+const HOPPER: Arch = Arch::new(9, 0);
+const KERNELS: [&str; 6] =
+    ["gphash_get", "gphash_stage", "gphash_publish", "gphash_abandon", "gphash_drain", "gphash_repair"];
+
+fn tell(line: &str) {
+    writeln!(std::io::stdout().lock(), "{line}").expect("standard output");
+}
+
+/// Tables for which kernels are compiled: what they are, in words that a message can use.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    geometry: Geometry,
+    layout: Layout,
+    key_len: u32,
+    value_len: u32,
+    /// Whether what its kernels use is told.
+    told: bool,
+}
+
+/// All geometries there are.
+fn geometries() -> Vec<Geometry> {
+    let powers = [1_u8, 2, 4, 8, 16, 32];
+    let all = powers.into_iter().flat_map(move |levels| powers.map(move |hashes| (levels, hashes)));
+    all.flat_map(|(levels, hashes)| powers.map(|slots| Geometry::new(levels, hashes, slots)))
+        .filter_map(Result::ok)
+        .collect()
+}
+
+fn cases() -> Vec<Case> {
+    const KEYS: [u32; 4] = [8, 20, 32, 128];
+    const VALUES: [u32; 3] = [8, 16, 128];
+    let geometries = geometries();
+    assert!(geometries.len() > 12, "{geometries:?}");
+    let mut cases = Vec::new();
+    // Each geometry with both layouts; lengths go round, so that each comes with several geometries.
+    for (number, &geometry) in geometries.iter().enumerate() {
+        for (half, layout) in [Layout::Packed, Layout::InPlace].into_iter().enumerate() {
+            let turn = 2 * number + half;
+            let lengths = (KEYS[turn % KEYS.len()], VALUES[turn % VALUES.len()]);
+            cases.push(Case { geometry, layout, key_len: lengths.0, value_len: lengths.1, told: false });
+        }
+    }
+    // The default geometry with each layout: the kinds that people use are told.
+    for layout in [Layout::Packed, Layout::InPlace] {
+        for (key_len, value_len) in
+            [(8, 8), (8, 16), (8, 128), (20, 8), (20, 128), (32, 16), (128, 8), (128, 128)]
+        {
+            let told = matches!((layout, key_len, value_len), (_, 8, 8) | (_, 8, 128));
+            cases.push(Case { geometry: Geometry::default(), layout, key_len, value_len, told });
+        }
+    }
+    cases
+}
+
+/// Compiles one; gives lines to tell.
+fn compiled(case: &Case) -> Vec<String> {
+    let key = match case.key_len {
+        8 => KeySpec::U64,
+        len => KeySpec::fixed(len).unwrap(),
+    };
+    let value = ValueSpec::fixed(case.value_len).unwrap();
+    let program = program_for(case.geometry, case.layout, key, value).expect("its lengths are fixed");
+    // What has not changed since the last time need not be compiled again.
+    let cache = KernelCache::at(concat!(env!("CARGO_TARGET_TMPDIR"), "/gphash-kernels"));
+    let compiled = compile_with(&cache, HOPPER, &program).unwrap_or_else(|error| panic!("{case:?}: {error}"));
+    assert!(!compiled.log.contains("warning"), "{case:?}: {}", compiled.log);
+    let mut lines = Vec::new();
+    for kernel in KERNELS {
+        let uses = compiled.resources.get(kernel).unwrap_or_else(|| panic!("{case:?}: no {kernel}"));
+        assert!(!uses.spills() && uses.stack_bytes == 0, "{case:?}: {kernel}: {uses:?}");
+        // More, and a multiprocessor has room for less than half of the warps that hide how far the image is.
+        assert!(uses.registers <= 72, "{case:?}: {kernel}: {uses:?}");
+        if case.told {
+            let Case { geometry, layout, key_len, value_len, .. } = case;
+            lines.push(format!(
+                "{kernel:15} {HOPPER} {geometry} {layout:8} key {key_len} value {value_len}: {} registers, {} bytes spilled, \
+                 {} bytes local",
+                uses.registers,
+                uses.spill_store_bytes + uses.spill_load_bytes,
+                uses.stack_bytes
+            ));
+        }
+    }
+    lines
+}
+
+#[test]
+fn all_kinds_of_tables_compile_and_nothing_spills() {
+    match compiler_version() {
+        Ok(_) => {}
+        Err(error @ DeviceError::NoNvrtc { .. }) => return tell(&format!("SKIPPED: no NVRTC ({error})")),
+        Err(other) => panic!("{other}"),
+    }
+    let cases = cases();
+    assert!(cases.len() >= 40, "{}", cases.len());
+    let next = AtomicUsize::new(0);
+    // Two at a time: what a small machine has cores for.
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    compiled(case).iter().for_each(|line| tell(line));
+                }
+            });
+        }
+    });
+    tell(&format!("compiled the kernels of {} kinds of tables for {HOPPER}", cases.len()));
+}
+
+#[test]
+#[cfg(no_simulator)]
+fn kernels_are_not_run() {
+    tell("SKIPPED: no simulator, so no kernel was run: install a C++17 compiler (g++ or clang++)");
+}

@@ -1,0 +1,124 @@
+//! Every step of the protocol that kernels follow is needed: left out, a crash or a schedule shows it.
+//!
+//! In a program of its own, and one test: what is left out is left out of all kernels of the process.
+
+#![cfg(not(no_simulator))]
+
+#[path = "../gpu/bench.rs"]
+#[allow(dead_code, reason = "shared with the tests that leave nothing out")]
+mod bench;
+#[path = "../gpu/crash.rs"]
+#[allow(dead_code, reason = "shared with the tests that leave nothing out")]
+mod crash;
+#[path = "../table/rig.rs"]
+#[allow(dead_code, reason = "shared with the tests of the CPU")]
+mod rig;
+#[path = "../gpu/snapshot.rs"]
+#[allow(dead_code, reason = "shared with the tests that leave nothing out")]
+mod snapshot;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use warpkeep_device::{Device, Mode};
+use warpkeep_gphash::{Geometry, Table};
+
+use bench::{Bench, batch_of, tell};
+use crash::{Script, explore, record};
+use rig::{Kind, get, heap};
+
+unsafe extern "C" {
+    /// The number of the step that is left out, of `kernels/steps.h`; 0 for none.
+    static gphash_left_out: AtomicU32;
+}
+
+fn leave_out(step: u32) {
+    // SAFETY: the kernels define it, and read it only while they run: in this thread, later.
+    unsafe { &gphash_left_out }.store(step, Ordering::SeqCst);
+}
+
+/// What shows that a step is missing.
+#[derive(Clone, Copy, Debug)]
+enum Shown {
+    /// A crash of this script.
+    By(Script),
+    /// A schedule.
+    BySchedule,
+    /// Nothing can: the end of the launch orders the same stores, and the host waits for it before it goes on.
+    ByNothing,
+}
+
+/// The steps of `kernels/steps.h`, by number.
+const STEPS: [(u32, &str, Shown); 8] = [
+    (1, "Copied", Shown::By(Script::Drain)),
+    (2, "Gathered", Shown::By(Script::Drain)),
+    (3, "Moved", Shown::By(Script::Drain)),
+    (4, "Staged", Shown::ByNothing),
+    (5, "Published", Shown::ByNothing),
+    (6, "Drained", Shown::ByNothing),
+    (7, "Claimed", Shown::BySchedule),
+    (8, "Apart", Shown::By(Script::Batches)),
+];
+
+/// Crashes a script, with so many seeds, until something is wrong: what.
+fn crashes(script: Script, seeds: u64) -> Option<String> {
+    (0..seeds).flat_map(|seed| Kind::ALL.map(|kind| (kind, seed))).find_map(|(kind, seed)| {
+        let recorded = record(kind, script, seed);
+        explore(&recorded, 8).err()
+    })
+}
+
+/// Puts more keys than one warp has at a time into a table with hardly more slots, in many orders, until something is wrong.
+fn schedules() -> Option<String> {
+    (0..40).find_map(|seed| {
+        let device = Device::simulated(Mode::seeded(seed)).unwrap();
+        let heap = heap(24);
+        let kind = Kind::ALL[(seed % 4) as usize];
+        let table = Table::create(&heap, &kind.spec(Geometry::default(), 60)).unwrap();
+        let bench = Bench::over(&device, kind, table);
+        let rows = bench.puts(0..64, 1);
+        let batch = batch_of(&rows);
+        let mut turn = bench.engine.turn();
+        let stage = turn.stage(&bench.table, &batch, 1).unwrap();
+        let placed: Vec<bool> = (0..rows.len()).map(|index| stage.change(index).is_some()).collect();
+        stage.publish().unwrap();
+        let lost =
+            rows.iter().zip(placed).filter(|(row, placed)| *placed && get(&bench.table, &row.key).is_none());
+        match lost.count() {
+            0 => None,
+            lost => Some(format!("seed {seed}: {lost} keys are lost")),
+        }
+    })
+}
+
+#[test]
+fn every_step_that_is_left_out_is_missed() {
+    leave_out(0);
+    assert_eq!(schedules(), None);
+    for script in [Script::Batches, Script::Drain] {
+        assert_eq!(crashes(script, 2), None, "{script:?}, with nothing left out");
+    }
+    let (mut caught, mut of, mut kept) = (0, 0, Vec::new());
+    for (step, name, shown) in STEPS {
+        leave_out(step);
+        let wrong = match shown {
+            Shown::By(script) => crashes(script, 4),
+            Shown::BySchedule => schedules(),
+            Shown::ByNothing => crashes(Script::Batches, 1).or_else(|| crashes(Script::Drain, 1)),
+        };
+        leave_out(0);
+        if let Shown::ByNothing = shown {
+            // If this fails the step can be shown after all: then say by what.
+            assert_eq!(wrong, None, "{name} is missed");
+            kept.push(name);
+            continue;
+        }
+        of += 1;
+        caught += u32::from(wrong.is_some());
+        tell(&format!("without {name}: {}", wrong.as_deref().unwrap_or("NOT NOTICED")));
+    }
+    tell(&format!(
+        "mutation gate of the kernels: {caught} of {of} caught; at the end of a launch, which orders as much: {}",
+        kept.join(", ")
+    ));
+    assert_eq!(caught, of);
+}

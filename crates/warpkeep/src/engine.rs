@@ -1,0 +1,98 @@
+//! Who works a table: the CPU, or a device.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, RwLockWriteGuard};
+
+use warpkeep_device::DeviceChoice;
+use warpkeep_gphash::gpu::{DeviceEngine, DeviceImage, Turn};
+use warpkeep_gphash::{Progress, Table, TableError};
+use warpkeep_image::Persist;
+
+/// Batches smaller than this are done before a kernel of a GPU would have begun.
+const WORTH_A_LAUNCH: usize = 512;
+
+/// Who works one table.
+pub(crate) struct Engine<P: Persist> {
+    device: OnceLock<DeviceEngine<P>>,
+    lost: AtomicBool,
+}
+
+/// Keeps a device's kernels, and other writers, away from a table while its items are moved.
+pub(crate) struct Alone<'e, P: Persist> {
+    _moving: Option<RwLockWriteGuard<'e, ()>>,
+    _turn: Option<Turn<'e, P>>,
+}
+
+impl<P: Persist> Engine<P> {
+    /// The CPU.
+    pub(crate) fn cpu() -> Engine<P> {
+        Engine { device: OnceLock::new(), lost: AtomicBool::new(false) }
+    }
+
+    /// Gives a table to a device, if such a table can be given to one. Nobody uses the table yet.
+    pub(crate) fn give(&self, image: &Arc<DeviceImage<P>>, table: &Table<P>) -> Result<(), TableError> {
+        match DeviceEngine::new(image, table) {
+            Ok(engine) => {
+                let _ = self.device.set(engine);
+                Ok(())
+            }
+            Err(TableError::NotForDevices { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The device that works it, if there is one.
+    pub(crate) fn device(&self) -> Option<&DeviceEngine<P>> {
+        self.device.get().filter(|_| !self.lost.load(Ordering::Acquire))
+    }
+
+    /// The device, if it is worth its while for so many operations. The simulator is there for its kernels, not for speed.
+    pub(crate) fn device_for(&self, operations: usize) -> Option<&DeviceEngine<P>> {
+        self.device()
+            .filter(|engine| operations >= WORTH_A_LAUNCH || engine.device().choice() == DeviceChoice::Sim)
+    }
+
+    /// Waits for the right to write with the CPU. Also after a device was lost: others may still be waiting.
+    pub(crate) fn turn(&self) -> Option<Turn<'_, P>> {
+        self.device.get().map(DeviceEngine::turn)
+    }
+
+    /// Keeps everybody else away who would miss items that move.
+    pub(crate) fn alone(&self) -> Alone<'_, P> {
+        let turn = self.turn();
+        Alone { _moving: self.moving(), _turn: turn }
+    }
+
+    /// The same, for whoever has the turn already.
+    pub(crate) fn moving(&self) -> Option<RwLockWriteGuard<'_, ()>> {
+        self.device.get().map(DeviceEngine::moving)
+    }
+
+    /// Takes the table over from its device. The caller has the turn.
+    pub(crate) fn take_over(&self, table: &Table<P>) {
+        let _moving = self.moving();
+        if !self.lost.swap(true, Ordering::AcqRel) {
+            table.take_over();
+        }
+    }
+
+    /// A slice of growth, by whoever works the table.
+    pub(crate) fn maintain(&self, table: &Table<P>, buckets: u64) -> Result<Progress, TableError> {
+        if !table.wants_maintenance() {
+            return Ok(Progress::Idle);
+        }
+        match self.device() {
+            None => table.maintain(buckets),
+            Some(device) => {
+                let mut turn = device.turn();
+                match turn.maintain(table, buckets) {
+                    Err(TableError::Device(_)) => {
+                        self.take_over(table);
+                        Ok(Progress::Working)
+                    }
+                    done => done,
+                }
+            }
+        }
+    }
+}

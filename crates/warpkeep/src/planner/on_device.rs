@@ -1,0 +1,182 @@
+//! Batches on a device: the operations on keys that the batch has once. The others, and those that the device finds no place for,
+//! are done by the CPU in the same breath, so that a `Power` batch is still one record of the log.
+
+use warpkeep_core::{Answers, Change, ChangeKind, Durability, HostBatch, Op, Operation, Status};
+use warpkeep_gphash::TableError;
+use warpkeep_gphash::gpu::{DeviceBatch, DeviceEngine};
+use warpkeep_image::Persist;
+use warpkeep_log::ChangeBatch;
+
+use super::{settle, stage};
+use crate::tables::{NamedTable, Tables};
+use crate::{Error, Keeper, Result};
+
+/// Operations of a `Process` batch that are done at once: enough to keep every multiprocessor busy.
+const GROUP: usize = 1 << 20;
+
+/// Reads a batch of gets; `false` if no device works the table, or it has no time for so few, or has just been lost.
+pub(super) fn read<P: Persist>(
+    named: &NamedTable<P>,
+    batch: &HostBatch<'_>,
+    answers: &mut dyn Answers,
+) -> Result<bool> {
+    let Some(device) = named.engine.device_for(batch.len()) else { return Ok(false) };
+    let keys: Vec<&[u8]> = batch.iter().map(|operation| operation.key).collect();
+    let done = device.get_many(&named.table, keys.into_iter(), |index, found| match found {
+        None => answers.answer(index, Status::NotFound, 0),
+        Some((version, value)) => {
+            answers.answer_value(index, Status::Ok, version, value);
+        }
+    });
+    match done {
+        Ok(()) => Ok(true),
+        Err(error) => {
+            let _turn = device.turn();
+            step_back(named, error).map(|()| false)
+        }
+    }
+}
+
+/// Does as much of a batch as there is a device for; gives how many operations are answered. The CPU does the others.
+pub(super) fn write<P: Persist>(
+    keeper: &Keeper<P, Tables<P>>,
+    named: &NamedTable<P>,
+    operations: &[Operation<'_>],
+    durability: Durability,
+    answers: &mut dyn Answers,
+) -> Result<usize> {
+    let group = if durability == Durability::Power { operations.len() } else { GROUP };
+    let mut done = 0;
+    for group in operations.chunks(group.max(1)) {
+        let Some(device) = named.engine.device_for(group.len()) else { break };
+        match write_group(keeper, named, device, group, durability, answers) {
+            Ok(true) => done += group.len(),
+            Ok(false) => break,
+            // Nothing of it was done. With `Process` the CPU tries each on its own.
+            Err(error) if super::refusal(&error).is_some() && durability == Durability::Process => break,
+            Err(error) => {
+                settle(Err(error), group, answers)?;
+                done += group.len();
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// An error of the device: if it is lost the CPU takes over, if it has no memory left the CPU does this batch.
+fn step_back<P: Persist>(named: &NamedTable<P>, error: TableError) -> Result<()> {
+    match &error {
+        TableError::Device(device) if device.is_out_of_memory() => Ok(()),
+        TableError::Device(_) | TableError::Scattered => {
+            named.engine.take_over(&named.table);
+            Ok(())
+        }
+        _ => Err(error.into()),
+    }
+}
+
+/// What goes to the device, by its place in the group; the others.
+fn divide(order: &[(u64, u32)]) -> (Vec<u32>, Vec<u32>) {
+    let (mut once, mut again) = (Vec::with_capacity(order.len()), Vec::new());
+    for same_hash in order.chunk_by(|one, other| one.0 == other.0) {
+        let to = if same_hash.len() == 1 { &mut once } else { &mut again };
+        to.extend(same_hash.iter().map(|&(_, number)| number));
+    }
+    (once, again)
+}
+
+/// Does a group; `false` if the device has stepped back, with nothing done.
+fn write_group<P: Persist>(
+    keeper: &Keeper<P, Tables<P>>,
+    named: &NamedTable<P>,
+    device: &DeviceEngine<P>,
+    group: &[Operation<'_>],
+    durability: Durability,
+    answers: &mut dyn Answers,
+) -> Result<bool> {
+    let table = &named.table;
+    let mut order: Vec<(u64, u32)> =
+        group.iter().map(|operation| table.hash_of(operation.key)).zip(0..).collect();
+    order.sort_unstable();
+    let (once, again) = divide(&order);
+    let mut batch = DeviceBatch::default();
+    for operation in once.iter().map(|&number| &group[number as usize]) {
+        batch.push(operation.op, operation.key, operation.value, operation.argument);
+    }
+    loop {
+        keeper.admit(durability)?;
+        let mut turn = device.turn();
+        let staged = match turn.stage(table, &batch, keeper.next_versions(once.len() as u64)) {
+            Ok(staged) => staged,
+            Err(error) => return step_back(named, error).map(|()| false),
+        };
+        let mut changes = ChangeBatch::new();
+        let mut for_cpu: Vec<(u64, u32)> = Vec::new();
+        let mut changed = false;
+        for (index, &number) in once.iter().enumerate() {
+            let Operation { op, key, value, .. } = group[number as usize];
+            if staged.statuses()[index] == Status::TableFull {
+                for_cpu.push((table.hash_of(key), number));
+            }
+            let Some(removed) = staged.change(index) else { continue };
+            changed = true;
+            if keeper.log().is_none() {
+                continue;
+            }
+            let came_to = matches!(op, Op::Merge | Op::FetchAdd).then(|| staged.written(index));
+            let (kind, version, value) = match removed {
+                true => (ChangeKind::Delete, keeper.next_version(), &[][..]),
+                false => (ChangeKind::Put, staged.versions()[index], came_to.as_deref().unwrap_or(value)),
+            };
+            changes.push(&Change { table: named.id, kind, version, key, value })?;
+        }
+        for_cpu.extend(again.iter().map(|&number| (table.hash_of(group[number as usize].key), number)));
+        for_cpu.sort_unstable();
+        let beside = match stage(keeper, named, group, &for_cpu, &mut changes)? {
+            Ok(beside) => beside,
+            Err(full) => {
+                drop(staged);
+                let _moving = named.engine.moving();
+                table.make_room(full)?;
+                continue;
+            }
+        };
+        let statuses = staged.statuses().to_vec();
+        let versions = staged.versions().to_vec();
+        let read: Vec<(usize, Vec<u8>)> = (0..once.len())
+            .filter(|&index| matches!(batch.ops[index], Op::Get | Op::FetchAdd) && statuses[index].is_ok())
+            .map(|index| (index, staged.answer(index).to_vec()))
+            .collect();
+        let given = beside.given;
+        let mut published = Ok(());
+        let publish = || {
+            beside.stage.publish();
+            published = staged.publish();
+        };
+        if changed || beside.changed {
+            keeper.write(durability, &changes, publish)?;
+        }
+        if published.is_err() {
+            named.engine.take_over(table);
+        }
+        let mut read = read.into_iter().peekable();
+        for (index, &number) in once.iter().enumerate() {
+            let (place, status) = (group[number as usize].index, statuses[index]);
+            match read.next_if(|(of, _)| *of == index) {
+                Some((_, value)) => {
+                    answers.answer_value(place, status, versions[index], &value);
+                }
+                None if status == Status::TableFull => {}
+                None => answers.answer(place, status, versions[index]),
+            }
+        }
+        given.into_iter().for_each(|answer| answer.give(answers));
+        return Ok(true);
+    }
+}
+
+impl From<warpkeep_device::DeviceError> for Error {
+    fn from(error: warpkeep_device::DeviceError) -> Error {
+        Error::Table(TableError::Device(error))
+    }
+}

@@ -1,0 +1,210 @@
+//! Stores whose tables are worked by a device, here the simulator: the same batches on the CPU must come to the same.
+
+use std::path::Path;
+
+use warpkeep::{
+    Batch, Device, DeviceChoice, Durability, Error, KeySpec, Layout, MergeRule, Op, Status, Store,
+    StoreOptions, TableOptions, ValueSpec, verify,
+};
+use warpkeep_device::Mode;
+
+fn options(device: DeviceChoice) -> StoreOptions {
+    StoreOptions { device, ..StoreOptions::default() }
+}
+
+fn open(directory: &Path, device: DeviceChoice) -> Store {
+    Store::open_with(directory, options(device)).unwrap()
+}
+
+fn table(layout: Layout, value: u32) -> TableOptions {
+    TableOptions::new(KeySpec::U64, ValueSpec::fixed(value).unwrap())
+        .layout(layout)
+        .merge(MergeRule::AddU64)
+        .capacity(500)
+}
+
+/// A batch in which many keys come more than once.
+fn batch(random: &mut fastrand::Rng, empty: &Batch, value_len: usize, keys: u64) -> Batch {
+    let ops = [
+        Op::Get,
+        Op::Put,
+        Op::Put,
+        Op::Insert,
+        Op::Update,
+        Op::Delete,
+        Op::CompareAndSwap,
+        Op::FetchAdd,
+        Op::Merge,
+    ];
+    let mut batch = empty.clone();
+    for _ in 0..1000 {
+        let op = ops[random.usize(..ops.len())];
+        if op == Op::FetchAdd && value_len != 8 {
+            continue;
+        }
+        let key = random.u64(..keys).to_le_bytes();
+        let value: Vec<u8> =
+            if op.takes_value() { (0..value_len).map(|_| random.u8(..)).collect() } else { Vec::new() };
+        batch.push(op, &key, &value, random.u64(..3)).unwrap();
+    }
+    batch
+}
+
+#[test]
+fn a_device_and_the_cpu_come_to_the_same() {
+    for (layout, value_len) in
+        [(Layout::Packed, 32), (Layout::InPlace, 8), (Layout::InPlace, 40), (Layout::Packed, 8)]
+    {
+        let homes = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let devices = [DeviceChoice::Sim, DeviceChoice::Cpu];
+        let mut stores: Vec<Store> =
+            homes.iter().zip(devices).map(|(home, device)| open(home.path(), device)).collect();
+        for store in &stores {
+            store.create_table("t", table(layout, value_len as u32)).unwrap();
+        }
+        let mut random = fastrand::Rng::with_seed(value_len as u64);
+        for round in 0..12 {
+            let durability = if round % 3 == 0 { Durability::Power } else { Durability::Process };
+            let batch = batch(&mut random, &stores[0].table("t").unwrap().batch(), value_len, 3000);
+            let results: Vec<_> = stores
+                .iter()
+                .map(|store| store.table("t").unwrap().run(&batch, durability).unwrap())
+                .collect();
+            assert_eq!(results[0].statuses(), results[1].statuses(), "round {round}, {layout:?}");
+            for index in 0..batch.len() {
+                assert_eq!(results[0].value(index), results[1].value(index), "round {round}, {layout:?}");
+            }
+            if round == 5 {
+                // As if killed; and the two change places.
+                drop(std::mem::take(&mut stores));
+                let devices = [DeviceChoice::Cpu, DeviceChoice::Sim];
+                stores = homes.iter().zip(devices).map(|(home, device)| open(home.path(), device)).collect();
+            }
+        }
+        let mut items: Vec<Vec<_>> = Vec::new();
+        for store in &stores {
+            let table = store.table("t").unwrap();
+            let keys: Vec<u64> = (0..3000).collect();
+            items.push(keys.iter().map(|&key| table.get(key).unwrap()).collect());
+            assert_eq!(table.len(), items[0].iter().flatten().count() as u64);
+        }
+        assert_eq!(items[0], items[1]);
+        assert!(items[0].iter().flatten().count() > 500, "something to compare");
+        for (store, home) in stores.into_iter().zip(&homes) {
+            store.close().unwrap();
+            let report = verify(home.path(), &StoreOptions::default()).unwrap();
+            assert!(report.sound, "{report:#?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_device_wrote_comes_back_from_the_log() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path(), DeviceChoice::Sim);
+    let rows = store.create_table("rows", table(Layout::Packed, 16).capacity(10_000)).unwrap();
+    for durability in [Durability::Process, Durability::Power] {
+        let mut batch = rows.batch();
+        for key in 0..2000_u64 {
+            batch.merge(key, &[1; 16]).unwrap();
+        }
+        rows.run(&batch, durability).unwrap();
+    }
+    assert_eq!(rows.len(), 2000);
+    drop(rows);
+    drop(store);
+    std::fs::remove_file(home.path().join("image")).unwrap();
+    let store = open(home.path(), DeviceChoice::Sim);
+    let rows = store.table("rows").unwrap();
+    assert_eq!((rows.len(), rows.get(7).unwrap()), (2000, Some(vec![2; 16])));
+    let mut batch = rows.batch();
+    for key in 1000..3000_u64 {
+        batch.get(key).unwrap();
+    }
+    let results = rows.run(&batch, Durability::Process).unwrap();
+    assert_eq!(results.statuses().iter().filter(|status| **status == Status::Ok).count(), 1000);
+    assert_eq!(results.value(0), Some(&[2; 16][..]));
+    drop(rows);
+    store.close().unwrap();
+}
+
+#[test]
+fn tables_of_any_length_are_worked_by_the_cpu_beside_it() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path(), DeviceChoice::Sim);
+    let names = store
+        .create_table(
+            "names",
+            TableOptions::new(KeySpec::variable(20).unwrap(), ValueSpec::variable(50).unwrap()),
+        )
+        .unwrap();
+    let mut batch = names.batch();
+    for number in 0..1000 {
+        batch.put(&format!("name {number}")[..], &format!("value {number}")[..]).unwrap();
+    }
+    names.run(&batch, Durability::Process).unwrap();
+    assert_eq!(names.get("name 77").unwrap(), Some(b"value 77".to_vec()));
+}
+
+/// The device is lost at some step of a batch: the CPU does it, and nothing that was acknowledged is missing.
+#[test]
+fn a_lost_device_hands_its_tables_to_the_cpu() {
+    let mut lost_in_a_batch = 0;
+    for (round, layout) in [Layout::Packed, Layout::InPlace].into_iter().cycle().enumerate().take(24) {
+        let home = tempfile::tempdir().unwrap();
+        let device = Device::simulated(Mode::seeded(round as u64)).unwrap();
+        let store = Store::open_on(home.path(), StoreOptions::default(), &device).unwrap();
+        let rows = store.create_table("rows", table(layout, 8)).unwrap();
+        let put = |keys: std::ops::Range<u64>, value: u64, durability| {
+            let mut batch = rows.batch();
+            for key in keys {
+                batch.put(key, value).unwrap();
+            }
+            rows.run(&batch, durability).unwrap()
+        };
+        put(0..40, 1, Durability::Power);
+        let now = device.last_run().expect("kernels have run").now;
+        device.simulator().unwrap().crash_at(Some(now + 1 + 311 * round as u64));
+        let durability = if round % 3 == 0 { Durability::Power } else { Durability::Process };
+        assert!(put(20..60, 2, durability).first_error().is_none());
+        lost_in_a_batch += u32::from(device.check().is_err());
+        put(50..70, 3, Durability::Process);
+        let check = |store: &Store| {
+            let rows = store.table("rows").unwrap();
+            assert_eq!(rows.len(), 70);
+            for key in 0..70 {
+                let value: u64 = if key < 20 {
+                    1
+                } else if key < 50 {
+                    2
+                } else {
+                    3
+                };
+                assert_eq!(
+                    rows.get(key).unwrap(),
+                    Some(value.to_le_bytes().to_vec()),
+                    "key {key}, round {round}"
+                );
+            }
+        };
+        check(&store);
+        drop(rows);
+        drop(store);
+        let report = verify(home.path(), &StoreOptions::default()).unwrap();
+        assert!(report.sound, "{report:#?}");
+        check(&open(home.path(), DeviceChoice::Cpu));
+    }
+    assert!(lost_in_a_batch > 6, "only {lost_in_a_batch} of them were lost");
+}
+
+#[test]
+fn a_device_that_is_not_there_is_an_error_and_nothing_is_touched() {
+    if warpkeep::devices().iter().any(|device| device.choice == DeviceChoice::Cuda(63)) {
+        println!("SKIPPED: this machine has 64 GPUs");
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let error = Store::open_with(home.path().join("store"), options(DeviceChoice::Cuda(63))).unwrap_err();
+    assert!(matches!(error, Error::Table(_)) && error.to_string().contains("cuda:63"), "{error}");
+    assert!(!home.path().join("store/image").exists());
+}
