@@ -21,6 +21,9 @@ use crate::{Error, Keeper, Result};
 /// Operations of a `Process` batch that are done at once.
 const GROUP: usize = 64;
 
+/// Gets of a batch that are worth telling from what writes.
+const WORTH_APART: usize = 8;
+
 /// A key of a group, and what it comes to have in the course of it.
 struct Held<'a> {
     key: &'a [u8],
@@ -55,12 +58,11 @@ pub(crate) fn execute<P: Persist>(
     answers: &mut dyn Answers,
 ) -> Result<()> {
     if (0..batch.len()).all(|index| batch.op(index) == Op::Get) {
-        if !on_device::read(named, batch, answers)? {
-            read(named, batch, answers);
-        }
-        return Ok(());
+        return read(named, || batch.iter().map(|operation| operation.key), |index| index, answers);
     }
-    let operations: Vec<Operation<'_>> = batch.iter().collect();
+    let mut operations: Vec<Operation<'_>> = batch.iter().collect();
+    let reads = take_reads(named, &mut operations);
+    read(named, || reads.iter().map(|get| get.key), |index| reads[index].index, answers)?;
     let done = on_device::write(keeper, named, &operations, durability, answers)?;
     let operations = &operations[done..];
     let group = if durability == Durability::Power { operations.len() } else { GROUP };
@@ -97,13 +99,41 @@ fn settle(done: Result<()>, group: &[Operation<'_>], answers: &mut dyn Answers) 
     Ok(())
 }
 
-fn read<P: Persist>(named: &NamedTable<P>, batch: &HostBatch<'_>, answers: &mut dyn Answers) {
-    named.table.get_many(batch.iter().map(|operation| operation.key), |index, value| match value {
-        None => answers.answer(index, Status::NotFound, 0),
+/// Takes the gets of keys that nothing else in the batch is about: they need not be held, and are looked up together.
+fn take_reads<'a, P: Persist>(
+    named: &NamedTable<P>,
+    operations: &mut Vec<Operation<'a>>,
+) -> Vec<Operation<'a>> {
+    let is_get = |operation: &Operation<'_>| operation.op == Op::Get;
+    if operations.iter().filter(|operation| is_get(operation)).count() < WORTH_APART {
+        return Vec::new();
+    }
+    let hash_of = |operation: &Operation<'_>| named.table.hash_of(operation.key);
+    let mut others: Vec<u64> =
+        operations.iter().filter(|operation| !is_get(operation)).map(hash_of).collect();
+    others.sort_unstable();
+    operations
+        .extract_if(.., |operation| is_get(operation) && others.binary_search(&hash_of(operation)).is_err())
+        .collect()
+}
+
+/// Looks keys up; `place` says which operation of the batch each of them is.
+fn read<'k, P: Persist, K: Iterator<Item = &'k [u8]>>(
+    named: &NamedTable<P>,
+    keys: impl Fn() -> K,
+    place: impl Fn(usize) -> usize,
+    answers: &mut dyn Answers,
+) -> Result<()> {
+    if on_device::read(named, keys(), &place, answers)? {
+        return Ok(());
+    }
+    named.table.get_many(keys(), |index, value| match value {
+        None => answers.answer(place(index), Status::NotFound, 0),
         Some(value) => {
-            answers.answer_value(index, Status::Ok, value.version(), value.bytes());
+            answers.answer_value(place(index), Status::Ok, value.version(), value.bytes());
         }
     });
+    Ok(())
 }
 
 fn write<P: Persist>(

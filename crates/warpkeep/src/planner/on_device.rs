@@ -1,7 +1,7 @@
 //! Batches on a device: the operations on keys that the batch has once. The others, and those that the device finds no place for,
 //! are done by the CPU in the same breath, so that a `Power` batch is still one record of the log.
 
-use warpkeep_core::{Answers, Change, ChangeKind, Durability, HostBatch, Op, Operation, Status};
+use warpkeep_core::{Answers, Change, ChangeKind, Durability, Op, Operation, Status};
 use warpkeep_gphash::TableError;
 use warpkeep_gphash::gpu::{DeviceBatch, DeviceEngine};
 use warpkeep_image::Persist;
@@ -14,18 +14,22 @@ use crate::{Error, Keeper, Result};
 /// Operations of a `Process` batch that are done at once: enough to keep every multiprocessor busy.
 const GROUP: usize = 1 << 20;
 
-/// Reads a batch of gets; `false` if no device works the table, or it has no time for so few, or has just been lost.
-pub(super) fn read<P: Persist>(
+/// Looks keys up; `false` if no device works the table, or it has no time for so few, or has just been lost.
+pub(super) fn read<'k, P: Persist>(
     named: &NamedTable<P>,
-    batch: &HostBatch<'_>,
+    keys: impl Iterator<Item = &'k [u8]>,
+    place: impl Fn(usize) -> usize,
     answers: &mut dyn Answers,
 ) -> Result<bool> {
-    let Some(device) = named.engine.device_for(batch.len()) else { return Ok(false) };
-    let keys: Vec<&[u8]> = batch.iter().map(|operation| operation.key).collect();
+    if named.engine.device().is_none() {
+        return Ok(false);
+    }
+    let keys: Vec<&[u8]> = keys.collect();
+    let Some(device) = named.engine.device_for(keys.len()) else { return Ok(false) };
     let done = device.get_many(&named.table, keys.into_iter(), |index, found| match found {
-        None => answers.answer(index, Status::NotFound, 0),
+        None => answers.answer(place(index), Status::NotFound, 0),
         Some((version, value)) => {
-            answers.answer_value(index, Status::Ok, version, value);
+            answers.answer_value(place(index), Status::Ok, version, value);
         }
     });
     match done {
