@@ -3,6 +3,7 @@
 
 mod comeback;
 mod resize;
+mod waits;
 
 use std::path::PathBuf;
 
@@ -13,6 +14,7 @@ use crate::scratch::Scratch;
 use crate::size::Size;
 use crate::workload::Workload;
 use crate::{BenchError, Progress, memory};
+use waits::Waits;
 
 /// What to measure, and how thoroughly.
 #[derive(Clone, Debug)]
@@ -106,15 +108,16 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
     }
     report.notes.push(
         "resize: a table full to 85% becomes twice as large; under load: one thread makes it grow in the slices that a store's \
-         background thread takes, another gets, updates and inserts in turn, each operation timed"
+         background thread takes, another gets, updates and inserts in turn, each operation timed; not preempted: without the operations in which the \
+         scheduler gave the processor to another thread"
             .to_owned(),
     );
     report.finish();
     let curves = curves(&report, &options.sizes);
     report.notes.extend(curves.iter().filter_map(growth_note));
     report.charts.push(Chart::new("time against size", "items", "seconds", Drawing::Curves(curves)));
-    let waits = [("longest get", "longest get"), ("longest put", "longest put")];
-    let waits = waits.map(|(name, metric)| curve(&report, &options.sizes, name, "under load", metric, 1e-3));
+    let waits = ["longest get", "longest put", "longest get, not preempted", "longest put, not preempted"];
+    let waits = waits.map(|metric| curve(&report, &options.sizes, metric, "under load", metric, 1e-3));
     report.charts.push(Chart::new(
         "longest wait while growing",
         "items",
@@ -175,23 +178,15 @@ fn growth_note(curve: &Curve) -> Option<String> {
 }
 
 /// Adds the latencies of operations.
-fn add_latencies(
-    report: &mut Report,
-    case: &str,
-    variant: &str,
-    repeat: u32,
-    what: &str,
-    latencies: &crate::measure::Latencies,
-) {
-    for (metric, percent) in [("p50", 50.0), ("p99.9", 99.9), ("longest", 100.0)] {
-        report.add(
-            case,
-            variant,
-            repeat,
-            &format!("{metric} {what}"),
-            Unit::Micros,
-            latencies.micros(percent),
-        );
+fn add_waits(report: &mut Report, case: &str, variant: &str, repeat: u32, what: &str, waits: &Waits) {
+    let micros = [
+        ("p50", "", waits.all.micros(50.0)),
+        ("p99.9", "", waits.all.micros(99.9)),
+        ("longest", "", waits.all.micros(100.0)),
+        ("longest", ", not preempted", waits.undisturbed.micros(100.0)),
+    ];
+    for (metric, which, micros) in micros {
+        report.add(case, variant, repeat, &format!("{metric} {what}{which}"), Unit::Micros, micros);
     }
 }
 

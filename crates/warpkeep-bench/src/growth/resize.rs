@@ -8,9 +8,9 @@ use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec};
 use warpkeep_gphash::{Geometry, Layout, Progress as Growing, Table, TableError, TableSpec};
 use warpkeep_image::{Coherent, CreateOptions, Heap, HeapOptions, Image};
 
-use super::{add_latencies, case_name};
+use super::waits::{Scheduler, Waits};
+use super::{add_waits, case_name};
 use crate::compare::warpkeep_image_bytes;
-use crate::measure::Latencies;
 use crate::report::{Report, Unit};
 use crate::scratch::Scratch;
 use crate::workload::Workload;
@@ -60,12 +60,12 @@ pub(super) fn run(
             true => {
                 let (calm_gets, calm_puts, _) =
                     use_table(workload, &table, workload.items, |done| done >= CALM)?;
-                add_latencies(report, &case, "before", repeat, "get", &calm_gets);
-                add_latencies(report, &case, "before", repeat, "put", &calm_puts);
+                add_waits(report, &case, "before", repeat, "get", &calm_gets);
+                add_waits(report, &case, "before", repeat, "put", &calm_puts);
                 let (seconds, gets, puts) = grow_under_load(workload, &table)?;
                 report.add(&case, "under load", repeat, "seconds", Unit::Seconds, seconds);
-                add_latencies(report, &case, "under load", repeat, "get", &gets);
-                add_latencies(report, &case, "under load", repeat, "put", &puts);
+                add_waits(report, &case, "under load", repeat, "get", &gets);
+                add_waits(report, &case, "under load", repeat, "put", &puts);
             }
         }
         progress.finish();
@@ -150,8 +150,9 @@ fn use_table(
     table: &Table<Coherent>,
     first_insert: u64,
     stop: impl Fn(u64) -> bool,
-) -> Result<(Latencies, Latencies, u64), BenchError> {
-    let (mut gets, mut puts) = (Latencies::new(), Latencies::new());
+) -> Result<(Waits, Waits, u64), BenchError> {
+    let (mut gets, mut puts) = (Waits::new(), Waits::new());
+    let mut scheduler = Scheduler::watch();
     let mut row = vec![0; workload.value_bytes];
     let mut next_insert = first_insert;
     for (done, number) in workload.draws(7).enumerate() {
@@ -164,7 +165,7 @@ fn use_table(
         let begun = Instant::now();
         if done.is_multiple_of(2) {
             let found = table.get(&key, |value| value.copy_to(&mut row));
-            gets.record(begun.elapsed());
+            gets.record(begun.elapsed(), scheduler.preempted());
             if found.is_none() || !workload.is_of(number, &row) {
                 return Err(BenchError::Wrong(format!("item {number} is gone while its table grows")));
             }
@@ -179,15 +180,12 @@ fn use_table(
             false => number,
         };
         put(workload, table, number..number + 1, 1)?;
-        puts.record(begun.elapsed());
+        puts.record(begun.elapsed(), scheduler.preempted());
     }
     Ok((gets, puts, next_insert))
 }
 
-fn grow_under_load(
-    workload: &Workload,
-    table: &Table<Coherent>,
-) -> Result<(f64, Latencies, Latencies), BenchError> {
+fn grow_under_load(workload: &Workload, table: &Table<Coherent>) -> Result<(f64, Waits, Waits), BenchError> {
     let grown = AtomicBool::new(false);
     // The calm operations have inserted, too.
     let first_insert = table.len();
