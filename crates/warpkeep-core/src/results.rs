@@ -87,6 +87,12 @@ pub struct Outcome<'a> {
 }
 
 impl Results {
+    #[inline]
+    fn note(&mut self, index: usize, status: Status, version: u64) {
+        self.statuses[index] = status;
+        self.versions[index] = version;
+    }
+
     /// Room for the answers to a batch, all of them pending.
     pub fn new(batch: &BatchView<'_>) -> Results {
         let mut results = Results::default();
@@ -107,14 +113,16 @@ impl Results {
             Values::Rows { bytes, .. } => (bytes, Vec::new()),
             Values::Spans { spans, bytes } => (bytes, spans),
         };
-        bytes.clear();
         self.values = match (batch.uniform_op(), batch.value_spec().fixed_len()) {
             (Some(op), _) if !op.answers_value() => Values::None,
             (Some(_), Some(row)) => {
+                // What is left of earlier answers is overwritten by these; to empty all rows first would cost as much as
+                // filling them.
                 bytes.resize(row * len, 0);
                 Values::Rows { len: row, bytes }
             }
             _ => {
+                bytes.clear();
                 spans.clear();
                 spans.resize(len, Span::NONE);
                 Values::Spans { spans, bytes }
@@ -143,7 +151,8 @@ impl Results {
     }
 
     /// All values in one piece, row by row in the order of the operations, if every operation of the batch answers
-    /// with a value and all values have one length. Rows of operations that found nothing are zeros.
+    /// with a value and all values have one length. Rows of operations that found nothing are zeros;
+    /// those of operations that were not answered say nothing.
     pub fn rows(&self) -> Option<&[u8]> {
         match &self.values {
             Values::Rows { bytes, .. } => Some(bytes),
@@ -191,18 +200,28 @@ impl Results {
 impl Answers for Results {
     #[inline]
     fn answer(&mut self, index: usize, status: Status, version: u64) {
-        self.statuses[index] = status;
-        self.versions[index] = version;
+        if let Values::Rows { len, bytes } = &mut self.values {
+            bytes[index * *len..][..*len].fill(0);
+        }
+        self.note(index, status, version);
     }
 
     #[inline]
     fn answer_value(&mut self, index: usize, status: Status, version: u64, value: &[u8]) -> Status {
         let noted = match &mut self.values {
             Values::None => status,
-            Values::Rows { len, .. } if value.len() != *len => Status::Corrupt,
             Values::Rows { len, bytes } => {
-                bytes[index * *len..][..*len].copy_from_slice(value);
-                status
+                let row = &mut bytes[index * *len..][..*len];
+                match value.len() == *len {
+                    true => {
+                        row.copy_from_slice(value);
+                        status
+                    }
+                    false => {
+                        row.fill(0);
+                        Status::Corrupt
+                    }
+                }
             }
             Values::Spans { spans, bytes } => {
                 spans[index] = Span { start: bytes.len() as u64, len: value.len() as u64 };
@@ -210,7 +229,7 @@ impl Answers for Results {
                 status
             }
         };
-        self.answer(index, noted, version);
+        self.note(index, noted, version);
         noted
     }
 }

@@ -340,5 +340,11 @@ fn rows_come_back_in_one_piece() {
     assert_eq!(results.rows(), Some(&[row(0), vec![0; 16], row(2)].concat()[..]));
     results.prepare(&view);
     assert_eq!(results.statuses(), [Status::Pending; 3]);
+    // Nothing of earlier answers is left where nothing is found.
+    (0..3).for_each(|index| results.answer(index, Status::NotFound, 0));
     assert_eq!(results.rows(), Some(&[0; 48][..]));
+    results.answer_value(2, Status::Ok, 1, &row(2));
+    results.prepare(&view);
+    assert_eq!(results.answer_value(2, Status::Ok, 1, &[1; 15]), Status::Corrupt);
+    assert_eq!(results.rows().expect("rows")[32..], [0; 16]);
 }
