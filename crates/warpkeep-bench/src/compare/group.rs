@@ -256,8 +256,8 @@ impl Group<'_> {
 
 /// What contestants are set up with.
 pub(super) fn setup<'a>(options: &Options, scratch: &'a Scratch) -> Setup<'a> {
-    let Options { workload, geometry, promise, .. } = *options;
-    Setup { workload, scratch, geometry, promise }
+    let Options { workload, geometry, device, promise, .. } = *options;
+    Setup { workload, scratch, geometry, device, promise }
 }
 
 /// Workloads as they follow each other: what is inserted is removed again, and what is removed was inserted for that.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use warpkeep::Geometry;
+use warpkeep::{DeviceChoice, Geometry};
 
 use super::Promise;
 use super::contestants::{Entrant, entrants, maps_left_out};
@@ -35,6 +35,8 @@ pub struct Options {
     pub promise: Promise,
     /// The layout of our table.
     pub geometry: Geometry,
+    /// What works our table.
+    pub device: DeviceChoice,
     /// Rounds of each contestant.
     pub rounds: u32,
     /// How long a contestant works in a round.
@@ -61,6 +63,7 @@ impl Default for Options {
             batches: vec![1024],
             promise: Promise::Process,
             geometry: Geometry::default(),
+            device: DeviceChoice::Cpu,
             rounds: 7,
             round_time: Duration::from_millis(500),
             operations: None,

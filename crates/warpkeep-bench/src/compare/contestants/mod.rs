@@ -22,7 +22,7 @@ mod scc;
 mod tree;
 pub(crate) mod warpkeep;
 
-use ::warpkeep::Geometry;
+use ::warpkeep::{DeviceChoice, Geometry};
 
 use super::Promise;
 use super::contestant::Contestant;
@@ -46,6 +46,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) workload: Workload,
     pub(crate) scratch: &'a Scratch,
     pub(crate) geometry: Geometry,
+    pub(crate) device: DeviceChoice,
     pub(crate) promise: Promise,
 }
 

@@ -52,6 +52,7 @@ impl Warpkeep {
         let options = StoreOptions {
             image: Some(images.join("image")),
             without_log: !with_log,
+            device: setup.device,
             create: CreateOptions { len: image_bytes(&workload), ..CreateOptions::default() },
             ..StoreOptions::default()
         };
@@ -66,11 +67,12 @@ impl Warpkeep {
         let promise = if with_log { setup.promise } else { Promise::NoLog };
         let durability = promise.durability();
         let settings = format!(
-            "a table of {key} keys and {value} values made for {} items, geometry {}, durability {durability:?}, {}; what is \
-             mixed goes in one batch, and what is modified is put in a second; with reads apart, all reads go in one batch and all \
+            "a table of {key} keys and {value} values made for {} items, geometry {}, worked by {}, durability {durability:?}, {}; \
+             what is mixed goes in one batch, and what is modified is put in a second; with reads apart, all reads go in one batch and all \
              writes in another",
             workload.items,
             options.geometry,
+            setup.device,
             if with_log { "its log on the disk" } else { "no log" }
         );
         Ok(Warpkeep { store, name, workload, key, value, promise, durability, settings })

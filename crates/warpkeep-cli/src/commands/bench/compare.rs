@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use warpkeep::Geometry;
+use warpkeep::{DeviceChoice, Geometry};
 use warpkeep_bench::compare::{self, Promise};
 use warpkeep_bench::workload::{Distribution, WorkSet, Workload};
 
@@ -43,6 +43,9 @@ pub(super) struct Compare {
     /// The layout of our table.
     #[arg(long, default_value_t = Geometry::default())]
     geometry: Geometry,
+    /// What works our table: cpu, cuda:0 and so on, or sim. A GPU wants large batches.
+    #[arg(long, default_value_t, value_name = "DEVICE")]
+    device: DeviceChoice,
     /// Rounds of each contestant.
     #[arg(long, default_value_t = 7)]
     rounds: u32,
@@ -86,6 +89,7 @@ impl Compare {
             batches: self.batch.clone(),
             promise: self.durability,
             geometry: self.geometry,
+            device: self.device,
             rounds: self.rounds,
             round_time: self.round_time,
             operations: self.operations,
