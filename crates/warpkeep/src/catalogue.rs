@@ -3,6 +3,8 @@
 //! One immutable block, which root 1 names. To change it is to write another and set the root, so a crash leaves the
 //! one or the other.
 
+use std::sync::Arc;
+
 use warpkeep_image::{Heap, Image, ImageError, Persist};
 
 /// The root that names the catalogue.
@@ -29,6 +31,29 @@ pub(crate) struct Catalogue {
     pub(crate) next_id: u32,
 }
 
+/// A catalogue that nothing leads to. Dropped, it is freed.
+pub(crate) struct Written<P: Persist> {
+    heap: Arc<Heap<P>>,
+    offset: Option<u64>,
+}
+
+impl<P: Persist> Written<P> {
+    /// Puts it in place of the present one, and frees that.
+    pub(crate) fn install(mut self) -> Result<(), ImageError> {
+        let old = self.heap.image().root(ROOT)?;
+        self.heap.image().set_root(ROOT, self.offset)?;
+        self.offset = None;
+        old.map_or(Ok(()), |old| self.heap.free(old))
+    }
+}
+
+impl<P: Persist> Drop for Written<P> {
+    fn drop(&mut self) {
+        let freed = self.offset.map_or(Ok(()), |offset| self.heap.free(offset));
+        debug_assert!(freed.is_ok(), "{freed:?}");
+    }
+}
+
 impl Catalogue {
     fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; HEAD as usize];
@@ -49,14 +74,17 @@ impl Catalogue {
     }
 
     /// Puts this catalogue in place of the present one, durably, and frees the old block.
-    pub(crate) fn store<P: Persist>(&self, heap: &Heap<P>) -> Result<(), ImageError> {
-        let old = heap.image().root(ROOT)?;
+    pub(crate) fn store<P: Persist>(&self, heap: &Arc<Heap<P>>) -> Result<(), ImageError> {
+        self.write(heap)?.install()
+    }
+
+    /// Writes this catalogue, durably, with nothing leading to it yet: all of what can fail for want of space.
+    pub(crate) fn write<P: Persist>(&self, heap: &Arc<Heap<P>>) -> Result<Written<P>, ImageError> {
         let bytes = self.encode();
         let mut block = heap.allocate(bytes.len() as u64)?;
         block.write(0, &bytes)?;
         let offset = block.persist("catalogue.block", bytes.len() as u64);
-        heap.image().set_root(ROOT, Some(offset))?;
-        old.map_or(Ok(()), |old| heap.free(old))
+        Ok(Written { heap: Arc::clone(heap), offset: Some(offset) })
     }
 
     /// Reads the catalogue; gives it with the offset and the length of its block.

@@ -158,7 +158,9 @@ impl<P: Persist> Store<P> {
         let mut changes = ChangeBatch::new();
         let key = name.as_bytes();
         changes.push(&Change { table: CATALOGUE, kind: ChangeKind::Put, version, key, value: &value })?;
-        self.keeper.write(durability, &changes, || tables.add(table))??;
+        // Before it is logged, so that what was promised does not fail for want of space.
+        let planned = tables.plan_add(table)?;
+        self.keeper.write(durability, &changes, || tables.install(planned))??;
         self.table(name)
     }
 
@@ -186,7 +188,8 @@ impl<P: Persist> Store<P> {
         let mut changes = ChangeBatch::new();
         let (version, key) = (self.keeper.next_version(), name.as_bytes());
         changes.push(&Change { table: CATALOGUE, kind: ChangeKind::Delete, version, key, value: &[] })?;
-        self.keeper.write(durability, &changes, || tables.remove(name))?
+        let planned = tables.plan_removal(name)?;
+        self.keeper.write(durability, &changes, || tables.install(planned))?
     }
 
     /// Writes all items to a checkpoint, while writers go on, and trims the log.

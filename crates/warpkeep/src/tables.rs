@@ -10,7 +10,7 @@ use warpkeep_gphash::gpu::DeviceImage;
 use warpkeep_gphash::{Geometry, Layout, Progress, Table, TableError, TableSpec};
 use warpkeep_image::{Heap, Image, Marker, Persist};
 
-use crate::catalogue::{Catalogue, Entry};
+use crate::catalogue::{Catalogue, Entry, Written};
 use crate::engine::Engine;
 use crate::keeper::unshare;
 use crate::metrics::TableMetrics;
@@ -37,6 +37,13 @@ struct Open<P: Persist> {
     next_id: u32,
     /// Ids of tables that are gone: changes of theirs that redo still meets mean nothing.
     dropped: BTreeSet<u32>,
+}
+
+/// Another catalogue, ready to be installed.
+pub(crate) struct Planned<P: Persist> {
+    catalogue: Written<P>,
+    next: Open<P>,
+    removed: Option<Arc<NamedTable<P>>>,
 }
 
 /// A table with its name.
@@ -126,14 +133,17 @@ impl<P: Persist> Tables<P> {
         Ok(named)
     }
 
-    /// Makes the catalogue say what it is to say, then the running process.
-    fn change(&self, change: impl FnOnce(&mut Open<P>)) -> Result<()> {
-        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        let mut next = Open {
-            by_name: open.by_name.clone(),
-            by_id: open.by_id.clone(),
-            next_id: open.next_id,
-            dropped: open.dropped.clone(),
+    /// Another catalogue, written with nothing leading to it: what can fail fails here. Whoever [holds](Tables::hold) the
+    /// catalogue installs it.
+    fn plan(&self, change: impl FnOnce(&mut Open<P>)) -> Result<Planned<P>> {
+        let mut next = {
+            let open = self.open();
+            Open {
+                by_name: open.by_name.clone(),
+                by_id: open.by_id.clone(),
+                next_id: open.next_id,
+                dropped: open.dropped.clone(),
+            }
         };
         change(&mut next);
         let entry = |table: &Arc<NamedTable<P>>| Entry {
@@ -143,13 +153,12 @@ impl<P: Persist> Tables<P> {
         };
         let catalogue =
             Catalogue { entries: next.by_id.values().map(entry).collect(), next_id: next.next_id };
-        catalogue.store(&self.heap)?;
-        *open = next;
-        Ok(())
+        Ok(Planned { catalogue: catalogue.write(&self.heap)?, next, removed: None })
     }
 
-    pub(crate) fn add(&self, table: NamedTable<P>) -> Result<()> {
-        self.change(|open| {
+    /// The catalogue with another table.
+    pub(crate) fn plan_add(&self, table: NamedTable<P>) -> Result<Planned<P>> {
+        self.plan(|open| {
             let table = Arc::new(table);
             open.next_id = open.next_id.max(table.id + 1);
             open.by_name.insert(table.name.clone(), Arc::clone(&table));
@@ -157,17 +166,30 @@ impl<P: Persist> Tables<P> {
         })
     }
 
-    /// Takes a table out of the catalogue and frees what it had.
-    pub(crate) fn remove(&self, name: &str) -> Result<()> {
+    /// The catalogue without a table.
+    pub(crate) fn plan_removal(&self, name: &str) -> Result<Planned<P>> {
         let mut removed = None;
-        self.change(|open| {
+        let planned = self.plan(|open| {
             if let Some(table) = open.by_name.remove(name) {
                 open.by_id.remove(&table.id);
                 open.dropped.insert(table.id);
-                table.gone.store(true, Ordering::Release);
                 removed = Some(table);
             }
         })?;
+        Ok(Planned { removed, ..planned })
+    }
+
+    /// Makes the image say what is planned, then the running process; what a removed table had is freed.
+    pub(crate) fn install(&self, planned: Planned<P>) -> Result<()> {
+        let Planned { catalogue, next, removed } = planned;
+        {
+            let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+            if let Some(table) = &removed {
+                table.gone.store(true, Ordering::Release);
+            }
+            catalogue.install()?;
+            *open = next;
+        }
         removed.map_or(Ok(()), demolish)
     }
 
@@ -177,7 +199,7 @@ impl<P: Persist> Tables<P> {
         match change.kind {
             // A checkpoint that began just before may have seen what came after this.
             ChangeKind::Delete if self.get(name).is_some_and(|named| named.since >= change.version) => Ok(()),
-            ChangeKind::Delete => self.remove(name),
+            ChangeKind::Delete => self.install(self.plan_removal(name)?),
             ChangeKind::Put => {
                 let (id, spec) = decode_spec(change.value)?;
                 let known = self.open().by_id.contains_key(&id) || self.open().dropped.contains(&id);
@@ -192,7 +214,9 @@ impl<P: Persist> Tables<P> {
                         open.next_id = open.next_id.max(id.saturating_add(1));
                         Ok(())
                     }
-                    (false, false) => self.add(self.prepare(id, name, &spec, change.version)?),
+                    (false, false) => {
+                        self.install(self.plan_add(self.prepare(id, name, &spec, change.version)?)?)
+                    }
                 }
             }
         }

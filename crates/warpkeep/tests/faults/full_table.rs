@@ -97,3 +97,32 @@ fn a_table_on_a_full_file_system() {
         say(&format!("a table {name} on a full file system: {full} items, then {}", model.len()));
     }
 }
+
+/// A table that found no space is not there, not even after a rebuild from the log.
+#[test]
+fn tables_on_a_full_file_system() {
+    let Some(mounted) = Mounted::tmpfs(4 << 20, "tables on a full file system") else { return };
+    let elsewhere = tempfile::tempdir().unwrap();
+    let mut options = StoreOptions { image: Some(mounted.path().join("image")), ..StoreOptions::default() };
+    options.create.len = 1 << 20;
+    options.create.chunk_size = 32 * 1024;
+    let store = Store::open_with(elsewhere.path(), options).unwrap();
+    let table = TableOptions::new(KeySpec::U64, ValueSpec::U64);
+    let mut created = Vec::new();
+    // Long names, so that the catalogue has to find space of its own.
+    let refused = (0..1000).map(|number| format!("{number:0>200}")).find(|name| {
+        let made = store.create_table(name, table);
+        if made.is_ok() {
+            created.push(name.clone());
+        }
+        made.is_err()
+    });
+    let refused = refused.expect("a disk has an end");
+    assert!(store.create_table(&refused, table).is_err());
+    assert_eq!(store.tables(), created);
+    drop(store);
+    // The image is elsewhere, and so is made again from the log.
+    let store = Store::open(elsewhere.path()).unwrap();
+    assert_eq!(store.tables(), created);
+    say(&format!("a full file system: {} tables, and not one more", created.len()));
+}
