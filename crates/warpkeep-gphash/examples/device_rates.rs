@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use warpkeep_core::{KeySpec, MergeRule, Op, Seed, Status, ValueSpec, mix64};
 use warpkeep_device::{Device, DevicePtr};
-use warpkeep_gphash::gpu::{DeviceBatch, DeviceEngine, DeviceImage, GetRows};
+use warpkeep_gphash::gpu::{CachePolicy, DeviceBatch, DeviceEngine, DeviceImage, GetRows};
 use warpkeep_gphash::{Geometry, Layout, Table, TableError, TableSpec};
 use warpkeep_image::{Coherent, CreateOptions, Heap, HeapOptions, Image};
 
@@ -51,9 +51,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     puts(&table, &engine, items)?;
     for shift in [12, 16, 20, 22] {
         let batch = (1_usize << shift).min(items as usize);
-        gets(&table, &engine, items, batch, true)?;
-        gets(&table, &engine, items, batch, false)?;
+        gets(&table, &engine, items, batch, "get")?;
+        gets(&table, &engine, items, batch, "get_absent")?;
     }
+    engine.load_cache(&table, 1.0, CachePolicy::Random)?;
+    for shift in [12, 16, 20, 22] {
+        let batch = (1_usize << shift).min(items as usize);
+        gets(&table, &engine, items, batch, "get_cached")?;
+        gets(&table, &engine, items, batch, "get_absent_cached")?;
+    }
+    engine.load_cache(&table, 0.0, CachePolicy::Random)?;
     from_host(&table, &engine, items)?;
     Ok(())
 }
@@ -97,9 +104,10 @@ fn gets(
     engine: &DeviceEngine<Coherent>,
     items: u64,
     batch: usize,
-    hit: bool,
+    name: &str,
 ) -> Result<(), Box<dyn Error>> {
     let (device, stream) = (engine.device(), engine.device().stream()?);
+    let hit = !name.contains("absent");
     let statuses = device.allocate(batch)?;
     let values = device.allocate(batch * VALUE)?;
     let mut times = Vec::new();
@@ -131,7 +139,6 @@ fn gets(
             assert_eq!(value, [number(0) as u8; VALUE]);
         }
     }
-    let name = if hit { "get" } else { "get_absent" };
     let rate = rate(batch, times);
     println!("{name},{batch},{items},{rate:.2},{rate:.2}");
     Ok(())

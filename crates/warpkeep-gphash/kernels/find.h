@@ -1,6 +1,6 @@
 // Finding: a warp looks at all slots of a key at once.
 #pragma once
-#include "table.h"
+#include "cache.h"
 
 namespace gphash {
 
@@ -26,26 +26,32 @@ WK_DEVICE u64 record_of(const Table& t, u64 commit) {
     return t.body() == kPacked ? (commit & kReferenceMask) << 3 : commit;
 }
 
-// Whether the key stored from an offset on is this one.
-WK_DEVICE bool same_key(const Table& t, u64 stored, const Key& key) {
+// Whether the key that is stored there is this one.
+WK_DEVICE bool same_key(const Table& t, const u64* stored, const Key& key) {
     for (u32 i = 0; i < t.key_words(); i++) {
-        if (peek(t, stored + 8 * i) != key.word(i)) return false;
+        if (load<Scope::System, Order::Relaxed>(stored + i) != key.word(i)) return false;
     }
     return true;
 }
 
 // Whether a slot with this state has the item of the key.
-WK_DEVICE bool has_key(const Table& t, const Slot& slot, u64 state, u64 wanted, u64 hash, const Key& key) {
-    if (t.body() != kPacked) return state == wanted && (t.slot_key_words() == 0 || same_key(t, slot.key_at(t), key));
+WK_DEVICE bool has_key(const Table& t, const Slot& slot, const Source& source, u64 state, u64 wanted, u64 hash, const Key& key) {
+    if (t.body() != kPacked) {
+        return state == wanted && (t.slot_key_words() == 0 || same_key(t, source.at(slot.key_at(t)), key));
+    }
     bool fits = (state ^ hash << kReferenceBits) <= kReferenceMask && (state & kReferenceMask) != 0;
-    return fits && same_key(t, record_of(t, state) + 8 * t.value_words(), key);
+    return fits && same_key(t, t.at(record_of(t, state) + 8 * t.value_words()), key);
 }
 
 // What the slots that the lanes hold have for a key; `wanted` is the state of its item where keys are in slots.
-WK_DEVICE Found look(const Table& t, const Slot& slot, u64 wanted, u64 hash, const Key& key) {
+WK_DEVICE Found look(const Table& t, const Slot& slot, Source source, u64 wanted, u64 hash, const Key& key) {
     Warp warp;
-    u64 state = slot.is() ? load<Scope::System, Order::Acquire>(t.at(slot.state_at())) : kEmpty;
-    bool mine = slot.is() && state != kEmpty && has_key(t, slot, state, wanted, hash, key);
+    u64 state = slot.is() ? source.read(slot.state_at()) : kEmpty;
+    if (state == kInsert && !is_image(t, source)) {
+        source = in_image(t);
+        state = source.read(slot.state_at());
+    }
+    bool mine = slot.is() && state != kEmpty && has_key(t, slot, source, state, wanted, hash, key);
     u32 lanes = warp.ballot(mine);
     if (lanes == 0) return nothing();
     u32 who = ffs(lanes) - 1;
@@ -54,15 +60,19 @@ WK_DEVICE Found look(const Table& t, const Slot& slot, u64 wanted, u64 hash, con
         found.there = true;
         found.state_at = slot.state_at();
         found.commit_at = t.body() == kPacked ? found.state_at : slot.payload_at(t);
-        found.commit = t.body() == kPacked ? state : load<Scope::System, Order::Acquire>(t.at(found.commit_at));
+        found.commit = t.body() == kPacked ? state : source.read(found.commit_at);
         while (t.body() != kPacked) {
             // Believed only if state and commit word are the same afterwards: slots and values are used again at once, also by
             // another key, beside a kernel that only reads.
-            if (t.body() == kInline) {
-                found.word = load<Scope::System, Order::Acquire>(t.at(found.commit_at + 8 * (1 + (found.commit & 1))));
+            if (t.body() == kInline) found.word = source.read(found.commit_at + 8 * (1 + (found.commit & 1)));
+            u64 now = source.read(found.state_at);
+            if (now == kInsert && !is_image(t, source)) {
+                source = in_image(t);
+                found.commit = source.read(found.commit_at);
+                continue;
             }
-            found.there = load<Scope::System, Order::Acquire>(t.at(found.state_at)) == state;
-            u64 again = load<Scope::System, Order::Acquire>(t.at(found.commit_at));
+            found.there = now == state;
+            u64 again = source.read(found.commit_at);
             if (!found.there || again == found.commit) break;
             found.commit = again;
         }
@@ -86,7 +96,7 @@ WK_DEVICE Found look(const Table& t, const Slot& slot, u64 wanted, u64 hash, con
 // What an overflow has for a key.
 WK_DEVICE Found look_in_overflow(const Table& t, const Run& run, u64 wanted, u64 hash, const Key& key) {
     for (u32 first = 0; first < kOverflowReach * t.slots(); first += kWarp) {
-        Found found = look(t, overflow_slot(t, run, hash, first + lane()), wanted, hash, key);
+        Found found = look(t, overflow_slot(t, run, hash, first + lane()), in_image(t), wanted, hash, key);
         if (found.there) {
             found.in_overflow = true;
             return found;
@@ -95,12 +105,23 @@ WK_DEVICE Found look_in_overflow(const Table& t, const Run& run, u64 wanted, u64
     return nothing();
 }
 
+// What the levels that items are put into have for a key, read from copies of their buckets where there are such.
+WK_DEVICE Found look_in_open(const Table& t, u64 wanted, u64 hash, const Key& key, Tally& tally) {
+    Seat seat = open_seat(t, hash, lane());
+    Slot slot = slot_of(t, seat, lane());
+    u32 place = take_copy(t, seat, tally);
+    Source source = place == kNotCached ? in_image(t) : in_place(t, place, slot.bucket);
+    Found found = look(t, slot, source, wanted, hash, key);
+    let_go(t, place);
+    return found;
+}
+
 // What a key has. All lanes ask for the same key. Nobody moves items meanwhile.
-WK_DEVICE Found find(const Table& t, u64 hash, const Key& key) {
+WK_DEVICE Found find(const Table& t, u64 hash, const Key& key, Tally& tally) {
     i32 special = t.special(hash);
     if (special >= 0) {
         Slot slot = lane() == 0 ? Slot{t.specials, (u32)special} : Slot{0, 0};
-        return look(t, slot, kSpecial, hash, key);
+        return look(t, slot, in_image(t), kSpecial, hash, key);
     }
     u64 wanted = t.fingerprint(hash);
     for (u32 i = 1; i < t.overflows; i++) {
@@ -108,10 +129,10 @@ WK_DEVICE Found find(const Table& t, u64 hash, const Key& key) {
         if (found.there) return found;
     }
     for (u32 i = 0; i < t.drained_count; i++) {
-        Found found = look(t, level_slot(t, t.drained_first + i, hash, lane()), wanted, hash, key);
+        Found found = look(t, level_slot(t, t.drained_first + i, hash, lane()), in_image(t), wanted, hash, key);
         if (found.there) return found;
     }
-    Found found = look(t, open_slot(t, hash, lane()), wanted, hash, key);
+    Found found = look_in_open(t, wanted, hash, key, tally);
     if (found.there || !t.look_in_overflow) return found;
     return look_in_overflow(t, t.overflow[0], wanted, hash, key);
 }

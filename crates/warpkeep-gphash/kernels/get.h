@@ -35,14 +35,11 @@ WK_DEVICE void copy_value(const Table& t, const Found& found, u64* to) {
     for (u32 i = lane(); i < t.value_words(); i += kWarp) store(to + i, load(t.at(found.value_at) + i));
 }
 
-}  // namespace gphash
-
-// A warp for every 32 keys; it serves them one by one, with all its lanes.
-WK_KERNEL(gphash_get, gphash::GetParams) {
-    using namespace gphash;
+// A warp serves 32 keys one by one, with all its lanes.
+WK_DEVICE void get_keys(const GetParams& p, u64 first) {
     Warp warp;
-    u64 first = (u64)global_index() / kWarp * kWarp;
     if (first >= p.count) return;
+    Tally tally{0, 0};
     u64 mine = first + lane();
     Key own{p.keys + mine * p.table.key_words(), p.table.key_len()};
     u64 own_hash = mine < p.count ? own.hash(p.table.seed) : 0;
@@ -51,11 +48,20 @@ WK_KERNEL(gphash_get, gphash::GetParams) {
         u64 index = first + i;
         u64 hash = warp.shfl(own_hash, i);
         Key key{p.keys + index * p.table.key_words(), p.table.key_len()};
-        Found found = find(p.table, hash, key);
+        Found found = find(p.table, hash, key, tally);
         if (found.there && p.values) copy_value(p.table, found, p.values + index * p.table.value_words());
         if (lane() == 0) {
             store(p.statuses + index, (u8)(found.there ? kOk : kNotFound));
             if (p.versions) store(p.versions + index, found.version);
         }
     }
+    add_tally(p.table.cache, tally);
+}
+
+}  // namespace gphash
+
+// A warp for every 32 keys.
+WK_KERNEL(gphash_get, gphash::GetParams) {
+    using namespace gphash;
+    get_keys(p, (u64)global_index() / kWarp * kWarp);
 }

@@ -2,4 +2,5 @@
 #include "drain.h"
 #include "get.h"
 #include "layout.h"
+#include "load.h"
 #include "stage.h"

@@ -1,7 +1,7 @@
 // What both sides of the launch must agree on, written out so that a test can compare.
 #pragma once
 #include "drain.h"
-#include "stage.h"
+#include "load.h"
 
 namespace gphash {
 
@@ -24,7 +24,9 @@ WK_KERNEL(gphash_layout, gphash::LayoutParams) {
         kUpdate,              kDelete,           kCompareAndSwap,     kFetchAdd,
         kMerge,               kNoRule,           kReplace,            kAddU64,
         kMaxU64,              kMinU64,           kAddF32,             kAddF64,
-        kOr,
+        kOr,                  sizeof(Cache),     sizeof(Fetch),       sizeof(LoadParams),
+        sizeof(RefreshParams), sizeof(AgeParams), sizeof(RaceParams), kNotCached,
+        kRandom,              kLru,              kLfu,                kTallies,
     };
     for (u32 i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) store(p.out + i, facts[i]);
 }

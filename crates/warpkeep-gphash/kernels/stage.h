@@ -185,10 +185,10 @@ WK_DEVICE Pending filling(const Work& work, const Slot& slot, u64 hash, const Ke
 }
 
 // Does everything about an operation but make it count.
-WK_DEVICE void stage_one(Work& work, u64 hash, const Key& key) {
+WK_DEVICE void stage_one(Work& work, u64 hash, const Key& key, Tally& tally) {
     const StageParams& p = *work.p;
     const Table& t = p.table;
-    work.found = find(t, hash, key);
+    work.found = find(t, hash, key, tally);
     Decision decision = decide(work);
     u64 version = p.first_version + work.index;
     u64 answered = work.found.version;
@@ -229,10 +229,28 @@ WK_DEVICE void stage_one(Work& work, u64 hash, const Key& key) {
 }
 
 struct PublishParams {
-    u8* image;
+    Table table;
     u64 count;
     const Pending* pending;
 };
+
+// Makes a staged change count, in the image and in the copy of its bucket.
+WK_DEVICE void publish_one(const PublishParams& p, u64 i) {
+    const Table& t = p.table;
+    const Pending* pending = p.pending + i;
+    bool changes = (load(&pending->flags) & kKindMask) != kNone;
+    u64 at = changes ? load(&pending->at) : 0;
+    Copy copy = changes && !left_out(Step::Mirrored) ? copy_of(t, at) : Copy{Slot{0, 0}, Source{0}};
+    if (t.cache.places && !left_out(Step::Veiled)) {
+        if (copy.is()) veil(copy);
+        // Whoever finds the new word in the image, the CPU too, finds nothing older in a copy afterwards.
+        persist_fence();
+    }
+    if (changes) poke(t, at, load(&pending->word));
+    // Words before the acknowledgement, and before what they led to is used again.
+    fence_at(Step::Published);
+    if (copy.is()) renew(t, copy);
+}
 
 }  // namespace gphash
 
@@ -246,12 +264,14 @@ WK_KERNEL(gphash_stage, gphash::StageParams) {
     Key own{p.keys + mine * p.table.key_words(), p.table.key_len()};
     u64 own_hash = mine < p.count ? own.hash(p.table.seed) : 0;
     u64 rest = p.count - first;
+    Tally tally{0, 0};
     for (u32 i = 0; i < kWarp && i < rest; i++) {
         u64 index = first + i;
         Key key{p.keys + index * p.table.key_words(), p.table.key_len()};
         Work work{&p, index, load(p.ops + index), load(p.arguments + index), nothing()};
-        stage_one(work, warp.shfl(own_hash, i), key);
+        stage_one(work, warp.shfl(own_hash, i), key, tally);
     }
+    add_tally(p.table.cache, tally);
     // Records and slots before the words that lead to them, which the next kernel stores.
     fence_at(Step::Staged);
 }
@@ -260,13 +280,7 @@ WK_KERNEL(gphash_stage, gphash::StageParams) {
 WK_KERNEL(gphash_publish, gphash::PublishParams) {
     using namespace gphash;
     u64 i = global_index();
-    if (i >= p.count) return;
-    const Pending* pending = p.pending + i;
-    if ((load(&pending->flags) & kKindMask) != kNone) {
-        store<Scope::System, Order::Relaxed>((u64*)(p.image + load(&pending->at)), load(&pending->word));
-    }
-    // Words before the acknowledgement, and before what they led to is used again.
-    fence_at(Step::Published);
+    if (i < p.count) publish_one(p, i);
 }
 
 // Gives claimed slots back instead. A thread an operation.
@@ -275,7 +289,6 @@ WK_KERNEL(gphash_abandon, gphash::PublishParams) {
     u64 i = global_index();
     if (i >= p.count) return;
     const Pending* pending = p.pending + i;
-    if ((load(&pending->flags) & kKindMask) == kFill) {
-        store<Scope::System, Order::Relaxed>((u64*)(p.image + load(&pending->at)), kEmpty);
-    }
+    // Copies never showed it.
+    if ((load(&pending->flags) & kKindMask) == kFill) poke(p.table, load(&pending->at), kEmpty);
 }

@@ -19,6 +19,12 @@ enum class Step : u32 {
     Claimed = 7,
     // Nothing of a batch counts before it is published; without it, words are stored when they are staged.
     Apart = 8,
+    // What is published reaches the copy of its bucket, too.
+    Mirrored = 9,
+    // A copy is referred to before it is read; without it, afterwards.
+    Referenced = 10,
+    // A copy shows nothing of an item that is changing, before it changes in the image.
+    Veiled = 11,
 };
 
 #if WK_ON_GPU

@@ -25,6 +25,33 @@ struct Run {
     u64 buckets;
 };
 
+// The place of a bucket that has no copy, and the bucket of a place that holds none.
+constexpr u32 kNotCached = ~0u;
+
+// What makes a bucket hot.
+enum Policy : u32 { kRandom = 0, kLru = 1, kLfu = 2 };
+
+// Copies of buckets in device memory. Buckets are numbered: those of the first level, then those of the next; a copy lies in a place.
+struct Cache {
+    // For each bucket the place of its copy; null if there is no cache.
+    u32* places;
+    // For each place the bucket, its copy, and how many warps are reading it.
+    u32* buckets;
+    u64* copies;
+    u32* references;
+    // For each bucket how hot it is, as the policy has it.
+    u32* heat;
+    // Buckets that were asked for and those found here, in kTallies pairs.
+    u64* tallies;
+    u32 policy;
+    u32 clock;
+    u32 place_count;
+    // Places change hands meanwhile, so readers take references.
+    u32 loading;
+};
+
+constexpr u32 kTallies = 64;
+
 struct Table {
     u8* image;
     u64 seed;
@@ -48,6 +75,8 @@ struct Table {
     u32 reserved;
     Run level[kMaxLevels];
     Run overflow[kMaxOverflows];
+    // Of the levels, if nothing is being drained.
+    Cache cache;
 
 // Compiled for one kind of table these are constants; otherwise they are read.
 #if defined(GPHASH_SLOTS)
@@ -114,12 +143,25 @@ WK_DEVICE u64 top_bucket(const Table& t, u64 hash, u32 location) {
     return reduce(hash, t.level[0].buckets);
 }
 
-// The slot that a lane looks at when a warp looks at all slots of a key that items are put into, at once.
-WK_DEVICE Slot open_slot(const Table& t, u64 hash, u32 lane) {
+// A bucket of a level.
+struct Seat {
+    u32 level;
+    u64 bucket;
+};
+
+// The bucket that a lane looks at when a warp looks at all slots of a key that items are put into, at once.
+WK_DEVICE Seat open_seat(const Table& t, u64 hash, u32 lane) {
     u32 below = t.open_first + lane / (t.hashes() * t.slots());
     u32 location = lane / t.slots() % t.hashes();
-    return Slot{bucket_at(t, t.level[below], top_bucket(t, hash, location) >> below), lane % t.slots()};
+    return Seat{below, top_bucket(t, hash, location) >> below};
 }
+
+// The slot in it.
+WK_DEVICE Slot slot_of(const Table& t, const Seat& seat, u32 lane) {
+    return Slot{bucket_at(t, t.level[seat.level], seat.bucket), lane % t.slots()};
+}
+
+WK_DEVICE Slot open_slot(const Table& t, u64 hash, u32 lane) { return slot_of(t, open_seat(t, hash, lane), lane); }
 
 // The same, in one level.
 WK_DEVICE Slot level_slot(const Table& t, u32 below, u64 hash, u32 lane) {

@@ -73,9 +73,14 @@ impl<P: Persist> Table<P> {
         block.write(0, unsafe { image.bytes(old, len) })?;
         let new = block.persist("gphash.relocate", len);
         let word = if self.shape.body == Body::Packed { pack(hash, new) } else { new };
+        let mut noting = self.notes.noting();
+        if let Some(changed) = &mut noting {
+            changed.note(at);
+        }
         image.store(at, word);
         image.flush("gphash.relocated", at, 8);
         image.fence("gphash.relocated");
+        drop(noting);
         retire(&self.heap, vec![old], guard);
         Ok(true)
     }

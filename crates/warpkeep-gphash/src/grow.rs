@@ -92,6 +92,12 @@ impl<P: Persist> Table<P> {
             || (2 * self.in_overflow.load(Ordering::Relaxed) > overflow.max(8) && self.may_grow(levels))
     }
 
+    /// Whether the room that is left belongs to items that are yet to be drained: who takes it leaves them where they are, and
+    /// a growth that cannot end is of no use.
+    pub(crate) fn is_owed(&self, levels: &Levels) -> bool {
+        levels.drained > 0 && self.len() as f64 > FULL * levels.capacity(self.geometry) as f64
+    }
+
     /// Whether growing can help a key that finds no place.
     fn may_grow(&self, levels: &Levels) -> bool {
         let capacity = levels.capacity(self.geometry) as f64;

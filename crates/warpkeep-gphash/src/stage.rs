@@ -173,6 +173,9 @@ impl<P: Persist> Stage<'_, P> {
     /// Claims a slot and writes everything into it, except the state.
     fn filling(&mut self, hash: u64, key: &[u8], value: &[u8], version: u64) -> Result<Change, TableError> {
         let (table, image) = (self.table, self.table.image());
+        if table.is_owed(self.levels()) {
+            return Err(TableError::Full);
+        }
         let place = table.claim(self.levels(), hash).ok_or(TableError::Full)?;
         let record = match table.shape.body {
             Body::Packed => self.record(key, value, version).map(Some),
@@ -232,6 +235,8 @@ impl<P: Persist> Stage<'_, P> {
         image.fence("gphash.record");
         let (mut items, mut left_overflow) = (0, 0);
         let mut retired = Vec::new();
+        // A device that works the table may have copies of its buckets: it learns what changes, before anybody sees it.
+        let mut noting = table.notes.noting();
         for change in &changes {
             let (at, word) = match *change {
                 Change::Fill { place, state, .. } => {
@@ -249,11 +254,15 @@ impl<P: Persist> Stage<'_, P> {
                     (found.state, EMPTY)
                 }
             };
+            if let Some(changed) = &mut noting {
+                changed.note(at);
+            }
             image.store(at, word);
             image.flush("gphash.word", at, 8);
         }
         // Words before the acknowledgement, and before what they led to is used again.
         image.fence("gphash.word");
+        drop(noting);
         table.items.fetch_add(items, Ordering::Relaxed);
         if left_overflow > 0 {
             table.in_overflow.fetch_sub(left_overflow, Ordering::AcqRel);

@@ -11,6 +11,7 @@ use warpkeep_image::{Heap, Image, ImageError, Marker, Persist, PoolId};
 use crate::bucket::{Body, Bucket, Shape};
 use crate::displace::Displacing;
 use crate::geometry::Geometry;
+use crate::gpu::cache::Notes;
 use crate::grow::Growth;
 use crate::header::{Header, JOURNAL_AT, LEVELS_AT};
 use crate::layout::Layout;
@@ -78,6 +79,8 @@ pub struct Table<P: Persist> {
     pub(crate) displacing: Displacing,
     /// A device works it: its kernels may be looking for items, which stay where they are but for turns of its engine.
     pub(crate) by_device: AtomicBool,
+    /// What the CPU writes, for a device that has copies of buckets.
+    pub(crate) notes: Arc<Notes>,
 }
 
 impl<P: Persist> Table<P> {
@@ -186,6 +189,7 @@ impl<P: Persist> Table<P> {
             added: AtomicU64::new(0),
             displacing: Displacing::new(),
             by_device: AtomicBool::new(false),
+            notes: Arc::default(),
         })
     }
 
@@ -435,6 +439,7 @@ impl<P: Persist> Table<P> {
         image.store(self.header + LEVELS_AT, next.block);
         image.flush("gphash.swing", self.header + LEVELS_AT, 8);
         image.fence("gphash.swing");
+        self.notes.levels_change();
         let old = self.levels.swap(Owned::new(next), Ordering::AcqRel, guard);
         drop(displacing);
         // SAFETY: just unlinked; readers that still see it hold guards.

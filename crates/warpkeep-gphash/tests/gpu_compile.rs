@@ -9,8 +9,17 @@ use warpkeep_gphash::gpu::program_for;
 use warpkeep_gphash::{Geometry, Layout};
 
 const HOPPER: Arch = Arch::new(9, 0);
-const KERNELS: [&str; 6] =
-    ["gphash_get", "gphash_stage", "gphash_publish", "gphash_abandon", "gphash_drain", "gphash_repair"];
+const KERNELS: [&str; 9] = [
+    "gphash_get",
+    "gphash_stage",
+    "gphash_publish",
+    "gphash_abandon",
+    "gphash_drain",
+    "gphash_repair",
+    "gphash_cache_load",
+    "gphash_cache_refresh",
+    "gphash_cache_age",
+];
 
 fn tell(line: &str) {
     writeln!(std::io::stdout().lock(), "{line}").expect("standard output");

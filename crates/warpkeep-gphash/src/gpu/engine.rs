@@ -8,6 +8,7 @@ use warpkeep_core::Status;
 use warpkeep_device::{Device, DevicePtr, Grid, Kernel, Module, Stream};
 use warpkeep_image::Persist;
 
+use super::cache::Cache;
 use super::columns::Columns;
 use super::image::DeviceImage;
 use super::params::{GetParams, TableParams};
@@ -27,6 +28,8 @@ pub struct DeviceEngine<P: Persist> {
     reading: Mutex<Vec<Workplace>>,
     /// Held by kernels that look for items; exclusively by whoever moves them.
     staying: RwLock<()>,
+    /// Copies of buckets in device memory.
+    pub(super) cache: Cache,
 }
 
 /// A stream, and the columns of the batch in it.
@@ -36,7 +39,7 @@ pub(crate) struct Workplace {
 }
 
 impl Workplace {
-    fn new(device: &Device) -> Result<Workplace, TableError> {
+    pub(super) fn new(device: &Device) -> Result<Workplace, TableError> {
         Ok(Workplace { stream: device.stream()?, columns: Columns::default() })
     }
 
@@ -63,6 +66,9 @@ pub(crate) struct Kernels {
     pub(crate) abandon: Kernel,
     pub(crate) drain: Kernel,
     pub(crate) repair: Kernel,
+    pub(crate) cache_load: Kernel,
+    pub(crate) cache_refresh: Kernel,
+    pub(crate) cache_age: Kernel,
 }
 
 impl Kernels {
@@ -75,6 +81,9 @@ impl Kernels {
             abandon: kernel("gphash_abandon")?,
             drain: kernel("gphash_drain")?,
             repair: kernel("gphash_repair")?,
+            cache_load: kernel("gphash_cache_load")?,
+            cache_refresh: kernel("gphash_cache_refresh")?,
+            cache_age: kernel("gphash_cache_age")?,
         })
     }
 }
@@ -136,6 +145,7 @@ impl<P: Persist> DeviceEngine<P> {
             writing: Mutex::new(Workplace::new(device)?),
             reading: Mutex::new(Vec::new()),
             staying: RwLock::new(()),
+            cache: Cache::default(),
         })
     }
 
@@ -158,6 +168,18 @@ impl<P: Persist> DeviceEngine<P> {
         self.staying.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The table, with the copies of its buckets, for a kernel that looks for the items of so many keys. The caller keeps items where
+    /// they are.
+    pub(super) fn table_params(
+        &self,
+        table: &Table<P>,
+        guard: &crossbeam_epoch::Guard,
+        operations: usize,
+    ) -> Result<TableParams, TableError> {
+        let params = TableParams::new(table, table.levels(guard), self.image.cover()?);
+        self.cache.join(self.device(), &self.kernels, table, params, operations)
+    }
+
     /// Looks keys up that lie in device memory, after what is in the caller's stream, and answers there. Returns at once; the
     /// answers are there when [`Reading::finish`] has returned, and the table keeps what the kernel looks at until then.
     ///
@@ -173,7 +195,7 @@ impl<P: Persist> DeviceEngine<P> {
         let guard = crossbeam_epoch::pin();
         let staying = self.stay();
         let params = GetParams {
-            table: TableParams::new(table, table.levels(&guard), self.image.cover()?),
+            table: self.table_params(table, &guard, rows.count as usize)?,
             count: rows.count,
             keys: rows.keys,
             statuses: rows.statuses,
@@ -208,7 +230,7 @@ impl<P: Persist> DeviceEngine<P> {
         let guard = &crossbeam_epoch::pin();
         let staying = self.stay();
         let params = GetParams {
-            table: TableParams::new(table, table.levels(guard), self.image.cover()?),
+            table: self.table_params(table, guard, count)?,
             count: count as u64,
             keys: columns.keys.put(device, &rows, &place.stream)?,
             statuses: columns.statuses.room(device, count)?,

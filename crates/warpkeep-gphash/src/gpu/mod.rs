@@ -7,6 +7,7 @@
 //! A table has one writing engine at a time. Whoever writes to a table that a device works, on the CPU too, has its
 //! [`Turn`]; and nobody moves items while a kernel reads.
 
+pub(crate) mod cache;
 mod columns;
 mod engine;
 mod image;
@@ -15,6 +16,7 @@ mod program;
 mod settle;
 mod stage;
 
+pub use cache::{CacheError, CachePolicy, CacheReport, CacheStats};
 pub use engine::{DeviceEngine, GetRows, Reading, Turn};
 pub use image::DeviceImage;
 pub use program::program_for;

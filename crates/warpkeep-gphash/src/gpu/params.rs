@@ -27,6 +27,42 @@ impl From<&Level> for Run {
     }
 }
 
+/// The place of a bucket that has no copy.
+pub(crate) const NOT_CACHED: u32 = u32::MAX;
+/// Pairs of counters of a cache.
+pub(crate) const TALLIES: usize = 64;
+
+/// The copies of a table's buckets; all null if there are none.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct CacheParams {
+    pub(crate) places: DevicePtr,
+    pub(crate) buckets: DevicePtr,
+    pub(crate) copies: DevicePtr,
+    pub(crate) references: DevicePtr,
+    pub(crate) heat: DevicePtr,
+    pub(crate) tallies: DevicePtr,
+    pub(crate) policy: u32,
+    pub(crate) clock: u32,
+    pub(crate) place_count: u32,
+    pub(crate) loading: u32,
+}
+
+impl CacheParams {
+    pub(crate) const NONE: CacheParams = CacheParams {
+        places: DevicePtr::NULL,
+        buckets: DevicePtr::NULL,
+        copies: DevicePtr::NULL,
+        references: DevicePtr::NULL,
+        heat: DevicePtr::NULL,
+        tallies: DevicePtr::NULL,
+        policy: 0,
+        clock: 0,
+        place_count: 0,
+        loading: 0,
+    };
+}
+
 /// A table, at this moment.
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
@@ -50,6 +86,7 @@ pub(crate) struct TableParams {
     reserved: u32,
     level: [Run; MAX_LEVELS],
     overflow: [Run; MAX_OVERFLOWS],
+    cache: CacheParams,
 }
 
 /// The code of what a slot holds.
@@ -94,7 +131,13 @@ impl TableParams {
             reserved: 0,
             level: runs(levels.levels.iter()),
             overflow: runs(levels.overflows()),
+            cache: CacheParams::NONE,
         }
+    }
+
+    /// The same, with copies of its buckets.
+    pub(crate) fn with(self, cache: CacheParams) -> TableParams {
+        TableParams { cache, ..self }
     }
 }
 
@@ -129,7 +172,7 @@ pub(crate) struct StageParams {
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
 pub(crate) struct PublishParams {
-    pub(crate) image: DevicePtr,
+    pub(crate) table: TableParams,
     pub(crate) count: u64,
     pub(crate) pending: DevicePtr,
 }
@@ -153,6 +196,52 @@ pub(crate) struct RepairParams {
     pub(crate) run: Run,
     pub(crate) items: DevicePtr,
     pub(crate) cleared: DevicePtr,
+}
+
+/// A bucket that gets a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Fetch {
+    pub(crate) place: u32,
+    pub(crate) bucket: u32,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct LoadParams {
+    pub(crate) table: TableParams,
+    pub(crate) count: u64,
+    pub(crate) fetches: DevicePtr,
+    pub(crate) stuck: DevicePtr,
+    pub(crate) patience: u64,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct RefreshParams {
+    pub(crate) table: TableParams,
+    pub(crate) count: u64,
+    pub(crate) offsets: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct AgeParams {
+    pub(crate) count: u64,
+    pub(crate) heat: DevicePtr,
+}
+
+/// Readers, publishers and loaders in one launch.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct RaceParams {
+    pub(crate) plain: GetParams,
+    pub(crate) get: GetParams,
+    pub(crate) load: LoadParams,
+    pub(crate) publish: PublishParams,
+    pub(crate) readers: u64,
+    pub(crate) publishers: u64,
+    pub(crate) loaders: u64,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -204,6 +293,7 @@ impl Pending {
 #[cfg(test)]
 pub(crate) mod facts {
     use super::*;
+    use crate::gpu::CachePolicy;
     use crate::slot::{EMPTY, INSERT, REFERENCE_BITS};
     use warpkeep_core::{MergeRule, Op, Status};
 
@@ -244,6 +334,19 @@ pub(crate) mod facts {
         ];
         facts.extend(ops.map(|op| u64::from(op as u8)));
         facts.extend(MergeRule::ALL[..8].iter().map(|rule| u64::from(rule.code())));
+        let of_the_cache = [
+            size_of::<CacheParams>(),
+            size_of::<Fetch>(),
+            size_of::<LoadParams>(),
+            size_of::<RefreshParams>(),
+            size_of::<AgeParams>(),
+            size_of::<RaceParams>(),
+        ];
+        facts.extend(of_the_cache.map(|bytes| bytes as u64));
+        let policies = [CachePolicy::Random, CachePolicy::Lru, CachePolicy::Lfu];
+        facts.push(u64::from(NOT_CACHED));
+        facts.extend(policies.map(|policy| policy as u64));
+        facts.push(TALLIES as u64);
         facts
     }
 }

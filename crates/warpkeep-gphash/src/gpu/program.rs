@@ -7,7 +7,8 @@ use warpkeep_device::Program;
 use warpkeep_device::KernelEntry;
 
 use super::params::{
-    DrainParams, GetParams, LayoutParams, PublishParams, RepairParams, StageParams, body_code,
+    AgeParams, DrainParams, GetParams, LayoutParams, LoadParams, PublishParams, RaceParams, RefreshParams,
+    RepairParams, StageParams, body_code,
 };
 use crate::bucket::Shape;
 use crate::{Geometry, Layout};
@@ -17,11 +18,13 @@ const SOURCES: &[(&str, &str)] = &[
     ("hash.h", include_str!("../../kernels/hash.h")),
     ("steps.h", include_str!("../../kernels/steps.h")),
     ("table.h", include_str!("../../kernels/table.h")),
+    ("cache.h", include_str!("../../kernels/cache.h")),
     ("find.h", include_str!("../../kernels/find.h")),
     ("claim.h", include_str!("../../kernels/claim.h")),
     ("get.h", include_str!("../../kernels/get.h")),
     ("stage.h", include_str!("../../kernels/stage.h")),
     ("drain.h", include_str!("../../kernels/drain.h")),
+    ("load.h", include_str!("../../kernels/load.h")),
     ("layout.h", include_str!("../../kernels/layout.h")),
 ];
 
@@ -34,6 +37,10 @@ warpkeep_device::kernels! {
         gphash_abandon: PublishParams,
         gphash_drain: DrainParams,
         gphash_repair: RepairParams,
+        gphash_cache_load: LoadParams,
+        gphash_cache_refresh: RefreshParams,
+        gphash_cache_age: AgeParams,
+        gphash_cache_race: RaceParams,
         gphash_layout: LayoutParams,
     ];
 }
@@ -50,6 +57,10 @@ static KERNELS: &[KernelEntry] = {
         cuda_only("gphash_abandon", size_of::<PublishParams>()),
         cuda_only("gphash_drain", size_of::<DrainParams>()),
         cuda_only("gphash_repair", size_of::<RepairParams>()),
+        cuda_only("gphash_cache_load", size_of::<LoadParams>()),
+        cuda_only("gphash_cache_refresh", size_of::<RefreshParams>()),
+        cuda_only("gphash_cache_age", size_of::<AgeParams>()),
+        cuda_only("gphash_cache_race", size_of::<RaceParams>()),
         cuda_only("gphash_layout", size_of::<LayoutParams>()),
     ]
 };

@@ -49,7 +49,7 @@ pub struct DeviceStage<'s, 'e, P: Persist> {
     answers: Vec<u64>,
     pending: Vec<Pending>,
     blocks: Vec<Option<Block<'s, P>>>,
-    image: warpkeep_device::DevicePtr,
+    params: TableParams,
     at: warpkeep_device::DevicePtr,
     value_words: usize,
     published: bool,
@@ -76,13 +76,13 @@ impl<'e, P: Persist> Turn<'e, P> {
         let blocks = blocks_for(table, batch)?;
         let offsets: Vec<u64> = blocks.iter().map(|block| block.as_ref().map_or(0, Block::offset)).collect();
         let guard = crossbeam_epoch::pin();
-        // After the blocks: they may have made the image grow.
-        let image = engine.image.cover()?;
         let staying = engine.stay();
+        // After the blocks: they may have made the image grow.
+        let table_params = engine.table_params(table, &guard, count)?;
         let (device, place) = (engine.device(), &mut *self.place);
         let (columns, stream) = (&mut place.columns, &place.stream);
         let params = StageParams {
-            table: TableParams::new(table, table.levels(&guard), image),
+            table: table_params,
             count: count as u64,
             ops: columns.ops.put(device, &ops, stream)?,
             keys: columns.keys.put(device, &keys, stream)?,
@@ -116,7 +116,7 @@ impl<'e, P: Persist> Turn<'e, P> {
             pending: columns.pending.take(count, stream)?,
             table,
             blocks,
-            image,
+            params: table_params,
             at: params.pending,
             value_words,
             published: false,
@@ -293,7 +293,11 @@ impl<P: Persist> DeviceStage<'_, '_, P> {
         let done = self.run(&self.turn.engine.kernels.publish);
         if done.is_err() {
             let changes = self.pending.iter().filter(|pending| pending.kind() != PendingKind::None);
+            let mut noting = table.notes.noting();
             for pending in changes {
+                if let Some(changed) = &mut noting {
+                    changed.note(pending.at);
+                }
                 table.image().store(pending.at, pending.word);
                 table.image().flush("gphash.word", pending.at, 8);
             }
@@ -325,9 +329,13 @@ impl<P: Persist> DeviceStage<'_, '_, P> {
         done
     }
 
+    pub(super) fn publish_params(&self) -> PublishParams {
+        PublishParams { table: self.params, count: self.pending.len() as u64, pending: self.at }
+    }
+
     fn run(&self, kernel: &warpkeep_device::Kernel) -> Result<(), TableError> {
-        let count = self.pending.len() as u64;
-        let params = PublishParams { image: self.image, count, pending: self.at };
+        let params = self.publish_params();
+        let count = params.count;
         // SAFETY: the column was written by the stage, and stays until the stream is synchronised, which follows.
         unsafe { self.turn.place.launch(kernel, count, &params)? };
         Ok(self.turn.place.stream.synchronize()?)

@@ -8,6 +8,9 @@ mod cases;
 mod adversary;
 mod agree;
 mod bench;
+#[macro_use]
+mod cache;
+mod cache_schedules;
 mod crash;
 mod crashes;
 mod lost;
@@ -24,3 +27,4 @@ fn on_the_simulator(case: fn(&warpkeep_device::Device, bench::Space)) {
 }
 
 all_cases!(crate::on_the_simulator);
+cache_cases!(crate::on_the_simulator);

@@ -10,6 +10,9 @@ mod agree;
 #[path = "../gpu/bench.rs"]
 #[allow(dead_code, reason = "shared with the tests on the simulator")]
 mod bench;
+#[macro_use]
+#[path = "../gpu/cache.rs"]
+mod cache;
 #[path = "../gpu/oracle.rs"]
 mod oracle;
 #[path = "../table/rig.rs"]
@@ -62,6 +65,7 @@ fn on_the_gpu(case: fn(&Device, bench::Space)) {
 }
 
 all_cases!(crate::on_the_gpu);
+cache_cases!(crate::on_the_gpu);
 
 /// Many more items than the simulator has time for, in memory of the process, too.
 #[test]

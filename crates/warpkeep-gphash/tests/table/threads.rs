@@ -1,7 +1,7 @@
 //! Many threads, growth under way, and readers that never miss what is there.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use warpkeep_gphash::{Geometry, Progress, Table};
 use warpkeep_image::Clear;
@@ -20,9 +20,9 @@ fn writers_readers_and_growth_with(kind: Kind) {
     let table = Table::create(&heap, &kind.spec(Geometry::default(), 100)).unwrap();
     drop(heap);
     let (writers, keys_each, rounds) = (4_u64, 3000_u64, 3_u64);
-    let (stop, grown) = (AtomicBool::new(false), AtomicU64::new(0));
+    let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let (table, stop, grown) = (&table, &stop, &grown);
+        let (table, stop) = (&table, &stop);
         let handles: Vec<_> = (0..writers)
             .map(|writer| {
                 scope.spawn(move || {
@@ -60,9 +60,7 @@ fn writers_readers_and_growth_with(kind: Kind) {
         }
         scope.spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                if table.maintain(16).unwrap() == Progress::Working {
-                    grown.fetch_add(1, Ordering::Relaxed);
-                } else {
+                if table.maintain(16).unwrap() != Progress::Working {
                     std::thread::yield_now();
                 }
             }
@@ -72,7 +70,8 @@ fn writers_readers_and_growth_with(kind: Kind) {
         stop.store(true, Ordering::Relaxed);
         ended.into_iter().for_each(|ended| ended.unwrap());
     });
-    assert!(grown.into_inner() > 0, "it never grew");
+    // By whoever came to it: on a crowded machine the writers themselves.
+    assert!(table.stats().levels[0].slots > 200, "it never grew");
     let left = writers * keys_each - writers * keys_each.div_ceil(7);
     assert_eq!(table.len(), left);
     let table = reopen(table);

@@ -1,0 +1,147 @@
+// Loading the cache, and keeping it up with what the CPU writes.
+#pragma once
+#include "get.h"
+#include "stage.h"
+
+namespace gphash {
+
+// A bucket that gets a place.
+struct Fetch {
+    u32 place;
+    u32 bucket;
+};
+
+struct LoadParams {
+    Table table;
+    u64 count;
+    const Fetch* fetches;
+    // Places that somebody went on reading for too long; they are left without a bucket.
+    u64* stuck;
+    // How often a warp looks whether a place is free.
+    u64 patience;
+};
+
+struct RefreshParams {
+    Table table;
+    u64 count;
+    // Words of the image that were changed; null for all slots that have copies.
+    const u64* offsets;
+};
+
+struct AgeParams {
+    u64 count;
+    u32* heat;
+};
+
+struct RaceParams {
+    GetParams plain;
+    GetParams get;
+    LoadParams load;
+    PublishParams publish;
+    // The first so many blocks, of a warp each, read, without the cache and then with it; the next so many publish; the others fetch
+    // one bucket after the other.
+    u64 readers;
+    u64 publishers;
+    u64 loaders;
+};
+
+constexpr u32 kPauseNanoseconds = 2000;
+
+// Waits until nobody reads a place any more; whether that came.
+WK_DEVICE bool wait_for_readers(const LoadParams& p, u32 place) {
+    for (u64 look = 0; look < p.patience; look++) {
+        // A change that changes nothing: see refer.
+        if (fetch_or<Scope::Device, Order::AcqRel>(p.table.cache.references + place, 0u) == 0) return true;
+        backoff(kPauseNanoseconds);
+    }
+    return false;
+}
+
+// Gives a place to another bucket, all lanes together.
+WK_DEVICE void fetch_bucket(const LoadParams& p, u64 which) {
+    Warp warp;
+    if (which >= p.count) return;
+    const Table& t = p.table;
+    const Cache& c = t.cache;
+    u32 place = load(&p.fetches[which].place), number = load(&p.fetches[which].bucket);
+    bool is_free = true;
+    if (lane() == 0) {
+        u32 before = load<Scope::Device, Order::Relaxed>(c.buckets + place);
+        if (before != kNotCached) exchange<Scope::Device, Order::AcqRel>(c.places + before, kNotCached);
+        is_free = wait_for_readers(p, place);
+        if (!is_free) {
+            store<Scope::Device, Order::Relaxed>(c.buckets + place, kNotCached);
+            fetch_add(p.stuck, (u64)1);
+        }
+    }
+    warp.sync();
+    if (warp.ballot(!is_free)) return;
+    u64 bucket = bucket_numbered(t, number);
+    Source copy = in_place(t, place, bucket);
+    for (u32 i = lane(); i < t.bucket_words(); i += kWarp) {
+        store<Scope::Device, Order::Relaxed>(copy.at(bucket + 8 * i), peek(t, bucket + 8 * i));
+    }
+    fence<Scope::Device>();
+    warp.sync();
+    if (lane() == 0) {
+        store<Scope::Device, Order::Relaxed>(c.buckets + place, number);
+        // Whoever finds the place finds the copy in it.
+        store<Scope::Device, Order::Release>(c.places + number, place);
+    }
+}
+
+}  // namespace gphash
+
+// A warp a bucket.
+WK_KERNEL(gphash_cache_load, gphash::LoadParams) {
+    using namespace gphash;
+    fetch_bucket(p, global_index() / kWarp);
+}
+
+// Copies slots again. A thread each.
+WK_KERNEL(gphash_cache_refresh, gphash::RefreshParams) {
+    using namespace gphash;
+    const Table& t = p.table;
+    u64 i = global_index();
+    if (i >= p.count) return;
+    Copy copy{Slot{0, 0}, Source{0}};
+    if (p.offsets) {
+        copy = copy_of(t, load(p.offsets + i));
+    } else {
+        u32 place = (u32)(i / t.slots());
+        u32 number = load(t.cache.buckets + place);
+        if (number != kNotCached) {
+            u64 bucket = bucket_numbered(t, number);
+            copy = Copy{Slot{bucket, (u32)(i % t.slots())}, in_place(t, place, bucket)};
+        }
+    }
+    if (!copy.is()) return;
+    veil(copy);
+    fence<Scope::Device>();
+    renew(t, copy);
+}
+
+// What was hot long ago counts half. A thread a bucket.
+WK_KERNEL(gphash_cache_age, gphash::AgeParams) {
+    using namespace gphash;
+    u64 i = global_index();
+    if (i >= p.count) return;
+    u32 heat = load<Scope::Device, Order::Relaxed>(p.heat + i);
+    // Others may be adding to it.
+    if (heat) fetch_add(p.heat + i, ~(heat - heat / 2) + 1);
+}
+
+// Readers, publishers and loaders in one launch, for tests on the simulator: there, two launches never run at the same time.
+WK_KERNEL(gphash_cache_race, gphash::RaceParams) {
+    using namespace gphash;
+    u64 warp = block_index();
+    if (warp < p.readers) {
+        get_keys(p.plain, warp * kWarp);
+        get_keys(p.get, warp * kWarp);
+    } else if (warp < p.readers + p.publishers) {
+        u64 i = (warp - p.readers) * kWarp + lane();
+        if (i < p.publish.count) publish_one(p.publish, i);
+    } else {
+        for (u64 i = warp - p.readers - p.publishers; i < p.load.count; i += p.loaders) fetch_bucket(p.load, i);
+    }
+}

@@ -1,0 +1,374 @@
+//! Readers beside whoever loads the cache and whoever publishes, in one launch of the simulator; and that the rules they follow are
+//! needed.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use warpkeep_core::{KeySpec, MergeRule, Op, Seed, Status, ValueSpec};
+use warpkeep_device::sim::Seeded;
+use warpkeep_device::{Buffer, Device, DevicePtr, Grid, KernelCache, Mode};
+use warpkeep_image::{Coherent, Format, Heap, HeapOptions, Image, MIN_CHUNK, PlainMemory, Surroundings};
+
+use super::{CacheError, CachePolicy};
+use crate::gpu::params::{Fetch, GetParams, LoadParams, PublishParams, RaceParams, TableParams};
+use crate::gpu::{DeviceBatch, DeviceEngine, DeviceImage, program_for};
+use crate::{Geometry, Layout, Table, TableError, TableSpec};
+
+unsafe extern "C" {
+    /// The number of the step that is left out, of `kernels/steps.h`; 0 for none.
+    static gphash_left_out: AtomicU32;
+}
+
+const MIRRORED: u32 = 9;
+const REFERENCED: u32 = 10;
+const VEILED: u32 = 11;
+
+fn leave_out(step: u32) {
+    // SAFETY: the kernels define it, and read it only while they run: in this thread, later.
+    unsafe { &gphash_left_out }.store(step, Ordering::SeqCst);
+}
+
+/// Keys that are looked up, and those of them that are there at first.
+const KEYS: u64 = 48;
+const THERE: u64 = 40;
+/// How often each place changes hands while they are.
+const ROUNDS: u32 = 12;
+
+/// Version and value of a key.
+type Item = Option<(u64, u64)>;
+
+/// A table with a device and a cache.
+struct Bench {
+    device: Device,
+    table: Table<Coherent>,
+    engine: DeviceEngine<Coherent>,
+    items: BTreeMap<u64, (u64, u64)>,
+}
+
+fn key(number: u64) -> [u8; 20] {
+    let mut key = [b'0'; 20];
+    key[..8].copy_from_slice(&number.to_le_bytes());
+    key
+}
+
+fn value(number: u64, version: u64) -> u64 {
+    number << 32 | version
+}
+
+impl Bench {
+    /// Values of eight bytes lie in slots, others in records, beside their keys or not.
+    fn new(seed: u64, layout: Layout, value_len: u32) -> Bench {
+        let mode = Mode::Seeded(Seeded { resident_blocks: 8, ..Seeded::new(seed) });
+        let device = Device::simulated(mode).unwrap();
+        let memory = PlainMemory::new(4 * MIN_CHUNK, 60 * MIN_CHUNK);
+        let format = Format { store_id: [1; 16], chunk_size: MIN_CHUNK, hash_seed: 7 };
+        let path = Path::new("memory");
+        let image =
+            Image::format(Arc::new(memory), Coherent, path, &format, Surroundings::default()).unwrap();
+        image.begin(1).unwrap();
+        let heap = Heap::recover::<TableError>(&Arc::new(image), HeapOptions::default(), |_| Ok(())).unwrap();
+        let spec = TableSpec {
+            key: KeySpec::fixed(20).unwrap(),
+            value: ValueSpec::fixed(value_len).unwrap(),
+            geometry: Geometry::default(),
+            capacity: 80,
+            layout,
+            merge: MergeRule::None,
+            seed: Seed(5),
+        };
+        let table = Table::create(&Arc::new(heap), &spec).unwrap();
+        let on_device = Arc::new(DeviceImage::new(&device, table.heap().image()).unwrap());
+        let engine = DeviceEngine::new(&on_device, &table).unwrap();
+        let mut bench = Bench { device, table, engine, items: BTreeMap::new() };
+        bench.write(Op::Put, 0..THERE, 1, |_, _| {});
+        bench
+    }
+
+    /// Stages operations, lets something happen, and publishes.
+    fn write(
+        &mut self,
+        op: Op,
+        numbers: impl Iterator<Item = u64>,
+        first_version: u64,
+        meanwhile: impl FnOnce(&Bench, PublishParams),
+    ) {
+        let numbers: Vec<u64> = numbers.collect();
+        let (table, len) = (&self.table, self.table.value.max_len());
+        let keys: Vec<[u8; 20]> = numbers.iter().map(|&number| key(number)).collect();
+        let values: Vec<Vec<u8>> = (first_version..)
+            .zip(&numbers)
+            .map(|(version, &number)| value(number, version).to_le_bytes().repeat(len / 8))
+            .collect();
+        let mut batch = DeviceBatch::default();
+        for (key, value) in keys.iter().zip(&values) {
+            batch.push(op, key, if op.takes_value() { value } else { &[] }, 0);
+        }
+        let mut turn = self.engine.turn();
+        let stage = turn.stage(table, &batch, first_version).unwrap();
+        assert!((0..numbers.len()).all(|index| stage.change(index).is_some()));
+        meanwhile(self, stage.publish_params());
+        stage.publish().unwrap();
+        drop(turn);
+        for (version, number) in (first_version..).zip(numbers) {
+            match op {
+                Op::Delete => self.items.remove(&number),
+                _ => self.items.insert(number, (version, value(number, version))),
+            };
+        }
+    }
+
+    fn params(&self, loading: bool) -> TableParams {
+        let guard = &crossbeam_epoch::pin();
+        let plain = self.plain_params(guard);
+        let state = self.engine.cache.state();
+        plain.with(state.copies.as_ref().unwrap().params(7, loading))
+    }
+
+    fn plain_params(&self, guard: &crossbeam_epoch::Guard) -> TableParams {
+        TableParams::new(&self.table, self.table.levels(guard), self.engine.image.cover().unwrap())
+    }
+
+    /// All keys, looked up by two warps beside what else is in the launch: with the cache; before that without it, unless there is a
+    /// load, which would be over by then.
+    fn race(&self, load: Option<LoadParams>, publish: Option<PublishParams>, loaders: u64) -> Seen {
+        let guard = &crossbeam_epoch::pin();
+        let rows: Vec<u64> = (0..KEYS)
+            .flat_map(|number| {
+                let mut padded = [0_u8; 24];
+                padded[..20].copy_from_slice(&key(number));
+                bytemuck::cast::<[u8; 24], [u64; 3]>(padded)
+            })
+            .collect();
+        let keys = self.device.upload(&rows).unwrap();
+        let words = self.table.value.max_len() / 8;
+        let [plain, cached] = [0, 1].map(|_| Answers::new(&self.device, words));
+        let none = LoadParams {
+            table: self.plain_params(guard),
+            count: 0,
+            fetches: DevicePtr::NULL,
+            stuck: DevicePtr::NULL,
+            patience: 0,
+        };
+        let load = load.unwrap_or(none);
+        let publishers = publish.map_or(0, |publish| publish.count.div_ceil(32));
+        let nothing = PublishParams { table: self.plain_params(guard), count: 0, pending: DevicePtr::NULL };
+        let readers = KEYS.div_ceil(32);
+        let mut without = plain.params(self.plain_params(guard), &keys);
+        without.count = if load.count > 0 { 0 } else { KEYS };
+        let params = RaceParams {
+            plain: without,
+            get: cached.params(self.params(loaders > 0), &keys),
+            load,
+            publish: publish.unwrap_or(nothing),
+            readers,
+            publishers,
+            loaders,
+        };
+        let (geometry, layout) = (self.table.geometry, self.table.layout);
+        let program = program_for(geometry, layout, self.table.key, self.table.value).unwrap();
+        let module = self.device.load_with(&program, &KernelCache::none()).unwrap();
+        let blocks = (readers + publishers + loaders) as u32;
+        let stream = self.device.stream().unwrap();
+        // SAFETY: the columns are as long as the rows take, and all that the parameters lead to stays until the kernel is done.
+        unsafe {
+            let grid = Grid { blocks, threads: 32, shared_bytes: 0 };
+            module.launch("gphash_cache_race", grid, &params, &stream).unwrap();
+        }
+        stream.synchronize().unwrap();
+        Seen { plain: plain.items(words), cached: cached.items(words) }
+    }
+
+    fn references(&self) -> Vec<u32> {
+        self.engine.cache.state().copies.as_ref().unwrap().references.to_vec().unwrap()
+    }
+
+    /// What is wrong with what the device finds now.
+    fn wrong(&self) -> Option<String> {
+        let keys: Vec<[u8; 20]> = (0..KEYS).map(key).collect();
+        let mut wrong = None;
+        self.engine
+            .get_many(&self.table, keys.iter().map(|key| &key[..]), |index, found| {
+                let found = found.map(|(version, bytes)| {
+                    (version, u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")))
+                });
+                if found != self.items.get(&(index as u64)).copied() {
+                    wrong = Some(format!("key {index} has {found:?} afterwards"));
+                }
+            })
+            .unwrap();
+        wrong
+    }
+}
+
+/// Answers to the readers of a race.
+struct Answers {
+    statuses: Buffer,
+    versions: Buffer,
+    values: Buffer,
+}
+
+impl Answers {
+    fn new(device: &Device, words: usize) -> Answers {
+        let zeroed = |bytes| device.allocate_zeroed(bytes).unwrap();
+        let count = KEYS as usize;
+        Answers { statuses: zeroed(count), versions: zeroed(8 * count), values: zeroed(8 * words * count) }
+    }
+
+    fn params(&self, table: TableParams, keys: &Buffer) -> GetParams {
+        let (statuses, versions, values) = (self.statuses.ptr(), self.versions.ptr(), self.values.ptr());
+        GetParams { table, count: KEYS, keys: keys.ptr(), statuses, versions, values }
+    }
+
+    fn items(&self, words: usize) -> Vec<Item> {
+        let statuses = self.statuses.to_vec::<u8>().unwrap();
+        let (versions, values) =
+            (self.versions.to_vec::<u64>().unwrap(), self.values.to_vec::<u64>().unwrap());
+        (0..KEYS as usize)
+            .map(|at| (statuses[at] == Status::Ok as u8).then(|| (versions[at], values[words * at])))
+            .collect()
+    }
+}
+
+struct Seen {
+    plain: Vec<Item>,
+    cached: Vec<Item>,
+}
+
+const LAYOUTS: [(Layout, u32); 3] = [(Layout::Packed, 16), (Layout::InPlace, 8), (Layout::InPlace, 16)];
+
+/// Fetches that give each place to one bucket after the other; `held` is what it comes to. Buckets of different places are different
+/// ones at any time: a place has those whose numbers leave its own as rest.
+fn rotation(held: &mut [u32], buckets: u32) -> Vec<Fetch> {
+    let places = held.len() as u32;
+    let mut fetches = Vec::new();
+    for round in 0..ROUNDS {
+        for (place, bucket) in (0..).zip(held.iter_mut()) {
+            let own = (buckets - place).div_ceil(places);
+            *bucket = place + round % own * places;
+            fetches.push(Fetch { place, bucket: *bucket });
+        }
+    }
+    fetches
+}
+
+/// Readers beside a load that gives all places to other buckets, again and again; what is wrong.
+fn beside_a_load(seed: u64) -> Option<String> {
+    let (layout, value_len) = LAYOUTS[seed as usize % LAYOUTS.len()];
+    let bench = Bench::new(seed, layout, value_len);
+    bench.engine.load_cache(&bench.table, 0.4, CachePolicy::Random).unwrap();
+    let (mut held, buckets) = {
+        let state = bench.engine.cache.state();
+        (state.held.clone(), state.copies.as_ref().unwrap().buckets)
+    };
+    let loaders = held.len() as u64;
+    let fetches = rotation(&mut held, buckets as u32);
+    let (column, stuck) = (bench.device.upload(&fetches).unwrap(), bench.device.allocate_zeroed(8).unwrap());
+    let load = LoadParams {
+        table: bench.params(true),
+        count: fetches.len() as u64,
+        fetches: column.ptr(),
+        stuck: stuck.ptr(),
+        patience: 1 << 16,
+    };
+    let seen = bench.race(Some(load), None, loaders);
+    assert_eq!(stuck.to_vec::<u64>().unwrap(), [0]);
+    assert!(bench.references().iter().all(|&count| count == 0), "references were not given back");
+    bench.engine.cache.state().held = held;
+    for (number, cached) in (0..).zip(&seen.cached) {
+        let expected = bench.items.get(&number).copied();
+        if *cached != expected {
+            return Some(format!("seed {seed}: key {number} has {cached:?} and not {expected:?}"));
+        }
+    }
+    bench.wrong().map(|what| format!("seed {seed}: {what}"))
+}
+
+/// Readers beside a batch that is published; what is wrong.
+fn beside_a_batch(seed: u64) -> Option<String> {
+    let (layout, value_len) = LAYOUTS[seed as usize % LAYOUTS.len()];
+    let mut bench = Bench::new(seed, layout, value_len);
+    bench.engine.load_cache(&bench.table, [1.0, 0.5][seed as usize / 3 % 2], CachePolicy::Random).unwrap();
+    let mut wrong = None;
+    for (round, (op, numbers)) in
+        [(Op::Put, 0..30), (Op::Delete, 10..40), (Op::Put, 20..KEYS), (Op::Put, 20..KEYS)]
+            .into_iter()
+            .enumerate()
+    {
+        let first = 1000 * (round as u64 + 1);
+        let before = bench.items.clone();
+        bench.write(op, numbers.clone(), first, |bench, publish| {
+            let seen = bench.race(None, Some(publish), 0);
+            for (number, (plain, cached)) in (0..).zip(seen.plain.into_iter().zip(seen.cached)) {
+                let old = before.get(&number).copied();
+                let version = first + number - numbers.start.min(number);
+                let new = match (numbers.contains(&number), op) {
+                    (false, _) => old,
+                    (true, Op::Delete) => None,
+                    (true, _) => Some((version, value(number, version))),
+                };
+                // One after the other, by one reader: time does not go back.
+                let fine = [(old, old), (old, new), (new, new)].contains(&(plain, cached));
+                if !fine {
+                    let what = format!("round {round}: key {number} has {plain:?} and then {cached:?}");
+                    wrong.get_or_insert(format!("seed {seed}: {what}, was {old:?}, is to be {new:?}"));
+                }
+            }
+        });
+        wrong = wrong.or_else(|| bench.wrong().map(|what| format!("seed {seed}: {what}")));
+    }
+    assert!(bench.references().iter().all(|&count| count == 0));
+    wrong
+}
+
+/// A place that somebody reads for ever is told of, and nothing hangs.
+fn a_reference_that_stays_is_an_error() {
+    let bench = Bench::new(1, Layout::Packed, 16);
+    bench.engine.load_cache(&bench.table, 0.5, CachePolicy::Random).unwrap();
+    let stays: Vec<u32> = vec![1; bench.references().len()];
+    bench.engine.cache.state().copies.as_ref().unwrap().references.write(0, &stays).unwrap();
+    let error = bench.engine.load_cache(&bench.table, 0.5, CachePolicy::Random).unwrap_err();
+    assert!(matches!(error, CacheError::InUse { places } if places > 0), "{error}");
+    // Kernels read the image, and another load makes it anew.
+    assert_eq!(bench.wrong(), None);
+    assert_eq!(bench.engine.cache_stats().unwrap().buckets, 0);
+    bench.engine.load_cache(&bench.table, 0.5, CachePolicy::Random).unwrap();
+    assert_eq!(bench.wrong(), None);
+}
+
+const SEEDS: u64 = 60;
+
+/// Runs a seed; what is wrong.
+type Attempt = fn(u64) -> Option<String>;
+
+/// One test: what is left out is left out of all kernels of the process.
+#[test]
+fn readers_beside_loads_and_batches_see_what_is_there() {
+    leave_out(0);
+    a_reference_that_stays_is_an_error();
+    for seed in 0..SEEDS {
+        assert_eq!(beside_a_load(seed), None);
+        assert_eq!(beside_a_batch(seed), None);
+    }
+    let mistakes: [(u32, &str, Attempt); 3] = [
+        (MIRRORED, "Mirrored", beside_a_batch),
+        (REFERENCED, "Referenced", beside_a_load),
+        (VEILED, "Veiled", beside_a_batch),
+    ];
+    let mut caught = 0;
+    let mut told = Vec::new();
+    for (step, name, attempt) in mistakes {
+        leave_out(step);
+        let wrong = (0..SEEDS).find_map(attempt);
+        leave_out(0);
+        caught += u32::from(wrong.is_some());
+        told.push(format!("without {name}: {}", wrong.as_deref().unwrap_or("NOT NOTICED")));
+    }
+    let all = mistakes.len();
+    let lines = told.join("\n");
+    writeln!(std::io::stdout().lock(), "{SEEDS} races of a cache\n{lines}\ncache: {caught} of {all} caught")
+        .expect("standard output");
+    assert_eq!(caught as usize, all);
+}

@@ -1,0 +1,86 @@
+//! Defragmentation: records and shards move out of slabs that are being cleared.
+
+use warpkeep_image::{Clearing, Persist};
+
+use crate::bucket::{Bucket, Shape, payload_at, slots_of};
+use crate::stage::retire;
+use crate::{Table, TableError};
+
+/// Frees some of what was replaced and can no longer be seen; otherwise that happens in the course of later writes.
+pub fn hasten_freeing() {
+    crossbeam_epoch::pin().flush();
+}
+
+impl<P: Persist> Table<P> {
+    /// Moves its records and shards out of slabs that are being cleared, while reads go on and writers wait for a shard
+    /// at a time; gives how many it moved.
+    pub fn defragment(&self, clearing: &Clearing<'_, P>) -> Result<u64, TableError> {
+        let mut moved = 0;
+        if clearing.slabs() == 0 {
+            return Ok(moved);
+        }
+        for number in 0..self.shards() {
+            let mut tally = self.lock(number);
+            let guard = &crossbeam_epoch::pin();
+            if clearing.contains(self.run(number).offset) {
+                let bits = self.run(number).bits;
+                self.rebuild(number, &mut tally, bits, guard)?;
+                moved += 1;
+            }
+            if self.shape == Shape::References {
+                for bucket in self.shard(number).iter() {
+                    moved += self.move_records(clearing, bucket, guard)?;
+                }
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Moves the records of a bucket whose shard is held.
+    fn move_records(
+        &self,
+        clearing: &Clearing<'_, P>,
+        bucket: Bucket<'_>,
+        guard: &crossbeam_epoch::Guard,
+    ) -> Result<u64, TableError> {
+        let image = self.image();
+        let mut retired = Vec::new();
+        let mut failure = None;
+        for slot in slots_of(bucket.commit().live()) {
+            let old = bucket.contents(self.shape, slot).payload;
+            if !clearing.contains(old) {
+                continue;
+            }
+            match self.copy_record(clearing, old) {
+                Ok(new) => {
+                    // The item is the same in either record, so the commit word stays as it is.
+                    let at = payload_at(self.shape, bucket.at, slot);
+                    image.store(at, new);
+                    image.flush("turbohash.relocated", at, 8);
+                    retired.push(old);
+                }
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+        }
+        let moved = retired.len() as u64;
+        if moved > 0 {
+            // Before the old records are used again.
+            image.fence("turbohash.relocated");
+        }
+        retire(&self.heap, retired, guard);
+        failure.map_or(Ok(moved), Err)
+    }
+
+    /// Copies a record whose shard is held, durably.
+    fn copy_record(&self, clearing: &Clearing<'_, P>, old: u64) -> Result<u64, TableError> {
+        let mut block = clearing.allocate_for(old)?;
+        let len = block.size();
+        // SAFETY: the record is reached by a slot that cannot change while its shard is held, so nobody frees or
+        // writes it.
+        block.write(0, unsafe { self.image().bytes(old, len) })?;
+        Ok(block.persist("turbohash.relocate", len))
+    }
+}

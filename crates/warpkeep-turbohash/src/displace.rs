@@ -1,0 +1,143 @@
+//! Displacement: where a key has no place within its scope, items move on, so that a slot within it becomes free.
+//!
+//! The sixteen buckets of a key are full long before their shard is: others that came first lie there and could lie
+//! further on. Each moves to a later bucket of its own path, and is there before it leaves the old one, so a reader who
+//! walks its path meets it at least once. (A scan goes by buckets, and looks at the first ones of such a shard again.) A
+//! crash in between leaves an item in two places. Before a shard's first move its word in the directory says that this
+//! can be, until the shard is built anew; opening looks into such shards and removes the later one.
+
+use warpkeep_image::Persist;
+
+use crate::Table;
+use crate::bucket::{Bucket, Contents, fill, slots_of};
+use crate::commit::Marks;
+use crate::directory;
+use crate::plan::Plan;
+use crate::shard::{PROBING_SCOPE, Run, Shard, Tally, home};
+
+/// Items that move for one key, at the most.
+const HOPS: usize = 8;
+/// How far beyond its scope room is looked for, in buckets.
+const REACH: usize = 64;
+
+/// An item that can move: from which bucket and slot, to which bucket.
+struct Move<'a> {
+    from: Bucket<'a>,
+    slot: usize,
+    to: Bucket<'a>,
+}
+
+impl<P: Persist> Table<P> {
+    /// Frees a slot within the scope of a key, in a shard that is held; whether it could.
+    pub(crate) fn displace(&self, number: usize, tally: &mut Tally, fraction: u64) -> bool {
+        let shard = self.shard(number);
+        let Some(moves) = self.moves(&shard, fraction) else { return false };
+        if !shard.run.crowded {
+            let run = Run { crowded: true, ..shard.run };
+            let (image, word) = (self.image(), directory::word_at(self.directory, number));
+            image.store(word, directory::seal(number, run));
+            // Durable before an item is in two places: the fence of its copy is before that.
+            image.flush("turbohash.crowded", word, 8);
+            self.set_run(number, run);
+        }
+        for step in &moves {
+            self.move_on(tally, &shard, step);
+        }
+        self.upkeep.displaced.fetch_add(moves.len() as u64, std::sync::atomic::Ordering::Relaxed);
+        true
+    }
+
+    /// What has to move so that a slot within the scope of a key becomes free; the first move first.
+    fn moves<'a>(&self, shard: &Shard<'a>, fraction: u64) -> Option<Vec<Move<'a>>> {
+        let (slots, count) = (self.shape.slots(), shard.run.buckets() as usize);
+        // Buckets are counted from the home of the key, around the end of the shard.
+        let start = home(fraction, shard.run.bits);
+        let bucket_at = |step: usize| shard.bucket((start + step) & (count - 1));
+        let open = |&step: &usize| {
+            let marks = bucket_at(step).commit().marks();
+            marks.has_room(slots) || marks.valid & marks.deleted != 0
+        };
+        if (0..PROBING_SCOPE.min(count)).any(|step| open(&step)) {
+            // Others of the same batch would have filled it, and nothing can go past what is not full yet.
+            return None;
+        }
+        let mut hole = (PROBING_SCOPE..(PROBING_SCOPE + REACH).min(count)).find(open)?;
+        let mut moves = Vec::new();
+        while hole >= PROBING_SCOPE {
+            if moves.len() == HOPS {
+                return None;
+            }
+            // Whoever is at home here or later may be in the hole, too.
+            let first = hole + 1 - PROBING_SCOPE;
+            let may_move = |from: usize, slot: usize| {
+                let hash = bucket_at(from).contents(self.shape, slot).hash;
+                let home = home(self.locate(hash).1, shard.run.bits);
+                home.wrapping_sub(start + first) & (count - 1) <= from - first
+            };
+            let (from, slot) = (first..hole).find_map(|from| {
+                let slot = slots_of(bucket_at(from).commit().live()).find(|&slot| may_move(from, slot));
+                slot.map(|slot| (from, slot))
+            })?;
+            moves.push(Move { from: bucket_at(from), slot, to: bucket_at(hole) });
+            hole = from;
+        }
+        Some(moves)
+    }
+
+    fn move_on(&self, tally: &mut Tally, shard: &Shard<'_>, step: &Move<'_>) {
+        let Move { from, slot, to } = *step;
+        let (image, slots) = (self.image(), self.shape.slots());
+        let before = to.commit();
+        let mut plan = Plan::new(before, slots);
+        let place = plan.insert(slots);
+        let contents = from.contents(self.shape, slot);
+        self.note_passing(shard, contents.hash, to.at);
+        fill(image, self.shape, to.at, place, &contents);
+        // The slot before the word that makes it count, and what says that it may count twice.
+        image.fence("turbohash.copied");
+        image.store(to.at, before.next(plan.marks).0);
+        image.flush("turbohash.arrived", to.at, 8);
+        // In its new place before it leaves the old one.
+        image.fence("turbohash.arrived");
+        let marks = from.commit().marks();
+        let left = Marks { deleted: marks.deleted | 1 << slot, ..marks };
+        image.store(from.at, from.commit().next(left).0);
+        image.flush("turbohash.left", from.at, 8);
+        // Gone from the old one before the shard is let go: once it is replaced or removed, it must not come back.
+        image.fence("turbohash.left");
+        let reused = u64::from(before.marks().deleted.count_ones() > plan.marks.deleted.count_ones());
+        tally.deleted = tally.deleted + 1 - reused;
+        self.deleted.fetch_add(1 - reused as i64, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Removes the later of two places of an item that was being moved when the last holder stopped.
+    pub(crate) fn remove_doubled(&self, number: usize) {
+        let (image, shard) = (self.image(), self.shard(number));
+        if !shard.run.crowded {
+            return;
+        }
+        for bucket in shard.iter() {
+            for slot in slots_of(bucket.commit().live()) {
+                if self.is_before(&shard, bucket, &bucket.contents(self.shape, slot)) {
+                    let commit = bucket.commit();
+                    let marks = commit.marks();
+                    let marks = Marks { deleted: marks.deleted | 1 << slot, ..marks };
+                    image.store(bucket.at, commit.next(marks).0);
+                    image.flush("turbohash.doubled", bucket.at, 8);
+                    // For good before the other is replaced or removed.
+                    image.fence("turbohash.doubled");
+                }
+            }
+        }
+    }
+
+    /// Whether the item in a slot is on its path already before this bucket.
+    fn is_before(&self, shard: &Shard<'_>, bucket: Bucket<'_>, contents: &Contents) -> bool {
+        let path = shard.path(self.locate(contents.hash).1).take_while(|other| other.at != bucket.at);
+        let mut slots = path.flat_map(|other| {
+            slots_of(other.commit().live()).map(move |slot| other.contents(self.shape, slot))
+        });
+        // A move copies the whole slot, reference and all.
+        slots.any(|other| other == *contents)
+    }
+}

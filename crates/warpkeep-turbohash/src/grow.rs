@@ -1,0 +1,113 @@
+//! Growth: shards become larger one by one, when a key finds no place or before.
+
+use warpkeep_image::Persist;
+
+use crate::rebuild::Unbuilt;
+use crate::shard::Run;
+use crate::{Table, TableError};
+
+/// Below this share of its slots in use, a shard that has no place for a key is up against keys with the same home, and
+/// growing would not help: chance does not fill sixteen buckets in a row so early.
+const HOSTILE: f64 = 0.2;
+/// A shard with this share of its slots marked as deleted is built anew as large as it is before it grows.
+const RECLAIMABLE: f64 = 0.125;
+/// With no more items staged, others move on for a key that finds no place. It is one key at a time, and a batch begins
+/// anew for each.
+const FEW: u64 = 64;
+/// A table that is asked to shrink does so while its shards are not fuller than this afterwards.
+const SHRUNK: f64 = 0.75;
+
+/// How a shard stood that had no place for a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub(crate) full: Option<Full>,
+}
+
+/// A shard without a place for a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full {
+    pub(crate) shard: usize,
+    pub(crate) run: Run,
+    /// Where in the shard the key is at home.
+    pub(crate) fraction: u64,
+    /// Items that were staged for it beside those it has.
+    pub(crate) staged: u64,
+}
+
+impl<P: Persist> Table<P> {
+    /// Makes room for a key that found none: rids its shard of what is deleted, has items move on, or makes the shard
+    /// larger, unless somebody has built it anew since the [`Stage`](crate::Stage) that failed was begun: `seen` is its
+    /// [`Stage::seen`](crate::Stage::seen). The caller must not hold a stage any more. [`TableError::Full`] if growing
+    /// would not help.
+    pub fn make_room(&self, seen: Seen) -> Result<(), TableError> {
+        let Some(Full { shard: number, run, fraction, staged }) = seen.full else { return Ok(()) };
+        let mut tally = self.lock(number);
+        let guard = &crossbeam_epoch::pin();
+        if self.run(number) != run {
+            return Ok(());
+        }
+        let slots = run.slots(self.shape) as f64;
+        if tally.deleted as f64 >= RECLAIMABLE * slots {
+            return Ok(self.rebuild(number, &mut tally, run.bits, guard)?);
+        }
+        if staged <= FEW && self.displace(number, &mut tally, fraction) {
+            return Ok(());
+        }
+        if ((tally.items + staged) as f64) < HOSTILE * slots {
+            return Err(TableError::Full);
+        }
+        Ok(self.rebuild(number, &mut tally, run.bits + 1, guard)?)
+    }
+
+    /// Makes the table twice as large, shard by shard. The caller must not hold a stage.
+    pub fn grow(&self) -> Result<(), TableError> {
+        for number in 0..self.shards() {
+            let mut tally = self.lock(number);
+            let bits = self.run(number).bits + 1;
+            self.rebuild(number, &mut tally, bits, &crossbeam_epoch::pin())?;
+        }
+        Ok(())
+    }
+
+    /// Rids all shards of what is marked as deleted; gives how many were built anew. [`Table::maintain`] does so where
+    /// it is worth it.
+    pub fn collect(&self) -> Result<u64, TableError> {
+        let mut collected = 0;
+        for number in 0..self.shards() {
+            let mut tally = self.lock(number);
+            if tally.deleted > 0 {
+                let bits = self.run(number).bits;
+                self.rebuild(number, &mut tally, bits, &crossbeam_epoch::pin())?;
+                collected += 1;
+            }
+        }
+        Ok(collected)
+    }
+
+    /// Makes shards smaller that have become too large for their items; whether there were any. The space they give
+    /// back is there for other tables and values.
+    pub fn shrink(&self) -> Result<bool, TableError> {
+        let mut smaller = false;
+        for number in 0..self.shards() {
+            let mut tally = self.lock(number);
+            let now = self.run(number).bits;
+            let fits = |bits: u32| {
+                let slots = Run { offset: 0, bits, crowded: false }.slots(self.shape);
+                tally.items as f64 <= SHRUNK * slots as f64
+            };
+            let Some(least) = (0..now).find(|&bits| fits(bits)) else { continue };
+            for bits in least..now {
+                match self.rebuild(number, &mut tally, bits, &crossbeam_epoch::pin()) {
+                    // Keys that meet need more room than their number tells.
+                    Err(Unbuilt::NoPlace) => {}
+                    done => {
+                        done?;
+                        smaller = true;
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(smaller)
+    }
+}

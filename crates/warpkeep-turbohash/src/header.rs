@@ -1,0 +1,86 @@
+//! The header of a table: what it is, for good.
+//!
+//! | offset | what |
+//! | --- | --- |
+//! | 0 | magic |
+//! | 8 | CRC-32C of bytes 16..64 |
+//! | 16 | key spec |
+//! | 24 | value spec |
+//! | 32 | seed |
+//! | 40 | number of shards u32, merge rule u8, three zeros |
+//! | 48 | offset of the directory |
+//! | 56 | zeros |
+
+use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec};
+use warpkeep_image::{Heap, Image, ImageError, Persist};
+
+use crate::bucket::Shape;
+use crate::shard::MAX_SHARDS;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"WKTURBO1");
+/// Bytes in the header.
+pub(crate) const LEN: u64 = 64;
+
+/// What a table is, for good.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    pub(crate) key: KeySpec,
+    pub(crate) value: ValueSpec,
+    pub(crate) seed: Seed,
+    pub(crate) merge: MergeRule,
+    pub(crate) shards: u32,
+    pub(crate) directory: u64,
+}
+
+impl Header {
+    pub(crate) fn shape(&self) -> Shape {
+        Shape::new(self.key, self.value)
+    }
+
+    /// Writes it, durably with everything this thread flushed before, and gives its offset.
+    pub(crate) fn write<P: Persist>(&self, heap: &Heap<P>) -> Result<u64, ImageError> {
+        let mut bytes = [0; LEN as usize];
+        bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.key.to_bytes());
+        bytes[24..32].copy_from_slice(&self.value.to_bytes());
+        bytes[32..40].copy_from_slice(&self.seed.0.to_le_bytes());
+        bytes[40..44].copy_from_slice(&self.shards.to_le_bytes());
+        bytes[44] = self.merge.code();
+        bytes[48..56].copy_from_slice(&self.directory.to_le_bytes());
+        let crc = u64::from(crc32c::crc32c(&bytes[16..]));
+        bytes[8..16].copy_from_slice(&crc.to_le_bytes());
+        let mut block = heap.allocate(LEN)?;
+        block.write(0, &bytes)?;
+        Ok(block.persist("turbohash.header", LEN))
+    }
+
+    /// Reads the header at an offset found in an image.
+    pub(crate) fn read<P: Persist>(image: &Image<P>, at: u64) -> Result<Header, ImageError> {
+        let damaged = |what: &str| ImageError::Damaged {
+            path: image.path().to_path_buf(),
+            what: format!("the table at {at}: {what}"),
+        };
+        if at == 0 || !at.is_multiple_of(8) || !image.contains(at, LEN) || image.load(at) != MAGIC {
+            return Err(damaged("it is not there"));
+        }
+        let mut bytes = [0; LEN as usize];
+        image.read(at, &mut bytes);
+        if u64::from(crc32c::crc32c(&bytes[16..])) != image.load(at + 8) {
+            return Err(damaged("wrong checksum"));
+        }
+        let word = |at: usize| -> [u8; 8] { bytes[at..at + 8].try_into().expect("eight bytes") };
+        let header = Header {
+            key: KeySpec::from_bytes(word(16)).map_err(|error| damaged(&error.to_string()))?,
+            value: ValueSpec::from_bytes(word(24)).map_err(|error| damaged(&error.to_string()))?,
+            seed: Seed(u64::from_le_bytes(word(32))),
+            merge: MergeRule::from_code(bytes[44])
+                .ok_or_else(|| damaged("a merge rule of a newer version"))?,
+            shards: u64::from_le_bytes(word(40)) as u32,
+            directory: u64::from_le_bytes(word(48)),
+        };
+        if header.shards == 0 || header.shards > MAX_SHARDS {
+            return Err(damaged("its number of shards makes no sense"));
+        }
+        Ok(header)
+    }
+}

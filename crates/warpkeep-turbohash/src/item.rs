@@ -1,0 +1,75 @@
+//! What a key has: a version and a value, in a record or in the slot.
+
+use warpkeep_image::{Image, Persist};
+
+/// An item that was found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ItemRef {
+    pub(crate) version: u64,
+    pub(crate) value: ValueRef,
+}
+
+/// Where the value of an item is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ValueRef {
+    /// In a record, which stays as it is for as long as the epoch is pinned.
+    Record { at: u64, len: usize },
+    /// Here, copied from its slot.
+    Word { bytes: [u8; 8], len: u8 },
+}
+
+/// A value of a table, good for as long as it is borrowed.
+#[derive(Clone, Copy)]
+pub struct Value<'a, P: Persist> {
+    image: &'a Image<P>,
+    item: ItemRef,
+}
+
+impl<'a, P: Persist> Value<'a, P> {
+    pub(crate) fn new(image: &'a Image<P>, item: ItemRef) -> Value<'a, P> {
+        Value { image, item }
+    }
+
+    /// The version of the item.
+    pub fn version(&self) -> u64 {
+        self.item.version
+    }
+
+    /// Bytes in the value.
+    pub fn len(&self) -> usize {
+        match self.item.value {
+            ValueRef::Record { len, .. } => len,
+            ValueRef::Word { len, .. } => usize::from(len),
+        }
+    }
+
+    /// Whether the value has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value itself.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        match &self.item.value {
+            // SAFETY: a record that can be found is not written to, and it is not freed while the epoch that this
+            // borrow belongs to is pinned.
+            ValueRef::Record { at, len } => unsafe { self.image.bytes(*at, *len as u64) },
+            ValueRef::Word { bytes, len } => &bytes[..usize::from(*len)],
+        }
+    }
+
+    /// Copies the value.
+    ///
+    /// # Panics
+    /// If the slice is not as long as the value.
+    #[inline]
+    pub fn copy_to(&self, to: &mut [u8]) {
+        to.copy_from_slice(self.bytes());
+    }
+
+    /// A copy of the value.
+    pub fn to_vec(&self) -> Vec<u8> {
+        self.bytes().to_vec()
+    }
+}

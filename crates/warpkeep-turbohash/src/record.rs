@@ -1,0 +1,198 @@
+//! Records: a key beside its value, in one block of the heap, for what does not fit a slot.
+//!
+//! Two forms. Where key and value are of fixed length, the value comes first, at a multiple of 32 bytes if it is
+//! that long, so that whoever knows the key already moves the value and nothing else:
+//!
+//! | value, zeros to 8 | key, zeros to 8 | version u64 |
+//!
+//! Keys of 8 bytes are told by the hash in the slot, and have no bytes in the record.
+//!
+//! Otherwise: | version u64 | key length u32 | value length u32 | key, zeros to 8 | value |
+
+use warpkeep_core::{KeySpec, ValueSpec};
+use warpkeep_image::{Block, Heap, Image, ImageError, Marker, Persist, PoolId};
+
+use crate::item::{ItemRef, ValueRef};
+
+const HEAD: u64 = 16;
+
+/// How the records of a table are laid out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RecordForm {
+    Fixed { key: usize, value: usize, block: u64 },
+    Variable,
+}
+
+/// A record in the image, its lengths known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordRef {
+    pub(crate) version: u64,
+    key_at: u64,
+    key_len: usize,
+    value_at: u64,
+    value_len: usize,
+}
+
+fn padded(len: usize) -> u64 {
+    len.next_multiple_of(8) as u64
+}
+
+impl RecordForm {
+    pub(crate) fn new(key: KeySpec, value: ValueSpec) -> RecordForm {
+        match (key.fixed_len(), value.fixed_len()) {
+            (Some(key), Some(value)) => {
+                let key = if key == 8 { 0 } else { key };
+                let bytes = padded(value) + padded(key) + 8;
+                let block = if value >= 32 { bytes.next_multiple_of(32) } else { bytes };
+                RecordForm::Fixed { key, value, block }
+            }
+            _ => RecordForm::Variable,
+        }
+    }
+
+    /// The pool that records come from, if all have the same size.
+    pub(crate) fn pool<P: Persist>(self, heap: &Heap<P>) -> Result<Option<PoolId>, ImageError> {
+        match self {
+            RecordForm::Fixed { block, .. } => heap.pool(block).map(Some),
+            RecordForm::Variable => Ok(None),
+        }
+    }
+
+    /// Lines of memory that are worth fetching ahead.
+    pub(crate) fn lines(self) -> usize {
+        /// More are fetched by the machine itself once it sees the pattern.
+        const MOST: usize = 4;
+        match self {
+            // It may begin in the middle of a line.
+            RecordForm::Fixed { block, .. } => ((block as usize + 32).div_ceil(64)).min(MOST),
+            RecordForm::Variable => 2,
+        }
+    }
+
+    /// The bytes that a record takes.
+    fn len(self, key: usize, value: usize) -> u64 {
+        match self {
+            RecordForm::Fixed { key, value, .. } => padded(value) + padded(key) + 8,
+            RecordForm::Variable => HEAD + padded(key) + value as u64,
+        }
+    }
+
+    /// Fills a block, allocated unless one is at hand, flushed but not fenced. Key and value go with the table.
+    pub(crate) fn write<'a, P: Persist>(
+        self,
+        heap: &'a Heap<P>,
+        pool: Option<PoolId>,
+        at_hand: Option<Block<'a, P>>,
+        version: u64,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Block<'a, P>, ImageError> {
+        let len = self.len(key.len(), value.len());
+        let mut block = match (at_hand, pool) {
+            (Some(block), _) => block,
+            (None, Some(pool)) => heap.allocate_from(pool)?,
+            (None, None) => heap.allocate(len)?,
+        };
+        match self {
+            RecordForm::Fixed { key: key_len, value: value_len, .. } => {
+                block.write(0, value)?;
+                if key_len > 0 {
+                    block.write(padded(value_len), key)?;
+                }
+                block.write(padded(value_len) + padded(key_len), &version.to_le_bytes())?;
+            }
+            RecordForm::Variable => {
+                let mut head = [0; HEAD as usize];
+                head[..8].copy_from_slice(&version.to_le_bytes());
+                head[8..12].copy_from_slice(&(key.len() as u32).to_le_bytes());
+                head[12..].copy_from_slice(&(value.len() as u32).to_le_bytes());
+                block.write(0, &head)?;
+                block.write(HEAD, key)?;
+                block.write(HEAD + padded(key.len()), value)?;
+            }
+        }
+        heap.image().flush("turbohash.record", block.offset(), len);
+        Ok(block)
+    }
+
+    /// The record at an offset that is known to be good.
+    #[inline(always)]
+    pub(crate) fn at<P: Persist>(self, image: &Image<P>, offset: u64) -> RecordRef {
+        match self {
+            RecordForm::Fixed { key, value, .. } => {
+                let key_at = offset + padded(value);
+                let version = image.load(key_at + padded(key));
+                RecordRef { version, key_at, key_len: key, value_at: offset, value_len: value }
+            }
+            RecordForm::Variable => {
+                let lengths = image.load(offset + 8);
+                let (key_len, value_len) = ((lengths & 0xffff_ffff) as usize, (lengths >> 32) as usize);
+                let key_at = offset + HEAD;
+                let version = image.load(offset);
+                RecordRef { version, key_at, key_len, value_at: key_at + padded(key_len), value_len }
+            }
+        }
+    }
+
+    /// Marks the record at an offset found in an image, checked against the heap before it is believed.
+    pub(crate) fn mark<P: Persist>(
+        self,
+        image: &Image<P>,
+        marker: &Marker<'_, P>,
+        offset: u64,
+    ) -> Result<bool, ImageError> {
+        let damaged = |what: &str| ImageError::Damaged {
+            path: image.path().to_path_buf(),
+            what: format!("the record at {offset}: {what}"),
+        };
+        if let RecordForm::Fixed { .. } = self {
+            // Nothing in it says how long it is, so it need not be touched.
+            return marker.block(offset, self.len(0, 0));
+        }
+        let room = marker.block_size(offset).ok_or_else(|| damaged("no block begins there"))?;
+        let record = self.at(image, offset);
+        let len = self.len(record.key_len, record.value_len);
+        if len > room {
+            return Err(damaged("its lengths exceed its block"));
+        }
+        marker.block(offset, len)
+    }
+}
+
+impl RecordRef {
+    /// Whether it is the record of this key.
+    #[inline(always)]
+    pub(crate) fn has_key<P: Persist>(&self, image: &Image<P>, key: &[u8]) -> bool {
+        if self.key_len != key.len() {
+            return false;
+        }
+        let mut at = self.key_at;
+        let mut words = key.chunks_exact(8);
+        for word in &mut words {
+            if image.load(at) != u64::from_le_bytes(word.try_into().expect("eight bytes")) {
+                return false;
+            }
+            at += 8;
+        }
+        let rest = words.remainder();
+        if rest.is_empty() {
+            return true;
+        }
+        // The image ends on a word, and so does the padded key.
+        image.load(at).to_le_bytes()[..rest.len()] == *rest
+    }
+
+    /// Appends its key to a buffer.
+    pub(crate) fn append_key<P: Persist>(&self, image: &Image<P>, to: &mut Vec<u8>) {
+        let start = to.len();
+        to.resize(start + self.key_len, 0);
+        image.read(self.key_at, &mut to[start..]);
+    }
+
+    /// Its version and value.
+    #[inline]
+    pub(crate) fn item(&self) -> ItemRef {
+        let value = ValueRef::Record { at: self.value_at, len: self.value_len };
+        ItemRef { version: self.version, value }
+    }
+}

@@ -1,0 +1,72 @@
+//! Damaged bytes give an error that says what is wrong; never a panic, never another table.
+
+use std::sync::Arc;
+
+use warpkeep_core::{KeySpec, ValueSpec};
+use warpkeep_image::{Coherent, Heap, HeapOptions, Image};
+use warpkeep_turbohash::{Table, TableError};
+
+use crate::rig::{Kind, get, heap, put, spec};
+
+fn opened(image: &Arc<Image<Coherent>>, header: u64) -> Result<Table<Coherent>, TableError> {
+    let heap = Heap::recover::<TableError>(image, HeapOptions::default(), |marker| {
+        Table::mark(image, marker, header)
+    })?;
+    Table::attach(&Arc::new(heap), header)
+}
+
+#[test]
+fn every_damaged_bit_of_header_and_directory_is_noticed() {
+    let heap = heap(2000);
+    let table = Table::create(&heap, &Kind::References.spec(3, 100)).unwrap();
+    put(&table, &Kind::References.key(1), &Kind::References.value(1, 1), 1).unwrap();
+    let (image, header) = (Arc::clone(heap.image()), table.header());
+    drop((table, heap));
+    let directory = image.load(header + 48);
+    let words = (0..8).map(|word| header + 8 * word).chain((0..3).map(|shard| directory + 8 * shard));
+    let mut refused = 0;
+    for at in words {
+        let good = image.load(at);
+        for bit in 0..64 {
+            image.store(at, good ^ 1 << bit);
+            let error =
+                opened(&image, header).err().unwrap_or_else(|| panic!("bit {bit} of the word at {at}"));
+            assert!(matches!(error, TableError::Image(_)), "{error}");
+            refused += 1;
+        }
+        image.store(at, good);
+    }
+    assert_eq!(refused, 64 * 11);
+    let table = opened(&image, header).unwrap();
+    assert!(get(&table, &Kind::References.key(1)).is_some());
+    for nowhere in [0, 8, header + 8, header + 4, u64::MAX - 7, image.len()] {
+        assert!(opened(&image, nowhere).is_err());
+    }
+}
+
+#[test]
+fn references_that_lead_nowhere_are_noticed() {
+    let heap = heap(2000);
+    let variable = spec(KeySpec::variable(40).unwrap(), ValueSpec::variable(200).unwrap(), 1, 10);
+    for spec in [Kind::References.spec(1, 10), variable] {
+        let table = Table::create(&heap, &spec).unwrap();
+        put(&table, &7_u64.to_le_bytes(), &[1; 16], 1).unwrap();
+        let (image, header) = (Arc::clone(heap.image()), table.header());
+        let bucket = (image.load(image.load(header + 48)) & ((1 << 48) - 1)) >> 7 << 8;
+        let slot = bucket + 32;
+        assert_eq!(image.load(slot), table.hash_of(&7_u64.to_le_bytes()), "the first slot");
+        let record = image.load(slot + 8);
+        for wrong in [0, 8, 3, record + 1, header, image.len(), u64::MAX, 1 << 47] {
+            image.store(slot + 8, wrong);
+            let error = opened(&image, header).err().unwrap_or_else(|| panic!("a record at {wrong}"));
+            assert!(matches!(error, TableError::Image(_)), "{error}");
+        }
+        image.store(slot + 8, record);
+        // A slot that counts although nothing was put there.
+        let commit = image.load(bucket);
+        image.store(bucket, commit | 1 << 9);
+        assert!(opened(&image, header).is_err());
+        image.store(bucket, commit);
+        assert_eq!(opened(&image, header).unwrap().len(), 1);
+    }
+}
