@@ -54,7 +54,8 @@ fn every_figure_that_the_cpu_can_do_has_ours_and_what_was_published() {
             assert_series(&report, keys, &variant, metric, 1);
         }
     }
-    assert_eq!(report.series(keys, "8 bytes", "of the rate with 8-byte keys"), [100.0]);
+    let itself = report.series(keys, "8 bytes", "of the rate with 8-byte keys");
+    assert!(itself.len() == 1 && (itself[0] - 100.0).abs() < 1e-9, "{itself:?}");
     let published = "128 bytes, GPHash, published (section 4.6)";
     assert_eq!(report.series(keys, published, "of the rate with 8-byte keys"), [86.9]);
     for theta in ["0", "0.5", "0.99", "1.2"] {
