@@ -17,6 +17,7 @@
 //! change does, and a reader who finds the head as it was has the value that goes with it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use warpkeep_record::prefetch;
 
 use warpkeep_core::{KeySpec, ValueSpec};
 
@@ -167,11 +168,11 @@ impl<'a> Bucket<'a> {
     pub(crate) fn prefetch_slot(&self, shape: &Shape, slot: usize) {
         let address = |word: usize| self.words.as_ptr().wrapping_add(word).cast();
         if shape.key_words > 0 {
-            crate::prefetch::line(address(shape.key_at(slot)));
+            prefetch::line(address(shape.key_at(slot)));
         }
         let payload = shape.payload_at(slot);
-        crate::prefetch::line(address(payload));
-        crate::prefetch::line(address(payload + usize::from(shape.payload_words) - 1));
+        prefetch::line(address(payload));
+        prefetch::line(address(payload + usize::from(shape.payload_words) - 1));
     }
 }
 

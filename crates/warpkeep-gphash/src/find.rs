@@ -4,11 +4,11 @@ use std::sync::atomic::Ordering;
 
 use warpkeep_core::unmix64;
 use warpkeep_image::Persist;
+use warpkeep_record::{ItemRef, ValueRef};
 
 use crate::Table;
 use crate::bucket::{Body, Bucket, Head, Slot};
 use crate::geometry::Locations;
-use crate::item::{ItemRef, ValueRef};
 use crate::levels::{Level, Levels, overflow_buckets};
 use crate::matching::Matching;
 use crate::slot::{EMPTY, INSERT, offset_of};

@@ -16,6 +16,7 @@
 
 use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec};
 use warpkeep_image::{Heap, Image, ImageError, Persist};
+use warpkeep_record::RecordForm;
 
 use crate::bucket::Shape;
 use crate::levels::Level;
@@ -48,6 +49,12 @@ impl Header {
 
     pub(crate) fn shape(&self) -> Shape {
         Shape::new(self.geometry, self.layout, self.key, self.value)
+    }
+
+    /// What records look like: in place, keys are in the slots, and records have none.
+    pub(crate) fn form(&self) -> RecordForm {
+        let key = if self.layout == Layout::InPlace { Some(0) } else { self.key.fixed_len() };
+        RecordForm::new(key, self.value)
     }
 
     /// Bytes in the header.

@@ -4,14 +4,15 @@ use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use warpkeep_core::{hash_bytes, unmix64};
 use warpkeep_image::{Image, Persist};
+use warpkeep_record::RecordForm;
+use warpkeep_record::in_parallel;
 
 use crate::bucket::{Body, Bucket, Shape};
 use crate::find::TAKEN;
 use crate::header::{Header, JOURNAL_AT, LEVELS_AT};
 use crate::levels::{Level, Levels, overflow_buckets};
-use crate::parallel::in_parallel;
-use crate::record::RecordForm;
 use crate::slot::{EMPTY, INSERT, offset_of, pack};
+use crate::table::SHARE;
 use crate::{Table, TableError};
 
 /// What a close look at a table found.
@@ -55,7 +56,7 @@ impl<P: Persist> Table<P> {
         let shape = identity.shape();
         let inspector = Inspector {
             image,
-            form: RecordForm::new(identity.layout, identity.key, identity.value),
+            form: identity.form(),
             levels: Levels::read(image, identity.geometry, &shape, image.load(header + LEVELS_AT))?,
             specials: identity.specials(image, header),
             left: image.load(header + JOURNAL_AT),
@@ -71,7 +72,7 @@ impl<P: Persist> Inspector<'_, P> {
         let counts: [AtomicU64; 5] = Default::default();
         let runs = self.levels.overflows().chain(&self.levels.levels).chain(&self.specials);
         for run in runs {
-            in_parallel(run.buckets, |buckets| {
+            in_parallel(run.buckets, SHARE, |buckets| {
                 for number in buckets {
                     let found = self.look(run, number);
                     for (count, found) in counts.iter().zip(found) {

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 
 use warpkeep_core::reduce;
 use warpkeep_image::{Heap, Image, ImageError, Marker, Persist};
+use warpkeep_record::prefetch;
 
 use crate::bucket::{Bucket, Shape};
 use crate::geometry::Geometry;
@@ -62,7 +63,7 @@ impl Level {
     /// Brings the line of a bucket nearer.
     #[inline]
     pub(crate) fn prefetch(&self, shape: &Shape, bucket: u64) {
-        crate::prefetch::line(self.words.wrapping_add(bucket as usize * shape.words()).cast());
+        prefetch::line(self.words.wrapping_add(bucket as usize * shape.words()).cast());
     }
 
     /// All its buckets.

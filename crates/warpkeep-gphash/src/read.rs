@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use crossbeam_epoch::Guard;
 use warpkeep_core::{Change, ChangeKind, reduce, second_hash};
 use warpkeep_image::Persist;
+use warpkeep_record::prefetch;
 
 use crate::bucket::{Body, Bucket};
 use crate::find::Found;
@@ -195,7 +196,7 @@ impl<P: Persist> Table<P> {
         let offset = offset_of(bucket.state(slot));
         if offset != 0 {
             let record = self.image().pointer(offset, 8);
-            (0..self.record_lines).for_each(|line| crate::prefetch::line(record.wrapping_add(64 * line)));
+            (0..self.record_lines).for_each(|line| prefetch::line(record.wrapping_add(64 * line)));
         }
     }
 

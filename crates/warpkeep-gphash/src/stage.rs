@@ -5,6 +5,7 @@ use std::sync::{Arc, MutexGuard, Weak};
 
 use crossbeam_epoch::Guard;
 use warpkeep_image::{Block, Heap, Persist};
+use warpkeep_record::prefetch;
 
 use crate::bucket::{Body, Head};
 use crate::find::{Found, Place};
@@ -114,7 +115,7 @@ impl<P: Persist> Stage<'_, P> {
             for block in &self.at_hand {
                 let record = table.image().pointer(block.offset(), 8);
                 let lines = 0..table.record_lines;
-                lines.for_each(|line| crate::prefetch::line_to_write(record.wrapping_add(64 * line)));
+                lines.for_each(|line| prefetch::line_to_write(record.wrapping_add(64 * line)));
             }
         }
     }
@@ -214,7 +215,10 @@ impl<P: Persist> Stage<'_, P> {
     fn record(&mut self, key: &[u8], value: &[u8], version: u64) -> Result<u64, TableError> {
         let table = self.table;
         let at_hand = self.at_hand.pop();
-        Ok(table.form.write(&table.heap, table.pool, at_hand, version, key, value)?.into_offset())
+        let block = table.form.write(&table.heap, table.pool, at_hand, version, key, value)?;
+        let len = table.form.len(key.len(), value.len());
+        table.image().flush("gphash.record", block.offset(), len);
+        Ok(block.into_offset())
     }
 
     /// Stages the end of the key of a seat; `false` if it is not there.

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
 use warpkeep_core::{Change, ChangeKind, KeySpec, MergeRule, Seed, ValueSpec, hash_bytes};
 use warpkeep_image::{Heap, Image, ImageError, Marker, Persist, PoolId};
+use warpkeep_record::RecordForm;
+use warpkeep_record::in_parallel;
 
 use crate::bucket::{Body, Bucket, Shape};
 use crate::displace::Displacing;
@@ -17,11 +19,11 @@ use crate::header::{Header, JOURNAL_AT, LEVELS_AT};
 use crate::layout::Layout;
 use crate::levels::{Level, Levels, overflow_buckets};
 use crate::matching;
-use crate::parallel::in_parallel;
-use crate::record::RecordForm;
 use crate::slot::{EMPTY, INSERT, offset_of};
 use crate::{TableError, stats::TableStats};
 
+/// Buckets that a thread takes at a time in a walk over all.
+pub(crate) const SHARE: u64 = 16 * 1024;
 const STRIPES: usize = 4096;
 /// How full a table is when it has the items it was created for.
 const CREATION_LOAD: f64 = 0.85;
@@ -117,10 +119,10 @@ impl<P: Persist> Table<P> {
         if matches!(shape.body, Body::Inline { .. }) {
             return Ok(());
         }
-        let form = RecordForm::new(identity.layout, identity.key, identity.value);
+        let form = identity.form();
         let specials = identity.specials(image, header);
         for run in levels.overflows().chain(&levels.levels).chain(&specials) {
-            in_parallel(run.buckets, |buckets| {
+            in_parallel(run.buckets, SHARE, |buckets| {
                 for bucket in buckets.map(|bucket| run.bucket(&shape, bucket)) {
                     for slot in 0..shape.slots() {
                         let offset = match (bucket.state(slot), shape.body) {
@@ -158,7 +160,7 @@ impl<P: Persist> Table<P> {
         identity: &Header,
         levels: Levels,
     ) -> Result<Table<P>, TableError> {
-        let form = RecordForm::new(identity.layout, identity.key, identity.value);
+        let form = identity.form();
         let growth = Growth::after_opening(levels.drained > 0);
         let shape = identity.shape();
         let pool = match shape.body {
@@ -202,7 +204,7 @@ impl<P: Persist> Table<P> {
         let overflows: Vec<u64> = levels.overflows().map(|run| run.offset).collect();
         for run in self.runs(levels) {
             let items = AtomicI64::new(0);
-            let done = in_parallel(run.buckets, |buckets| {
+            let done = in_parallel(run.buckets, SHARE, |buckets| {
                 let mut found = 0;
                 for bucket in buckets.map(|bucket| run.bucket(&self.shape, bucket)) {
                     for slot in 0..self.shape.slots() {

@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpkeep_core::{KeySpec, ValueSpec};
 use warpkeep_image::{Image, Persist};
+use warpkeep_record::prefetch;
 
 use crate::commit::Commit;
 
@@ -167,7 +168,7 @@ impl Bucket<'_> {
     /// Brings a slot nearer.
     #[inline]
     pub(crate) fn prefetch_slot(&self, shape: Shape, slot: usize) {
-        crate::prefetch::line(self.words[SLOTS + slot * shape.slot_words()].as_ptr().cast());
+        prefetch::line(self.words[SLOTS + slot * shape.slot_words()].as_ptr().cast());
     }
 }
 

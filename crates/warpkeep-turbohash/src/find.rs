@@ -2,10 +2,10 @@
 
 use warpkeep_core::unmix64;
 use warpkeep_image::Persist;
+use warpkeep_record::{ItemRef, ValueRef};
 
 use crate::Table;
 use crate::bucket::{self, Bucket, Contents, Shape, tag_of};
-use crate::item::{ItemRef, ValueRef};
 use crate::matching;
 use crate::shard::Shard;
 

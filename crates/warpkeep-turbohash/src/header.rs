@@ -13,6 +13,7 @@
 
 use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec};
 use warpkeep_image::{Heap, Image, ImageError, Persist};
+use warpkeep_record::RecordForm;
 
 use crate::bucket::Shape;
 use crate::shard::MAX_SHARDS;
@@ -33,6 +34,11 @@ pub(crate) struct Header {
 }
 
 impl Header {
+    /// What records look like: keys of 8 bytes are told by the hash in the slot.
+    pub(crate) fn form(&self) -> RecordForm {
+        RecordForm::new(self.key.fixed_len().map(|len| if len == 8 { 0 } else { len }), self.value)
+    }
+
     pub(crate) fn shape(&self) -> Shape {
         Shape::new(self.key, self.value)
     }

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::Serialize;
 use warpkeep_core::{hash_bytes, unmix64};
 use warpkeep_image::{Image, Persist};
+use warpkeep_record::RecordForm;
+use warpkeep_record::in_parallel;
 
 use crate::bucket::{Bucket, Contents, Shape, filter_bit, slots_of, tag_of};
 use crate::directory;
 use crate::header::Header;
-use crate::parallel::in_parallel;
-use crate::record::RecordForm;
 use crate::shard::{Run, Shard, locate};
+use crate::table::SHARE;
 use crate::{Table, TableError};
 
 /// What a close look at a table found.
@@ -49,7 +50,7 @@ impl<P: Persist> Table<P> {
     pub fn inspect(image: &Image<P>, header: u64) -> Result<Inspection, TableError> {
         let header = Header::read(image, header)?;
         let runs = directory::read(image, header.directory, header.shards)?;
-        let (shape, form) = (header.shape(), RecordForm::new(header.key, header.value));
+        let (shape, form) = (header.shape(), header.form());
         Inspector { image, header, shape, form }.inspect(&runs)
     }
 }
@@ -57,7 +58,7 @@ impl<P: Persist> Table<P> {
 impl<P: Persist> Inspector<'_, P> {
     fn inspect(&self, runs: &[Run]) -> Result<Inspection, TableError> {
         let counts: [AtomicU64; 5] = Default::default();
-        in_parallel(runs.len() as u64, |shards| {
+        in_parallel(runs.len() as u64, SHARE, |shards| {
             let shards = shards.start as usize..shards.end as usize;
             for (number, run) in shards.clone().zip(&runs[shards]) {
                 let shard = Shard::new(self.image, *run);

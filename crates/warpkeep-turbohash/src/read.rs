@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use crossbeam_epoch::Guard;
 use warpkeep_image::Persist;
+use warpkeep_record::prefetch;
 
 use crate::bucket::{Bucket, Shape, tag_of};
 use crate::matching;
@@ -130,7 +131,7 @@ impl<P: Persist> Table<P> {
             && bucket.was_passed(probe.hash)
             && let Some(next) = path.next()
         {
-            crate::prefetch::line(next.words.as_ptr().cast());
+            prefetch::line(next.words.as_ptr().cast());
         }
     }
 
@@ -138,7 +139,7 @@ impl<P: Persist> Table<P> {
     pub(crate) fn prefetch_record(&self, offset: u64) {
         if self.image().contains(offset, 8) {
             let record = self.image().pointer(offset, 8);
-            (0..self.record_lines).for_each(|line| crate::prefetch::line(record.wrapping_add(64 * line)));
+            (0..self.record_lines).for_each(|line| prefetch::line(record.wrapping_add(64 * line)));
         }
     }
 
@@ -161,5 +162,5 @@ impl<P: Persist> Table<P> {
 /// Brings commit word and tags of a fraction's home bucket nearer.
 #[inline]
 pub(crate) fn prefetch_home(shard: &Shard<'_>, fraction: u64) {
-    crate::prefetch::line(shard.bucket(home(fraction, shard.run.bits)).words.as_ptr().cast());
+    prefetch::line(shard.bucket(home(fraction, shard.run.bits)).words.as_ptr().cast());
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, MutexGuard, Weak};
 
 use crossbeam_epoch::Guard;
 use warpkeep_image::{Block, Heap, Persist};
+use warpkeep_record::prefetch;
 
 use crate::bucket::{self, Bucket, Contents, Shape};
 use crate::commit::{Commit, Marks};
@@ -125,7 +126,7 @@ impl<P: Persist> Stage<'_, P> {
             for block in &self.at_hand {
                 let record = table.image().pointer(block.offset(), 8);
                 let lines = 0..table.record_lines;
-                lines.for_each(|line| crate::prefetch::line_to_write(record.wrapping_add(64 * line)));
+                lines.for_each(|line| prefetch::line_to_write(record.wrapping_add(64 * line)));
             }
         }
     }
@@ -239,6 +240,8 @@ impl<P: Persist> Stage<'_, P> {
         }
         let at_hand = self.at_hand.pop();
         let block = table.form.write(&table.heap, table.pool, at_hand, version, key, value)?;
+        let len = table.form.len(key.len(), value.len());
+        table.image().flush("turbohash.record", block.offset(), len);
         let record = block.into_offset();
         Ok((Some(record), Contents { hash, payload: record, version: 0 }))
     }

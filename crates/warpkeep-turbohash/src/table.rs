@@ -5,17 +5,19 @@ use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 
 use warpkeep_core::{Change, ChangeKind, KeySpec, MergeRule, Seed, ValueSpec, hash_bytes};
 use warpkeep_image::{Heap, Image, ImageError, Marker, Persist, PoolId};
+use warpkeep_record::RecordForm;
+use warpkeep_record::in_parallel;
 
 use crate::bucket::Shape;
 use crate::directory;
 use crate::header::{self, Header};
-use crate::parallel::in_parallel;
-use crate::record::RecordForm;
 use crate::shard::{CREATION_LOAD, Held, MAX_SHARDS, Mirror, Run, Shard, Tally, layout_for, locate};
 use crate::space::{self, Unused};
 use crate::upkeep::Upkeep;
 use crate::{TableError, stats::TableStats};
 
+/// Shards that a thread takes at a time in a walk over all.
+pub(crate) const SHARE: u64 = 64;
 /// What a table is created with.
 #[derive(Clone, Copy, Debug)]
 pub struct TableSpec {
@@ -131,8 +133,8 @@ impl<P: Persist> Table<P> {
         if shape != Shape::References {
             return Ok(());
         }
-        let form = RecordForm::new(identity.key, identity.value);
-        in_parallel(runs.len() as u64, |shards| {
+        let form = identity.form();
+        in_parallel(runs.len() as u64, SHARE, |shards| {
             let mut items = Vec::new();
             for run in &runs[shards.start as usize..shards.end as usize] {
                 for bucket in Shard::new(image, *run).iter() {
@@ -157,7 +159,7 @@ impl<P: Persist> Table<P> {
         let identity = Header::read(heap.image(), header)?;
         let runs = directory::read(heap.image(), identity.directory, identity.shards)?;
         let table = Table::over(heap, header, &identity, &runs)?;
-        in_parallel(runs.len() as u64, |shards| {
+        in_parallel(runs.len() as u64, SHARE, |shards| {
             for shard in shards.start as usize..shards.end as usize {
                 table.remove_doubled(shard);
                 table.count(shard);
@@ -174,7 +176,7 @@ impl<P: Persist> Table<P> {
         runs: &[Run],
     ) -> Result<Table<P>, TableError> {
         let shape = identity.shape();
-        let form = RecordForm::new(identity.key, identity.value);
+        let form = identity.form();
         let pool = match shape {
             Shape::References => form.pool(heap)?,
             Shape::Values { .. } => None,

@@ -1,30 +1,29 @@
-//! Work on all shards of a table, by as many threads as the machine has.
+//! Work on all parts of a table, by as many threads as the machine has.
 
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Shards that a thread takes at a time. Fewer are done by the caller alone.
-const SHARE: u64 = 64;
-
-/// Gives out all of `0..shards`, in shares; the first error ends it.
-pub(crate) fn in_parallel<E: Send>(
-    shards: u64,
+/// Gives out all of `0..parts`, in shares of so many, and of those to as many threads; the first error ends it. What is no more than
+/// a share is done by the caller alone.
+pub fn in_parallel<E: Send>(
+    parts: u64,
+    share: u64,
     work: impl Fn(Range<u64>) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
-    let threads = threads.min(shards.div_ceil(SHARE));
+    let threads = threads.min(parts.div_ceil(share));
     if threads <= 1 {
-        return work(0..shards);
+        return work(0..parts);
     }
     let (next, failed, failure) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::new(None));
     let worker = || {
         while !failed.load(Ordering::Relaxed) {
-            let first = next.fetch_add(SHARE, Ordering::Relaxed);
-            if first >= shards {
+            let first = next.fetch_add(share, Ordering::Relaxed);
+            if first >= parts {
                 return;
             }
-            if let Err(error) = work(first..(first + SHARE).min(shards)) {
+            if let Err(error) = work(first..(first + share).min(parts)) {
                 failed.store(true, Ordering::Relaxed);
                 failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(error);
             }
@@ -44,18 +43,20 @@ pub(crate) fn in_parallel<E: Send>(
 mod tests {
     use super::*;
 
+    const SHARE: u64 = 64;
+
     #[test]
-    fn every_shard_once() {
-        for shards in [0, 1, SHARE, 5 * SHARE + 7] {
+    fn every_part_once() {
+        for parts in [0, 1, SHARE, 5 * SHARE + 7] {
             let (sum, count) = (AtomicU64::new(0), AtomicU64::new(0));
-            in_parallel(shards, |range| {
+            in_parallel(parts, SHARE, |range| {
                 count.fetch_add(range.end - range.start, Ordering::Relaxed);
                 sum.fetch_add(range.sum::<u64>(), Ordering::Relaxed);
                 Ok::<(), ()>(())
             })
             .unwrap();
-            assert_eq!(count.into_inner(), shards);
-            assert_eq!(sum.into_inner(), shards * shards.saturating_sub(1) / 2);
+            assert_eq!(count.into_inner(), parts);
+            assert_eq!(sum.into_inner(), parts * parts.saturating_sub(1) / 2);
         }
     }
 
@@ -64,6 +65,7 @@ mod tests {
         let failed =
             in_parallel(
                 100 * SHARE,
+                SHARE,
                 |range| if range.contains(&(3 * SHARE)) { Err("there") } else { Ok(()) },
             );
         assert_eq!(failed, Err("there"));

@@ -1,32 +1,40 @@
-//! Records: a key beside its value, in one block of the heap, for what does not fit a slot.
+//! Records: a key beside its value, in one block of the heap.
 //!
 //! Two forms. Where key and value are of fixed length, the value comes first, at a multiple of 32 bytes if it is
 //! that long, so that whoever knows the key already moves the value and nothing else:
 //!
 //! | value, zeros to 8 | key, zeros to 8 | version u64 |
 //!
-//! Keys of 8 bytes are told by the hash in the slot, and have no bytes in the record.
+//! Where slots tell keys, a record has a key of no bytes.
 //!
 //! Otherwise: | version u64 | key length u32 | value length u32 | key, zeros to 8 | value |
 
-use warpkeep_core::{KeySpec, ValueSpec};
-use warpkeep_image::{Block, Heap, Image, ImageError, Marker, Persist, PoolId};
-
 use crate::item::{ItemRef, ValueRef};
+use warpkeep_core::ValueSpec;
+use warpkeep_image::{Block, Heap, Image, ImageError, Marker, Persist, PoolId};
 
 const HEAD: u64 = 16;
 
 /// How the records of a table are laid out.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum RecordForm {
-    Fixed { key: usize, value: usize, block: u64 },
+pub enum RecordForm {
+    /// All as long as each other.
+    Fixed {
+        /// Bytes of a key.
+        key: usize,
+        /// Bytes of a value.
+        value: usize,
+        /// Bytes of a block.
+        block: u64,
+    },
+    /// Each with its own lengths.
     Variable,
 }
 
 /// A record in the image, its lengths known.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RecordRef {
-    pub(crate) version: u64,
+pub struct RecordRef {
+    version: u64,
     key_at: u64,
     key_len: usize,
     value_at: u64,
@@ -38,10 +46,10 @@ fn padded(len: usize) -> u64 {
 }
 
 impl RecordForm {
-    pub(crate) fn new(key: KeySpec, value: ValueSpec) -> RecordForm {
-        match (key.fixed_len(), value.fixed_len()) {
+    /// What records of a table look like whose keys take so many bytes of them: none if slots tell keys, `None` if it differs.
+    pub fn new(key: Option<usize>, value: ValueSpec) -> RecordForm {
+        match (key, value.fixed_len()) {
             (Some(key), Some(value)) => {
-                let key = if key == 8 { 0 } else { key };
                 let bytes = padded(value) + padded(key) + 8;
                 let block = if value >= 32 { bytes.next_multiple_of(32) } else { bytes };
                 RecordForm::Fixed { key, value, block }
@@ -51,7 +59,7 @@ impl RecordForm {
     }
 
     /// The pool that records come from, if all have the same size.
-    pub(crate) fn pool<P: Persist>(self, heap: &Heap<P>) -> Result<Option<PoolId>, ImageError> {
+    pub fn pool<P: Persist>(self, heap: &Heap<P>) -> Result<Option<PoolId>, ImageError> {
         match self {
             RecordForm::Fixed { block, .. } => heap.pool(block).map(Some),
             RecordForm::Variable => Ok(None),
@@ -59,7 +67,7 @@ impl RecordForm {
     }
 
     /// Lines of memory that are worth fetching ahead.
-    pub(crate) fn lines(self) -> usize {
+    pub fn lines(self) -> usize {
         /// More are fetched by the machine itself once it sees the pattern.
         const MOST: usize = 4;
         match self {
@@ -70,15 +78,15 @@ impl RecordForm {
     }
 
     /// The bytes that a record takes.
-    fn len(self, key: usize, value: usize) -> u64 {
+    pub fn len(self, key: usize, value: usize) -> u64 {
         match self {
             RecordForm::Fixed { key, value, .. } => padded(value) + padded(key) + 8,
             RecordForm::Variable => HEAD + padded(key) + value as u64,
         }
     }
 
-    /// Fills a block, allocated unless one is at hand, flushed but not fenced. Key and value go with the table.
-    pub(crate) fn write<'a, P: Persist>(
+    /// Fills a block, allocated unless one is at hand. What it takes, [`RecordForm::len`], is not flushed yet.
+    pub fn write<'a, P: Persist>(
         self,
         heap: &'a Heap<P>,
         pool: Option<PoolId>,
@@ -111,13 +119,12 @@ impl RecordForm {
                 block.write(HEAD + padded(key.len()), value)?;
             }
         }
-        heap.image().flush("turbohash.record", block.offset(), len);
         Ok(block)
     }
 
     /// The record at an offset that is known to be good.
     #[inline(always)]
-    pub(crate) fn at<P: Persist>(self, image: &Image<P>, offset: u64) -> RecordRef {
+    pub fn at<P: Persist>(self, image: &Image<P>, offset: u64) -> RecordRef {
         match self {
             RecordForm::Fixed { key, value, .. } => {
                 let key_at = offset + padded(value);
@@ -134,8 +141,9 @@ impl RecordForm {
         }
     }
 
-    /// Marks the record at an offset found in an image, checked against the heap before it is believed.
-    pub(crate) fn mark<P: Persist>(
+    /// The record at an offset found in an image, checked against the heap before it is believed. `Ok(false)` if
+    /// it has been marked before.
+    pub fn mark<P: Persist>(
         self,
         image: &Image<P>,
         marker: &Marker<'_, P>,
@@ -162,7 +170,7 @@ impl RecordForm {
 impl RecordRef {
     /// Whether it is the record of this key.
     #[inline(always)]
-    pub(crate) fn has_key<P: Persist>(&self, image: &Image<P>, key: &[u8]) -> bool {
+    pub fn has_key<P: Persist>(&self, image: &Image<P>, key: &[u8]) -> bool {
         if self.key_len != key.len() {
             return false;
         }
@@ -183,7 +191,7 @@ impl RecordRef {
     }
 
     /// Appends its key to a buffer.
-    pub(crate) fn append_key<P: Persist>(&self, image: &Image<P>, to: &mut Vec<u8>) {
+    pub fn append_key<P: Persist>(&self, image: &Image<P>, to: &mut Vec<u8>) {
         let start = to.len();
         to.resize(start + self.key_len, 0);
         image.read(self.key_at, &mut to[start..]);
@@ -191,7 +199,7 @@ impl RecordRef {
 
     /// Its version and value.
     #[inline]
-    pub(crate) fn item(&self) -> ItemRef {
+    pub fn item(&self) -> ItemRef {
         let value = ValueRef::Record { at: self.value_at, len: self.value_len };
         ItemRef { version: self.version, value }
     }

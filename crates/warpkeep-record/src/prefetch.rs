@@ -2,7 +2,7 @@
 
 /// Asks for the line of an address, to be written. Only a hint.
 #[inline(always)]
-pub(crate) fn line_to_write(address: *const u8) {
+pub fn line_to_write(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch never faults, whatever the address.
     unsafe {
@@ -14,7 +14,7 @@ pub(crate) fn line_to_write(address: *const u8) {
 
 /// Asks for the line of an address. Only a hint: any address will do, and nothing is read.
 #[inline(always)]
-pub(crate) fn line(address: *const u8) {
+pub fn line(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch never faults, whatever the address.
     unsafe {

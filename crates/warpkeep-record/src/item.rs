@@ -4,18 +4,30 @@ use warpkeep_image::{Image, Persist};
 
 /// An item that was found.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ItemRef {
-    pub(crate) version: u64,
-    pub(crate) value: ValueRef,
+pub struct ItemRef {
+    /// Its version.
+    pub version: u64,
+    /// Its value.
+    pub value: ValueRef,
 }
 
 /// Where the value of an item is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum ValueRef {
+pub enum ValueRef {
     /// In a record, which stays as it is for as long as the epoch is pinned.
-    Record { at: u64, len: usize },
+    Record {
+        /// Its offset in the image.
+        at: u64,
+        /// Its length in bytes.
+        len: usize,
+    },
     /// Here, copied from its slot.
-    Word { bytes: [u8; 8], len: u8 },
+    Word {
+        /// The value, and what is behind it.
+        bytes: [u8; 8],
+        /// Its length in bytes.
+        len: u8,
+    },
 }
 
 /// A value of a table, good for as long as it is borrowed.
@@ -26,7 +38,8 @@ pub struct Value<'a, P: Persist> {
 }
 
 impl<'a, P: Persist> Value<'a, P> {
-    pub(crate) fn new(image: &'a Image<P>, item: ItemRef) -> Value<'a, P> {
+    /// The value of an item that was found, in this image, under the epoch that is pinned.
+    pub fn new(image: &'a Image<P>, item: ItemRef) -> Value<'a, P> {
         Value { image, item }
     }
 
