@@ -61,6 +61,25 @@ fn main() -> Result<(), Box<dyn Error>> {
         gets(&table, &engine, items, batch, "get_absent_cached")?;
     }
     engine.load_cache(&table, 0.0, CachePolicy::Random)?;
+    let report = engine.load_mirror(&table)?;
+    println!(
+        "mirror_made,{},{items},{:.2},",
+        report.items,
+        report.items as f64 / report.took.as_secs_f64() / 1e6
+    );
+    for shift in [12, 14, 16, 18, 20, 22, 24] {
+        let batch = (1_usize << shift).min(items as usize);
+        for (ways, from) in [("", usize::MAX), ("_ordered", 0)] {
+            engine.order_from(from);
+            gets(&table, &engine, items, batch, &format!("get_mirrored{ways}"))?;
+            gets(&table, &engine, items, batch, &format!("zipf_mirrored{ways}"))?;
+        }
+        gets(&table, &engine, items, batch, "get_absent_mirrored")?;
+        gets(&table, &engine, items, batch, "locate_mirrored")?;
+        gets(&table, &engine, items, batch, "locate_absent_mirrored")?;
+    }
+    engine.order_from(1 << 16);
+    puts(&table, &engine, items)?;
     from_host(&table, &engine, items)?;
     Ok(())
 }
@@ -108,39 +127,60 @@ fn gets(
 ) -> Result<(), Box<dyn Error>> {
     let (device, stream) = (engine.device(), engine.device().stream()?);
     let hit = !name.contains("absent");
-    let statuses = device.allocate(batch)?;
-    let values = device.allocate(batch * VALUE)?;
-    let mut times = Vec::new();
+    const IN_FLIGHT: usize = 4;
+    let values_wanted = !name.contains("locate");
+    let zipf = name.contains("zipf");
+    let columns: Vec<_> = (0..IN_FLIGHT)
+        .map(|_| Ok((device.allocate(batch)?, device.allocate(batch * VALUE)?)))
+        .collect::<Result<Vec<_>, warpkeep_device::DeviceError>>()?;
+    let (mut alone, mut together) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS as u64 + 1 {
         let beyond = if hit { 0 } else { items };
-        let number = |index: u64| beyond + mix64(Seed(round), index) % items;
+        let number = |index: u64| {
+            let random = mix64(Seed(round), index);
+            // A power law whose exponent is nearly 1: the logarithm of the rank is even.
+            let rank = if zipf {
+                ((items as f64).powf(random as f64 / u64::MAX as f64) - 1.0) as u64
+            } else {
+                random
+            };
+            beyond + mix64(Seed(77), rank) % items
+        };
         let keys: Vec<u64> = (0..batch as u64).map(|index| key(number(index))).collect();
         let keys = device.upload(&keys)?;
-        let rows = GetRows {
+        let rows = |(statuses, values): &(warpkeep_device::Buffer, warpkeep_device::Buffer)| GetRows {
             count: batch as u64,
             keys: keys.ptr(),
             statuses: statuses.ptr(),
             versions: DevicePtr::NULL,
-            values: values.ptr(),
+            values: if values_wanted { values.ptr() } else { DevicePtr::NULL },
         };
         let begun = Instant::now();
         // SAFETY: the buffers are as long as the rows say, and live on.
-        let reading = unsafe { engine.get_rows(table, &rows, &stream)? };
-        reading.finish()?;
+        unsafe { engine.get_rows(table, &rows(&columns[0]), &stream)? }.finish()?;
+        let once = begun.elapsed();
+        let begun = Instant::now();
+        // SAFETY: the same.
+        let readings = columns.iter().map(|one| unsafe { engine.get_rows(table, &rows(one), &stream) });
+        let readings = readings.collect::<Result<Vec<_>, _>>()?;
+        readings.into_iter().try_for_each(|reading| reading.finish())?;
         // The first one warms up.
         if round > 0 {
-            times.push(begun.elapsed());
+            alone.push(once);
+            together.push(begun.elapsed());
         }
         let wanted = if hit { Status::Ok } else { Status::NotFound };
-        assert!(statuses.to_vec::<u8>()?[..batch].iter().all(|&status| status == wanted as u8));
-        if hit {
-            let mut value = [0_u8; VALUE];
-            values.read(0, &mut value)?;
-            assert_eq!(value, [number(0) as u8; VALUE]);
+        for (statuses, values) in &columns {
+            assert!(statuses.to_vec::<u8>()?[..batch].iter().all(|&status| status == wanted as u8));
+            if hit && values_wanted {
+                let found = values.to_vec::<[u8; VALUE]>()?;
+                for (index, value) in (0..).zip(found).step_by(7) {
+                    assert_eq!(value, [number(index) as u8; VALUE], "key {index}");
+                }
+            }
         }
     }
-    let rate = rate(batch, times);
-    println!("{name},{batch},{items},{rate:.2},{rate:.2}");
+    println!("{name},{batch},{items},{:.2},{:.2}", rate(batch, alone), rate(IN_FLIGHT * batch, together));
     Ok(())
 }
 

@@ -35,6 +35,15 @@ WK_DEVICE void copy_value(const Table& t, const Found& found, u64* to) {
     for (u32 i = lane(); i < t.value_words(); i += kWarp) store(to + i, load(t.at(found.value_at) + i));
 }
 
+// Answers for a key, all lanes together.
+WK_DEVICE void answer_key(const GetParams& p, u64 index, const Found& found) {
+    if (found.there && p.values) copy_value(p.table, found, p.values + index * p.table.value_words());
+    if (lane() == 0) {
+        store(p.statuses + index, (u8)(found.there ? kOk : kNotFound));
+        if (p.versions) store(p.versions + index, found.version);
+    }
+}
+
 // A warp serves 32 keys one by one, with all its lanes.
 WK_DEVICE void get_keys(const GetParams& p, u64 first) {
     Warp warp;
@@ -48,12 +57,7 @@ WK_DEVICE void get_keys(const GetParams& p, u64 first) {
         u64 index = first + i;
         u64 hash = warp.shfl(own_hash, i);
         Key key{p.keys + index * p.table.key_words(), p.table.key_len()};
-        Found found = find(p.table, hash, key, tally);
-        if (found.there && p.values) copy_value(p.table, found, p.values + index * p.table.value_words());
-        if (lane() == 0) {
-            store(p.statuses + index, (u8)(found.there ? kOk : kNotFound));
-            if (p.versions) store(p.versions + index, found.version);
-        }
+        answer_key(p, index, find(p.table, hash, key, tally));
     }
     add_tally(p.table.cache, tally);
 }

@@ -3,4 +3,6 @@
 #include "get.h"
 #include "layout.h"
 #include "load.h"
+#include "lookup.h"
+#include "reflect.h"
 #include "stage.h"

@@ -2,6 +2,8 @@
 #pragma once
 #include "drain.h"
 #include "load.h"
+#include "lookup.h"
+#include "reflect.h"
 
 namespace gphash {
 
@@ -27,6 +29,9 @@ WK_KERNEL(gphash_layout, gphash::LayoutParams) {
         kOr,                  sizeof(Cache),     sizeof(Fetch),       sizeof(LoadParams),
         sizeof(RefreshParams), sizeof(AgeParams), sizeof(RaceParams), kNotCached,
         kRandom,              kLru,              kLfu,                kTallies,
+        sizeof(Mirror),       sizeof(LookupParams), sizeof(ReflectParams), sizeof(RehashParams),
+        sizeof(TellParams),   sizeof(Told),      sizeof(Fetching),    kRegions,
+        kScanThreads,         kMirrorEntries,
     };
     for (u32 i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) store(p.out + i, facts[i]);
 }

@@ -1,6 +1,6 @@
 // Loading the cache, and keeping it up with what the CPU writes.
 #pragma once
-#include "get.h"
+#include "lookup.h"
 #include "stage.h"
 
 namespace gphash {
@@ -137,7 +137,8 @@ WK_KERNEL(gphash_cache_race, gphash::RaceParams) {
     u64 warp = block_index();
     if (warp < p.readers) {
         get_keys(p.plain, warp * kWarp);
-        get_keys(p.get, warp * kWarp);
+        if (p.get.table.mirror.entries) look_up_or_ask(p.get, warp * kWarp);
+        else get_keys(p.get, warp * kWarp);
     } else if (warp < p.readers + p.publishers) {
         u64 i = (warp - p.readers) * kWarp + lane();
         if (i < p.publish.count) publish_one(p.publish, i);

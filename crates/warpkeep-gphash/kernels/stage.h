@@ -3,6 +3,7 @@
 #pragma once
 #include "claim.h"
 #include "get.h"
+#include "mirror.h"
 
 namespace gphash {
 
@@ -232,24 +233,33 @@ struct PublishParams {
     Table table;
     u64 count;
     const Pending* pending;
+    const u64* keys;
 };
 
-// Makes a staged change count, in the image and in the copy of its bucket.
+// Makes a staged change count, in the image, in the copy of its bucket and in the mirror.
 WK_DEVICE void publish_one(const PublishParams& p, u64 i) {
     const Table& t = p.table;
     const Pending* pending = p.pending + i;
-    bool changes = (load(&pending->flags) & kKindMask) != kNone;
+    u32 kind = load(&pending->flags) & kKindMask;
+    bool changes = kind != kNone;
     u64 at = changes ? load(&pending->at) : 0;
+    u64 word = changes ? load(&pending->word) : 0;
     Copy copy = changes && !left_out(Step::Mirrored) ? copy_of(t, at) : Copy{Slot{0, 0}, Source{0}};
-    if (t.cache.places && !left_out(Step::Veiled)) {
+    U128* entry = nullptr;
+    if (changes && t.mirror.entries && !left_out(Step::Mirrored)) {
+        Key key{p.keys + i * t.key_words(), t.key_len()};
+        entry = veil_entry(t.mirror, key.hash(t.seed), kind != kClear);
+    }
+    if ((t.cache.places || t.mirror.entries) && !left_out(Step::Veiled)) {
         if (copy.is()) veil(copy);
         // Whoever finds the new word in the image, the CPU too, finds nothing older in a copy afterwards.
         persist_fence();
     }
-    if (changes) poke(t, at, load(&pending->word));
+    if (changes) poke(t, at, word);
     // Words before the acknowledgement, and before what they led to is used again.
     fence_at(Step::Published);
     if (copy.is()) renew(t, copy);
+    if (entry) set_entry(entry, kind == kClear ? kGone : record_of(t, word));
 }
 
 }  // namespace gphash

@@ -52,6 +52,15 @@ struct Cache {
 
 constexpr u32 kTallies = 64;
 
+// The record of each key, in device memory; see mirror.h.
+struct Mirror {
+    // Null if there is no mirror.
+    U128* entries;
+    u64 buckets;
+    // Keys that found no room.
+    u64* unplaced;
+};
+
 struct Table {
     u8* image;
     u64 seed;
@@ -77,6 +86,7 @@ struct Table {
     Run overflow[kMaxOverflows];
     // Of the levels, if nothing is being drained.
     Cache cache;
+    Mirror mirror;
 
 // Compiled for one kind of table these are constants; otherwise they are read.
 #if defined(GPHASH_SLOTS)

@@ -76,6 +76,7 @@ impl<P: Persist> Table<P> {
         let mut noting = self.notes.noting();
         if let Some(changed) = &mut noting {
             changed.note(at);
+            changed.tell(hash, Some(new));
         }
         image.store(at, word);
         image.flush("gphash.relocated", at, 8);

@@ -35,11 +35,11 @@ impl Seat {
 /// What becomes of a slot.
 enum Change {
     /// An item in a slot that was claimed for it: the state that makes it visible, and the record it leads to.
-    Fill { place: Place, state: u64, record: Option<u64> },
+    Fill { hash: u64, place: Place, state: u64, record: Option<u64> },
     /// Another commit word in place of the old one.
-    Replace { at: u64, word: u64, record: Option<u64>, old: Option<u64> },
+    Replace { hash: u64, at: u64, word: u64, record: Option<u64>, old: Option<u64> },
     /// Nothing in place of the old item.
-    Clear { found: Found, old: Option<u64> },
+    Clear { hash: u64, found: Found, old: Option<u64> },
 }
 
 /// Changes to a table whose keys are held, not yet visible. Dropped, it leaves nothing behind.
@@ -155,18 +155,18 @@ impl<P: Persist> Stage<'_, P> {
             Body::Packed => {
                 let record = self.record(key, value, version)?;
                 let old = Some(offset_of(found.commit));
-                Change::Replace { at, word: pack(hash, record), record: Some(record), old }
+                Change::Replace { hash, at, word: pack(hash, record), record: Some(record), old }
             }
             Body::Reference => {
                 let record = self.record(&[], value, version)?;
-                Change::Replace { at, word: record, record: Some(record), old: Some(found.commit) }
+                Change::Replace { hash, at, word: record, record: Some(record), old: Some(found.commit) }
             }
             Body::Inline { .. } => {
                 let head = Head(found.commit).next(version);
                 let value_at = at + 8 * head.value_word() as u64;
                 table.image().store(value_at, word_of(value));
                 table.image().flush("gphash.value", value_at, 8);
-                Change::Replace { at, word: head.0, record: None, old: None }
+                Change::Replace { hash, at, word: head.0, record: None, old: None }
             }
         })
     }
@@ -209,7 +209,7 @@ impl<P: Persist> Stage<'_, P> {
                 image.flush("gphash.value", slot.payload, 24);
             }
         }
-        Ok(Change::Fill { place, state, record })
+        Ok(Change::Fill { hash, place, state, record })
     }
 
     fn record(&mut self, key: &[u8], value: &[u8], version: u64) -> Result<u64, TableError> {
@@ -224,7 +224,8 @@ impl<P: Persist> Stage<'_, P> {
     /// Stages the end of the key of a seat; `false` if it is not there.
     pub fn remove(&mut self, seat: &Seat) -> bool {
         let Some(found) = seat.found else { return false };
-        self.changes.push(Change::Clear { found, old: self.table.record_of(found.commit) });
+        let old = self.table.record_of(found.commit);
+        self.changes.push(Change::Clear { hash: seat.hash, found, old });
         true
     }
 
@@ -242,24 +243,25 @@ impl<P: Persist> Stage<'_, P> {
         // A device that works the table may have copies of its buckets: it learns what changes, before anybody sees it.
         let mut noting = table.notes.noting();
         for change in &changes {
-            let (at, word) = match *change {
-                Change::Fill { place, state, .. } => {
+            let (hash, at, word, record) = match *change {
+                Change::Fill { hash, place, state, record } => {
                     items += 1;
-                    (place.slot.state, state)
+                    (hash, place.slot.state, state, record)
                 }
-                Change::Replace { at, word, old, .. } => {
+                Change::Replace { hash, at, word, record, old } => {
                     retired.extend(old);
-                    (at, word)
+                    (hash, at, word, record)
                 }
-                Change::Clear { found, old } => {
+                Change::Clear { hash, found, old } => {
                     items -= 1;
                     left_overflow += u64::from(found.in_overflow);
                     retired.extend(old);
-                    (found.state, EMPTY)
+                    (hash, found.state, EMPTY, None)
                 }
             };
             if let Some(changed) = &mut noting {
                 changed.note(at);
+                changed.tell(hash, record);
             }
             image.store(at, word);
             image.flush("gphash.word", at, 8);

@@ -9,7 +9,7 @@ use warpkeep_gphash::gpu::program_for;
 use warpkeep_gphash::{Geometry, Layout};
 
 const HOPPER: Arch = Arch::new(9, 0);
-const KERNELS: [&str; 9] = [
+const KERNELS: [&str; 15] = [
     "gphash_get",
     "gphash_stage",
     "gphash_publish",
@@ -19,6 +19,12 @@ const KERNELS: [&str; 9] = [
     "gphash_cache_load",
     "gphash_cache_refresh",
     "gphash_cache_age",
+    "gphash_lookup",
+    "gphash_locate",
+    "gphash_order",
+    "gphash_fetch",
+    "gphash_reflect",
+    "gphash_tell",
 ];
 
 fn tell(line: &str) {

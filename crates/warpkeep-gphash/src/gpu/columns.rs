@@ -40,6 +40,20 @@ impl Column {
         Ok(at)
     }
 
+    /// Has so many bytes, all zero after what is in the stream.
+    pub(crate) fn zeros(
+        &mut self,
+        device: &Device,
+        bytes: usize,
+        stream: &Stream,
+    ) -> Result<DevicePtr, TableError> {
+        let at = self.room(device, bytes)?;
+        if let Some(buffer) = &self.0 {
+            buffer.fill_on(0, bytes, 0, stream)?;
+        }
+        Ok(at)
+    }
+
     /// So many elements of what is there, after what is in the stream.
     pub(crate) fn take<T: Pod>(&self, count: usize, stream: &Stream) -> Result<Vec<T>, TableError> {
         let mut elements = vec![T::zeroed(); count];
@@ -63,4 +77,10 @@ pub(crate) struct Columns {
     pub(crate) answers: Column,
     pub(crate) pending: Column,
     pub(crate) counters: Column,
+    pub(crate) asked: Column,
+    pub(crate) asks: Column,
+    pub(crate) records: Column,
+    pub(crate) ranks: Column,
+    pub(crate) regions: Column,
+    pub(crate) fetchings: Column,
 }

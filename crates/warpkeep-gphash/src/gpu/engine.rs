@@ -1,7 +1,9 @@
 //! The engine: one table's kernels, and whose turn it is.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
+};
 
 use bytemuck::NoUninit;
 use warpkeep_core::Status;
@@ -11,12 +13,15 @@ use warpkeep_image::Persist;
 use super::cache::Cache;
 use super::columns::Columns;
 use super::image::DeviceImage;
+use super::mirror::{For, Lookup, Mirror, Reflection};
 use super::params::{GetParams, TableParams};
 use super::program::program_for;
 use crate::{Table, TableError};
 
 /// Threads of a block: a few warps, so that a multiprocessor has something to do while they wait.
-const THREADS: u32 = 256;
+pub(super) const THREADS: u32 = 256;
+/// Batches of gets from this size on are put in the order of their addresses: what that costs is less than what it saves.
+const ORDERED_FROM: usize = 1 << 16;
 
 /// Runs the batches of one table on a device.
 pub struct DeviceEngine<P: Persist> {
@@ -30,6 +35,9 @@ pub struct DeviceEngine<P: Persist> {
     staying: RwLock<()>,
     /// Copies of buckets in device memory.
     pub(super) cache: Cache,
+    /// The record of each key in device memory.
+    pub(super) mirror: Mirror,
+    ordered_from: AtomicUsize,
 }
 
 /// A stream, and the columns of the batch in it.
@@ -69,6 +77,15 @@ pub(crate) struct Kernels {
     pub(crate) cache_load: Kernel,
     pub(crate) cache_refresh: Kernel,
     pub(crate) cache_age: Kernel,
+    pub(crate) lookup: Kernel,
+    pub(crate) locate: Kernel,
+    pub(crate) line_up: Kernel,
+    pub(crate) order: Kernel,
+    pub(crate) fetch: Kernel,
+    pub(crate) ask: Kernel,
+    pub(crate) reflect: Kernel,
+    pub(crate) rehash: Kernel,
+    pub(crate) tell: Kernel,
 }
 
 impl Kernels {
@@ -84,6 +101,15 @@ impl Kernels {
             cache_load: kernel("gphash_cache_load")?,
             cache_refresh: kernel("gphash_cache_refresh")?,
             cache_age: kernel("gphash_cache_age")?,
+            lookup: kernel("gphash_lookup")?,
+            locate: kernel("gphash_locate")?,
+            line_up: kernel("gphash_line_up")?,
+            order: kernel("gphash_order")?,
+            fetch: kernel("gphash_fetch")?,
+            ask: kernel("gphash_ask")?,
+            reflect: kernel("gphash_reflect")?,
+            rehash: kernel("gphash_rehash")?,
+            tell: kernel("gphash_tell")?,
         })
     }
 }
@@ -112,6 +138,10 @@ pub struct GetRows {
 /// A batch of gets under way.
 pub struct Reading<'r> {
     stream: &'r Stream,
+    /// What the kernels need beside the batch, to be given back when they are done.
+    scratch: Option<Workplace>,
+    scratches: &'r Mutex<Vec<Workplace>>,
+    _mirror: Option<Reflection>,
     // The table's items stay where they are, and its records what they are, until these are dropped.
     _staying: RwLockReadGuard<'r, ()>,
     _guard: crossbeam_epoch::Guard,
@@ -126,8 +156,11 @@ impl Reading<'_> {
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
-        // Before the table may free what the kernel looks at. An error is the stream's, and told by whoever uses it next.
-        let _ = self.stream.synchronize();
+        // Before the table may free what the kernels look at. An error is the stream's, and told by whoever uses it next.
+        let done = self.stream.synchronize();
+        if let (Ok(()), Some(scratch)) = (done, self.scratch.take()) {
+            self.scratches.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
+        }
     }
 }
 
@@ -146,6 +179,8 @@ impl<P: Persist> DeviceEngine<P> {
             reading: Mutex::new(Vec::new()),
             staying: RwLock::new(()),
             cache: Cache::default(),
+            mirror: Mirror::default(),
+            ordered_from: AtomicUsize::new(ORDERED_FROM),
         })
     }
 
@@ -157,6 +192,22 @@ impl<P: Persist> DeviceEngine<P> {
     /// Waits for the right to write.
     pub fn turn(&self) -> Turn<'_, P> {
         Turn { engine: self, place: self.writing.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+
+    /// The right to write, if it is to be had at once.
+    pub(super) fn try_turn(&self) -> Option<Turn<'_, P>> {
+        let place = match self.writing.try_lock() {
+            Ok(place) => place,
+            Err(TryLockError::Poisoned(place)) => place.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(Turn { engine: self, place })
+    }
+
+    /// Has batches of gets of so many keys or more fetch values in the order of their addresses: over the link that is ten times as
+    /// fast, and takes a few kernels more. Only with a [mirror](DeviceEngine::load_mirror).
+    pub fn order_from(&self, keys: usize) {
+        self.ordered_from.store(keys, Ordering::Relaxed);
     }
 
     pub(crate) fn stay(&self) -> RwLockReadGuard<'_, ()> {
@@ -192,6 +243,7 @@ impl<P: Persist> DeviceEngine<P> {
         rows: &GetRows,
         stream: &'r Stream,
     ) -> Result<Reading<'r>, TableError> {
+        let mut place = self.scratch()?;
         let guard = crossbeam_epoch::pin();
         let staying = self.stay();
         let params = GetParams {
@@ -202,10 +254,54 @@ impl<P: Persist> DeviceEngine<P> {
             versions: rows.versions,
             values: rows.values,
         };
-        let grid = Grid::covering(rows.count.max(1), THREADS);
         // SAFETY: the caller's promise; the rest is the table's, and stays while the reading lasts.
-        unsafe { self.kernels.get.launch(grid, &params, stream)? };
-        Ok(Reading { stream, _staying: staying, _guard: guard })
+        let mirror = unsafe { self.launch_gets(table, params, &mut place.columns, stream)? };
+        Ok(Reading {
+            stream,
+            scratch: Some(place),
+            scratches: &self.reading,
+            _mirror: mirror,
+            _staying: staying,
+            _guard: guard,
+        })
+    }
+
+    fn scratch(&self) -> Result<Workplace, TableError> {
+        match self.reading.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+            Some(place) => Ok(place),
+            None => Workplace::new(self.device()),
+        }
+    }
+
+    /// Puts what answers a batch of gets into a stream; gives the mirror that it looks at, to be kept until it is done.
+    ///
+    /// # Safety
+    /// The columns of the batch are as long as kernels take them to be. They, `scratch`, and the table's items and records stay as they
+    /// are until the stream is synchronised.
+    unsafe fn launch_gets(
+        &self,
+        table: &Table<P>,
+        get: GetParams,
+        scratch: &mut Columns,
+        stream: &Stream,
+    ) -> Result<Option<Reflection>, TableError> {
+        let mirror = self.mirror.join(self, table, For::Reading)?;
+        let Some(reflection) = &mirror else {
+            let grid = Grid::covering(get.count.max(1), THREADS);
+            // SAFETY: as this function's contract says.
+            unsafe { self.kernels.get.launch(grid, &get, stream)? };
+            return Ok(None);
+        };
+        let lookup = Lookup {
+            get,
+            mirror: reflection,
+            row: 8 * table.value.max_len().div_ceil(8) as u64,
+            image_len: table.image().len(),
+            ordered: get.count as usize >= self.ordered_from.load(Ordering::Relaxed),
+        };
+        // SAFETY: the same; and the caller keeps the mirror.
+        unsafe { lookup.launch(self.device(), &self.kernels, scratch, stream)? };
+        Ok(mirror)
     }
 
     /// Looks many keys up: rows of as many bytes as keys have. Each answer, in order, goes to `each`.
@@ -217,10 +313,7 @@ impl<P: Persist> DeviceEngine<P> {
     ) -> Result<(), TableError> {
         let keys: Vec<&[u8]> = keys.collect();
         keys.iter().try_for_each(|key| table.key.check(key))?;
-        let mut place = match self.reading.lock().unwrap_or_else(PoisonError::into_inner).pop() {
-            Some(place) => place,
-            None => Workplace::new(self.device())?,
-        };
+        let mut place = self.scratch()?;
         let count = keys.len();
         let key_words = table.key.max_len().div_ceil(8);
         let rows = padded_rows(keys.into_iter(), key_words);
@@ -237,11 +330,11 @@ impl<P: Persist> DeviceEngine<P> {
             versions: columns.versions.room(device, 8 * count)?,
             values: columns.answers.room(device, 8 * count * value_words)?,
         };
-        // SAFETY: the columns are as long as the kernel takes them to be, and are not touched until it is done: reading them
+        // SAFETY: the columns are as long as the kernels take them to be, and are not touched until they are done: reading them
         // waits for the stream.
-        unsafe { place.launch(&self.kernels.get, count as u64, &params)? };
+        let mirror = unsafe { self.launch_gets(table, params, &mut place.columns, &place.stream)? };
         let statuses: Vec<u8> = place.columns.statuses.take(count, &place.stream)?;
-        drop(staying);
+        drop((staying, mirror));
         let versions: Vec<u64> = place.columns.versions.take(count, &place.stream)?;
         let values: Vec<u64> = place.columns.answers.take(count * value_words, &place.stream)?;
         let values: &[u8] = bytemuck::cast_slice(&values);

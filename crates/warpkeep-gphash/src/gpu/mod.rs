@@ -11,6 +11,7 @@ pub(crate) mod cache;
 mod columns;
 mod engine;
 mod image;
+mod mirror;
 mod params;
 mod program;
 mod settle;
@@ -19,6 +20,7 @@ mod stage;
 pub use cache::{CacheError, CachePolicy, CacheReport, CacheStats};
 pub use engine::{DeviceEngine, GetRows, Reading, Turn};
 pub use image::DeviceImage;
+pub use mirror::MirrorReport;
 pub use program::program_for;
 pub use stage::{DeviceBatch, DeviceStage};
 

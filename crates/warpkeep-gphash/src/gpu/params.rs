@@ -63,6 +63,27 @@ impl CacheParams {
     };
 }
 
+/// Entries of a bucket of a mirror.
+pub(crate) const MIRROR_ENTRIES: u64 = 4;
+/// Regions of the image that a batch is ordered by.
+pub(crate) const REGIONS: usize = 4096;
+/// Threads of the block that lines them up.
+pub(crate) const SCAN_THREADS: u32 = 1024;
+
+/// The record of each key; null if there is no mirror.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct MirrorParams {
+    pub(crate) entries: DevicePtr,
+    pub(crate) buckets: u64,
+    pub(crate) unplaced: DevicePtr,
+}
+
+impl MirrorParams {
+    pub(crate) const NONE: MirrorParams =
+        MirrorParams { entries: DevicePtr::NULL, buckets: 0, unplaced: DevicePtr::NULL };
+}
+
 /// A table, at this moment.
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
@@ -87,6 +108,7 @@ pub(crate) struct TableParams {
     level: [Run; MAX_LEVELS],
     overflow: [Run; MAX_OVERFLOWS],
     cache: CacheParams,
+    pub(crate) mirror: MirrorParams,
 }
 
 /// The code of what a slot holds.
@@ -132,7 +154,13 @@ impl TableParams {
             level: runs(levels.levels.iter()),
             overflow: runs(levels.overflows()),
             cache: CacheParams::NONE,
+            mirror: MirrorParams::NONE,
         }
+    }
+
+    /// The same, with a mirror.
+    pub(crate) fn reflected(self, mirror: MirrorParams) -> TableParams {
+        TableParams { mirror, ..self }
     }
 
     /// The same, with copies of its buckets.
@@ -175,6 +203,52 @@ pub(crate) struct PublishParams {
     pub(crate) table: TableParams,
     pub(crate) count: u64,
     pub(crate) pending: DevicePtr,
+    pub(crate) keys: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct LookupParams {
+    pub(crate) get: GetParams,
+    pub(crate) asked: DevicePtr,
+    pub(crate) asks: DevicePtr,
+    pub(crate) records: DevicePtr,
+    pub(crate) ranks: DevicePtr,
+    pub(crate) regions: DevicePtr,
+    pub(crate) fetchings: DevicePtr,
+    pub(crate) shift: u32,
+    pub(crate) wide: u32,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct ReflectParams {
+    pub(crate) table: TableParams,
+    pub(crate) run: Run,
+    pub(crate) items: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct RehashParams {
+    pub(crate) from: MirrorParams,
+    pub(crate) to: MirrorParams,
+}
+
+/// What the CPU has given a key: a record, or 0 if the key is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Told {
+    pub(crate) hash: u64,
+    pub(crate) record: u64,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct TellParams {
+    pub(crate) mirror: MirrorParams,
+    pub(crate) count: u64,
+    pub(crate) told: DevicePtr,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -347,6 +421,17 @@ pub(crate) mod facts {
         facts.push(u64::from(NOT_CACHED));
         facts.extend(policies.map(|policy| policy as u64));
         facts.push(TALLIES as u64);
+        let of_the_mirror = [
+            size_of::<MirrorParams>(),
+            size_of::<LookupParams>(),
+            size_of::<ReflectParams>(),
+            size_of::<RehashParams>(),
+            size_of::<TellParams>(),
+            size_of::<Told>(),
+            size_of::<[u64; 2]>(),
+        ];
+        facts.extend(of_the_mirror.map(|bytes| bytes as u64));
+        facts.extend([REGIONS as u64, u64::from(SCAN_THREADS), MIRROR_ENTRIES]);
         facts
     }
 }

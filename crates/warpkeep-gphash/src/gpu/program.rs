@@ -7,8 +7,8 @@ use warpkeep_device::Program;
 use warpkeep_device::KernelEntry;
 
 use super::params::{
-    AgeParams, DrainParams, GetParams, LayoutParams, LoadParams, PublishParams, RaceParams, RefreshParams,
-    RepairParams, StageParams, body_code,
+    AgeParams, DrainParams, GetParams, LayoutParams, LoadParams, LookupParams, PublishParams, RaceParams,
+    ReflectParams, RefreshParams, RehashParams, RepairParams, StageParams, TellParams, body_code,
 };
 use crate::bucket::Shape;
 use crate::{Geometry, Layout};
@@ -24,6 +24,9 @@ const SOURCES: &[(&str, &str)] = &[
     ("get.h", include_str!("../../kernels/get.h")),
     ("stage.h", include_str!("../../kernels/stage.h")),
     ("drain.h", include_str!("../../kernels/drain.h")),
+    ("mirror.h", include_str!("../../kernels/mirror.h")),
+    ("lookup.h", include_str!("../../kernels/lookup.h")),
+    ("reflect.h", include_str!("../../kernels/reflect.h")),
     ("load.h", include_str!("../../kernels/load.h")),
     ("layout.h", include_str!("../../kernels/layout.h")),
 ];
@@ -41,6 +44,15 @@ warpkeep_device::kernels! {
         gphash_cache_refresh: RefreshParams,
         gphash_cache_age: AgeParams,
         gphash_cache_race: RaceParams,
+        gphash_lookup: LookupParams,
+        gphash_locate: LookupParams,
+        gphash_line_up: LookupParams,
+        gphash_order: LookupParams,
+        gphash_fetch: LookupParams,
+        gphash_ask: LookupParams,
+        gphash_reflect: ReflectParams,
+        gphash_rehash: RehashParams,
+        gphash_tell: TellParams,
         gphash_layout: LayoutParams,
     ];
 }
@@ -61,6 +73,15 @@ static KERNELS: &[KernelEntry] = {
         cuda_only("gphash_cache_refresh", size_of::<RefreshParams>()),
         cuda_only("gphash_cache_age", size_of::<AgeParams>()),
         cuda_only("gphash_cache_race", size_of::<RaceParams>()),
+        cuda_only("gphash_lookup", size_of::<LookupParams>()),
+        cuda_only("gphash_locate", size_of::<LookupParams>()),
+        cuda_only("gphash_line_up", size_of::<LookupParams>()),
+        cuda_only("gphash_order", size_of::<LookupParams>()),
+        cuda_only("gphash_fetch", size_of::<LookupParams>()),
+        cuda_only("gphash_ask", size_of::<LookupParams>()),
+        cuda_only("gphash_reflect", size_of::<ReflectParams>()),
+        cuda_only("gphash_rehash", size_of::<RehashParams>()),
+        cuda_only("gphash_tell", size_of::<TellParams>()),
         cuda_only("gphash_layout", size_of::<LayoutParams>()),
     ]
 };

@@ -8,8 +8,10 @@ use warpkeep_core::{CoreError, Op, Status};
 use warpkeep_image::{Block, Persist};
 
 use super::engine::{Turn, padded_rows};
+use super::mirror::{For, Reflection};
 use super::params::{
-    DrainParams, Pending, PendingKind, PublishParams, RepairParams, Run, StageParams, TableParams,
+    DrainParams, MirrorParams, Pending, PendingKind, PublishParams, RepairParams, Run, StageParams,
+    TableParams,
 };
 use crate::bucket::Body;
 use crate::grow::Drained;
@@ -51,6 +53,8 @@ pub struct DeviceStage<'s, 'e, P: Persist> {
     blocks: Vec<Option<Block<'s, P>>>,
     params: TableParams,
     at: warpkeep_device::DevicePtr,
+    keys: warpkeep_device::DevicePtr,
+    mirror: Option<Reflection>,
     value_words: usize,
     published: bool,
     took: Duration,
@@ -78,7 +82,10 @@ impl<'e, P: Persist> Turn<'e, P> {
         let guard = crossbeam_epoch::pin();
         let staying = engine.stay();
         // After the blocks: they may have made the image grow.
-        let table_params = engine.table_params(table, &guard, count)?;
+        let new = batch.ops.iter().filter(|op| !matches!(op, Op::Get | Op::Delete | Op::Update)).count();
+        let mirror = engine.mirror.join(engine, table, For::Writing(new as u64))?;
+        let reflected = mirror.as_ref().map_or(MirrorParams::NONE, Reflection::params);
+        let table_params = engine.table_params(table, &guard, count)?.reflected(reflected);
         let (device, place) = (engine.device(), &mut *self.place);
         let (columns, stream) = (&mut place.columns, &place.stream);
         let params = StageParams {
@@ -118,6 +125,8 @@ impl<'e, P: Persist> Turn<'e, P> {
             blocks,
             params: table_params,
             at: params.pending,
+            keys: params.keys,
+            mirror,
             value_words,
             published: false,
             took,
@@ -304,11 +313,14 @@ impl<P: Persist> DeviceStage<'_, '_, P> {
             table.image().fence("gphash.word");
         }
         self.published = true;
-        let (mut items, mut left_overflow) = (0, 0);
+        let (mut items, mut left_overflow, mut filled) = (0, 0, 0);
         let mut retired = Vec::new();
         for (pending, block) in self.pending.iter().zip(&mut self.blocks) {
             match pending.kind() {
-                PendingKind::Fill => items += 1,
+                PendingKind::Fill => {
+                    items += 1;
+                    filled += 1;
+                }
                 PendingKind::Clear => {
                     items -= 1;
                     left_overflow += u64::from(pending.in_overflow());
@@ -321,6 +333,9 @@ impl<P: Persist> DeviceStage<'_, '_, P> {
             }
             retired.extend((pending.old != 0).then_some(pending.old));
         }
+        if let Some(mirror) = &self.mirror {
+            mirror.count(filled);
+        }
         table.items.fetch_add(items, Ordering::Relaxed);
         if left_overflow > 0 {
             table.in_overflow.fetch_sub(left_overflow, Ordering::AcqRel);
@@ -330,7 +345,8 @@ impl<P: Persist> DeviceStage<'_, '_, P> {
     }
 
     pub(super) fn publish_params(&self) -> PublishParams {
-        PublishParams { table: self.params, count: self.pending.len() as u64, pending: self.at }
+        let count = self.pending.len() as u64;
+        PublishParams { table: self.params, count, pending: self.at, keys: self.keys }
     }
 
     fn run(&self, kernel: &warpkeep_device::Kernel) -> Result<(), TableError> {

@@ -14,6 +14,9 @@ mod cache_schedules;
 mod crash;
 mod crashes;
 mod lost;
+#[macro_use]
+mod mirror;
+mod mirror_schedules;
 mod oracle;
 #[path = "../table/rig.rs"]
 #[allow(dead_code, reason = "shared with the tests of the CPU")]
@@ -28,3 +31,4 @@ fn on_the_simulator(case: fn(&warpkeep_device::Device, bench::Space)) {
 
 all_cases!(crate::on_the_simulator);
 cache_cases!(crate::on_the_simulator);
+mirror_cases!(crate::on_the_simulator);

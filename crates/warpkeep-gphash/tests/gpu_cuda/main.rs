@@ -13,6 +13,9 @@ mod bench;
 #[macro_use]
 #[path = "../gpu/cache.rs"]
 mod cache;
+#[macro_use]
+#[path = "../gpu/mirror.rs"]
+mod mirror;
 #[path = "../gpu/oracle.rs"]
 mod oracle;
 #[path = "../table/rig.rs"]
@@ -66,6 +69,7 @@ fn on_the_gpu(case: fn(&Device, bench::Space)) {
 
 all_cases!(crate::on_the_gpu);
 cache_cases!(crate::on_the_gpu);
+mirror_cases!(crate::on_the_gpu);
 
 /// Many more items than the simulator has time for, in memory of the process, too.
 #[test]

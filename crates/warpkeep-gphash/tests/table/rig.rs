@@ -36,6 +36,9 @@ pub(crate) const SPECIAL_KEYS: [u64; 2] = [unmix64(SEED, 0), unmix64(SEED, u64::
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Packed,
+    /// Packed, with keys that are not one word.
+    #[allow(dead_code, reason = "of the tests of a mirror")]
+    LongPacked,
     /// In place, the fingerprint is the key, the value in the slot.
     Inline,
     /// In place, with the key in the slot, the value too.
@@ -52,6 +55,7 @@ impl Kind {
         let long = KeySpec::fixed(20).unwrap();
         let (layout, key, value) = match self {
             Kind::Packed => (Layout::Packed, KeySpec::U64, fixed(16)),
+            Kind::LongPacked => (Layout::Packed, long, fixed(24)),
             Kind::Inline => (Layout::InPlace, KeySpec::U64, fixed(8)),
             Kind::KeyedInline => (Layout::InPlace, long, fixed(8)),
             Kind::Reference => (Layout::InPlace, long, fixed(16)),
@@ -63,7 +67,7 @@ impl Kind {
         match self {
             Kind::Packed => number.to_le_bytes().to_vec(),
             Kind::Inline => SPECIAL_KEYS.get(number as usize).unwrap_or(&number).to_le_bytes().to_vec(),
-            Kind::KeyedInline | Kind::Reference => format!("{number:020}").into_bytes(),
+            Kind::LongPacked | Kind::KeyedInline | Kind::Reference => format!("{number:020}").into_bytes(),
         }
     }
 
@@ -71,6 +75,7 @@ impl Kind {
     pub(crate) fn value(self, key: u64, version: u64) -> Vec<u8> {
         match self {
             Kind::Packed | Kind::Reference => [key.to_le_bytes(), version.to_le_bytes()].concat(),
+            Kind::LongPacked => [key, version, !key].map(u64::to_le_bytes).concat(),
             Kind::Inline | Kind::KeyedInline => (key << 32 | version).to_le_bytes().to_vec(),
         }
     }
@@ -79,7 +84,7 @@ impl Kind {
     #[allow(dead_code, reason = "of the tests that do not crash")]
     pub(crate) fn bucket_bytes(self) -> u64 {
         match self {
-            Kind::Packed => 64,
+            Kind::Packed | Kind::LongPacked => 64,
             Kind::Inline => 256,
             Kind::KeyedInline => 64 + 8 * 24 + 8 * 24,
             Kind::Reference => 64 + 8 * 24 + 8 * 8,
@@ -89,7 +94,7 @@ impl Kind {
     /// Blocks that an item takes besides its slot.
     #[allow(dead_code, reason = "of the tests that crash")]
     pub(crate) fn blocks(self) -> u64 {
-        u64::from(matches!(self, Kind::Packed | Kind::Reference))
+        u64::from(matches!(self, Kind::Packed | Kind::LongPacked | Kind::Reference))
     }
 }
 

@@ -1,10 +1,14 @@
-//! What the CPU writes to a table that a device keeps copies of.
+//! What the CPU writes to a table that a device keeps copies of, or has a mirror of.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::gpu::params::Told;
+
 /// Notes beyond this are not kept one by one: then everything that has a copy is copied again.
 const MANY: usize = 1 << 16;
+/// Items beyond this are not kept one by one: then the mirror is given up, until somebody makes it anew.
+const MANY_ITEMS: usize = 1 << 20;
 
 /// Between a table and the engine that has copies of its buckets: who writes with the CPU notes here what changes, and the engine
 /// copies it again before it reads.
@@ -12,6 +16,8 @@ const MANY: usize = 1 << 16;
 pub(crate) struct Notes {
     /// Somebody reads them.
     watched: AtomicBool,
+    /// Somebody has a mirror.
+    mirrored: AtomicBool,
     /// How often the levels have changed.
     generation: AtomicU64,
     changed: Mutex<Changed>,
@@ -22,16 +28,22 @@ pub(crate) struct Notes {
 pub(crate) struct Changed {
     offsets: Vec<u64>,
     all: bool,
+    /// What keys have been given, in this order.
+    told: Vec<Told>,
+    too_much: bool,
+    watched: bool,
+    mirrored: bool,
 }
 
 impl Notes {
     /// To be held from before words are stored until they are in the image, by whoever stores them with the CPU; `None` if nobody has
     /// copies of them.
     pub(crate) fn noting(&self) -> Option<MutexGuard<'_, Changed>> {
-        self.watched.load(Ordering::Acquire).then(|| self.changed())
+        let anybody = self.watched.load(Ordering::Acquire) || self.mirrored.load(Ordering::Acquire);
+        anybody.then(|| self.changed())
     }
 
-    pub(super) fn changed(&self) -> MutexGuard<'_, Changed> {
+    pub(in crate::gpu) fn changed(&self) -> MutexGuard<'_, Changed> {
         self.changed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -46,8 +58,17 @@ impl Notes {
 
     /// Begins or ends to take notes. Nobody writes meanwhile.
     pub(super) fn watch(&self, watched: bool) {
-        *self.changed() = Changed::default();
+        let mut changed = self.changed();
+        changed.clear();
+        changed.watched = watched;
         self.watched.store(watched, Ordering::Release);
+    }
+
+    /// The same, of what keys have.
+    pub(in crate::gpu) fn mirror(&self, mirrored: bool) {
+        let mut changed = self.changed();
+        (changed.told, changed.too_much, changed.mirrored) = (Vec::new(), false, mirrored);
+        self.mirrored.store(mirrored, Ordering::Release);
     }
 }
 
@@ -55,11 +76,45 @@ impl Changed {
     /// A word changes: the state of a slot, or what commits its item.
     pub(crate) fn note(&mut self, offset: u64) {
         if self.offsets.len() >= MANY {
-            *self = Changed { offsets: Vec::new(), all: true };
+            (self.offsets, self.all) = (Vec::new(), true);
         }
-        if !self.all {
+        if self.watched && !self.all {
             self.offsets.push(offset);
         }
+    }
+
+    /// A key has another record, or none.
+    pub(crate) fn tell(&mut self, hash: u64, record: Option<u64>) {
+        if self.told.len() >= MANY_ITEMS {
+            (self.told, self.too_much) = (Vec::new(), true);
+        }
+        if self.mirrored && !self.too_much {
+            self.told.push(Told { hash, record: record.unwrap_or_default() });
+        }
+    }
+
+    /// What keys have been given since this was last asked, each key once; `None` if that is too much to say.
+    pub(in crate::gpu) fn take_told(&mut self) -> Option<Vec<Told>> {
+        if self.too_much {
+            return None;
+        }
+        let mut told = std::mem::take(&mut self.told);
+        // The last one counts. Stable, so that it is the last of those with the same hash.
+        told.sort_by_key(|one| one.hash);
+        let mut last: Vec<Told> = Vec::with_capacity(told.len());
+        for one in told {
+            match last.last_mut() {
+                Some(before) if before.hash == one.hash => *before = one,
+                _ => last.push(one),
+            }
+        }
+        Some(last)
+    }
+
+    /// Puts back what could not be passed on.
+    pub(in crate::gpu) fn put_back(&mut self, told: Vec<Told>) {
+        let since = std::mem::replace(&mut self.told, told);
+        self.told.extend(since);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -95,5 +150,26 @@ mod tests {
         assert!(notes.changed().offsets.is_empty(), "they take no space then");
         notes.changed().clear();
         assert!(notes.changed().is_empty());
+    }
+
+    #[test]
+    fn of_a_key_the_last_is_told() {
+        let notes = Notes::default();
+        notes.mirror(true);
+        let mut changed = notes.noting().unwrap();
+        changed.note(8);
+        assert!(changed.is_empty(), "nobody has copies of slots");
+        for (hash, record) in [(7, Some(80)), (5, Some(16)), (7, None), (5, Some(24))] {
+            changed.tell(hash, record);
+        }
+        let told = changed.take_told().unwrap();
+        assert_eq!(told, [Told { hash: 5, record: 24 }, Told { hash: 7, record: 0 }]);
+        changed.put_back(told);
+        changed.tell(5, None);
+        assert_eq!(changed.take_told().unwrap()[0], Told { hash: 5, record: 0 });
+        for hash in 0..2 * MANY_ITEMS as u64 {
+            changed.tell(hash, None);
+        }
+        assert_eq!(changed.take_told(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Readers beside whoever loads the cache and whoever publishes, in one launch of the simulator; and that the rules they follow are
+//! Readers of the cache or of the mirror beside whoever loads the cache and whoever publishes, in one launch of the simulator; and that the rules they follow are
 //! needed.
 
 use std::collections::BTreeMap;
@@ -13,6 +13,7 @@ use warpkeep_device::{Buffer, Device, DevicePtr, Grid, KernelCache, Mode};
 use warpkeep_image::{Coherent, Format, Heap, HeapOptions, Image, MIN_CHUNK, PlainMemory, Surroundings};
 
 use super::{CacheError, CachePolicy};
+use crate::gpu::mirror::For;
 use crate::gpu::params::{Fetch, GetParams, LoadParams, PublishParams, RaceParams, TableParams};
 use crate::gpu::{DeviceBatch, DeviceEngine, DeviceImage, program_for};
 use crate::{Geometry, Layout, Table, TableError, TableSpec};
@@ -123,8 +124,11 @@ impl Bench {
     fn params(&self, loading: bool) -> TableParams {
         let guard = &crossbeam_epoch::pin();
         let plain = self.plain_params(guard);
-        let state = self.engine.cache.state();
-        plain.with(state.copies.as_ref().unwrap().params(7, loading))
+        if let Some(copies) = &self.engine.cache.state().copies {
+            return plain.with(copies.params(7, loading));
+        }
+        let mirror = self.engine.mirror.join(&self.engine, &self.table, For::Reading).unwrap();
+        plain.reflected(mirror.expect("copies of buckets, or a mirror").params())
     }
 
     fn plain_params(&self, guard: &crossbeam_epoch::Guard) -> TableParams {
@@ -154,7 +158,8 @@ impl Bench {
         };
         let load = load.unwrap_or(none);
         let publishers = publish.map_or(0, |publish| publish.count.div_ceil(32));
-        let nothing = PublishParams { table: self.plain_params(guard), count: 0, pending: DevicePtr::NULL };
+        let table = self.plain_params(guard);
+        let nothing = PublishParams { table, count: 0, pending: DevicePtr::NULL, keys: DevicePtr::NULL };
         let readers = KEYS.div_ceil(32);
         let mut without = plain.params(self.plain_params(guard), &keys);
         without.count = if load.count > 0 { 0 } else { KEYS };
@@ -289,8 +294,22 @@ fn beside_a_load(seed: u64) -> Option<String> {
 /// Readers beside a batch that is published; what is wrong.
 fn beside_a_batch(seed: u64) -> Option<String> {
     let (layout, value_len) = LAYOUTS[seed as usize % LAYOUTS.len()];
-    let mut bench = Bench::new(seed, layout, value_len);
+    let bench = Bench::new(seed, layout, value_len);
     bench.engine.load_cache(&bench.table, [1.0, 0.5][seed as usize / 3 % 2], CachePolicy::Random).unwrap();
+    let wrong = published_beside_readers(seed, bench, |bench| {
+        assert!(bench.references().iter().all(|&count| count == 0));
+    });
+    wrong.map(|what| format!("with a cache, {what}"))
+}
+
+/// The same, with a mirror.
+fn beside_a_mirrored_batch(seed: u64) -> Option<String> {
+    let bench = Bench::new(seed, Layout::Packed, 16);
+    bench.engine.load_mirror(&bench.table).unwrap();
+    published_beside_readers(seed, bench, |_| {}).map(|what| format!("with a mirror, {what}"))
+}
+
+fn published_beside_readers(seed: u64, mut bench: Bench, afterwards: fn(&Bench)) -> Option<String> {
     let mut wrong = None;
     for (round, (op, numbers)) in
         [(Op::Put, 0..30), (Op::Delete, 10..40), (Op::Put, 20..KEYS), (Op::Put, 20..KEYS)]
@@ -319,7 +338,7 @@ fn beside_a_batch(seed: u64) -> Option<String> {
         });
         wrong = wrong.or_else(|| bench.wrong().map(|what| format!("seed {seed}: {what}")));
     }
-    assert!(bench.references().iter().all(|&count| count == 0));
+    afterwards(&bench);
     wrong
 }
 
@@ -351,8 +370,11 @@ fn readers_beside_loads_and_batches_see_what_is_there() {
     for seed in 0..SEEDS {
         assert_eq!(beside_a_load(seed), None);
         assert_eq!(beside_a_batch(seed), None);
+        assert_eq!(beside_a_mirrored_batch(seed), None);
     }
-    let mistakes: [(u32, &str, Attempt); 3] = [
+    let mistakes: [(u32, &str, Attempt); 5] = [
+        (MIRRORED, "Mirrored", beside_a_mirrored_batch),
+        (VEILED, "Veiled", beside_a_mirrored_batch),
         (MIRRORED, "Mirrored", beside_a_batch),
         (REFERENCED, "Referenced", beside_a_load),
         (VEILED, "Veiled", beside_a_batch),
@@ -368,7 +390,10 @@ fn readers_beside_loads_and_batches_see_what_is_there() {
     }
     let all = mistakes.len();
     let lines = told.join("\n");
-    writeln!(std::io::stdout().lock(), "{SEEDS} races of a cache\n{lines}\ncache: {caught} of {all} caught")
-        .expect("standard output");
+    writeln!(
+        std::io::stdout().lock(),
+        "{SEEDS} races of a cache and of a mirror\n{lines}\nraces: {caught} of {all} caught"
+    )
+    .expect("standard output");
     assert_eq!(caught as usize, all);
 }

@@ -1,0 +1,204 @@
+// Reading a batch through the mirror. A small one at once: each warp locates its keys and copies their values. A large one in steps,
+// because reads over the link are ten times as fast in the order of their addresses: keys are located and their records counted by
+// region of the image; the batch is ordered by region; then values are copied in that order.
+#pragma once
+#include "get.h"
+#include "mirror.h"
+
+namespace gphash {
+
+// Regions that a batch is ordered by.
+constexpr u32 kRegions = 4096;
+constexpr u32 kScanThreads = 1024;
+
+// A value to copy.
+struct Fetching {
+    u64 record;
+    u64 index;
+};
+
+struct LookupParams {
+    GetParams get;
+    // Keys that the image has to be asked for: how many, and which.
+    u64* asked;
+    u32* asks;
+    // For each key its record, and its place among those of the same region; for each region how many there are.
+    u64* records;
+    u32* ranks;
+    u32* regions;
+    // The batch in order.
+    Fetching* fetchings;
+    // A region has 2^shift bytes.
+    u32 shift;
+    // Whether rows of values and records are aligned to 16 bytes.
+    u32 wide;
+};
+
+WK_DEVICE u32 region_of(const LookupParams& p, u64 record) {
+    u64 region = record >> p.shift;
+    return region < kRegions ? (u32)region : kRegions - 1;
+}
+
+// Has the image asked for a key.
+WK_DEVICE void ask(const LookupParams& p, u64 index) { store(p.asks + fetch_add(p.asked, (u64)1), (u32)index); }
+
+// The record of the lane's key, or 0 if it has none or the image is asked; the answer is given but for the value.
+WK_DEVICE u64 locate_key(const LookupParams& p, u64 index) {
+    const GetParams& get = p.get;
+    const Table& t = get.table;
+    bool wanted = index < get.count;
+    Key key{get.keys + index * t.key_words(), t.key_len()};
+    u64 record = locate(t.mirror, wanted ? key.hash(t.seed) : 0);
+    if (!wanted) return 0;
+    bool there = record > kVeiled;
+    // Other keys can have the same hash.
+    if (there && t.key_len() != 8 && !same_key(t, t.at(record + 8 * t.value_words()), key)) {
+        record = kVeiled;
+        there = false;
+    }
+    if (record == kVeiled) {
+        ask(p, index);
+        return 0;
+    }
+    store(get.statuses + index, (u8)(there ? kOk : kNotFound));
+    if (get.versions) store(get.versions + index, there ? peek(t, record + 8 * (t.value_words() + t.record_key_words())) : 0);
+    return there ? record : 0;
+}
+
+// Copies values of up to 32 rows, one in the hands of each lane; a record of 0 is none. `Part` is what a lane moves at once.
+template <class Part> WK_DEVICE void copy_rows(const GetParams& get, u64 record, u64 index) {
+    Warp warp;
+    const Table& t = get.table;
+    constexpr u32 kInFlight = 8;
+    u32 parts = t.value_words() * 8 / sizeof(Part);
+    // Lanes that a row takes: a power of two.
+    u32 lanes = parts >= kWarp ? kWarp : parts <= 1 ? 1 : 1u << (32 - clz(parts - 1));
+    u32 rows = kWarp / lanes;
+    for (u32 part = lane() % lanes; part - lane() % lanes < parts; part += lanes) {
+        for (u32 first = 0; first < kWarp; first += rows * kInFlight) {
+            Part some[kInFlight];
+            u64 to[kInFlight];
+            for (u32 i = 0; i < kInFlight; i++) {
+                u32 row = first + i * rows + lane() / lanes;
+                u64 from = warp.shfl(record, row % kWarp);
+                u64 where = warp.shfl(index, row % kWarp);
+                bool mine = row < kWarp && from != 0 && part < parts;
+                to[i] = mine ? (u64)(get.values + where * t.value_words()) + sizeof(Part) * part : 0;
+                // Records do not change while somebody may read them.
+                if (mine) some[i] = load_once((const Part*)t.at(from) + part);
+            }
+            for (u32 i = 0; i < kInFlight; i++) {
+                if (to[i]) store((Part*)to[i], some[i]);
+            }
+        }
+    }
+}
+
+WK_DEVICE void copy_located(const LookupParams& p, u64 record, u64 index) {
+    if (p.wide) copy_rows<U128>(p.get, record, index);
+    else copy_rows<u64>(p.get, record, index);
+}
+
+// Answers for the keys of a warp, asking the image at once: for tests on the simulator, with keys whose hashes differ.
+WK_DEVICE void look_up_or_ask(const GetParams& get, u64 first) {
+    if (first >= get.count) return;
+    const Table& t = get.table;
+    u64 mine = first + lane();
+    Key own{get.keys + mine * t.key_words(), t.key_len()};
+    u64 record = locate(t.mirror, mine < get.count ? own.hash(t.seed) : 0);
+    Tally tally{0, 0};
+    for (u32 i = 0; i < kWarp && first + i < get.count; i++) {
+        Key key{get.keys + (first + i) * t.key_words(), t.key_len()};
+        u64 its = Warp().shfl(record, i);
+        Found found = nothing();
+        if (its == kVeiled) {
+            found = find(t, key.hash(t.seed), key, tally);
+        } else if (its != kVacant) {
+            found.there = true;
+            found.value_at = its;
+            found.version = peek(t, its + 8 * (t.value_words() + t.record_key_words()));
+        }
+        answer_key(get, first + i, found);
+    }
+}
+
+}  // namespace gphash
+
+// All in one. A thread a key.
+WK_KERNEL(gphash_lookup, gphash::LookupParams) {
+    using namespace gphash;
+    u64 index = global_index();
+    if (index / kWarp * kWarp >= p.get.count) return;
+    u64 record = locate_key(p, index);
+    if (p.get.values) copy_located(p, record, index);
+}
+
+// Locates keys and counts their records by region. A thread a key.
+WK_KERNEL(gphash_locate, gphash::LookupParams) {
+    using namespace gphash;
+    u64 index = global_index();
+    if (index / kWarp * kWarp >= p.get.count) return;
+    u64 record = locate_key(p, index);
+    if (index >= p.get.count) return;
+    store(p.records + index, record);
+    if (record) store(p.ranks + index, fetch_add(p.regions + region_of(p, record), 1u));
+}
+
+// Where each region begins in the order, in place of how many it has; behind them, how many there are. One block.
+WK_KERNEL(gphash_line_up, gphash::LookupParams) {
+    using namespace gphash;
+    WK_SHARED(u32, sums, kScanThreads);
+    constexpr u32 kEach = kRegions / kScanThreads;
+    u32 me = thread_index();
+    u32 counts[kEach], sum = 0;
+    for (u32 i = 0; i < kEach; i++) sum += counts[i] = load(p.regions + me * kEach + i);
+    sums.store(me, sum);
+    sync_block();
+    for (u32 reach = 1; reach < kScanThreads; reach *= 2) {
+        u32 before = me >= reach ? sums.load(me - reach) : 0;
+        sync_block();
+        sums.store(me, sums.load(me) + before);
+        sync_block();
+    }
+    u32 begin = sums.load(me) - sum;
+    for (u32 i = 0; i < kEach; i++) {
+        store(p.regions + me * kEach + i, begin);
+        begin += counts[i];
+    }
+    if (me == kScanThreads - 1) store(p.regions + kRegions, begin);
+}
+
+// Puts the batch in order. A thread a key.
+WK_KERNEL(gphash_order, gphash::LookupParams) {
+    using namespace gphash;
+    u64 index = global_index();
+    if (index >= p.get.count) return;
+    u64 record = load(p.records + index);
+    if (!record) return;
+    Fetching* to = p.fetchings + load(p.regions + region_of(p, record)) + load(p.ranks + index);
+    store((U128*)to, U128{record, index});
+}
+
+// Copies values in that order. A thread a key.
+WK_KERNEL(gphash_fetch, gphash::LookupParams) {
+    using namespace gphash;
+    u64 place = global_index();
+    u64 count = load(p.regions + kRegions);
+    if (place / kWarp * kWarp >= count) return;
+    U128 mine = place < count ? load((const U128*)(p.fetchings + place)) : U128{0, 0};
+    copy_located(p, mine.lo, mine.hi);
+}
+
+// Asks the image for what the mirror could not tell. A warp a key, as many as there are.
+WK_KERNEL(gphash_ask, gphash::LookupParams) {
+    using namespace gphash;
+    const GetParams& get = p.get;
+    const Table& t = get.table;
+    u64 asked = load(p.asked);
+    Tally tally{0, 0};
+    for (u64 i = global_index() / kWarp; i < asked; i += global_size() / kWarp) {
+        u64 index = load(p.asks + i);
+        Key key{get.keys + index * t.key_words(), t.key_len()};
+        answer_key(get, index, find(t, key.hash(t.seed), key, tally));
+    }
+}

@@ -1,0 +1,61 @@
+//! A mirror's memory, and what kernels are told of it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use warpkeep_device::{Buffer, Device};
+
+use crate::TableError;
+use crate::gpu::params::{MIRROR_ENTRIES, MirrorParams};
+
+const ENTRY_BYTES: u64 = 16;
+/// A mirror is made with twice the entries that its items need, so that most keys stand where they are looked for first.
+const SPARE: u64 = 2;
+/// Even a small one has room for a batch or two.
+const LEAST_BUCKETS: u64 = 1 << 10;
+
+/// The entries, for one size.
+pub(super) struct Index {
+    entries: Buffer,
+    buckets: u64,
+    pub(super) unplaced: Buffer,
+    /// Entries that are not vacant, at the most.
+    pub(super) used: AtomicU64,
+}
+
+impl Index {
+    /// Room for so many items, all vacant; `None` if the device has no memory for it.
+    pub(super) fn with_room_for(device: &Device, items: u64) -> Result<Option<Index>, TableError> {
+        let buckets = (SPARE * items).div_ceil(MIRROR_ENTRIES).max(LEAST_BUCKETS);
+        let bytes = buckets * MIRROR_ENTRIES * ENTRY_BYTES;
+        let free = device.budget_left().min(device.memory()?.0);
+        // Batches need their columns.
+        if bytes > free - free / 8 {
+            return Ok(None);
+        }
+        let made = device.allocate_zeroed(bytes as usize).and_then(|entries| {
+            let unplaced = device.allocate_zeroed(8)?;
+            Ok(Index { entries, buckets, unplaced, used: AtomicU64::new(0) })
+        });
+        match made {
+            Err(error) if error.is_out_of_memory() => Ok(None),
+            made => Ok(Some(made?)),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
+    pub(super) fn entry_count(&self) -> u64 {
+        self.buckets * MIRROR_ENTRIES
+    }
+
+    /// Whether so many keys more leave enough entries vacant.
+    pub(super) fn has_room_for(&self, more: u64) -> bool {
+        self.used.load(Ordering::Relaxed) + more <= self.entry_count() / 4 * 3
+    }
+
+    pub(super) fn params(&self) -> MirrorParams {
+        MirrorParams { entries: self.entries.ptr(), buckets: self.buckets, unplaced: self.unplaced.ptr() }
+    }
+}

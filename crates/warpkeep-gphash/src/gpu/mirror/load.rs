@@ -1,0 +1,39 @@
+//! Asking for a mirror.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use warpkeep_image::Persist;
+
+use super::MirrorReport;
+use crate::bucket::Body;
+use crate::gpu::engine::DeviceEngine;
+use crate::{Table, TableError};
+
+impl<P: Persist> DeviceEngine<P> {
+    /// Makes a mirror of the table: the record of every key, in device memory. Batches of gets use it from then on, and it is kept
+    /// up with what is written and made larger as the table grows. Where the device's memory budget does not allow it there is none,
+    /// as the report says, and kernels read the image, or the [bucket cache](DeviceEngine::load_cache).
+    ///
+    /// Tables whose values are in slots have no use for one. Batches that write wait meanwhile.
+    pub fn load_mirror(&self, table: &Table<P>) -> Result<MirrorReport, TableError> {
+        let begun = Instant::now();
+        let _turn = self.turn();
+        let mut state = self.mirror.state();
+        state.wanted = table.shape.body == Body::Packed;
+        if state.wanted {
+            state.reflect(self, table, 0)?;
+        }
+        let (items, bytes) =
+            state.index.as_ref().map_or((0, 0), |index| (index.used.load(Ordering::Relaxed), index.bytes()));
+        Ok(MirrorReport { items, bytes, took: begun.elapsed() })
+    }
+
+    /// Gives the mirror's memory back.
+    pub fn drop_mirror(&self, table: &Table<P>) {
+        let _turn = self.turn();
+        let mut state = self.mirror.state();
+        state.wanted = false;
+        state.replace(None, &table.notes);
+    }
+}

@@ -1,0 +1,95 @@
+//! Batches of gets through a mirror.
+
+use warpkeep_device::{Device, Grid, Stream};
+
+use super::state::Reflection;
+use crate::TableError;
+use crate::gpu::columns::Columns;
+use crate::gpu::engine::{Kernels, THREADS};
+use crate::gpu::params::{GetParams, LookupParams, REGIONS, SCAN_THREADS};
+
+/// Warps that ask the image for what the mirror could not tell: rarely any of them has anything to do.
+const ASKING_BLOCKS: u32 = 66;
+
+/// A batch that is to be looked up.
+pub(crate) struct Lookup<'l> {
+    pub(crate) get: GetParams,
+    /// Its keys' records; held until the kernels are done.
+    pub(crate) mirror: &'l Reflection,
+    /// Bytes of a value's row.
+    pub(crate) row: u64,
+    /// Bytes of the image.
+    pub(crate) image_len: u64,
+    /// Whether the values are fetched in the order of their addresses.
+    pub(crate) ordered: bool,
+}
+
+impl Lookup<'_> {
+    /// Puts the kernels into a stream.
+    ///
+    /// # Safety
+    /// The columns of the batch are as long as the kernels take them to be. They and `scratch` stay, and nobody else uses them, until
+    /// the stream is synchronised; so does the mirror, and the records of the table.
+    pub(crate) unsafe fn launch(
+        &self,
+        device: &Device,
+        kernels: &Kernels,
+        scratch: &mut Columns,
+        stream: &Stream,
+    ) -> Result<(), TableError> {
+        let (mut get, count) = (self.get, self.get.count as usize);
+        get.table = get.table.reflected(self.mirror.params());
+        let ordered = self.ordered && !get.values.is_null();
+        let mut params = LookupParams {
+            get,
+            asked: scratch.asked.zeros(device, 8, stream)?,
+            asks: scratch.asks.room(device, 4 * count)?,
+            records: warpkeep_device::DevicePtr::NULL,
+            ranks: warpkeep_device::DevicePtr::NULL,
+            regions: warpkeep_device::DevicePtr::NULL,
+            fetchings: warpkeep_device::DevicePtr::NULL,
+            shift: region_bits(self.image_len),
+            wide: u32::from((self.row | get.values.address()).is_multiple_of(16)),
+        };
+        let each = Grid::covering(get.count.max(1), THREADS);
+        // SAFETY: the caller's promise; the scratch is as long as the kernels take it to be.
+        unsafe {
+            if ordered {
+                params.records = scratch.records.room(device, 8 * count)?;
+                params.ranks = scratch.ranks.room(device, 4 * count)?;
+                params.regions = scratch.regions.zeros(device, 4 * (REGIONS + 1), stream)?;
+                params.fetchings = scratch.fetchings.room(device, 16 * count)?;
+                kernels.locate.launch(each, &params, stream)?;
+                let one = Grid { blocks: 1, threads: SCAN_THREADS, shared_bytes: 0 };
+                kernels.line_up.launch(one, &params, stream)?;
+                kernels.order.launch(each, &params, stream)?;
+                kernels.fetch.launch(each, &params, stream)?;
+            } else {
+                kernels.lookup.launch(each, &params, stream)?;
+            }
+            let asking = Grid { blocks: ASKING_BLOCKS, threads: THREADS, shared_bytes: 0 };
+            kernels.ask.launch(asking, &params, stream)?;
+        }
+        Ok(())
+    }
+}
+
+/// The bits of an offset within its region, so that there are no more regions than can be counted.
+fn region_bits(image_len: u64) -> u32 {
+    let regions = REGIONS.ilog2();
+    (u64::BITS - image_len.saturating_sub(1).leading_zeros()).saturating_sub(regions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_whole_image_is_in_some_region() {
+        for len in [1, 4095, 4096, 4097, 1 << 30, (1 << 30) + 1, 1 << 44] {
+            let last = (len - 1_u64) >> region_bits(len);
+            assert!(last < REGIONS as u64, "{len}");
+            assert!(region_bits(len) == 0 || last >= REGIONS as u64 / 2, "{len}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The mirror of an engine: kept up with what is written, made larger, given up and made again.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use warpkeep_device::Device;
+use warpkeep_image::Persist;
+
+use super::index::Index;
+use crate::gpu::cache::Notes;
+use crate::gpu::engine::{DeviceEngine, Kernels, Workplace};
+use crate::gpu::params::{MirrorParams, ReflectParams, RehashParams, Run, TableParams, TellParams, Told};
+use crate::{Table, TableError};
+
+/// The mirror of an engine: there, or not.
+#[derive(Default)]
+pub(crate) struct Mirror(Mutex<State>);
+
+/// What changes about a mirror.
+#[derive(Default)]
+pub(super) struct State {
+    /// Whether there is to be one.
+    pub(super) wanted: bool,
+    pub(super) index: Option<Arc<Index>>,
+    notes: Option<Arc<Notes>>,
+    telling: Option<Workplace>,
+}
+
+/// A mirror in use: it stays while kernels read it, even if the engine has another by then.
+#[derive(Clone)]
+pub(crate) struct Reflection(Arc<Index>);
+
+impl Reflection {
+    pub(crate) fn params(&self) -> MirrorParams {
+        self.0.params()
+    }
+
+    /// So many keys that were not there have got entries.
+    pub(crate) fn count(&self, filled: u64) {
+        self.0.used.fetch_add(filled, Ordering::Relaxed);
+    }
+}
+
+/// Who uses a mirror.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum For {
+    /// A batch of gets.
+    Reading,
+    /// A batch that may bring so many new keys, by whoever has the turn.
+    Writing(u64),
+}
+
+impl State {
+    /// Puts a mirror in place of the one that was there, or none.
+    pub(super) fn replace(&mut self, index: Option<Index>, notes: &Arc<Notes>) {
+        if self.index.is_some() != index.is_some() {
+            notes.mirror(index.is_some());
+        }
+        self.index = index.map(Arc::new);
+        self.notes = Some(Arc::clone(notes));
+    }
+
+    /// A stream for what is done between batches.
+    fn workplace(&mut self, device: &Device) -> Result<&mut Workplace, TableError> {
+        if self.telling.is_none() {
+            self.telling = Some(Workplace::new(device)?);
+        }
+        Ok(self.telling.as_mut().expect("it was made just now"))
+    }
+
+    /// Makes a mirror of the items in the image. The caller has the turn; nobody reads the new one yet.
+    pub(super) fn reflect<P: Persist>(
+        &mut self,
+        engine: &DeviceEngine<P>,
+        table: &Table<P>,
+        more: u64,
+    ) -> Result<(), TableError> {
+        let device = engine.device();
+        self.replace(None, &table.notes);
+        let Some(index) = Index::with_room_for(device, table.len() + more)? else {
+            // There is no sense in trying again with every batch.
+            self.wanted = false;
+            return Ok(());
+        };
+        let image = engine.image.cover()?;
+        let guard = &crossbeam_epoch::pin();
+        let levels = table.levels(guard);
+        let params = TableParams::new(table, levels, image).reflected(index.params());
+        let place = self.workplace(device)?;
+        let counter = place.columns.counters.put(device, &[0_u64], &place.stream)?;
+        for run in table.runs(levels) {
+            let params = ReflectParams { table: params, run: Run::from(run), items: counter };
+            let slots = run.buckets * table.shape.slots() as u64;
+            // SAFETY: the index has as many buckets as it says and stays until the stream is synchronised; nobody writes meanwhile.
+            unsafe { place.launch(&engine.kernels.reflect, slots, &params)? };
+        }
+        let items: Vec<u64> = place.columns.counters.take(1, &place.stream)?;
+        index.used.store(items[0], Ordering::Relaxed);
+        self.replace(Some(index), &table.notes);
+        Ok(())
+    }
+
+    /// Has room for so many keys more, or nothing. The caller has the turn; readers of the old mirror go on with that.
+    fn make_room<P: Persist>(
+        &mut self,
+        engine: &DeviceEngine<P>,
+        table: &Table<P>,
+        more: u64,
+    ) -> Result<(), TableError> {
+        let Some(old) = self.index.clone().filter(|old| !old.has_room_for(more)) else { return Ok(()) };
+        // What found no place is in the image only, so the image is asked for all of it.
+        if old.unplaced.to_vec::<u64>()? != [0] {
+            return self.reflect(engine, table, more);
+        }
+        let used = old.used.load(Ordering::Relaxed);
+        let Some(larger) = Index::with_room_for(engine.device(), used + more)? else {
+            self.replace(None, &table.notes);
+            self.wanted = false;
+            return Ok(());
+        };
+        let params = RehashParams { from: old.params(), to: larger.params() };
+        let place = self.workplace(engine.device())?;
+        // SAFETY: both have as many buckets as they say, and stay until the stream is synchronised, which follows.
+        unsafe { place.launch(&engine.kernels.rehash, old.entry_count(), &params)? };
+        place.stream.synchronize()?;
+        larger.used.store(used, Ordering::Relaxed);
+        self.replace(Some(larger), &table.notes);
+        Ok(())
+    }
+
+    /// Passes on what the CPU has written.
+    fn tell(&mut self, device: &Device, kernels: &Kernels, told: &[Told]) -> Result<(), TableError> {
+        let Some(index) = self.index.clone() else { return Ok(()) };
+        let place = self.workplace(device)?;
+        let params = TellParams {
+            mirror: index.params(),
+            count: told.len() as u64,
+            told: place.columns.blocks.put(device, told, &place.stream)?,
+        };
+        // SAFETY: the column is as long as the kernel takes it to be and stays until it is done, as does the index. Nobody else
+        // changes these entries: what a device publishes meanwhile is of other keys.
+        unsafe { place.launch(&kernels.tell, params.count, &params)? };
+        place.stream.synchronize()?;
+        let new = told.iter().filter(|one| one.record != 0).count() as u64;
+        index.used.fetch_add(new, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Mirror {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The mirror, up to date with what was written before; `None` if the image is to be asked.
+    pub(crate) fn join<P: Persist>(
+        &self,
+        engine: &DeviceEngine<P>,
+        table: &Table<P>,
+        purpose: For,
+    ) -> Result<Option<Reflection>, TableError> {
+        let mut state = self.state();
+        if !state.wanted {
+            return Ok(None);
+        }
+        match state.keep_up(engine, table, purpose) {
+            // Still noted, so it is done later.
+            Err(TableError::Device(error)) if error.is_out_of_memory() => Ok(None),
+            done => done.map(|good| state.index.clone().filter(|_| good).map(Reflection)),
+        }
+    }
+}
+
+impl State {
+    /// Brings the mirror up to date; whether it is.
+    fn keep_up<P: Persist>(
+        &mut self,
+        engine: &DeviceEngine<P>,
+        table: &Table<P>,
+        purpose: For,
+    ) -> Result<bool, TableError> {
+        // Whoever has the turn may put another mirror in its place: nobody is about to publish to this one.
+        let turn = if purpose == For::Reading { engine.try_turn() } else { None };
+        let may_replace = turn.is_some() || purpose != For::Reading;
+        let more = if let For::Writing(more) = purpose { more } else { 0 };
+        let told = table.notes.changed().take_told();
+        let (Some(told), true) = (told, self.index.is_some()) else {
+            if may_replace {
+                self.reflect(engine, table, more)?;
+            }
+            return Ok(may_replace);
+        };
+        let new = told.iter().filter(|one| one.record != 0).count() as u64;
+        let roomy = |state: &State| state.index.as_ref().is_some_and(|index| index.has_room_for(new + more));
+        let had =
+            if may_replace && !roomy(self) { self.make_room(engine, table, new + more) } else { Ok(()) };
+        if had.is_err() {
+            table.notes.changed().put_back(told);
+            return had.map(|()| false);
+        }
+        if told.is_empty() {
+            return Ok(true);
+        }
+        let passed = match roomy(self) {
+            true => self.tell(engine.device(), &engine.kernels, &told).map(|()| true),
+            false => Ok(false),
+        };
+        if !matches!(passed, Ok(true)) {
+            table.notes.changed().put_back(told);
+        }
+        passed
+    }
+}
+
+impl Drop for Mirror {
+    fn drop(&mut self) {
+        if let Some(notes) = self.state().notes.take() {
+            notes.mirror(false);
+        }
+    }
+}

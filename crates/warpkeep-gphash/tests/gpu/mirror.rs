@@ -1,0 +1,262 @@
+//! The record of each key in device memory: whatever is written, by whom and when, nobody reads anything else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use warpkeep_core::{MergeRule, Op};
+use warpkeep_device::Device;
+use warpkeep_gphash::gpu::{DeviceEngine, DeviceImage};
+use warpkeep_gphash::{Geometry, Table};
+use warpkeep_image::Clear;
+
+use crate::bench::{Bench, Dice, Space, batch_of};
+use crate::rig::{Kind, put, remove};
+
+/// A test for each case, with a function that brings the device.
+macro_rules! mirror_cases {
+    ($on:path) => {
+        all_cases! {
+            $on;
+            mirror: tables_with_a_mirror_do_what_a_map_does, a_mirror_shows_nothing_old,
+                a_mirror_grows_with_its_table, a_mirror_follows_records_that_move,
+                entries_used_again_fool_nobody, a_mirror_that_does_not_fit_is_left_out,
+                gets_beside_writes_find_what_is_there
+        }
+    };
+}
+
+/// The kinds of which there are mirrors.
+const KINDS: [Kind; 2] = [Kind::Packed, Kind::LongPacked];
+
+/// Values are fetched in the order of the batch, or of their addresses.
+const ORDERED_FROM: [usize; 2] = [usize::MAX, 0];
+
+/// A mirror that has what the table has.
+fn load(bench: &Bench) {
+    let report = bench.engine.load_mirror(&bench.table).unwrap();
+    let expected = if KINDS.contains(&bench.kind) { bench.table.len() } else { 0 };
+    assert_eq!((report.items, report.bytes > 0), (expected, KINDS.contains(&bench.kind)), "{report:?}");
+}
+
+/// A table with these keys, and a mirror.
+fn mirrored(device: &Device, space: Space, kind: Kind, keys: u64) -> Bench {
+    let mut bench = Bench::new(device, space, kind, Geometry::default(), 2 * keys);
+    assert!(bench.run(&bench.puts(0..keys, 1)).is_empty());
+    load(&bench);
+    bench
+}
+
+fn check(bench: &Bench, keys: u64) {
+    for from in ORDERED_FROM {
+        bench.engine.order_from(from);
+        bench.check(keys);
+    }
+}
+
+/// Writes some keys with the CPU, new ones too.
+fn on_the_cpu(bench: &mut Bench, dice: &mut Dice, keys: u64, count: u64) {
+    for _ in 0..count {
+        let (number, kind) = (dice.below(keys), bench.kind);
+        let _turn = bench.engine.turn();
+        if dice.below(3) == 0 {
+            let was_there = bench.model.remove(&number).is_some();
+            assert_eq!(remove(&bench.table, &kind.key(number)), was_there);
+        } else {
+            let _moving = bench.engine.moving();
+            bench.version += 1;
+            let value = kind.value(number, dice.below(1000));
+            put(&bench.table, &kind.key(number), &value, bench.version).unwrap();
+            bench.model.insert(number, (bench.version, value));
+        }
+    }
+}
+
+/// Random batches, writes by the CPU, and growth, by both.
+pub(crate) fn run(device: &Device, space: Space, kind: Kind, geometry: Geometry, seed: u64, batches: usize) {
+    const KEYS: u64 = 300;
+    let mut dice = Dice(seed);
+    let mut bench = Bench::new(device, space, kind, geometry, KEYS / 4);
+    load(&bench);
+    for number in 0..batches {
+        bench.batch(&mut dice, KEYS, 40);
+        on_the_cpu(&mut bench, &mut dice, KEYS, 6);
+        match dice.below(5) {
+            0 => drop(bench.engine.turn().maintain(&bench.table, 8).unwrap()),
+            1 => {
+                let (_turn, _moving) = (bench.engine.turn(), bench.engine.moving());
+                bench.table.maintain(8).unwrap();
+            }
+            2 if number % 3 == 0 => load(&bench),
+            3 if number % 5 == 0 => bench.engine.drop_mirror(&bench.table),
+            _ => {}
+        }
+        check(&bench, KEYS);
+    }
+    bench.inspect();
+    bench.reopened();
+}
+
+pub(crate) fn tables_with_a_mirror_do_what_a_map_does(device: &Device, space: Space) {
+    let geometries = [(2, 2, 8), (1, 4, 8), (4, 2, 4), (2, 1, 16)];
+    for (seed, kind) in (0..8).zip(KINDS.into_iter().cycle()) {
+        let (l, h, s) = geometries[seed as usize / 2 % geometries.len()];
+        run(device, space, kind, Geometry::new(l, h, s).unwrap(), seed, 16);
+    }
+    run(device, space, Kind::Inline, Geometry::default(), 9, 4);
+}
+
+pub(crate) fn a_mirror_shows_nothing_old(device: &Device, space: Space) {
+    for kind in KINDS {
+        let mut bench = mirrored(device, space, kind, 100);
+        check(&bench, 140);
+        // Replaced, new, and removed, by the device and by the CPU: each is seen at once.
+        assert!(bench.run(&bench.puts(0..40, 2)).is_empty());
+        check(&bench, 140);
+        assert!(bench.run(&bench.puts(100..120, 3)).is_empty());
+        check(&bench, 140);
+        let mut rows = bench.puts((0..120).step_by(3), 0);
+        rows.iter_mut().for_each(|row| row.op = Op::Delete);
+        assert!(bench.run(&rows).is_empty());
+        check(&bench, 140);
+        on_the_cpu(&mut bench, &mut Dice(1), 140, 60);
+        check(&bench, 140);
+        // A stage that is dropped shows nothing.
+        let mut turn = bench.engine.turn();
+        drop(turn.stage(&bench.table, &batch_of(&bench.puts(90..140, 8)), 9000).unwrap());
+        drop(turn);
+        check(&bench, 140);
+        bench.inspect();
+    }
+}
+
+pub(crate) fn a_mirror_grows_with_its_table(device: &Device, space: Space) {
+    // A mirror has room for three thousand from the first.
+    const KEYS: u64 = 5000;
+    let mut bench = mirrored(device, space, Kind::Packed, 10);
+    let before = bench.engine.load_mirror(&bench.table).unwrap().bytes;
+    for first in (0..KEYS).step_by(1000) {
+        let rows = bench.puts(first..first + 1000, 2);
+        for index in bench.run(&rows) {
+            let (_turn, _moving) = (bench.engine.turn(), bench.engine.moving());
+            let row = &rows[index];
+            bench.version += 1;
+            put(&bench.table, &row.key, &row.value, bench.version).unwrap();
+            bench.model.insert(row.number, (bench.version, row.value.clone()));
+        }
+        bench.settle(1 << 10);
+    }
+    check(&bench, KEYS + 100);
+    assert!(bench.engine.load_mirror(&bench.table).unwrap().bytes > before);
+    // The CPU alone makes it grow, too: whoever reads sees to it.
+    for number in KEYS..2 * KEYS {
+        let (_turn, _moving) = (bench.engine.turn(), bench.engine.moving());
+        bench.version += 1;
+        let value = bench.kind.value(number, 3);
+        put(&bench.table, &bench.kind.key(number), &value, bench.version).unwrap();
+        bench.model.insert(number, (bench.version, value));
+    }
+    check(&bench, 2 * KEYS + 100);
+}
+
+pub(crate) fn a_mirror_follows_records_that_move(device: &Device, space: Space) {
+    for kind in KINDS {
+        let mut bench = mirrored(device, space, kind, 400);
+        let mut rows = bench.puts((0..400).filter(|number| number % 8 != 0), 0);
+        rows.iter_mut().for_each(|row| row.op = Op::Delete);
+        assert!(bench.run(&rows).is_empty());
+        let moved = {
+            let _turn = bench.engine.turn();
+            bench.table.defragment(&bench.table.heap().begin_clearing(Clear::All)).unwrap()
+        };
+        assert!(moved > 0);
+        check(&bench, 400);
+        for _ in 0..8 {
+            warpkeep_gphash::hasten_freeing();
+        }
+        assert!(bench.run(&bench.puts(400..700, 3)).is_empty());
+        check(&bench, 700);
+    }
+}
+
+pub(crate) fn entries_used_again_fool_nobody(device: &Device, space: Space) {
+    for kind in KINDS {
+        let mut bench = mirrored(device, space, kind, 60);
+        for round in 0..6 {
+            let mut rows = bench.puts(60 * round..60 * (round + 1), 0);
+            rows.iter_mut().for_each(|row| row.op = Op::Delete);
+            assert!(bench.run(&rows).is_empty());
+            check(&bench, 500);
+            for _ in 0..4 {
+                warpkeep_gphash::hasten_freeing();
+            }
+            assert!(bench.run(&bench.puts(60 * (round + 1)..60 * (round + 2), round)).is_empty());
+            check(&bench, 500);
+        }
+    }
+}
+
+pub(crate) fn a_mirror_that_does_not_fit_is_left_out(device: &Device, space: Space) {
+    let kind = Kind::Packed;
+    for bytes in [0, 60_000, u64::MAX] {
+        let heap = space(200);
+        let mut spec = kind.spec(Geometry::default(), 4000);
+        spec.merge = MergeRule::AddU64;
+        let table = Table::create(&heap, &spec).unwrap();
+        let limited = device.with_budget(bytes);
+        let image = Arc::new(DeviceImage::new(&limited, table.heap().image()).unwrap());
+        let engine = DeviceEngine::new(&image, &table).unwrap();
+        let report = engine.load_mirror(&table).unwrap();
+        assert!(limited.allocated() <= bytes);
+        assert_eq!(report.bytes > 0, bytes == u64::MAX, "{report:?}");
+        if bytes > 0 {
+            let mut bench = Bench { kind, table, engine, image, model: Default::default(), version: 0 };
+            assert!(bench.run(&bench.puts(0..20, 1)).is_empty());
+            check(&bench, 40);
+        }
+    }
+}
+
+/// On a GPU all of it happens at once; on the simulator one launch after the other.
+pub(crate) fn gets_beside_writes_find_what_is_there(device: &Device, space: Space) {
+    const KEYS: u64 = 400;
+    for kind in KINDS {
+        let mut bench = Bench::new(device, space, kind, Geometry::default(), 1200);
+        assert!(bench.run(&bench.puts(0..KEYS, 0)).is_empty());
+        load(&bench);
+        let keys: Vec<_> = (0..KEYS).map(|number| kind.key(number)).collect();
+        let (engine, table, done) = (&bench.engine, &bench.table, AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            for from in ORDERED_FROM {
+                let (keys, done) = (&keys, &done);
+                scope.spawn(move || {
+                    let mut before = vec![0; KEYS as usize];
+                    while !done.load(Ordering::Relaxed) {
+                        engine.order_from(from);
+                        let asked = keys.iter().map(Vec::as_slice);
+                        engine
+                            .get_many(table, asked, |index, found| {
+                                let (version, value) = found.expect("every key is always there");
+                                assert!(version >= before[index], "key {index} went back in time");
+                                let known = |mark| kind.value(index as u64, mark) == value;
+                                assert!((0..40).any(known), "key {index} has {value:?}");
+                                before[index] = version;
+                            })
+                            .unwrap();
+                    }
+                });
+            }
+            let mut version = 10_000;
+            for mark in 1..30 {
+                let rows = bench.puts((mark..KEYS).step_by(3), mark);
+                let mut turn = engine.turn();
+                turn.stage(table, &batch_of(&rows), version).unwrap().publish().unwrap();
+                version += KEYS;
+                let number = mark * 7 % KEYS;
+                put(table, &kind.key(number), &kind.value(number, mark), version).unwrap();
+                drop(turn);
+                version += 1;
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+}
