@@ -8,7 +8,7 @@
 namespace gphash {
 
 // Regions that a batch is ordered by.
-constexpr u32 kRegions = 4096;
+constexpr u32 kRegions = 32768;
 constexpr u32 kScanThreads = 1024;
 
 // A value to copy.
@@ -65,8 +65,9 @@ WK_DEVICE u64 locate_key(const LookupParams& p, u64 index) {
     return there ? record : 0;
 }
 
-// Copies values of up to 32 rows, one in the hands of each lane; a record of 0 is none. `Part` is what a lane moves at once.
-template <class Part> WK_DEVICE void copy_rows(const GetParams& get, u64 record, u64 index) {
+// Copies values of up to 32 rows, one in the hands of each lane, which has its distance from `base`; 0 is none. `Part` is what a lane
+// moves at once.
+template <class Part> WK_DEVICE void copy_rows(const GetParams& get, const u64* base, u64 record, u64 index) {
     Warp warp;
     const Table& t = get.table;
     constexpr u32 kInFlight = 8;
@@ -84,8 +85,7 @@ template <class Part> WK_DEVICE void copy_rows(const GetParams& get, u64 record,
                 u64 where = warp.shfl(index, row % kWarp);
                 bool mine = row < kWarp && from != 0 && part < parts;
                 to[i] = mine ? (u64)(get.values + where * t.value_words()) + sizeof(Part) * part : 0;
-                // Records do not change while somebody may read them.
-                if (mine) some[i] = load_once((const Part*)t.at(from) + part);
+                if (mine) some[i] = load_l2((const Part*)((u64)base + from) + part);
             }
             for (u32 i = 0; i < kInFlight; i++) {
                 if (to[i]) store((Part*)to[i], some[i]);
@@ -94,9 +94,23 @@ template <class Part> WK_DEVICE void copy_rows(const GetParams& get, u64 record,
     }
 }
 
+// The same, but equal keys of a warp cross the link once: what one has fetched the others copy.
+template <class Part> WK_DEVICE void copy_different_rows(const GetParams& get, u64 record, u64 index) {
+    Warp warp;
+    u32 leader = ffs(warp.match_any(record)) - 1;
+    bool leads = leader == lane();
+    copy_rows<Part>(get, get.table.at(0), leads ? record : 0, index);
+    bool follows = record != 0 && !leads;
+    if (!warp.any(follows)) return;
+    warp.sync();
+    u64 from = warp.shfl(index, leader) * get.table.value_words() * 8;
+    // An offset of 0 is none, so the base is one word before.
+    copy_rows<Part>(get, get.values - 1, follows ? from + 8 : 0, index);
+}
+
 WK_DEVICE void copy_located(const LookupParams& p, u64 record, u64 index) {
-    if (p.wide) copy_rows<U128>(p.get, record, index);
-    else copy_rows<u64>(p.get, record, index);
+    if (p.wide) copy_different_rows<U128>(p.get, record, index);
+    else copy_different_rows<u64>(p.get, record, index);
 }
 
 // Answers for the keys of a warp, asking the image at once: for tests on the simulator, with keys whose hashes differ.
@@ -133,13 +147,13 @@ WK_KERNEL(gphash_lookup, gphash::LookupParams) {
     if (p.get.values) copy_located(p, record, index);
 }
 
-// Locates keys and counts their records by region. A thread a key.
+// Locates keys, and counts their records by region if values are to be fetched. A thread a key.
 WK_KERNEL(gphash_locate, gphash::LookupParams) {
     using namespace gphash;
     u64 index = global_index();
     if (index / kWarp * kWarp >= p.get.count) return;
     u64 record = locate_key(p, index);
-    if (index >= p.get.count) return;
+    if (index >= p.get.count || !p.records) return;
     store(p.records + index, record);
     if (record) store(p.ranks + index, fetch_add(p.regions + region_of(p, record), 1u));
 }

@@ -39,7 +39,7 @@ WK_DEVICE u64 judge(const U128& entry, u64 hash) {
 }
 
 // The record of a key for each lane of a warp: kVacant if there is none, kVeiled if the image is to be asked. Four lanes look for the
-// keys of all four, and all the first looks are under way at once.
+// keys of all four, and their looks are under way at once.
 WK_DEVICE u64 locate(const Mirror& m, u64 hash) {
     Tile<kMirrorEntries> tile;
     u64 home = reduce(hash, m.buckets);
@@ -49,14 +49,19 @@ WK_DEVICE u64 locate(const Mirror& m, u64 hash) {
         homes[i] = tile.shfl(home, i);
         hashes[i] = tile.shfl(hash, i);
     }
-    for (u32 i = 0; i < kMirrorEntries; i++) entries[i] = read_entry(mirror_bucket(m, homes[i], 0) + tile.rank());
-    u64 record = kVacant;
-    for (u32 i = 0; i < kMirrorEntries; i++) {
-        u64 said = judge(entries[i], hashes[i]);
-        for (u32 step = 1; said == kFurther; step++) {
-            said = step < kMirrorReach ? judge(read_entry(mirror_bucket(m, homes[i], step) + tile.rank()), hashes[i]) : kVeiled;
+    u64 record = kVeiled;
+    // Keys that there is no answer for yet, a bit each.
+    u32 open = tile.full;
+    for (u32 step = 0; open && step < kMirrorReach; step++) {
+        for (u32 i = 0; i < kMirrorEntries; i++) {
+            if (open >> i & 1) entries[i] = read_entry(mirror_bucket(m, homes[i], step) + tile.rank());
         }
-        if (tile.rank() == i) record = said;
+        for (u32 i = 0; i < kMirrorEntries; i++) {
+            u64 said = open >> i & 1 ? judge(entries[i], hashes[i]) : kFurther;
+            if (said == kFurther) continue;
+            open &= ~(1u << i);
+            if (tile.rank() == i) record = said;
+        }
     }
     return record;
 }

@@ -66,7 +66,7 @@ impl CacheParams {
 /// Entries of a bucket of a mirror.
 pub(crate) const MIRROR_ENTRIES: u64 = 4;
 /// Regions of the image that a batch is ordered by.
-pub(crate) const REGIONS: usize = 4096;
+pub(crate) const REGIONS: usize = 32_768;
 /// Threads of the block that lines them up.
 pub(crate) const SCAN_THREADS: u32 = 1024;
 
