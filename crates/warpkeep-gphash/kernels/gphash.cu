@@ -6,3 +6,5 @@
 #include "lookup.h"
 #include "reflect.h"
 #include "stage.h"
+#include "straight.h"
+#include "supply.h"

@@ -4,6 +4,8 @@
 #include "load.h"
 #include "lookup.h"
 #include "reflect.h"
+#include "straight.h"
+#include "supply.h"
 
 namespace gphash {
 
@@ -31,7 +33,9 @@ WK_KERNEL(gphash_layout, gphash::LayoutParams) {
         kRandom,              kLru,              kLfu,                kTallies,
         sizeof(Mirror),       sizeof(LookupParams), sizeof(ReflectParams), sizeof(RehashParams),
         sizeof(TellParams),   sizeof(Told),      sizeof(Fetching),    kRegions,
-        kScanThreads,         kMirrorEntries,
+        kScanThreads,         kMirrorEntries,    sizeof(RegionParams), sizeof(StraightParams),
+        sizeof(Enrolled),     sizeof(Act),       sizeof(Came),        sizeof(SpellParams),
+        sizeof(BlockRun),     sizeof(SortParams), sizeof(RecopyParams),
     };
     for (u32 i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) store(p.out + i, facts[i]);
 }

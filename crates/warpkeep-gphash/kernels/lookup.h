@@ -34,6 +34,10 @@ struct LookupParams {
     u32 wide;
 };
 
+struct RegionParams {
+    u32* regions;
+};
+
 WK_DEVICE u32 region_of(const LookupParams& p, u64 record) {
     u64 region = record >> p.shift;
     return region < kRegions ? (u32)region : kRegions - 1;
@@ -159,7 +163,7 @@ WK_KERNEL(gphash_locate, gphash::LookupParams) {
 }
 
 // Where each region begins in the order, in place of how many it has; behind them, how many there are. One block.
-WK_KERNEL(gphash_line_up, gphash::LookupParams) {
+WK_KERNEL(gphash_line_up, gphash::RegionParams) {
     using namespace gphash;
     WK_SHARED(u32, sums, kScanThreads);
     constexpr u32 kEach = kRegions / kScanThreads;

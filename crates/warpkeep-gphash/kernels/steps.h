@@ -25,6 +25,8 @@ enum class Step : u32 {
     Referenced = 10,
     // A copy shows nothing of an item that is changing, before it changes in the image.
     Veiled = 11,
+    // Records, before the words that lead to them: at the end of a kernel.
+    Written = 12,
 };
 
 #if WK_ON_GPU

@@ -66,6 +66,14 @@ impl RecordForm {
         }
     }
 
+    /// Bytes of a block, if all have the same; otherwise 0.
+    pub fn block_len(self) -> u64 {
+        match self {
+            RecordForm::Fixed { block, .. } => block,
+            RecordForm::Variable => 0,
+        }
+    }
+
     /// Lines of memory that are worth fetching ahead.
     pub fn lines(self) -> usize {
         /// More are fetched by the machine itself once it sees the pattern.

@@ -16,6 +16,7 @@ use super::image::DeviceImage;
 use super::mirror::{For, Lookup, Mirror, Reflection};
 use super::params::{GetParams, TableParams};
 use super::program::program_for;
+use super::straight::{LevelCopies, Supply};
 use crate::{Table, TableError};
 
 /// Threads of a block: a few warps, so that a multiprocessor has something to do while they wait.
@@ -38,6 +39,9 @@ pub struct DeviceEngine<P: Persist> {
     /// The record of each key in device memory.
     pub(super) mirror: Mirror,
     ordered_from: AtomicUsize,
+    /// What batches written straight through need; for whoever has the turn.
+    supply: Mutex<Supply<P>>,
+    level_copies: Mutex<LevelCopies>,
 }
 
 /// A stream, and the columns of the batch in it.
@@ -86,6 +90,14 @@ pub(crate) struct Kernels {
     pub(crate) reflect: Kernel,
     pub(crate) rehash: Kernel,
     pub(crate) tell: Kernel,
+    pub(crate) recopy: Kernel,
+    pub(crate) enrol: Kernel,
+    pub(crate) plan: Kernel,
+    pub(crate) write: Kernel,
+    pub(crate) commit: Kernel,
+    pub(crate) spell: Kernel,
+    pub(crate) sort_count: Kernel,
+    pub(crate) sort: Kernel,
 }
 
 impl Kernels {
@@ -110,6 +122,14 @@ impl Kernels {
             reflect: kernel("gphash_reflect")?,
             rehash: kernel("gphash_rehash")?,
             tell: kernel("gphash_tell")?,
+            recopy: kernel("gphash_recopy")?,
+            enrol: kernel("gphash_enrol")?,
+            plan: kernel("gphash_plan")?,
+            write: kernel("gphash_write")?,
+            commit: kernel("gphash_commit")?,
+            spell: kernel("gphash_spell")?,
+            sort_count: kernel("gphash_sort_count")?,
+            sort: kernel("gphash_sort")?,
         })
     }
 }
@@ -181,6 +201,8 @@ impl<P: Persist> DeviceEngine<P> {
             cache: Cache::default(),
             mirror: Mirror::default(),
             ordered_from: AtomicUsize::new(ORDERED_FROM),
+            supply: Mutex::new(Supply::new(&table.heap, table.pool, table.form.block_len())),
+            level_copies: Mutex::default(),
         })
     }
 
@@ -208,6 +230,14 @@ impl<P: Persist> DeviceEngine<P> {
     /// fast, and takes a few kernels more. Only with a [mirror](DeviceEngine::load_mirror).
     pub fn order_from(&self, keys: usize) {
         self.ordered_from.store(keys, Ordering::Relaxed);
+    }
+
+    pub(super) fn supply(&self) -> MutexGuard<'_, Supply<P>> {
+        self.supply.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn level_copies(&self) -> MutexGuard<'_, LevelCopies> {
+        self.level_copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn stay(&self) -> RwLockReadGuard<'_, ()> {

@@ -16,6 +16,7 @@ mod params;
 mod program;
 mod settle;
 mod stage;
+mod straight;
 
 pub use cache::{CacheError, CachePolicy, CacheReport, CacheStats};
 pub use engine::{DeviceEngine, GetRows, Reading, Turn};
@@ -23,6 +24,7 @@ pub use image::DeviceImage;
 pub use mirror::MirrorReport;
 pub use program::program_for;
 pub use stage::{DeviceBatch, DeviceStage};
+pub use straight::{StraightRows, Wrote};
 
 #[cfg(test)]
 mod tests;

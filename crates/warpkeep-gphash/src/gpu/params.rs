@@ -324,6 +324,89 @@ pub(crate) struct LayoutParams {
     pub(crate) out: DevicePtr,
 }
 
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct RegionParams {
+    pub(crate) regions: DevicePtr,
+}
+
+/// What a batch written straight through came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Came {
+    pub(crate) acts: u64,
+    pub(crate) created: u64,
+    pub(crate) removed: u64,
+    pub(crate) asked: u64,
+    pub(crate) retired: u64,
+}
+
+/// Bytes of an enrolment, and of an act.
+pub(crate) const ENROLLED_BYTES: usize = 16;
+pub(crate) const ACT_BYTES: usize = 40;
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct StraightParams {
+    pub(crate) table: TableParams,
+    pub(crate) count: u64,
+    pub(crate) keys: DevicePtr,
+    pub(crate) values: DevicePtr,
+    pub(crate) statuses: DevicePtr,
+    pub(crate) first_version: u64,
+    pub(crate) copies: DevicePtr,
+    pub(crate) enrolled: DevicePtr,
+    pub(crate) enrolments: u64,
+    pub(crate) blocks: DevicePtr,
+    pub(crate) acts: DevicePtr,
+    pub(crate) came: DevicePtr,
+    pub(crate) asks: DevicePtr,
+    pub(crate) retired: DevicePtr,
+    pub(crate) op: u32,
+    pub(crate) block_len: u32,
+    pub(crate) wide: u32,
+    pub(crate) reserved: u32,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct RecopyParams {
+    pub(crate) table: TableParams,
+    pub(crate) copies: DevicePtr,
+    pub(crate) count: u64,
+    pub(crate) offsets: DevicePtr,
+}
+
+/// Blocks side by side.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct BlockRun {
+    pub(crate) offset: u64,
+    pub(crate) before: u64,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct SpellParams {
+    pub(crate) runs: DevicePtr,
+    pub(crate) run_count: u64,
+    pub(crate) count: u64,
+    pub(crate) block_len: u64,
+    pub(crate) blocks: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct SortParams {
+    pub(crate) blocks: DevicePtr,
+    pub(crate) count: u64,
+    pub(crate) ranks: DevicePtr,
+    pub(crate) regions: DevicePtr,
+    pub(crate) sorted: DevicePtr,
+    pub(crate) shift: u32,
+    pub(crate) reserved: u32,
+}
+
 /// A change that is staged.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
@@ -432,6 +515,18 @@ pub(crate) mod facts {
         ];
         facts.extend(of_the_mirror.map(|bytes| bytes as u64));
         facts.extend([REGIONS as u64, u64::from(SCAN_THREADS), MIRROR_ENTRIES]);
+        let of_straight_batches = [
+            size_of::<RegionParams>(),
+            size_of::<StraightParams>(),
+            ENROLLED_BYTES,
+            ACT_BYTES,
+            size_of::<Came>(),
+            size_of::<SpellParams>(),
+            size_of::<BlockRun>(),
+            size_of::<SortParams>(),
+            size_of::<RecopyParams>(),
+        ];
+        facts.extend(of_straight_batches.map(|bytes| bytes as u64));
         facts
     }
 }

@@ -8,7 +8,8 @@ use warpkeep_device::KernelEntry;
 
 use super::params::{
     AgeParams, DrainParams, GetParams, LayoutParams, LoadParams, LookupParams, PublishParams, RaceParams,
-    ReflectParams, RefreshParams, RehashParams, RepairParams, StageParams, TellParams, body_code,
+    RecopyParams, ReflectParams, RefreshParams, RegionParams, RehashParams, RepairParams, SortParams,
+    SpellParams, StageParams, StraightParams, TellParams, body_code,
 };
 use crate::bucket::Shape;
 use crate::{Geometry, Layout};
@@ -27,6 +28,8 @@ const SOURCES: &[(&str, &str)] = &[
     ("mirror.h", include_str!("../../kernels/mirror.h")),
     ("lookup.h", include_str!("../../kernels/lookup.h")),
     ("reflect.h", include_str!("../../kernels/reflect.h")),
+    ("straight.h", include_str!("../../kernels/straight.h")),
+    ("supply.h", include_str!("../../kernels/supply.h")),
     ("load.h", include_str!("../../kernels/load.h")),
     ("layout.h", include_str!("../../kernels/layout.h")),
 ];
@@ -46,13 +49,21 @@ warpkeep_device::kernels! {
         gphash_cache_race: RaceParams,
         gphash_lookup: LookupParams,
         gphash_locate: LookupParams,
-        gphash_line_up: LookupParams,
+        gphash_line_up: RegionParams,
         gphash_order: LookupParams,
         gphash_fetch: LookupParams,
         gphash_ask: LookupParams,
         gphash_reflect: ReflectParams,
         gphash_rehash: RehashParams,
         gphash_tell: TellParams,
+        gphash_recopy: RecopyParams,
+        gphash_enrol: StraightParams,
+        gphash_plan: StraightParams,
+        gphash_write: StraightParams,
+        gphash_commit: StraightParams,
+        gphash_spell: SpellParams,
+        gphash_sort_count: SortParams,
+        gphash_sort: SortParams,
         gphash_layout: LayoutParams,
     ];
 }
@@ -75,13 +86,21 @@ static KERNELS: &[KernelEntry] = {
         cuda_only("gphash_cache_race", size_of::<RaceParams>()),
         cuda_only("gphash_lookup", size_of::<LookupParams>()),
         cuda_only("gphash_locate", size_of::<LookupParams>()),
-        cuda_only("gphash_line_up", size_of::<LookupParams>()),
+        cuda_only("gphash_line_up", size_of::<RegionParams>()),
         cuda_only("gphash_order", size_of::<LookupParams>()),
         cuda_only("gphash_fetch", size_of::<LookupParams>()),
         cuda_only("gphash_ask", size_of::<LookupParams>()),
         cuda_only("gphash_reflect", size_of::<ReflectParams>()),
         cuda_only("gphash_rehash", size_of::<RehashParams>()),
         cuda_only("gphash_tell", size_of::<TellParams>()),
+        cuda_only("gphash_recopy", size_of::<RecopyParams>()),
+        cuda_only("gphash_enrol", size_of::<StraightParams>()),
+        cuda_only("gphash_plan", size_of::<StraightParams>()),
+        cuda_only("gphash_write", size_of::<StraightParams>()),
+        cuda_only("gphash_commit", size_of::<StraightParams>()),
+        cuda_only("gphash_spell", size_of::<SpellParams>()),
+        cuda_only("gphash_sort_count", size_of::<SortParams>()),
+        cuda_only("gphash_sort", size_of::<SortParams>()),
         cuda_only("gphash_layout", size_of::<LayoutParams>()),
     ]
 };

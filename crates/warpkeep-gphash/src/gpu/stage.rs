@@ -299,6 +299,7 @@ impl<P: Persist> DeviceStage<'_, '_, P> {
     /// Makes all of it visible. Cannot fail: if the device is lost, as the error says, the CPU has done it.
     pub fn publish(mut self) -> Result<(), TableError> {
         let table = self.table;
+        self.turn.engine.level_copies().outdate();
         let done = self.run(&self.turn.engine.kernels.publish);
         if done.is_err() {
             let changes = self.pending.iter().filter(|pending| pending.kind() != PendingKind::None);

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use warpkeep_core::Op;
 use warpkeep_device::Device;
 use warpkeep_device::sim::{CrashImage, Mode, Seeded, StoreRecord};
+use warpkeep_gphash::gpu::StraightRows;
 use warpkeep_gphash::{Geometry, Table};
 use warpkeep_image::Coherent;
 
@@ -21,6 +23,15 @@ pub(crate) enum Script {
     Batches,
     /// The same while a growth drains level and overflow, bucket by bucket.
     Drain,
+    /// Batches written straight through.
+    Straight,
+}
+
+impl Script {
+    /// The kinds of tables it is for.
+    pub(crate) fn kinds(self) -> &'static [Kind] {
+        if self == Script::Straight { &[Kind::Packed] } else { &Kind::ALL }
+    }
 }
 
 /// A run that was recorded.
@@ -82,11 +93,17 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
     let one_level = Geometry::new(1, 4, 8).expect("a geometry");
     let ((table, model), slice) = match (script, seed % 2) {
         (Script::Batches, _) => (filled(kind, Geometry::default(), 20, 12), 0),
+        (Script::Straight, _) => (filled(kind, Geometry::default(), 100, 12), 0),
         // As many as there is room for, and a few more in the overflow.
         (Script::Drain, 0) => (filled(kind, Geometry::default(), 1, 28), 1),
         // Several buckets at the same time.
         (Script::Drain, _) => (filled(kind, one_level, 20, 20), 3),
     };
+    if script == Script::Straight {
+        // Room for the slab that is taken then: an image that grows lies in two pieces.
+        let heap = table.heap();
+        heap.free_extent(heap.allocate_extent(4 * heap.image().chunk_size()).unwrap()).unwrap();
+    }
     if script == Script::Drain {
         begin_growth(&table);
         let overflowed = table.stats().overflow[1].used;
@@ -96,20 +113,38 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
     bench.version = model.len() as u64;
     bench.model = model;
     let mut dice = Dice(seed);
+    if script == Script::Straight {
+        // The host takes blocks for this batch and many more to come.
+        bench.engine.load_mirror(&bench.table).unwrap();
+        straight_one(&mut bench, &device, Op::Put, &[0]);
+        device.simulator().unwrap().take_store_log();
+    }
     let before = bytes_of(bench.table.heap().image());
-    let mut models = vec![(0, 0, bench.model.clone())];
+    let mut models = vec![(0, now(&device), bench.model.clone())];
     let left = match script {
-        Script::Batches => 0,
+        Script::Batches | Script::Straight => 0,
         Script::Drain => outgoing(&bench.table),
     };
-    let turns = if script == Script::Batches { 3 } else { left.div_ceil(slice) };
+    let turns = match script {
+        Script::Batches => 3,
+        Script::Straight => 5,
+        Script::Drain => left.div_ceil(slice),
+    };
     for turn in 0..turns {
         if script == Script::Drain {
             // Not beyond the end: then the host would write that the growth is over.
             let buckets = slice.min(left - turn * slice);
             bench.engine.turn().maintain(&bench.table, buckets).unwrap();
         }
-        publish_one(&mut bench, &device, &mut dice, &mut models);
+        if script == Script::Straight {
+            let op = [Op::Put, Op::Delete, Op::Insert, Op::Update, Op::Put][turn as usize];
+            let numbers: Vec<u64> = (0..9).map(|_| dice.below(KEYS)).collect();
+            let began = now(&device);
+            straight_one(&mut bench, &device, op, &numbers);
+            models.push((began, now(&device), bench.model.clone()));
+        } else {
+            publish_one(&mut bench, &device, &mut dice, &mut models);
+        }
     }
     let [(region, 0)] = bench.image.regions()[..] else { panic!("the image has grown") };
     let recorded = Recorded {
@@ -126,6 +161,42 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
     assert_eq!(whole.open_stores(), 0, "the end of a launch orders everything");
     assert!(whole.sample(0) == bytes_of(bench.table.heap().image()), "the log is not all there is");
     recorded
+}
+
+/// Writes a small batch straight through.
+fn straight_one(bench: &mut Bench, device: &Device, op: Op, numbers: &[u64]) {
+    let keys: Vec<u8> = numbers.iter().flat_map(|&number| bench.kind.key(number)).collect();
+    let first = bench.version + 1;
+    let values: Vec<u8> = numbers
+        .iter()
+        .zip(first..)
+        .flat_map(|(&number, version)| bench.kind.value(number, version))
+        .collect();
+    let (keys, values) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+    let statuses = device.allocate_zeroed(numbers.len()).unwrap();
+    let rows = StraightRows {
+        op,
+        count: numbers.len() as u64,
+        keys: keys.ptr(),
+        values: values.ptr(),
+        statuses: statuses.ptr(),
+    };
+    // SAFETY: the columns are as long as the rows say, and nobody else has them.
+    let wrote = unsafe {
+        let stream = device.stream().unwrap();
+        bench.engine.turn().write_straight(&bench.table, &rows, first, &stream).unwrap().expect("a way")
+    };
+    assert_eq!(wrote.by_cpu, 0, "the host would store, too");
+    for (&number, version) in numbers.iter().zip(first..) {
+        let there = bench.model.contains_key(&number);
+        match op {
+            Op::Delete => drop(bench.model.remove(&number)),
+            Op::Insert if there => {}
+            Op::Update if !there => {}
+            _ => drop(bench.model.insert(number, (version, bench.kind.value(number, version)))),
+        }
+    }
+    bench.version += numbers.len() as u64;
 }
 
 /// Does a small batch, and notes when it began to be published and when it had been.

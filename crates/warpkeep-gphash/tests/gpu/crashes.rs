@@ -2,10 +2,9 @@
 
 use crate::bench::tell;
 use crate::crash::{Script, explore, record};
-use crate::rig::Kind;
 
 fn survived(script: Script, seeds: u64) {
-    for kind in Kind::ALL {
+    for &kind in script.kinds() {
         let images: u64 = (0..seeds)
             .map(|seed| {
                 let explored = explore(&record(kind, script, seed), 16);
@@ -24,4 +23,9 @@ fn every_crash_of_a_batch_is_survived() {
 #[test]
 fn every_crash_of_a_drain_is_survived() {
     survived(Script::Drain, 4);
+}
+
+#[test]
+fn every_crash_of_a_straight_batch_is_survived() {
+    survived(Script::Straight, 12);
 }

@@ -23,6 +23,8 @@ mod oracle;
 mod rig;
 mod schedules;
 mod snapshot;
+#[macro_use]
+mod straight;
 
 fn on_the_simulator(case: fn(&warpkeep_device::Device, bench::Space)) {
     let device = warpkeep_device::Device::simulated(warpkeep_device::Mode::fast()).unwrap();
@@ -32,3 +34,4 @@ fn on_the_simulator(case: fn(&warpkeep_device::Device, bench::Space)) {
 all_cases!(crate::on_the_simulator);
 cache_cases!(crate::on_the_simulator);
 mirror_cases!(crate::on_the_simulator);
+straight_cases!(crate::on_the_simulator);

@@ -24,6 +24,9 @@ mod rig;
 #[path = "../gpu/snapshot.rs"]
 #[allow(dead_code, reason = "shared with the tests on the simulator")]
 mod snapshot;
+#[macro_use]
+#[path = "../gpu/straight.rs"]
+mod straight;
 
 use std::sync::{Arc, Once};
 
@@ -70,6 +73,7 @@ fn on_the_gpu(case: fn(&Device, bench::Space)) {
 all_cases!(crate::on_the_gpu);
 cache_cases!(crate::on_the_gpu);
 mirror_cases!(crate::on_the_gpu);
+straight_cases!(crate::on_the_gpu);
 
 /// Many more items than the simulator has time for, in memory of the process, too.
 #[test]

@@ -13,6 +13,7 @@ mod marker;
 mod pool;
 mod slab;
 mod usage;
+mod whole_slab;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -31,6 +31,9 @@ pub(crate) struct Changed {
     /// What keys have been given, in this order.
     told: Vec<Told>,
     too_much: bool,
+    /// Words that have changed, for whoever has copies of whole levels.
+    states: Vec<u64>,
+    all_states: bool,
     watched: bool,
     mirrored: bool,
 }
@@ -52,7 +55,7 @@ impl Notes {
         self.generation.fetch_add(1, Ordering::SeqCst);
     }
 
-    pub(super) fn generation(&self) -> u64 {
+    pub(in crate::gpu) fn generation(&self) -> u64 {
         self.generation.load(Ordering::SeqCst)
     }
 
@@ -68,6 +71,8 @@ impl Notes {
     pub(in crate::gpu) fn mirror(&self, mirrored: bool) {
         let mut changed = self.changed();
         (changed.told, changed.too_much, changed.mirrored) = (Vec::new(), false, mirrored);
+        // What was written before nobody has noted.
+        (changed.states, changed.all_states) = (Vec::new(), true);
         self.mirrored.store(mirrored, Ordering::Release);
     }
 }
@@ -80,6 +85,13 @@ impl Changed {
         }
         if self.watched && !self.all {
             self.offsets.push(offset);
+        }
+        if self.states.len() >= MANY {
+            (self.states, self.all_states) = (Vec::new(), true);
+        }
+        // Who has copies of levels has a mirror, too.
+        if self.mirrored && !self.all_states {
+            self.states.push(offset);
         }
     }
 
@@ -109,6 +121,12 @@ impl Changed {
             }
         }
         Some(last)
+    }
+
+    /// Words that have changed since this was last asked; `None` if they are too many to name.
+    pub(in crate::gpu) fn take_states(&mut self) -> Option<Vec<u64>> {
+        let states = std::mem::take(&mut self.states);
+        (!std::mem::take(&mut self.all_states)).then_some(states)
     }
 
     /// Puts back what could not be passed on.

@@ -6,7 +6,7 @@ use super::state::Reflection;
 use crate::TableError;
 use crate::gpu::columns::Columns;
 use crate::gpu::engine::{Kernels, THREADS};
-use crate::gpu::params::{GetParams, LookupParams, REGIONS, SCAN_THREADS};
+use crate::gpu::params::{GetParams, LookupParams, REGIONS, RegionParams, SCAN_THREADS};
 
 /// Warps that ask the image for what the mirror could not tell: rarely any of them has anything to do.
 const ASKING_BLOCKS: u32 = 66;
@@ -61,7 +61,7 @@ impl Lookup<'_> {
                 params.fetchings = scratch.fetchings.room(device, 16 * count)?;
                 kernels.locate.launch(each, &params, stream)?;
                 let one = Grid { blocks: 1, threads: SCAN_THREADS, shared_bytes: 0 };
-                kernels.line_up.launch(one, &params, stream)?;
+                kernels.line_up.launch(one, &RegionParams { regions: params.regions }, stream)?;
                 kernels.order.launch(each, &params, stream)?;
                 kernels.fetch.launch(each, &params, stream)?;
             } else if get.values.is_null() {
@@ -77,7 +77,7 @@ impl Lookup<'_> {
 }
 
 /// The bits of an offset within its region, so that there are no more regions than can be counted.
-fn region_bits(image_len: u64) -> u32 {
+pub(crate) fn region_bits(image_len: u64) -> u32 {
     let regions = REGIONS.ilog2();
     (u64::BITS - image_len.saturating_sub(1).leading_zeros()).saturating_sub(regions)
 }

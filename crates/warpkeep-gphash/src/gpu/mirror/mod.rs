@@ -10,7 +10,7 @@ mod load;
 mod lookup;
 mod state;
 
-pub(crate) use lookup::Lookup;
+pub(crate) use lookup::{Lookup, region_bits};
 pub(crate) use state::{For, Mirror, Reflection};
 
 use std::time::Duration;

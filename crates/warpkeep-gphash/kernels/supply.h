@@ -1,0 +1,68 @@
+// Blocks for records to come: runs of them spelt out, and blocks that are used again put in the order of their addresses.
+#pragma once
+#include "lookup.h"
+
+namespace gphash {
+
+// Blocks side by side.
+struct BlockRun {
+    u64 offset;
+    // Blocks in the runs before it.
+    u64 before;
+};
+
+struct SpellParams {
+    const BlockRun* runs;
+    u64 run_count;
+    u64 count;
+    u64 block_len;
+    u64* blocks;
+};
+
+struct SortParams {
+    const u64* blocks;
+    u64 count;
+    u32* ranks;
+    u32* regions;
+    u64* sorted;
+    u32 shift;
+    u32 reserved;
+};
+
+WK_DEVICE u32 region_of_block(const SortParams& p, u64 block) {
+    u64 region = block >> p.shift;
+    return region < kRegions ? (u32)region : kRegions - 1;
+}
+
+}  // namespace gphash
+
+// A thread a block.
+WK_KERNEL(gphash_spell, gphash::SpellParams) {
+    using namespace gphash;
+    u64 i = global_index();
+    if (i >= p.count) return;
+    u64 low = 0, high = p.run_count;
+    while (high - low > 1) {
+        u64 middle = (low + high) / 2;
+        if (load(&p.runs[middle].before) <= i) low = middle;
+        else high = middle;
+    }
+    store(p.blocks + i, load(&p.runs[low].offset) + (i - load(&p.runs[low].before)) * p.block_len);
+}
+
+// Counts blocks by region. A thread a block.
+WK_KERNEL(gphash_sort_count, gphash::SortParams) {
+    using namespace gphash;
+    u64 i = global_index();
+    if (i >= p.count) return;
+    store(p.ranks + i, fetch_add(p.regions + region_of_block(p, load(p.blocks + i)), 1u));
+}
+
+// Puts them in order. A thread a block.
+WK_KERNEL(gphash_sort, gphash::SortParams) {
+    using namespace gphash;
+    u64 i = global_index();
+    if (i >= p.count) return;
+    u64 block = load(p.blocks + i);
+    store(p.sorted + load(p.regions + region_of_block(p, block)) + load(p.ranks + i), block);
+}

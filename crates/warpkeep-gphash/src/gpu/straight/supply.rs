@@ -1,0 +1,239 @@
+//! Free blocks in device memory: whole slabs of the heap, and blocks of records that are gone.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crossbeam_epoch::Guard;
+use warpkeep_device::{Buffer, Device, DevicePtr, Grid};
+use warpkeep_image::{Heap, Persist, PoolId};
+
+use crate::TableError;
+use crate::gpu::engine::{Kernels, Workplace};
+use crate::gpu::mirror::region_bits;
+use crate::gpu::params::{BlockRun, REGIONS, RegionParams, SCAN_THREADS, SortParams, SpellParams};
+
+/// Offsets of blocks in device memory.
+struct List {
+    buffer: Buffer,
+    count: u64,
+}
+
+/// Lists of blocks that nobody can be reading any more.
+#[derive(Default)]
+struct Ready(Mutex<Vec<List>>);
+
+impl Ready {
+    fn lists(&self) -> MutexGuard<'_, Vec<List>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The free blocks of a table. They count as allocated until they are given back; after a crash, marking finds them.
+pub(crate) struct Supply<P: Persist> {
+    heap: Weak<Heap<P>>,
+    pool: Option<PoolId>,
+    block_len: u64,
+    /// Those that come next, from `next` to `end`.
+    blocks: Option<Buffer>,
+    next: u64,
+    end: u64,
+    ready: Arc<Ready>,
+    /// Memory that can be used again.
+    spare: Vec<Buffer>,
+}
+
+/// A buffer of at least so many bytes.
+fn buffer_of(device: &Device, spare: &mut Vec<Buffer>, bytes: u64) -> Result<Buffer, TableError> {
+    let bytes = bytes.max(8) as usize;
+    match spare.iter().position(|buffer| buffer.len() >= bytes) {
+        Some(at) => Ok(spare.swap_remove(at)),
+        None => {
+            // Those that are too small would only lie about.
+            spare.clear();
+            Ok(device.allocate(bytes.next_power_of_two())?)
+        }
+    }
+}
+
+impl<P: Persist> Supply<P> {
+    pub(crate) fn new(heap: &Arc<Heap<P>>, pool: Option<PoolId>, block_len: u64) -> Supply<P> {
+        let (blocks, spare) = (None, Vec::new());
+        Supply {
+            heap: Arc::downgrade(heap),
+            pool,
+            block_len,
+            blocks,
+            next: 0,
+            end: 0,
+            ready: Arc::default(),
+            spare,
+        }
+    }
+
+    /// Where the next blocks stand.
+    pub(super) fn at(&self) -> DevicePtr {
+        self.blocks.as_ref().map_or(DevicePtr::NULL, |blocks| blocks.ptr().offset(8 * self.next))
+    }
+
+    /// So many of them have records now.
+    pub(super) fn used(&mut self, count: u64) {
+        self.next += count;
+    }
+
+    /// Room for so many offsets of records that go.
+    pub(super) fn room(&mut self, device: &Device, count: u64) -> Result<Buffer, TableError> {
+        buffer_of(device, &mut self.spare, 8 * count)
+    }
+
+    /// Takes blocks of records that are gone, once nobody can be reading them.
+    pub(super) fn retire(&mut self, buffer: Buffer, count: u64, guard: &Guard) {
+        if count == 0 {
+            return self.spare.push(buffer);
+        }
+        let ready = Arc::downgrade(&self.ready);
+        guard.defer(move || {
+            if let Some(ready) = ready.upgrade() {
+                ready.lists().push(List { buffer, count });
+            }
+        });
+        guard.flush();
+    }
+
+    /// Has so many blocks at hand: those that can be used again, in the order of their addresses, then new ones.
+    pub(super) fn ensure(
+        &mut self,
+        device: &Device,
+        kernels: &Kernels,
+        place: &mut Workplace,
+        count: u64,
+    ) -> Result<(), TableError> {
+        if self.end - self.next >= count {
+            return Ok(());
+        }
+        let (Some(heap), Some(pool)) = (self.heap.upgrade(), self.pool) else { return Ok(()) };
+        let mut lists = std::mem::take(&mut *self.ready.lists());
+        let left = self.end - self.next;
+        let again = left + lists.iter().map(|list| list.count).sum::<u64>();
+        let (mut runs, mut total) = (Vec::new(), again);
+        while total < count {
+            let (offset, blocks) = match heap.allocate_slab(pool) {
+                Ok(slab) => slab,
+                Err(error) => {
+                    self.ready.lists().append(&mut lists);
+                    give_back(&heap, &runs, total - again, self.block_len);
+                    return Err(error.into());
+                }
+            };
+            runs.push(BlockRun { offset, before: total - again });
+            total += blocks;
+        }
+        let made = self.gather(device, kernels, place, &heap, &lists, &runs, total);
+        match made {
+            Ok(blocks) => {
+                self.spare.extend(self.blocks.replace(blocks));
+                self.spare.extend(lists.into_iter().map(|list| list.buffer));
+                (self.next, self.end) = (0, total);
+                Ok(())
+            }
+            Err(error) => {
+                self.ready.lists().append(&mut lists);
+                give_back(&heap, &runs, total - again, self.block_len);
+                Err(error)
+            }
+        }
+    }
+
+    /// All of them in one list.
+    #[allow(clippy::too_many_arguments, reason = "what there is, and what to do it with")]
+    fn gather(
+        &mut self,
+        device: &Device,
+        kernels: &Kernels,
+        place: &mut Workplace,
+        heap: &Heap<P>,
+        lists: &[List],
+        runs: &[BlockRun],
+        total: u64,
+    ) -> Result<Buffer, TableError> {
+        let left = self.end - self.next;
+        let again = left + lists.iter().map(|list| list.count).sum::<u64>();
+        let blocks = buffer_of(device, &mut self.spare, 8 * total)?;
+        let mixed = buffer_of(device, &mut self.spare, 8 * again)?;
+        let mut at = 0;
+        if let Some(old) = self.blocks.as_ref().filter(|_| left > 0) {
+            mixed.copy_from_on(0, old, 8 * self.next as usize, 8 * left as usize, &place.stream)?;
+            at = 8 * left as usize;
+        }
+        for list in lists {
+            let bytes = 8 * list.count as usize;
+            mixed.copy_from_on(at, &list.buffer, 0, bytes, &place.stream)?;
+            at += bytes;
+        }
+        let columns = &mut place.columns;
+        // SAFETY: the lists are as long as the kernels take them to be, and stay until the stream is synchronised, which follows.
+        unsafe {
+            if again > 0 {
+                let params = SortParams {
+                    blocks: mixed.ptr(),
+                    count: again,
+                    ranks: columns.ranks.room(device, 4 * again as usize)?,
+                    regions: columns.regions.zeros(device, 4 * (REGIONS + 1), &place.stream)?,
+                    sorted: blocks.ptr(),
+                    shift: region_bits(heap.image().len()),
+                    reserved: 0,
+                };
+                place.launch(&kernels.sort_count, again, &params)?;
+                let one = Grid { blocks: 1, threads: SCAN_THREADS, shared_bytes: 0 };
+                kernels.line_up.launch(one, &RegionParams { regions: params.regions }, &place.stream)?;
+                place.launch(&kernels.sort, again, &params)?;
+            }
+            if total > again {
+                let params = SpellParams {
+                    runs: place.columns.blocks.put(device, runs, &place.stream)?,
+                    run_count: runs.len() as u64,
+                    count: total - again,
+                    block_len: self.block_len,
+                    blocks: blocks.ptr().offset(8 * again),
+                };
+                place.launch(&kernels.spell, params.count, &params)?;
+            }
+        }
+        place.stream.synchronize()?;
+        self.spare.push(mixed);
+        Ok(blocks)
+    }
+}
+
+/// Frees the blocks of whole slabs, so many in all.
+fn give_back<P: Persist>(heap: &Heap<P>, runs: &[BlockRun], total: u64, block_len: u64) {
+    for (number, run) in runs.iter().enumerate() {
+        let end = runs.get(number + 1).map_or(total, |next| next.before);
+        for block in 0..end - run.before {
+            let freed = heap.free(run.offset + block * block_len);
+            debug_assert!(freed.is_ok(), "{freed:?}");
+        }
+    }
+}
+
+impl<P: Persist> Drop for Supply<P> {
+    fn drop(&mut self) {
+        let Some(heap) = self.heap.upgrade() else { return };
+        let mut offsets = Vec::new();
+        let mut read = |buffer: &Buffer, first: u64, count: u64| {
+            let mut some = vec![0_u64; count as usize];
+            // If the device is lost they are free when the image is opened again.
+            if buffer.read(8 * first as usize, &mut some).is_ok() {
+                offsets.append(&mut some);
+            }
+        };
+        if let Some(blocks) = &self.blocks {
+            read(blocks, self.next, self.end - self.next);
+        }
+        for list in self.ready.lists().drain(..) {
+            read(&list.buffer, 0, list.count);
+        }
+        for offset in offsets {
+            let freed = heap.free(offset);
+            debug_assert!(freed.is_ok(), "{freed:?}");
+        }
+    }
+}

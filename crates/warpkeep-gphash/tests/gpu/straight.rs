@@ -1,0 +1,238 @@
+//! Batches written straight through: whatever is written that way, and by others in between, is what a map would have.
+
+use warpkeep_core::{Op, Status};
+use warpkeep_device::{Device, DevicePtr};
+use warpkeep_gphash::gpu::{StraightRows, Wrote};
+use warpkeep_gphash::{Geometry, Progress};
+
+use crate::bench::{Bench, Dice, Space};
+use crate::rig::{Kind, heap_of, put, remove};
+
+/// A test for each case, with a function that brings the device.
+macro_rules! straight_cases {
+    ($on:path) => {
+        all_cases! {
+            $on;
+            straight: straight_batches_do_what_a_map_does, equal_keys_act_in_the_order_of_the_batch,
+                blocks_are_used_again, what_finds_no_place_is_done_by_the_cpu,
+                a_full_heap_refuses_straight_batches, tables_without_a_mirror_are_not_written_straight
+        }
+    };
+}
+
+const OPS: [Op; 4] = [Op::Put, Op::Insert, Op::Update, Op::Delete];
+
+/// What operation and version come to, given what is there.
+fn expect(bench: &mut Bench, op: Op, number: u64, value: Vec<u8>, version: u64) -> Status {
+    let there = bench.model.contains_key(&number);
+    match (op, there) {
+        (Op::Insert, true) => Status::AlreadyExists,
+        (Op::Update | Op::Delete, false) => Status::NotFound,
+        (Op::Delete, true) => {
+            bench.model.remove(&number);
+            Status::Ok
+        }
+        (_, there) => {
+            bench.model.insert(number, (version, value));
+            if there { Status::Ok } else { Status::Created }
+        }
+    }
+}
+
+/// The last operation on a key gives its version; those before it are never seen, so their versions are nobody's concern.
+fn run(device: &Device, bench: &mut Bench, op: Op, numbers: &[u64], mark: u64) -> Option<Wrote> {
+    let keys: Vec<u8> = numbers.iter().flat_map(|&number| bench.kind.key(number)).collect();
+    let values: Vec<u8> =
+        numbers.iter().zip(mark..).flat_map(|(&number, mark)| bench.kind.value(number, mark)).collect();
+    let (keys, values) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+    let statuses = device.allocate_zeroed(numbers.len()).unwrap();
+    let stream = device.stream().unwrap();
+    let rows = StraightRows {
+        op,
+        count: numbers.len() as u64,
+        keys: keys.ptr(),
+        values: if op == Op::Delete { DevicePtr::NULL } else { values.ptr() },
+        statuses: statuses.ptr(),
+    };
+    let first = bench.version + 1;
+    // SAFETY: the columns are as long as the rows say, and nobody else has them.
+    let wrote =
+        unsafe { bench.engine.turn().write_straight(&bench.table, &rows, first, &stream) }.unwrap()?;
+    bench.version += numbers.len() as u64;
+    let before = bench.model.len() as u64;
+    let mut expected = Vec::new();
+    for (index, &number) in numbers.iter().enumerate() {
+        let value = bench.kind.value(number, mark + index as u64);
+        expected.push(expect(bench, op, number, value, first + index as u64) as u8);
+    }
+    assert_eq!(statuses.to_vec::<u8>().unwrap(), expected, "{op:?} of {numbers:?}");
+    assert_eq!(before + wrote.created - wrote.removed, bench.model.len() as u64, "{wrote:?}");
+    Some(wrote)
+}
+
+fn mirrored(device: &Device, space: Space, geometry: Geometry, capacity: u64) -> Bench {
+    let bench = Bench::new(device, space, Kind::Packed, geometry, capacity);
+    bench.engine.load_mirror(&bench.table).unwrap();
+    bench
+}
+
+/// Random batches of each operation, with keys that come more than once, between batches that are staged, writes by the CPU, and growth.
+pub(crate) fn mixed(device: &Device, space: Space, geometry: Geometry, seed: u64, batches: usize) {
+    const KEYS: u64 = 250;
+    let mut dice = Dice(seed);
+    let mut bench = mirrored(device, space, geometry, KEYS / 3);
+    let mut straight = 0;
+    for number in 0..batches as u64 {
+        let op = OPS[dice.below(4) as usize];
+        let count = 1 + dice.below(70);
+        let numbers: Vec<u64> = (0..count).map(|_| dice.below(KEYS)).collect();
+        straight += u64::from(run(device, &mut bench, op, &numbers, 1000 * number).is_some());
+        match dice.below(4) {
+            0 => bench.batch(&mut dice, KEYS, 30),
+            1 => {
+                let (number, _turn) = (dice.below(KEYS), bench.engine.turn());
+                let _moving = bench.engine.moving();
+                let was_there = bench.model.remove(&number).is_some();
+                assert_eq!(remove(&bench.table, &bench.kind.key(number)), was_there);
+                bench.version += 1;
+                let (other, value) = (dice.below(KEYS), bench.kind.value(7, number));
+                put(&bench.table, &bench.kind.key(other), &value, bench.version).unwrap();
+                bench.model.insert(other, (bench.version, value));
+            }
+            2 => while bench.engine.turn().maintain(&bench.table, 8).unwrap() == Progress::Working {},
+            _ => {}
+        }
+        bench.check(KEYS);
+    }
+    assert!(straight > batches as u64 / 3, "{straight} of {batches} went straight");
+    bench.settle(64);
+    bench.check(KEYS);
+    bench.inspect();
+    bench.reopened();
+}
+
+pub(crate) fn straight_batches_do_what_a_map_does(device: &Device, space: Space) {
+    for (seed, (l, h, s)) in (0..).zip([(2, 2, 8), (1, 4, 8), (4, 2, 4), (2, 1, 16), (2, 2, 8)]) {
+        mixed(device, space, Geometry::new(l, h, s).unwrap(), seed, 24);
+    }
+}
+
+pub(crate) fn equal_keys_act_in_the_order_of_the_batch(device: &Device, space: Space) {
+    let mut bench = mirrored(device, space, Geometry::default(), 400);
+    // One key all the time, a few, and some that are there already.
+    for (round, op) in
+        (0..).zip([Op::Put, Op::Insert, Op::Update, Op::Delete, Op::Insert, Op::Put, Op::Delete])
+    {
+        for numbers in [
+            vec![5; 100],
+            (0..200).map(|index| index % 7).collect(),
+            (0..100).map(|index| index / 2 + 3).collect(),
+        ] {
+            let wrote = run(device, &mut bench, op, &numbers, 500 * round).unwrap();
+            let different = numbers.iter().collect::<std::collections::BTreeSet<_>>().len() as u64;
+            assert!(wrote.created + wrote.replaced + wrote.removed <= different, "{wrote:?}");
+            assert_eq!(wrote.by_cpu, 0);
+            bench.check(220);
+        }
+    }
+    bench.inspect();
+}
+
+pub(crate) fn blocks_are_used_again(device: &Device, space: Space) {
+    let mut bench = mirrored(device, space, Geometry::default(), 1500);
+    let numbers: Vec<u64> = (0..1000).collect();
+    run(device, &mut bench, Op::Put, &numbers, 0).unwrap();
+    let mut most = 0;
+    for round in 1..40 {
+        run(device, &mut bench, Op::Update, &numbers, round).unwrap();
+        for _ in 0..4 {
+            warpkeep_gphash::hasten_freeing();
+        }
+        let used = heap_of(&bench.table).usage().used_blocks();
+        most = if round < 6 { used } else { most };
+        assert!(used <= most, "round {round}: {used} blocks are in use, and {most} were");
+    }
+    bench.check(1100);
+    bench.inspect();
+    // What is left over goes back to the heap.
+    let Bench { table, engine, image, .. } = bench;
+    drop((engine, image));
+    for _ in 0..8 {
+        warpkeep_gphash::hasten_freeing();
+    }
+    let used = heap_of(&table).usage().used_blocks();
+    assert!((1002..=2002).contains(&used), "{used}");
+}
+
+pub(crate) fn what_finds_no_place_is_done_by_the_cpu(device: &Device, space: Space) {
+    let mut bench = mirrored(device, space, Geometry::default(), 1);
+    let mut by_cpu = 0;
+    for first in (0..600).step_by(60) {
+        let numbers: Vec<u64> = (first..first + 60).flat_map(|number| [number, number]).collect();
+        match run(device, &mut bench, Op::Put, &numbers, first) {
+            Some(wrote) => by_cpu += wrote.by_cpu,
+            None => {
+                bench.settle(64);
+                run(device, &mut bench, Op::Put, &numbers, first).expect("it does not grow any more");
+            }
+        }
+        bench.check(first + 100);
+    }
+    assert!(by_cpu > 0, "there was room for all of them");
+    bench.settle(64);
+    bench.inspect();
+}
+
+pub(crate) fn a_full_heap_refuses_straight_batches(device: &Device, _: Space) {
+    let mut bench = mirrored(device, |_| crate::rig::heap(6), Geometry::default(), 100);
+    let mut first = 0;
+    let refused = loop {
+        let numbers: Vec<u64> = (first..first + 500).collect();
+        let keys: Vec<u8> = numbers.iter().flat_map(|&number| bench.kind.key(number)).collect();
+        let values: Vec<u8> = numbers.iter().flat_map(|&number| bench.kind.value(number, 1)).collect();
+        let (keys, values) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+        let (statuses, stream) = (device.allocate_zeroed(500).unwrap(), device.stream().unwrap());
+        let rows = StraightRows {
+            op: Op::Put,
+            count: 500,
+            keys: keys.ptr(),
+            values: values.ptr(),
+            statuses: statuses.ptr(),
+        };
+        // SAFETY: the columns are as long as the rows say, and nobody else has them.
+        let wrote =
+            unsafe { bench.engine.turn().write_straight(&bench.table, &rows, bench.version + 1, &stream) };
+        match wrote {
+            Err(error) => break error,
+            Ok(None) => {
+                bench.settle(64);
+                continue;
+            }
+            Ok(Some(_)) => {}
+        }
+        for (index, &number) in numbers.iter().enumerate() {
+            let version = bench.version + 1 + index as u64;
+            bench.model.insert(number, (version, bench.kind.value(number, 1)));
+        }
+        bench.version += 500;
+        first += 500;
+        assert!(first < 1_000_000, "a small heap takes it all");
+    };
+    assert!(refused.to_string().contains("space") || refused.to_string().contains("full"), "{refused}");
+    bench.check(first + 600);
+    bench.inspect();
+}
+
+pub(crate) fn tables_without_a_mirror_are_not_written_straight(device: &Device, space: Space) {
+    let mut bench = Bench::new(device, space, Kind::Packed, Geometry::default(), 100);
+    assert_eq!(run(device, &mut bench, Op::Put, &[1, 2, 3], 0), None);
+    bench.engine.load_mirror(&bench.table).unwrap();
+    assert!(run(device, &mut bench, Op::Put, &[1, 2, 3], 0).is_some());
+    assert!(run(device, &mut bench, Op::Put, &[], 0).is_some());
+    bench.engine.drop_mirror(&bench.table);
+    assert_eq!(run(device, &mut bench, Op::Put, &[1, 2, 3], 0), None);
+    bench.check(10);
+    let mut other = Bench::new(device, space, Kind::Reference, Geometry::default(), 100);
+    other.engine.load_mirror(&other.table).unwrap();
+    assert_eq!(run(device, &mut other, Op::Put, &[1, 2, 3], 0), None);
+}

@@ -1,0 +1,23 @@
+//! Whole slabs, for whoever hands out their blocks himself.
+
+use super::descriptor::Descriptor;
+use super::slab::Slab;
+use super::{Heap, PoolId, home_shard};
+use crate::{ImageError, Persist};
+
+impl<P: Persist> Heap<P> {
+    /// All blocks of a new slab: the offset of the first, and how many there are, side by side. They count as allocated, one by one,
+    /// and each is [freed](Heap::free) like any other; those that nothing leads to are free when the image is opened again.
+    pub fn allocate_slab(&self, pool: PoolId) -> Result<(u64, u64), ImageError> {
+        let of_pool = self.pool_of(pool.0);
+        let first_chunk = self.take_chunks(u64::from(of_pool.span), true)?;
+        self.image.describe(first_chunk, Descriptor::Slab { block: of_pool.block, span: of_pool.span });
+        self.image.flush_descriptor("heap.slab", first_chunk);
+        // Whoever publishes a block of this slab may be another thread, whose fence does not cover our flush.
+        self.image.fence("heap.slab");
+        let used = vec![u64::MAX; of_pool.blocks.div_ceil(64) as usize].into_boxed_slice();
+        let slab = Slab::with_used(first_chunk, of_pool.span, of_pool.blocks, used);
+        self.register(pool, home_shard(self.shards), slab);
+        Ok((first_chunk * self.image.chunk_size(), u64::from(of_pool.blocks)))
+    }
+}
