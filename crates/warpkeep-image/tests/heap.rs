@@ -268,3 +268,29 @@ fn usage_tells_classes_apart() {
     assert!(usage.to_string().contains("5120"));
     drop(held);
 }
+
+#[test]
+fn many_blocks_are_taken_and_given_back_together() {
+    let image = image(2, 400);
+    let heap = recover(&image, &HashMap::new(), &HashMap::new());
+    let pool = heap.pool(144).unwrap();
+    let before = heap.usage().used_blocks();
+    let kept = {
+        let mut blocks = heap.allocate_many(pool, 5000).unwrap();
+        let mut offsets = blocks.offsets().to_vec();
+        assert_eq!(heap.usage().used_blocks(), before + 5000);
+        offsets.sort_unstable();
+        assert!(offsets.windows(2).all(|pair| pair[1] - pair[0] >= 144), "two in one place");
+        (0..5000).step_by(5).map(|index| blocks.hand_over(index)).collect::<Vec<_>>()
+    };
+    // Those that were not handed over are free again.
+    assert_eq!(heap.usage().used_blocks(), before + 1000);
+    assert!(heap.free_many(&[kept[0], kept[0], kept[1]]).is_err(), "freed twice");
+    assert_eq!(heap.usage().used_blocks(), before + 998, "an error does not keep the others");
+    heap.free_many(&kept[2..]).unwrap();
+    assert_eq!(heap.usage().used_blocks(), before);
+    // More than there is space for: none.
+    assert!(heap.allocate_many(pool, 2_000_000).is_err());
+    assert_eq!(heap.usage().used_blocks(), before);
+    assert_eq!(heap.allocate_many(pool, 0).map(|none| none.offsets().len()).unwrap(), 0);
+}

@@ -4,6 +4,7 @@
 //! how a chunk is cut. What is in use follows from the roots, see [`Marker`].
 
 mod block;
+mod blocks;
 mod chunk_map;
 mod classes;
 mod clearing;
@@ -20,6 +21,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub use block::Block;
+pub use blocks::Blocks;
 pub use classes::{MAX_BLOCK, MIN_BLOCK, size_class};
 pub use clearing::{Clear, Clearing};
 pub use marker::Marker;
@@ -29,7 +31,7 @@ use crate::{Image, ImageError, Persist};
 use chunk_map::ChunkMap;
 use classes::{CLASS_COUNT, class_index, slab_span};
 use descriptor::{Descriptor, MAX_EXTENT_CHUNKS};
-use pool::{Given, Locator, Pool};
+use pool::{Locator, Pool};
 use slab::Slab;
 
 /// How many different block sizes a heap can have.
@@ -246,40 +248,23 @@ impl<P: Persist> Heap<P> {
 
     /// The size of the blocks where `offset` is.
     fn block_size(&self, offset: u64) -> Result<u64, ImageError> {
-        let chunk = (offset / self.image.chunk_size()) as usize;
-        let locator = self.locators.get(chunk).map_or(0, |word| word.load(Ordering::Acquire));
-        let locator = Locator::unpack(locator);
-        let locator = locator.ok_or_else(|| ImageError::Invalid(format!("no block is at {offset}")))?;
+        let locator =
+            self.locator(offset).ok_or_else(|| ImageError::Invalid(format!("no block is at {offset}")))?;
         Ok(u64::from(self.pool_of(locator.pool).block))
     }
 
-    /// Frees the block at `offset`. See the contract above.
-    pub fn free(&self, offset: u64) -> Result<(), ImageError> {
-        let wrong = |what: &str| ImageError::Invalid(format!("no block can be freed at {offset}: {what}"));
-        let chunk = offset / self.image.chunk_size();
-        let locator = self.locators.get(chunk as usize).map_or(0, |word| word.load(Ordering::Acquire));
-        let locator = Locator::unpack(locator).ok_or_else(|| wrong("no slab is there"))?;
-        let pool = self.pool_of(locator.pool);
-        let given = {
-            let mut shard = pool.shard(usize::from(locator.shard));
-            let first_chunk = shard.first_chunk(locator.slab).ok_or_else(|| wrong("its slab is gone"))?;
-            let inside = offset - first_chunk * self.image.chunk_size();
-            if !inside.is_multiple_of(u64::from(pool.block)) {
-                return Err(wrong("no block begins there"));
-            }
-            shard.give(locator.slab, (inside / u64::from(pool.block)) as u32)
-        };
-        match given {
-            Given::Kept => Ok(()),
-            Given::NotInUse => Err(wrong("it is free already")),
-            Given::Emptied { first_chunk } => {
-                for chunk in first_chunk..first_chunk + u64::from(pool.span) {
-                    self.locators[chunk as usize].store(0, Ordering::Release);
-                }
-                self.give_chunks(first_chunk, u64::from(pool.span));
-                Ok(())
-            }
+    /// The slab of a block.
+    fn locator(&self, offset: u64) -> Option<Locator> {
+        let chunk = (offset / self.image.chunk_size()) as usize;
+        Locator::unpack(self.locators.get(chunk)?.load(Ordering::Acquire))
+    }
+
+    /// Gives the chunks of a slab back that is no longer registered.
+    fn forget_slab(&self, first_chunk: u64, span: u64) {
+        for chunk in first_chunk..first_chunk + span {
+            self.locators[chunk as usize].store(0, Ordering::Release);
         }
+        self.give_chunks(first_chunk, span);
     }
 
     /// A run of whole chunks, at least `bytes` long: for what is larger than a block, such as a table's

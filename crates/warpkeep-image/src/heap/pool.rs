@@ -99,6 +99,23 @@ impl Shard {
         Some((first_chunk, block))
     }
 
+    /// Takes up to so many free blocks: first chunk of the slab, and number, of each.
+    pub(crate) fn take_many(&mut self, mut count: usize, mut each: impl FnMut(u64, u32)) {
+        while count > 0
+            && let Some(&index) = self.open.last()
+            && let Some(slab) = self.slabs[index as usize].as_mut()
+        {
+            let first_chunk = slab.first_chunk;
+            let taken = slab.take_many(count, |block| each(first_chunk, block));
+            count -= taken;
+            if slab.free() == 0 {
+                self.close_slab(index);
+            } else if taken == 0 {
+                return;
+            }
+        }
+    }
+
     /// Gives a block back.
     pub(crate) fn give(&mut self, index: u32, block: u32) -> Given {
         let Some(slab) = self.slabs.get_mut(index as usize).and_then(Option::as_mut) else {

@@ -58,6 +58,28 @@ impl Slab {
         Some(at as u32 * 64 + bit)
     }
 
+    /// Takes up to so many free blocks, a word of them at a time; gives how many it took.
+    pub(crate) fn take_many(&mut self, count: usize, mut each: impl FnMut(u32)) -> usize {
+        let words = self.used.len();
+        let mut left = count.min(self.free as usize);
+        let taken = left;
+        for at in (self.hint..words).chain(0..self.hint) {
+            if left == 0 {
+                break;
+            }
+            let mut free = !self.used[at];
+            while free != 0 && left > 0 {
+                each(at as u32 * 64 + free.trailing_zeros());
+                free &= free - 1;
+                left -= 1;
+            }
+            self.used[at] = !free;
+            self.hint = at;
+        }
+        self.free -= taken as u32;
+        taken
+    }
+
     /// Gives a block back; `false` if it was not taken.
     pub(crate) fn give(&mut self, block: u32) -> bool {
         let (at, bit) = ((block / 64) as usize, 1_u64 << (block % 64));
@@ -83,6 +105,20 @@ mod tests {
             assert_eq!(taken, (0..blocks).collect::<Vec<_>>());
             assert!(slab.give(blocks / 2) && !slab.give(blocks / 2) && !slab.give(blocks));
             assert_eq!((slab.take(), slab.take()), (Some(blocks / 2), None));
+        }
+    }
+
+    #[test]
+    fn every_block_once_when_many_are_taken() {
+        for (blocks, at_once) in [(1, 5), (64, 64), (65, 3), (200, 70), (200, 1000)] {
+            let mut slab = Slab::empty(3, 1, blocks);
+            slab.take();
+            let mut taken = vec![0];
+            while slab.take_many(at_once, |block| taken.push(block)) > 0 {}
+            taken.sort_unstable();
+            assert_eq!(taken, (0..blocks).collect::<Vec<_>>());
+            assert_eq!((slab.free(), slab.take()), (0, None));
+            assert!(slab.give(0) && slab.take_many(7, |block| assert_eq!(block, 0)) == 1);
         }
     }
 }

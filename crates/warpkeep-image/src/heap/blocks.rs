@@ -1,0 +1,127 @@
+//! Many blocks of one size, taken and given back together: for batches of a million records, which blocks one by one would hold up.
+
+use std::sync::MutexGuard;
+
+use super::pool::{Given, Locator, Shard};
+use super::{Heap, PoolId, home_shard};
+use crate::{ImageError, Persist};
+
+/// Freshly allocated blocks of one size, owned by whoever allocated them until their offsets are published.
+///
+/// Dropping them gives those back that were not [handed over](Blocks::hand_over).
+pub struct Blocks<'a, P: Persist> {
+    heap: &'a Heap<P>,
+    /// 0 where the block has been handed over: no block lies there.
+    offsets: Vec<u64>,
+}
+
+impl<P: Persist> Blocks<'_, P> {
+    /// Where each lies in the image; 0 for those that have been handed over.
+    pub fn offsets(&self) -> &[u64] {
+        &self.offsets
+    }
+
+    /// One for each of `count` that `takes` names, in order; the others have none.
+    ///
+    /// # Panics
+    /// If more are named than there are.
+    #[must_use]
+    pub fn spread(mut self, count: usize, takes: impl Fn(usize) -> bool) -> Self {
+        if self.offsets.len() < count {
+            let mut left = std::mem::take(&mut self.offsets).into_iter();
+            self.offsets.extend((0..count).map(|index| match takes(index) {
+                true => left.next().expect("a block for each that is named"),
+                false => 0,
+            }));
+            // Whatever is left goes back with the others.
+            self.offsets.extend(left);
+        }
+        self
+    }
+
+    /// Hands one over: its offset has been published, so it is no longer given back.
+    #[inline]
+    pub fn hand_over(&mut self, index: usize) -> u64 {
+        std::mem::take(&mut self.offsets[index])
+    }
+}
+
+impl<P: Persist> Drop for Blocks<'_, P> {
+    fn drop(&mut self) {
+        self.offsets.retain(|&offset| offset != 0);
+        // They were allocated by this heap and are freed once, so this cannot fail.
+        let freed = self.heap.free_many(&self.offsets);
+        debug_assert!(freed.is_ok(), "{freed:?}");
+    }
+}
+
+/// The shard that was locked last, so that neighbours need not lock it again.
+struct Held<'h> {
+    pool: u16,
+    shard: u8,
+    guard: MutexGuard<'h, Shard>,
+}
+
+impl<P: Persist> Heap<P> {
+    /// So many blocks from a pool; all of them, or an error.
+    pub fn allocate_many(&self, pool: PoolId, count: usize) -> Result<Blocks<'_, P>, ImageError> {
+        let mut blocks = Blocks { heap: self, offsets: Vec::with_capacity(count) };
+        let (of_pool, chunk_size) = (self.pool_of(pool.0), self.image.chunk_size());
+        let block = u64::from(of_pool.block);
+        while blocks.offsets.len() < count {
+            let missing = count - blocks.offsets.len();
+            let mut shard = of_pool.shard(home_shard(self.shards));
+            shard.take_many(missing, |first_chunk, number| {
+                blocks.offsets.push(first_chunk * chunk_size + u64::from(number) * block);
+            });
+            drop(shard);
+            if blocks.offsets.len() < count {
+                // It comes with others, which the next turn takes.
+                blocks.offsets.push(self.allocate_from(pool)?.into_offset());
+            }
+        }
+        Ok(blocks)
+    }
+
+    /// Frees the block at `offset`. See the contract above.
+    pub fn free(&self, offset: u64) -> Result<(), ImageError> {
+        self.give_back(offset, &mut None)
+    }
+
+    /// Frees many blocks; what cannot be freed does not keep the others, and the first error is told.
+    pub fn free_many(&self, offsets: &[u64]) -> Result<(), ImageError> {
+        let mut held = None;
+        let mut freed = Ok(());
+        for &offset in offsets {
+            freed = freed.and(self.give_back(offset, &mut held));
+        }
+        freed
+    }
+
+    fn give_back<'h>(&'h self, offset: u64, held: &mut Option<Held<'h>>) -> Result<(), ImageError> {
+        let wrong = |what: &str| ImageError::Invalid(format!("no block can be freed at {offset}: {what}"));
+        let locator = self.locator(offset).ok_or_else(|| wrong("no slab is there"))?;
+        let Locator { pool: number, shard, slab } = locator;
+        let pool = self.pool_of(number);
+        if held.as_ref().is_none_or(|held| (held.pool, held.shard) != (number, shard)) {
+            // The old one first: two at once could wait for each other.
+            *held = None;
+            *held = Some(Held { pool: number, shard, guard: pool.shard(usize::from(shard)) });
+        }
+        let guard = &mut held.as_mut().expect("it has just been locked").guard;
+        let first_chunk = guard.first_chunk(slab).ok_or_else(|| wrong("its slab is gone"))?;
+        let inside = offset - first_chunk * self.image.chunk_size();
+        if !inside.is_multiple_of(u64::from(pool.block)) {
+            return Err(wrong("no block begins there"));
+        }
+        match guard.give(slab, (inside / u64::from(pool.block)) as u32) {
+            Given::Kept => Ok(()),
+            Given::NotInUse => Err(wrong("it is free already")),
+            Given::Emptied { first_chunk } => {
+                *held = None;
+                self.forget_slab(first_chunk, u64::from(pool.span));
+                Ok(())
+            }
+        }
+    }
+}
