@@ -177,7 +177,7 @@ impl<'b> Bench<'b> {
         self.version += numbers.len() as u64;
         let begun = Instant::now();
         let mut turn = self.engine.turn();
-        let stage = turn.stage(self.table, &batch, first_version)?;
+        let mut stage = turn.stage(self.table, &batch, first_version)?;
         let staged = stage.kernel_time();
         let done = stage.statuses().iter().all(|status| matches!(status, Status::Ok | Status::Created));
         assert!(done, "every key has its place");

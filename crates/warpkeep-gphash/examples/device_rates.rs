@@ -99,7 +99,7 @@ fn puts(table: &Table<Coherent>, engine: &DeviceEngine<Coherent>, items: u64) ->
             }
             let begun = Instant::now();
             let mut turn = engine.turn();
-            let stage = turn.stage(table, &puts, first_version + first)?;
+            let mut stage = turn.stage(table, &puts, first_version + first)?;
             let full = stage.statuses().iter().filter(|status| **status == Status::TableFull).count();
             assert_eq!(full, 0, "the table was made for this many");
             let staged = stage.kernel_time();
@@ -163,7 +163,7 @@ fn gets(
         // SAFETY: the same.
         let readings = columns.iter().map(|one| unsafe { engine.get_rows(table, &rows(one), &stream) });
         let readings = readings.collect::<Result<Vec<_>, _>>()?;
-        readings.into_iter().try_for_each(|reading| reading.finish())?;
+        readings.into_iter().try_for_each(warpkeep_gphash::gpu::Reading::finish)?;
         // The first one warms up.
         if round > 0 {
             alone.push(once);

@@ -31,6 +31,8 @@ WK_DEVICE Source in_place(const Table& t, u32 place, u64 bucket) {
 struct Tally {
     u32 asked;
     u32 hits;
+    // How many keys of the batch the next bucket is asked for.
+    u32 uses;
 };
 
 WK_DEVICE void add_tally(const Cache& c, const Tally& tally) {
@@ -52,8 +54,8 @@ WK_DEVICE u64 bucket_numbered(const Table& t, u32 number) {
 }
 
 // Notes that a bucket is used.
-WK_DEVICE void warm(const Cache& c, u32 number) {
-    if (c.policy == kLfu) fetch_add(c.heat + number, 1u);
+WK_DEVICE void warm(const Cache& c, u32 number, u32 uses) {
+    if (c.policy == kLfu) fetch_add(c.heat + number, uses);
     // Later by the order of the batch: in which order its warps run is nobody's concern.
     if (c.policy == kLru) fetch_max(c.heat + number, c.clock + (u32)(global_index() / kWarp));
 }
@@ -81,10 +83,10 @@ WK_DEVICE u32 take_copy(const Table& t, const Seat& seat, Tally& tally) {
         u32 number = number_of(t, seat);
         place = load<Scope::Device, Order::Relaxed>(c.places + number);
         if (c.loading && place != kNotCached) place = refer(c, number, place);
-        warm(c, number);
+        warm(c, number, tally.uses);
     }
-    tally.asked += kWarp / t.slots();
-    tally.hits += popc(warp.ballot(place != kNotCached));
+    tally.asked += tally.uses * (kWarp / t.slots());
+    tally.hits += tally.uses * popc(warp.ballot(place != kNotCached));
     // What the first lane has learnt holds for the others, too.
     if (c.loading) warp.sync();
     return warp.shfl(place, lane() / t.slots() * t.slots());

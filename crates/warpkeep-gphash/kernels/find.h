@@ -26,7 +26,33 @@ WK_DEVICE u64 record_of(const Table& t, u64 commit) {
     return t.body() == kPacked ? (commit & kReferenceMask) << 3 : commit;
 }
 
-// Whether the key that is stored there is this one.
+// A word of a record.
+//
+// Records are read with ordinary loads, which may share a fetch over the link: thousands of warps want a hot record at once, and loads
+// of system scope would wait for each other. They may be ordinary because a record does not change while it can be reached:
+//  - Whoever wrote it stored the word that leads to it afterwards: the CPU with release, a kernel behind a fence of system scope. Here that word
+//    was read with acquire at system scope. So by the memory model of PTX (and of C++) the loads see the whole record.
+//  - Its block is used again only when no kernel runs that could have come to it: whoever has one running has an epoch pinned. What
+//    the next batch writes there happens after the end of this launch, and the next launch after that.
+// The first cache is passed by: blocks share lines, so it could hold one from before the block was filled. The acquire drops it, too, but
+// then it is of no use for records either.
+WK_DEVICE u64 record_word(const Table& t, u64 at) { return load_l2(t.at(at)); }
+
+// Whether the record has this key at an offset. Without an early end, so that the words come together.
+WK_DEVICE bool record_has_key(const Table& t, u64 at, const Key& key) {
+    u64 differ = 0;
+    u32 i = 0;
+    if (at % 16 == 0) {
+        for (; i + 2 <= t.key_words(); i += 2) {
+            U128 two = load_l2((const U128*)t.at(at + 8 * i));
+            differ |= (two.lo ^ key.word(i)) | (two.hi ^ key.word(i + 1));
+        }
+    }
+    for (; i < t.key_words(); i++) differ |= record_word(t, at + 8 * i) ^ key.word(i);
+    return differ == 0;
+}
+
+// Whether the key in a slot is this one. Slots are used again beside a kernel that reads, so their words are read one by one.
 WK_DEVICE bool same_key(const Table& t, const u64* stored, const Key& key) {
     for (u32 i = 0; i < t.key_words(); i++) {
         if (load<Scope::System, Order::Relaxed>(stored + i) != key.word(i)) return false;
@@ -40,7 +66,7 @@ WK_DEVICE bool has_key(const Table& t, const Slot& slot, const Source& source, u
         return state == wanted && (t.slot_key_words() == 0 || same_key(t, source.at(slot.key_at(t)), key));
     }
     bool fits = (state ^ hash << kReferenceBits) <= kReferenceMask && (state & kReferenceMask) != 0;
-    return fits && same_key(t, t.at(record_of(t, state) + 8 * t.value_words()), key);
+    return fits && record_has_key(t, record_of(t, state) + 8 * t.value_words(), key);
 }
 
 // What the slots that the lanes hold have for a key; `wanted` is the state of its item where keys are in slots.
@@ -80,7 +106,7 @@ WK_DEVICE Found look(const Table& t, const Slot& slot, Source source, u64 wanted
             found.version = found.commit >> 1;
         } else if (found.there) {
             found.value_at = record_of(t, found.commit);
-            found.version = peek(t, found.value_at + 8 * (t.value_words() + t.record_key_words()));
+            found.version = record_word(t, found.value_at + 8 * (t.value_words() + t.record_key_words()));
         }
     }
     found.there = warp.shfl((u32)found.there, who) != 0;

@@ -5,6 +5,7 @@
 #include "load.h"
 #include "lookup.h"
 #include "reflect.h"
+#include "rows.h"
 #include "stage.h"
 #include "straight.h"
 #include "supply.h"

@@ -48,13 +48,13 @@ WK_DEVICE u64 absorb(u64 h, u64 k, u64 a, u64 b) {
     return ((x * y) ^ mul_hi(x, y)) + (x ^ rotl(y, 32));
 }
 
-// A key as it lies everywhere: whole words, with zeros behind the last byte.
+// A key as it lies everywhere: whole words, with zeros behind the last byte. Nobody changes it meanwhile.
 struct Key {
     const u64* words;
     u32 len;
 
     WK_DEVICE u32 count() const { return (len + 7) / 8; }
-    WK_DEVICE u64 word(u32 i) const { return load<Scope::System, Order::Relaxed>(words + i); }
+    WK_DEVICE u64 word(u32 i) const { return load(words + i); }
     // The eight bytes from byte `at` on, all of them within the key.
     WK_DEVICE u64 bytes(u32 at) const {
         u32 shift = at % 8 * 8;

@@ -6,6 +6,7 @@
 #include "reflect.h"
 #include "straight.h"
 #include "supply.h"
+#include "rows.h"
 
 namespace gphash {
 
@@ -36,6 +37,8 @@ WK_KERNEL(gphash_layout, gphash::LayoutParams) {
         kScanThreads,         kMirrorEntries,    sizeof(RegionParams), sizeof(StraightParams),
         sizeof(Enrolled),     sizeof(Act),       sizeof(Came),        sizeof(SpellParams),
         sizeof(BlockRun),     sizeof(SortParams), sizeof(RecopyParams),
+        sizeof(PlanParams),   kPendingStatus,    kMalformed,          kTwinThreads,
+        sizeof(SpreadParams), sizeof(PackParams),
     };
     for (u32 i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) store(p.out + i, facts[i]);
 }

@@ -56,7 +56,7 @@ WK_DEVICE u64 locate_key(const LookupParams& p, u64 index) {
     if (!wanted) return 0;
     bool there = record > kVeiled;
     // Other keys can have the same hash.
-    if (there && t.key_len() != 8 && !same_key(t, t.at(record + 8 * t.value_words()), key)) {
+    if (there && t.key_len() != 8 && !record_has_key(t, record + 8 * t.value_words(), key)) {
         record = kVeiled;
         there = false;
     }
@@ -65,7 +65,7 @@ WK_DEVICE u64 locate_key(const LookupParams& p, u64 index) {
         return 0;
     }
     store(get.statuses + index, (u8)(there ? kOk : kNotFound));
-    if (get.versions) store(get.versions + index, there ? peek(t, record + 8 * (t.value_words() + t.record_key_words())) : 0);
+    if (get.versions) store(get.versions + index, there ? record_word(t, record + 8 * (t.value_words() + t.record_key_words())) : 0);
     return there ? record : 0;
 }
 
@@ -124,7 +124,7 @@ WK_DEVICE void look_up_or_ask(const GetParams& get, u64 first) {
     u64 mine = first + lane();
     Key own{get.keys + mine * t.key_words(), t.key_len()};
     u64 record = locate(t.mirror, mine < get.count ? own.hash(t.seed) : 0);
-    Tally tally{0, 0};
+    Tally tally{0, 0, 1};
     for (u32 i = 0; i < kWarp && first + i < get.count; i++) {
         Key key{get.keys + (first + i) * t.key_words(), t.key_len()};
         u64 its = Warp().shfl(record, i);
@@ -134,7 +134,7 @@ WK_DEVICE void look_up_or_ask(const GetParams& get, u64 first) {
         } else if (its != kVacant) {
             found.there = true;
             found.value_at = its;
-            found.version = peek(t, its + 8 * (t.value_words() + t.record_key_words()));
+            found.version = record_word(t, its + 8 * (t.value_words() + t.record_key_words()));
         }
         answer_key(get, first + i, found);
     }
@@ -213,7 +213,7 @@ WK_KERNEL(gphash_ask, gphash::LookupParams) {
     const GetParams& get = p.get;
     const Table& t = get.table;
     u64 asked = load(p.asked);
-    Tally tally{0, 0};
+    Tally tally{0, 0, 1};
     for (u64 i = global_index() / kWarp; i < asked; i += global_size() / kWarp) {
         u64 index = load(p.asks + i);
         Key key{get.keys + index * t.key_words(), t.key_len()};

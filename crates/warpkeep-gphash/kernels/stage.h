@@ -4,6 +4,7 @@
 #include "claim.h"
 #include "get.h"
 #include "mirror.h"
+#include "plan.h"
 
 namespace gphash {
 
@@ -33,7 +34,8 @@ struct Pending {
 struct StageParams {
     Table table;
     u64 count;
-    // Columns of the batch; no two operations have the same key. Keys and values are rows of whole words.
+    // Columns of the batch; no two operations that are not left have the same key. Keys and values are rows of whole words. Values
+    // and arguments may be null if no operation takes one.
     const u8* ops;
     const u64* keys;
     const u64* values;
@@ -47,6 +49,8 @@ struct StageParams {
     u64* versions;
     u64* answers;
     Pending* pending;
+    // Not 0 for operations that are left to the CPU; or null.
+    const u32* left;
 };
 
 WK_DEVICE u64 add_f32(u64 a, u64 b) {
@@ -93,7 +97,7 @@ struct Work {
 
     WK_DEVICE u64 stored_word(u32 i) const {
         const Table& t = p->table;
-        return t.body() == kInline ? found.word : load(t.at(found.value_at) + i);
+        return t.body() == kInline ? found.word : record_word(t, found.value_at + 8 * i);
     }
 
     // A word of the value that the key is to have.
@@ -111,9 +115,17 @@ struct Decision {
     bool writes;
 };
 
+// Whether the columns have what the operation takes. Nobody has checked those that were in device memory from the start.
+WK_DEVICE bool has_columns(const StageParams& p, u8 op) {
+    bool takes_value = op == kPut || op == kInsertOp || op == kUpdate || op == kCompareAndSwap || op == kMerge;
+    bool takes_argument = op == kCompareAndSwap || op == kFetchAdd;
+    return op >= kGet && op <= kMerge && (p.values || !takes_value || p.table.value_len() == 0) && (p.arguments || !takes_argument);
+}
+
 WK_DEVICE Decision decide(const Work& work) {
     const Table& t = work.p->table;
     bool there = work.found.there;
+    if (!has_columns(*work.p, work.op)) return Decision{kMalformed, false};
     switch (work.op) {
     case kGet: return Decision{(u8)(there ? kOk : kNotFound), false};
     case kInsertOp:
@@ -185,6 +197,17 @@ WK_DEVICE Pending filling(const Work& work, const Slot& slot, u64 hash, const Ke
     return Pending{slot.state_at(), t.state_of(hash, record), 0, flags, 0};
 }
 
+WK_DEVICE void note_pending(const StageParams& p, u64 index, u8 status, u64 version, const Pending& pending) {
+    store(p.statuses + index, status);
+    store(p.versions + index, version);
+    Pending* to = p.pending + index;
+    store(&to->at, pending.at);
+    store(&to->word, pending.word);
+    store(&to->old, pending.old);
+    store(&to->flags, pending.flags);
+    store(&to->reserved, 0u);
+}
+
 // Does everything about an operation but make it count.
 WK_DEVICE void stage_one(Work& work, u64 hash, const Key& key, Tally& tally) {
     const StageParams& p = *work.p;
@@ -217,16 +240,7 @@ WK_DEVICE void stage_one(Work& work, u64 hash, const Key& key, Tally& tally) {
     }
     if (work.found.in_overflow) pending.flags |= kInOverflow;
     if (left_out(Step::Apart) && lane() == 0 && (pending.flags & kKindMask) != kNone) poke(t, pending.at, pending.word);
-    if (lane() == 0) {
-        store(p.statuses + work.index, decision.status);
-        store(p.versions + work.index, answered);
-        Pending* to = p.pending + work.index;
-        store(&to->at, pending.at);
-        store(&to->word, pending.word);
-        store(&to->old, pending.old);
-        store(&to->flags, pending.flags);
-        store(&to->reserved, 0u);
-    }
+    if (lane() == 0) note_pending(p, work.index, decision.status, answered, pending);
 }
 
 struct PublishParams {
@@ -274,11 +288,15 @@ WK_KERNEL(gphash_stage, gphash::StageParams) {
     Key own{p.keys + mine * p.table.key_words(), p.table.key_len()};
     u64 own_hash = mine < p.count ? own.hash(p.table.seed) : 0;
     u64 rest = p.count - first;
-    Tally tally{0, 0};
+    Tally tally{0, 0, 1};
     for (u32 i = 0; i < kWarp && i < rest; i++) {
         u64 index = first + i;
+        if (p.left && load(p.left + index)) {
+            if (lane() == 0) note_pending(p, index, kPendingStatus, 0, Pending{0, 0, 0, kNone, 0});
+            continue;
+        }
         Key key{p.keys + index * p.table.key_words(), p.table.key_len()};
-        Work work{&p, index, load(p.ops + index), load(p.arguments + index), nothing()};
+        Work work{&p, index, load(p.ops + index), p.arguments ? load(p.arguments + index) : 0, nothing()};
         stage_one(work, warp.shfl(own_hash, i), key, tally);
     }
     add_tally(p.table.cache, tally);

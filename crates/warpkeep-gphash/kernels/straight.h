@@ -252,7 +252,7 @@ WK_KERNEL(gphash_enrol, gphash::StraightParams) {
 }
 
 // Decides, claims and hands out blocks. A thread an operation.
-WK_KERNEL(gphash_plan, gphash::StraightParams) {
+WK_KERNEL(gphash_decide, gphash::StraightParams) {
     using namespace gphash;
     const Table& t = p.table;
     u64 index = global_index();

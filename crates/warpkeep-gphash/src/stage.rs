@@ -298,10 +298,8 @@ pub(crate) fn retire<P: Persist>(heap: &Arc<Heap<P>>, offsets: Vec<u64>, guard: 
     let heap: Weak<Heap<P>> = Arc::downgrade(heap);
     guard.defer(move || {
         let Some(heap) = heap.upgrade() else { return };
-        for offset in offsets {
-            let freed = heap.free(offset);
-            debug_assert!(freed.is_ok(), "{freed:?}");
-        }
+        let freed = heap.free_many(&offsets);
+        debug_assert!(freed.is_ok(), "{freed:?}");
     });
 }
 

@@ -100,6 +100,15 @@ pub use warpkeep_core::{
 pub use warpkeep_device::{Device, DeviceChoice, DeviceInfo, devices};
 pub use warpkeep_gphash::{Geometry, Layout, TableStats};
 
+/// Batches and answers as arrays that the caller has, in host memory or on a device: see [`Table::run_on`].
+pub mod rows {
+    pub use warpkeep_core::{
+        BatchView, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, MemorySpace, Ops, Output,
+        OutputValues, Span,
+    };
+    pub use warpkeep_device::{Buffer, Stream};
+}
+
 /// The recipes, so that they compile and hold.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/cookbook.md")]

@@ -5,6 +5,7 @@
 //! nothing; with `Process` it is cut into small groups, so that a large batch does not hold many keys at once.
 
 mod on_device;
+mod rows;
 
 use std::borrow::Cow;
 
@@ -14,6 +15,8 @@ use warpkeep_core::{
 use warpkeep_gphash::{Seat, Seen, Stage, TableError};
 use warpkeep_image::{ImageError, Persist};
 use warpkeep_log::ChangeBatch;
+
+pub(crate) use rows::execute_rows;
 
 use crate::tables::{NamedTable, Tables};
 use crate::{Error, Keeper, Result};
@@ -60,7 +63,17 @@ pub(crate) fn execute<P: Persist>(
     if (0..batch.len()).all(|index| batch.op(index) == Op::Get) {
         return read(named, || batch.iter().map(|operation| operation.key), |index| index, answers);
     }
-    let mut operations: Vec<Operation<'_>> = batch.iter().collect();
+    run(keeper, named, batch.iter().collect(), durability, answers)
+}
+
+/// Does operations and answers every one of them.
+fn run<P: Persist>(
+    keeper: &Keeper<P, Tables<P>>,
+    named: &NamedTable<P>,
+    mut operations: Vec<Operation<'_>>,
+    durability: Durability,
+    answers: &mut dyn Answers,
+) -> Result<()> {
     let reads = take_reads(named, &mut operations);
     read(named, || reads.iter().map(|get| get.key), |index| reads[index].index, answers)?;
     let done = on_device::write(keeper, named, &operations, durability, answers)?;

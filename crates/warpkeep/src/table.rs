@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use warpkeep_core::{
-    Answers, Batch, BatchView, Durability, HostBatch, KeySpec, MergeRule, Op, Results, Status, ToCell,
-    ValueSpec,
+    Answers, Batch, BatchView, Durability, HostBatch, KeySpec, MergeRule, Op, Output, Results, Status,
+    ToCell, ValueSpec,
 };
+use warpkeep_device::Stream;
 use warpkeep_gphash::{Geometry, Layout, TableStats};
 use warpkeep_image::{Coherent, Persist};
 
@@ -142,11 +143,53 @@ impl<P: Persist> Table<'_, P> {
         done
     }
 
+    /// Does a batch whose columns lie in host memory or in that of the device that works the table, after what is in the stream, and answers
+    /// into arrays of the caller's in either memory. All is done, and on the device, when it returns.
+    ///
+    /// Keys and values that lie in device memory stay there: a get copies nothing to the host, and a write the columns that the log
+    /// gets, if there is one.
+    ///
+    /// ```
+    /// use warpkeep::rows::{BatchView, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, Output, OutputValues};
+    /// use warpkeep::{Device, DeviceChoice, Durability, KeySpec, Op, Status, Store, StoreOptions, TableOptions, ValueSpec};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let Ok(device) = Device::open(DeviceChoice::Sim) else { return Ok(()) };
+    /// let store = Store::open_on(directory.path(), StoreOptions::default(), &device)?;
+    /// let table = store.create_table("rows", TableOptions::new(KeySpec::U64, ValueSpec::fixed(16)?))?;
+    /// let (keys, values) = (device.upload(&[7_u64, 8])?, device.upload(&[1_u8; 32])?);
+    /// let statuses = device.allocate(2)?;
+    /// // SAFETY: the buffers are as long as that, live on, and nobody else uses them.
+    /// let (put, answers) = unsafe {
+    ///     let keys = Column::Device(DeviceSlice::from_raw(keys.ptr().address(), 16, 0));
+    ///     let values = Column::Device(DeviceSlice::from_raw(values.ptr().address(), 32, 0));
+    ///     let (keys, values) = (Cells::Fixed { len: 8, bytes: keys }, Cells::Fixed { len: 16, bytes: values });
+    ///     let answers = ColumnMut::Device(DeviceSliceMut::from_raw(statuses.ptr().address(), 2, 0));
+    ///     (Columns::with_values(Op::Put, keys, values), answers)
+    /// };
+    /// let batch = BatchView::new(table.key_spec(), table.value_spec(), put)?;
+    /// let output = Output::new(&batch, answers, None, OutputValues::None)?;
+    /// table.run_on(&batch, Durability::Power, output, &device.stream()?)?;
+    /// assert_eq!(statuses.to_vec::<u8>()?, [Status::Created as u8; 2]);
+    /// assert_eq!(table.get(8)?, Some(vec![1; 16]));
+    /// # Ok::<(), warpkeep::Error>(())
+    /// ```
+    pub fn run_on(
+        &self,
+        batch: &BatchView<'_>,
+        durability: Durability,
+        output: Output<'_>,
+        stream: &Stream,
+    ) -> Result<()> {
+        self.named.check_there()?;
+        batch.check_table(self.key_spec(), self.value_spec())?;
+        planner::execute_rows(&self.store.keeper, &self.named, batch, durability, output, stream)
+    }
+
     fn host<'b>(&self, batch: &BatchView<'b>) -> Result<HostBatch<'b>> {
         batch.check_table(self.key_spec(), self.value_spec())?;
         batch.host().ok_or_else(|| {
             Error::Invalid(
-                "the batch lies in device memory; this table is worked by the CPU, copy it first".into(),
+                "the batch lies in device memory; give it to `Table::run_on`, with a stream of that device, or copy it first".into(),
             )
         })
     }

@@ -1,29 +1,117 @@
-//! Columns of a batch in device memory, kept from batch to batch.
+//! Columns of a batch in device memory, kept from batch to batch, with pinned memory on the host's side: the device copies from and to that as
+//! fast as the link goes, and beside what the program does.
 
 use bytemuck::{NoUninit, Pod};
-use warpkeep_device::{Buffer, Device, DevicePtr, Stream};
+use warpkeep_device::{Buffer, Device, DevicePtr, PinnedBuffer, Stream};
 
 use crate::TableError;
 
 /// One column, as long as the longest batch so far.
 #[derive(Debug, Default)]
-pub(crate) struct Column(Option<Buffer>);
+pub(crate) struct Column {
+    device: Option<Buffer>,
+    host: Option<PinnedBuffer>,
+}
+
+/// What is allocated for so many bytes: more than asked for, so that batches of like lengths share it.
+fn generous(bytes: usize) -> usize {
+    bytes.max(64).next_power_of_two()
+}
 
 impl Column {
-    /// Has room for so many bytes. What was in it is gone if it had not.
+    /// Has room for so many bytes on the device. What was there is gone if it had not.
     pub(crate) fn room(&mut self, device: &Device, bytes: usize) -> Result<DevicePtr, TableError> {
-        let bytes = bytes.max(8);
-        match &self.0 {
+        match &self.device {
             Some(buffer) if buffer.len() >= bytes => Ok(buffer.ptr()),
             _ => {
                 // The old one first: both may not fit.
-                self.0 = None;
-                let buffer = device.allocate(bytes.next_power_of_two())?;
+                self.device = None;
+                let buffer = device.allocate(generous(bytes))?;
                 let at = buffer.ptr();
-                self.0 = Some(buffer);
+                self.device = Some(buffer);
                 Ok(at)
             }
         }
+    }
+
+    /// So many elements on the host, to be filled and [sent](Column::send). They hold anything.
+    pub(crate) fn host<T: Pod>(&mut self, device: &Device, count: usize) -> Result<&mut [T], TableError> {
+        let bytes = count * size_of::<T>();
+        if self.host.as_ref().is_none_or(|host| host.len() < bytes) {
+            self.host = None;
+            self.host = Some(device.pin(generous(bytes))?);
+        }
+        let host = self.host.as_mut().expect("it has just been pinned");
+        Ok(&mut host.elements_mut()?[..count])
+    }
+
+    /// Begins to copy what is on the host, so many elements, to the device; gives where they lie.
+    ///
+    /// # Safety
+    /// The stream is synchronised before the host's side is used again.
+    pub(crate) unsafe fn send<T: Pod>(
+        &mut self,
+        device: &Device,
+        count: usize,
+        stream: &Stream,
+    ) -> Result<DevicePtr, TableError> {
+        let at = self.room(device, count * size_of::<T>())?;
+        if let (Some(to), Some(host)) = (&self.device, &self.host) {
+            // SAFETY: the caller's promise.
+            unsafe { to.write_behind(0, &host.elements::<T>()?[..count], stream)? };
+        }
+        Ok(at)
+    }
+
+    /// Begins to copy so many elements to the host. They are there, for [`Column::fetched`], once the stream is synchronised.
+    ///
+    /// # Safety
+    /// The stream is synchronised before the host's side is used.
+    pub(crate) unsafe fn fetch<T: Pod>(
+        &mut self,
+        device: &Device,
+        count: usize,
+        stream: &Stream,
+    ) -> Result<(), TableError> {
+        self.host::<T>(device, count)?;
+        if let (Some(from), Some(host)) = (&self.device, &mut self.host) {
+            // SAFETY: the caller's promise.
+            unsafe { from.read_behind(0, &mut host.elements_mut::<T>()?[..count], stream)? };
+        }
+        Ok(())
+    }
+
+    /// What was fetched.
+    pub(crate) fn fetched<T: Pod>(&self, count: usize) -> &[T] {
+        match &self.host {
+            Some(host) => &bytemuck::cast_slice(host.as_slice())[..count],
+            None => &[],
+        }
+    }
+
+    /// Where it lies on the device.
+    pub(crate) fn at(&self) -> DevicePtr {
+        self.device.as_ref().map_or(DevicePtr::NULL, Buffer::ptr)
+    }
+
+    /// Where the host's side lies, for copies by the device.
+    pub(crate) fn host_ptr(&self) -> DevicePtr {
+        self.host.as_ref().map_or(DevicePtr::NULL, PinnedBuffer::ptr)
+    }
+
+    /// The same byte in all of so many, after what is in the stream; gives where they lie.
+    pub(crate) fn fill(
+        &mut self,
+        device: &Device,
+        bytes: usize,
+        byte: u8,
+        stream: &Stream,
+    ) -> Result<DevicePtr, TableError> {
+        let at = self.room(device, bytes)?;
+        if let Some(buffer) = &self.device {
+            buffer.fill_on(0, bytes, byte, stream)?;
+        }
+        Ok(at)
     }
 
     /// Puts elements there.
@@ -34,7 +122,7 @@ impl Column {
         stream: &Stream,
     ) -> Result<DevicePtr, TableError> {
         let at = self.room(device, size_of_val(elements))?;
-        if let Some(buffer) = &self.0 {
+        if let Some(buffer) = &self.device {
             buffer.write_on(0, elements, stream)?;
         }
         Ok(at)
@@ -47,17 +135,13 @@ impl Column {
         bytes: usize,
         stream: &Stream,
     ) -> Result<DevicePtr, TableError> {
-        let at = self.room(device, bytes)?;
-        if let Some(buffer) = &self.0 {
-            buffer.fill_on(0, bytes, 0, stream)?;
-        }
-        Ok(at)
+        self.fill(device, bytes, 0, stream)
     }
 
     /// So many elements of what is there, after what is in the stream.
     pub(crate) fn take<T: Pod>(&self, count: usize, stream: &Stream) -> Result<Vec<T>, TableError> {
         let mut elements = vec![T::zeroed(); count];
-        if let Some(buffer) = &self.0 {
+        if let Some(buffer) = &self.device {
             buffer.read_on(0, &mut elements, stream)?;
         }
         Ok(elements)
@@ -83,4 +167,6 @@ pub(crate) struct Columns {
     pub(crate) ranks: Column,
     pub(crate) regions: Column,
     pub(crate) fetchings: Column,
+    pub(crate) places: Column,
+    pub(crate) left: Column,
 }

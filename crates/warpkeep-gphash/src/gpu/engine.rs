@@ -10,19 +10,25 @@ use warpkeep_core::Status;
 use warpkeep_device::{Device, DevicePtr, Grid, Kernel, Module, Stream};
 use warpkeep_image::Persist;
 
+use super::batch::fill_keys;
 use super::cache::Cache;
 use super::columns::Columns;
 use super::image::DeviceImage;
 use super::mirror::{For, Lookup, Mirror, Reflection};
 use super::params::{GetParams, TableParams};
 use super::program::program_for;
+use super::stage::words;
 use super::straight::{LevelCopies, Supply};
 use crate::{Table, TableError};
 
-/// Threads of a block: a few warps, so that a multiprocessor has something to do while they wait.
+/// Threads of a block: a few warps, so that a multiprocessor has something to do while they wait. As many as kernels have room for who
+/// look for equal keys in their block.
 pub(super) const THREADS: u32 = 256;
 /// Batches of gets from this size on are put in the order of their addresses: what that costs is less than what it saves.
 const ORDERED_FROM: usize = 1 << 16;
+/// Keys that are looked up by one launch where the answers go to the host, at least and at most: a quarter of a batch, so that the rest is
+/// looked up while these are answered; but enough that reads in the order of their addresses are near each other.
+const AT_ONCE: (usize, usize) = (1 << 17, 1 << 20);
 
 /// Runs the batches of one table on a device.
 pub struct DeviceEngine<P: Persist> {
@@ -73,9 +79,12 @@ impl Workplace {
 
 pub(crate) struct Kernels {
     pub(crate) get: Kernel,
+    pub(crate) plan: Kernel,
     pub(crate) stage: Kernel,
     pub(crate) publish: Kernel,
     pub(crate) abandon: Kernel,
+    pub(crate) spread: Kernel,
+    pub(crate) pack: Kernel,
     pub(crate) drain: Kernel,
     pub(crate) repair: Kernel,
     pub(crate) cache_load: Kernel,
@@ -92,7 +101,7 @@ pub(crate) struct Kernels {
     pub(crate) tell: Kernel,
     pub(crate) recopy: Kernel,
     pub(crate) enrol: Kernel,
-    pub(crate) plan: Kernel,
+    pub(crate) decide: Kernel,
     pub(crate) write: Kernel,
     pub(crate) commit: Kernel,
     pub(crate) spell: Kernel,
@@ -105,9 +114,12 @@ impl Kernels {
         let kernel = |name| module.kernel(name);
         Ok(Kernels {
             get: kernel("gphash_get")?,
+            plan: kernel("gphash_plan")?,
             stage: kernel("gphash_stage")?,
             publish: kernel("gphash_publish")?,
             abandon: kernel("gphash_abandon")?,
+            spread: kernel("gphash_spread")?,
+            pack: kernel("gphash_pack")?,
             drain: kernel("gphash_drain")?,
             repair: kernel("gphash_repair")?,
             cache_load: kernel("gphash_cache_load")?,
@@ -124,7 +136,7 @@ impl Kernels {
             tell: kernel("gphash_tell")?,
             recopy: kernel("gphash_recopy")?,
             enrol: kernel("gphash_enrol")?,
-            plan: kernel("gphash_plan")?,
+            decide: kernel("gphash_decide")?,
             write: kernel("gphash_write")?,
             commit: kernel("gphash_commit")?,
             spell: kernel("gphash_spell")?,
@@ -273,7 +285,7 @@ impl<P: Persist> DeviceEngine<P> {
         rows: &GetRows,
         stream: &'r Stream,
     ) -> Result<Reading<'r>, TableError> {
-        let mut place = self.scratch()?;
+        let mut place = self.take_place()?;
         let guard = crossbeam_epoch::pin();
         let staying = self.stay();
         let params = GetParams {
@@ -294,13 +306,6 @@ impl<P: Persist> DeviceEngine<P> {
             _staying: staying,
             _guard: guard,
         })
-    }
-
-    fn scratch(&self) -> Result<Workplace, TableError> {
-        match self.reading.lock().unwrap_or_else(PoisonError::into_inner).pop() {
-            Some(place) => Ok(place),
-            None => Workplace::new(self.device()),
-        }
     }
 
     /// Puts what answers a batch of gets into a stream; gives the mirror that it looks at, to be kept until it is done.
@@ -334,7 +339,7 @@ impl<P: Persist> DeviceEngine<P> {
         Ok(mirror)
     }
 
-    /// Looks many keys up: rows of as many bytes as keys have. Each answer, in order, goes to `each`.
+    /// Looks many keys up: rows of as many bytes as keys have. Each answer, in order, goes to `each`, while the device looks for the next.
     pub fn get_many<'k>(
         &self,
         table: &Table<P>,
@@ -343,46 +348,100 @@ impl<P: Persist> DeviceEngine<P> {
     ) -> Result<(), TableError> {
         let keys: Vec<&[u8]> = keys.collect();
         keys.iter().try_for_each(|key| table.key.check(key))?;
-        let mut place = self.scratch()?;
-        let count = keys.len();
-        let key_words = table.key.max_len().div_ceil(8);
-        let rows = padded_rows(keys.into_iter(), key_words);
-        let (value_len, value_words) = (table.value.max_len(), table.value.max_len().div_ceil(8));
-        let (device, columns) = (self.device(), &mut place.columns);
-        // What a kernel finds stays while the epoch is pinned.
+        let at_once = (keys.len() / 4).clamp(AT_ONCE.0, AT_ONCE.1);
+        let chunks: Vec<&[&[u8]]> = keys.chunks(at_once).collect();
+        let mut places = Vec::new();
+        while places.len() < chunks.len().min(2) {
+            places.push(self.take_place()?);
+        }
+        // What kernels find stays while the epoch is pinned.
         let guard = &crossbeam_epoch::pin();
         let staying = self.stay();
+        // Mirrors that kernels look at.
+        let mut mirrors = [None, None];
+        let mut work = || {
+            // One chunk is answered while the next is under way, in the other place.
+            for number in 0..chunks.len() + places.len() {
+                let which = number % places.len();
+                if let Some(answered) = number.checked_sub(places.len()) {
+                    let first = answered * at_once;
+                    answer(table, &places[which], chunks[answered].len(), |index, found| {
+                        each(first + index, found);
+                    })?;
+                }
+                if let Some(keys) = chunks.get(number) {
+                    mirrors[which] = self.ask(table, &mut places[which], keys, guard)?;
+                }
+            }
+            Ok(())
+        };
+        let done: Result<(), TableError> = work();
+        // Whatever came of it, nothing uses the places when they are kept for others, nor the items when they may move.
+        let idle: Vec<_> = places.iter().map(|place| place.stream.synchronize()).collect();
+        drop((staying, mirrors));
+        places.into_iter().for_each(|place| self.keep_place(place));
+        done.and(idle.into_iter().collect::<Result<(), _>>().map_err(TableError::from))
+    }
+
+    /// A place for a reader.
+    pub(super) fn take_place(&self) -> Result<Workplace, TableError> {
+        let kept = self.reading.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        kept.map_or_else(|| Workplace::new(self.device()), Ok)
+    }
+
+    /// Keeps it for another. Nothing uses its columns any more.
+    pub(super) fn keep_place(&self, place: Workplace) {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+    }
+
+    /// Begins to look keys up; gives the mirror that is to be kept until that is done.
+    fn ask(
+        &self,
+        table: &Table<P>,
+        place: &mut Workplace,
+        keys: &[&[u8]],
+        guard: &crossbeam_epoch::Guard,
+    ) -> Result<Option<Reflection>, TableError> {
+        let (count, device) = (keys.len(), self.device());
+        let (key_words, value_words) = (words(table.key.max_len()), words(table.value.max_len()));
+        let (columns, stream) = (&mut place.columns, &place.stream);
+        fill_keys(keys, key_words, columns.keys.host(device, count * key_words)?);
         let params = GetParams {
             table: self.table_params(table, guard, count)?,
             count: count as u64,
-            keys: columns.keys.put(device, &rows, &place.stream)?,
+            // SAFETY: the stream is synchronised before the columns are used again.
+            keys: unsafe { columns.keys.send::<u64>(device, count * key_words, stream)? },
             statuses: columns.statuses.room(device, count)?,
             versions: columns.versions.room(device, 8 * count)?,
             values: columns.answers.room(device, 8 * count * value_words)?,
         };
-        // SAFETY: the columns are as long as the kernels take them to be, and are not touched until they are done: reading them
-        // waits for the stream.
-        let mirror = unsafe { self.launch_gets(table, params, &mut place.columns, &place.stream)? };
-        let statuses: Vec<u8> = place.columns.statuses.take(count, &place.stream)?;
-        drop((staying, mirror));
-        let versions: Vec<u64> = place.columns.versions.take(count, &place.stream)?;
-        let values: Vec<u64> = place.columns.answers.take(count * value_words, &place.stream)?;
-        let values: &[u8] = bytemuck::cast_slice(&values);
-        for index in 0..count {
-            let value = &values[8 * value_words * index..][..value_len];
-            each(index, (statuses[index] == Status::Ok as u8).then_some((versions[index], value)));
+        // SAFETY: the columns are as long as the kernels take them to be, and are not touched until the stream is synchronised.
+        unsafe {
+            let mirror = self.launch_gets(table, params, &mut place.columns, &place.stream)?;
+            let (columns, stream) = (&mut place.columns, &place.stream);
+            columns.statuses.fetch::<u8>(device, count, stream)?;
+            columns.versions.fetch::<u64>(device, count, stream)?;
+            columns.answers.fetch::<u64>(device, count * value_words, stream)?;
+            Ok(mirror)
         }
-        self.reading.lock().unwrap_or_else(PoisonError::into_inner).push(place);
-        Ok(())
     }
 }
 
-/// Rows of whole words, with zeros behind each.
-pub(crate) fn padded_rows<'k>(rows: impl ExactSizeIterator<Item = &'k [u8]>, words: usize) -> Vec<u64> {
-    let mut padded = vec![0_u64; rows.len() * words];
-    let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut padded);
-    for (row, to) in rows.zip(bytes.chunks_exact_mut(8 * words.max(1))) {
-        to[..row.len()].copy_from_slice(row);
+/// Waits for keys that were asked for, and answers them.
+fn answer<P: Persist>(
+    table: &Table<P>,
+    place: &Workplace,
+    count: usize,
+    mut each: impl FnMut(usize, Option<(u64, &[u8])>),
+) -> Result<(), TableError> {
+    place.stream.synchronize()?;
+    let (value_len, row) = (table.value.max_len(), 8 * words(table.value.max_len()));
+    let statuses: &[u8] = place.columns.statuses.fetched(count);
+    let versions: &[u64] = place.columns.versions.fetched(count);
+    let values: &[u8] = bytemuck::cast_slice(place.columns.answers.fetched::<u64>(count * row / 8));
+    for (index, (&status, &version)) in statuses.iter().zip(versions).enumerate() {
+        let value = &values[row * index..][..value_len];
+        each(index, (status == Status::Ok as u8).then_some((version, value)));
     }
-    padded
+    Ok(())
 }

@@ -7,6 +7,7 @@
 //! A table has one writing engine at a time. Whoever writes to a table that a device works, on the CPU too, has its
 //! [`Turn`]; and nobody moves items while a kernel reads.
 
+mod batch;
 pub(crate) mod cache;
 mod columns;
 mod engine;
@@ -14,16 +15,20 @@ mod image;
 mod mirror;
 mod params;
 mod program;
+mod rows;
 mod settle;
 mod stage;
 mod straight;
+mod upkeep;
 
+pub use batch::{BatchRows, DeviceBatch};
 pub use cache::{CacheError, CachePolicy, CacheReport, CacheStats};
 pub use engine::{DeviceEngine, GetRows, Reading, Turn};
 pub use image::DeviceImage;
 pub use mirror::MirrorReport;
 pub use program::program_for;
-pub use stage::{DeviceBatch, DeviceStage};
+pub use rows::{HostRows, RowOps, WriteRows};
+pub use stage::DeviceStage;
 pub use straight::{StraightRows, Wrote};
 
 #[cfg(test)]

@@ -195,6 +195,18 @@ pub(crate) struct StageParams {
     pub(crate) versions: DevicePtr,
     pub(crate) answers: DevicePtr,
     pub(crate) pending: DevicePtr,
+    pub(crate) left: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct PlanParams {
+    pub(crate) table: TableParams,
+    pub(crate) count: u64,
+    pub(crate) keys: DevicePtr,
+    pub(crate) places: DevicePtr,
+    pub(crate) place_mask: u64,
+    pub(crate) left: DevicePtr,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -316,6 +328,28 @@ pub(crate) struct RaceParams {
     pub(crate) readers: u64,
     pub(crate) publishers: u64,
     pub(crate) loaders: u64,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct SpreadParams {
+    pub(crate) count: u64,
+    pub(crate) from: DevicePtr,
+    pub(crate) to: DevicePtr,
+    pub(crate) len: u32,
+    pub(crate) words: u32,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct PackParams {
+    pub(crate) count: u64,
+    pub(crate) from: DevicePtr,
+    pub(crate) to: DevicePtr,
+    pub(crate) statuses: DevicePtr,
+    pub(crate) ops: DevicePtr,
+    pub(crate) len: u32,
+    pub(crate) words: u32,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -527,6 +561,9 @@ pub(crate) mod facts {
             size_of::<RecopyParams>(),
         ];
         facts.extend(of_straight_batches.map(|bytes| bytes as u64));
+        facts.extend([size_of::<PlanParams>() as u64, Status::Pending as u64, Status::Malformed as u64]);
+        facts.push(u64::from(crate::gpu::engine::THREADS));
+        facts.extend([size_of::<SpreadParams>() as u64, size_of::<PackParams>() as u64]);
         facts
     }
 }

@@ -7,9 +7,9 @@ use warpkeep_device::Program;
 use warpkeep_device::KernelEntry;
 
 use super::params::{
-    AgeParams, DrainParams, GetParams, LayoutParams, LoadParams, LookupParams, PublishParams, RaceParams,
-    RecopyParams, ReflectParams, RefreshParams, RegionParams, RehashParams, RepairParams, SortParams,
-    SpellParams, StageParams, StraightParams, TellParams, body_code,
+    AgeParams, DrainParams, GetParams, LayoutParams, LoadParams, LookupParams, PackParams, PlanParams,
+    PublishParams, RaceParams, RecopyParams, ReflectParams, RefreshParams, RegionParams, RehashParams,
+    RepairParams, SortParams, SpellParams, SpreadParams, StageParams, StraightParams, TellParams, body_code,
 };
 use crate::bucket::Shape;
 use crate::{Geometry, Layout};
@@ -22,7 +22,9 @@ const SOURCES: &[(&str, &str)] = &[
     ("cache.h", include_str!("../../kernels/cache.h")),
     ("find.h", include_str!("../../kernels/find.h")),
     ("claim.h", include_str!("../../kernels/claim.h")),
+    ("twins.h", include_str!("../../kernels/twins.h")),
     ("get.h", include_str!("../../kernels/get.h")),
+    ("plan.h", include_str!("../../kernels/plan.h")),
     ("stage.h", include_str!("../../kernels/stage.h")),
     ("drain.h", include_str!("../../kernels/drain.h")),
     ("mirror.h", include_str!("../../kernels/mirror.h")),
@@ -31,6 +33,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("straight.h", include_str!("../../kernels/straight.h")),
     ("supply.h", include_str!("../../kernels/supply.h")),
     ("load.h", include_str!("../../kernels/load.h")),
+    ("rows.h", include_str!("../../kernels/rows.h")),
     ("layout.h", include_str!("../../kernels/layout.h")),
 ];
 
@@ -38,6 +41,7 @@ const SOURCES: &[(&str, &str)] = &[
 warpkeep_device::kernels! {
     static KERNELS = [
         gphash_get: GetParams,
+        gphash_plan: PlanParams,
         gphash_stage: StageParams,
         gphash_publish: PublishParams,
         gphash_abandon: PublishParams,
@@ -58,12 +62,14 @@ warpkeep_device::kernels! {
         gphash_tell: TellParams,
         gphash_recopy: RecopyParams,
         gphash_enrol: StraightParams,
-        gphash_plan: StraightParams,
+        gphash_decide: StraightParams,
         gphash_write: StraightParams,
         gphash_commit: StraightParams,
         gphash_spell: SpellParams,
         gphash_sort_count: SortParams,
         gphash_sort: SortParams,
+        gphash_spread: SpreadParams,
+        gphash_pack: PackParams,
         gphash_layout: LayoutParams,
     ];
 }
@@ -75,6 +81,7 @@ static KERNELS: &[KernelEntry] = {
     }
     &[
         cuda_only("gphash_get", size_of::<GetParams>()),
+        cuda_only("gphash_plan", size_of::<PlanParams>()),
         cuda_only("gphash_stage", size_of::<StageParams>()),
         cuda_only("gphash_publish", size_of::<PublishParams>()),
         cuda_only("gphash_abandon", size_of::<PublishParams>()),
@@ -95,12 +102,14 @@ static KERNELS: &[KernelEntry] = {
         cuda_only("gphash_tell", size_of::<TellParams>()),
         cuda_only("gphash_recopy", size_of::<RecopyParams>()),
         cuda_only("gphash_enrol", size_of::<StraightParams>()),
-        cuda_only("gphash_plan", size_of::<StraightParams>()),
+        cuda_only("gphash_decide", size_of::<StraightParams>()),
         cuda_only("gphash_write", size_of::<StraightParams>()),
         cuda_only("gphash_commit", size_of::<StraightParams>()),
         cuda_only("gphash_spell", size_of::<SpellParams>()),
         cuda_only("gphash_sort_count", size_of::<SortParams>()),
         cuda_only("gphash_sort", size_of::<SortParams>()),
+        cuda_only("gphash_spread", size_of::<SpreadParams>()),
+        cuda_only("gphash_pack", size_of::<PackParams>()),
         cuda_only("gphash_layout", size_of::<LayoutParams>()),
     ]
 };

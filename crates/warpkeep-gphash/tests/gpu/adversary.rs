@@ -18,7 +18,7 @@ fn put_all(
 ) -> Vec<bool> {
     let batch = batch_of(rows);
     let mut turn = engine.turn();
-    let stage = turn.stage(table, &batch, version).unwrap();
+    let mut stage = turn.stage(table, &batch, version).unwrap();
     for (index, &status) in stage.statuses().iter().enumerate() {
         let full = status == Status::TableFull;
         assert!(full || status == Status::Created || status == Status::Ok, "{status:?}");
@@ -166,7 +166,7 @@ pub(crate) fn a_full_heap_refuses_and_stays_good(device: &Device, space: Space) 
         let mut turn = engine.turn();
         let used = heap_of(table).usage().used_blocks();
         match turn.stage(table, &batch, 1 + count) {
-            Ok(stage) => stage.publish().unwrap(),
+            Ok(mut stage) => stage.publish().unwrap(),
             Err(error) => {
                 assert_eq!(heap_of(table).usage().used_blocks(), used, "what it had got is given back");
                 break error;

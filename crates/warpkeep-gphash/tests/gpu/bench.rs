@@ -142,7 +142,7 @@ impl Bench {
         let first_version = self.version + 1;
         self.version += rows.len() as u64;
         let mut turn = self.engine.turn();
-        let stage = turn.stage(&self.table, &batch, first_version).unwrap();
+        let mut stage = turn.stage(&self.table, &batch, first_version).unwrap();
         let mut full = Vec::new();
         for (index, row) in rows.iter().enumerate() {
             let before = self.model.get(&row.number).cloned();

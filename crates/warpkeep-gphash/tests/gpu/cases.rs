@@ -6,7 +6,8 @@ macro_rules! all_cases {
         all_cases! {
             $on;
             oracle: batches_do_what_a_map_does, every_geometry_does_what_a_map_does,
-                rows_in_device_memory_are_answered_there;
+                rows_in_device_memory_are_answered_there, equal_keys_are_answered_alike,
+                keys_that_come_twice_are_left;
             agree: growing_tables_go_from_hand_to_hand, shrinking_tables_go_from_hand_to_hand,
                 special_keys_go_from_hand_to_hand;
             adversary: colliding_keys_are_told_and_harm_nobody, a_batch_larger_than_the_table_is_answered_in_full,

@@ -206,7 +206,7 @@ fn publish_one(bench: &mut Bench, device: &Device, dice: &mut Dice, models: &mut
     bench.version += rows.len() as u64;
     let batch = batch_of(&rows);
     let mut turn = bench.engine.turn();
-    let stage = turn.stage(&bench.table, &batch, first_version).unwrap();
+    let mut stage = turn.stage(&bench.table, &batch, first_version).unwrap();
     let began = now(device);
     for (index, row) in rows.iter().enumerate() {
         // One that finds no place changes nothing.

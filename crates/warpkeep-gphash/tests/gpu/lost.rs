@@ -54,7 +54,7 @@ fn lost(kind: Kind, during: During, after: Option<u64>) -> Outcome {
             simulator.crash_at(after.map(|steps| began + steps));
             turn.stage(&bench.table, &batch, 100).map(|_| ())
         } else {
-            let stage = turn.stage(&bench.table, &batch, 100).unwrap();
+            let mut stage = turn.stage(&bench.table, &batch, 100).unwrap();
             for (index, row) in rows.iter().enumerate() {
                 match stage.change(index) {
                     None => {}

@@ -107,3 +107,56 @@ pub(crate) fn rows_in_device_memory_are_answered_there(device: &Device, space: S
         }
     }
 }
+
+/// Keys that a batch has many times are looked up once for all of them, and each is answered.
+pub(crate) fn equal_keys_are_answered_alike(device: &Device, space: Space) {
+    for kind in Kind::ALL {
+        let mut bench = Bench::new(device, space, kind, Geometry::default(), 60);
+        bench.run(&bench.puts(0..40, 3));
+        let mut dice = Dice(9);
+        // One key alone; a few hot ones, of which some are not there; as many different ones as there are.
+        for keys in [1, 7, 44] {
+            let numbers: Vec<u64> = (0..700).map(|_| 43 - dice.below(keys)).collect();
+            let rows: Vec<_> = numbers.iter().map(|&number| kind.key(number)).collect();
+            let mut answered = 0;
+            bench
+                .engine
+                .get_many(&bench.table, rows.iter().map(Vec::as_slice), |index, found| {
+                    let found = found.map(|(version, value)| (version, value.to_vec()));
+                    assert_eq!(found.as_ref(), bench.model.get(&numbers[index]), "{kind:?}, {keys} keys");
+                    answered += 1;
+                })
+                .unwrap();
+            assert_eq!(answered, 700);
+        }
+    }
+}
+
+/// Operations on keys that a batch has more than once are left to the CPU, all of them, and no others.
+pub(crate) fn keys_that_come_twice_are_left(device: &Device, space: Space) {
+    for kind in Kind::ALL {
+        let mut bench = Bench::new(device, space, kind, Geometry::default(), 900);
+        let mut dice = Dice(3);
+        let numbers: Vec<u64> = (0..600).map(|_| dice.below(700)).collect();
+        let mut rows = bench.puts(numbers.iter().copied(), 1);
+        // Whatever they do.
+        rows[5].op = warpkeep_core::Op::Get;
+        let batch = crate::bench::batch_of(&rows);
+        let mut turn = bench.engine.turn();
+        let mut stage = turn.stage(&bench.table, &batch, 1).unwrap();
+        for (index, number) in numbers.iter().enumerate() {
+            let times = numbers.iter().filter(|other| *other == number).count();
+            assert_eq!(stage.is_left(index), times > 1, "{kind:?}: {number} comes {times} times");
+            assert_eq!(stage.change(index).is_some(), times == 1 && index != 5);
+            if times == 1 && index != 5 {
+                bench.model.insert(*number, (1 + index as u64, rows[index].value.clone()));
+            }
+        }
+        stage.publish().unwrap();
+        drop(stage);
+        drop(turn);
+        bench.check(700);
+        bench.inspect();
+        bench.reopened();
+    }
+}

@@ -41,3 +41,11 @@ fn longer_batches_do_in_other_orders_what_a_map_does() {
         run(&device, heap, Kind::ALL[seed as usize % 4], Geometry::default(), load);
     }
 }
+
+#[test]
+fn equal_keys_are_answered_alike_in_every_order() {
+    for seed in 0..24 {
+        let device = Device::simulated(Mode::seeded(seed)).unwrap();
+        crate::oracle::equal_keys_are_answered_alike(&device, heap);
+    }
+}

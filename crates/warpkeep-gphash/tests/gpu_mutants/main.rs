@@ -87,7 +87,7 @@ fn schedules() -> Option<String> {
         let rows = bench.puts(0..64, 1);
         let batch = batch_of(&rows);
         let mut turn = bench.engine.turn();
-        let stage = turn.stage(&bench.table, &batch, 1).unwrap();
+        let mut stage = turn.stage(&bench.table, &batch, 1).unwrap();
         let placed: Vec<bool> = (0..rows.len()).map(|index| stage.change(index).is_some()).collect();
         stage.publish().unwrap();
         let lost =

@@ -1,9 +1,9 @@
-//! Batches on a device: the operations on keys that the batch has once. The others, and those that the device finds no place for,
-//! are done by the CPU in the same breath, so that a `Power` batch is still one record of the log.
+//! Batches on a device. Operations on keys that the batch has more than once, and those that the device finds no place for, are done by the
+//! CPU in the same breath, so that a `Power` batch is still one record of the log.
 
 use warpkeep_core::{Answers, Change, ChangeKind, Durability, Op, Operation, Status};
 use warpkeep_gphash::TableError;
-use warpkeep_gphash::gpu::{DeviceBatch, DeviceEngine};
+use warpkeep_gphash::gpu::{DeviceEngine, DeviceStage};
 use warpkeep_image::Persist;
 use warpkeep_log::ChangeBatch;
 
@@ -68,7 +68,7 @@ pub(super) fn write<P: Persist>(
 }
 
 /// An error of the device: if it is lost the CPU takes over, if it has no memory left the CPU does this batch.
-fn step_back<P: Persist>(named: &NamedTable<P>, error: TableError) -> Result<()> {
+pub(super) fn step_back<P: Persist>(named: &NamedTable<P>, error: TableError) -> Result<()> {
     match &error {
         TableError::Device(device) if device.is_out_of_memory() => Ok(()),
         TableError::Device(_) | TableError::Scattered => {
@@ -77,16 +77,6 @@ fn step_back<P: Persist>(named: &NamedTable<P>, error: TableError) -> Result<()>
         }
         _ => Err(error.into()),
     }
-}
-
-/// What goes to the device, by its place in the group; the others.
-fn divide(order: &[(u64, u32)]) -> (Vec<u32>, Vec<u32>) {
-    let (mut once, mut again) = (Vec::with_capacity(order.len()), Vec::new());
-    for same_hash in order.chunk_by(|one, other| one.0 == other.0) {
-        let to = if same_hash.len() == 1 { &mut once } else { &mut again };
-        to.extend(same_hash.iter().map(|&(_, number)| number));
-    }
-    (once, again)
 }
 
 /// Does a group; `false` if the device has stepped back, with nothing done.
@@ -99,42 +89,21 @@ fn write_group<P: Persist>(
     answers: &mut dyn Answers,
 ) -> Result<bool> {
     let table = &named.table;
-    let mut order: Vec<(u64, u32)> =
-        group.iter().map(|operation| table.hash_of(operation.key)).zip(0..).collect();
-    order.sort_unstable();
-    let (once, again) = divide(&order);
-    let mut batch = DeviceBatch::default();
-    for operation in once.iter().map(|&number| &group[number as usize]) {
-        batch.push(operation.op, operation.key, operation.value, operation.argument);
-    }
     loop {
         keeper.admit(durability)?;
         let mut turn = device.turn();
-        let staged = match turn.stage(table, &batch, keeper.next_versions(once.len() as u64)) {
+        let mut staged = match turn.stage(table, group, keeper.next_versions(group.len() as u64)) {
             Ok(staged) => staged,
             Err(error) => return step_back(named, error).map(|()| false),
         };
         let mut changes = ChangeBatch::new();
-        let mut for_cpu: Vec<(u64, u32)> = Vec::new();
-        let mut changed = false;
-        for (index, &number) in once.iter().enumerate() {
-            let Operation { op, key, value, .. } = group[number as usize];
-            if staged.statuses()[index] == Status::TableFull {
-                for_cpu.push((table.hash_of(key), number));
-            }
-            let Some(removed) = staged.change(index) else { continue };
-            changed = true;
-            if keeper.log().is_none() {
-                continue;
-            }
-            let came_to = matches!(op, Op::Merge | Op::FetchAdd).then(|| staged.written(index));
-            let (kind, version, value) = match removed {
-                true => (ChangeKind::Delete, keeper.next_version(), &[][..]),
-                false => (ChangeKind::Put, staged.versions()[index], came_to.as_deref().unwrap_or(value)),
-            };
-            changes.push(&Change { table: named.id, kind, version, key, value })?;
-        }
-        for_cpu.extend(again.iter().map(|&number| (table.hash_of(group[number as usize].key), number)));
+        let changed = log_changes(keeper, named, &staged, |index| Some(group[index]), &mut changes)?;
+        // Operations on one key come together, in the order of the batch.
+        let mut for_cpu: Vec<(u64, u32)> = (0..)
+            .zip(group)
+            .filter(|(number, _)| staged.is_left(*number as usize))
+            .map(|(number, operation)| (table.hash_of(operation.key), number))
+            .collect();
         for_cpu.sort_unstable();
         let beside = match stage(keeper, named, group, &for_cpu, &mut changes)? {
             Ok(beside) => beside,
@@ -145,12 +114,6 @@ fn write_group<P: Persist>(
                 continue;
             }
         };
-        let statuses = staged.statuses().to_vec();
-        let versions = staged.versions().to_vec();
-        let read: Vec<(usize, Vec<u8>)> = (0..once.len())
-            .filter(|&index| matches!(batch.ops[index], Op::Get | Op::FetchAdd) && statuses[index].is_ok())
-            .map(|index| (index, staged.answer(index).to_vec()))
-            .collect();
         let given = beside.given;
         let mut published = Ok(());
         let publish = || {
@@ -163,20 +126,46 @@ fn write_group<P: Persist>(
         if published.is_err() {
             named.engine.take_over(table);
         }
-        let mut read = read.into_iter().peekable();
-        for (index, &number) in once.iter().enumerate() {
-            let (place, status) = (group[number as usize].index, statuses[index]);
-            match read.next_if(|(of, _)| *of == index) {
-                Some((_, value)) => {
-                    answers.answer_value(place, status, versions[index], &value);
-                }
-                None if status == Status::TableFull => {}
-                None => answers.answer(place, status, versions[index]),
+        for (index, operation) in group.iter().enumerate() {
+            let (place, status, version) = (operation.index, staged.status(index), staged.versions()[index]);
+            if staged.is_left(index) {
+                continue;
+            }
+            if operation.op.answers_value() && status.is_ok() {
+                answers.answer_value(place, status, version, staged.answer(index));
+            } else {
+                answers.answer(place, status, version);
             }
         }
         given.into_iter().for_each(|answer| answer.give(answers));
         return Ok(true);
     }
+}
+
+/// Adds what a stage changes to what is to be logged, if there is a log; whether it changes anything.
+pub(super) fn log_changes<'o, P: Persist>(
+    keeper: &Keeper<P, Tables<P>>,
+    named: &NamedTable<P>,
+    staged: &DeviceStage<'_, '_, P>,
+    operation: impl Fn(usize) -> Option<Operation<'o>>,
+    changes: &mut ChangeBatch,
+) -> Result<bool> {
+    let mut changing =
+        (0..staged.count()).filter_map(|index| Some((index, staged.change(index)?))).peekable();
+    let changed = changing.peek().is_some();
+    if keeper.log().is_none() {
+        return Ok(changed);
+    }
+    for (index, removed) in changing {
+        let Some(Operation { op, key, value, .. }) = operation(index) else { continue };
+        let came_to = matches!(op, Op::Merge | Op::FetchAdd).then(|| staged.written(index));
+        let (kind, version, value) = match removed {
+            true => (ChangeKind::Delete, keeper.next_version(), &[][..]),
+            false => (ChangeKind::Put, staged.versions()[index], came_to.as_deref().unwrap_or(value)),
+        };
+        changes.push(&Change { table: named.id, kind, version, key, value })?;
+    }
+    Ok(changed)
 }
 
 impl From<warpkeep_device::DeviceError> for Error {

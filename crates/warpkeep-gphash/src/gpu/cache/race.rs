@@ -108,10 +108,11 @@ impl Bench {
             batch.push(op, key, if op.takes_value() { value } else { &[] }, 0);
         }
         let mut turn = self.engine.turn();
-        let stage = turn.stage(table, &batch, first_version).unwrap();
+        let mut stage = turn.stage(table, &batch, first_version).unwrap();
         assert!((0..numbers.len()).all(|index| stage.change(index).is_some()));
         meanwhile(self, stage.publish_params());
         stage.publish().unwrap();
+        drop(stage);
         drop(turn);
         for (version, number) in (first_version..).zip(numbers) {
             match op {

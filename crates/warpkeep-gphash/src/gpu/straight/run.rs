@@ -98,7 +98,7 @@ impl<P: Persist> Turn<'_, P> {
         // are done. The turn keeps other writers away.
         let came: Vec<Came> = unsafe {
             place.launch(&engine.kernels.enrol, count, &params)?;
-            place.launch(&engine.kernels.plan, count, &params)?;
+            place.launch(&engine.kernels.decide, count, &params)?;
             if takes_blocks {
                 place.launch(&engine.kernels.write, count * parts, &params)?;
             }

@@ -1,0 +1,319 @@
+//! Batches whose columns lie in device memory: read and written there, on the caller's stream. What the CPU has a part in, the log and keys that
+//! come more than once, is copied to the host.
+#![allow(unsafe_code, reason = "columns in device memory are promises of those who made them")]
+
+use warpkeep_core::{
+    BatchView, Cells, Column, ColumnMut, Durability, MemorySpace, Op, Operation, Ops, Output, OutputValues,
+    Results, Status,
+};
+use warpkeep_device::{DeviceChoice, DevicePtr, Stream};
+use warpkeep_gphash::gpu::{DeviceEngine, GetRows, HostRows, RowOps, WriteRows};
+use warpkeep_image::Persist;
+use warpkeep_log::ChangeBatch;
+
+use super::on_device::{log_changes, step_back};
+use super::{Answer, refusal, run, stage};
+use crate::tables::{NamedTable, Tables};
+use crate::{Error, Keeper, Result};
+
+/// Where the answers go.
+#[derive(Clone, Copy)]
+struct Target {
+    statuses: DevicePtr,
+    versions: DevicePtr,
+    values: DevicePtr,
+    /// Null if values are rows.
+    spans: DevicePtr,
+    /// Bytes that there is room for, if they are not.
+    room: usize,
+}
+
+fn pointer<T>(column: &Column<'_, T>) -> DevicePtr {
+    match column {
+        Column::Host(_) => DevicePtr::NULL,
+        Column::Device(slice) => DevicePtr::new(slice.address()),
+    }
+}
+
+fn pointer_mut<T>(column: &ColumnMut<'_, T>) -> DevicePtr {
+    match column {
+        ColumnMut::Host(_) => DevicePtr::NULL,
+        ColumnMut::Device(slice) => DevicePtr::new(slice.address()),
+    }
+}
+
+impl Target {
+    fn of(output: Output<'_>) -> Target {
+        let (statuses, versions, values) = output.into_columns();
+        let (values, spans, room) = match &values {
+            OutputValues::None => (DevicePtr::NULL, DevicePtr::NULL, 0),
+            OutputValues::Rows { bytes, .. } => (pointer_mut(bytes), DevicePtr::NULL, bytes.len()),
+            OutputValues::Spans { spans, bytes } => (pointer_mut(bytes), pointer_mut(spans), bytes.len()),
+        };
+        let versions = versions.as_ref().map_or(DevicePtr::NULL, pointer_mut);
+        Target { statuses: pointer_mut(&statuses), versions, values, spans, room }
+    }
+}
+
+fn rows_of(batch: &BatchView<'_>) -> Result<WriteRows> {
+    let columns = batch.columns();
+    let cells = |cells: &Cells<'_>| {
+        match cells {
+        Cells::Empty => Ok(DevicePtr::NULL),
+        Cells::Fixed { bytes, .. } => Ok(pointer(bytes)),
+        Cells::Variable { .. } => Err(Error::Invalid(
+            "cells of any length in device memory are not possible yet; give rows of one length, or copy them to host memory"
+                .into(),
+        )),
+    }
+    };
+    Ok(WriteRows {
+        count: batch.len() as u64,
+        ops: match &columns.ops {
+            Ops::Uniform(op) => RowOps::Uniform(*op),
+            Ops::Each(codes) => RowOps::Each(pointer(codes)),
+        },
+        keys: cells(&columns.keys)?,
+        values: cells(&columns.values)?,
+        arguments: columns.arguments.as_ref().map_or(DevicePtr::NULL, pointer),
+    })
+}
+
+/// The memory of the device that works a table.
+fn space_of<P: Persist>(engine: &DeviceEngine<P>) -> MemorySpace {
+    match engine.device().choice() {
+        DeviceChoice::Cuda(ordinal) => MemorySpace::Device(ordinal),
+        DeviceChoice::Cpu | DeviceChoice::Sim => MemorySpace::Device(0),
+    }
+}
+
+/// Everything about one batch.
+struct Rows<'a, P: Persist> {
+    keeper: &'a Keeper<P, Tables<P>>,
+    named: &'a NamedTable<P>,
+    engine: &'a DeviceEngine<P>,
+    batch: &'a BatchView<'a>,
+    durability: Durability,
+    stream: &'a Stream,
+}
+
+/// Does a batch of which columns or answers lie in device memory, after what is in the stream. All is done when it returns.
+pub(crate) fn execute_rows<P: Persist>(
+    keeper: &Keeper<P, Tables<P>>,
+    named: &NamedTable<P>,
+    batch: &BatchView<'_>,
+    durability: Durability,
+    output: Output<'_>,
+    stream: &Stream,
+) -> Result<()> {
+    let engine = named.engine.device().ok_or_else(|| {
+        Error::Invalid(
+            "columns lie in device memory, and no device works this table; copy them to host memory first"
+                .into(),
+        )
+    })?;
+    let ours = space_of(engine);
+    for space in [batch.space(), output.space()] {
+        if space != MemorySpace::Host && space != ours {
+            return Err(Error::Invalid(format!(
+                "columns lie in the memory of {space}, and the table is worked by {ours}; copy them first"
+            )));
+        }
+    }
+    let rows = Rows { keeper, named, engine, batch, durability, stream };
+    match (batch.host(), output.space()) {
+        (Some(host), MemorySpace::Host) => match output.into_host() {
+            Some(mut answers) => run(keeper, named, host.iter().collect(), durability, &mut answers),
+            None => unreachable!("all of an output is in one memory"),
+        },
+        (Some(host), MemorySpace::Device(_)) => {
+            let mut results = Results::new(batch);
+            run(keeper, named, host.iter().collect(), durability, &mut results)?;
+            rows.upload(&results, Target::of(output))
+        }
+        (None, MemorySpace::Host) => {
+            let host = rows.copied(&rows_of(batch)?)?;
+            match output.into_host() {
+                Some(mut answers) => rows.on_host(&host, &mut answers),
+                None => unreachable!("all of an output is in one memory"),
+            }
+        }
+        (None, MemorySpace::Device(_)) => rows.on_device(&rows_of(batch)?, Target::of(output)),
+    }
+}
+
+impl<P: Persist> Rows<'_, P> {
+    fn on_device(&self, rows: &WriteRows, target: Target) -> Result<()> {
+        if target.spans != DevicePtr::NULL {
+            return self.through_host(rows, target);
+        }
+        let done = match rows.ops {
+            RowOps::Uniform(Op::Get) => self.read(rows, target),
+            _ => self.write(rows, target),
+        };
+        match done {
+            // With `Process` each is tried on its own.
+            Err(error) if refusal(&error).is_some() => self.through_host(rows, target),
+            Ok(true) => Ok(()),
+            Ok(false) => self.through_host(rows, target),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn copied(&self, rows: &WriteRows) -> Result<HostRows> {
+        // SAFETY: whoever made the view has promised that its columns are good for as long as they are borrowed, and the view has
+        // checked how long they are.
+        Ok(unsafe { self.engine.copy_rows(&self.named.table, rows, self.stream)? })
+    }
+
+    /// Does a batch that has been copied.
+    fn on_host(&self, host: &HostRows, answers: &mut dyn warpkeep_core::Answers) -> Result<()> {
+        let mut operations = Vec::with_capacity(self.batch.len());
+        for index in 0..self.batch.len() {
+            match host.operation(index) {
+                Some(operation) => operations.push(operation),
+                None => answers.answer(index, Status::Malformed, 0),
+            }
+        }
+        run(self.keeper, self.named, operations, self.durability, answers)
+    }
+
+    fn through_host(&self, rows: &WriteRows, target: Target) -> Result<()> {
+        let host = self.copied(rows)?;
+        let mut results = Results::new(self.batch);
+        self.on_host(&host, &mut results)?;
+        self.upload(&results, target)
+    }
+
+    /// Puts answers where the caller wants them.
+    fn upload(&self, results: &Results, target: Target) -> Result<()> {
+        let mut statuses: Vec<u8> = results.statuses().iter().map(|&status| status as u8).collect();
+        let values = (0..results.len()).filter_map(|index| Some((index, results.value(index)?)));
+        if target.spans == DevicePtr::NULL {
+            if target.values != DevicePtr::NULL {
+                for (index, value) in values {
+                    self.put(target.values.offset((index * value.len()) as u64), value)?;
+                }
+            }
+        } else {
+            let mut spans = vec![u64::MAX; 2 * results.len()];
+            let mut bytes = Vec::new();
+            spans.iter_mut().skip(1).step_by(2).for_each(|len| *len = 0);
+            for (index, value) in values {
+                if bytes.len() + value.len() > target.room {
+                    statuses[index] = Status::OutputFull as u8;
+                    continue;
+                }
+                spans[2 * index] = bytes.len() as u64;
+                spans[2 * index + 1] = value.len() as u64;
+                bytes.extend_from_slice(value);
+            }
+            self.put(target.values, &bytes)?;
+            self.put(target.spans, bytemuck::cast_slice(&spans))?;
+        }
+        self.put_answers(target, &statuses, results.versions())
+    }
+
+    fn put_answers(&self, target: Target, statuses: &[u8], versions: &[u64]) -> Result<()> {
+        self.put(target.statuses, statuses)?;
+        if target.versions == DevicePtr::NULL {
+            return Ok(());
+        }
+        self.put(target.versions, bytemuck::cast_slice(versions))
+    }
+
+    fn put(&self, to: DevicePtr, bytes: &[u8]) -> Result<()> {
+        // SAFETY: whoever made the output has promised that its columns are good and that nobody else uses them, and the output has
+        // checked how long they are.
+        unsafe { self.engine.copy_bytes(to, bytes, self.stream)? };
+        Ok(())
+    }
+
+    /// Looks keys up; `false` if the device has stepped back.
+    fn read(&self, rows: &WriteRows, target: Target) -> Result<bool> {
+        let asked = GetRows {
+            count: rows.count,
+            keys: rows.keys,
+            statuses: target.statuses,
+            versions: target.versions,
+            values: target.values,
+        };
+        // SAFETY: as in `copied` and `put`.
+        match unsafe { self.engine.get_bytes(&self.named.table, &asked, self.stream) } {
+            Ok(()) => Ok(true),
+            Err(error) => {
+                let _turn = self.engine.turn();
+                step_back(self.named, error).map(|()| false)
+            }
+        }
+    }
+
+    /// Does a batch that writes; `false` if the device has stepped back, with nothing done.
+    fn write(&self, rows: &WriteRows, target: Target) -> Result<bool> {
+        let Rows { keeper, named, engine, durability, stream, .. } = *self;
+        let table = &named.table;
+        // What is logged is copied first: once it is staged, others wait.
+        let mut host = match keeper.log() {
+            Some(_) => Some(self.copied(rows)?),
+            None => None,
+        };
+        loop {
+            keeper.admit(durability)?;
+            let mut turn = engine.turn();
+            // SAFETY: as in `copied`.
+            let staged = unsafe { turn.stage_rows(table, rows, keeper.next_versions(rows.count), stream) };
+            let mut staged = match staged {
+                Ok(staged) => staged,
+                Err(error) => return step_back(named, error).map(|()| false),
+            };
+            let left: Vec<usize> = (0..staged.count()).filter(|&index| staged.is_left(index)).collect();
+            if !left.is_empty() && host.is_none() {
+                host = Some(self.copied(rows)?);
+            }
+            let operation = |index| host.as_ref().and_then(|host| host.operation(index));
+            let mut changes = ChangeBatch::new();
+            let changed = log_changes(keeper, named, &staged, operation, &mut changes)?;
+            let operations: Vec<Operation<'_>> = left.iter().filter_map(|&index| operation(index)).collect();
+            let mut order: Vec<(u64, u32)> =
+                operations.iter().map(|operation| table.hash_of(operation.key)).zip(0..).collect();
+            order.sort_unstable();
+            let beside = match stage(keeper, named, &operations, &order, &mut changes)? {
+                Ok(beside) => beside,
+                Err(full) => {
+                    drop(staged);
+                    let _moving = named.engine.moving();
+                    table.make_room(full)?;
+                    continue;
+                }
+            };
+            let given = beside.given;
+            let mut published = Ok(());
+            let publish = || {
+                beside.stage.publish();
+                published = staged.publish();
+            };
+            if changed || beside.changed {
+                keeper.write(durability, &changes, publish)?;
+            }
+            if published.is_err() {
+                named.engine.take_over(table);
+            }
+            let mut statuses: Vec<u8> = staged.statuses().iter().map(|&status| status as u8).collect();
+            let mut versions = staged.versions().to_vec();
+            // Those of them that made sense are answered below.
+            left.iter().for_each(|&index| statuses[index] = Status::Malformed as u8);
+            if target.values != DevicePtr::NULL {
+                // SAFETY: as in `put`.
+                unsafe { staged.answer_rows(target.values)? };
+            }
+            for Answer { index, status, version, value } in given {
+                (statuses[index], versions[index]) = (status as u8, version);
+                if let Some(value) = value.filter(|_| target.values != DevicePtr::NULL) {
+                    self.put(target.values.offset((index * value.len()) as u64), &value)?;
+                }
+            }
+            self.put_answers(target, &statuses, &versions)?;
+            return Ok(true);
+        }
+    }
+}

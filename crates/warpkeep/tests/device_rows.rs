@@ -1,0 +1,306 @@
+//! Batches whose columns lie in the memory of a device, here the simulator: the same as batches in host memory.
+
+use warpkeep::rows::{
+    BatchView, Buffer, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, Ops, Output,
+    OutputValues, Span,
+};
+use warpkeep::{
+    Device, DeviceChoice, Durability, Error, KeySpec, Layout, MergeRule, Op, Status, Store, StoreOptions,
+    Table, TableOptions, ValueSpec, verify,
+};
+use warpkeep_device::Mode;
+
+fn device_column<T>(buffer: &Buffer, len: usize) -> Column<'_, T> {
+    // SAFETY: the buffer is borrowed for as long as the column, and nobody writes to it meanwhile.
+    Column::Device(unsafe { DeviceSlice::from_raw(buffer.ptr().address(), len, 0) })
+}
+
+fn device_column_mut<T>(buffer: &mut Buffer, len: usize) -> ColumnMut<'_, T> {
+    // SAFETY: the buffer is borrowed for as long as the column, and only for it.
+    ColumnMut::Device(unsafe { DeviceSliceMut::from_raw(buffer.ptr().address(), len, 0) })
+}
+
+/// A batch by columns, in host memory.
+#[derive(Default)]
+struct Plain {
+    ops: Vec<Op>,
+    keys: Vec<u8>,
+    values: Vec<u8>,
+    arguments: Vec<u64>,
+}
+
+impl Plain {
+    fn push(&mut self, op: Op, key: &[u8], value: &[u8], argument: u64) {
+        self.ops.push(op);
+        self.keys.extend_from_slice(key);
+        self.values.extend_from_slice(value);
+        self.arguments.push(argument);
+    }
+
+    fn codes(&self) -> Vec<u8> {
+        self.ops.iter().map(|&op| op as u8).collect()
+    }
+}
+
+/// Answers: status, version, value.
+type Answered = Vec<(Status, u64, Option<Vec<u8>>)>;
+
+/// Statuses, versions and values, where an operation answers with one.
+fn answered(ops: &[Op], statuses: &[u8], versions: &[u64], values: &[u8], len: usize) -> Answered {
+    (0..ops.len())
+        .map(|index| {
+            let status = Status::try_from(statuses[index]).unwrap();
+            let value =
+                (ops[index].answers_value() && status.is_ok()).then(|| values[len * index..][..len].to_vec());
+            (status, versions[index], value)
+        })
+        .collect()
+}
+
+/// Which columns of a batch lie in device memory.
+#[derive(Clone, Copy, Debug)]
+enum On {
+    Device,
+    DeviceAnsweredOnHost,
+    HostAnsweredOnDevice,
+}
+
+fn run(table: &Table<'_>, device: &Device, plain: &Plain, durability: Durability, on: On) -> Answered {
+    let (count, key_len) = (plain.ops.len(), table.key_spec().max_len());
+    let len = table.value_spec().max_len();
+    let (codes, keys) = (device.upload(&plain.codes()).unwrap(), device.upload(&plain.keys).unwrap());
+    let (values, arguments) =
+        (device.upload(&plain.values).unwrap(), device.upload(&plain.arguments).unwrap());
+    let on_host = matches!(on, On::HostAnsweredOnDevice);
+    let uniform = plain.ops.iter().all(|&op| op == plain.ops[0]);
+    let columns = Columns {
+        ops: match (uniform, on_host) {
+            (true, _) => Ops::Uniform(plain.ops[0]),
+            (_, true) => Ops::Each(Column::Host(&plain.ops)),
+            (_, false) => Ops::Each(device_column(&codes, count)),
+        },
+        keys: Cells::Fixed {
+            len: key_len,
+            bytes: if on_host { Column::Host(&plain.keys) } else { device_column(&keys, plain.keys.len()) },
+        },
+        values: Cells::Fixed {
+            len,
+            bytes: if on_host {
+                Column::Host(&plain.values)
+            } else {
+                device_column(&values, plain.values.len())
+            },
+        },
+        arguments: Some(if on_host {
+            Column::Host(&plain.arguments)
+        } else {
+            device_column(&arguments, count)
+        }),
+    };
+    let batch = BatchView::new(table.key_spec(), table.value_spec(), columns).unwrap();
+    let stream = device.stream().unwrap();
+    if let On::DeviceAnsweredOnHost = on {
+        let (mut statuses, mut versions) = (vec![Status::Pending; count], vec![0; count]);
+        let mut rows = vec![0; len * count];
+        let output = Output::new(
+            &batch,
+            ColumnMut::Host(&mut statuses),
+            Some(ColumnMut::Host(&mut versions)),
+            OutputValues::Rows { len, bytes: ColumnMut::Host(&mut rows) },
+        );
+        table.run_on(&batch, durability, output.unwrap(), &stream).unwrap();
+        let statuses: Vec<u8> = statuses.into_iter().map(|status| status as u8).collect();
+        return answered(&plain.ops, &statuses, &versions, &rows, len);
+    }
+    let [mut statuses, mut versions, mut rows] =
+        [count, 8 * count, len * count].map(|bytes| device.allocate_zeroed(bytes).unwrap());
+    rows.fill(0xee).unwrap();
+    let output = Output::new(
+        &batch,
+        device_column_mut(&mut statuses, count),
+        Some(device_column_mut(&mut versions, count)),
+        OutputValues::Rows { len, bytes: device_column_mut(&mut rows, len * count) },
+    );
+    table.run_on(&batch, durability, output.unwrap(), &stream).unwrap();
+    let (statuses, rows) = (statuses.to_vec::<u8>().unwrap(), rows.to_vec::<u8>().unwrap());
+    let answers = answered(&plain.ops, &statuses, &versions.to_vec::<u64>().unwrap(), &rows, len);
+    for (index, (.., value)) in answers.iter().enumerate() {
+        let row = &rows[len * index..][..len];
+        assert!(value.is_some() || row.iter().all(|&byte| byte == 0xee), "row {index} was left alone");
+    }
+    answers
+}
+
+fn random_batch(random: &mut fastrand::Rng, op: Option<Op>, (key_len, len): (usize, usize)) -> Plain {
+    const OPS: [Op; 8] =
+        [Op::Get, Op::Put, Op::Insert, Op::Update, Op::Delete, Op::CompareAndSwap, Op::FetchAdd, Op::Merge];
+    let mut plain = Plain::default();
+    while plain.ops.len() < 300 {
+        let op = op.unwrap_or_else(|| OPS[random.usize(..OPS.len())]);
+        if op == Op::FetchAdd && len != 8 {
+            continue;
+        }
+        // Some keys come more than once.
+        let mut key = random.u64(..700).to_le_bytes().to_vec();
+        key.resize(key_len, b'k');
+        let value: Vec<u8> = (0..len).map(|_| random.u8(..)).collect();
+        plain.push(op, &key, &value, random.u64(..3));
+    }
+    plain
+}
+
+fn options(layout: Layout, key_len: usize, value: usize) -> TableOptions {
+    let key = if key_len == 8 { KeySpec::U64 } else { KeySpec::fixed(key_len as u32).unwrap() };
+    TableOptions::new(key, ValueSpec::fixed(value as u32).unwrap())
+        .layout(layout)
+        .merge(MergeRule::Or)
+        .capacity(100)
+}
+
+fn log_of(has_log: bool) -> StoreOptions {
+    StoreOptions { without_log: !has_log, ..StoreOptions::default() }
+}
+
+#[test]
+fn rows_on_a_device_come_to_the_same_as_rows_on_the_host() {
+    let kinds = [
+        (Layout::Packed, 8, 32),
+        (Layout::InPlace, 8, 8),
+        (Layout::Packed, 13, 21),
+        (Layout::InPlace, 20, 12),
+    ];
+    for (number, (layout, key_len, len)) in kinds.into_iter().enumerate() {
+        let homes = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let device = Device::simulated(Mode::fast()).unwrap();
+        let has_log = number % 2 == 0;
+        let one = Store::open_on(homes[0].path(), log_of(has_log), &device).unwrap();
+        let other = Store::open_with(homes[1].path(), log_of(has_log)).unwrap();
+        let tables =
+            [&one, &other].map(|store| store.create_table("t", options(layout, key_len, len)).unwrap());
+        let mut random = fastrand::Rng::with_seed(number as u64);
+        let uniform = [Op::Put, Op::Get, Op::Update, Op::Delete, Op::Insert, Op::Get];
+        for round in 0..15 {
+            let on = [On::Device, On::Device, On::DeviceAnsweredOnHost, On::HostAnsweredOnDevice][round % 4];
+            let op = (round % 2 == 0).then(|| uniform[round / 2 % uniform.len()]);
+            let plain = random_batch(&mut random, op, (key_len, len));
+            let durability = if has_log && round % 3 == 0 { Durability::Power } else { Durability::Process };
+            let answers = run(&tables[0], &device, &plain, durability, on);
+            let mut batch = tables[1].batch();
+            for (index, &op) in plain.ops.iter().enumerate() {
+                let key = &plain.keys[key_len * index..][..key_len];
+                let value = if op.takes_value() { &plain.values[len * index..][..len] } else { &[] };
+                batch.push(op, key, value, plain.arguments[index]).unwrap();
+            }
+            let results = tables[1].run(&batch, durability).unwrap();
+            for (index, (status, _, value)) in answers.into_iter().enumerate() {
+                assert_eq!(
+                    status,
+                    results.statuses()[index],
+                    "{on:?}, round {round}, {index}: {:?}",
+                    plain.ops[index]
+                );
+                assert_eq!(value.as_deref(), results.value(index), "{on:?}, round {round}, {index}");
+            }
+            assert_eq!(tables[0].len(), tables[1].len());
+        }
+        drop(tables);
+        drop(other);
+        // What was logged is what was done.
+        let items = |store: &Store| {
+            let table = store.table("t").unwrap();
+            let mut items: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+            for number in 0..700_u64 {
+                let mut key = number.to_le_bytes().to_vec();
+                key.resize(key_len, b'k');
+                items.extend(table.get(&key[..]).unwrap().map(|value| (key, value)));
+            }
+            items
+        };
+        let before = items(&one);
+        assert!(before.len() > 50, "{}", before.len());
+        one.close().unwrap();
+        if has_log {
+            std::fs::remove_file(homes[0].path().join("image")).unwrap();
+        }
+        let again = Store::open_with(homes[0].path(), log_of(has_log)).unwrap();
+        assert!(items(&again) == before, "another content after a rebuild from the log");
+        again.close().unwrap();
+        assert!(verify(homes[0].path(), &log_of(has_log)).unwrap().sound);
+    }
+}
+
+#[test]
+fn values_go_wherever_there_is_room() {
+    let home = tempfile::tempdir().unwrap();
+    let device = Device::simulated(Mode::fast()).unwrap();
+    let store = Store::open_on(home.path(), StoreOptions::default(), &device).unwrap();
+    let table = store.create_table("t", options(Layout::Packed, 8, 32)).unwrap();
+    for key in 0..5_u64 {
+        table.put(key, &[key as u8 + 1; 32], Durability::Process).unwrap();
+    }
+    let keys = device.upload(&[4_u64, 99, 0, 1]).unwrap();
+    let [mut statuses, mut spans, mut bytes] =
+        [4, 64, 70].map(|bytes| device.allocate_zeroed(bytes).unwrap());
+    let columns = Columns::keys_only(Op::Get, Cells::Fixed { len: 8, bytes: device_column(&keys, 32) });
+    let batch = BatchView::new(table.key_spec(), table.value_spec(), columns).unwrap();
+    let values = OutputValues::Spans {
+        spans: device_column_mut::<Span>(&mut spans, 4),
+        bytes: device_column_mut(&mut bytes, 70),
+    };
+    let output = Output::new(&batch, device_column_mut(&mut statuses, 4), None, values).unwrap();
+    table.run_on(&batch, Durability::Process, output, &device.stream().unwrap()).unwrap();
+    let expected = [Status::Ok, Status::NotFound, Status::Ok, Status::OutputFull].map(|status| status as u8);
+    assert_eq!(statuses.to_vec::<u8>().unwrap(), expected);
+    assert_eq!(spans.to_vec::<u64>().unwrap(), [0, 32, u64::MAX, 0, 32, 32, u64::MAX, 0]);
+    assert_eq!(bytes.to_vec::<u8>().unwrap()[..64], [[5; 32], [1; 32]].concat());
+}
+
+/// Nobody has looked at the codes of a batch in device memory.
+#[test]
+fn operations_that_make_no_sense_are_told() {
+    let home = tempfile::tempdir().unwrap();
+    let device = Device::simulated(Mode::fast()).unwrap();
+    let store = Store::open_on(home.path(), StoreOptions::default(), &device).unwrap();
+    let table = store.create_table("t", options(Layout::Packed, 8, 8)).unwrap();
+    // An unknown code, with a key of its own and with one that comes twice; one without its argument; one without its value.
+    let codes = device.upload(&[77_u8, 0, Op::Get as u8, Op::FetchAdd as u8, Op::Put as u8]).unwrap();
+    let keys = device.upload(&[1_u64, 2, 2, 3, 4]).unwrap();
+    let mut statuses = device.allocate_zeroed(5).unwrap();
+    let columns = Columns {
+        ops: Ops::Each(device_column(&codes, 5)),
+        keys: Cells::Fixed { len: 8, bytes: device_column(&keys, 40) },
+        values: Cells::Empty,
+        arguments: None,
+    };
+    let batch = BatchView::new(table.key_spec(), table.value_spec(), columns).unwrap();
+    let output = Output::new(&batch, device_column_mut(&mut statuses, 5), None, OutputValues::None).unwrap();
+    table.run_on(&batch, Durability::Power, output, &device.stream().unwrap()).unwrap();
+    let malformed = Status::Malformed as u8;
+    let expected = [malformed, malformed, Status::NotFound as u8, malformed, malformed];
+    assert_eq!(statuses.to_vec::<u8>().unwrap(), expected);
+    assert!(table.is_empty());
+}
+
+#[test]
+fn rows_of_another_device_or_for_no_device_are_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let device = Device::simulated(Mode::fast()).unwrap();
+    let key = device.upload(&[1_u64]).unwrap();
+    let refused = |store: &Store, ordinal: u32| {
+        let table = store.create_table(&format!("t{ordinal}"), options(Layout::Packed, 8, 8)).unwrap();
+        // SAFETY: it is refused before anybody follows the address.
+        let bytes = Column::Device(unsafe { DeviceSlice::from_raw(key.ptr().address(), 8, ordinal) });
+        let columns = Columns::keys_only(Op::Get, Cells::Fixed { len: 8, bytes });
+        let batch = BatchView::new(table.key_spec(), table.value_spec(), columns).unwrap();
+        let mut statuses = [Status::Pending];
+        let output = Output::new(&batch, ColumnMut::Host(&mut statuses), None, OutputValues::None).unwrap();
+        let error = table.run_on(&batch, Durability::Process, output, &device.stream().unwrap()).unwrap_err();
+        assert!(matches!(error, Error::Invalid(_)) && error.to_string().contains("copy them"), "{error}");
+    };
+    let store = Store::open_on(home.path(), StoreOptions::default(), &device).unwrap();
+    refused(&store, 5);
+    drop(store);
+    let store =
+        Store::open_with(home.path(), StoreOptions { device: DeviceChoice::Cpu, ..StoreOptions::default() });
+    refused(&store.unwrap(), 0);
+}
