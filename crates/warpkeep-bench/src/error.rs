@@ -2,7 +2,9 @@
 
 use std::io;
 
+use warpkeep_device::DeviceError;
 use warpkeep_gphash::TableError;
+use warpkeep_gphash::gpu::CacheError;
 use warpkeep_image::ImageError;
 use warpkeep_log::LogError;
 
@@ -86,6 +88,21 @@ impl From<ImageError> for BenchError {
 impl From<TableError> for BenchError {
     fn from(error: TableError) -> Self {
         BenchError::Store(error.into())
+    }
+}
+
+impl From<DeviceError> for BenchError {
+    fn from(error: DeviceError) -> Self {
+        TableError::from(error).into()
+    }
+}
+
+impl From<CacheError> for BenchError {
+    fn from(error: CacheError) -> Self {
+        match error {
+            CacheError::Table(error) => error.into(),
+            other => BenchError::Invalid(other.to_string()),
+        }
     }
 }
 

@@ -312,3 +312,29 @@ fn interrupted_anywhere_it_leaves_nothing() {
         assert!(is_empty(&directory), "{patience}");
     }
 }
+
+#[test]
+fn a_device_is_bound_by_its_link() {
+    let simulator = &warpkeep_device::devices()[1];
+    if let Some(why) = &simulator.unavailable {
+        use std::io::Write as _;
+        writeln!(std::io::stdout().lock(), "SKIPPED: {why}").expect("standard output");
+        return;
+    }
+    let directory = directory();
+    let options = Options {
+        device: simulator.choice,
+        works: vec![Work::Task(Task::Hit)],
+        threads: vec![1],
+        only: vec!["memory".to_owned()],
+        ..small(&directory)
+    };
+    let report = run(&options, &Quiet).expect("all answers are right");
+    let link = "limits of sim (simulated), the link to 2 MiB of memory";
+    assert_series(&report, link, "ordered reads of 128 bytes", "rate", 2);
+    let ours = |summary: &&Summary| summary.variant == "warpkeep, batches" && summary.metric == "rate";
+    let ours = report.summaries.iter().find(ours).expect("ours");
+    // Whichever binds most: what the device or its copies give, or the host's memory.
+    assert!(ours.limit.as_ref().is_some_and(|limit| limit.ratio > 0.0), "{ours:?}");
+    assert!(is_empty(&directory));
+}

@@ -1,28 +1,22 @@
 //! What binds: the limits of the machine, measured in the same run, and for each figure the one that is nearest.
 
-use std::time::Duration;
+use warpkeep_device::{Device, DeviceChoice};
 
 use super::contestants::limit::{record_lines, way_for};
-use super::contestants::{ALONE, MEMORY};
+use super::contestants::warpkeep::image_bytes;
+use super::contestants::{ALONE, MEMORY, WARPKEEP, WARPKEEP_WITHOUT_LOG};
 use super::group::Entry;
 use super::{Options, Promise, variant_name};
-use crate::limits::bare::BareFile;
-use crate::limits::{disk, memory};
-use crate::measure::Spread;
-use crate::report::{Relation, Report, Unit};
+use crate::limits::device::{Access, DeviceLimits, Extent};
+use crate::limits::{Rounds, disk, median, memory};
+use crate::report::{Relation, Report};
 use crate::scratch::Scratch;
 use crate::workload::Work;
 use crate::{Amount, BenchError, Progress};
 
-const DISK: &str = "limits of the disk";
 const RATE: &str = "rate";
 /// What a change has besides key and value in a log.
 const CHANGE_HEAD: u64 = 32;
-/// Bytes written in a round, for each second of it, at least and at most.
-const PER_SECOND: f64 = (512 << 20) as f64;
-const MIN_BYTES: u64 = 4 << 20;
-const MAX_BYTES: u64 = 256 << 20;
-
 /// The machine's limits, in the median of the rounds.
 #[derive(Clone, Debug)]
 pub(super) struct Limits {
@@ -32,6 +26,8 @@ pub(super) struct Limits {
     syncs: f64,
     /// Bytes a second to memory, by number of threads.
     memory_write: Vec<(usize, f64)>,
+    /// Of the device that works our table, if one does.
+    device: Option<DeviceLimits>,
 }
 
 impl Limits {
@@ -41,32 +37,28 @@ impl Limits {
         progress: &dyn Progress,
         report: &mut Report,
     ) -> Result<Limits, BenchError> {
-        let time = options.round_time / 4;
+        let rounds = Rounds { count: options.rounds, time: options.round_time / 4 };
         let total = u64::from(options.rounds) * (1 + threads.len() as u64);
         progress.begin("limits of the machine", Amount::Count(total));
         // Where nothing is logged, nobody touches the disk.
         let (disk_write, syncs) = match options.promise {
             Promise::NoLog => (0.0, 0.0),
-            Promise::Process | Promise::Power => measure_disk(options, time, progress, report)?,
+            Promise::Process | Promise::Power => {
+                let scratch = Scratch::new(&options.dir, &options.image_dir)?;
+                disk::measure(scratch.disk(), rounds, progress, report)?
+            }
         };
         let mut memory_write = Vec::new();
         for &threads in threads {
-            let case = memory_case(threads);
-            let mut arrays = memory::Arrays::of(threads);
-            let mut writes = Vec::new();
-            for round in 0..options.rounds {
-                progress.check()?;
-                let rate = arrays.read_rate(time);
-                report.add(&case, "sequential read", round, RATE, Unit::BytesPerSecond, rate);
-                let rate = arrays.write_rate(time);
-                writes.push(rate);
-                report.add(&case, "sequential write", round, RATE, Unit::BytesPerSecond, rate);
-                progress.advance(1);
-            }
-            memory_write.push((threads, median(&writes)));
+            let write = memory::measure(threads, rounds, progress, report)?;
+            memory_write.push((threads, write));
         }
         progress.finish();
-        Ok(Limits { disk_write, syncs, memory_write })
+        let device = match options.device {
+            DeviceChoice::Cpu => None,
+            choice => Some(measure_device(options, choice, progress, report)?),
+        };
+        Ok(Limits { disk_write, syncs, memory_write, device })
     }
 
     /// What bounds an entry besides random lines of memory: names, and operations a second.
@@ -78,6 +70,19 @@ impl Limits {
         let of_threads = self.memory_write.iter().find(|(threads, _)| *threads == entry.threads);
         if let (Work::Load, Some((_, write))) = (entry.work, of_threads) {
             bounds.push(("memory, sequential write", write / (64 * record_lines(workload)) as f64));
+        }
+        if let Some(device) = &self.device
+            && [WARPKEEP, WARPKEEP_WITHOUT_LOG].contains(&entry.contestant.as_str())
+        {
+            // A record read or written for every operation, wherever its slot was found.
+            let access = if writes < 0.5 { Access::RandomRead(128) } else { Access::RandomWrite };
+            let name = if writes < 0.5 { "the link, random reads" } else { "the link, random writes" };
+            let rows = workload.value_bytes.div_ceil(128);
+            bounds.push((name, device.link(access) / rows as f64));
+            // Keys go to the device, and values one way or the other.
+            let (key, value) = (workload.key_bytes as f64, workload.value_bytes as f64);
+            bounds.push(("copies to the device", device.copy_in / (key + writes * value)));
+            bounds.push(("copies from the device", device.copy_out / ((1.0 - writes) * value + 1.0)));
         }
         if writes == 0.0 || entry.on_disk == Promise::NoLog {
             return bounds;
@@ -93,44 +98,17 @@ impl Limits {
     }
 }
 
-/// Bytes a second to the disk, and times a second that a page can be made durable.
-fn measure_disk(
+/// The limits of the device, and of its link to as much memory as our image takes.
+fn measure_device(
     options: &Options,
-    time: Duration,
+    choice: DeviceChoice,
     progress: &dyn Progress,
     report: &mut Report,
-) -> Result<(f64, f64), BenchError> {
+) -> Result<DeviceLimits, BenchError> {
     let scratch = Scratch::new(&options.dir, &options.image_dir)?;
-    let path = scratch.disk().join("sequential");
-    let bytes = ((time.as_secs_f64() * PER_SECOND) as u64).clamp(MIN_BYTES, MAX_BYTES);
-    let bare = BareFile::filled(&scratch.disk().join("bare"), time)?;
-    let (mut writes, mut syncs) = (Vec::new(), Vec::new());
-    for round in 0..options.rounds {
-        progress.check()?;
-        let mut add = |variant, metric, unit, value| report.add(DISK, variant, round, metric, unit, value);
-        let rate = disk::write_rate(&path, bytes)?;
-        writes.push(rate);
-        add("sequential write", RATE, Unit::BytesPerSecond, rate);
-        disk::forget_file(&path)?;
-        add("sequential read", RATE, Unit::BytesPerSecond, disk::read_rate(&path)?);
-        let measured = bare.round(4096.0, time, progress)?;
-        let per_second = measured.syncs as f64 / measured.seconds;
-        syncs.push(per_second);
-        add("a page and fdatasync", "syncs", Unit::PerSecond, per_second);
-        for (metric, percent) in [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9), ("max", 100.0)] {
-            add("a page and fdatasync", metric, Unit::Micros, measured.latencies.micros(percent));
-        }
-        progress.advance(1);
-    }
-    Ok((median(&writes), median(&syncs)))
-}
-
-fn memory_case(threads: usize) -> String {
-    format!("limits of memory, {threads} thread{}", if threads == 1 { "" } else { "s" })
-}
-
-fn median(figures: &[f64]) -> f64 {
-    Spread::of(figures).map_or(0.0, |spread| spread.median)
+    let host_bytes = image_bytes(&options.workload);
+    let extent = Extent::of(choice, host_bytes, &[host_bytes]);
+    DeviceLimits::measure(&Device::open(choice)?, scratch.images(), &extent, options.rounds, progress, report)
 }
 
 /// Says for each figure which limit binds it and how near it comes, and how it compares with ours.
@@ -181,7 +159,8 @@ mod tests {
     fn the_nearest_limit_binds() {
         let workload = Workload { items: 10, key_bytes: 8, value_bytes: 88, seed: 1 };
         let options = Options { workload, ..Options::default() };
-        let limits = Limits { disk_write: 1.28e9, syncs: 1000.0, memory_write: vec![(2, 1.28e10)] };
+        let limits =
+            Limits { disk_write: 1.28e9, syncs: 1000.0, device: None, memory_write: vec![(2, 1.28e10)] };
         let update = Work::Task(Task::Update);
         let bound = |work, promise, call| {
             let bounds = limits.of(&options, &entry(work, "x", promise, call));

@@ -7,9 +7,48 @@ use std::time::Instant;
 
 use rustix::fs::{Advice, fadvise};
 
-use crate::BenchError;
+use super::bare::BareFile;
+use super::{RATE, Rounds, median};
+use crate::report::{Report, Unit};
+use crate::{BenchError, Progress};
 
+const CASE: &str = "limits of the disk";
 const PIECE: usize = 1 << 20;
+/// Bytes written in a round, for each second of it, at least and at most.
+const PER_SECOND: f64 = (512 << 20) as f64;
+const MIN_BYTES: u64 = 4 << 20;
+const MAX_BYTES: u64 = 256 << 20;
+
+/// Bytes a second to a disk, and times a second that a page can be made durable there.
+pub(crate) fn measure(
+    directory: &Path,
+    rounds: Rounds,
+    progress: &dyn Progress,
+    report: &mut Report,
+) -> Result<(f64, f64), BenchError> {
+    let path = directory.join("sequential");
+    let bytes = ((rounds.time.as_secs_f64() * PER_SECOND) as u64).clamp(MIN_BYTES, MAX_BYTES);
+    let bare = BareFile::filled(&directory.join("bare"), rounds.time)?;
+    let (mut writes, mut syncs) = (Vec::new(), Vec::new());
+    for round in 0..rounds.count {
+        progress.check()?;
+        let mut add = |variant, metric, unit, value| report.add(CASE, variant, round, metric, unit, value);
+        let rate = write_rate(&path, bytes)?;
+        writes.push(rate);
+        add("sequential write", RATE, Unit::BytesPerSecond, rate);
+        forget_file(&path)?;
+        add("sequential read", RATE, Unit::BytesPerSecond, read_rate(&path)?);
+        let measured = bare.round(4096.0, rounds.time, progress)?;
+        let per_second = measured.syncs as f64 / measured.seconds;
+        syncs.push(per_second);
+        add("a page and fdatasync", "syncs", Unit::PerSecond, per_second);
+        for (metric, percent) in [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9), ("max", 100.0)] {
+            add("a page and fdatasync", metric, Unit::Micros, measured.latencies.micros(percent));
+        }
+        progress.advance(1);
+    }
+    Ok((median(&writes), median(&syncs)))
+}
 
 /// Forgets what the page cache holds of the files in a directory, so that the next reader has to ask the disk.
 pub(crate) fn forget(directory: &Path) -> Result<(), BenchError> {

@@ -3,7 +3,9 @@
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use crate::pinned;
+use super::{RATE, Rounds, median};
+use crate::report::{Report, Unit};
+use crate::{BenchError, Progress, pinned};
 
 /// Bytes of an array that no cache holds; of all arrays together, if there are many.
 const ARRAY: usize = 64 << 20;
@@ -25,6 +27,33 @@ pub(crate) fn copy_rate() -> f64 {
         std::hint::black_box(&mut to);
     }
     (passes * LEN) as f64 / begun.elapsed().as_secs_f64()
+}
+
+/// Reads and writes of so many threads; bytes a second that they write.
+pub(crate) fn measure(
+    threads: usize,
+    rounds: Rounds,
+    progress: &dyn Progress,
+    report: &mut Report,
+) -> Result<f64, BenchError> {
+    let case = case_name(threads);
+    let mut arrays = Arrays::of(threads);
+    let mut writes = Vec::new();
+    for round in 0..rounds.count {
+        progress.check()?;
+        let rate = arrays.read_rate(rounds.time);
+        report.add(&case, "sequential read", round, RATE, Unit::BytesPerSecond, rate);
+        let rate = arrays.write_rate(rounds.time);
+        writes.push(rate);
+        report.add(&case, "sequential write", round, RATE, Unit::BytesPerSecond, rate);
+        progress.advance(1);
+    }
+    Ok(median(&writes))
+}
+
+/// What the case of so many threads is called.
+pub(super) fn case_name(threads: usize) -> String {
+    format!("limits of memory, {threads} thread{}", if threads == 1 { "" } else { "s" })
 }
 
 /// Arrays of some threads, one each, on their cores.

@@ -2,6 +2,7 @@
 
 mod compare;
 mod growth;
+mod limits;
 mod load_factor;
 mod page;
 mod paper;
@@ -51,6 +52,12 @@ enum Benchmark {
     /// How long growing and coming back take, against the number of items.
     #[command(after_help = EXIT_CODES)]
     Growth(growth::Growth),
+    /// What the machine gives at most: its disk, its memory, and a device with the link to it.
+    ///
+    /// Sequential and random access by the CPU; with --device also random gathers from device memory, random and ordered
+    /// rows over the link, copies and empty kernels. What was read and written is checked.
+    #[command(after_help = EXIT_CODES)]
+    Limits(limits::Limits),
     /// The figures of a paper, measured here, with what was published beside them.
     #[command(after_help = EXIT_CODES)]
     Paper(paper::Paper),
@@ -75,6 +82,7 @@ impl Bench {
             Benchmark::Compare(compare) => compare.files.on_stdout(),
             Benchmark::LoadFactor(load_factor) => load_factor.files.on_stdout(),
             Benchmark::Growth(growth) => growth.files.on_stdout(),
+            Benchmark::Limits(limits) => limits.files.on_stdout(),
             Benchmark::Paper(paper) => paper.on_stdout(),
             Benchmark::Server(server) => server.files.on_stdout(),
             Benchmark::Page(_) => false,
@@ -87,6 +95,7 @@ impl Bench {
             Benchmark::Compare(compare) => compare.run(),
             Benchmark::LoadFactor(load_factor) => load_factor.run(),
             Benchmark::Growth(growth) => growth.run(),
+            Benchmark::Limits(limits) => limits.run(),
             Benchmark::Paper(paper) => paper.run(),
             Benchmark::Server(server) => server.run(),
             Benchmark::Page(page) => page.run(),

@@ -1,0 +1,3 @@
+// All kernels of the benchmarks.
+#include "answers.h"
+#include "limits.h"

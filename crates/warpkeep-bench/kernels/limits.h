@@ -1,0 +1,74 @@
+// What memory gives at most: rows read and written, at random or in the order of their addresses, with nothing else to do.
+#pragma once
+#include "words.h"
+
+namespace bench {
+
+struct AccessParams {
+    // Words that say which they are: word i holds i, more by the salt of whoever wrote it last.
+    u64* words;
+    u64 rows;
+    u64 count;
+    u64 seed;
+    // Rows from one access to the next; 0 if they are drawn from all rows.
+    u64 stride;
+    u64 salt;
+    u64* sums;
+};
+static_assert(sizeof(AccessParams) == 56, "src/kernels.rs has the same");
+
+// Accesses that a lane has under way: memory is far, and more of them hide it.
+constexpr u32 kUnderWay = 4;
+
+WK_DEVICE u64 row_of(const AccessParams& p, u64 number) {
+    u64 drawn = scatter(p.seed, number);
+    return p.stride ? number * p.stride + mul_hi(drawn, p.stride) : mul_hi(drawn, p.rows);
+}
+
+WK_DEVICE u64 sum_of(u64 word) { return word; }
+WK_DEVICE u64 sum_of(U128 pair) { return pair.lo + pair.hi; }
+WK_DEVICE void name(u64& word, u64 first, u64 salt) { word = first + salt; }
+WK_DEVICE void name(U128& pair, u64 first, u64 salt) { pair = U128{first + salt, first + 1 + salt}; }
+
+// Rows of as many pieces of T as a tile has lanes. Accesses with neighbouring numbers are under way at the same time.
+template <class T, u32 Lanes> WK_DEVICE void read_rows(const AccessParams& p) {
+    const T* pieces = (const T*)p.words;
+    u64 first = global_index() / Lanes, groups = global_size() / Lanes;
+    u32 piece = thread_index() % Lanes;
+    u64 sum = 0;
+    for (u64 i = first; i < p.count; i += kUnderWay * groups) {
+        T got[kUnderWay] = {};
+        for (u32 k = 0; k < kUnderWay; k++) {
+            u64 number = i + k * groups;
+            if (number < p.count) got[k] = load_l2(pieces + row_of(p, number) * Lanes + piece);
+        }
+        for (u32 k = 0; k < kUnderWay; k++) sum += sum_of(got[k]);
+    }
+    add_up(p.sums, sum);
+}
+
+template <class T, u32 Lanes> WK_DEVICE void write_rows(const AccessParams& p) {
+    T* pieces = (T*)p.words;
+    u64 first = global_index() / Lanes, groups = global_size() / Lanes;
+    u32 piece = thread_index() % Lanes;
+    for (u64 number = first; number < p.count; number += groups) {
+        u64 at = row_of(p, number) * Lanes + piece;
+        T put;
+        name(put, at * (sizeof(T) / 8), p.salt);
+        store(pieces + at, put);
+    }
+}
+
+struct NothingParams {
+    u64 unused;
+};
+
+}  // namespace bench
+
+WK_KERNEL(bench_read_8, bench::AccessParams) { bench::read_rows<wk::u64, 1>(p); }
+WK_KERNEL(bench_read_16, bench::AccessParams) { bench::read_rows<wk::U128, 1>(p); }
+WK_KERNEL(bench_read_32, bench::AccessParams) { bench::read_rows<wk::U128, 2>(p); }
+WK_KERNEL(bench_read_64, bench::AccessParams) { bench::read_rows<wk::U128, 4>(p); }
+WK_KERNEL(bench_read_128, bench::AccessParams) { bench::read_rows<wk::U128, 8>(p); }
+WK_KERNEL(bench_write_128, bench::AccessParams) { bench::write_rows<wk::U128, 8>(p); }
+WK_KERNEL(bench_nothing, bench::NothingParams) {}

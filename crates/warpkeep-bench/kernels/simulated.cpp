@@ -1,0 +1,2 @@
+// The kernels, for the simulator.
+#include "bench.cu"

@@ -1,0 +1,36 @@
+// Arithmetic that host and device must agree on: src/kernels.rs has the same.
+#pragma once
+#include "warpkeep/simt.h"
+
+namespace bench {
+
+using namespace wk;
+
+// The upper half of a product.
+WK_DEVICE u64 mul_hi(u64 a, u64 b) {
+#if WK_ON_GPU
+    return __umul64hi(a, b);
+#else
+    __extension__ typedef unsigned __int128 Wide;
+    return (u64)((Wide)a * b >> 64);
+#endif
+}
+
+WK_DEVICE u64 rotl(u64 x, u32 bits) { return x << bits | x >> (64 - bits); }
+
+// A number that looks random, for each.
+WK_DEVICE u64 scatter(u64 seed, u64 number) {
+    u64 x = (number + seed) * 0x9E3779B97F4A7C15ull;
+    x = (x ^ x >> 32) * 0xD6E8FEB86659FD93ull;
+    return x ^ x >> 32;
+}
+
+// Adds what the lanes of a warp have to one of some sums, so that no single word is fought for.
+constexpr u32 kSums = 64;
+WK_DEVICE void add_up(u64* sums, u64 of_lane) {
+    Warp warp;
+    for (u32 bit = kWarp / 2; bit > 0; bit /= 2) of_lane += warp.shfl_xor(of_lane, bit);
+    if (lane() == 0) fetch_add(sums + global_index() / kWarp % kSums, of_lane);
+}
+
+}  // namespace bench

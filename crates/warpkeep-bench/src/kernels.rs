@@ -1,0 +1,124 @@
+//! The benchmarks' own kernels, `kernels/*.h`, and what they are given.
+#![allow(unsafe_code, reason = "the simulator's entries are C functions")]
+
+use bytemuck::NoUninit;
+use warpkeep_device::{DevicePtr, Program};
+
+/// Words that a kernel spreads its sums over.
+pub(crate) const SUMS: usize = 64;
+
+/// Rows to read or write; see `kernels/limits.h`.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct AccessParams {
+    pub(crate) words: DevicePtr,
+    pub(crate) rows: u64,
+    pub(crate) count: u64,
+    pub(crate) seed: u64,
+    pub(crate) stride: u64,
+    pub(crate) salt: u64,
+    pub(crate) sums: DevicePtr,
+}
+
+impl AccessParams {
+    /// The row of an access.
+    pub(crate) fn row_of(&self, number: u64) -> u64 {
+        let drawn = scatter(self.seed, number);
+        let below = |range: u64| ((u128::from(drawn) * u128::from(range)) >> 64) as u64;
+        if self.stride > 0 { number * self.stride + below(self.stride) } else { below(self.rows) }
+    }
+}
+
+fn scatter(seed: u64, number: u64) -> u64 {
+    let x = number.wrapping_add(seed).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let x = (x ^ (x >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+    x ^ (x >> 32)
+}
+
+/// Answers to check; see `kernels/answers.h`.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct AnswersParams {
+    pub(crate) count: u64,
+    pub(crate) numbers: DevicePtr,
+    pub(crate) statuses: DevicePtr,
+    pub(crate) values: DevicePtr,
+    pub(crate) value_len: u64,
+    pub(crate) generation: u64,
+    pub(crate) seed: u64,
+    pub(crate) status: u32,
+    pub(crate) with_value: u32,
+    pub(crate) wrong: DevicePtr,
+}
+
+/// The parameters of a kernel that does nothing.
+pub(crate) type NothingParams = u64;
+
+// The sizes that the headers have, too.
+const _: () = assert!(size_of::<AccessParams>() == 56 && size_of::<AnswersParams>() == 72);
+
+const SOURCES: &[(&str, &str)] = &[
+    ("bench.cu", include_str!("../kernels/bench.cu")),
+    ("words.h", include_str!("../kernels/words.h")),
+    ("limits.h", include_str!("../kernels/limits.h")),
+    ("answers.h", include_str!("../kernels/answers.h")),
+];
+
+#[cfg(not(no_simulator))]
+warpkeep_device::kernels! {
+    static KERNELS = [
+        bench_read_8: AccessParams,
+        bench_read_16: AccessParams,
+        bench_read_32: AccessParams,
+        bench_read_64: AccessParams,
+        bench_read_128: AccessParams,
+        bench_write_128: AccessParams,
+        bench_nothing: NothingParams,
+        bench_answers: AnswersParams,
+    ];
+}
+
+#[cfg(no_simulator)]
+static KERNELS: &[warpkeep_device::KernelEntry] = {
+    const fn cuda_only(name: &'static str, params_bytes: usize) -> warpkeep_device::KernelEntry {
+        warpkeep_device::KernelEntry { name, params_bytes, simulated: None }
+    }
+    &[
+        cuda_only("bench_read_8", size_of::<AccessParams>()),
+        cuda_only("bench_read_16", size_of::<AccessParams>()),
+        cuda_only("bench_read_32", size_of::<AccessParams>()),
+        cuda_only("bench_read_64", size_of::<AccessParams>()),
+        cuda_only("bench_read_128", size_of::<AccessParams>()),
+        cuda_only("bench_write_128", size_of::<AccessParams>()),
+        cuda_only("bench_nothing", size_of::<NothingParams>()),
+        cuda_only("bench_answers", size_of::<AnswersParams>()),
+    ]
+};
+
+/// All of them.
+pub(crate) fn program() -> Program {
+    Program { name: "bench", sources: SOURCES, defines: Vec::new(), kernels: KERNELS }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use warpkeep_device::{Arch, DeviceError, KernelCache, compile_with, compiler_version};
+
+    use super::*;
+
+    #[test]
+    fn all_kernels_compile_for_a_gpu_and_nothing_spills() {
+        if let Err(error @ DeviceError::NoNvrtc { .. }) = compiler_version() {
+            writeln!(std::io::stdout().lock(), "SKIPPED: no NVRTC ({error})").expect("standard output");
+            return;
+        }
+        let compiled = compile_with(&KernelCache::none(), Arch::new(9, 0), &program()).expect("they compile");
+        assert!(!compiled.log.contains("warning"), "{}", compiled.log);
+        for kernel in KERNELS {
+            let uses = compiled.resources.get(kernel.name).unwrap_or_else(|| panic!("no {}", kernel.name));
+            assert!(!uses.spills() && uses.registers <= 64, "{}: {uses:?}", kernel.name);
+        }
+    }
+}

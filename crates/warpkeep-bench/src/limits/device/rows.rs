@@ -1,0 +1,207 @@
+//! Memory that kernels read and write by rows, each word of which says where it lies.
+#![allow(unsafe_code, reason = "kernels are launched, and a mapped file is registered and looked at")]
+
+use std::fmt;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use warpkeep_device::{Buffer, Device, DevicePtr, Event, Grid, Module, RegisterOptions, Registered, Stream};
+use warpkeep_image::{Backing, MapOptions, MappedFile};
+
+use crate::BenchError;
+use crate::kernels::{AccessParams, SUMS, program};
+
+/// Threads of a block, and blocks for each multiprocessor: enough to hide how far memory is.
+const THREADS: u32 = 256;
+const BLOCKS: u32 = 16;
+/// Accesses whose sum is checked, and rows that are looked at after writes.
+const CHECKED_READS: u64 = 1 << 18;
+const CHECKED_WRITES: u64 = 64;
+/// Bytes of the rows that are written.
+const WRITTEN: u32 = 128;
+
+/// What is done to rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Rows of so many bytes, anywhere.
+    RandomRead(u32),
+    /// Rows of so many bytes in the order of their addresses, from one end of the memory to the other.
+    OrderedRead(u32),
+    /// Rows of 128 bytes, anywhere.
+    RandomWrite,
+    /// Rows of 128 bytes in the order of their addresses.
+    OrderedWrite,
+}
+
+impl Access {
+    pub(crate) fn bytes(self) -> u32 {
+        match self {
+            Access::RandomRead(bytes) | Access::OrderedRead(bytes) => bytes,
+            Access::RandomWrite | Access::OrderedWrite => WRITTEN,
+        }
+    }
+
+    fn kernel(self) -> String {
+        match self {
+            Access::RandomRead(bytes) | Access::OrderedRead(bytes) => format!("bench_read_{bytes}"),
+            Access::RandomWrite | Access::OrderedWrite => format!("bench_write_{WRITTEN}"),
+        }
+    }
+
+    pub(crate) fn writes(self) -> bool {
+        matches!(self, Access::RandomWrite | Access::OrderedWrite)
+    }
+
+    pub(crate) fn is_ordered(self) -> bool {
+        matches!(self, Access::OrderedRead(_) | Access::OrderedWrite)
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let order = if self.is_ordered() { "ordered" } else { "random" };
+        let what = if self.writes() { "writes" } else { "reads" };
+        write!(f, "{order} {what} of {} bytes", self.bytes())
+    }
+}
+
+/// Where the rows lie.
+enum Memory {
+    Device(Buffer),
+    // In this order: what is registered must be mapped.
+    Host { registered: Registered, file: Box<MappedFile> },
+}
+
+/// Rows in device memory, or in host memory that the device reaches over its link.
+pub(crate) struct Rows {
+    memory: Memory,
+    bytes: u64,
+    sums: Buffer,
+    module: Module,
+    stream: Stream,
+    between: (Event, Event),
+    grid: Grid,
+}
+
+impl Rows {
+    /// So many bytes of device memory.
+    pub(crate) fn in_device(device: &Device, bytes: u64) -> Result<Rows, BenchError> {
+        let bytes = bytes.next_multiple_of(u64::from(WRITTEN));
+        let memory = Memory::Device(device.allocate(bytes as usize)?);
+        Rows::over(device, memory, bytes)
+    }
+
+    /// So many bytes of a file as an image is one, registered with the device; it goes when this is dropped.
+    pub(crate) fn over_link(device: &Device, path: &Path, bytes: u64) -> Result<Rows, BenchError> {
+        let bytes = bytes.next_multiple_of(2 << 20);
+        let file = MappedFile::create(path, bytes, &MapOptions::default())?;
+        let at = NonNull::new(file.base()).expect("a file is mapped somewhere");
+        // SAFETY: the file stays mapped until the registration, which is dropped before it, is gone; it is looked at by words,
+        // atomically, and never through references.
+        let registered = unsafe { device.register(at, bytes as usize, RegisterOptions::HOST)? };
+        Rows::over(device, Memory::Host { registered, file: Box::new(file) }, bytes)
+    }
+
+    fn over(device: &Device, memory: Memory, bytes: u64) -> Result<Rows, BenchError> {
+        let blocks = device.info().abilities.multiprocessors.max(1) * BLOCKS;
+        let rows = Rows {
+            memory,
+            bytes,
+            sums: device.allocate_zeroed(8 * SUMS)?,
+            module: device.load(&program())?,
+            stream: device.stream()?,
+            between: (device.event()?, device.event()?),
+            grid: Grid { blocks, threads: THREADS, shared_bytes: 0 },
+        };
+        // Every word learns where it lies.
+        rows.launch(Access::OrderedWrite, &rows.params(Access::OrderedWrite, u64::MAX, 0, 0))?;
+        Ok(rows)
+    }
+
+    fn at(&self) -> DevicePtr {
+        match &self.memory {
+            Memory::Device(buffer) => buffer.ptr(),
+            Memory::Host { registered, .. } => registered.ptr(),
+        }
+    }
+
+    /// The bytes that there are.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn params(&self, access: Access, count: u64, seed: u64, salt: u64) -> AccessParams {
+        let rows = self.bytes / u64::from(access.bytes());
+        let count = if access.is_ordered() { count.min(rows) } else { count };
+        let stride = if access.is_ordered() { rows / count.max(1) } else { 0 };
+        AccessParams { words: self.at(), rows, count, seed, stride, salt, sums: self.sums.ptr() }
+    }
+
+    /// Does it so many times, and says how long the device took for each.
+    pub(crate) fn run(&self, access: Access, count: u64, seed: u64) -> Result<f64, BenchError> {
+        // Writes of another round are told by their salt, and leave words that reads do not expect: reads come first.
+        let salt = if access.writes() { (seed + 1) << 40 } else { 0 };
+        let params = self.params(access, count, seed, salt);
+        let took = self.launch(access, &params)?;
+        if access.writes() {
+            self.check_writes(access, &params)?;
+        }
+        Ok(params.count as f64 / took.as_secs_f64())
+    }
+
+    /// Whether reads get what is there; before anything is written.
+    pub(crate) fn check_reads(&self, access: Access, count: u64) -> Result<(), BenchError> {
+        let params = self.params(access, count.min(CHECKED_READS), 7, 0);
+        self.sums.fill(0)?;
+        self.launch(access, &params)?;
+        let sum = self.sums.to_vec::<u64>()?.into_iter().fold(0, u64::wrapping_add);
+        let words = u64::from(access.bytes()) / 8;
+        let of_row = |row: u64| (row * words).wrapping_mul(words).wrapping_add(words * (words - 1) / 2);
+        let expected =
+            (0..params.count).map(|number| of_row(params.row_of(number))).fold(0, u64::wrapping_add);
+        if sum != expected {
+            return Err(BenchError::Wrong(format!("{access} added up to {sum}, and not to {expected}")));
+        }
+        Ok(())
+    }
+
+    fn check_writes(&self, access: Access, params: &AccessParams) -> Result<(), BenchError> {
+        let words = u64::from(access.bytes()) / 8;
+        for number in (0..params.count).step_by((params.count / CHECKED_WRITES).max(1) as usize) {
+            let first = params.row_of(number) * words;
+            let row = self.row(first, words as usize)?;
+            if (0..).zip(&row).any(|(word, found)| *found != first + word + params.salt) {
+                return Err(BenchError::Wrong(format!("{access}: row {first} has {row:x?}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn row(&self, first: u64, words: usize) -> Result<Vec<u64>, BenchError> {
+        let mut row = vec![0_u64; words];
+        match &self.memory {
+            Memory::Device(buffer) => buffer.read(8 * first as usize, &mut row)?,
+            Memory::Host { file, .. } => {
+                assert!(8 * (first + words as u64) <= file.len(), "the row lies in the file");
+                for (place, word) in (first as usize..).zip(&mut row) {
+                    // SAFETY: within the mapping, as just checked, aligned, and read as kernels write it: by words.
+                    let there = unsafe { AtomicU64::from_ptr(file.base().add(8 * place).cast()) };
+                    *word = there.load(Ordering::Acquire);
+                }
+            }
+        }
+        Ok(row)
+    }
+
+    fn launch(&self, access: Access, params: &AccessParams) -> Result<Duration, BenchError> {
+        let kernel = self.module.kernel(&access.kernel())?;
+        self.between.0.record(&self.stream)?;
+        // SAFETY: the rows and the sums are as long as the parameters say, and stay until the stream is synchronised.
+        unsafe { kernel.launch(self.grid, params, &self.stream)? };
+        self.between.1.record(&self.stream)?;
+        self.stream.synchronize()?;
+        Ok(self.between.1.elapsed_since(&self.between.0)?)
+    }
+}
