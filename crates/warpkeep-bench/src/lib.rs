@@ -9,6 +9,7 @@
 
 pub mod chart;
 pub mod compare;
+pub mod device;
 mod error;
 pub mod growth;
 mod kernels;
@@ -26,6 +27,7 @@ pub mod report;
 mod scratch;
 pub mod server;
 pub mod size;
+mod sizes;
 pub mod storage;
 mod table;
 mod values;
@@ -33,5 +35,6 @@ pub mod workload;
 
 pub use error::BenchError;
 pub use progress::{Amount, Progress, Quiet};
+pub use sizes::BatchSizes;
 pub use table::Table;
 pub use values::Values;

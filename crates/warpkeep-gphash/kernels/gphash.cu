@@ -1,4 +1,5 @@
 // All kernels of GPHash tables.
+#include "alone.h"
 #include "drain.h"
 #include "get.h"
 #include "layout.h"

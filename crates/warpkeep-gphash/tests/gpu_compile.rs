@@ -9,9 +9,10 @@ use warpkeep_gphash::gpu::program_for;
 use warpkeep_gphash::{Geometry, Layout};
 
 const HOPPER: Arch = Arch::new(9, 0);
-const KERNELS: [&str; 18] = [
+const KERNELS: &[&str] = &[
     "gphash_get",
     "gphash_plan",
+    "gphash_get_alone",
     "gphash_stage",
     "gphash_publish",
     "gphash_abandon",

@@ -140,6 +140,7 @@ pub(super) fn relate(options: &Options, limits: &Limits, entries: &[Entry], ours
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Unit;
     use crate::workload::{Mix, Task, Workload};
 
     fn entry(work: Work, variant: &str, on_disk: Promise, call: usize) -> Entry {

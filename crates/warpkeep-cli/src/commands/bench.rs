@@ -1,6 +1,7 @@
 //! `warpkeep bench`.
 
 mod compare;
+mod device;
 mod growth;
 mod limits;
 mod load_factor;
@@ -46,6 +47,13 @@ enum Benchmark {
     /// with --features peers.
     #[command(after_help = EXIT_CODES)]
     Compare(compare::Compare),
+    /// How fast tables are that a device works, beside what the link to it gives.
+    ///
+    /// Batches of gets with keys and answers in device memory, batches of writes, and the library from host memory to host
+    /// memory, by batch size, skew and share of the buckets that have copies; every answer is checked, and every rate is put in
+    /// proportion to the limit that binds it, measured in the same run.
+    #[command(after_help = EXIT_CODES)]
+    Device(device::Device),
     /// How full a table gets before a key finds no place, by geometry.
     #[command(after_help = EXIT_CODES)]
     LoadFactor(load_factor::LoadFactor),
@@ -82,6 +90,7 @@ impl Bench {
             Benchmark::Compare(compare) => compare.files.on_stdout(),
             Benchmark::LoadFactor(load_factor) => load_factor.files.on_stdout(),
             Benchmark::Growth(growth) => growth.files.on_stdout(),
+            Benchmark::Device(device) => device.files.on_stdout(),
             Benchmark::Limits(limits) => limits.files.on_stdout(),
             Benchmark::Paper(paper) => paper.on_stdout(),
             Benchmark::Server(server) => server.files.on_stdout(),
@@ -95,6 +104,7 @@ impl Bench {
             Benchmark::Compare(compare) => compare.run(),
             Benchmark::LoadFactor(load_factor) => load_factor.run(),
             Benchmark::Growth(growth) => growth.run(),
+            Benchmark::Device(device) => device.run(),
             Benchmark::Limits(limits) => limits.run(),
             Benchmark::Paper(paper) => paper.run(),
             Benchmark::Server(server) => server.run(),

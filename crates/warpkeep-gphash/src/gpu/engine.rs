@@ -80,6 +80,7 @@ impl Workplace {
 pub(crate) struct Kernels {
     pub(crate) get: Kernel,
     pub(crate) plan: Kernel,
+    pub(crate) get_alone: Kernel,
     pub(crate) stage: Kernel,
     pub(crate) publish: Kernel,
     pub(crate) abandon: Kernel,
@@ -115,6 +116,7 @@ impl Kernels {
         Ok(Kernels {
             get: kernel("gphash_get")?,
             plan: kernel("gphash_plan")?,
+            get_alone: kernel("gphash_get_alone")?,
             stage: kernel("gphash_stage")?,
             publish: kernel("gphash_publish")?,
             abandon: kernel("gphash_abandon")?,

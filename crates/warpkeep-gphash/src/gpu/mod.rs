@@ -8,6 +8,7 @@
 //! [`Turn`]; and nobody moves items while a kernel reads.
 
 mod batch;
+mod alone;
 pub(crate) mod cache;
 mod columns;
 mod engine;

@@ -25,6 +25,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("twins.h", include_str!("../../kernels/twins.h")),
     ("get.h", include_str!("../../kernels/get.h")),
     ("plan.h", include_str!("../../kernels/plan.h")),
+    ("alone.h", include_str!("../../kernels/alone.h")),
     ("stage.h", include_str!("../../kernels/stage.h")),
     ("drain.h", include_str!("../../kernels/drain.h")),
     ("mirror.h", include_str!("../../kernels/mirror.h")),
@@ -42,6 +43,7 @@ warpkeep_device::kernels! {
     static KERNELS = [
         gphash_get: GetParams,
         gphash_plan: PlanParams,
+        gphash_get_alone: GetParams,
         gphash_stage: StageParams,
         gphash_publish: PublishParams,
         gphash_abandon: PublishParams,
@@ -82,6 +84,7 @@ static KERNELS: &[KernelEntry] = {
     &[
         cuda_only("gphash_get", size_of::<GetParams>()),
         cuda_only("gphash_plan", size_of::<PlanParams>()),
+        cuda_only("gphash_get_alone", size_of::<GetParams>()),
         cuda_only("gphash_stage", size_of::<StageParams>()),
         cuda_only("gphash_publish", size_of::<PublishParams>()),
         cuda_only("gphash_abandon", size_of::<PublishParams>()),

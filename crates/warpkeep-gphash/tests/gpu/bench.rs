@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use warpkeep_core::{MergeRule, Op, Status};
 use warpkeep_device::Device;
-use warpkeep_gphash::gpu::{DeviceBatch, DeviceEngine, DeviceImage};
+use warpkeep_gphash::gpu::{DeviceBatch, DeviceEngine, DeviceImage, GetRows};
 use warpkeep_gphash::{Geometry, Progress, Table};
 use warpkeep_image::{Coherent, Heap, HeapOptions, Image};
 
@@ -208,11 +208,50 @@ impl Bench {
                 answers.push(found.map(|(version, value)| (version, value.to_vec())));
             })
             .unwrap();
-        for (number, answer) in (0..keys).zip(answers) {
+        let alone = self.got_alone(&rows);
+        for (number, (answer, alone)) in (0..keys).zip(answers.into_iter().zip(alone)) {
             let expected = self.model.get(&number).cloned();
             assert_eq!(answer, expected, "key {number} on the device");
+            assert_eq!(alone, expected, "key {number} by a thread alone");
             assert_eq!(get(&self.table, &self.kind.key(number)), expected, "key {number} on the CPU");
         }
+    }
+
+    /// What threads that work alone find.
+    fn got_alone(&self, keys: &[Vec<u8>]) -> Vec<Option<(u64, Vec<u8>)>> {
+        let device = self.engine.device();
+        let (count, stream) = (keys.len(), device.stream().unwrap());
+        let row = |len: usize| len.next_multiple_of(8);
+        let (key_row, value_len) = (row(self.table.key_spec().max_len()), self.table.value_spec().max_len());
+        let mut padded = vec![0_u8; count * key_row];
+        for (key, to) in keys.iter().zip(padded.chunks_exact_mut(key_row)) {
+            to[..key.len()].copy_from_slice(key);
+        }
+        let keys = device.upload(&padded).unwrap();
+        let [statuses, versions, values] =
+            [count, 8 * count, row(value_len) * count].map(|bytes| device.allocate_zeroed(bytes).unwrap());
+        let rows = GetRows {
+            count: count as u64,
+            keys: keys.ptr(),
+            statuses: statuses.ptr(),
+            versions: versions.ptr(),
+            values: values.ptr(),
+        };
+        // SAFETY: the buffers are as long as the rows say, and it is waited for.
+        unsafe { self.engine.get_rows_alone(&self.table, &rows, &stream).unwrap() };
+        let statuses = statuses.to_vec::<u8>().unwrap();
+        let versions = versions.to_vec::<u64>().unwrap();
+        let values = values.to_vec::<u8>().unwrap();
+        let found = |index: usize| match statuses[index] {
+            status if status == Status::Ok as u8 => {
+                Some((versions[index], values[index * row(value_len)..][..value_len].to_vec()))
+            }
+            status => {
+                assert_eq!(status, Status::NotFound as u8);
+                None
+            }
+        };
+        (0..count).map(found).collect()
     }
 
     /// Nothing is in a wrong place or there twice, in the image itself.

@@ -59,6 +59,7 @@ impl Extent {
 /// The limits of a device, in the median of the rounds.
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceLimits {
+    device: Vec<(Access, f64)>,
     link: Vec<(Access, f64)>,
     /// Bytes a second to the device and back.
     pub(crate) copy_in: f64,
@@ -120,9 +121,9 @@ impl DeviceLimits {
         };
         let rows = Rows::in_device(device, extent.device_bytes)?;
         let case = case_of(choice, &format!("device memory, {}", Size(rows.bytes())));
-        for access in in_device {
-            round_by_round(&rows, access, extent.accesses[0], &case)?;
-        }
+        let in_device = in_device
+            .map(|access| round_by_round(&rows, access, extent.accesses[0], &case))
+            .collect::<Result<Vec<_>, _>>()?;
         drop(rows);
         let accesses = |access: Access| extent.accesses[if access.is_ordered() { 2 } else { 1 }];
         let mut link = Vec::new();
@@ -150,12 +151,17 @@ impl DeviceLimits {
             progress.advance(1);
         }
         progress.finish();
-        Ok(DeviceLimits { link, copy_in: median(&ins), copy_out: median(&outs) })
+        Ok(DeviceLimits { device: in_device, link, copy_in: median(&ins), copy_out: median(&outs) })
     }
 
     /// Rows a second over the link, to as much memory as was last asked for.
     pub(crate) fn link(&self, access: Access) -> f64 {
         rate_of(&self.link, access)
+    }
+
+    /// Rows a second from and to device memory.
+    pub(crate) fn device(&self, access: Access) -> f64 {
+        rate_of(&self.device, access)
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use warpkeep::{DeviceChoice, Geometry};
+use warpkeep_bench::BatchSizes;
 use warpkeep_bench::compare::{self, Promise};
 use warpkeep_bench::workload::{Distribution, WorkSet, Workload};
 
@@ -34,9 +35,10 @@ pub(super) struct Compare {
     /// Threads at work, one case each; 0 stands for all cores.
     #[arg(long, default_value = "1,0", value_delimiter = ',', value_name = "N,...")]
     threads: Vec<usize>,
-    /// Operations in a batch, or in a transaction, up to 2^24. Several give curves of rate against latency.
+    /// Operations in a batch, or in a transaction, up to 2^24. Several give curves of rate against latency: 2^0..2^24:4 is every
+    /// fourth power of two.
     #[arg(long, default_value = "1024", value_delimiter = ',', value_name = "N,...")]
-    batch: Vec<usize>,
+    batch: Vec<BatchSizes>,
     /// What a put must survive: process, power, or none for stores without a log.
     #[arg(long, default_value = "process")]
     durability: Promise,
@@ -86,7 +88,7 @@ impl Compare {
             works,
             distribution: self.distribution,
             threads: self.threads.clone(),
-            batches: self.batch.clone(),
+            batches: BatchSizes::all(&self.batch),
             promise: self.durability,
             geometry: self.geometry,
             device: self.device,

@@ -1,0 +1,185 @@
+//! One size of batches of one operation, in one variant: measured and checked.
+
+use std::time::Duration;
+
+use warpkeep_core::Op;
+
+use super::Operation;
+use super::answers::Expected;
+use super::library::Library;
+use super::pool::Pool;
+use super::rig::Rig;
+use super::way::Variant;
+use crate::measure::Latencies;
+use crate::report::{Report, Unit};
+use crate::{BenchError, Progress};
+
+/// Batches of writes in a round, at the most: each is read back.
+const MOST_WRITES: u64 = 8;
+
+/// Who does the work.
+pub(crate) enum Worker<'w> {
+    /// A table of its own, keys and answers of gets in device memory.
+    Rig(&'w mut Rig),
+    /// A store.
+    Library(&'w mut Library),
+}
+
+/// What batches of one size came to.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    operations: u64,
+    busy: Duration,
+    /// The part of it that kernels took, where that is known apart.
+    kernels: Duration,
+    latencies: Latencies,
+}
+
+impl Outcome {
+    fn note(&mut self, operations: usize, took: Duration, kernels: Duration) {
+        self.operations += operations as u64;
+        self.busy += took;
+        self.kernels += kernels;
+        self.latencies.record(took);
+    }
+
+    /// Operations a second.
+    pub(crate) fn rate(&self) -> f64 {
+        self.operations as f64 / self.busy.as_secs_f64().max(1e-9)
+    }
+
+    /// Puts it into a report.
+    pub(crate) fn report(&self, report: &mut Report, case: &str, variant: &str, round: u32) {
+        let mut add = |metric: &str, unit, value| report.add(case, variant, round, metric, unit, value);
+        add("rate", Unit::PerSecond, self.rate());
+        if !self.kernels.is_zero() {
+            let rate = self.operations as f64 / self.kernels.as_secs_f64();
+            add("rate of the kernels", Unit::PerSecond, rate);
+        }
+        for (metric, percent) in
+            [("p50 of a batch", 50.0), ("p99 of a batch", 99.0), ("max of a batch", 100.0)]
+        {
+            add(metric, Unit::Micros, self.latencies.micros(percent));
+        }
+    }
+}
+
+/// What is measured, and for how long.
+#[derive(Clone, Copy)]
+pub(crate) struct Cell<'c> {
+    pub(crate) operation: Operation,
+    pub(crate) batch: usize,
+    pub(crate) time: Duration,
+    /// The round, so that batches are others each time.
+    pub(crate) round: u32,
+    pub(crate) progress: &'c dyn Progress,
+}
+
+impl Cell<'_> {
+    /// Whether there is time for another batch.
+    fn goes_on(&self, outcome: &Outcome) -> bool {
+        outcome.latencies.count() == 0 || outcome.busy < self.time
+    }
+
+    /// Gets of a pool's keys.
+    pub(crate) fn gets(
+        &self,
+        worker: &mut Worker<'_>,
+        variant: Variant,
+        pool: &Pool,
+    ) -> Result<Outcome, BenchError> {
+        let expected =
+            if self.operation == Operation::AbsentGet { Expected::Absent } else { Expected::Whole };
+        let mut outcome = Outcome::default();
+        let mut turn = self.round as usize * 7;
+        let mut is_warm = false;
+        while self.goes_on(&outcome) {
+            self.progress.check()?;
+            let part = pool.batch(turn, self.batch);
+            let took = match worker {
+                Worker::Rig(rig) => {
+                    let took = rig.get(variant, pool, &part)?;
+                    rig.check(pool, &part, expected)?;
+                    if !is_warm && expected == Expected::Whole {
+                        rig.check_sample(pool, &part)?;
+                    }
+                    took
+                }
+                Worker::Library(library) => {
+                    let took = library.get(pool.keys(&part))?;
+                    library.check(&pool.numbers[part.clone()], expected)?;
+                    took
+                }
+            };
+            // The first one warms up.
+            if is_warm {
+                outcome.note(part.len(), took, Duration::ZERO);
+            }
+            is_warm = true;
+            turn += 1;
+        }
+        Ok(outcome)
+    }
+
+    /// Updates of the items that a pool has in a part, each once, to a generation and those after it; the last one that was used.
+    pub(crate) fn updates(
+        &self,
+        worker: &mut Worker<'_>,
+        pool: &Pool,
+        generation: &mut u64,
+    ) -> Result<Outcome, BenchError> {
+        let mut outcome = Outcome::default();
+        let mut turn = self.round as usize * 7;
+        while self.goes_on(&outcome) && outcome.latencies.count() < MOST_WRITES {
+            self.progress.check()?;
+            let mut numbers = pool.numbers[pool.batch(turn, self.batch)].to_vec();
+            numbers.sort_unstable();
+            numbers.dedup();
+            *generation += 1;
+            self.write(worker, Op::Update, numbers, *generation, &mut outcome)?;
+            turn += 1;
+        }
+        Ok(outcome)
+    }
+
+    /// Inserts new items, numbered from `fresh` on, and deletes them again.
+    pub(crate) fn inserts_and_deletes(
+        &self,
+        worker: &mut Worker<'_>,
+        fresh: &mut u64,
+    ) -> Result<(Outcome, Outcome), BenchError> {
+        let (mut inserts, mut deletes) = (Outcome::default(), Outcome::default());
+        while self.goes_on(&inserts) && inserts.latencies.count() < MOST_WRITES {
+            self.progress.check()?;
+            let numbers: Vec<u64> = (*fresh..*fresh + self.batch as u64).collect();
+            *fresh += self.batch as u64;
+            self.write(worker, Op::Insert, numbers.clone(), 0, &mut inserts)?;
+            self.write(worker, Op::Delete, numbers, 0, &mut deletes)?;
+        }
+        Ok((inserts, deletes))
+    }
+
+    /// Writes, and reads back every byte of it.
+    fn write(
+        &self,
+        worker: &mut Worker<'_>,
+        op: Op,
+        numbers: Vec<u64>,
+        generation: u64,
+        outcome: &mut Outcome,
+    ) -> Result<(), BenchError> {
+        let expected = if op == Op::Delete { Expected::Absent } else { Expected::Generation(generation) };
+        match worker {
+            Worker::Rig(rig) => {
+                let written = rig.write(op, &numbers, generation)?;
+                outcome.note(numbers.len(), written.whole, written.kernels);
+                rig.check_written(numbers, expected)
+            }
+            Worker::Library(library) => {
+                let took = library.write(op, &numbers, generation)?;
+                outcome.note(numbers.len(), took, Duration::ZERO);
+                library.check_written(&numbers, expected)
+            }
+        }
+    }
+}

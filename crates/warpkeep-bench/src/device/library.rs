@@ -1,0 +1,138 @@
+//! A store whose tables a device works, used as a program uses it: from host memory to host memory.
+
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use warpkeep::{Durability, KeySpec, Op, Results, Status, Store, StoreOptions, TableOptions, ValueSpec};
+use warpkeep_core::{BatchView, Cells, Columns};
+use warpkeep_image::CreateOptions;
+
+use super::answers::Expected;
+use super::rig::Form;
+use crate::compare::warpkeep_image_bytes;
+use crate::scratch::Scratch;
+use crate::workload::Workload;
+use crate::{BenchError, Progress};
+
+const TABLE: &str = "rows";
+/// Items that are loaded at once.
+const LOADED: u64 = 1 << 20;
+
+/// A store of one table, without a log: what is measured is the way to the device and back.
+pub(crate) struct Library {
+    // Before the directories it lies in.
+    store: Store,
+    results: Results,
+    workload: Workload,
+    key: KeySpec,
+    value: ValueSpec,
+    _image: TempDir,
+    _directory: TempDir,
+}
+
+impl Library {
+    pub(super) fn load(
+        device: warpkeep::DeviceChoice,
+        scratch: &Scratch,
+        form: &Form,
+        progress: &dyn Progress,
+    ) -> Result<Library, BenchError> {
+        let workload = form.workload;
+        let (directory, image) = (scratch.fresh_disk()?, scratch.fresh_image()?);
+        let with_extra = Workload { items: workload.items + form.extra, ..workload };
+        let options = StoreOptions {
+            image: Some(image.path().join("image")),
+            without_log: true,
+            device,
+            create: CreateOptions { len: warpkeep_image_bytes(&with_extra), ..CreateOptions::default() },
+            ..StoreOptions::default()
+        };
+        let store = Store::open_with(directory.path().join("store"), options)?;
+        let key = match workload.key_bytes {
+            8 => KeySpec::U64,
+            bytes => KeySpec::fixed(bytes as u32).map_err(warpkeep::Error::from)?,
+        };
+        let value = ValueSpec::fixed(workload.value_bytes as u32).map_err(warpkeep::Error::from)?;
+        let options = TableOptions::new(key, value).capacity(with_extra.items).geometry(form.geometry);
+        store.create_table(TABLE, options.layout(form.layout))?;
+        let results = Results::default();
+        let mut library =
+            Library { store, results, workload, key, value, _image: image, _directory: directory };
+        for first in (0..workload.items).step_by(LOADED as usize) {
+            progress.check()?;
+            let numbers: Vec<u64> = (first..(first + LOADED).min(workload.items)).collect();
+            library.write(Op::Put, &numbers, 0)?;
+            progress.advance(numbers.len() as u64);
+        }
+        Ok(library)
+    }
+
+    /// Runs a batch of the same operation on keys that lie one after the other, with values if it takes them.
+    fn run(&mut self, op: Op, keys: &[u8], values: &[u8]) -> Result<Duration, BenchError> {
+        let keys = Cells::fixed(self.workload.key_bytes, keys);
+        let columns = match op.takes_value() {
+            true => Columns::with_values(op, keys, Cells::fixed(self.workload.value_bytes, values)),
+            false => Columns::keys_only(op, keys),
+        };
+        let view = BatchView::new(self.key, self.value, columns).map_err(warpkeep::Error::from)?;
+        let table = self.store.table(TABLE)?;
+        let begun = Instant::now();
+        self.results.prepare(&view);
+        table.run_into(&view, Durability::Process, &mut self.results)?;
+        Ok(begun.elapsed())
+    }
+
+    /// Looks keys up.
+    pub(super) fn get(&mut self, keys: &[u8]) -> Result<Duration, BenchError> {
+        self.run(Op::Get, keys, &[])
+    }
+
+    /// Checks every answer to the last gets.
+    pub(super) fn check(&self, numbers: &[u64], expected: Expected) -> Result<(), BenchError> {
+        let right = |&(index, &number): &(usize, &u64)| match (self.results.value(index), expected) {
+            (None, Expected::Absent) => true,
+            (Some(value), Expected::Whole) => self.workload.is_whole(number, value),
+            (Some(value), Expected::Generation(generation)) => {
+                self.workload.is_exactly(number, generation, value)
+            }
+            _ => false,
+        };
+        match numbers.iter().enumerate().filter(|answer| !right(answer)).count() {
+            0 => Ok(()),
+            wrong => Err(BenchError::Wrong(format!(
+                "{wrong} of {} answers of the library are wrong ({expected:?})",
+                numbers.len()
+            ))),
+        }
+    }
+
+    /// Puts values of a generation, or deletes.
+    pub(super) fn write(&mut self, op: Op, numbers: &[u64], generation: u64) -> Result<Duration, BenchError> {
+        let (mut keys, mut values) = (Vec::new(), Vec::new());
+        for &number in numbers {
+            self.workload.append_key(number, &mut keys);
+            if op.takes_value() {
+                self.workload.append_value(number, generation, &mut values);
+            }
+        }
+        let took = self.run(op, &keys, &values)?;
+        let right = |status: &&Status| matches!(**status, Status::Ok | Status::Created);
+        match self.results.statuses().iter().filter(|status| !right(status)).count() {
+            0 => Ok(took),
+            wrong => Err(BenchError::Wrong(format!("{wrong} of {} {op:?}s were refused", numbers.len()))),
+        }
+    }
+
+    /// Reads items back and checks every byte.
+    pub(super) fn check_written(&mut self, numbers: &[u64], expected: Expected) -> Result<(), BenchError> {
+        let mut keys = Vec::new();
+        numbers.iter().for_each(|&number| self.workload.append_key(number, &mut keys));
+        self.get(&keys)?;
+        self.check(numbers, expected)
+    }
+
+    pub(super) fn close(self) -> Result<(), BenchError> {
+        let Library { store, _image, _directory, .. } = self;
+        Ok(store.close()?)
+    }
+}

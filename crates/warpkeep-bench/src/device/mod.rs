@@ -1,0 +1,250 @@
+//! Tables worked by a device: how fast, by batch size, skew and bucket cache, beside what the link and device memory give at most.
+//!
+//! Keys and answers of gets lie in device memory, as they do for a program whose other half runs there; the library is measured from host
+//! memory to host memory. Every answer is checked, and everything that is written is read back. What is compared is a [`Way`].
+
+mod answers;
+mod bounds;
+mod cell;
+mod charts;
+mod library;
+mod operation;
+mod options;
+mod pool;
+mod rig;
+mod way;
+
+use warpkeep_device::Device;
+pub use warpkeep_gphash::gpu::CachePolicy;
+
+pub(crate) use self::cell::{Cell, Worker};
+use self::library::Library;
+pub use self::operation::Operation;
+pub use self::options::Options;
+pub(crate) use self::pool::Pool;
+pub(crate) use self::rig::{Form, Rig};
+pub(crate) use self::way::Variant;
+pub use self::way::Way;
+use crate::limits::device::{DeviceLimits, Extent};
+use crate::report::{Report, Unit};
+use crate::scratch::Scratch;
+use crate::workload::Distribution;
+use crate::{Amount, BenchError, Progress};
+
+/// What a case is called; new items are not drawn, and have no distribution.
+pub(crate) fn case_name(operation: Operation, distribution: Distribution, batch: usize) -> String {
+    match operation {
+        Operation::Insert | Operation::Delete => format!("{operation}, batches of {batch}"),
+        _ => format!("{operation}, {distribution}, batches of {batch}"),
+    }
+}
+
+/// Measures a device. Files are made in directories of their own and removed, also after an error.
+///
+/// ```no_run
+/// use warpkeep_bench::{Quiet, device};
+///
+/// let options = device::Options::on("cuda:0".parse()?);
+/// print!("{}", device::run(&options, &Quiet)?.to_text());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchError> {
+    options.check()?;
+    let mut report = Report::new("device", &options.command, options.workload.seed);
+    report.machine.add_place("image", &options.image_dir)?;
+    let device = Device::open(options.device)?;
+    let scratch = Scratch::new(&options.dir, &options.image_dir)?;
+    let mut workshop = Workshop::set_up(options, &device, &scratch, progress, &mut report)?;
+    let limits = workshop.measure_limits(&scratch, &mut report)?;
+    for round in 0..options.rounds {
+        for variant in options.variants() {
+            workshop.round(variant, round, &mut report)?;
+        }
+    }
+    progress.finish();
+    workshop.close()?;
+    bounds::relate(options, &limits, &mut report);
+    report.finish();
+    report.charts = charts::of(options, &limits, &report);
+    Ok(report)
+}
+
+/// Everything that is measured, loaded.
+struct Workshop<'w> {
+    options: &'w Options,
+    device: &'w Device,
+    progress: &'w dyn Progress,
+    rig: Option<Rig>,
+    library: Option<Library>,
+    /// Keys that are there and keys that are not, by distribution.
+    pools: Vec<(Distribution, Pool, Pool)>,
+    generation: u64,
+    fresh: u64,
+}
+
+impl<'w> Workshop<'w> {
+    fn set_up(
+        options: &'w Options,
+        device: &'w Device,
+        scratch: &Scratch,
+        progress: &'w dyn Progress,
+        report: &mut Report,
+    ) -> Result<Workshop<'w>, BenchError> {
+        let largest = options.batch_sizes().last().copied().unwrap_or(1);
+        let form = Form {
+            workload: options.workload,
+            layout: options.layout,
+            geometry: options.geometry,
+            load_factor: options.load_factor,
+            extra: options.most_inserted() as u64,
+            largest: largest.max(options.most_inserted()),
+        };
+        let uses = |library: bool| options.ways.iter().any(|&way| (way == Way::Library) == library);
+        let tables = u64::from(uses(false)) + u64::from(uses(true));
+        progress.begin("loading", Amount::Count(tables * options.workload.items));
+        let rig = match uses(false) {
+            true => Some(Rig::load(device, scratch.images(), &form, progress)?),
+            false => None,
+        };
+        let library = match uses(true) {
+            true => Some(Library::load(options.device, scratch, &form, progress)?),
+            false => None,
+        };
+        progress.finish();
+        let mut pools = Vec::new();
+        for &distribution in &options.distributions {
+            progress.check()?;
+            let drawn = |absent| Pool::drawn(device, &options.workload, distribution, absent, largest);
+            pools.push((distribution, drawn(false)?, drawn(true)?));
+        }
+        report.notes.push(note(options, rig.as_ref()));
+        let fresh = options.workload.items;
+        Ok(Workshop { options, device, progress, rig, library, pools, generation: 0, fresh })
+    }
+
+    /// The limits of the device and of its link to as much memory as the table's image has.
+    fn measure_limits(&self, scratch: &Scratch, report: &mut Report) -> Result<DeviceLimits, BenchError> {
+        let image = self
+            .rig
+            .as_ref()
+            .map_or_else(|| crate::compare::warpkeep_image_bytes(&self.options.workload), Rig::image_bytes);
+        let extent = Extent::of(self.options.device, image, &[image]);
+        let (rounds, images) = (self.options.rounds, scratch.images());
+        let limits = DeviceLimits::measure(self.device, images, &extent, rounds, self.progress, report)?;
+        let total = u64::from(rounds) * self.options.variants().len() as u64;
+        self.progress.begin(&format!("tables worked by {}", self.options.device), Amount::Count(total));
+        Ok(limits)
+    }
+
+    /// All cases of one variant, once.
+    fn round(&mut self, variant: Variant, round: u32, report: &mut Report) -> Result<(), BenchError> {
+        let Workshop { options, progress, rig, library, pools, generation, .. } = self;
+        let name = variant.name();
+        for (distribution, pool, absent) in pools.iter() {
+            if let (true, Some(rig)) = (variant.is_on_device(), &*rig) {
+                rig.prepare(variant, options.policy, pool, options.main_batch())?;
+            }
+            for &operation in &options.operations {
+                for batch in options.batch_sizes() {
+                    let case = case_name(operation, *distribution, batch);
+                    let cell =
+                        Cell { operation, batch, time: options.round_time, round, progress: *progress };
+                    let hits = Hits::now(variant, rig.as_ref())?;
+                    let mut worker = match (variant.way, &mut *rig, &mut *library) {
+                        (Way::Library, _, Some(library)) => Worker::Library(library),
+                        (_, Some(rig), _) => Worker::Rig(rig),
+                        _ => continue,
+                    };
+                    let outcome = match operation {
+                        Operation::Get => cell.gets(&mut worker, variant, pool)?,
+                        Operation::AbsentGet => cell.gets(&mut worker, variant, absent)?,
+                        Operation::Update if variant.way != Way::Alone => {
+                            cell.updates(&mut worker, pool, generation)?
+                        }
+                        _ => continue,
+                    };
+                    outcome.report(report, &case, &name, round);
+                    if let Some(rate) = hits.since(variant, rig.as_ref())? {
+                        report.add(&case, &name, round, "hit rate", Unit::Percent, rate);
+                    }
+                }
+            }
+        }
+        self.inserts_and_deletes(variant, round, report)?;
+        self.progress.advance(1);
+        Ok(())
+    }
+
+    fn inserts_and_deletes(
+        &mut self,
+        variant: Variant,
+        round: u32,
+        report: &mut Report,
+    ) -> Result<(), BenchError> {
+        let Workshop { options, progress, rig, library, fresh, .. } = self;
+        let asked = |operation: Operation| options.operations.contains(&operation);
+        if variant.way == Way::Alone || !(asked(Operation::Insert) || asked(Operation::Delete)) {
+            return Ok(());
+        }
+        for batch in options.batch_sizes().into_iter().filter(|&batch| batch <= options.most_inserted()) {
+            let mut worker = match (variant.way, &mut *rig, &mut *library) {
+                (Way::Library, _, Some(library)) => Worker::Library(library),
+                (_, Some(rig), _) => Worker::Rig(rig),
+                _ => return Ok(()),
+            };
+            let operation = Operation::Insert;
+            let cell = Cell { operation, batch, time: options.round_time, round, progress: *progress };
+            let (inserts, deletes) = cell.inserts_and_deletes(&mut worker, fresh)?;
+            for (operation, outcome) in [(Operation::Insert, inserts), (Operation::Delete, deletes)] {
+                if asked(operation) {
+                    let case = case_name(operation, Distribution::Uniform, batch);
+                    outcome.report(report, &case, &variant.name(), round);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn close(self) -> Result<(), BenchError> {
+        self.library.map_or(Ok(()), Library::close)
+    }
+}
+
+/// What the cache had found at some moment.
+pub(crate) struct Hits(Option<(u64, u64)>);
+
+impl Hits {
+    pub(crate) fn now(variant: Variant, rig: Option<&Rig>) -> Result<Hits, BenchError> {
+        match rig {
+            Some(rig) if variant.way == Way::BucketCache => {
+                let stats = rig.engine.cache_stats()?;
+                Ok(Hits(Some((stats.lookups, stats.hits))))
+            }
+            _ => Ok(Hits(None)),
+        }
+    }
+
+    /// The share of buckets that were found in the cache since, in per cent.
+    pub(crate) fn since(&self, variant: Variant, rig: Option<&Rig>) -> Result<Option<f64>, BenchError> {
+        let (Some(before), Some(after)) = (self.0, Hits::now(variant, rig)?.0) else { return Ok(None) };
+        let lookups = after.0.saturating_sub(before.0).max(1);
+        Ok(Some(100.0 * after.1.saturating_sub(before.1) as f64 / lookups as f64))
+    }
+}
+
+/// What is done, for the report.
+fn note(options: &Options, rig: Option<&Rig>) -> String {
+    let workload = &options.workload;
+    let full = rig.map_or_else(String::new, |rig| format!(", {:.1} % full", 100.0 * rig.load_factor()));
+    let inserted = match options.most_inserted() {
+        0 => "nothing is inserted: the smallest batch is more than a quarter of the items".to_owned(),
+        most => format!("batches of up to {most} new items are inserted and deleted again"),
+    };
+    format!(
+        "{} items, keys of {} bytes, values of {}, layout {}, geometry {}{full}; keys and answers of gets lie in device memory, what is \
+         written comes from host memory, and from the library everything comes and goes there; rates are of all batches of a round, latencies \
+         those of its batches; of updates each item of a batch counts once; {inserted}; every answer was checked, and all that was \
+         written was read back",
+        workload.items, workload.key_bytes, workload.value_bytes, options.layout, options.geometry
+    )
+}

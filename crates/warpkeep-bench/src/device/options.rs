@@ -1,0 +1,152 @@
+//! What to measure of a device, and how thoroughly.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use warpkeep::DeviceChoice;
+use warpkeep_gphash::gpu::CachePolicy;
+use warpkeep_gphash::{Geometry, Layout};
+
+use super::way::Variant;
+use super::{Operation, Way};
+use crate::BenchError;
+use crate::compare::MAX_BATCH;
+use crate::workload::{Distribution, Workload};
+
+/// What to measure of a device, and how thoroughly.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A directory on a disk, which the library wants; a directory of its own is made in it, and removed.
+    pub dir: PathBuf,
+    /// A directory for images, which a GPU wants on tmpfs; used the same way.
+    pub image_dir: PathBuf,
+    /// Which device.
+    pub device: DeviceChoice,
+    /// Items, keys, values, seed.
+    pub workload: Workload,
+    /// What a slot of the table holds.
+    pub layout: Layout,
+    /// The table's layout.
+    pub geometry: Geometry,
+    /// Items as a share of the table's slots; if not given, as full as a table is made, with room for what is inserted.
+    pub load_factor: Option<f64>,
+    /// How the table is used.
+    pub ways: Vec<Way>,
+    /// What is done.
+    pub operations: Vec<Operation>,
+    /// How items are drawn.
+    pub distributions: Vec<Distribution>,
+    /// Operations in a batch.
+    pub batches: Vec<usize>,
+    /// Shares of the buckets that have copies, from 0 to 1, for the bucket cache.
+    pub cache_shares: Vec<f64>,
+    /// Which buckets have copies.
+    pub policy: CachePolicy,
+    /// How often everything is measured.
+    pub rounds: u32,
+    /// How long batches of one size go on in a round; at least one is done.
+    pub round_time: Duration,
+    /// How the benchmark was started, for the report.
+    pub command: String,
+}
+
+impl Options {
+    /// What is usual on this device: as many items as the paper has, or, on the simulator, as many as it does in a moment.
+    pub fn on(device: DeviceChoice) -> Options {
+        let simulated = device == DeviceChoice::Sim;
+        Options {
+            dir: PathBuf::from("."),
+            image_dir: PathBuf::from("/dev/shm"),
+            device,
+            workload: Workload {
+                items: if simulated { 1 << 13 } else { 16_000_000 },
+                key_bytes: 8,
+                value_bytes: 128,
+                seed: 1,
+            },
+            layout: Layout::Packed,
+            geometry: Geometry::default(),
+            load_factor: None,
+            ways: vec![Way::Image, Way::BucketCache, Way::Library],
+            operations: Operation::ALL.to_vec(),
+            distributions: vec![Distribution::Uniform, Distribution::Zipfian(0.99)],
+            batches: (if simulated { 6..=10 } else { 10..=24 }).step_by(2).map(|bits| 1 << bits).collect(),
+            cache_shares: vec![0.2, 1.0],
+            policy: CachePolicy::Lfu,
+            rounds: 3,
+            round_time: Duration::from_millis(if simulated { 1 } else { 50 }),
+            command: "warpkeep bench device".to_owned(),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), BenchError> {
+        self.workload.check()?;
+        let wrong = |what: String| Err(BenchError::Invalid(what));
+        if self.device == DeviceChoice::Cpu {
+            return wrong("the CPU is no device; give --device cuda:0, or sim for the simulator".to_owned());
+        }
+        let lists = [
+            ("way", self.ways.is_empty()),
+            ("operation", self.operations.is_empty()),
+            ("distribution", self.distributions.is_empty()),
+            ("batch size", self.batches.is_empty()),
+            ("round", self.rounds == 0),
+        ];
+        if let Some((what, _)) = lists.iter().find(|(_, missing)| *missing) {
+            return wrong(format!("at least one {what} is needed"));
+        }
+        if self.batches.iter().any(|batch| !(1..=MAX_BATCH).contains(batch)) {
+            return wrong("batches have 1 to 2^24 operations".to_owned());
+        }
+        if self.cache_shares.iter().any(|share| !(0.0..=1.0).contains(share)) {
+            return wrong("a cache holds a share of 0 to 1 of the buckets".to_owned());
+        }
+        if self.load_factor.is_some_and(|load| !(0.01..=0.95).contains(&load)) {
+            return wrong(
+                "a table can be 1 % to 95 % full before a key finds no place; give 0.01 to 0.95".to_owned(),
+            );
+        }
+        if self.distributions.iter().any(|distribution| matches!(distribution, Distribution::Latest(_))) {
+            return wrong("nothing here asks for the latest items; take uniform or zipfian".to_owned());
+        }
+        for &distribution in &self.distributions {
+            self.workload.picks(distribution, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Batch sizes, the smallest first.
+    pub(super) fn batch_sizes(&self) -> Vec<usize> {
+        let mut sizes = self.batches.clone();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
+    /// What is compared, each once.
+    pub(super) fn variants(&self) -> Vec<Variant> {
+        let mut variants = Vec::new();
+        for &way in &self.ways {
+            let shares = if way == Way::BucketCache { self.cache_shares.clone() } else { vec![0.0] };
+            for variant in shares.into_iter().map(|share| Variant { way, share }) {
+                if !variants.contains(&variant) {
+                    variants.push(variant);
+                }
+            }
+        }
+        variants
+    }
+
+    /// The batch size at which shares and skews are compared: a million, or the nearest below.
+    pub(super) fn main_batch(&self) -> usize {
+        let sizes = self.batch_sizes();
+        sizes.iter().rev().find(|&&size| size <= 1 << 20).or(sizes.first()).copied().unwrap_or(1)
+    }
+
+    /// The most that is inserted at once: a quarter of the items, so that the table stays about as full as it is.
+    pub(super) fn most_inserted(&self) -> usize {
+        let sizes = self.batch_sizes();
+        let fits = |size: &&usize| **size as u64 <= (self.workload.items / 4).max(1);
+        sizes.iter().rev().find(fits).copied().unwrap_or(0)
+    }
+}

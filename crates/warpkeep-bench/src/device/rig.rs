@@ -1,0 +1,257 @@
+//! A table in an image, worked by a device, with the workload's items in it.
+#![allow(unsafe_code, reason = "kernels are given addresses of device memory")]
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use warpkeep_core::{KeySpec, MergeRule, Op, Seed, Status, ValueSpec};
+use warpkeep_device::{Device, DevicePtr, Stream};
+use warpkeep_gphash::gpu::{CachePolicy, DeviceBatch, DeviceEngine, DeviceImage, GetRows};
+use warpkeep_gphash::{Geometry, Layout, Table, TableError, TableSpec};
+use warpkeep_image::{Coherent, CreateOptions, Heap, HeapOptions, Image};
+
+use super::answers::{Answers, Expected};
+use super::pool::Pool;
+use super::way::{Variant, Way};
+use crate::compare::warpkeep_image_bytes;
+use crate::workload::Workload;
+use crate::{BenchError, Progress};
+
+/// Items that are loaded at once.
+const LOADED: u64 = 1 << 20;
+/// Batches that show which buckets are hot, before they are copied.
+const WARMING: usize = 4;
+
+/// What a table is made for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Form {
+    pub(crate) workload: Workload,
+    pub(crate) layout: Layout,
+    pub(crate) geometry: Geometry,
+    /// Items as a share of the slots; `None` for as many as a table is made for, and room for `extra` more.
+    pub(crate) load_factor: Option<f64>,
+    pub(crate) extra: u64,
+    /// Operations in the largest batch.
+    pub(crate) largest: usize,
+}
+
+/// How long a batch of writes took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written {
+    /// From host memory to the last word of the image.
+    pub(crate) whole: Duration,
+    /// The kernels.
+    pub(crate) kernels: Duration,
+}
+
+/// A table, and what its batches are done with.
+pub(crate) struct Rig {
+    // In the order in which they may go.
+    pub(crate) engine: DeviceEngine<Coherent>,
+    pub(crate) table: Table<Coherent>,
+    pub(crate) stream: Stream,
+    answers: Answers,
+    image: Arc<Image<Coherent>>,
+    workload: Workload,
+    version: u64,
+    _folder: TempDir,
+}
+
+impl Rig {
+    /// Makes a table in a directory, which must be one that images can lie in, and loads it.
+    pub(crate) fn load(
+        device: &Device,
+        images: &Path,
+        form: &Form,
+        progress: &dyn Progress,
+    ) -> Result<Rig, BenchError> {
+        let Form { workload, layout, geometry, .. } = *form;
+        let folder = tempfile::Builder::new().prefix("table-").tempdir_in(images);
+        let folder = folder.map_err(BenchError::io("make a directory for an image"))?;
+        let with_extra = Workload { items: workload.items + form.extra, ..workload };
+        let create = CreateOptions { len: warpkeep_image_bytes(&with_extra), ..CreateOptions::default() };
+        let image = Image::create(&folder.path().join("image"), Coherent, &create)?;
+        image.begin(1)?;
+        let image = Arc::new(image);
+        let heap = Arc::new(Heap::recover::<TableError>(&image, HeapOptions::default(), |_| Ok(()))?);
+        let fixed = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+        let key = match workload.key_bytes {
+            8 => KeySpec::U64,
+            bytes => KeySpec::fixed(fixed(bytes)).map_err(warpkeep::Error::from)?,
+        };
+        let value = ValueSpec::fixed(fixed(workload.value_bytes)).map_err(warpkeep::Error::from)?;
+        let spec = |capacity| TableSpec {
+            key,
+            value,
+            geometry,
+            capacity,
+            layout,
+            merge: MergeRule::None,
+            seed: Seed(workload.seed),
+        };
+        let capacity = match form.load_factor {
+            None => with_extra.items,
+            Some(load) => {
+                // A table is made for a share of its slots, which it does not tell: a small one shows it.
+                let trial = Table::create(&heap, &spec(1000))?;
+                let slots: u64 = trial.stats().levels.iter().map(|level| level.slots).sum();
+                let share = trial.spec().capacity as f64 / slots as f64;
+                trial.demolish()?;
+                (workload.items as f64 / load * share) as u64
+            }
+        };
+        let table = Table::create(&heap, &spec(capacity))?;
+        let on_device = Arc::new(DeviceImage::new(device, &image)?);
+        let engine = DeviceEngine::new(&on_device, &table)?;
+        let answers = Answers::new(device, &workload, form.largest)?;
+        let stream = device.stream()?;
+        let mut rig = Rig { engine, table, stream, answers, image, workload, version: 0, _folder: folder };
+        for first in (0..workload.items).step_by(LOADED as usize) {
+            progress.check()?;
+            let numbers: Vec<u64> = (first..(first + LOADED).min(workload.items)).collect();
+            rig.write(Op::Put, &numbers, 0)?;
+            progress.advance(numbers.len() as u64);
+        }
+        Ok(rig)
+    }
+
+    /// Bytes of the image.
+    pub(crate) fn image_bytes(&self) -> u64 {
+        self.image.len()
+    }
+
+    /// How full the table is.
+    pub(crate) fn load_factor(&self) -> f64 {
+        let stats = self.table.stats();
+        stats.load_factor
+    }
+
+    /// Sets the table up for a variant, whose cache learns from some batches of the pool what is hot. Batches that fail here were
+    /// wrong.
+    pub(crate) fn prepare(
+        &self,
+        variant: Variant,
+        policy: CachePolicy,
+        pool: &Pool,
+        batch: usize,
+    ) -> Result<(), BenchError> {
+        // Nothing is known of what is hot at first.
+        self.engine.load_cache(&self.table, 0.0, CachePolicy::Random)?;
+        if variant.way != Way::BucketCache {
+            return Ok(());
+        }
+        self.engine.load_cache(&self.table, 0.0, policy)?;
+        for turn in 0..WARMING {
+            self.get(variant, pool, &pool.batch(turn, batch))?;
+        }
+        self.engine.load_cache(&self.table, variant.share, policy)?;
+        Ok(())
+    }
+
+    /// Looks up a part of a pool, with keys and answers in device memory.
+    pub(crate) fn get(
+        &self,
+        variant: Variant,
+        pool: &Pool,
+        part: &Range<usize>,
+    ) -> Result<Duration, BenchError> {
+        let rows = GetRows {
+            count: part.len() as u64,
+            keys: pool.keys_at(part),
+            statuses: self.answers.statuses_at(),
+            versions: DevicePtr::NULL,
+            values: self.answers.values_at(),
+        };
+        self.answers.has_room_for(part.len())?;
+        let begun = Instant::now();
+        let Rig { engine, table, stream, .. } = self;
+        if variant.way == Way::Alone {
+            // SAFETY: the pool has as many keys as the part, and there is room for as many answers; both stay until it is done.
+            unsafe { engine.get_rows_alone(table, &rows, stream)? };
+        } else {
+            // SAFETY: the same.
+            unsafe { engine.get_rows(table, &rows, stream)? }.finish()?;
+        }
+        Ok(begun.elapsed())
+    }
+
+    /// Checks every answer of the last batch.
+    pub(crate) fn check(
+        &self,
+        pool: &Pool,
+        part: &Range<usize>,
+        expected: Expected,
+    ) -> Result<(), BenchError> {
+        self.answers.check(pool, part, expected, &self.stream)
+    }
+
+    /// Checks some answers of the last batch here, byte by byte.
+    pub(crate) fn check_sample(&self, pool: &Pool, part: &Range<usize>) -> Result<(), BenchError> {
+        self.answers.check_sample(pool, part)
+    }
+
+    /// Does the same to different items: puts with values of a generation, or deletes.
+    pub(crate) fn write(&mut self, op: Op, numbers: &[u64], generation: u64) -> Result<Written, BenchError> {
+        let workload = self.workload;
+        let (mut keys, mut values) = (Vec::new(), Vec::new());
+        numbers.iter().for_each(|&number| workload.append_key(number, &mut keys));
+        if op.takes_value() {
+            numbers.iter().for_each(|&number| workload.append_value(number, generation, &mut values));
+        }
+        let mut batch = DeviceBatch::default();
+        let value_of = |index: usize| match op.takes_value() {
+            true => &values[index * workload.value_bytes..][..workload.value_bytes],
+            false => &[][..],
+        };
+        for (index, key) in keys.chunks_exact(workload.key_bytes).enumerate() {
+            batch.push(op, key, value_of(index), 0);
+        }
+        let first_version = self.version + 1;
+        self.version += numbers.len() as u64;
+        let begun = Instant::now();
+        let mut turn = self.engine.turn();
+        let stage = turn.stage(&self.table, &batch, first_version)?;
+        let staged = stage.kernel_time();
+        let right = |status: Status| matches!(status, Status::Ok | Status::Created);
+        let statuses = stage.statuses().to_vec();
+        let wrong =
+            statuses.iter().filter(|status| !right(**status) && **status != Status::TableFull).count();
+        if wrong > 0 {
+            return Err(BenchError::Wrong(format!("{wrong} of {} {op:?}s were refused", numbers.len())));
+        }
+        let left: Vec<usize> =
+            (0..statuses.len()).filter(|&index| statuses[index] == Status::TableFull).collect();
+        let publishing = Instant::now();
+        stage.publish()?;
+        let kernels = staged + publishing.elapsed();
+        // What found no place on the device the CPU puts, which can move others, as a store does.
+        let _moving = self.engine.moving();
+        for index in left {
+            let hash = self.table.hash_of(batch.keys[index]);
+            let mut stage = self.table.stage([hash]);
+            let seat = stage.seat(batch.keys[index], hash);
+            match stage.put(&seat, batch.keys[index], batch.values[index], first_version + index as u64) {
+                Ok(()) => stage.publish(),
+                Err(TableError::Full) => {
+                    return Err(BenchError::Invalid(format!(
+                        "no place for an item in a table of {} items; give a lower --load-factor",
+                        self.table.len()
+                    )));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Written { whole: begun.elapsed(), kernels })
+    }
+
+    /// Reads items back and checks every byte: that they have this generation, or that they are gone.
+    pub(crate) fn check_written(&self, numbers: Vec<u64>, expected: Expected) -> Result<(), BenchError> {
+        let pool = Pool::of(self.engine.device(), &self.workload, numbers)?;
+        let part = 0..pool.numbers.len();
+        self.get(Variant { way: Way::Image, share: 0.0 }, &pool, &part)?;
+        self.check(&pool, &part, expected)
+    }
+}

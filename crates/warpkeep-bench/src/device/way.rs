@@ -1,0 +1,80 @@
+//! The ways in which a batch can go to a device. A new one is added here, and set up where [`super::rig::Rig`] does.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How a table that a device works is used.
+///
+/// ```
+/// use warpkeep_bench::device::Way;
+///
+/// assert_eq!("cache".parse(), Ok(Way::BucketCache));
+/// assert!("mirror".parse::<Way>().is_err());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// A thread an operation, each by itself, over the link: what the paper begins with. Gets only.
+    Alone,
+    /// A warp an operation, over the link: the paper's kernels without its cache.
+    Image,
+    /// The same, with copies of hot buckets in device memory.
+    BucketCache,
+    /// From host memory to host memory through the library, as a program uses it.
+    Library,
+}
+
+impl Way {
+    /// All of them.
+    pub const ALL: [Way; 4] = [Way::Alone, Way::Image, Way::BucketCache, Way::Library];
+
+    /// Its name as people write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Way::Alone => "alone",
+            Way::Image => "image",
+            Way::BucketCache => "cache",
+            Way::Library => "library",
+        }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Way {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Way, String> {
+        let found = Way::ALL.into_iter().find(|way| way.name() == text);
+        found.ok_or_else(|| {
+            format!("`{text}` is no way to use a device; there are: alone, image, cache, library")
+        })
+    }
+}
+
+/// A way with its settings: what is compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Variant {
+    pub(crate) way: Way,
+    /// The share of the buckets that have copies, from 0 to 1.
+    pub(crate) share: f64,
+}
+
+impl Variant {
+    pub(crate) fn name(self) -> String {
+        match self.way {
+            Way::Alone => "over the link, a thread each".to_owned(),
+            Way::Image => "over the link".to_owned(),
+            Way::BucketCache => format!("bucket cache, {:.0} %", 100.0 * self.share),
+            Way::Library => "library, host to host".to_owned(),
+        }
+    }
+
+    /// Whether keys and answers of gets lie in device memory.
+    pub(crate) fn is_on_device(self) -> bool {
+        self.way != Way::Library
+    }
+}

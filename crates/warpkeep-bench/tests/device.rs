@@ -1,0 +1,164 @@
+//! Tables worked by a device, at a size that takes a moment on the simulator.
+
+mod common;
+
+use std::time::Duration;
+
+use warpkeep_bench::chart::Drawing;
+use warpkeep_bench::device::{CachePolicy, Operation, Options, Way, run};
+use warpkeep_bench::page::{self, Source};
+use warpkeep_bench::report::Summary;
+use warpkeep_bench::workload::{Distribution, Workload};
+use warpkeep_bench::{BenchError, Quiet};
+use warpkeep_device::{DeviceChoice, devices};
+use warpkeep_gphash::Layout;
+
+use common::{Impatient, assert_series, directory, is_empty, refusal};
+
+fn small(directory: &tempfile::TempDir) -> Options {
+    Options {
+        dir: directory.path().to_path_buf(),
+        image_dir: directory.path().to_path_buf(),
+        workload: Workload { items: 1000, key_bytes: 8, value_bytes: 128, seed: 5 },
+        batches: vec![50, 200],
+        rounds: 2,
+        round_time: Duration::from_micros(1),
+        ..Options::on(DeviceChoice::Sim)
+    }
+}
+
+fn has_simulator() -> bool {
+    let there = devices()[1].unavailable.is_none();
+    if !there {
+        use std::io::Write as _;
+        writeln!(std::io::stdout().lock(), "SKIPPED: no simulator on this machine").expect("standard output");
+    }
+    there
+}
+
+#[test]
+fn every_way_does_every_operation_and_is_right() {
+    if !has_simulator() {
+        return;
+    }
+    let directory = directory();
+    let options = Options { ways: Way::ALL.to_vec(), ..small(&directory) };
+    let report = run(&options, &Quiet).expect("all answers are right");
+    assert!(is_empty(&directory));
+    let cached = ["bucket cache, 20 %", "bucket cache, 100 %"];
+    let writing = [&["over the link", "library, host to host"][..], &cached].concat();
+    let reading = [&["over the link, a thread each"][..], &writing].concat();
+    for case in ["get, uniform", "get, zipfian:0.99", "absent get, uniform"] {
+        for variant in &reading {
+            for metric in ["rate", "p50 of a batch", "p99 of a batch", "max of a batch"] {
+                assert_series(&report, &format!("{case}, batches of 200"), variant, metric, 2);
+            }
+        }
+    }
+    for case in ["update, zipfian:0.99, batches of 50", "insert, batches of 200", "delete, batches of 50"] {
+        for variant in &writing {
+            assert_series(&report, case, variant, "rate", 2);
+        }
+        assert!(report.series(case, "over the link, a thread each", "rate").is_empty());
+        assert_series(&report, case, "over the link", "rate of the kernels", 2);
+    }
+    let hits = report.series("get, uniform, batches of 200", "bucket cache, 100 %", "hit rate");
+    assert_eq!(hits, [100.0, 100.0]);
+    let some = report.series("get, zipfian:0.99, batches of 200", "bucket cache, 20 %", "hit rate");
+    assert!(some.iter().all(|&share| share > 20.0 && share < 100.0), "{some:?}");
+
+    let bound = |variant: &str, case: &str| {
+        let of = |summary: &&Summary| {
+            summary.case == case && summary.variant == variant && summary.metric == "rate"
+        };
+        report.summaries.iter().find(of).and_then(|summary| summary.limit.clone()).expect("a limit").to
+    };
+    // Whichever of the two the simulator is slower with.
+    assert!(bound("over the link", "get, uniform, batches of 200").starts_with("the link, "));
+    let absent = bound("bucket cache, 100 %", "absent get, uniform, batches of 200");
+    assert_eq!(absent, "device memory, random reads of 64 bytes");
+
+    let chart = |title: &str| {
+        let chart = report.charts.iter().find(|chart| chart.title == title);
+        &chart.unwrap_or_else(|| panic!("no chart {title}")).drawing
+    };
+    match chart("rate against latency, get, zipfian:0.99") {
+        Drawing::Trades(trades) => {
+            assert_eq!(trades.iter().map(|trade| trade.points.len()).collect::<Vec<_>>(), [2; 5]);
+        }
+        other => panic!("{other:?}"),
+    }
+    match chart("gets by share of buckets with copies, batches of 200") {
+        Drawing::Curves(curves) => assert_eq!((curves.len(), curves[0].points.len()), (2, 3)),
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(chart("gets by skew, batches of 200"), Drawing::Curves(curves) if curves.len() == 5));
+    let source = Source::parse("device", &report.to_json().expect("JSON")).expect("a report");
+    let page = page::render(&[source]).expect("a page");
+    assert!(page.html.contains("bucket cache, 20 %") && page.plots.len() > 8);
+}
+
+#[test]
+fn other_keys_values_layouts_and_loads_are_right_too() {
+    if !has_simulator() {
+        return;
+    }
+    let directory = directory();
+    let workload = |key_bytes, value_bytes| Workload { items: 700, key_bytes, value_bytes, seed: 2 };
+    let cases = [
+        (workload(8, 8), Layout::InPlace, None, CachePolicy::Random),
+        (workload(20, 100), Layout::InPlace, Some(0.5), CachePolicy::Lru),
+        (workload(32, 24), Layout::Packed, Some(0.7), CachePolicy::Lfu),
+    ];
+    for (workload, layout, load_factor, policy) in cases {
+        let options = Options {
+            workload,
+            layout,
+            load_factor,
+            policy,
+            ways: Way::ALL.to_vec(),
+            batches: vec![64],
+            distributions: vec![Distribution::Zipfian(0.8)],
+            rounds: 1,
+            ..small(&directory)
+        };
+        let report = run(&options, &Quiet).unwrap_or_else(|error| panic!("{workload:?}, {layout}: {error}"));
+        for case in ["get, zipfian:0.8, batches of 64", "insert, batches of 64"] {
+            assert_series(&report, case, "over the link", "rate", 1);
+        }
+        assert!(report.notes.iter().any(|note| note.contains("% full")), "{:?}", report.notes);
+        if let Some(load) = load_factor {
+            let note = report.notes.iter().find(|note| note.contains("% full")).expect("a note");
+            let (before, _) = note.split_once(" % full").expect("a share");
+            let full: f64 = before.rsplit(' ').next().and_then(|word| word.parse().ok()).expect("a number");
+            // Buckets come in whole numbers.
+            assert!((full / 100.0 - load).abs() < 0.1, "{full} % and {load}");
+        }
+    }
+    assert!(is_empty(&directory));
+}
+
+#[test]
+fn nonsense_is_refused_and_whoever_interrupts_leaves_nothing() {
+    if !has_simulator() {
+        return;
+    }
+    let directory = directory();
+    let refused = |change: &dyn Fn(&mut Options)| refusal(small(&directory), change, run);
+    refused(&|options| options.device = DeviceChoice::Cpu);
+    refused(&|options| options.rounds = 0);
+    refused(&|options| options.ways = vec![]);
+    refused(&|options| options.operations = vec![]);
+    refused(&|options| options.distributions = vec![]);
+    refused(&|options| options.distributions = vec![Distribution::Latest(0.9)]);
+    refused(&|options| options.batches = vec![0]);
+    refused(&|options| options.batches = vec![1 << 25]);
+    refused(&|options| options.cache_shares = vec![1.5]);
+    refused(&|options| options.load_factor = Some(0.99));
+    assert!("warp".parse::<Way>().is_err() && "put".parse::<Operation>().is_err());
+    for patience in [0, 3, 40] {
+        let stopped = run(&small(&directory), &Impatient::after(patience));
+        assert!(matches!(stopped, Err(BenchError::Interrupted)), "{patience}");
+        assert!(is_empty(&directory), "{patience}");
+    }
+}

@@ -1,0 +1,121 @@
+//! `warpkeep bench device`.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use warpkeep::{DeviceChoice, Geometry, Layout};
+use warpkeep_bench::BatchSizes;
+use warpkeep_bench::device::{self, CachePolicy, Operation, Way};
+use warpkeep_bench::workload::{Distribution, Workload};
+
+use super::{Files, Places, command_line};
+use crate::failure::Failure;
+
+/// How to run it.
+#[derive(Debug, Args)]
+pub(super) struct Device {
+    #[command(flatten)]
+    places: Places,
+    /// What works the table: cuda:0 and so on, or sim, whose figures mean nothing.
+    #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
+    device: DeviceChoice,
+    /// How the table is used: image (over the link), cache (with copies of buckets), library (from host to host), alone (a thread
+    /// a key, gets only).
+    #[arg(long, value_delimiter = ',', value_name = "WAY,...")]
+    ways: Vec<Way>,
+    /// What is done: get, absent, insert, update, delete.
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
+    operations: Vec<Operation>,
+    /// How items are drawn, one case each: uniform, zipfian, or zipfian:THETA.
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
+    distribution: Vec<Distribution>,
+    /// Operations in a batch, up to 2^24: numbers, 2^10, or 2^10..2^24 for all powers of two.
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    batch: Vec<BatchSizes>,
+    /// Shares of the buckets that have copies, in per cent.
+    #[arg(long, default_value = "20,100", value_delimiter = ',', value_name = "%,...")]
+    cache: Vec<f64>,
+    /// Which buckets have copies.
+    #[arg(long, default_value = "lfu", value_name = "NAME")]
+    policy: Policy,
+    /// Items in the table; 16 million if not said, and a few thousand on the simulator.
+    #[arg(long)]
+    items: Option<u64>,
+    /// Bytes in a key, 8 to 128.
+    #[arg(long, default_value_t = 8, value_name = "BYTES")]
+    key_bytes: usize,
+    /// Bytes in a value.
+    #[arg(long, default_value_t = 128, value_name = "BYTES")]
+    value_bytes: usize,
+    /// What a slot holds: packed, or in-place as in the paper.
+    #[arg(long, default_value_t = Layout::Packed)]
+    layout: Layout,
+    /// The table's geometry.
+    #[arg(long, default_value_t = Geometry::default())]
+    geometry: Geometry,
+    /// Items as a share of the table's slots, 0.01 to 0.95.
+    #[arg(long, value_name = "SHARE")]
+    load_factor: Option<f64>,
+    /// How often everything is measured.
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// How long batches of one size go on in a round.
+    #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
+    round_time: Option<Duration>,
+    /// Seed of everything random.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    pub(super) files: Files,
+}
+
+/// The words for policies.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Policy {
+    /// Those used most.
+    Lfu,
+    /// Those used last.
+    Lru,
+    /// Any.
+    Random,
+}
+
+impl Device {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        let (dir, image_dir) = self.places.prepare()?;
+        let usual = device::Options::on(self.device);
+        let options = device::Options {
+            dir: dir.to_path_buf(),
+            image_dir: image_dir.to_path_buf(),
+            device: self.device,
+            workload: Workload {
+                items: self.items.unwrap_or(usual.workload.items),
+                key_bytes: self.key_bytes,
+                value_bytes: self.value_bytes,
+                seed: self.seed,
+            },
+            layout: self.layout,
+            geometry: self.geometry,
+            load_factor: self.load_factor,
+            ways: given(&self.ways, usual.ways),
+            operations: given(&self.operations, usual.operations),
+            distributions: given(&self.distribution, usual.distributions),
+            batches: given(&BatchSizes::all(&self.batch), usual.batches),
+            cache_shares: self.cache.iter().map(|percent| percent / 100.0).collect(),
+            policy: match self.policy {
+                Policy::Lfu => CachePolicy::Lfu,
+                Policy::Lru => CachePolicy::Lru,
+                Policy::Random => CachePolicy::Random,
+            },
+            rounds: self.rounds.unwrap_or(usual.rounds),
+            round_time: self.round_time.unwrap_or(usual.round_time),
+            command: command_line(),
+        };
+        self.files.run(|progress| device::run(&options, progress))
+    }
+}
+
+/// What was given, or what is usual.
+fn given<T: Clone>(given: &[T], usual: Vec<T>) -> Vec<T> {
+    if given.is_empty() { usual } else { given.to_vec() }
+}
