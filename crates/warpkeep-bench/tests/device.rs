@@ -46,7 +46,8 @@ fn every_way_does_every_operation_and_is_right() {
     let report = run(&options, &Quiet).expect("all answers are right");
     assert!(is_empty(&directory));
     let cached = ["bucket cache, 20 %", "bucket cache, 100 %"];
-    let writing = [&["over the link", "library, host to host"][..], &cached].concat();
+    let ours = ["over the link", "mirror", "mirror, values in order", "library, host to host"];
+    let writing = [&ours[..], &cached].concat();
     let reading = [&["over the link, a thread each"][..], &writing].concat();
     for case in ["get, uniform", "get, zipfian:0.99", "absent get, uniform"] {
         for variant in &reading {
@@ -55,6 +56,10 @@ fn every_way_does_every_operation_and_is_right() {
             }
         }
     }
+    let locate = "locate, uniform, batches of 200";
+    assert_series(&report, locate, "mirror", "rate", 2);
+    assert_series(&report, locate, "over the link", "rate, 4 batches under way", 2);
+    assert!(report.series(locate, "library, host to host", "rate").is_empty());
     for case in ["update, zipfian:0.99, batches of 50", "insert, batches of 200", "delete, batches of 50"] {
         for variant in &writing {
             assert_series(&report, case, variant, "rate", 2);
@@ -84,7 +89,7 @@ fn every_way_does_every_operation_and_is_right() {
     };
     match chart("rate against latency, get, zipfian:0.99") {
         Drawing::Trades(trades) => {
-            assert_eq!(trades.iter().map(|trade| trade.points.len()).collect::<Vec<_>>(), [2; 5]);
+            assert_eq!(trades.iter().map(|trade| trade.points.len()).collect::<Vec<_>>(), [2; 7]);
         }
         other => panic!("{other:?}"),
     }
@@ -92,7 +97,7 @@ fn every_way_does_every_operation_and_is_right() {
         Drawing::Curves(curves) => assert_eq!((curves.len(), curves[0].points.len()), (2, 3)),
         other => panic!("{other:?}"),
     }
-    assert!(matches!(chart("gets by skew, batches of 200"), Drawing::Curves(curves) if curves.len() == 5));
+    assert!(matches!(chart("gets by skew, batches of 200"), Drawing::Curves(curves) if curves.len() == 7));
     let source = Source::parse("device", &report.to_json().expect("JSON")).expect("a report");
     let page = page::render(&[source]).expect("a page");
     assert!(page.html.contains("bucket cache, 20 %") && page.plots.len() > 8);
@@ -116,7 +121,10 @@ fn other_keys_values_layouts_and_loads_are_right_too() {
             layout,
             load_factor,
             policy,
-            ways: Way::ALL.to_vec(),
+            ways: match layout {
+                Layout::Packed => Way::ALL.to_vec(),
+                Layout::InPlace => vec![Way::Alone, Way::Image, Way::BucketCache, Way::Library],
+            },
             batches: vec![64],
             distributions: vec![Distribution::Zipfian(0.8)],
             rounds: 1,
@@ -156,6 +164,10 @@ fn nonsense_is_refused_and_whoever_interrupts_leaves_nothing() {
     refused(&|options| options.cache_shares = vec![1.5]);
     refused(&|options| options.load_factor = Some(0.99));
     assert!("warp".parse::<Way>().is_err() && "put".parse::<Operation>().is_err());
+    refused(&|options| {
+        options.layout = Layout::InPlace;
+        options.ways = vec![Way::Mirror];
+    });
     for patience in [0, 3, 40] {
         let stopped = run(&small(&directory), &Impatient::after(patience));
         assert!(matches!(stopped, Err(BenchError::Interrupted)), "{patience}");

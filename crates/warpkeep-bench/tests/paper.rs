@@ -116,3 +116,73 @@ fn nonsense_is_refused_and_whoever_interrupts_leaves_nothing() {
         assert!(is_empty(&directory), "{patience}");
     }
 }
+
+#[test]
+fn a_device_does_the_others() {
+    let simulator = &warpkeep_device::devices()[1];
+    if let Some(why) = &simulator.unavailable {
+        use std::io::Write as _;
+        writeln!(std::io::stdout().lock(), "SKIPPED: {why}").expect("standard output");
+        return;
+    }
+    let directory = directory();
+    let options = Options {
+        items: 1000,
+        device: simulator.choice,
+        round_time: Duration::from_micros(500),
+        ..small(&directory)
+    };
+    let report = run(&options, &Quiet).expect("all answers are right");
+    assert!(is_empty(&directory));
+    let gets = "figure 9: YCSB C, batches of 250";
+    let steps = [
+        "1 a thread an operation",
+        "2 + warps that work together",
+        "3 + keys in place",
+        "4 + bucket cache of 20 %",
+    ];
+    for step in steps {
+        assert_series(&report, gets, step, "rate", 1);
+    }
+    for (mix, step) in [("A", steps[1]), ("B", steps[3]), ("LOAD", steps[2])] {
+        assert_series(&report, &format!("figure 9: YCSB {mix}, batches of 250"), step, "rate", 1);
+        assert!(report.series(&format!("figure 9: YCSB {mix}, batches of 250"), steps[0], "rate").is_empty());
+    }
+    let more = "more than the step before";
+    assert_eq!(report.series(gets, steps[1], more).len(), 1);
+    let published = "2 + warps that work together, published at most (section 4.4)";
+    assert_eq!(report.series(gets, published, more), [104.1]);
+    let published = "4 + bucket cache of 20 %, published as it is (section 4.4)";
+    assert_eq!(report.series("figure 9: YCSB A, batches of 250", published, more), [17.6]);
+
+    for mix in ["A", "C"] {
+        let case = format!("figure 11: YCSB {mix} by policy and share");
+        for policy in ["LFU", "LRU", "random"] {
+            for share in [0, 20, 100] {
+                assert_series(&report, &case, &format!("{policy}, {share} %"), "rate", 1);
+            }
+            assert_eq!(report.series(&case, &format!("{policy}, 100 %"), "hit rate"), [100.0]);
+            assert_eq!(report.series(&case, &format!("{policy}, 0 %"), "hit rate"), [0.0]);
+        }
+    }
+    let brings = "figure 11: what a larger cache brings";
+    let metric = "gain of LFU on YCSB C";
+    assert_eq!(
+        report.series(brings, "from 0 % to 10 % of the buckets, published (section 4.6)", metric),
+        [45.7]
+    );
+    assert_eq!(report.series(brings, "from 10 % to 40 % of the buckets", metric).len(), 1);
+
+    for name in ["gets go on", "gets wait"] {
+        let case = "figure 15: loading 20 % of the buckets";
+        assert_series(&report, case, &format!("{name}, while loading"), "seconds", 1);
+        assert_series(&report, case, &format!("{name}, while loading"), "buckets", 1);
+    }
+    for number in [5, 6] {
+        let case = format!("figure {number}: get, zipfian:0.99, batches of 256");
+        assert_series(&report, &case, "mirror, values in order", "p50 of a batch", 1);
+    }
+    let curves = report.charts.iter().filter(|chart| chart.title.starts_with("figure 1")).count();
+    assert_eq!(curves, 4 + 2);
+    assert!(report.charts.iter().all(|chart| chart.to_svg().is_ok()));
+}

@@ -22,6 +22,8 @@ pub(crate) enum Expected {
     Whole,
     /// Values of this generation.
     Generation(u64),
+    /// That the keys are there, whatever they have.
+    There,
     /// That the keys are not there.
     Absent,
 }
@@ -75,6 +77,7 @@ impl Answers {
         stream: &Stream,
     ) -> Result<(), BenchError> {
         let (status, with_value, generation) = match expected {
+            Expected::There => (Status::Ok, 0, 0),
             Expected::Absent => (Status::NotFound, 0, 0),
             Expected::Generation(generation) => (Status::Ok, 1, generation),
             Expected::Whole => (Status::Ok, 2, 0),

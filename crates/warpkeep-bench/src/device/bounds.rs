@@ -20,8 +20,10 @@ pub(super) fn bound(
     let workload = &options.workload;
     let is_inline = options.layout == Layout::InPlace && workload.key_bytes == 8 && workload.value_bytes <= 8;
     // Keys that are not there have no value, and one that lies in its slot comes with the bucket.
-    let without_record = operation == Operation::AbsentGet || is_inline;
-    let cached = variant.way == Way::BucketCache && variant.share >= 1.0;
+    let without_record = matches!(operation, Operation::AbsentGet | Operation::Locate) || is_inline;
+    let cached = variant.way == Way::BucketCache && variant.share >= 1.0 || variant.has_mirror();
+    // Values need not be fetched one by one where the device knows where all of them lie.
+    let ordered = variant.way == Way::Ordered;
     let rows = workload.value_bytes.div_ceil(128).max(1) as f64;
     let mut bounds = Vec::new();
     match (operation.only_reads(), without_record && cached) {
@@ -31,7 +33,9 @@ pub(super) fn bound(
         }
         (true, false) => {
             let access = Access::RandomRead(128);
-            bounds.push((format!("the link, {access}"), limits.link(access)));
+            if !ordered {
+                bounds.push((format!("the link, {access}"), limits.link(access)));
+            }
             let access = Access::OrderedRead(128);
             bounds.push((format!("the link, {access}"), limits.link(access) / rows));
         }

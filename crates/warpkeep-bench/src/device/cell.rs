@@ -8,7 +8,7 @@ use super::Operation;
 use super::answers::Expected;
 use super::library::Library;
 use super::pool::Pool;
-use super::rig::Rig;
+use super::rig::{Rig, UNDER_WAY};
 use super::way::Variant;
 use crate::measure::Latencies;
 use crate::report::{Report, Unit};
@@ -33,6 +33,8 @@ pub(crate) struct Outcome {
     /// The part of it that kernels took, where that is known apart.
     kernels: Duration,
     latencies: Latencies,
+    /// Operations a second with several batches under way.
+    together: Option<f64>,
 }
 
 impl Outcome {
@@ -52,6 +54,9 @@ impl Outcome {
     pub(crate) fn report(&self, report: &mut Report, case: &str, variant: &str, round: u32) {
         let mut add = |metric: &str, unit, value| report.add(case, variant, round, metric, unit, value);
         add("rate", Unit::PerSecond, self.rate());
+        if let Some(rate) = self.together {
+            add(&format!("rate, {UNDER_WAY} batches under way"), Unit::PerSecond, rate);
+        }
         if !self.kernels.is_zero() {
             let rate = self.operations as f64 / self.kernels.as_secs_f64();
             add("rate of the kernels", Unit::PerSecond, rate);
@@ -88,25 +93,29 @@ impl Cell<'_> {
         variant: Variant,
         pool: &Pool,
     ) -> Result<Outcome, BenchError> {
-        let expected =
-            if self.operation == Operation::AbsentGet { Expected::Absent } else { Expected::Whole };
+        let expected = match self.operation {
+            Operation::AbsentGet => Expected::Absent,
+            Operation::Locate => Expected::There,
+            _ => Expected::Whole,
+        };
         let mut outcome = Outcome::default();
         let mut turn = self.round as usize * 7;
         let mut is_warm = false;
         while self.goes_on(&outcome) {
             self.progress.check()?;
-            let part = pool.batch(turn, self.batch);
+            let parts = [pool.batch(turn, self.batch)];
+            let part = &parts[0];
             let took = match worker {
                 Worker::Rig(rig) => {
-                    let took = rig.get(variant, pool, &part)?;
-                    rig.check(pool, &part, expected)?;
+                    let took = rig.look_up(variant, pool, &parts, expected != Expected::There)?;
+                    rig.check(pool, &parts, expected)?;
                     if !is_warm && expected == Expected::Whole {
-                        rig.check_sample(pool, &part)?;
+                        rig.check_sample(pool, part)?;
                     }
                     took
                 }
                 Worker::Library(library) => {
-                    let took = library.get(pool.keys(&part))?;
+                    let took = library.get(pool.keys(part))?;
                     library.check(&pool.numbers[part.clone()], expected)?;
                     took
                 }
@@ -118,7 +127,32 @@ impl Cell<'_> {
             is_warm = true;
             turn += 1;
         }
+        if let Worker::Rig(rig) = worker {
+            self.together(rig, variant, pool, expected, &mut outcome)?;
+        }
         Ok(outcome)
+    }
+
+    /// The same with several batches under way: what there is to launch and to wait for is hidden behind others.
+    fn together(
+        &self,
+        rig: &Rig,
+        variant: Variant,
+        pool: &Pool,
+        expected: Expected,
+        outcome: &mut Outcome,
+    ) -> Result<(), BenchError> {
+        let (mut turn, mut busy, mut operations) = (self.round as usize * 7, Duration::ZERO, 0);
+        while operations == 0 || busy < self.time {
+            self.progress.check()?;
+            let parts: Vec<_> = (turn..turn + UNDER_WAY).map(|turn| pool.batch(turn, self.batch)).collect();
+            busy += rig.look_up(variant, pool, &parts, expected != Expected::There)?;
+            rig.check(pool, &parts, expected)?;
+            operations += parts.iter().map(ExactSizeIterator::len).sum::<usize>();
+            turn += UNDER_WAY;
+        }
+        outcome.together = Some(operations as f64 / busy.as_secs_f64().max(1e-9));
+        Ok(())
     }
 
     /// Updates of the items that a pool has in a part, each once, to a generation and those after it; the last one that was used.

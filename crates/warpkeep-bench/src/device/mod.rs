@@ -17,7 +17,8 @@ mod way;
 use warpkeep_device::Device;
 pub use warpkeep_gphash::gpu::CachePolicy;
 
-pub(crate) use self::cell::{Cell, Worker};
+pub(crate) use self::answers::Expected;
+use self::cell::{Cell, Worker};
 use self::library::Library;
 pub use self::operation::Operation;
 pub use self::options::Options;
@@ -158,6 +159,9 @@ impl<'w> Workshop<'w> {
                     let outcome = match operation {
                         Operation::Get => cell.gets(&mut worker, variant, pool)?,
                         Operation::AbsentGet => cell.gets(&mut worker, variant, absent)?,
+                        Operation::Locate if variant.is_on_device() => {
+                            cell.gets(&mut worker, variant, pool)?
+                        }
                         Operation::Update if variant.way != Way::Alone => {
                             cell.updates(&mut worker, pool, generation)?
                         }

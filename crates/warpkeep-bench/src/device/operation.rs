@@ -16,6 +16,8 @@ pub enum Operation {
     Get,
     /// Gets of keys that are not.
     AbsentGet,
+    /// Whether keys that are there are there: gets without values. Not through the library.
+    Locate,
     /// Puts of new keys.
     Insert,
     /// Puts of keys that are there.
@@ -26,14 +28,21 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Operation; 5] =
-        [Operation::Get, Operation::AbsentGet, Operation::Insert, Operation::Update, Operation::Delete];
+    pub const ALL: [Operation; 6] = [
+        Operation::Get,
+        Operation::AbsentGet,
+        Operation::Locate,
+        Operation::Insert,
+        Operation::Update,
+        Operation::Delete,
+    ];
 
     /// Its name as people write it.
     pub const fn name(self) -> &'static str {
         match self {
             Operation::Get => "get",
             Operation::AbsentGet => "absent",
+            Operation::Locate => "locate",
             Operation::Insert => "insert",
             Operation::Update => "update",
             Operation::Delete => "delete",
@@ -42,7 +51,7 @@ impl Operation {
 
     /// Whether it only reads.
     pub const fn only_reads(self) -> bool {
-        matches!(self, Operation::Get | Operation::AbsentGet)
+        matches!(self, Operation::Get | Operation::AbsentGet | Operation::Locate)
     }
 }
 
@@ -61,7 +70,7 @@ impl FromStr for Operation {
     fn from_str(text: &str) -> Result<Operation, String> {
         let found = Operation::ALL.into_iter().find(|operation| operation.name() == text);
         found.ok_or_else(|| {
-            format!("`{text}` is no operation; there are: get, absent, insert, update, delete")
+            format!("`{text}` is no operation; there are: get, absent, locate, insert, update, delete")
         })
     }
 }

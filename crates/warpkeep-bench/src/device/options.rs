@@ -67,7 +67,7 @@ impl Options {
             layout: Layout::Packed,
             geometry: Geometry::default(),
             load_factor: None,
-            ways: vec![Way::Image, Way::BucketCache, Way::Library],
+            ways: vec![Way::Image, Way::BucketCache, Way::Mirror, Way::Ordered, Way::Library],
             operations: Operation::ALL.to_vec(),
             distributions: vec![Distribution::Uniform, Distribution::Zipfian(0.99)],
             batches: (if simulated { 6..=10 } else { 10..=24 }).step_by(2).map(|bits| 1 << bits).collect(),

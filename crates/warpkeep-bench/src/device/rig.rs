@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use warpkeep_core::{KeySpec, MergeRule, Op, Seed, Status, ValueSpec};
 use warpkeep_device::{Device, DevicePtr, Stream};
-use warpkeep_gphash::gpu::{CachePolicy, DeviceBatch, DeviceEngine, DeviceImage, GetRows};
+use warpkeep_gphash::gpu::{CachePolicy, DeviceBatch, DeviceEngine, DeviceImage, GetRows, Reading};
 use warpkeep_gphash::{Geometry, Layout, Table, TableError, TableSpec};
 use warpkeep_image::{Coherent, CreateOptions, Heap, HeapOptions, Image};
 
@@ -22,6 +22,8 @@ use crate::{BenchError, Progress};
 
 /// Items that are loaded at once.
 const LOADED: u64 = 1 << 20;
+/// Batches of gets that can be under way at once.
+pub(crate) const UNDER_WAY: usize = 4;
 /// Batches that show which buckets are hot, before they are copied.
 const WARMING: usize = 4;
 
@@ -53,7 +55,8 @@ pub(crate) struct Rig {
     pub(crate) engine: DeviceEngine<Coherent>,
     pub(crate) table: Table<Coherent>,
     pub(crate) stream: Stream,
-    answers: Answers,
+    /// Room for the answers to each batch that is under way.
+    answers: Vec<Answers>,
     image: Arc<Image<Coherent>>,
     workload: Workload,
     version: u64,
@@ -106,7 +109,9 @@ impl Rig {
         let table = Table::create(&heap, &spec(capacity))?;
         let on_device = Arc::new(DeviceImage::new(device, &image)?);
         let engine = DeviceEngine::new(&on_device, &table)?;
-        let answers = Answers::new(device, &workload, form.largest)?;
+        let answers = (0..UNDER_WAY)
+            .map(|_| Answers::new(device, &workload, form.largest))
+            .collect::<Result<Vec<_>, _>>()?;
         let stream = device.stream()?;
         let mut rig = Rig { engine, table, stream, answers, image, workload, version: 0, _folder: folder };
         for first in (0..workload.items).step_by(LOADED as usize) {
@@ -138,8 +143,23 @@ impl Rig {
         pool: &Pool,
         batch: usize,
     ) -> Result<(), BenchError> {
+        let Rig { engine, table, .. } = self;
+        if variant.has_mirror() {
+            engine.load_cache(table, 0.0, CachePolicy::Random)?;
+            engine.order_from(if variant.way == Way::Ordered { 0 } else { usize::MAX });
+            let report = engine.load_mirror(table)?;
+            if report.bytes == 0 && !table.is_empty() {
+                return Err(BenchError::Invalid(format!(
+                    "no mirror of a table with the layout {}, or no device memory for one; take --layout packed and fewer --items, or leave \
+                     out the ways mirror and ordered",
+                    table.layout()
+                )));
+            }
+            return Ok(());
+        }
+        engine.drop_mirror(table);
         // Nothing is known of what is hot at first.
-        self.engine.load_cache(&self.table, 0.0, CachePolicy::Random)?;
+        engine.load_cache(table, 0.0, CachePolicy::Random)?;
         if variant.way != Way::BucketCache {
             return Ok(());
         }
@@ -158,39 +178,60 @@ impl Rig {
         pool: &Pool,
         part: &Range<usize>,
     ) -> Result<Duration, BenchError> {
-        let rows = GetRows {
-            count: part.len() as u64,
-            keys: pool.keys_at(part),
-            statuses: self.answers.statuses_at(),
-            versions: DevicePtr::NULL,
-            values: self.answers.values_at(),
+        self.look_up(variant, pool, std::slice::from_ref(part), true)
+    }
+
+    /// Looks up parts of a pool, all of them under way at once, with values or without.
+    pub(crate) fn look_up(
+        &self,
+        variant: Variant,
+        pool: &Pool,
+        parts: &[Range<usize>],
+        with_values: bool,
+    ) -> Result<Duration, BenchError> {
+        let Rig { engine, table, stream, answers, .. } = self;
+        let rows = |(part, answers): (&Range<usize>, &Answers)| {
+            answers.has_room_for(part.len())?;
+            Ok(GetRows {
+                count: part.len() as u64,
+                keys: pool.keys_at(part),
+                statuses: answers.statuses_at(),
+                versions: DevicePtr::NULL,
+                values: if with_values { answers.values_at() } else { DevicePtr::NULL },
+            })
         };
-        self.answers.has_room_for(part.len())?;
+        let batches = parts.iter().zip(answers).map(rows).collect::<Result<Vec<_>, BenchError>>()?;
         let begun = Instant::now();
-        let Rig { engine, table, stream, .. } = self;
         if variant.way == Way::Alone {
-            // SAFETY: the pool has as many keys as the part, and there is room for as many answers; both stay until it is done.
-            unsafe { engine.get_rows_alone(table, &rows, stream)? };
-        } else {
-            // SAFETY: the same.
-            unsafe { engine.get_rows(table, &rows, stream)? }.finish()?;
+            for rows in &batches {
+                // SAFETY: the pool has as many keys as a part, and there is room for as many answers; both stay until it is done.
+                unsafe { engine.get_rows_alone(table, rows, stream)? };
+            }
+            return Ok(begun.elapsed());
         }
+        let mut readings = Vec::with_capacity(batches.len());
+        for rows in &batches {
+            // SAFETY: the same.
+            readings.push(unsafe { engine.get_rows(table, rows, stream)? });
+        }
+        readings.into_iter().try_for_each(Reading::finish)?;
         Ok(begun.elapsed())
     }
 
-    /// Checks every answer of the last batch.
+    /// Checks every answer of the last batches.
     pub(crate) fn check(
         &self,
         pool: &Pool,
-        part: &Range<usize>,
+        parts: &[Range<usize>],
         expected: Expected,
     ) -> Result<(), BenchError> {
-        self.answers.check(pool, part, expected, &self.stream)
+        let mut batches = parts.iter().zip(&self.answers);
+        batches.try_for_each(|(part, answers)| answers.check(pool, part, expected, &self.stream))
     }
 
     /// Checks some answers of the last batch here, byte by byte.
     pub(crate) fn check_sample(&self, pool: &Pool, part: &Range<usize>) -> Result<(), BenchError> {
-        self.answers.check_sample(pool, part)
+        self.answers[0].check_sample(pool, part)
     }
 
     /// Does the same to different items: puts with values of a generation, or deletes.
@@ -252,6 +293,6 @@ impl Rig {
         let pool = Pool::of(self.engine.device(), &self.workload, numbers)?;
         let part = 0..pool.numbers.len();
         self.get(Variant { way: Way::Image, share: 0.0 }, &pool, &part)?;
-        self.check(&pool, &part, expected)
+        self.check(&pool, &[part], expected)
     }
 }

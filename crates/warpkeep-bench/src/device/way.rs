@@ -9,7 +9,7 @@ use std::str::FromStr;
 /// use warpkeep_bench::device::Way;
 ///
 /// assert_eq!("cache".parse(), Ok(Way::BucketCache));
-/// assert!("mirror".parse::<Way>().is_err());
+/// assert!("cloud".parse::<Way>().is_err());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -19,13 +19,18 @@ pub enum Way {
     Image,
     /// The same, with copies of hot buckets in device memory.
     BucketCache,
+    /// The record of every key in device memory, so that the link carries values alone, as they are asked for.
+    Mirror,
+    /// The same, with values fetched in the order of their addresses.
+    Ordered,
     /// From host memory to host memory through the library, as a program uses it.
     Library,
 }
 
 impl Way {
     /// All of them.
-    pub const ALL: [Way; 4] = [Way::Alone, Way::Image, Way::BucketCache, Way::Library];
+    pub const ALL: [Way; 6] =
+        [Way::Alone, Way::Image, Way::BucketCache, Way::Mirror, Way::Ordered, Way::Library];
 
     /// Its name as people write it.
     pub const fn name(self) -> &'static str {
@@ -33,6 +38,8 @@ impl Way {
             Way::Alone => "alone",
             Way::Image => "image",
             Way::BucketCache => "cache",
+            Way::Mirror => "mirror",
+            Way::Ordered => "ordered",
             Way::Library => "library",
         }
     }
@@ -50,7 +57,9 @@ impl FromStr for Way {
     fn from_str(text: &str) -> Result<Way, String> {
         let found = Way::ALL.into_iter().find(|way| way.name() == text);
         found.ok_or_else(|| {
-            format!("`{text}` is no way to use a device; there are: alone, image, cache, library")
+            format!(
+                "`{text}` is no way to use a device; there are: alone, image, cache, mirror, ordered, library"
+            )
         })
     }
 }
@@ -69,8 +78,15 @@ impl Variant {
             Way::Alone => "over the link, a thread each".to_owned(),
             Way::Image => "over the link".to_owned(),
             Way::BucketCache => format!("bucket cache, {:.0} %", 100.0 * self.share),
+            Way::Mirror => "mirror".to_owned(),
+            Way::Ordered => "mirror, values in order".to_owned(),
             Way::Library => "library, host to host".to_owned(),
         }
+    }
+
+    /// Whether the device has the record of every key.
+    pub(crate) fn has_mirror(self) -> bool {
+        matches!(self.way, Way::Mirror | Way::Ordered)
     }
 
     /// Whether keys and answers of gets lie in device memory.

@@ -66,3 +66,51 @@ fn json_on_standard_output_is_all_there_is() {
     .expect(0);
     assert_eq!(ran.json()["benchmark"], "storage");
 }
+
+/// Runs a benchmark on the simulator and gives its report; `None` if there is no simulator.
+fn on_the_simulator(arguments: &[&str]) -> Option<Value> {
+    if warpkeep::devices()[1].unavailable.is_some() {
+        println!("SKIPPED: no simulator on this machine");
+        return None;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut command = warpkeep();
+    command.arg("bench").args(arguments).args(["--device", "sim", "--json"]);
+    let ran = Ran::of(command.arg("--dir").arg(directory.path()).arg("--image-dir").arg(directory.path()));
+    Some(ran.expect(0).json())
+}
+
+#[test]
+fn limits_of_a_device_are_told_with_those_of_the_machine() {
+    let arguments = ["limits", "--memory", "1M", "--rounds", "1", "--round-time", "1ms", "--threads", "1"];
+    let Some(report) = on_the_simulator(&arguments) else { return };
+    let rows = report["rows"].as_array().expect("rows");
+    let of = |case: &str| rows.iter().filter(|row| row["case"] == case).count();
+    assert_eq!(of("limits of sim (simulated), the link to 2 MiB of memory"), 5);
+    assert!(of("limits of memory, 1 thread, random lines") > 0 && of("limits of the disk") > 0);
+}
+
+#[test]
+fn a_device_is_measured_by_batch_size() {
+    let arguments = [
+        "device",
+        "--items",
+        "500",
+        "--batch",
+        "2^4..2^6:2",
+        "--rounds",
+        "1",
+        "--round-time",
+        "1us",
+        "--cache",
+        "50",
+        "--operations",
+        "get,insert",
+    ];
+    let Some(report) = on_the_simulator(&arguments) else { return };
+    let rows = report["rows"].as_array().expect("rows");
+    for case in ["get, uniform, batches of 16", "get, zipfian:0.99, batches of 64", "insert, batches of 16"] {
+        let rates = rows.iter().filter(|row| row["case"] == case && row["metric"] == "rate").count();
+        assert_eq!(rates, 5, "{case}");
+    }
+}

@@ -1,13 +1,16 @@
-//! "GPHash: An Efficient Hash Index for GPU with Byte-Granularity Persistent Memory", by the CPU engine.
+//! "GPHash: An Efficient Hash Index for GPU with Byte-Granularity Persistent Memory", by the CPU engine and by a device.
 
 mod figure;
 mod geometry;
 mod load;
+mod on_device;
 mod sweep;
 mod time;
 
 use std::path::PathBuf;
 use std::time::Duration;
+
+use warpkeep_device::DeviceChoice;
 
 pub use self::figure::Figure;
 use crate::report::Report;
@@ -26,8 +29,10 @@ pub struct Options {
     pub dir: PathBuf,
     /// A directory for images, best on tmpfs; used the same way.
     pub image_dir: PathBuf,
-    /// Which; those that the CPU engine can do if there are none.
+    /// Which; if there are none, those that the CPU engine can do, or those that the device can.
     pub figures: Vec<Figure>,
+    /// What works the tables of figures that need a device; without one they are named and not measured.
+    pub device: DeviceChoice,
     /// Items of a table; the paper has 16 million.
     pub items: u64,
     /// Threads at work; 0 stands for all cores.
@@ -50,6 +55,7 @@ impl Default for Options {
             dir: PathBuf::from("."),
             image_dir: PathBuf::from("/dev/shm"),
             figures: Vec::new(),
+            device: DeviceChoice::Cpu,
             items: 16_000_000,
             threads: 0,
             repeats: 3,
@@ -110,14 +116,26 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
          carry no numbers"
             .to_owned(),
     );
-    let figures =
-        if options.figures.is_empty() { Figure::on_cpu().collect() } else { options.figures.clone() };
+    let has_device = options.device != DeviceChoice::Cpu;
+    if options.device == DeviceChoice::Sim {
+        report
+            .notes
+            .push("sim is a simulator: its figures show that everything runs, and nothing else".to_owned());
+    }
+    let figures = match (options.figures.is_empty(), has_device) {
+        (false, _) => options.figures.clone(),
+        (true, true) => Figure::on_device().collect(),
+        (true, false) => Figure::on_cpu().collect(),
+    };
     for figure in figures {
         match figure.number() {
             7 => load::run(options, progress, &mut report)?,
             12 => sweep::run(options, progress, &mut report)?,
             13 => geometry::run(options, progress, &mut report)?,
             14 => time::run(options, progress, &mut report)?,
+            number if figure.is_on_device() && has_device => {
+                on_device::run(number, options, progress, &mut report)?;
+            }
             _ => report.notes.push(figure.needs()),
         }
     }

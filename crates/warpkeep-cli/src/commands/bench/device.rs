@@ -19,11 +19,11 @@ pub(super) struct Device {
     /// What works the table: cuda:0 and so on, or sim, whose figures mean nothing.
     #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
     device: DeviceChoice,
-    /// How the table is used: image (over the link), cache (with copies of buckets), library (from host to host), alone (a thread
-    /// a key, gets only).
+    /// How the table is used: image (over the link), cache (with copies of buckets), mirror (the device knows where records lie),
+    /// ordered (and fetches them in order), library (from host to host), alone (a thread a key, gets only).
     #[arg(long, value_delimiter = ',', value_name = "WAY,...")]
     ways: Vec<Way>,
-    /// What is done: get, absent, insert, update, delete.
+    /// What is done: get, absent, locate (gets without values), insert, update, delete.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
     operations: Vec<Operation>,
     /// How items are drawn, one case each: uniform, zipfian, or zipfian:THETA.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use warpkeep::DeviceChoice;
 use warpkeep_bench::paper::gphash;
 
 use super::{Files, Places, command_line};
@@ -18,9 +19,9 @@ pub(super) struct Paper {
 
 #[derive(Debug, Subcommand)]
 enum Which {
-    /// GPHash: figures 7, 12, 13 and 14 by the CPU engine.
+    /// GPHash: figures 7, 12, 13 and 14 by the CPU engine; 5, 6, 9, 11 and 15 by a device.
     ///
-    /// For the other figures with measurements it says what they need.
+    /// For figures that cannot be measured it says what they need.
     #[command(after_help = EXIT_CODES)]
     Gphash(Gphash),
 }
@@ -30,9 +31,12 @@ enum Which {
 struct Gphash {
     #[command(flatten)]
     places: Places,
-    /// Only these figures, by number; 7,12,13,14 if not said.
+    /// Only these figures, by number; if not said, 7,12,13,14, or with a device 5,6,9,11,15.
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     figure: Vec<gphash::Figure>,
+    /// What works the tables of figures that need a device: cuda:0 and so on, or sim, whose figures mean nothing.
+    #[arg(long, default_value_t, value_name = "DEVICE")]
+    device: DeviceChoice,
     /// Items of a table.
     #[arg(long, default_value_t = 16_000_000)]
     items: u64,
@@ -74,6 +78,7 @@ impl Gphash {
             dir: dir.to_path_buf(),
             image_dir: image_dir.to_path_buf(),
             figures: self.figure.clone(),
+            device: self.device,
             items: self.items,
             threads: self.threads,
             repeats: self.repeats,

@@ -1,0 +1,129 @@
+//! Figure 9: what warps that work together, keys in place and the bucket cache bring, one after the other.
+
+use warpkeep_gphash::Layout;
+use warpkeep_gphash::gpu::CachePolicy;
+
+use super::Site;
+use super::mixes::{Load, Mix};
+use crate::device::{Rig, Variant, Way};
+use crate::limits::median;
+use crate::report::{Report, Unit};
+use crate::{Amount, BenchError};
+
+const RATE: &str = "rate";
+const MORE: &str = "more than the step before";
+const MIXES: [Mix; 4] = [Mix::C, Mix::B, Mix::A, Mix::Load];
+
+/// A technique on top of those before.
+struct Step {
+    name: &'static str,
+    layout: Layout,
+    variant: Variant,
+    /// What the text says of it, in per cent: of all workloads, or of one.
+    published: &'static [(Option<Mix>, f64, &'static str)],
+}
+
+const fn over_link(way: Way) -> Variant {
+    Variant { way, share: 0.0 }
+}
+
+const STEPS: [Step; 4] = [
+    Step {
+        name: "1 a thread an operation",
+        layout: Layout::Packed,
+        variant: over_link(Way::Alone),
+        published: &[],
+    },
+    Step {
+        name: "2 + warps that work together",
+        layout: Layout::Packed,
+        variant: over_link(Way::Image),
+        published: &[(None, 104.1, "at most")],
+    },
+    Step {
+        name: "3 + keys in place",
+        layout: Layout::InPlace,
+        variant: over_link(Way::Image),
+        published: &[(None, 13.7, "at most")],
+    },
+    Step {
+        name: "4 + bucket cache of 20 %",
+        layout: Layout::InPlace,
+        variant: Variant { way: Way::BucketCache, share: 0.2 },
+        published: &[
+            (Some(Mix::C), 40.9, "at most"),
+            (Some(Mix::B), 35.5, "as it is"),
+            (Some(Mix::A), 17.6, "as it is"),
+            (Some(Mix::Load), 7.6, "at most"),
+        ],
+    },
+];
+
+pub(super) fn run(site: &Site<'_>, report: &mut Report) -> Result<(), BenchError> {
+    let mut rigs = [site.rig(Layout::Packed)?, site.rig(Layout::InPlace)?];
+    let rounds = site.options.rounds * site.options.repeats;
+    site.progress.begin("figure 9", Amount::Count(u64::from(rounds)));
+    for round in 0..rounds {
+        for batch in site.batches() {
+            for step in &STEPS {
+                let rig = &mut rigs[usize::from(step.layout == Layout::InPlace)];
+                measure(site, rig, step, batch, round, report)?;
+            }
+        }
+        site.progress.advance(1);
+    }
+    site.progress.finish();
+    for mix in MIXES {
+        for batch in site.batches() {
+            compare(&case_name(mix, batch), mix, report);
+        }
+    }
+    report.notes.push(
+        "figure 9: the first step has no kernel that writes, so YCSB A, B and LOAD begin with the second; rates are those of the kernels; \
+         the paper's default is batches of 4096, of which a V100 has more use than a GPU of today"
+            .to_owned(),
+    );
+    Ok(())
+}
+
+fn case_name(mix: Mix, batch: usize) -> String {
+    format!("figure 9: {}, batches of {batch}", mix.name())
+}
+
+fn measure(
+    site: &Site<'_>,
+    rig: &mut Rig,
+    step: &Step,
+    batch: usize,
+    round: u32,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    rig.prepare(step.variant, CachePolicy::Lfu, &site.pool, batch)?;
+    let mut load = Load::new(site, rig, batch);
+    for mix in MIXES.into_iter().filter(|mix| step.variant.way != Way::Alone || *mix == Mix::C) {
+        let done = load.round(mix, step.variant)?;
+        report.add(&case_name(mix, batch), step.name, round, RATE, Unit::PerSecond, done.rate());
+    }
+    Ok(())
+}
+
+/// What each step adds, ours and what was published.
+fn compare(case: &str, mix: Mix, report: &mut Report) {
+    for pair in STEPS.windows(2) {
+        let [before, after] = pair else { continue };
+        let rates = |step: &Step, report: &Report| report.series(case, step.name, RATE);
+        let (one, other) = (rates(before, report), rates(after, report));
+        for (round, (one, other)) in one.iter().zip(&other).enumerate() {
+            let more = 100.0 * (other / one - 1.0);
+            report.add(case, after.name, round as u32, MORE, Unit::Percent, more);
+        }
+        if median(&other) == 0.0 {
+            continue;
+        }
+        let told = after.published.iter().filter(|(of, ..)| of.is_none_or(|of| of == mix));
+        for (_, percent, how) in told {
+            let variant = format!("{}, published {how} (section 4.4)", after.name);
+            report.add(case, &variant, 0, MORE, Unit::Percent, *percent);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! YCSB by a device: batches of gets, of gets and updates, and of new items.
+
+use std::time::Duration;
+
+use warpkeep_core::Op;
+
+use super::Site;
+use crate::BenchError;
+use crate::device::{Expected, Rig, Variant};
+
+/// The workloads that are made of what a device can be given in batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mix {
+    /// YCSB C: gets.
+    C,
+    /// YCSB B: one update in twenty.
+    B,
+    /// YCSB A: one update in two.
+    A,
+    /// YCSB LOAD: new items.
+    Load,
+}
+
+impl Mix {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Mix::A => "YCSB A",
+            Mix::B => "YCSB B",
+            Mix::C => "YCSB C",
+            Mix::Load => "YCSB LOAD",
+        }
+    }
+
+    /// Updates in a batch of so many.
+    fn updates(self, batch: usize) -> usize {
+        match self {
+            Mix::A => batch / 2,
+            Mix::B => batch / 20,
+            Mix::C | Mix::Load => 0,
+        }
+    }
+}
+
+/// How many operations were done, and how long the device took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Done {
+    pub(super) operations: u64,
+    pub(super) took: Duration,
+}
+
+impl Done {
+    pub(super) fn rate(self) -> f64 {
+        self.operations as f64 / self.took.as_secs_f64().max(1e-9)
+    }
+
+    fn add(&mut self, operations: usize, took: Duration) {
+        self.operations += operations as u64;
+        self.took += took;
+    }
+}
+
+/// A table under such a workload.
+pub(super) struct Load<'l> {
+    pub(super) site: &'l Site<'l>,
+    pub(super) rig: &'l mut Rig,
+    pub(super) batch: usize,
+    generation: u64,
+    fresh: u64,
+}
+
+impl<'l> Load<'l> {
+    pub(super) fn new(site: &'l Site<'l>, rig: &'l mut Rig, batch: usize) -> Load<'l> {
+        Load { site, rig, batch, generation: 0, fresh: site.workload.items }
+    }
+
+    /// Batches for as long as a round takes, each checked; what kernels did counts, and not how the host got it ready. Of updates each
+    /// item counts once a batch, and new items go again.
+    pub(super) fn round(&mut self, mix: Mix, variant: Variant) -> Result<Done, BenchError> {
+        let mut done = Done::default();
+        let mut turn = 0;
+        while done.operations == 0 || done.took < self.site.options.round_time {
+            self.site.progress.check()?;
+            match mix {
+                Mix::Load => self.insert(&mut done)?,
+                _ => self.mixed(mix, variant, turn, &mut done)?,
+            }
+            turn += 1;
+        }
+        Ok(done)
+    }
+
+    fn mixed(&mut self, mix: Mix, variant: Variant, turn: usize, done: &mut Done) -> Result<(), BenchError> {
+        let pool = &self.site.pool;
+        let part = pool.batch(turn, self.batch);
+        let gets = part.start..part.end - mix.updates(part.len());
+        let took = self.rig.get(variant, pool, &gets)?;
+        self.rig.check(pool, std::slice::from_ref(&gets), Expected::Whole)?;
+        done.add(gets.len(), took);
+        let mut numbers = pool.numbers[gets.end..part.end].to_vec();
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+        self.generation += 1;
+        let written = self.rig.write(Op::Update, &numbers, self.generation)?;
+        done.add(numbers.len(), written.kernels);
+        self.rig.check_written(numbers, Expected::Generation(self.generation))
+    }
+
+    fn insert(&mut self, done: &mut Done) -> Result<(), BenchError> {
+        let numbers: Vec<u64> = (self.fresh..self.fresh + self.batch as u64).collect();
+        self.fresh += self.batch as u64;
+        let written = self.rig.write(Op::Insert, &numbers, 0)?;
+        done.add(numbers.len(), written.kernels);
+        self.rig.check_written(numbers.clone(), Expected::Generation(0))?;
+        self.rig.write(Op::Delete, &numbers, 0)?;
+        Ok(())
+    }
+}
