@@ -101,7 +101,7 @@ pub enum Scale {
     Logarithmic,
 }
 
-/// What cannot be exceeded.
+/// What cannot be exceeded: on the vertical axis of curves, and on the horizontal one of everything else.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
     /// Why not.

@@ -28,6 +28,14 @@ impl BatchSizes {
     }
 }
 
+/// A size as people say it: `2^10`.
+pub(crate) fn batch_name(size: usize) -> String {
+    match size.is_power_of_two() && size >= 32 {
+        true => format!("2^{}", size.trailing_zeros()),
+        false => size.to_string(),
+    }
+}
+
 impl FromStr for BatchSizes {
     type Err = String;
 

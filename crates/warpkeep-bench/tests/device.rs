@@ -100,7 +100,9 @@ fn every_way_does_every_operation_and_is_right() {
     assert!(matches!(chart("gets by skew, batches of 200"), Drawing::Curves(curves) if curves.len() == 7));
     let source = Source::parse("device", &report.to_json().expect("JSON")).expect("a report");
     let page = page::render(&[source]).expect("a page");
-    assert!(page.html.contains("bucket cache, 20 %") && page.plots.len() > 8);
+    assert!(
+        page.html.contains("bucket cache, 20 %") && page.html.contains("<details>") && page.plots.len() > 8
+    );
 }
 
 #[test]

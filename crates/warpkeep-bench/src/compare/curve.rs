@@ -1,9 +1,12 @@
 //! Rate against latency, over sizes of batches.
 
+use super::contestants::limit::way_for;
+use super::contestants::{ALONE, MEMORY};
 use super::group::Entry;
-use super::{Options, case_name};
-use crate::chart::{Chart, Trade, TradePoint};
+use super::{Options, case_name, variant_name};
+use crate::chart::{Chart, Scale, Trade, TradePoint};
 use crate::report::{Report, Summary};
+use crate::sizes::batch_name;
 use crate::workload::Work;
 
 /// A chart for each workload and number of threads, with a line for each contestant from the smallest batch to the largest.
@@ -18,13 +21,20 @@ pub(super) fn charts(options: &Options, threads: &[usize], entries: &[Entry], re
     for &threads in threads {
         for &work in options.works.iter().filter(|work| **work != Work::Load) {
             let case = case_name(work, threads);
+            // Of what memory gives, only what binds the work: the rest is in the tables.
+            let limit = variant_name(MEMORY, way_for(work));
+            let is_drawn = |variant: &&str| {
+                **variant == limit || !(variant.starts_with(MEMORY) || variant.starts_with(ALONE))
+            };
             let trades: Vec<Trade> = variants(entries, &case)
                 .into_iter()
+                .filter(is_drawn)
                 .map(|variant| trade(report, &case, variant, &batches))
                 .filter(|trade| !trade.points.is_empty())
                 .collect();
             let title = format!("rate against latency, {case}");
-            charts.push(Chart::trades(title, "M/s", "median latency of a batch, us", trades));
+            let chart = Chart::trades(title, "M/s", "median latency of a batch, us", trades);
+            charts.push(chart.with_scales(Scale::Logarithmic, Scale::Logarithmic));
         }
     }
     charts
@@ -49,7 +59,11 @@ fn trade(report: &Report, case: &str, variant: &str, batches: &[usize]) -> Trade
             };
             report.summaries.iter().find(of).map(|summary| summary.spread.median)
         };
-        Some(TradePoint { label: batch.to_string(), x: median("rate")? * 1e-6, y: median("p50 of a batch")? })
+        Some(TradePoint {
+            label: batch_name(*batch),
+            x: median("rate")? * 1e-6,
+            y: median("p50 of a batch")?,
+        })
     };
     Trade { name: variant.to_owned(), points: batches.iter().filter_map(point).collect() }
 }

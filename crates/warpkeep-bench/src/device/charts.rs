@@ -6,9 +6,12 @@ use crate::chart::{Chart, Curve, Drawing, Limit, Scale, Trade, TradePoint};
 use crate::limits::device::DeviceLimits;
 use crate::limits::median;
 use crate::report::Report;
+use crate::sizes::batch_name;
 use crate::workload::Distribution;
 
 const MILLIONS: &str = "million a second";
+/// More lines than this across a chart say nothing.
+const MOST_LIMITS: usize = 3;
 
 pub(super) fn of(options: &Options, limits: &DeviceLimits, report: &Report) -> Vec<Chart> {
     let mut charts = Vec::new();
@@ -63,17 +66,14 @@ fn trades(
     let title = format!("rate against latency, {operation}{drawn}");
     let mut chart = Chart::trades(title, MILLIONS, "median latency of a batch, us", trades)
         .with_scales(Scale::Logarithmic, Scale::Logarithmic);
-    let (name, most) = bound(options, limits, variants[0], operation);
-    chart.limits.push(Limit { name, value: most * 1e-6 });
-    Some(chart)
-}
-
-/// A batch size as people say it.
-fn batch_name(batch: usize) -> String {
-    match batch.is_power_of_two() && batch > 1 {
-        true => format!("2^{}", batch.trailing_zeros()),
-        false => batch.to_string(),
+    for variant in variants {
+        let (name, most) = bound(options, limits, variant, operation);
+        let known = chart.limits.iter().any(|limit| limit.name == name);
+        if !known && most > 0.0 && chart.limits.len() < MOST_LIMITS {
+            chart.limits.push(Limit { name, value: most * 1e-6 });
+        }
     }
+    Some(chart)
 }
 
 /// Gets over the share of buckets that have copies; 0 is where there is no cache.

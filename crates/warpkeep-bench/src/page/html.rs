@@ -64,14 +64,14 @@ fn section(place: usize, source: &Source, plots: &[Plot]) -> Markup {
             @for plot in plots.iter().filter(|plot| plot.case.is_none()) {
                 (figure(plot))
             }
-            @for case in source.cases() {
-                h3 { (case) }
-                @for plot in plots.iter().filter(|plot| plot.case.as_deref() == Some(case)) {
-                    (figure(plot))
-                }
-                (table(&tables::of(source, case)))
-                @if let Some(share) = tables::taken_by_others(source, case) {
-                    p class="small" { "Meanwhile others took " (share) " of the processors." }
+            @for case in source.cases().into_iter().filter(|case| !source.is_one_of_sizes(case)) {
+                (one_case(source, case, plots))
+            }
+            @let sizes: Vec<&str> = source.cases().into_iter().filter(|case| source.is_one_of_sizes(case)).collect();
+            @if !sizes.is_empty() {
+                details {
+                    summary { "every size of batches by itself: " (sizes.len()) " tables" }
+                    @for case in sizes { (one_case(source, case, plots)) }
                 }
             }
             @if !source.ratios.is_empty() {
@@ -82,6 +82,19 @@ fn section(place: usize, source: &Source, plots: &[Plot]) -> Markup {
                 h3 { "notes" }
                 ul { @for note in &source.notes { li { (note) } } }
             }
+        }
+    }
+}
+
+fn one_case(source: &Source, case: &str, plots: &[Plot]) -> Markup {
+    html! {
+        h3 { (case) }
+        @for plot in plots.iter().filter(|plot| plot.case.as_deref() == Some(case)) {
+            (figure(plot))
+        }
+        (table(&tables::of(source, case)))
+        @if let Some(share) = tables::taken_by_others(source, case) {
+            p class="small" { "Meanwhile others took " (share) " of the processors." }
         }
     }
 }

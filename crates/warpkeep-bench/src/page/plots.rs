@@ -37,7 +37,7 @@ pub(super) fn of(source: &Source, names: &mut Names) -> Result<Vec<Plot>, BenchE
             _ => charts.push((of_case.map(|case| (*case).to_owned()), chart.clone())),
         }
     }
-    for case in cases {
+    for case in cases.into_iter().filter(|case| !source.is_one_of_sizes(case)) {
         let made = source.charts.iter().find(|chart| chart.title == case);
         charts.extend(bars(source, case, made).map(|chart| (Some(case.to_owned()), chart)));
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::BenchError;
-use crate::chart::Chart;
+use crate::chart::{Chart, Drawing};
 use crate::report::Unit;
 
 /// The layout of reports that is understood.
@@ -155,6 +155,12 @@ impl Source {
     /// The cases in their order.
     pub(super) fn cases(&self) -> Vec<&str> {
         in_order(self.summaries.iter().map(|summary| summary.case.as_str()))
+    }
+
+    /// Whether a case is one size of batches among several, of which a curve shows all.
+    pub(super) fn is_one_of_sizes(&self, case: &str) -> bool {
+        let is_trade = |chart: &Chart| matches!(chart.drawing, Drawing::Trades(_));
+        case.contains("batches of ") && self.charts.iter().any(is_trade)
     }
 
     /// The summaries of a case.
