@@ -12,9 +12,11 @@ use super::rig::Form;
 use crate::compare::warpkeep_image_bytes;
 use crate::scratch::Scratch;
 use crate::workload::Workload;
-use crate::{BenchError, Progress};
+use crate::{BenchError, Progress, pinned};
 
 const TABLE: &str = "rows";
+/// Answers that a thread checks, at least.
+const CHECKED: usize = 1 << 14;
 /// Items that are loaded at once.
 const LOADED: u64 = 1 << 20;
 
@@ -89,7 +91,7 @@ impl Library {
 
     /// Checks every answer to the last gets.
     pub(super) fn check(&self, numbers: &[u64], expected: Expected) -> Result<(), BenchError> {
-        let right = |&(index, &number): &(usize, &u64)| match (self.results.value(index), expected) {
+        let right = |index: usize, number: u64| match (self.results.value(index), expected) {
             (None, Expected::Absent) | (Some(_), Expected::There) => true,
             (Some(value), Expected::Whole) => self.workload.is_whole(number, value),
             (Some(value), Expected::Generation(generation)) => {
@@ -97,7 +99,18 @@ impl Library {
             }
             _ => false,
         };
-        match numbers.iter().enumerate().filter(|answer| !right(answer)).count() {
+        // By all cores: there are many.
+        let share = numbers.len().div_ceil(pinned::core_count()).max(CHECKED);
+        let count = |(part, some): (usize, &[u64])| {
+            (part * share..).zip(some).filter(|&(index, &number)| !right(index, number)).count()
+        };
+        let count = &count;
+        let wrong: usize = std::thread::scope(|scope| {
+            let parts = numbers.chunks(share).enumerate();
+            let threads: Vec<_> = parts.map(|part| scope.spawn(move || count(part))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("comparing bytes cannot fail")).sum()
+        });
+        match wrong {
             0 => Ok(()),
             wrong => Err(BenchError::Wrong(format!(
                 "{wrong} of {} answers of the library are wrong ({expected:?})",
