@@ -15,7 +15,7 @@ use crate::bucket::{Body, Bucket, Slot};
 use crate::levels::{Level, Levels, MAX_DRAINED};
 use crate::slot::{EMPTY, INSERT};
 use crate::table::{new_level, overflow_buckets_for};
-use crate::{Table, TableError};
+use crate::{Progress, Table, TableError};
 
 /// A table grows when it is this full.
 const FULL: f64 = 0.92;
@@ -63,19 +63,6 @@ impl Seen {
 pub(crate) struct Drained {
     /// Items that found no other place.
     pub(crate) stuck: u64,
-}
-
-/// What a call of [`Table::maintain`] came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// There is nothing to do.
-    Idle,
-    /// There is more to do.
-    Working,
-    /// Somebody else is at it.
-    Busy,
-    /// Some items of the old level have no other place for now; it stays, and is to be tried again later.
-    Stuck,
 }
 
 impl<P: Persist> Table<P> {

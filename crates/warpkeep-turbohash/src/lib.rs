@@ -22,6 +22,7 @@
 //! | `displace` | room for a key among others that can move on |
 //! | `rebuild`, `grow`, `upkeep`, `measure` | shards built anew: when, how large, and what it gains |
 //! | `stats`, `inspect`, `defragment` | a look from outside; records moved together |
+//! | `offered` | what all indexes offer |
 
 mod bucket;
 mod commit;
@@ -35,6 +36,7 @@ mod header;
 mod inspect;
 mod matching;
 mod measure;
+mod offered;
 mod plan;
 mod read;
 mod rebuild;
@@ -56,5 +58,4 @@ pub use shard::{PROBING_SCOPE, default_shards};
 pub use stage::{Seat, Stage};
 pub use stats::{Distances, TableStats};
 pub use table::{Table, TableSpec};
-pub use upkeep::Progress;
-pub use warpkeep_record::Value;
+pub use warpkeep_record::{Progress, Value};

@@ -64,6 +64,8 @@ pub struct TableStats {
     pub collected: u64,
     /// Shards made smaller since then.
     pub shrunk: u64,
+    /// Shards that may want to be built anew, and are to be looked at.
+    pub waiting: u64,
     /// Values are in the slots; otherwise in records.
     pub in_place: bool,
     /// How tags are compared on this machine.
@@ -92,6 +94,7 @@ impl TableStats {
             grown: table.upkeep.grown.load(Ordering::Relaxed),
             collected: table.upkeep.collected.load(Ordering::Relaxed),
             shrunk: table.upkeep.shrunk.load(Ordering::Relaxed),
+            waiting: table.upkeep.waiting(),
             in_place: table.shape != Shape::References,
             matching: matching::name(),
         }

@@ -11,25 +11,12 @@ use warpkeep_image::Persist;
 
 use crate::measure::Walk;
 use crate::shard::{Run, Tally};
-use crate::{Table, TableError};
+use crate::{Progress, Table, TableError};
 
 /// A shard grows when it is this full, as a share of the slots that items can be in.
 const FULL: f64 = 0.93;
 /// How far searches walk is measured when this share of the slots has been deleted since the last time.
 const MEASURED: f64 = 1.0 / 16.0;
-
-/// What a call of [`Table::maintain`] came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// There is nothing to do.
-    Idle,
-    /// There is more to do.
-    Working,
-    /// Somebody else is at it, or holds the shards that want it.
-    Busy,
-    /// Something cannot be done for now. This index never says so; others do.
-    Stuck,
-}
 
 /// Which shards may want upkeep, and what was done.
 pub(crate) struct Upkeep {
@@ -56,6 +43,11 @@ impl Upkeep {
             shrunk: AtomicU64::new(0),
             displaced: AtomicU64::new(0),
         }
+    }
+
+    /// How many shards are noted.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.count.load(Ordering::Acquire)
     }
 
     fn note(&self, shard: usize) {
@@ -104,7 +96,12 @@ impl Upkeep {
 impl<P: Persist> Table<P> {
     /// Whether [`Table::maintain`] would find something to look at.
     pub fn wants_maintenance(&self) -> bool {
-        self.upkeep.count.load(Ordering::Acquire) > 0
+        self.upkeep.waiting() > 0
+    }
+
+    /// Shards made larger since the table was opened.
+    pub fn shards_grown(&self) -> u64 {
+        self.upkeep.grown.load(Ordering::Relaxed)
     }
 
     fn is_nearly_full(&self, run: Run, tally: &Tally) -> bool {
@@ -138,7 +135,7 @@ impl<P: Persist> Table<P> {
             *next = number + 1;
             let Some(mut tally) = self.try_lock(number) else {
                 held += 1;
-                if held > self.upkeep.count.load(Ordering::Acquire) {
+                if held > self.upkeep.waiting() {
                     return Ok(Progress::Busy);
                 }
                 continue;

@@ -7,13 +7,18 @@ use std::sync::Arc;
 
 use warpkeep_image::{Heap, Image, ImageError, Persist};
 
+use crate::IndexKind;
+
 /// The root that names the catalogue.
 pub(crate) const ROOT: usize = 1;
 const MAGIC: u64 = u64::from_le_bytes(*b"WKCATLG1");
 /// Magic, checksum, length in bytes, next id.
 const HEAD: u64 = 32;
-/// Offset of the header, id, length of the name; then the name, with zeros to a multiple of 8.
+/// Offset of the header, id, length of the name with the kind of index above it; then the name, with zeros to a multiple
+/// of 8.
 const ENTRY: u64 = 16;
+/// Names are short, so that the top byte of their length was always zero before there was a second index.
+const KIND_SHIFT: u32 = 24;
 
 /// A table, as the catalogue knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +26,7 @@ pub(crate) struct Entry {
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) header: u64,
+    pub(crate) kind: IndexKind,
 }
 
 /// All tables.
@@ -60,7 +66,8 @@ impl Catalogue {
         for entry in &self.entries {
             bytes.extend_from_slice(&entry.header.to_le_bytes());
             bytes.extend_from_slice(&entry.id.to_le_bytes());
-            bytes.extend_from_slice(&(entry.name.len() as u32).to_le_bytes());
+            let len = entry.name.len() as u32 | u32::from(entry.kind.code()) << KIND_SHIFT;
+            bytes.extend_from_slice(&len.to_le_bytes());
             bytes.extend_from_slice(entry.name.as_bytes());
             bytes.resize(bytes.len().next_multiple_of(8), 0);
         }
@@ -121,9 +128,11 @@ impl Catalogue {
         let head = rest.get(..ENTRY as usize)?;
         let header = u64::from_le_bytes(head[..8].try_into().ok()?);
         let id = u32::from_le_bytes(head[8..12].try_into().ok()?);
-        let len = u32::from_le_bytes(head[12..].try_into().ok()?) as usize;
+        let word = u32::from_le_bytes(head[12..].try_into().ok()?);
+        let kind = IndexKind::from_code((word >> KIND_SHIFT) as u8)?;
+        let len = (word & ((1 << KIND_SHIFT) - 1)) as usize;
         let name = String::from_utf8(rest.get(ENTRY as usize..ENTRY as usize + len)?.to_vec()).ok()?;
         *rest = rest.get((ENTRY as usize + len).next_multiple_of(8)..)?;
-        Some(Entry { id, name, header })
+        Some(Entry { id, name, header, kind })
     }
 }

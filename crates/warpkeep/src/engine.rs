@@ -5,8 +5,9 @@ use std::sync::{Arc, OnceLock, RwLockWriteGuard};
 
 use warpkeep_device::DeviceChoice;
 use warpkeep_gphash::gpu::{DeviceEngine, DeviceImage, Turn};
-use warpkeep_gphash::{Progress, Table, TableError};
+use warpkeep_gphash::{Table, TableError};
 use warpkeep_image::Persist;
+use warpkeep_record::Progress;
 
 /// Batches smaller than this are done before a kernel of a GPU would have begun.
 const WORTH_A_LAUNCH: usize = 512;

@@ -41,9 +41,13 @@ pub enum Error {
     #[error("the image was left with commits that only its log can finish; open it with its log directory")]
     LogNeeded,
 
-    /// Of a table.
+    /// Of a GPHash table.
     #[error(transparent)]
     Table(TableError),
+
+    /// Of a TurboHash table.
+    #[error(transparent)]
+    TurboHash(warpkeep_turbohash::TableError),
 
     /// A key, value or batch that does not go with its table.
     #[error(transparent)]

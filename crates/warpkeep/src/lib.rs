@@ -59,6 +59,7 @@ mod cells;
 mod compact;
 mod engine;
 mod error;
+mod index;
 mod items;
 mod keeper;
 mod look;
@@ -81,6 +82,7 @@ pub use backup::{BackupReport, RestoreReport, restore};
 pub use cells::{Cells, Edit};
 pub use compact::Compacted;
 pub use error::{Error, Result};
+pub use index::{IndexKind, TableStats};
 pub use items::Items;
 pub use keeper::Keeper;
 pub use look::TablePeek;
@@ -98,7 +100,13 @@ pub use warpkeep_core::{
     Batch, Change, ChangeKind, Durability, KeySpec, Lsn, MergeRule, Op, Results, Status, ValueSpec,
 };
 pub use warpkeep_device::{Device, DeviceChoice, DeviceInfo, devices};
-pub use warpkeep_gphash::{Geometry, Layout, TableStats};
+pub use warpkeep_gphash::{Geometry, Layout};
+
+/// What the statistics of each index are made of.
+pub mod stats {
+    pub use warpkeep_gphash::{LevelStats, TableStats as GpHashStats};
+    pub use warpkeep_turbohash::{Distances, TableStats as TurboHashStats};
+}
 
 /// Batches and answers as arrays that the caller has, in host memory or on a device: see [`Table::run_on`].
 pub mod rows {

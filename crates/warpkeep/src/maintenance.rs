@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use warpkeep_gphash::Progress;
 use warpkeep_image::Persist;
+use warpkeep_record::Progress;
 
 use crate::{Keeper, Tables};
 
@@ -66,6 +66,6 @@ fn maintain<P: Persist>(keeper: &Keeper<P, Tables<P>>, stop: &AtomicBool) {
 
 fn publish<P: Persist>(keeper: &Keeper<P, Tables<P>>) {
     for named in keeper.items().list() {
-        named.metrics.publish(named.table.len(), &named.table.spec());
+        named.metrics.publish(&named.table.figures());
     }
 }

@@ -8,8 +8,8 @@ use warpkeep_gphash::{Geometry, Layout};
 use warpkeep_image::{CreateOptions, HeapOptions, OpenOptions};
 use warpkeep_log::LogOptions;
 
-use crate::Result;
 use crate::typed::{Key, Value};
+use crate::{IndexKind, Result};
 
 /// The name of an image in a store's directory.
 const IMAGE: &str = "image";
@@ -24,8 +24,8 @@ pub struct StoreOptions {
     pub image: Option<PathBuf>,
     /// Do without a log: only `Process` is on offer, and nothing survives the machine for sure.
     pub without_log: bool,
-    /// What works tables whose keys and values have fixed lengths; the others are always worked by the CPU. A GPU needs the
-    /// image on tmpfs or hugetlbfs.
+    /// What works GPHash tables whose keys and values have fixed lengths; the others are always worked by the CPU. A GPU
+    /// needs the image on tmpfs or hugetlbfs.
     pub device: DeviceChoice,
     /// How the image is created.
     pub create: CreateOptions,
@@ -58,10 +58,14 @@ pub struct TableOptions {
     pub value: ValueSpec,
     /// Items to make room for at once; the table grows beyond.
     pub capacity: u64,
-    /// How the table is laid out.
+    /// Which index it has.
+    pub index: IndexKind,
+    /// How a GPHash table is laid out.
     pub geometry: Geometry,
-    /// What a slot holds; what suits keys and values if not said.
+    /// What a slot of a GPHash table holds; what suits keys and values if not said.
     pub layout: Option<Layout>,
+    /// How many shards a TurboHash table has, for good; 0 for as many as suit the capacity.
+    pub shards: u32,
     /// What a merge does.
     pub merge: MergeRule,
 }
@@ -73,8 +77,10 @@ impl TableOptions {
             key,
             value,
             capacity: 1024,
+            index: IndexKind::default(),
             geometry: Geometry::default(),
             layout: None,
+            shards: 0,
             merge: MergeRule::None,
         }
     }
@@ -98,17 +104,42 @@ impl TableOptions {
         self
     }
 
-    /// Laid out like this.
+    /// With this index.
+    ///
+    /// ```
+    /// use warpkeep::{Durability, IndexKind, KeySpec, Store, TableOptions, ValueSpec};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let store = Store::open(directory.path())?;
+    /// let options = TableOptions::new(KeySpec::U64, ValueSpec::U64).index(IndexKind::TurboHash);
+    /// let counts = store.create_table("counts", options)?;
+    /// counts.fetch_add(7, 1, Durability::Power)?;
+    /// assert_eq!((counts.index(), counts.get(7)?), (IndexKind::TurboHash, Some(1_u64.to_le_bytes().to_vec())));
+    /// # Ok::<(), warpkeep::Error>(())
+    /// ```
+    #[must_use]
+    pub fn index(mut self, index: IndexKind) -> TableOptions {
+        self.index = index;
+        self
+    }
+
+    /// A GPHash table laid out like this.
     #[must_use]
     pub fn geometry(mut self, geometry: Geometry) -> TableOptions {
         self.geometry = geometry;
         self
     }
 
-    /// With slots like this.
+    /// A GPHash table with slots like this.
     #[must_use]
     pub fn layout(mut self, layout: Layout) -> TableOptions {
         self.layout = Some(layout);
+        self
+    }
+
+    /// A TurboHash table with so many shards: more let more writers work at once, fewer become fuller before they grow.
+    #[must_use]
+    pub fn shards(mut self, shards: u32) -> TableOptions {
+        self.shards = shards;
         self
     }
 

@@ -12,12 +12,14 @@ use std::borrow::Cow;
 use warpkeep_core::{
     Answers, Change, ChangeKind, Durability, HostBatch, MergeRule, Op, Operation, Status, ValueSpec,
 };
-use warpkeep_gphash::{Seat, Seen, Stage, TableError};
 use warpkeep_image::{ImageError, Persist};
 use warpkeep_log::ChangeBatch;
+use warpkeep_record::{Seated, Staged, Staging};
 
 pub(crate) use rows::execute_rows;
 
+use crate::engine::Engine;
+use crate::index::{Planned, with_table};
 use crate::tables::{NamedTable, Tables};
 use crate::{Error, Keeper, Result};
 
@@ -27,10 +29,22 @@ const GROUP: usize = 64;
 /// Gets of a batch that are worth telling from what writes.
 const WORTH_APART: usize = 8;
 
+/// The table that a batch is for. Which index it has is asked once a batch: from there on it is known.
+pub(crate) struct Target<'t, P: Persist, T> {
+    pub(crate) id: u32,
+    pub(crate) engine: &'t Engine<P>,
+    pub(crate) table: &'t T,
+}
+
+/// What changes to a table are staged with, where a key is in it, and how it stood when it was full.
+type StageOf<'t, P, T> = <T as Staging<P>>::Stage<'t>;
+type SeatOf<'t, P, T> = <StageOf<'t, P, T> as Staged<P>>::Seat;
+type SeenOf<P, T> = <T as Staging<P>>::Seen;
+
 /// A key of a group, and what it comes to have in the course of it.
-struct Held<'a> {
+struct Held<'a, S> {
     key: &'a [u8],
-    seat: Seat,
+    seat: S,
     item: Item<'a>,
 }
 
@@ -52,6 +66,13 @@ struct Answer {
     value: Option<Vec<u8>>,
 }
 
+impl<'t, P: Persist, T: Planned<P>> Target<'t, P, T> {
+    /// The same, if it is such a table as devices can work.
+    fn on_device(&self) -> Option<Target<'t, P, warpkeep_gphash::Table<P>>> {
+        self.table.for_devices().map(|table| Target { id: self.id, engine: self.engine, table })
+    }
+}
+
 /// Does a batch and answers every operation of it.
 pub(crate) fn execute<P: Persist>(
     keeper: &Keeper<P, Tables<P>>,
@@ -60,33 +81,53 @@ pub(crate) fn execute<P: Persist>(
     durability: Durability,
     answers: &mut dyn Answers,
 ) -> Result<()> {
+    with_table!(&named.table, table => {
+        let target = Target { id: named.id, engine: &named.engine, table };
+        execute_on(keeper, &target, batch, durability, answers)
+    })
+}
+
+fn execute_on<P: Persist, T: Planned<P>>(
+    keeper: &Keeper<P, Tables<P>>,
+    target: &Target<'_, P, T>,
+    batch: &HostBatch<'_>,
+    durability: Durability,
+    answers: &mut dyn Answers,
+) -> Result<()> {
     if (0..batch.len()).all(|index| batch.op(index) == Op::Get) {
-        return read(named, || batch.iter().map(|operation| operation.key), |index| index, answers);
+        return read(target, || batch.iter().map(|operation| operation.key), |index| index, answers);
     }
-    run(keeper, named, batch.iter().collect(), durability, answers)
+    run(keeper, target, batch.iter().collect(), durability, answers)
 }
 
 /// Does operations and answers every one of them.
-fn run<P: Persist>(
+fn run<P: Persist, T: Planned<P>>(
     keeper: &Keeper<P, Tables<P>>,
-    named: &NamedTable<P>,
+    target: &Target<'_, P, T>,
     mut operations: Vec<Operation<'_>>,
     durability: Durability,
     answers: &mut dyn Answers,
 ) -> Result<()> {
-    let reads = take_reads(named, &mut operations);
-    read(named, || reads.iter().map(|get| get.key), |index| reads[index].index, answers)?;
-    let done = on_device::write(keeper, named, &operations, durability, answers)?;
+    let reads = take_reads(target.table, &mut operations);
+    read(target, || reads.iter().map(|get| get.key), |index| reads[index].index, answers)?;
+    let done = match target.on_device() {
+        Some(target) => on_device::write(keeper, &target, &operations, durability, answers)?,
+        None => 0,
+    };
     let operations = &operations[done..];
     let group = if durability == Durability::Power { operations.len() } else { GROUP };
     for group in operations.chunks(group.max(1)) {
-        match write(keeper, named, group, durability, answers) {
+        match write(keeper, target, group, durability, answers) {
             Err(error)
                 if refusal(&error).is_some() && durability == Durability::Process && group.len() > 1 =>
             {
                 // One of them does not fit. Each on its own, so that the others are not refused with it.
                 for operation in group {
-                    settle(write(keeper, named, &[*operation], durability, answers), &[*operation], answers)?;
+                    settle(
+                        write(keeper, target, &[*operation], durability, answers),
+                        &[*operation],
+                        answers,
+                    )?;
                 }
             }
             done => settle(done, group, answers)?,
@@ -98,7 +139,8 @@ fn run<P: Persist>(
 /// What an operation is answered that found no space.
 fn refusal(error: &Error) -> Option<Status> {
     match error {
-        Error::Table(TableError::Full) => Some(Status::TableFull),
+        Error::Table(warpkeep_gphash::TableError::Full)
+        | Error::TurboHash(warpkeep_turbohash::TableError::Full) => Some(Status::TableFull),
         Error::Image(ImageError::OutOfSpace { .. }) => Some(Status::OutOfSpace),
         _ => None,
     }
@@ -113,15 +155,15 @@ fn settle(done: Result<()>, group: &[Operation<'_>], answers: &mut dyn Answers) 
 }
 
 /// Takes the gets of keys that nothing else in the batch is about: they need not be held, and are looked up together.
-fn take_reads<'a, P: Persist>(
-    named: &NamedTable<P>,
+fn take_reads<'a, P: Persist, T: Planned<P>>(
+    table: &T,
     operations: &mut Vec<Operation<'a>>,
 ) -> Vec<Operation<'a>> {
     let is_get = |operation: &Operation<'_>| operation.op == Op::Get;
     if operations.iter().filter(|operation| is_get(operation)).count() < WORTH_APART {
         return Vec::new();
     }
-    let hash_of = |operation: &Operation<'_>| named.table.hash_of(operation.key);
+    let hash_of = |operation: &Operation<'_>| table.hash_of(operation.key);
     let mut others: Vec<u64> =
         operations.iter().filter(|operation| !is_get(operation)).map(hash_of).collect();
     others.sort_unstable();
@@ -131,16 +173,18 @@ fn take_reads<'a, P: Persist>(
 }
 
 /// Looks keys up; `place` says which operation of the batch each of them is.
-fn read<'k, P: Persist, K: Iterator<Item = &'k [u8]>>(
-    named: &NamedTable<P>,
+fn read<'k, P: Persist, T: Planned<P>, K: Iterator<Item = &'k [u8]>>(
+    target: &Target<'_, P, T>,
     keys: impl Fn() -> K,
     place: impl Fn(usize) -> usize,
     answers: &mut dyn Answers,
 ) -> Result<()> {
-    if on_device::read(named, keys(), &place, answers)? {
+    if let Some(target) = target.on_device()
+        && on_device::read(&target, keys(), &place, answers)?
+    {
         return Ok(());
     }
-    named.table.get_many(keys(), |index, value| match value {
+    target.table.get_many(keys(), |index, value| match value {
         None => answers.answer(place(index), Status::NotFound, 0),
         Some(value) => {
             answers.answer_value(place(index), Status::Ok, value.version(), value.bytes());
@@ -149,14 +193,14 @@ fn read<'k, P: Persist, K: Iterator<Item = &'k [u8]>>(
     Ok(())
 }
 
-fn write<P: Persist>(
+fn write<P: Persist, T: Planned<P>>(
     keeper: &Keeper<P, Tables<P>>,
-    named: &NamedTable<P>,
+    target: &Target<'_, P, T>,
     group: &[Operation<'_>],
     durability: Durability,
     answers: &mut dyn Answers,
 ) -> Result<()> {
-    let table = &named.table;
+    let table = target.table;
     let mut order: Vec<(u64, u32)> =
         group.iter().map(|operation| table.hash_of(operation.key)).zip(0..).collect();
     // Operations on one key come together, in the order of the batch.
@@ -164,12 +208,12 @@ fn write<P: Persist>(
     loop {
         keeper.admit(durability)?;
         // Where a device works the table, its kernels have theirs.
-        let _turn = named.engine.turn();
+        let _turn = target.engine.turn();
         let mut changes = ChangeBatch::new();
-        let staged = match stage(keeper, named, group, &order, &mut changes)? {
+        let staged = match stage(keeper, target, group, &order, &mut changes)? {
             Err(full) => {
-                let _moving = named.engine.moving();
-                table.make_room(full)?;
+                let _moving = target.engine.moving();
+                table.make_room(full).map_err(Into::into)?;
                 continue;
             }
             Ok(staged) => staged,
@@ -183,29 +227,29 @@ fn write<P: Persist>(
 }
 
 /// A group that is staged, and what comes of it.
-struct Staged<'t, P: Persist> {
-    stage: Stage<'t, P>,
+struct Ready<S> {
+    stage: S,
     given: Vec<Answer>,
     changed: bool,
 }
 
 /// Stages a group, and adds to what is to be logged. `Err`, within, if the table has no room and is to make some.
-fn stage<'t, P: Persist>(
+fn stage<'t, P: Persist, T: Planned<P>>(
     keeper: &Keeper<P, Tables<P>>,
-    named: &'t NamedTable<P>,
+    target: &Target<'t, P, T>,
     group: &[Operation<'_>],
     order: &[(u64, u32)],
     changes: &mut ChangeBatch,
-) -> Result<std::result::Result<Staged<'t, P>, Seen>> {
-    let mut stage = named.table.stage(order.iter().map(|&(hash, _)| hash));
+) -> Result<std::result::Result<Ready<StageOf<'t, P, T>>, SeenOf<P, T>>> {
+    let mut stage = target.table.stage(order.iter().map(|&(hash, _)| hash));
     let takes_value = |&&(_, number): &&(u64, u32)| group[number as usize].op.takes_value();
     stage.expect_values(order.iter().filter(takes_value).count());
-    let (held, given) = decide_all(keeper, &stage, named, group, order);
+    let (held, given) = decide_all(keeper, &stage, target.table, group, order);
     let mut changed = false;
     let staged = held.iter().try_for_each(|held| -> Result<()> {
         let (kind, version, value) = match &held.item {
             Item::New { version, value } => {
-                stage.put(&held.seat, held.key, value, *version)?;
+                stage.put(&held.seat, held.key, value, *version).map_err(Into::into)?;
                 (ChangeKind::Put, *version, &value[..])
             }
             Item::Removed if stage.remove(&held.seat) => (ChangeKind::Delete, keeper.next_version(), &[][..]),
@@ -214,26 +258,26 @@ fn stage<'t, P: Persist>(
         };
         changed = true;
         match keeper.log() {
-            Some(_) => Ok(changes.push(&Change { table: named.id, kind, version, key: held.key, value })?),
+            Some(_) => Ok(changes.push(&Change { table: target.id, kind, version, key: held.key, value })?),
             None => Ok(()),
         }
     });
     match staged {
-        Err(Error::Table(TableError::Full)) => Ok(Err(stage.seen())),
-        staged => staged.map(|()| Ok(Staged { stage, given, changed })),
+        Err(error) if refusal(&error) == Some(Status::TableFull) => Ok(Err(stage.seen())),
+        staged => staged.map(|()| Ok(Ready { stage, given, changed })),
     }
 }
 
 /// Decides every operation of a group, whose keys are held. `order` brings those on one key together.
-fn decide_all<'a, P: Persist>(
+fn decide_all<'a, 't, P: Persist, T: Planned<P>>(
     keeper: &Keeper<P, Tables<P>>,
-    stage: &Stage<'_, P>,
-    named: &NamedTable<P>,
+    stage: &StageOf<'t, P, T>,
+    table: &T,
     group: &[Operation<'a>],
     order: &[(u64, u32)],
-) -> (Vec<Held<'a>>, Vec<Answer>) {
-    let rules = (named.table.merge_rule(), named.table.value_spec());
-    let mut all: Vec<Held<'a>> = Vec::with_capacity(order.len());
+) -> (Vec<Held<'a, SeatOf<'t, P, T>>>, Vec<Answer>) {
+    let rules = (table.merge_rule(), table.value_spec());
+    let mut all: Vec<Held<'a, SeatOf<'t, P, T>>> = Vec::with_capacity(order.len());
     let mut given = Vec::with_capacity(order.len());
     for same_hash in order.chunk_by(|one, other| one.0 == other.0) {
         let first = all.len();
@@ -266,7 +310,7 @@ impl Answer {
     }
 }
 
-impl Held<'_> {
+impl<S: Seated> Held<'_, S> {
     /// The version of what the key has now.
     fn version(&self) -> Option<u64> {
         match &self.item {
@@ -277,7 +321,7 @@ impl Held<'_> {
     }
 
     /// A copy of what the key has now.
-    fn value<P: Persist>(&self, stage: &Stage<'_, P>) -> Option<Vec<u8>> {
+    fn value<P: Persist>(&self, stage: &impl Staged<P, Seat = S>) -> Option<Vec<u8>> {
         match &self.item {
             Item::AsStored => stage.value(&self.seat).map(|value| value.to_vec()),
             Item::Removed => None,
@@ -287,11 +331,11 @@ impl Held<'_> {
 }
 
 /// What one operation does to what its key has, and what it is answered.
-fn decide<'a, P: Persist>(
+fn decide<'a, P: Persist, S: Staged<P>>(
     operation: &Operation<'a>,
     (rule, values): (MergeRule, ValueSpec),
-    stage: &Stage<'_, P>,
-    held: &mut Held<'a>,
+    stage: &S,
+    held: &mut Held<'a, S::Seat>,
     next_version: impl FnOnce() -> u64,
 ) -> Answer {
     let there = held.version();

@@ -191,18 +191,13 @@ mod tests {
         Tables::create(&Arc::new(heap), &()).expect("tables")
     }
 
+    /// Every other table has the other index.
     fn creation(id: u32) -> Vec<u8> {
+        let index = crate::IndexKind::ALL[id as usize % 2];
         let options = crate::TableOptions::new(warpkeep_core::KeySpec::U64, warpkeep_core::ValueSpec::U64);
-        let spec = warpkeep_gphash::TableSpec {
-            key: options.key,
-            value: options.value,
-            geometry: options.geometry,
-            capacity: options.capacity,
-            layout: warpkeep_gphash::Layout::Packed,
-            merge: options.merge,
-            seed: Seed(u64::from(id)),
-        };
-        crate::tables::encode_spec(id, &spec, 0)
+        let spec =
+            crate::index::Spec::of(&options.index(index), Seed(u64::from(id))).expect("they go together");
+        spec.encode(id, 0)
     }
 
     fn change<'a>(table: u32, kind: ChangeKind, version: u64, key: &'a [u8], value: &'a [u8]) -> Change<'a> {

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use warpkeep_core::{Change, ChangeKind, Durability, Seed};
 use warpkeep_device::{Device, DeviceChoice};
-use warpkeep_gphash::{Layout, Progress, TableSpec};
 use warpkeep_image::{Coherent, HeapOptions, HeapUsage, Persist};
 use warpkeep_log::{ChangeBatch, OsDisk};
+use warpkeep_record::Progress;
 
+use crate::index::{Figures, Spec};
 use crate::maintenance::Maintenance;
-use crate::tables::{CATALOGUE, MAX_NAME, Tables, encode_spec};
+use crate::tables::{CATALOGUE, MAX_NAME, Tables};
 use crate::{
     Error, ImageFile, ImagePlace, Keeper, LogPlace, OpenReport, Result, StoreOptions, Table, TableOptions,
     metrics, open,
@@ -143,18 +144,10 @@ impl<P: Persist> Store<P> {
         }
         let id = tables.next_id();
         let seed = Seed(self.keeper.image().header().hash_seed).derive(u64::from(id));
-        let spec = TableSpec {
-            key: options.key,
-            value: options.value,
-            geometry: options.geometry,
-            capacity: options.capacity,
-            layout: options.layout.unwrap_or_else(|| Layout::for_items(options.key, options.value)),
-            merge: options.merge,
-            seed,
-        };
+        let spec = Spec::of(&options, seed)?;
         let version = self.keeper.next_version();
         let table = tables.prepare(id, name, &spec, version)?;
-        let value = encode_spec(id, &spec, 0);
+        let value = table.spec.encode(id, 0);
         let mut changes = ChangeBatch::new();
         let key = name.as_bytes();
         changes.push(&Change { table: CATALOGUE, kind: ChangeKind::Put, version, key, value: &value })?;
@@ -182,7 +175,7 @@ impl<P: Persist> Store<P> {
         let tables = self.keeper.items();
         let _alone = tables.hold();
         let Some(named) = tables.get(name) else { return Err(Error::NoTable { name: name.to_owned() }) };
-        named.metrics.publish(0, &named.spec);
+        named.metrics.publish(&Figures { items: 0, load_factor: 0.0, ..named.table.figures() });
         // The last one to let go of it frees what it has.
         drop(named);
         let mut changes = ChangeBatch::new();

@@ -8,12 +8,13 @@ use warpkeep_core::{
     ToCell, ValueSpec,
 };
 use warpkeep_device::Stream;
-use warpkeep_gphash::{Geometry, Layout, TableStats};
+use warpkeep_gphash::{Geometry, Layout};
 use warpkeep_image::{Coherent, Persist};
 
+use crate::index::Index;
 use crate::metrics::{Counted, Kind, Tally};
 use crate::tables::NamedTable;
-use crate::{Error, Result, Store, planner};
+use crate::{Error, IndexKind, Result, Store, TableStats, planner};
 
 /// A table of a store.
 ///
@@ -77,14 +78,25 @@ impl<P: Persist> Table<'_, P> {
         self.named.table.value_spec()
     }
 
-    /// How it is laid out.
-    pub fn geometry(&self) -> Geometry {
-        self.named.table.geometry()
+    /// Which index it has.
+    pub fn index(&self) -> IndexKind {
+        self.named.table.kind()
     }
 
-    /// What a slot holds.
-    pub fn layout(&self) -> Layout {
-        self.named.table.layout()
+    /// How it is laid out, if it is a GPHash table.
+    pub fn geometry(&self) -> Option<Geometry> {
+        match &self.named.table {
+            Index::GpHash(table) => Some(table.geometry()),
+            Index::TurboHash(_) => None,
+        }
+    }
+
+    /// What a slot holds, if it is a GPHash table.
+    pub fn layout(&self) -> Option<Layout> {
+        match &self.named.table {
+            Index::GpHash(table) => Some(table.layout()),
+            Index::TurboHash(_) => None,
+        }
     }
 
     /// What a merge does.
@@ -102,7 +114,7 @@ impl<P: Persist> Table<'_, P> {
         self.len() == 0
     }
 
-    /// How full it is, by level. Looks at every slot.
+    /// How full it is, in the terms of its index. Looks at every slot, or at a good part of them.
     pub fn stats(&self) -> TableStats {
         self.named.table.stats()
     }
@@ -111,7 +123,7 @@ impl<P: Persist> Table<'_, P> {
     pub fn grow(&self) -> Result<()> {
         self.named.check_there()?;
         let _alone = self.named.engine.alone();
-        Ok(self.named.table.grow()?)
+        self.named.table.grow()
     }
 
     /// An empty batch for this table.
@@ -323,7 +335,7 @@ impl<P: Persist> Table<'_, P> {
         let results = self.run(&batch, durability)?;
         let (status, version) = (results.statuses()[0], results.versions()[0]);
         match status.is_error() {
-            true => Err(refused(0, op, status, key.len() + value.len())),
+            true => Err(refused(self.index(), 0, op, status, key.len() + value.len())),
             false => Ok(SingleAnswer { status, version, number: results.number(0) }),
         }
     }
@@ -345,9 +357,9 @@ fn unwrap_operation(error: warpkeep_core::CoreError) -> Error {
 }
 
 /// What an operation that was refused, found no room or failed is as an error.
-pub(crate) fn refused(index: usize, op: Op, status: Status, bytes: usize) -> Error {
+pub(crate) fn refused(table: IndexKind, index: usize, op: Op, status: Status, bytes: usize) -> Error {
     match status {
-        Status::TableFull => Error::Table(warpkeep_gphash::TableError::Full),
+        Status::TableFull => table.full(),
         Status::OutOfSpace => Error::Image(warpkeep_image::ImageError::OutOfSpace {
             wanted: bytes as u64,
             why: "the image is full; raise its limit or delete data".into(),

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
-use warpkeep_core::{Change, ChangeKind, KeySpec, MergeRule, Seed, ValueSpec};
+use warpkeep_core::{Change, ChangeKind};
 use warpkeep_device::Device;
 use warpkeep_gphash::gpu::DeviceImage;
-use warpkeep_gphash::{Geometry, Layout, Progress, Table, TableError, TableSpec};
 use warpkeep_image::{Heap, Image, Marker, Persist};
+use warpkeep_record::Progress;
 
 use crate::catalogue::{Catalogue, Entry, Written};
 use crate::engine::Engine;
+use crate::index::{Index, Spec};
 use crate::keeper::unshare;
 use crate::metrics::TableMetrics;
 use crate::{Error, Items, Result};
@@ -50,7 +51,7 @@ pub(crate) struct Planned<P: Persist> {
 pub(crate) struct NamedTable<P: Persist> {
     pub(crate) id: u32,
     pub(crate) name: String,
-    pub(crate) spec: TableSpec,
+    pub(crate) spec: Spec,
     /// The version of its creation, or 1 if that was before the store was opened: a drop with a smaller one meant
     /// another table of this name.
     since: u64,
@@ -59,18 +60,30 @@ pub(crate) struct NamedTable<P: Persist> {
     pub(crate) metrics: TableMetrics,
     // Before the table: what works it.
     pub(crate) engine: Engine<P>,
-    pub(crate) table: Table<P>,
+    pub(crate) table: Index<P>,
 }
 
 impl<P: Persist> NamedTable<P> {
-    fn new(id: u32, name: &str, table: Table<P>, spec: TableSpec, since: u64) -> NamedTable<P> {
-        let (gone, metrics) = (AtomicBool::new(false), TableMetrics::new(name, &table.spec()));
+    fn new(id: u32, name: &str, table: Index<P>, spec: Spec, since: u64) -> NamedTable<P> {
+        let (gone, metrics) = (AtomicBool::new(false), TableMetrics::new(name, &table.figures()));
         NamedTable { id, name: name.to_owned(), engine: Engine::cpu(), table, spec, since, gone, metrics }
     }
 
     /// A slice of growth.
-    pub(crate) fn maintain(&self, buckets: u64) -> Result<Progress, TableError> {
-        self.engine.maintain(&self.table, buckets)
+    pub(crate) fn maintain(&self, buckets: u64) -> Result<Progress> {
+        match &self.table {
+            Index::GpHash(table) => Ok(self.engine.maintain(table, buckets)?),
+            Index::TurboHash(table) if table.wants_maintenance() => Ok(table.maintain(buckets)?),
+            Index::TurboHash(_) => Ok(Progress::Idle),
+        }
+    }
+
+    /// Has a device work it, if devices can work such tables. Nobody uses it yet.
+    fn give_to(&self, image: &Arc<DeviceImage<P>>) -> Result<()> {
+        match &self.table {
+            Index::GpHash(table) => Ok(self.engine.give(image, table)?),
+            Index::TurboHash(_) => Ok(()),
+        }
     }
 
     /// Refuses a table that has been dropped.
@@ -87,7 +100,7 @@ impl<P: Persist> NamedTable<P> {
 fn demolish<P: Persist>(table: Arc<NamedTable<P>>) -> Result<()> {
     unshare(table).map_or(Ok(()), |named| {
         drop(named.engine);
-        Ok(named.table.demolish()?)
+        named.table.demolish()
     })
 }
 
@@ -108,7 +121,7 @@ impl<P: Persist> Tables<P> {
     pub(crate) fn give_to(&self, device: &Device) -> Result<()> {
         let image = Arc::new(DeviceImage::new(device, self.heap.image())?);
         for named in self.list() {
-            named.engine.give(&image, &named.table)?;
+            named.give_to(&image)?;
         }
         let _ = self.device.set(image);
         Ok(())
@@ -124,11 +137,13 @@ impl<P: Persist> Tables<P> {
     }
 
     /// Lays out a table, with nothing leading to it yet.
-    pub(crate) fn prepare(&self, id: u32, name: &str, spec: &TableSpec, since: u64) -> Result<NamedTable<P>> {
-        let table = Table::create(&self.heap, spec)?;
-        let named = NamedTable::new(id, name, table, *spec, since);
+    pub(crate) fn prepare(&self, id: u32, name: &str, spec: &Spec, since: u64) -> Result<NamedTable<P>> {
+        let table = Index::create(&self.heap, spec)?;
+        // What was left to it to choose is settled now.
+        let spec = Spec { form: table.spec().form, ..*spec };
+        let named = NamedTable::new(id, name, table, spec, since);
         if let Some(image) = self.device.get() {
-            named.engine.give(image, &named.table)?;
+            named.give_to(image)?;
         }
         Ok(named)
     }
@@ -150,6 +165,7 @@ impl<P: Persist> Tables<P> {
             id: table.id,
             name: table.name.clone(),
             header: table.table.header(),
+            kind: table.table.kind(),
         };
         let catalogue =
             Catalogue { entries: next.by_id.values().map(entry).collect(), next_id: next.next_id };
@@ -201,7 +217,7 @@ impl<P: Persist> Tables<P> {
             ChangeKind::Delete if self.get(name).is_some_and(|named| named.since >= change.version) => Ok(()),
             ChangeKind::Delete => self.install(self.plan_removal(name)?),
             ChangeKind::Put => {
-                let (id, spec) = decode_spec(change.value)?;
+                let (id, spec) = Spec::decode(change.value)?;
                 let known = self.open().by_id.contains_key(&id) || self.open().dropped.contains(&id);
                 // The name is another table's by now, which a checkpoint may have told of before the log tells how it
                 // came to that: this one was dropped in between.
@@ -235,7 +251,7 @@ impl<P: Persist> Items<P> for Tables<P> {
         let (catalogue, at, len) = Catalogue::load(image)?;
         marker.block(at, len)?;
         for entry in &catalogue.entries {
-            Table::mark(image, marker, entry.header)?;
+            Index::mark(entry.kind, image, marker, entry.header)?;
         }
         Ok(())
     }
@@ -246,7 +262,7 @@ impl<P: Persist> Items<P> for Tables<P> {
         let mut open =
             Open { by_name: BTreeMap::new(), by_id: BTreeMap::new(), next_id, dropped: BTreeSet::new() };
         for entry in catalogue.entries {
-            let table = Table::attach(heap, entry.header)?;
+            let table = Index::attach(entry.kind, heap, entry.header)?;
             let spec = table.spec();
             let named = Arc::new(NamedTable::new(entry.id, &entry.name, table, spec, 1));
             open.by_name.insert(named.name.clone(), Arc::clone(&named));
@@ -266,7 +282,7 @@ impl<P: Persist> Items<P> for Tables<P> {
         }
         let table = self.open().by_id.get(&change.table).cloned();
         match table {
-            Some(named) => Ok(named.table.redo(change)?),
+            Some(named) => named.table.redo(change),
             // Dropped, here or further on in the log; or even before the checkpoint, by one thread while another was
             // writing. What is durable is a prefix of the log, so it cannot be that its creation is missing.
             None => {
@@ -284,7 +300,7 @@ impl<P: Persist> Items<P> for Tables<P> {
     fn scan(&self, each: &mut dyn FnMut(&Change<'_>) -> Result<()>) -> Result<()> {
         let tables = self.list();
         for named in &tables {
-            let value = encode_spec(named.id, &named.spec, named.table.len());
+            let value = named.spec.encode(named.id, named.table.len());
             let key = named.name.as_bytes();
             let version = named.since;
             each(&Change { table: CATALOGUE, kind: ChangeKind::Put, version, key, value: &value })?;
@@ -293,50 +309,5 @@ impl<P: Persist> Items<P> for Tables<P> {
             named.table.scan(named.id, &mut *each)?;
         }
         Ok(())
-    }
-}
-
-/// What a table is created with, as the log keeps it.
-pub(crate) fn encode_spec(id: u32, spec: &TableSpec, items: u64) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(56);
-    bytes.extend_from_slice(&u64::from(id).to_le_bytes());
-    bytes.extend_from_slice(&spec.key.to_bytes());
-    bytes.extend_from_slice(&spec.value.to_bytes());
-    bytes.extend_from_slice(&spec.geometry.to_word().to_le_bytes());
-    // What it holds now says more about the room it needs than what it was created for.
-    bytes.extend_from_slice(&spec.capacity.max(items).to_le_bytes());
-    bytes.extend_from_slice(&spec.seed.0.to_le_bytes());
-    bytes.extend_from_slice(&[spec.layout.code(), spec.merge.code(), 0, 0, 0, 0, 0, 0]);
-    bytes
-}
-
-pub(crate) fn decode_spec(bytes: &[u8]) -> Result<(u32, TableSpec)> {
-    let bad = || {
-        Error::Invalid(
-            "the log describes a table this program does not know; open it with a newer one".into(),
-        )
-    };
-    let words: [[u8; 8]; 7] = std::array::from_fn(|word| {
-        bytes.get(8 * word..8 * word + 8).and_then(|bytes| bytes.try_into().ok()).unwrap_or([0xff; 8])
-    });
-    let number = |word: usize| u64::from_le_bytes(words[word]);
-    let spec = TableSpec {
-        key: KeySpec::from_bytes(words[1]).map_err(|_| bad())?,
-        value: ValueSpec::from_bytes(words[2]).map_err(|_| bad())?,
-        geometry: Geometry::from_word(number(3)).ok_or_else(bad)?,
-        capacity: number(4),
-        seed: Seed(number(5)),
-        layout: Layout::from_code(words[6][0]).ok_or_else(bad)?,
-        merge: MergeRule::from_code(words[6][1]).ok_or_else(bad)?,
-    };
-    Ok((u32::try_from(number(0)).map_err(|_| bad())?, spec))
-}
-
-impl From<TableError> for Error {
-    fn from(error: TableError) -> Error {
-        match error {
-            TableError::Image(error) => Error::Image(error),
-            other => Error::Table(other),
-        }
     }
 }

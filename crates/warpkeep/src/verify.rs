@@ -194,10 +194,8 @@ fn check_table(named: &Arc<NamedTable<Coherent>>) -> TableCheck {
         Ok(()) => {}
         Err(never) => match never {},
     }
-    match warpkeep_gphash::Table::inspect(table.heap().image(), table.header()) {
-        Ok(found) if found.doubled > 0 => {
-            check.problem(|| format!("{} keys are there more than once", found.doubled));
-        }
+    match table.doubled() {
+        Ok(doubled) if doubled > 0 => check.problem(|| format!("{doubled} keys are there more than once")),
         Ok(_) => {}
         Err(error) => check.problem(|| error.to_string()),
     }

@@ -34,7 +34,7 @@ fn operations_batches_tables_and_checkpoints_are_told() {
     assert!(table.merge(1, 1, Durability::Process).is_err());
     store.checkpoint().unwrap();
     table.grow().unwrap();
-    let expected_load = table.stats().load_factor;
+    let expected_load = table.stats().load_factor();
     drop(table);
     store.close().unwrap();
 

@@ -2,7 +2,9 @@
 
 use clap::Args;
 use serde::Serialize;
-use warpkeep::{Geometry, KeySpec, Layout, MergeRule, Store, TableOptions, ValueSpec};
+use warpkeep::{
+    DeviceChoice, Geometry, IndexKind, KeySpec, Layout, MergeRule, Store, TableOptions, TableStats, ValueSpec,
+};
 
 use crate::failure::Failure;
 use crate::output::{Format, count};
@@ -38,12 +40,18 @@ pub(crate) struct Shape {
     /// Items to make room for at once; the table grows beyond.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     pub(crate) capacity: Option<u64>,
-    /// Levels, hash locations and slots a bucket.
-    #[arg(long, default_value_t = Geometry::default(), value_name = "L-H-S")]
-    pub(crate) geometry: Geometry,
-    /// What a slot holds: packed or in-place; by default what suits keys and values.
+    /// The index: gphash, for GPUs and the CPU, or turbohash, for the CPU only.
+    #[arg(long, default_value_t, value_name = "INDEX")]
+    pub(crate) index: IndexKind,
+    /// Of a gphash table: levels, hash locations and slots a bucket. 2L-2H-8S if not said.
+    #[arg(long, value_name = "L-H-S")]
+    pub(crate) geometry: Option<Geometry>,
+    /// Of a gphash table: what a slot holds, packed or in-place; by default what suits keys and values.
     #[arg(long)]
     pub(crate) layout: Option<Layout>,
+    /// Of a turbohash table: how many shards it has, for good; by default as many as suit the capacity.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) shards: Option<u32>,
     /// What a merge does: none, replace, add-u64, max-u64, min-u64, add-f32, add-f64, or, append.
     #[arg(long, default_value = "none", value_name = "RULE")]
     pub(crate) merge: MergeRule,
@@ -51,16 +59,27 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// What the table is created with; `items` are expected.
-    pub(crate) fn options(&self, key: KeySpec, value: ValueSpec, items: Option<u64>) -> TableOptions {
-        let options = TableOptions::new(key, value).geometry(self.geometry).merge(self.merge);
-        let options = match self.capacity.or(items) {
-            Some(items) => options.capacity(items),
-            None => options,
-        };
-        match self.layout {
-            Some(layout) => options.layout(layout),
-            None => options,
+    pub(crate) fn options(
+        &self,
+        key: KeySpec,
+        value: ValueSpec,
+        items: Option<u64>,
+    ) -> Result<TableOptions, Failure> {
+        if self.index != IndexKind::GpHash && self.geometry.is_some() {
+            return Err(Failure::Usage(format!("--geometry is for gphash tables; {} has none", self.index)));
         }
+        let mut options = TableOptions::new(key, value).index(self.index).merge(self.merge);
+        options.capacity = self.capacity.or(items).unwrap_or(options.capacity);
+        options.geometry = self.geometry.unwrap_or_default();
+        options.layout = self.layout;
+        options.shards = self.shards.unwrap_or(0);
+        Ok(options)
+    }
+
+    /// What whoever asked for a device should know about the table.
+    pub(crate) fn note(&self, device: DeviceChoice) -> Option<String> {
+        let idle = self.index == IndexKind::TurboHash && device != DeviceChoice::Cpu;
+        idle.then(|| format!("turbohash tables are worked by the CPU; {device} works gphash tables only"))
     }
 }
 
@@ -70,31 +89,53 @@ struct Report<'a> {
     key: KeySpec,
     value: ValueSpec,
     capacity: u64,
-    geometry: String,
+    index: IndexKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    geometry: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shards: Option<u64>,
     merge: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
 }
 
 impl Create {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let options = self.shape.options(self.key, self.value, None);
-        let create = |store: &Store| Ok(store.create_table(&self.table, options).map(drop)?);
-        self.store.on(self.worked).with_new_store(self.without_log, create)?;
+        let options = self.shape.options(self.key, self.value, None)?;
+        let create = |store: &Store| {
+            let table = store.create_table(&self.table, options)?;
+            let shards = match table.stats() {
+                TableStats::TurboHash(stats) => Some(stats.shards),
+                TableStats::GpHash(_) => None,
+            };
+            Ok((table.geometry().map(|geometry| geometry.to_string()), shards))
+        };
+        let (geometry, shards) = self.store.on(self.worked).with_new_store(self.without_log, create)?;
         let report = Report {
             created: &self.table,
             key: self.key,
             value: self.value,
             capacity: options.capacity,
-            geometry: self.shape.geometry.to_string(),
+            index: options.index,
+            geometry,
+            shards,
             merge: self.shape.merge.name(),
+            note: self.shape.note(self.worked.device),
         };
         self.format.show(&report, || {
-            format!(
-                "created table {}: {} keys, {} values, room for {} items\n",
+            let mut text = format!(
+                "created table {}: {} keys, {} values, room for {} items",
                 report.created,
                 report.key,
                 report.value,
                 count(report.capacity)
-            )
+            );
+            if let Some(shards) = report.shards {
+                text += &format!(", {} in {} shards", report.index, count(shards));
+            }
+            text.push('\n');
+            report.note.iter().for_each(|note| text += &format!("note: {note}\n"));
+            text
         })
     }
 }

@@ -149,7 +149,7 @@ impl Dump {
 /// Waits until no growth is under way: while items move, some could be given out twice, which is noticed afterwards.
 fn settle(table: &Table<'_>, interrupt: &Interrupt) -> Result<(), Failure> {
     let begun = Instant::now();
-    while table.stats().growing && begun.elapsed() < PATIENCE {
+    while table.stats().is_growing() && begun.elapsed() < PATIENCE {
         interrupt.check()?;
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -1,7 +1,7 @@
 //! `warpkeep list`.
 
 use clap::Args;
-use warpkeep::{Peek, PeekSource};
+use warpkeep::{Peek, PeekSource, TablePeek};
 use warpkeep_bench::Table;
 
 use crate::failure::Failure;
@@ -32,20 +32,29 @@ fn text(peek: &Peek) -> String {
     text
 }
 
+/// What only tables of its index have.
+fn form(table: &TablePeek) -> String {
+    match (table.geometry, table.layout, table.shards) {
+        (Some(geometry), Some(layout), _) => format!("{geometry}, {layout}"),
+        (.., Some(shards)) => format!("{} shards", count(u64::from(shards))),
+        _ => String::new(),
+    }
+}
+
 /// A line a table.
 pub(crate) fn tables(peek: &Peek) -> String {
     if peek.tables.is_empty() {
         return "no tables\n".to_owned();
     }
-    let mut lines = Table::new(["table", "items", "keys", "values", "geometry", "layout", "merge"]);
+    let mut lines = Table::new(["table", "items", "keys", "values", "index", "form", "merge"]);
     for table in &peek.tables {
         lines.row([
             table.name.clone(),
             count(table.items),
             table.key.to_string(),
             table.value.to_string(),
-            table.geometry.to_string(),
-            table.layout.to_string(),
+            table.index.to_string(),
+            form(table),
             table.merge.name().to_owned(),
         ]);
     }

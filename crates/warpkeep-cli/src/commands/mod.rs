@@ -20,6 +20,7 @@ mod rebuild;
 mod restore;
 mod scan;
 mod stat;
+mod table_stats;
 mod verify;
 
 use clap::Subcommand;

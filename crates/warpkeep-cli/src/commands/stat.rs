@@ -9,6 +9,7 @@ use warpkeep_bench::size::Size;
 use warpkeep_log::LogError;
 
 use super::list;
+use super::table_stats;
 use crate::bar::bar;
 use crate::failure::Failure;
 use crate::output::{Format, count};
@@ -19,7 +20,7 @@ use crate::store::{ImageLook, ImageReport, LogLook, LogReport, StoreAt};
 pub(crate) struct Stat {
     #[command(flatten)]
     store: StoreAt,
-    /// Show how full this table is, level by level. The store is opened for that; without it, nothing is changed.
+    /// Show how full this table is, by levels or shards, and how far searches walk. The store is opened for that; without it, nothing is changed.
     table: Option<String>,
     #[command(flatten)]
     pub(crate) format: Format,
@@ -52,7 +53,7 @@ impl Stat {
     fn table(&self, name: &str) -> Result<(), Failure> {
         let stats = self.store.with_store(|store| Ok(store.table(name)?.stats()))?;
         let report = TableReport { table: name, stats };
-        self.format.show(&report, || table_text(&report))
+        self.format.show(&report, || table_stats::text(report.table, &report.stats))
     }
 
     fn store(&self) -> Result<(), Failure> {
@@ -98,32 +99,6 @@ impl Stat {
         let report = Report { image, tables, log, durability, notes };
         self.format.show(&report, || text(&report))
     }
-}
-
-fn table_text(report: &TableReport<'_>) -> String {
-    let stats = &report.stats;
-    let mut text = format!(
-        "table {}: {} items, load factor {:.1}%{}\n",
-        report.table,
-        count(stats.items),
-        100.0 * stats.load_factor,
-        if stats.growing { ", growing" } else { "" }
-    );
-    let levels = stats.levels.iter().enumerate().map(|(at, level)| (format!("level {at}"), level));
-    let overflow = stats.overflow.iter().map(|level| ("overflow".to_owned(), level));
-    for (name, level) in levels.chain(overflow) {
-        let share = level.used as f64 / level.slots.max(1) as f64;
-        let _ = writeln!(
-            text,
-            "  {name:<9}{} {:>5.1}%  {} of {} slots in {} buckets",
-            bar(share, 30),
-            100.0 * share,
-            count(level.used),
-            count(level.slots),
-            count(level.buckets)
-        );
-    }
-    text
 }
 
 fn text(report: &Report) -> String {

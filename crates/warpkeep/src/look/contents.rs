@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use warpkeep_core::{Change, ChangeKind};
-use warpkeep_gphash::TableSpec;
 use warpkeep_log::Recovery;
 
 use super::TablePeek;
-use crate::tables::{CATALOGUE, decode_spec};
+use crate::index::Spec;
+use crate::tables::CATALOGUE;
 use crate::{Error, Result};
 
 /// What a log directory holds, read through from its checkpoint to its end.
@@ -21,7 +21,7 @@ pub(crate) struct LogContents {
 
 struct Entry {
     name: String,
-    spec: TableSpec,
+    spec: Spec,
     since: u64,
     items: u64,
 }
@@ -110,7 +110,7 @@ impl LogContents {
                 }
             }
             ChangeKind::Put => {
-                let (id, spec) = decode_spec(&change.spec)?;
+                let (id, spec) = Spec::decode(&change.spec)?;
                 if !self.dropped.contains(&id) {
                     let new = || Entry { name: name.to_owned(), spec, since: change.version, items: 0 };
                     self.tables.entry(id).or_insert_with(new);

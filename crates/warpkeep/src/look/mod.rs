@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use warpkeep_core::{KeySpec, MergeRule, ValueSpec};
-use warpkeep_gphash::{Geometry, Layout, TableSpec};
+use warpkeep_gphash::{Geometry, Layout};
 use warpkeep_image::{Attachment, Coherent, Heap, HeapUsage, Image, ImageError, ImageHold};
 use warpkeep_log::{Log, LogOptions, ReadOnlyDisk, Recovery};
 
 pub(crate) use contents::LogContents;
 
-use crate::{Error, Items, Result, StoreOptions, Tables};
+use crate::index::{Form, Spec};
+use crate::{Error, IndexKind, Items, Result, StoreOptions, Tables};
 
 /// A table, as a look finds it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -27,10 +28,17 @@ pub struct TablePeek {
     pub key: KeySpec,
     /// What values are.
     pub value: ValueSpec,
-    /// How it is laid out.
-    pub geometry: Geometry,
-    /// What a slot holds.
-    pub layout: Layout,
+    /// Which index it has.
+    pub index: IndexKind,
+    /// How a GPHash table is laid out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub geometry: Option<Geometry>,
+    /// What a slot of a GPHash table holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Layout>,
+    /// How many shards a TurboHash table has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shards: Option<u32>,
     /// What a merge does.
     pub merge: MergeRule,
     /// Items in it.
@@ -38,14 +46,20 @@ pub struct TablePeek {
 }
 
 impl TablePeek {
-    pub(crate) fn new(name: &str, id: u32, spec: &TableSpec, items: u64) -> TablePeek {
+    pub(crate) fn new(name: &str, id: u32, spec: &Spec, items: u64) -> TablePeek {
+        let (geometry, layout, shards) = match spec.form {
+            Form::GpHash { geometry, layout } => (Some(geometry), Some(layout), None),
+            Form::TurboHash { shards } => (None, None, Some(shards)),
+        };
         TablePeek {
             name: name.to_owned(),
             id,
             key: spec.key,
             value: spec.value,
-            geometry: spec.geometry,
-            layout: spec.layout,
+            index: spec.form.kind(),
+            geometry,
+            layout,
+            shards,
             merge: spec.merge,
             items,
         }

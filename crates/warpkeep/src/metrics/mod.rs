@@ -28,9 +28,9 @@ use std::time::{Duration, Instant};
 
 use metrics::{Histogram, Unit, counter, gauge, histogram};
 use warpkeep_core::{Answers, Durability, HostBatch, Op, Status, StatusClass};
-use warpkeep_gphash::TableSpec;
 use warpkeep_log::CheckpointInfo;
 
+use crate::index::{Figures, Size};
 use crate::{OpenReport, Origin};
 
 const OPS: usize = Op::ALL.len();
@@ -143,12 +143,12 @@ pub(crate) struct TableMetrics {
 #[derive(Default)]
 struct HandedOn {
     operations: Counts<u64>,
-    capacity: u64,
+    size: Size,
 }
 
 impl TableMetrics {
-    pub(crate) fn new(name: &str, spec: &TableSpec) -> TableMetrics {
-        let handed_on = HandedOn { capacity: spec.capacity, ..HandedOn::default() };
+    pub(crate) fn new(name: &str, figures: &Figures) -> TableMetrics {
+        let handed_on = HandedOn { size: figures.size, ..HandedOn::default() };
         TableMetrics {
             name: name.to_owned(),
             sheets: (0..=seat::SEATS).map(|_| Sheet::default()).collect(),
@@ -221,7 +221,7 @@ impl TableMetrics {
     }
 
     /// Tells the recorder what has come about since the last time.
-    pub(crate) fn publish(&self, items: u64, spec: &TableSpec) {
+    pub(crate) fn publish(&self, figures: &Figures) {
         let mut known = self.handed_on.lock().unwrap_or_else(PoisonError::into_inner);
         for (row, op) in Op::ALL.into_iter().enumerate() {
             for (column, (_, class)) in CLASSES.into_iter().enumerate() {
@@ -238,21 +238,15 @@ impl TableMetrics {
                 }
             }
         }
-        gauge!("warpkeep_items", "table" => self.name.clone()).set(items as f64);
-        // Whether a table was created for its capacity or grew to it, it would be created for it at this load.
-        let load = items as f64 * CREATION_LOAD / spec.capacity.max(1) as f64;
-        gauge!("warpkeep_load_factor", "table" => self.name.clone()).set(load);
-        if spec.capacity > known.capacity {
-            // A growth doubles a table.
-            let growths = (spec.capacity as f64 / known.capacity.max(1) as f64).log2().round().max(1.0);
-            counter!("warpkeep_growths_total", "table" => self.name.clone()).increment(growths as u64);
+        gauge!("warpkeep_items", "table" => self.name.clone()).set(figures.items as f64);
+        gauge!("warpkeep_load_factor", "table" => self.name.clone()).set(figures.load_factor);
+        let growths = figures.size.growths_since(known.size);
+        if growths > 0 {
+            counter!("warpkeep_growths_total", "table" => self.name.clone()).increment(growths);
         }
-        known.capacity = spec.capacity;
+        known.size = figures.size;
     }
 }
-
-/// How full a table is when it has the items that its spec names.
-const CREATION_LOAD: f64 = 0.85;
 
 /// Takes note of a checkpoint.
 pub(crate) fn checkpoint(info: &CheckpointInfo, took: Duration) {
@@ -269,7 +263,7 @@ pub(crate) fn opened(report: &OpenReport) {
     describe_histogram!("warpkeep_batch_seconds", Unit::Seconds, "How long a batch took");
     describe_gauge!("warpkeep_items", Unit::Count, "Items in a table");
     describe_gauge!("warpkeep_load_factor", "Items as a share of the slots of a table");
-    describe_counter!("warpkeep_growths_total", "How often a table was made larger");
+    describe_counter!("warpkeep_growths_total", "How often a table, or a shard of one, was made larger");
     describe_counter!("warpkeep_checkpoints_total", "Checkpoints taken");
     describe_histogram!("warpkeep_checkpoint_seconds", Unit::Seconds, "How long a checkpoint took");
     describe_gauge!("warpkeep_checkpoint_bytes", Unit::Bytes, "Length of the last checkpoint");
@@ -296,16 +290,7 @@ mod tests {
 
     #[test]
     fn small_batches_are_timed_now_and_then_large_ones_always() {
-        let spec = TableSpec {
-            key: warpkeep_core::KeySpec::U64,
-            value: warpkeep_core::ValueSpec::U64,
-            geometry: Default::default(),
-            capacity: 1,
-            layout: warpkeep_gphash::Layout::Packed,
-            merge: warpkeep_core::MergeRule::None,
-            seed: warpkeep_core::Seed(0),
-        };
-        let metrics = TableMetrics::new("t", &spec);
+        let metrics = TableMetrics::new("t", &Figures::default());
         let timed = (0..SAMPLE * 4).filter(|_| metrics.begin(1).is_some()).count();
         assert_eq!(timed, 4);
         assert!((0..10).all(|_| metrics.begin(SMALL).is_some()));

@@ -2,13 +2,13 @@
 //! CPU in the same breath, so that a `Power` batch is still one record of the log.
 
 use warpkeep_core::{Answers, Change, ChangeKind, Durability, Op, Operation, Status};
-use warpkeep_gphash::TableError;
 use warpkeep_gphash::gpu::{DeviceEngine, DeviceStage};
+use warpkeep_gphash::{Table, TableError};
 use warpkeep_image::Persist;
 use warpkeep_log::ChangeBatch;
 
-use super::{settle, stage};
-use crate::tables::{NamedTable, Tables};
+use super::{Target, settle, stage};
+use crate::tables::Tables;
 use crate::{Error, Keeper, Result};
 
 /// Operations of a `Process` batch that are done at once: enough to keep every multiprocessor busy.
@@ -16,7 +16,7 @@ const GROUP: usize = 1 << 20;
 
 /// Looks keys up; `false` if no device works the table, or it has no time for so few, or has just been lost.
 pub(super) fn read<'k, P: Persist>(
-    named: &NamedTable<P>,
+    named: &Target<'_, P, Table<P>>,
     keys: impl Iterator<Item = &'k [u8]>,
     place: impl Fn(usize) -> usize,
     answers: &mut dyn Answers,
@@ -26,7 +26,7 @@ pub(super) fn read<'k, P: Persist>(
     }
     let keys: Vec<&[u8]> = keys.collect();
     let Some(device) = named.engine.device_for(keys.len()) else { return Ok(false) };
-    let done = device.get_many(&named.table, keys.into_iter(), |index, found| match found {
+    let done = device.get_many(named.table, keys.into_iter(), |index, found| match found {
         None => answers.answer(place(index), Status::NotFound, 0),
         Some((version, value)) => {
             answers.answer_value(place(index), Status::Ok, version, value);
@@ -44,7 +44,7 @@ pub(super) fn read<'k, P: Persist>(
 /// Does as much of a batch as there is a device for; gives how many operations are answered. The CPU does the others.
 pub(super) fn write<P: Persist>(
     keeper: &Keeper<P, Tables<P>>,
-    named: &NamedTable<P>,
+    named: &Target<'_, P, Table<P>>,
     operations: &[Operation<'_>],
     durability: Durability,
     answers: &mut dyn Answers,
@@ -68,11 +68,11 @@ pub(super) fn write<P: Persist>(
 }
 
 /// An error of the device: if it is lost the CPU takes over, if it has no memory left the CPU does this batch.
-pub(super) fn step_back<P: Persist>(named: &NamedTable<P>, error: TableError) -> Result<()> {
+pub(super) fn step_back<P: Persist>(named: &Target<'_, P, Table<P>>, error: TableError) -> Result<()> {
     match &error {
         TableError::Device(device) if device.is_out_of_memory() => Ok(()),
         TableError::Device(_) | TableError::Scattered => {
-            named.engine.take_over(&named.table);
+            named.engine.take_over(named.table);
             Ok(())
         }
         _ => Err(error.into()),
@@ -82,13 +82,13 @@ pub(super) fn step_back<P: Persist>(named: &NamedTable<P>, error: TableError) ->
 /// Does a group; `false` if the device has stepped back, with nothing done.
 fn write_group<P: Persist>(
     keeper: &Keeper<P, Tables<P>>,
-    named: &NamedTable<P>,
+    named: &Target<'_, P, Table<P>>,
     device: &DeviceEngine<P>,
     group: &[Operation<'_>],
     durability: Durability,
     answers: &mut dyn Answers,
 ) -> Result<bool> {
-    let table = &named.table;
+    let table = named.table;
     loop {
         keeper.admit(durability)?;
         let mut turn = device.turn();
@@ -145,7 +145,7 @@ fn write_group<P: Persist>(
 /// Adds what a stage changes to what is to be logged, if there is a log; whether it changes anything.
 pub(super) fn log_changes<'o, P: Persist>(
     keeper: &Keeper<P, Tables<P>>,
-    named: &NamedTable<P>,
+    named: &Target<'_, P, Table<P>>,
     staged: &DeviceStage<'_, '_, P>,
     operation: impl Fn(usize) -> Option<Operation<'o>>,
     changes: &mut ChangeBatch,

@@ -7,18 +7,20 @@ use warpkeep_core::{
     Results, Status,
 };
 use warpkeep_device::{DeviceChoice, DevicePtr, Stream};
+use warpkeep_gphash::Table;
 use warpkeep_gphash::gpu::{DeviceEngine, GetRows, HostRows, RowOps, WriteRows};
 use warpkeep_image::Persist;
 use warpkeep_log::ChangeBatch;
 
 use super::on_device::{log_changes, step_back};
-use super::{Answer, refusal, run, stage};
+use super::{Answer, Target, refusal, run, stage};
+use crate::index::{Planned, with_table};
 use crate::tables::{NamedTable, Tables};
 use crate::{Error, Keeper, Result};
 
 /// Where the answers go.
 #[derive(Clone, Copy)]
-struct Target {
+struct Places {
     statuses: DevicePtr,
     versions: DevicePtr,
     values: DevicePtr,
@@ -42,8 +44,8 @@ fn pointer_mut<T>(column: &ColumnMut<'_, T>) -> DevicePtr {
     }
 }
 
-impl Target {
-    fn of(output: Output<'_>) -> Target {
+impl Places {
+    fn of(output: Output<'_>) -> Places {
         let (statuses, versions, values) = output.into_columns();
         let (values, spans, room) = match &values {
             OutputValues::None => (DevicePtr::NULL, DevicePtr::NULL, 0),
@@ -51,7 +53,7 @@ impl Target {
             OutputValues::Spans { spans, bytes } => (pointer_mut(bytes), pointer_mut(spans), bytes.len()),
         };
         let versions = versions.as_ref().map_or(DevicePtr::NULL, pointer_mut);
-        Target { statuses: pointer_mut(&statuses), versions, values, spans, room }
+        Places { statuses: pointer_mut(&statuses), versions, values, spans, room }
     }
 }
 
@@ -90,7 +92,7 @@ fn space_of<P: Persist>(engine: &DeviceEngine<P>) -> MemorySpace {
 /// Everything about one batch.
 struct Rows<'a, P: Persist> {
     keeper: &'a Keeper<P, Tables<P>>,
-    named: &'a NamedTable<P>,
+    named: &'a Target<'a, P, Table<P>>,
     engine: &'a DeviceEngine<P>,
     batch: &'a BatchView<'a>,
     durability: Durability,
@@ -106,12 +108,14 @@ pub(crate) fn execute_rows<P: Persist>(
     output: Output<'_>,
     stream: &Stream,
 ) -> Result<()> {
-    let engine = named.engine.device().ok_or_else(|| {
-        Error::Invalid(
+    let table = with_table!(&named.table, table => table.for_devices());
+    let (Some(table), Some(engine)) = (table, named.engine.device()) else {
+        return Err(Error::Invalid(
             "columns lie in device memory, and no device works this table; copy them to host memory first"
                 .into(),
-        )
-    })?;
+        ));
+    };
+    let named = &Target { id: named.id, engine: &named.engine, table };
     let ours = space_of(engine);
     for space in [batch.space(), output.space()] {
         if space != MemorySpace::Host && space != ours {
@@ -129,7 +133,7 @@ pub(crate) fn execute_rows<P: Persist>(
         (Some(host), MemorySpace::Device(_)) => {
             let mut results = Results::new(batch);
             run(keeper, named, host.iter().collect(), durability, &mut results)?;
-            rows.upload(&results, Target::of(output))
+            rows.upload(&results, Places::of(output))
         }
         (None, MemorySpace::Host) => {
             let host = rows.copied(&rows_of(batch)?)?;
@@ -138,12 +142,12 @@ pub(crate) fn execute_rows<P: Persist>(
                 None => unreachable!("all of an output is in one memory"),
             }
         }
-        (None, MemorySpace::Device(_)) => rows.on_device(&rows_of(batch)?, Target::of(output)),
+        (None, MemorySpace::Device(_)) => rows.on_device(&rows_of(batch)?, Places::of(output)),
     }
 }
 
 impl<P: Persist> Rows<'_, P> {
-    fn on_device(&self, rows: &WriteRows, target: Target) -> Result<()> {
+    fn on_device(&self, rows: &WriteRows, target: Places) -> Result<()> {
         if target.spans != DevicePtr::NULL {
             return self.through_host(rows, target);
         }
@@ -163,7 +167,7 @@ impl<P: Persist> Rows<'_, P> {
     fn copied(&self, rows: &WriteRows) -> Result<HostRows> {
         // SAFETY: whoever made the view has promised that its columns are good for as long as they are borrowed, and the view has
         // checked how long they are.
-        Ok(unsafe { self.engine.copy_rows(&self.named.table, rows, self.stream)? })
+        Ok(unsafe { self.engine.copy_rows(self.named.table, rows, self.stream)? })
     }
 
     /// Does a batch that has been copied.
@@ -178,7 +182,7 @@ impl<P: Persist> Rows<'_, P> {
         run(self.keeper, self.named, operations, self.durability, answers)
     }
 
-    fn through_host(&self, rows: &WriteRows, target: Target) -> Result<()> {
+    fn through_host(&self, rows: &WriteRows, target: Places) -> Result<()> {
         let host = self.copied(rows)?;
         let mut results = Results::new(self.batch);
         self.on_host(&host, &mut results)?;
@@ -186,7 +190,7 @@ impl<P: Persist> Rows<'_, P> {
     }
 
     /// Puts answers where the caller wants them.
-    fn upload(&self, results: &Results, target: Target) -> Result<()> {
+    fn upload(&self, results: &Results, target: Places) -> Result<()> {
         let mut statuses: Vec<u8> = results.statuses().iter().map(|&status| status as u8).collect();
         let values = (0..results.len()).filter_map(|index| Some((index, results.value(index)?)));
         if target.spans == DevicePtr::NULL {
@@ -214,7 +218,7 @@ impl<P: Persist> Rows<'_, P> {
         self.put_answers(target, &statuses, results.versions())
     }
 
-    fn put_answers(&self, target: Target, statuses: &[u8], versions: &[u64]) -> Result<()> {
+    fn put_answers(&self, target: Places, statuses: &[u8], versions: &[u64]) -> Result<()> {
         self.put(target.statuses, statuses)?;
         if target.versions == DevicePtr::NULL {
             return Ok(());
@@ -230,7 +234,7 @@ impl<P: Persist> Rows<'_, P> {
     }
 
     /// Looks keys up; `false` if the device has stepped back.
-    fn read(&self, rows: &WriteRows, target: Target) -> Result<bool> {
+    fn read(&self, rows: &WriteRows, target: Places) -> Result<bool> {
         let asked = GetRows {
             count: rows.count,
             keys: rows.keys,
@@ -239,7 +243,7 @@ impl<P: Persist> Rows<'_, P> {
             values: target.values,
         };
         // SAFETY: as in `copied` and `put`.
-        match unsafe { self.engine.get_bytes(&self.named.table, &asked, self.stream) } {
+        match unsafe { self.engine.get_bytes(self.named.table, &asked, self.stream) } {
             Ok(()) => Ok(true),
             Err(error) => {
                 let _turn = self.engine.turn();
@@ -249,9 +253,9 @@ impl<P: Persist> Rows<'_, P> {
     }
 
     /// Does a batch that writes; `false` if the device has stepped back, with nothing done.
-    fn write(&self, rows: &WriteRows, target: Target) -> Result<bool> {
+    fn write(&self, rows: &WriteRows, target: Places) -> Result<bool> {
         let Rows { keeper, named, engine, durability, stream, .. } = *self;
-        let table = &named.table;
+        let table = named.table;
         // What is logged is copied first: once it is staged, others wait.
         let mut host = match keeper.log() {
             Some(_) => Some(self.copied(rows)?),

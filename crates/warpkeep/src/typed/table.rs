@@ -133,7 +133,7 @@ impl<'s, K: Key, V: Value, P: Persist> TypedTable<'s, K, V, P> {
             Some((index, status)) => {
                 let (key, value) = &items[index];
                 let bytes = key.to_cell().as_ref().len() + value.to_cell().as_ref().len();
-                Err(refused(index, Op::Put, status, bytes))
+                Err(refused(self.table.index(), index, Op::Put, status, bytes))
             }
         }
     }

@@ -58,7 +58,7 @@ impl Home {
 
 /// Slots of the table.
 fn room(store: &Store) -> u64 {
-    store.table("t").expect("it was created").stats().levels.iter().map(|level| level.slots).sum()
+    store.table("t").expect("it was created").stats().slots()
 }
 
 /// How the store is put down between two turns of the threads.

@@ -155,7 +155,7 @@ impl Report {
         let rate = |rate: f64| format!("{}/s", count(rate as u64));
         table.row(["rows loaded".to_owned(), rate(self.loading.rows_per_second)]);
         table.row(["rows looked up".to_owned(), rate(self.lookups.lookups_per_second)]);
-        table.row(["load factor".to_owned(), format!("{:.1}%", 100.0 * self.space.table.load_factor)]);
+        table.row(["load factor".to_owned(), format!("{:.1}%", 100.0 * self.space.table.load_factor())]);
         let heap = &self.space.heap;
         let in_use = format!("{} of {}", Size(heap.used_bytes()), Size(heap.total_bytes()));
         table.row(["image in use".to_owned(), in_use]);

@@ -112,7 +112,7 @@ impl Load {
             if let Some((key, value)) = specs {
                 // What a pipe promises need not come.
                 let expected = source.records().filter(|_| len.is_some());
-                store.create_table(&self.table, self.shape.options(key, value, expected))?;
+                store.create_table(&self.table, self.shape.options(key, value, expected)?)?;
             }
             let table = store.table(&self.table)?;
             let durability = self.lasting.of(store);

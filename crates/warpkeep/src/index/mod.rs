@@ -1,0 +1,209 @@
+//! The index of a table: one of several, asked for once a call or once a batch.
+
+mod figures;
+mod kind;
+mod spec;
+mod stats;
+
+use std::sync::Arc;
+
+use warpkeep_core::{Change, KeySpec, MergeRule, ValueSpec};
+use warpkeep_image::{Clearing, Heap, Image, Marker, Persist};
+use warpkeep_record::{Kept, Staging, Value};
+
+pub(crate) use figures::{Figures, Size};
+pub use kind::IndexKind;
+pub(crate) use spec::{Form, Spec};
+pub use stats::TableStats;
+
+use crate::{Error, Result};
+
+/// A table, whichever index it has. Neither is behind a pointer: readers of one key feel every line they have to fetch.
+#[allow(clippy::large_enum_variant)]
+pub(crate) enum Index<P: Persist> {
+    GpHash(warpkeep_gphash::Table<P>),
+    TurboHash(warpkeep_turbohash::Table<P>),
+}
+
+/// Does the same with the table of any index.
+macro_rules! with_table {
+    ($index:expr, $table:ident => $result:expr) => {
+        match $index {
+            $crate::index::Index::GpHash($table) => $result,
+            $crate::index::Index::TurboHash($table) => $result,
+        }
+    };
+}
+pub(crate) use with_table;
+
+/// What the planner needs of a table.
+pub(crate) trait Planned<P: Persist>: Staging<P, Error: Into<Error>> {
+    /// The table, if devices can work such tables.
+    fn for_devices(&self) -> Option<&warpkeep_gphash::Table<P>>;
+}
+
+impl<P: Persist> Planned<P> for warpkeep_gphash::Table<P> {
+    fn for_devices(&self) -> Option<&warpkeep_gphash::Table<P>> {
+        Some(self)
+    }
+}
+
+impl<P: Persist> Planned<P> for warpkeep_turbohash::Table<P> {
+    fn for_devices(&self) -> Option<&warpkeep_gphash::Table<P>> {
+        None
+    }
+}
+
+impl<P: Persist> Index<P> {
+    /// Lays out an empty table, with nothing leading to it yet.
+    pub(crate) fn create(heap: &Arc<Heap<P>>, spec: &Spec) -> Result<Index<P>> {
+        Ok(match spec.form {
+            Form::GpHash { geometry, layout } => {
+                let Spec { key, value, capacity, merge, seed, .. } = *spec;
+                let spec = warpkeep_gphash::TableSpec { key, value, geometry, capacity, layout, merge, seed };
+                Index::GpHash(warpkeep_gphash::Table::create(heap, &spec)?)
+            }
+            Form::TurboHash { shards } => {
+                let Spec { key, value, capacity, merge, seed, .. } = *spec;
+                let spec = warpkeep_turbohash::TableSpec { key, value, capacity, shards, merge, seed };
+                Index::TurboHash(warpkeep_turbohash::Table::create(heap, &spec)?)
+            }
+        })
+    }
+
+    /// Marks everything that a table's header leads to, and checks it on the way.
+    pub(crate) fn mark(kind: IndexKind, image: &Image<P>, marker: &Marker<'_, P>, header: u64) -> Result<()> {
+        match kind {
+            IndexKind::GpHash => Ok(warpkeep_gphash::Table::mark(image, marker, header)?),
+            IndexKind::TurboHash => Ok(warpkeep_turbohash::Table::mark(image, marker, header)?),
+        }
+    }
+
+    /// Opens a table that has just been marked.
+    pub(crate) fn attach(kind: IndexKind, heap: &Arc<Heap<P>>, header: u64) -> Result<Index<P>> {
+        Ok(match kind {
+            IndexKind::GpHash => Index::GpHash(warpkeep_gphash::Table::attach(heap, header)?),
+            IndexKind::TurboHash => Index::TurboHash(warpkeep_turbohash::Table::attach(heap, header)?),
+        })
+    }
+
+    pub(crate) fn kind(&self) -> IndexKind {
+        match self {
+            Index::GpHash(_) => IndexKind::GpHash,
+            Index::TurboHash(_) => IndexKind::TurboHash,
+        }
+    }
+
+    /// What it would have to be created with to be what it is.
+    pub(crate) fn spec(&self) -> Spec {
+        match self {
+            Index::GpHash(table) => {
+                let warpkeep_gphash::TableSpec { key, value, geometry, capacity, layout, merge, seed } =
+                    table.spec();
+                Spec { key, value, capacity, merge, seed, form: Form::GpHash { geometry, layout } }
+            }
+            Index::TurboHash(table) => {
+                let warpkeep_turbohash::TableSpec { key, value, capacity, shards, merge, seed } =
+                    table.spec();
+                Spec { key, value, capacity, merge, seed, form: Form::TurboHash { shards } }
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn key_spec(&self) -> KeySpec {
+        with_table!(self, table => table.key_spec())
+    }
+
+    #[inline]
+    pub(crate) fn value_spec(&self) -> ValueSpec {
+        with_table!(self, table => table.value_spec())
+    }
+
+    pub(crate) fn merge_rule(&self) -> MergeRule {
+        with_table!(self, table => table.merge_rule())
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        with_table!(self, table => table.len())
+    }
+
+    /// Where its header lies in the image.
+    pub(crate) fn header(&self) -> u64 {
+        with_table!(self, table => table.header())
+    }
+
+    /// Looks a key up and gives what is found to `then`.
+    #[inline]
+    pub(crate) fn get<R>(&self, key: &[u8], then: impl FnOnce(Value<'_, P>) -> R) -> Option<R> {
+        with_table!(self, table => table.get(key, then))
+    }
+
+    /// Looks many keys up and gives each answer, in order, to `each`.
+    pub(crate) fn get_many<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+        each: impl FnMut(usize, Option<Value<'_, P>>),
+    ) {
+        with_table!(self, table => table.get_many(keys, each));
+    }
+
+    /// Gives out every item, while writers go on.
+    pub(crate) fn scan<E>(&self, id: u32, each: impl FnMut(&Change<'_>) -> Result<(), E>) -> Result<(), E> {
+        with_table!(self, table => table.scan(id, each))
+    }
+
+    /// Brings an item to the state that a change tells of, unless it is there or beyond already.
+    pub(crate) fn redo(&self, change: &Change<'_>) -> Result<()> {
+        with_table!(self, table => Ok(table.redo(change)?))
+    }
+
+    pub(crate) fn grow(&self) -> Result<()> {
+        with_table!(self, table => Ok(table.grow()?))
+    }
+
+    pub(crate) fn shrink(&self) -> Result<bool> {
+        with_table!(self, table => Ok(table.shrink()?))
+    }
+
+    pub(crate) fn defragment(&self, clearing: &Clearing<'_, P>) -> Result<u64> {
+        with_table!(self, table => Ok(table.defragment(clearing)?))
+    }
+
+    /// Keys that are there more than once, while nobody writes.
+    pub(crate) fn doubled(&self) -> Result<u64> {
+        with_table!(self, table => Ok(Kept::doubled(table)?))
+    }
+
+    /// Frees everything it has.
+    pub(crate) fn demolish(self) -> Result<()> {
+        with_table!(self, table => Ok(table.demolish()?))
+    }
+
+    /// How full it is. Looks at every slot, or at a good part of them.
+    pub(crate) fn stats(&self) -> TableStats {
+        match self {
+            Index::GpHash(table) => TableStats::GpHash(table.stats()),
+            Index::TurboHash(table) => TableStats::TurboHash(table.stats()),
+        }
+    }
+}
+
+impl From<warpkeep_gphash::TableError> for Error {
+    fn from(error: warpkeep_gphash::TableError) -> Error {
+        match error {
+            warpkeep_gphash::TableError::Image(error) => Error::Image(error),
+            other => Error::Table(other),
+        }
+    }
+}
+
+impl From<warpkeep_turbohash::TableError> for Error {
+    fn from(error: warpkeep_turbohash::TableError) -> Error {
+        match error {
+            warpkeep_turbohash::TableError::Image(error) => Error::Image(error),
+            warpkeep_turbohash::TableError::Core(error) => Error::Core(error),
+            other => Error::TurboHash(other),
+        }
+    }
+}
