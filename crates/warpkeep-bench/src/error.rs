@@ -106,6 +106,12 @@ impl From<CacheError> for BenchError {
     }
 }
 
+impl From<warpkeep_turbohash::TableError> for BenchError {
+    fn from(error: warpkeep_turbohash::TableError) -> Self {
+        BenchError::Store(error.into())
+    }
+}
+
 impl From<LogError> for BenchError {
     fn from(error: LogError) -> Self {
         BenchError::Store(error.into())

@@ -40,6 +40,8 @@ pub(crate) struct Target<'t, P: Persist, T> {
 type StageOf<'t, P, T> = <T as Staging<P>>::Stage<'t>;
 type SeatOf<'t, P, T> = <StageOf<'t, P, T> as Staged<P>>::Seat;
 type SeenOf<P, T> = <T as Staging<P>>::Seen;
+/// A group that is staged, or how the table stood that has no room for it.
+type ReadyOr<'t, P, T> = std::result::Result<Ready<StageOf<'t, P, T>>, SeenOf<P, T>>;
 
 /// A key of a group, and what it comes to have in the course of it.
 struct Held<'a, S> {
@@ -240,7 +242,7 @@ fn stage<'t, P: Persist, T: Planned<P>>(
     group: &[Operation<'_>],
     order: &[(u64, u32)],
     changes: &mut ChangeBatch,
-) -> Result<std::result::Result<Ready<StageOf<'t, P, T>>, SeenOf<P, T>>> {
+) -> Result<ReadyOr<'t, P, T>> {
     let mut stage = target.table.stage(order.iter().map(|&(hash, _)| hash));
     let takes_value = |&&(_, number): &&(u64, u32)| group[number as usize].op.takes_value();
     stage.expect_values(order.iter().filter(takes_value).count());

@@ -21,7 +21,8 @@ mod promise;
 
 use self::bounds::Limits;
 pub use self::contestant::{Contestant, Session, Tally, Way};
-pub(crate) use self::contestants::warpkeep::image_bytes as warpkeep_image_bytes;
+pub(crate) use self::contestants::TURBOHASH;
+pub(crate) use self::contestants::warpkeep::{image_bytes as warpkeep_image_bytes, image_bytes_of};
 use self::contestants::{Entrant, maps_left_out, missing_peers};
 use self::group::Group;
 use self::groups::{Room, groups};

@@ -4,3 +4,4 @@
 //! magnitude. Figures that need what this build does not have are named, with what they need.
 
 pub mod gphash;
+pub mod turbohash;

@@ -2,21 +2,22 @@
 //! reopened under them, and every answer must fit into one order for each key.
 
 mod broken;
+#[path = "../common/form.rs"]
+#[allow(dead_code, reason = "each test program uses its part")]
+mod form;
 mod target;
 mod workers;
 
 use std::io::Write as _;
 
-use warpkeep::{KeySpec, Layout, MergeRule, Store, StoreOptions, TableOptions, ValueSpec};
+use warpkeep::{KeySpec, MergeRule, Store, StoreOptions, TableOptions, ValueSpec};
 use warpkeep_crashlab::linear::{Checked, Clock, Histories, Journal, NotLinearizable, Register};
 use warpkeep_image::MIN_CHUNK;
 
 use broken::Mistake;
+use form::Form;
 use target::Target;
 use workers::Workers;
-
-/// The layouts that are tried.
-const LAYOUTS: [Layout; 2] = [Layout::Packed, Layout::InPlace];
 
 /// Keys, values and merge rules that are tried.
 const KINDS: [(&str, &str, MergeRule); 4] = [
@@ -26,11 +27,11 @@ const KINDS: [(&str, &str, MergeRule); 4] = [
     ("var:64", "var:300", MergeRule::Append),
 ];
 
-fn options(kind: (&str, &str, MergeRule), layout: Layout) -> TableOptions {
+fn options(kind: (&str, &str, MergeRule), form: Form) -> TableOptions {
     let key: KeySpec = kind.0.parse().expect("a key spec");
     let value: ValueSpec = kind.1.parse().expect("a value spec");
     // Room for nearly nothing, so that it grows while the threads work.
-    TableOptions::new(key, value).capacity(1).layout(layout).merge(kind.2)
+    form.small(TableOptions::new(key, value).merge(kind.2))
 }
 
 fn register(options: &TableOptions) -> Register {
@@ -134,20 +135,19 @@ fn overlapping(histories: &Histories) -> usize {
 
 #[test]
 fn every_answer_fits_into_one_order() {
-    for layout in LAYOUTS {
+    for form in Form::ALL {
         for (number, kind) in KINDS.into_iter().enumerate() {
-            let options = options(kind, layout);
-            if layout == Layout::InPlace && options.key.fixed_len().is_none() {
-                // Keys that lie in their slots have one length.
+            let options = options(kind, form);
+            if !form.takes(options.key) {
                 continue;
             }
             let checked = torment(100 + number as u64, options, None);
             let (checked, overlapping) =
-                checked.unwrap_or_else(|violation| panic!("{kind:?}, {layout}: {violation}"));
+                checked.unwrap_or_else(|violation| panic!("{kind:?}, {form}: {violation}"));
             assert!(checked.operations > 4000 && overlapping > 20, "{checked}, {overlapping} overlapping");
             let _ = writeln!(
                 std::io::stdout().lock(),
-                "linearizable: {} to {}, {layout}: {checked}, {overlapping} overlapping",
+                "linearizable: {} to {}, {form}: {checked}, {overlapping} overlapping",
                 kind.0,
                 kind.1
             );
@@ -159,7 +159,7 @@ fn every_answer_fits_into_one_order() {
 #[test]
 fn mistakes_are_noticed() {
     for mistake in Mistake::ALL {
-        let violation = torment(200, options(KINDS[0], LAYOUTS[0]), Some(mistake))
+        let violation = torment(200, options(KINDS[0], Form::Packed), Some(mistake))
             .expect_err(&format!("nobody noticed {mistake:?}"));
         assert!(!violation.is_undecided(), "{mistake:?}: {violation}");
         let shown = violation.operations().len();

@@ -1,8 +1,9 @@
 //! What must hold after a crash.
 
-use warpkeep::{Durability, Layout, Origin, Status, Store};
+use warpkeep::{Durability, Origin, Status, Store};
 use warpkeep_crashlab::{Recorder, Reopen};
 
+use crate::form::Form;
 use crate::history::{AFTER, History, RECOVERED};
 use crate::rig::Rig;
 use crate::script::{AFTERWARDS, Name};
@@ -96,10 +97,12 @@ fn check_space(rig: &Rig, store: &Store<Recorder>, state: &State) -> Result<(), 
     if report.origin != Origin::Reattached || report.finished_commits > 0 {
         return Ok(());
     }
-    // The catalogue; a header and the levels of each table; a record for each item that does not lie in its slot.
-    let in_slots = |name: &Name| *name != Name::Words && rig.layout == Layout::InPlace;
+    // The catalogue; a header of each table and its levels, or its directory and its one shard; a record for each item
+    // that does not lie in its slot.
+    let in_slots = |name: &Name| *name != Name::Words && rig.form != Form::Packed;
     let records = state.iter().filter(|(name, _)| !in_slots(name)).map(|(_, items)| items.len() as u64);
-    let needed = 1 + 2 * state.len() as u64 + records.sum::<u64>();
+    let of_table = if rig.form == Form::TurboHash { 3 } else { 2 };
+    let needed = 1 + of_table * state.len() as u64 + records.sum::<u64>();
     let usage = store.usage();
     match usage.used_blocks() == needed {
         true => Ok(()),

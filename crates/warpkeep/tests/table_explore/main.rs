@@ -8,6 +8,9 @@
 //! when it happens.
 
 mod check;
+#[path = "../common/form.rs"]
+#[allow(dead_code, reason = "each test program uses its part")]
+mod form;
 mod history;
 #[path = "../explore/lab_place.rs"]
 mod lab_place;
@@ -76,7 +79,7 @@ fn every_crash_is_survived() {
 
 /// Parts of the store whose flushes, fences and syncs are looked at here. Those of the image and its heap are dropped by
 /// the explorers of their own, which get to where they matter with far fewer events.
-const PARTS: [&str; 4] = ["gphash.", "catalogue.", "image.pending.", "log."];
+const PARTS: [&str; 5] = ["gphash.", "turbohash.", "catalogue.", "image.pending.", "log."];
 
 /// Fences that a table in a store could do without, because another follows on the same thread before anything leads to
 /// what they cover. A table by itself needs them, and its own explorer drops them; a store without a log needs the

@@ -2,17 +2,16 @@
 
 use std::fmt;
 
-use warpkeep::{Geometry, KeySpec, Layout, LogPlace, MergeRule, Op, Store, Table, TableOptions, ValueSpec};
+use warpkeep::{KeySpec, LogPlace, MergeRule, Op, Store, Table, TableOptions, ValueSpec};
 use warpkeep_crashlab::{LabDisk, Recorder, Reopen, Trace};
 use warpkeep_image::HeapOptions;
 use warpkeep_log::LogOptions;
 
+use crate::form::Form;
 use crate::lab_place::LabPlace;
 use crate::script::{COMING_AND_GOING, COMMITTING, Do, GROWING, MOVING, Name, Step};
 use crate::state::{stamp, value};
 
-/// The layouts that are tried.
-const LAYOUTS: [Layout; 2] = [Layout::Packed, Layout::InPlace];
 /// Chunks that the image begins with, and may come to have.
 const CHUNKS: u64 = 10;
 const MAX_CHUNKS: u64 = 20;
@@ -26,7 +25,7 @@ pub(crate) struct Rig {
     pub(crate) script: &'static [Step],
     /// How many of the steps only set the scene: if any, there is no crash before they are done.
     scene: usize,
-    pub(crate) layout: Layout,
+    pub(crate) form: Form,
     /// Whether memory outlives the machine.
     pub(crate) persistent: bool,
     /// In how many ways a recovery is crashed.
@@ -43,9 +42,9 @@ impl Rig {
             ("moving", MOVING, 4, 64),
         ];
         let mut rigs = Vec::new();
-        for layout in LAYOUTS {
+        for form in Form::ALL {
             for (name, script, scene, per_recovery) in scripts {
-                let rig = |persistent| Rig { name, script, scene, layout, persistent, per_recovery };
+                let rig = |persistent| Rig { name, script, scene, form, persistent, per_recovery };
                 rigs.extend([false, true].map(rig));
             }
         }
@@ -139,12 +138,12 @@ impl Rig {
 
     /// A key of a table.
     pub(crate) fn key(&self, name: Name, number: u64) -> Vec<u8> {
-        match (name, self.layout) {
+        match (name, self.form) {
             (Name::Numbers | Name::After, _) => number.to_le_bytes().to_vec(),
-            (Name::Words, Layout::Packed) => {
+            (Name::Words, Form::Packed | Form::TurboHash) => {
                 format!("key {number:0width$}", width = 4 * (number as usize % 5)).into_bytes()
             }
-            (Name::Words, Layout::InPlace) => format!("key {number:08}").into_bytes(),
+            (Name::Words, Form::InPlace) => format!("key {number:08}").into_bytes(),
         }
     }
 
@@ -155,24 +154,22 @@ impl Rig {
             }
             Name::Words => {
                 // Keys that lie in their slots have one length.
-                let key = match self.layout {
-                    Layout::Packed => KeySpec::variable(40),
-                    Layout::InPlace => KeySpec::fixed(12),
+                let key = match self.form {
+                    Form::Packed | Form::TurboHash => KeySpec::variable(40),
+                    Form::InPlace => KeySpec::fixed(12),
                 };
                 let values = ValueSpec::variable(400).expect("a length");
                 TableOptions::new(key.expect("a length"), values).merge(MergeRule::Append)
             }
         };
-        // The smallest there is: two buckets of four slots.
-        let geometry = Geometry::new(1, 8, 4).expect("a geometry");
-        options.capacity(1).geometry(geometry).layout(self.layout)
+        self.form.tiny(options)
     }
 }
 
 impl fmt::Display for Rig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let memory = if self.persistent { "memory persistent" } else { "memory lost with the power" };
-        write!(f, "{}, {}, {memory}", self.name, self.layout)
+        write!(f, "{}, {}, {memory}", self.name, self.form)
     }
 }
 

@@ -1,7 +1,9 @@
 //! The tables: their kinds, keys and values.
 
 use fastrand::Rng;
-use warpkeep::{Layout, MergeRule, TableOptions};
+use warpkeep::{MergeRule, TableOptions};
+
+use crate::form::Form;
 
 /// The longest value where lengths vary.
 pub(crate) const LONGEST: usize = 900;
@@ -15,26 +17,48 @@ pub(crate) struct Kind {
     key: &'static str,
     value: &'static str,
     pub(crate) merge: MergeRule,
-    layout: Layout,
+    form: Form,
 }
 
 /// Which tables a thread has, by number.
-pub(crate) const TABLES: [Kind; 4] = [
+pub(crate) const TABLES: [Kind; 8] = [
     Kind {
         name: "counters",
         key: "u64",
         value: "fixed:8",
         merge: MergeRule::AddU64,
-        layout: Layout::InPlace,
+        form: Form::InPlace,
     },
-    Kind { name: "words", key: "var:40", value: "var:900", merge: MergeRule::Append, layout: Layout::Packed },
-    Kind { name: "rows", key: "u64", value: "fixed:128", merge: MergeRule::Or, layout: Layout::Packed },
+    Kind { name: "words", key: "var:40", value: "var:900", merge: MergeRule::Append, form: Form::Packed },
+    Kind { name: "rows", key: "u64", value: "fixed:128", merge: MergeRule::Or, form: Form::Packed },
     Kind {
         name: "peaks",
         key: "fixed:16",
         value: "fixed:24",
         merge: MergeRule::MaxU64,
-        layout: Layout::InPlace,
+        form: Form::InPlace,
+    },
+    Kind {
+        name: "turbo counters",
+        key: "u64",
+        value: "fixed:8",
+        merge: MergeRule::AddU64,
+        form: Form::TurboHash,
+    },
+    Kind {
+        name: "turbo words",
+        key: "var:40",
+        value: "var:900",
+        merge: MergeRule::Append,
+        form: Form::TurboHash,
+    },
+    Kind { name: "turbo rows", key: "u64", value: "fixed:128", merge: MergeRule::Or, form: Form::TurboHash },
+    Kind {
+        name: "turbo peaks",
+        key: "fixed:16",
+        value: "fixed:24",
+        merge: MergeRule::MaxU64,
+        form: Form::TurboHash,
     },
 ];
 
@@ -52,7 +76,7 @@ impl Kind {
     pub(crate) fn options(&self) -> TableOptions {
         let key = self.key.parse().expect("a key spec");
         let options = TableOptions::new(key, self.value.parse().expect("a value spec"));
-        options.capacity(1).merge(self.merge).layout(self.layout)
+        self.form.small(options.merge(self.merge))
     }
 
     pub(crate) fn key(&self, number: u64) -> Vec<u8> {

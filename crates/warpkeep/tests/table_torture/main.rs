@@ -3,6 +3,9 @@
 //!
 //! What each thread does is a function of a seed and a number, so whoever looks can work out what must be there.
 
+#[path = "../common/form.rs"]
+#[allow(dead_code, reason = "each test program uses its part")]
+mod form;
 mod kind;
 mod operation;
 mod oracle;

@@ -198,6 +198,7 @@ macro_rules! for_sizes {
             (8, 64) => $make::<u64, 64>($($argument),*),
             (8, 128) => $make::<u64, 128>($($argument),*),
             (8, 1024) => $make::<u64, 1024>($($argument),*),
+            (15, 15) => $make::<[u8; 15], 15>($($argument),*),
             (16, 128) => $make::<[u8; 16], 128>($($argument),*),
             (32, 8) => $make::<[u8; 32], 8>($($argument),*),
             (32, 128) => $make::<[u8; 32], 128>($($argument),*),
@@ -205,8 +206,8 @@ macro_rules! for_sizes {
             (128, 128) => $make::<[u8; 128], 128>($($argument),*),
             (key, value) => Err($crate::BenchError::Invalid(format!(
                 "maps hold keys and values inline, and are compiled for keys of 8, 16, 32, 64 and 128 bytes with values of 128, for \
-                 keys of 8 also with values of 8, 64 and 1024, and for keys of 32 with values of 8, not for {key} and {value}; \
-                 choose from these, or leave the maps out"
+                 keys of 8 also with values of 8, 64 and 1024, for keys of 32 with values of 8, and for keys of 15 with values of 15, \
+                 not for {key} and {value}; choose from these, or leave the maps out"
             ))),
         }
     };

@@ -22,7 +22,7 @@ mod scc;
 mod tree;
 pub(crate) mod warpkeep;
 
-use ::warpkeep::{DeviceChoice, Geometry};
+use ::warpkeep::{DeviceChoice, Geometry, IndexKind};
 
 use super::Promise;
 use super::contestant::Contestant;
@@ -33,6 +33,7 @@ use crate::workload::Workload;
 /// The names that goals are about.
 pub(crate) const WARPKEEP: &str = "warpkeep";
 pub(crate) const WARPKEEP_WITHOUT_LOG: &str = "warpkeep without log";
+pub(crate) const TURBOHASH: &str = "turbohash";
 pub(crate) const ALONE: &str = "the workload alone";
 pub(crate) const MEMORY: &str = "memory";
 pub(crate) const DASHMAP: &str = "dashmap";
@@ -88,12 +89,16 @@ pub(crate) fn entrants(workload: &Workload, promise: Promise) -> Vec<Entrant> {
     let logged = ours(WARPKEEP, |setup| Ok(Box::new(warpkeep::Warpkeep::open(setup, true)?)));
     let without_log =
         ours(WARPKEEP_WITHOUT_LOG, |setup| Ok(Box::new(warpkeep::Warpkeep::open(setup, false)?)));
+    let turbohash_image = warpkeep::image_bytes_of(IndexKind::TurboHash, workload);
+    let turbohash = entrant(TURBOHASH, turbohash_image, turbohash_image, |setup| {
+        Ok(Box::new(warpkeep::Warpkeep::open_turbohash(setup)?))
+    });
     let alone = entrant(ALONE, 0, 0, |setup| Ok(Box::new(alone::Alone { workload: setup.workload })));
     let memory = entrant(MEMORY, array, array, limit::open);
     #[allow(unused_mut, reason = "there may be no peers")]
     let mut entrants = match promise {
-        Promise::NoLog => vec![without_log, alone, memory],
-        Promise::Process | Promise::Power => vec![logged, alone, memory, without_log],
+        Promise::NoLog => vec![without_log, alone, memory, turbohash],
+        Promise::Process | Promise::Power => vec![logged, alone, memory, without_log, turbohash],
     };
     #[cfg(any(feature = "peer-papaya", feature = "peer-scc", feature = "peer-dashmap"))]
     if map::has_sizes(workload) {

@@ -1,7 +1,7 @@
 //! Ourselves.
 
 use warpkeep::{
-    Batch, Durability, KeySpec, Op, Results, Status, Store, StoreOptions, Table, TableOptions, ValueSpec,
+    Batch, DeviceChoice, Durability, IndexKind, KeySpec, Op, Results, Status, Store, StoreOptions, Table, TableOptions, ValueSpec,
 };
 use warpkeep_core::{BatchView, Cells, Columns};
 use warpkeep_image::CreateOptions;
@@ -24,7 +24,17 @@ pub(crate) fn record_bytes(workload: &Workload) -> u64 {
 
 /// Bytes of an image for a workload and what it inserts, with some room.
 pub(crate) fn image_bytes(workload: &Workload) -> u64 {
-    let item = record_bytes(workload) + 8 * 100 / 85;
+    image_bytes_of(IndexKind::GpHash, workload)
+}
+
+/// The same for a table of either index.
+pub(crate) fn image_bytes_of(index: IndexKind, workload: &Workload) -> u64 {
+    let item = match index {
+        IndexKind::GpHash => record_bytes(workload) + 8 * 100 / 85,
+        // Buckets of 256 bytes: 8 values, or 13 references to records, of which 86% are in use at first.
+        IndexKind::TurboHash if workload.key_bytes == 8 && workload.value_bytes == 8 => 256 / 8 * 100 / 86,
+        IndexKind::TurboHash => record_bytes(workload) + 256 / 13 * 100 / 86,
+    };
     workload.items * item * 21 / 20 + (64 << 20)
 }
 
@@ -46,6 +56,21 @@ impl Warpkeep {
             true => (super::WARPKEEP, "warpkeep"),
             false => (super::WARPKEEP_WITHOUT_LOG, "warpkeep-without-log"),
         };
+        Warpkeep::open_as(setup, (name, directory), with_log, IndexKind::GpHash)
+    }
+
+    /// With the other index, and a log if something is promised that takes one.
+    pub(crate) fn open_turbohash(setup: &Setup<'_>) -> Result<Warpkeep, BenchError> {
+        let with_log = setup.promise != Promise::NoLog;
+        Warpkeep::open_as(setup, (super::TURBOHASH, "turbohash"), with_log, IndexKind::TurboHash)
+    }
+
+    fn open_as(
+        setup: &Setup<'_>,
+        (name, directory): (&'static str, &str),
+        with_log: bool,
+        index: IndexKind,
+    ) -> Result<Warpkeep, BenchError> {
         let workload = setup.workload;
         let images = setup.scratch.images().join(directory);
         std::fs::create_dir_all(&images).map_err(BenchError::io("make a directory for an image"))?;
@@ -53,7 +78,7 @@ impl Warpkeep {
             image: Some(images.join("image")),
             without_log: !with_log,
             device: setup.device,
-            create: CreateOptions { len: image_bytes(&workload), ..CreateOptions::default() },
+            create: CreateOptions { len: image_bytes_of(index, &workload), ..CreateOptions::default() },
             ..StoreOptions::default()
         };
         let store = Store::open_with(setup.scratch.disk().join(directory), options)?;
@@ -62,17 +87,22 @@ impl Warpkeep {
             bytes => KeySpec::fixed(bytes as u32).map_err(warpkeep::Error::from)?,
         };
         let value = ValueSpec::fixed(workload.value_bytes as u32).map_err(warpkeep::Error::from)?;
-        let options = TableOptions::new(key, value).capacity(workload.items).geometry(setup.geometry);
+        let options = TableOptions::new(key, value).capacity(workload.items).index(index);
+        let (options, form, engine) = match index {
+            IndexKind::GpHash => {
+                let geometry = setup.geometry;
+                (options.geometry(geometry), format!("geometry {geometry}"), setup.device)
+            }
+            IndexKind::TurboHash => (options, "index turbohash".to_owned(), DeviceChoice::Cpu),
+        };
         store.create_table(TABLE, options)?;
         let promise = if with_log { setup.promise } else { Promise::NoLog };
         let durability = promise.durability();
         let settings = format!(
-            "a table of {key} keys and {value} values made for {} items, geometry {}, worked by {}, durability {durability:?}, {}; \
+            "a table of {key} keys and {value} values made for {} items, {form}, worked by {engine}, durability {durability:?}, {}; \
              what is mixed goes in one batch, and what is modified is put in a second; with reads apart, all reads go in one batch and all \
              writes in another",
             workload.items,
-            options.geometry,
-            setup.device,
             if with_log { "its log on the disk" } else { "no log" }
         );
         Ok(Warpkeep { store, name, workload, key, value, promise, durability, settings })

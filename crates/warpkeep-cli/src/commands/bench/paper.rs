@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use warpkeep::DeviceChoice;
-use warpkeep_bench::paper::gphash;
+use warpkeep_bench::paper::{gphash, turbohash};
 
 use super::{Files, Places, command_line};
 use crate::EXIT_CODES;
@@ -24,6 +24,9 @@ enum Which {
     /// For figures that cannot be measured it says what they need.
     #[command(after_help = EXIT_CODES)]
     Gphash(Gphash),
+    /// TurboHash: figures 1, 6, 10, 11 and 12, and how long coming back takes.
+    #[command(after_help = EXIT_CODES)]
+    Turbohash(Turbohash),
 }
 
 /// How to run it.
@@ -59,15 +62,68 @@ struct Gphash {
     files: Files,
 }
 
+/// How to run it.
+#[derive(Debug, Args)]
+struct Turbohash {
+    #[command(flatten)]
+    places: Places,
+    /// Only these, by number, or restart; all of them if not said.
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    figure: Vec<turbohash::Figure>,
+    /// Items of a table.
+    #[arg(long, default_value_t = 16_000_000)]
+    items: u64,
+    /// Threads at work in figure 6; 0 stands for all cores.
+    #[arg(long, value_delimiter = ',', default_value = "1,0", value_name = "N,...")]
+    threads: Vec<usize>,
+    /// How often tables are filled anew.
+    #[arg(long, default_value_t = 3)]
+    repeats: u32,
+    /// Rounds of figure 6.
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// How long a round takes.
+    #[arg(long, default_value = "500ms", value_parser = humantime::parse_duration, value_name = "TIME")]
+    round_time: Duration,
+    /// Seed of everything random.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    files: Files,
+}
+
 impl Paper {
     pub(super) fn on_stdout(&self) -> bool {
-        let Which::Gphash(gphash) = &self.which;
-        gphash.files.on_stdout()
+        match &self.which {
+            Which::Gphash(gphash) => gphash.files.on_stdout(),
+            Which::Turbohash(turbohash) => turbohash.files.on_stdout(),
+        }
     }
 
     pub(super) fn run(&self) -> Result<(), Failure> {
-        let Which::Gphash(gphash) = &self.which;
-        gphash.run()
+        match &self.which {
+            Which::Gphash(gphash) => gphash.run(),
+            Which::Turbohash(turbohash) => turbohash.run(),
+        }
+    }
+}
+
+impl Turbohash {
+    fn run(&self) -> Result<(), Failure> {
+        let (dir, image_dir) = self.places.prepare()?;
+        let options = turbohash::Options {
+            dir: dir.to_path_buf(),
+            image_dir: image_dir.to_path_buf(),
+            figures: self.figure.clone(),
+            items: self.items,
+            threads: self.threads.clone(),
+            repeats: self.repeats,
+            rounds: self.rounds,
+            round_time: self.round_time,
+            seed: self.seed,
+            command: command_line(),
+        };
+        self.files.run(|progress| turbohash::run(&options, progress))
     }
 }
 
