@@ -19,6 +19,7 @@ mod put;
 mod rebuild;
 mod restore;
 mod scan;
+mod serve;
 mod stat;
 mod table_stats;
 mod verify;
@@ -85,6 +86,9 @@ pub(crate) enum Command {
     /// Throws the image of a store away and rebuilds it from its log.
     #[command(after_help = EXIT_CODES)]
     Rebuild(rebuild::Rebuild),
+    /// Serves a store to memcached and Redis clients; one that is not there is made.
+    #[command(after_help = EXIT_CODES)]
+    Serve(serve::Serve),
     /// Measures.
     #[command(after_help = EXIT_CODES)]
     Bench(bench::Bench),
@@ -118,7 +122,7 @@ impl Command {
             Command::Compact(compact) => compact.format.json,
             Command::Rebuild(rebuild) => rebuild.format.json,
             Command::Bench(bench) => bench.wants_json(),
-            Command::Completions(_) | Command::DemoWriter(_) => false,
+            Command::Serve(_) | Command::Completions(_) | Command::DemoWriter(_) => false,
         }
     }
 
@@ -142,6 +146,7 @@ impl Command {
             Command::Checkpoint(checkpoint) => checkpoint.run(),
             Command::Compact(compact) => compact.run(),
             Command::Rebuild(rebuild) => rebuild.run(),
+            Command::Serve(serve) => serve.run(),
             Command::Bench(bench) => bench.run(),
             Command::Completions(completions) => completions.run(),
             Command::DemoWriter(writer) => writer.run(),

@@ -1,0 +1,419 @@
+//! A batch: the commands of many connections, done together.
+//!
+//! 1. The keys that something changes become *entries*, and are held, so that no other worker changes them meanwhile.
+//! 2. One lookup of many keys reads what is asked for and what entries need to know.
+//! 3. Commands are done one by one, in order, on what the entries have: a read behind a write sees it.
+//! 4. What entries have in the end is written, as one batch of the store.
+//!
+//! Answers are given after that, when all of it is as durable as was asked for.
+
+use parking_lot::MutexGuard;
+use warpkeep::{Status, Table};
+use warpkeep_core::Op;
+
+use crate::command::{Command, NONE, Verb};
+use crate::entries::Entries;
+use crate::keyspace::Keyspace;
+use crate::outcome::{Current, Outcome, Place, Refusal, Version};
+use crate::reads::Reads;
+use crate::span::Span;
+use crate::whole::Whole;
+use crate::writes::Writes;
+use crate::{memcached, resp};
+
+/// Bytes of values that a batch gives out, about. What asks for more waits for the next.
+pub(crate) const BUDGET: usize = 8 << 20;
+
+/// The bytes that connections have sent, which commands refer to.
+pub(crate) trait Inputs {
+    /// Those of one connection.
+    fn input(&self, connection: u32) -> &[u8];
+}
+
+/// Commands, and everything needed to do them; its memory is used again.
+pub(crate) struct Batch {
+    pub(crate) commands: Vec<Command>,
+    pub(crate) outcomes: Vec<Outcome>,
+    /// Answers that were known when the command was parsed.
+    pub(crate) texts: Vec<u8>,
+    /// What is asked of the server as a whole.
+    pub(crate) wholes: Vec<Whole>,
+    /// Memory for parsers.
+    pub(crate) arguments: Vec<Span>,
+    /// Keys whose items were found to have expired.
+    pub(crate) expired: Vec<Vec<u8>>,
+    /// Commands that can change something.
+    changing: usize,
+    work: Work,
+    writes: Writes,
+    numbers: Vec<u32>,
+}
+
+/// What commands are done on.
+#[derive(Default)]
+pub(crate) struct Work {
+    pub(crate) now: u64,
+    pub(crate) entries: Entries,
+    pub(crate) reads: Reads,
+    /// Values that commands have made.
+    pub(crate) made: Vec<u8>,
+    /// Bytes that were given out of entries.
+    given: usize,
+    /// Changes so far.
+    changes: u32,
+    /// What the first change is told apart by, if it is replaced before it is stored.
+    tokens: u64,
+}
+
+impl Batch {
+    pub(crate) fn new(table: &Table<'_>) -> Batch {
+        Batch {
+            commands: Vec::new(),
+            outcomes: Vec::new(),
+            texts: Vec::new(),
+            wholes: Vec::new(),
+            arguments: Vec::new(),
+            expired: Vec::new(),
+            changing: 0,
+            work: Work { reads: Reads::new(table), ..Work::default() },
+            writes: Writes::new(table),
+            numbers: Vec::new(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// Forgets everything and keeps the memory, unless it is very much.
+    pub(crate) fn clear(&mut self) {
+        self.commands.clear();
+        self.outcomes.clear();
+        self.texts.clear();
+        self.wholes.clear();
+        self.expired.clear();
+        self.changing = 0;
+        self.work.entries.clear();
+        self.work.reads.clear();
+        self.work.made.clear();
+        self.writes.clear();
+        if self.commands.capacity() > 1 << 16 {
+            self.commands = Vec::new();
+            self.outcomes = Vec::new();
+        }
+        for buffer in [&mut self.texts, &mut self.work.made] {
+            if buffer.capacity() > BUDGET {
+                *buffer = Vec::new();
+            }
+        }
+    }
+
+    /// Adds a command.
+    #[inline]
+    pub(crate) fn push(&mut self, command: Command) {
+        self.changing += usize::from(command.verb.writes());
+        self.commands.push(command);
+    }
+
+    /// Adds an answer that is known.
+    pub(crate) fn say(&mut self, mut command: Command, answer: &[u8]) {
+        command.text = Span::append(&mut self.texts, answer);
+        self.push(command);
+    }
+
+    /// Takes back what was added since there were so many.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        let gone = self.commands[len..].iter().filter(|command| command.verb.writes()).count();
+        self.changing -= gone;
+        self.commands.truncate(len);
+    }
+
+    /// Does all of it.
+    pub(crate) fn run(&mut self, keyspace: &Keyspace<'_>, inputs: &impl Inputs, now: u64) {
+        let table = keyspace.table();
+        self.work.now = now;
+        self.work.given = 0;
+        self.work.changes = 0;
+        let mut held = Vec::new();
+        self.prepare(keyspace, inputs, &mut held);
+        if let Err(error) = self.work.reads.run(&table) {
+            tracing::error!(%error, "a batch could not be read");
+            let failed = |command: &Command| match command.verb.has_key() {
+                true => Outcome::Refused(Refusal::Failed),
+                false => Outcome::Said,
+            };
+            self.outcomes.extend(self.commands.iter().map(failed));
+            return;
+        }
+        self.work.entries.take_reads(&self.work.reads);
+        self.execute(inputs);
+        if self.changing > 0 {
+            self.commit(keyspace, &table, inputs);
+        }
+        drop(held);
+        self.note_expired(inputs);
+    }
+
+    /// Finds what is to be held and read, and holds it.
+    fn prepare<'k>(
+        &mut self,
+        keyspace: &'k Keyspace<'_>,
+        inputs: &impl Inputs,
+        held: &mut Vec<MutexGuard<'k, ()>>,
+    ) {
+        let Work { entries, reads, tokens, .. } = &mut self.work;
+        if self.changing > 0 {
+            *tokens = keyspace.tokens(self.commands.len() as u64);
+            for command in self.commands.iter_mut().filter(|command| command.verb.writes()) {
+                let key = command.key.of(inputs.input(command.connection));
+                command.hash = keyspace.hash(key);
+                command.entry = entries.enter(command, key, inputs);
+            }
+            let hashes = entries.list.iter().map(|entry| entry.hash);
+            keyspace.stripes.hold(hashes, &mut self.numbers, held);
+        }
+        for command in &mut self.commands {
+            if !command.verb.has_key() {
+                continue;
+            }
+            let key = command.key.of(inputs.input(command.connection));
+            if self.changing > 0 {
+                if command.entry == NONE {
+                    command.hash = keyspace.hash(key);
+                    command.entry = entries.find(command.hash, key, inputs);
+                }
+                if command.entry != NONE {
+                    if !command.verb.overwrites() {
+                        entries.need(command.entry, key, reads);
+                    }
+                    continue;
+                }
+            }
+            command.read = reads.ask(key);
+        }
+    }
+
+    fn execute(&mut self, inputs: &impl Inputs) {
+        let mut cut: Vec<u32> = Vec::new();
+        for at in 0..self.commands.len() {
+            let command = &self.commands[at];
+            let outcome = match command.verb.has_key() {
+                false if cut.contains(&command.connection) => Outcome::Cut,
+                false => Outcome::Said,
+                true => {
+                    let waits = at > 0 && self.work.must_wait(command) || cut.contains(&command.connection);
+                    match waits {
+                        true => {
+                            cut.push(command.connection);
+                            Outcome::Cut
+                        }
+                        false => match self.work.execute(command, inputs) {
+                            Outcome::Cut => {
+                                cut.push(command.connection);
+                                Outcome::Cut
+                            }
+                            outcome => outcome,
+                        },
+                    }
+                }
+            };
+            self.outcomes.push(outcome);
+        }
+    }
+
+    fn commit(&mut self, keyspace: &Keyspace<'_>, table: &Table<'_>, inputs: &impl Inputs) {
+        for (number, entry) in self.work.entries.list.iter().enumerate() {
+            if !entry.changed {
+                continue;
+            }
+            let key = entry.key.of(inputs.input(entry.connection));
+            match entry.current {
+                Some(Current { value, head, .. }) => {
+                    let value = self.work.bytes(value, inputs);
+                    self.writes.push(Op::Put, number as u32, key, &[&head.to_bytes(), value]);
+                }
+                None if entry.known && entry.base.is_none() => {}
+                None => self.writes.push(Op::Delete, number as u32, key, &[]),
+            }
+        }
+        let entries = &mut self.work.entries;
+        let mut refused = false;
+        self.writes.run(table, keyspace.durability, |number, status, version| {
+            let entry = &mut entries.list[number as usize];
+            entry.version = version;
+            if !(status.is_ok() || status == Status::NotFound) {
+                let no_room = matches!(status, Status::TableFull | Status::OutOfSpace);
+                entry.refused = Some(if no_room { Refusal::NoRoom } else { Refusal::Failed });
+                refused = true;
+            }
+        });
+        if refused {
+            self.execute_refused(table, inputs);
+        }
+    }
+
+    /// Answers the commands on keys that could not be changed anew: their changes did not happen.
+    #[cold]
+    fn execute_refused(&mut self, table: &Table<'_>, inputs: &impl Inputs) {
+        let Work { entries, reads, .. } = &mut self.work;
+        for entry in entries.list.iter_mut().filter(|entry| entry.refused.is_some()) {
+            if !entry.known {
+                let key = entry.key.of(inputs.input(entry.connection));
+                entry.base = reads.one(table, key);
+                entry.known = true;
+            }
+            entry.current = entry.base;
+            entry.changed = false;
+        }
+        for (command, outcome) in self.commands.iter().zip(&mut self.outcomes) {
+            let refused = command.entry != NONE
+                && self.work.entries.list[command.entry as usize].refused.is_some()
+                && *outcome != Outcome::Cut;
+            if refused {
+                *outcome = self.work.execute(command, inputs);
+            }
+        }
+    }
+
+    /// Notes keys that were read and had expired, to be removed.
+    fn note_expired(&mut self, inputs: &impl Inputs) {
+        const AT_ONCE: usize = 64;
+        let reads = &self.work.reads;
+        if !reads.has_expired(self.work.now) {
+            return;
+        }
+        for command in self.commands.iter().filter(|command| command.read != NONE) {
+            if reads.is_expired(command.read, self.work.now) && self.expired.len() < AT_ONCE {
+                self.expired.push(command.key.of(inputs.input(command.connection)).to_vec());
+            }
+        }
+    }
+
+    /// The bytes of a value.
+    #[inline]
+    pub(crate) fn bytes<'a>(&'a self, place: Place, inputs: &'a impl Inputs) -> &'a [u8] {
+        self.work.bytes(place, inputs)
+    }
+
+    /// The CAS value of what a key has; to be asked when the batch is done.
+    pub(crate) fn cas(&self, entry: u32, version: Version) -> u64 {
+        match version {
+            Version::Stored(version) => version,
+            Version::Coming(number) => {
+                let entry = &self.work.entries.list[entry as usize];
+                match entry.current {
+                    Some(Current { version: Version::Coming(last), .. }) if last == number => entry.version,
+                    _ => self.work.tokens + u64::from(number),
+                }
+            }
+        }
+    }
+
+    /// What the time was taken to be.
+    pub(crate) fn now(&self) -> u64 {
+        self.work.now
+    }
+}
+
+impl Work {
+    #[inline]
+    fn execute(&mut self, command: &Command, inputs: &impl Inputs) -> Outcome {
+        let outcome = match command.verb {
+            Verb::McGet | Verb::Get => match self.current(command) {
+                Some(current) => Outcome::Hit(current),
+                None => Outcome::Miss,
+            },
+            verb if verb.is_memcached() => memcached::execute(self, command, inputs),
+            _ => resp::execute(self, command, inputs),
+        };
+        if command.entry != NONE
+            && let Outcome::Hit(current) | Outcome::MetaHit { current, .. } = outcome
+        {
+            self.given += current.value.len();
+        }
+        outcome
+    }
+
+    /// Whether it is for the next batch, because this one gives out enough already.
+    fn must_wait(&self, command: &Command) -> bool {
+        if command.verb.overwrites() {
+            return false;
+        }
+        let read = match command.entry {
+            NONE => command.read,
+            entry => self.entries.list[entry as usize].read,
+        };
+        self.given > BUDGET || read != NONE && self.reads.was_put_off(read)
+    }
+
+    /// What the key of a command has.
+    #[inline]
+    pub(crate) fn current(&self, command: &Command) -> Option<Current> {
+        let current = match command.entry {
+            NONE => self.reads.found(command.read),
+            entry => self.entries.list[entry as usize].current,
+        };
+        current.filter(|current| !current.head.is_expired(self.now))
+    }
+
+    /// What was just stored under the key of a command.
+    pub(crate) fn stored(&self, command: &Command) -> Option<Current> {
+        self.entries.list.get(command.entry as usize)?.current
+    }
+
+    /// Gives the key of a command another item.
+    pub(crate) fn put(&mut self, command: &Command, value: Place, head: crate::item::Head) -> Outcome {
+        let number = self.changes;
+        let entry = &mut self.entries.list[command.entry as usize];
+        if let Some(refusal) = entry.refused {
+            return Outcome::Refused(refusal);
+        }
+        self.changes += 1;
+        entry.current = Some(Current { value, head, version: Version::Coming(number) });
+        entry.changed = true;
+        Outcome::Stored(number)
+    }
+
+    /// Removes the item of the key of a command. `Some` if that was refused.
+    pub(crate) fn delete(&mut self, command: &Command) -> Option<Outcome> {
+        let entry = &mut self.entries.list[command.entry as usize];
+        if let Some(refusal) = entry.refused {
+            return Some(Outcome::Refused(refusal));
+        }
+        entry.current = None;
+        entry.changed = true;
+        None
+    }
+
+    /// The bytes of a value.
+    #[inline]
+    pub(crate) fn bytes<'a>(&'a self, place: Place, inputs: &'a impl Inputs) -> &'a [u8] {
+        match place {
+            Place::Read(span) => span.of(self.reads.bytes()),
+            Place::Input(connection, span) => span.of(inputs.input(connection)),
+            Place::Made(span) => span.of(&self.made),
+        }
+    }
+
+    /// Keeps bytes that a command has made.
+    pub(crate) fn make(&mut self, parts: &[&[u8]]) -> Place {
+        let start = self.made.len();
+        parts.iter().for_each(|part| self.made.extend_from_slice(part));
+        Place::Made(Span::between(start, self.made.len()))
+    }
+
+    /// Keeps two values, one after the other.
+    pub(crate) fn join(&mut self, first: Place, second: Place, inputs: &impl Inputs) -> Place {
+        let start = self.made.len();
+        for place in [first, second] {
+            match place {
+                Place::Made(span) => self.made.extend_from_within(span.start as usize..span.end()),
+                Place::Read(span) => self.made.extend_from_slice(span.of(self.reads.bytes())),
+                Place::Input(connection, span) => {
+                    self.made.extend_from_slice(span.of(inputs.input(connection)));
+                }
+            }
+        }
+        Place::Made(Span::between(start, self.made.len()))
+    }
+}

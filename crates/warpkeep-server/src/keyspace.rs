@@ -1,0 +1,120 @@
+//! The keys that clients see: a table, and who may change what in it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use warpkeep::{Durability, KeySpec, Store, Table, TableOptions, ValueSpec};
+use warpkeep_core::{Seed, hash_bytes};
+
+use crate::ServerError;
+use crate::item::{Head, MAX_KEY};
+use crate::stripes::Stripes;
+
+/// Tables of items have this name with a number; emptying makes the next and drops the one before.
+const PREFIX: &str = "items.";
+
+/// A CAS value of something that was replaced before anybody could store it: no version of the store is so large.
+const NEVER_STORED: u64 = 1 << 63;
+
+/// The items, and what workers need to change them together.
+pub(crate) struct Keyspace<'s> {
+    pub(crate) store: &'s Store,
+    pub(crate) durability: Durability,
+    pub(crate) stripes: Stripes,
+    table: RwLock<Table<'s>>,
+    /// Held while all items are thrown away.
+    emptying: Mutex<()>,
+    seed: Seed,
+    tokens: AtomicU64,
+}
+
+impl<'s> Keyspace<'s> {
+    /// The items of a store; their table is made if there is none.
+    pub(crate) fn open(
+        store: &'s Store,
+        durability: Durability,
+        capacity: u64,
+    ) -> Result<Keyspace<'s>, ServerError> {
+        let mut numbers: Vec<u64> =
+            store.tables().iter().filter_map(|name| name.strip_prefix(PREFIX)?.parse().ok()).collect();
+        numbers.sort_unstable();
+        let current = numbers.pop();
+        // Left by an emptying that a crash cut short: it was to be dropped.
+        for number in numbers {
+            store.drop_table(&name_of(number))?;
+        }
+        let table = match current {
+            Some(number) => store.table(&name_of(number))?,
+            None => store.create_table(&name_of(1), options(capacity)?)?,
+        };
+        let wanted = options(capacity)?;
+        if (table.key_spec(), table.value_spec()) != (wanted.key, wanted.value) {
+            return Err(ServerError::ForeignTable { name: table.name().to_owned() });
+        }
+        let mut random = [0; 8];
+        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
+            .map_err(|source| ServerError::Io { doing: "draw a random seed", source: source.into() })?;
+        Ok(Keyspace {
+            store,
+            durability,
+            stripes: Stripes::new(),
+            table: RwLock::new(table),
+            emptying: Mutex::new(()),
+            seed: Seed(u64::from_le_bytes(random)),
+            tokens: AtomicU64::new(0),
+        })
+    }
+
+    /// The table, which stays the same while this is held.
+    pub(crate) fn table(&self) -> RwLockReadGuard<'_, Table<'s>> {
+        self.table.read()
+    }
+
+    /// What a key is told apart by within this process.
+    #[inline]
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        hash_bytes(self.seed, key)
+    }
+
+    /// So many CAS values that nothing else has; gives the first.
+    pub(crate) fn tokens(&self, count: u64) -> u64 {
+        NEVER_STORED | self.tokens.fetch_add(count, Ordering::Relaxed)
+    }
+
+    /// Throws all items away.
+    pub(crate) fn empty(&self) -> Result<(), ServerError> {
+        let _alone = self.emptying.lock();
+        let (old, number) = {
+            let table = self.table.read();
+            let name = table.name().to_owned();
+            let number: u64 = name.strip_prefix(PREFIX).and_then(|number| number.parse().ok()).unwrap_or(0);
+            (name, number)
+        };
+        let fresh = self.store.create_table(&name_of(number + 1), options(0)?)?;
+        // Nobody is in the middle of a batch when it is replaced: what was read before is not written after.
+        *self.table.write() = fresh;
+        self.store.drop_table(&old)?;
+        Ok(())
+    }
+
+    /// Removes a key if its item has expired; whether it did.
+    pub(crate) fn remove_expired(&self, key: &[u8], now: u64) -> Result<bool, ServerError> {
+        let table = self.table();
+        let mut held = Vec::new();
+        self.stripes.hold(std::iter::once(self.hash(key)), &mut Vec::new(), &mut held);
+        match table.get(key)?.as_deref().and_then(Head::from_bytes) {
+            Some(head) if head.is_expired(now) => Ok(table.delete(key, Durability::Process)?),
+            _ => Ok(false),
+        }
+    }
+}
+
+fn name_of(number: u64) -> String {
+    format!("{PREFIX}{number}")
+}
+
+fn options(capacity: u64) -> Result<TableOptions, ServerError> {
+    let key = KeySpec::variable(MAX_KEY as u32).map_err(warpkeep::Error::from)?;
+    let value = ValueSpec::variable(ValueSpec::MAX).map_err(warpkeep::Error::from)?;
+    Ok(TableOptions::new(key, value).capacity(capacity.max(1024)))
+}

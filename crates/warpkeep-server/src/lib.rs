@@ -1,0 +1,33 @@
+//! The server of Warpkeep: a persistent store that memcached and Redis clients speak to.
+//!
+//! One port takes memcached's text protocol, with its meta commands, and RESP2 and RESP3; the first byte of a connection
+//! tells them apart. Each thread drains its sockets, parses whole pipelines into one batch, has the store do it, and
+//! answers in order with one write a connection. See [`Server`].
+
+mod batch;
+mod command;
+mod connection;
+mod counters;
+mod entries;
+mod error;
+mod item;
+mod keyspace;
+mod lifetime;
+mod memcached;
+mod outcome;
+mod reads;
+mod report;
+mod resp;
+mod server;
+mod session;
+mod settings;
+mod span;
+mod stripes;
+mod text;
+mod whole;
+mod worker;
+mod writes;
+
+pub use error::ServerError;
+pub use server::Server;
+pub use settings::{Access, Settings};

@@ -1,0 +1,84 @@
+//! Meta commands: `mg`, `ms`, `md`, `ma` and `me`.
+
+mod encode;
+mod execute;
+mod flags;
+
+pub(super) use encode::encode;
+pub(super) use execute::execute;
+
+use self::flags::Flags;
+use super::MAX_KEY;
+use super::line::signed;
+use super::parse::{BAD_LINE, ERROR, Line, value};
+use crate::batch::Batch;
+use crate::command::{Command, Verb, bits};
+use crate::item::MAX_VALUE;
+use crate::session::{Parsed, Session};
+use crate::span::Span;
+
+/// Parses a meta command.
+pub(super) fn parse(session: &mut Session, line: &Line<'_>, batch: &mut Batch) -> Parsed {
+    let name = line.words.get(line.input, 0);
+    let Some(key) = line.words.span(1) else {
+        return session.say(batch, line.next, if name == b"me" { BAD_LINE } else { ERROR });
+    };
+    if key.len as usize > MAX_KEY {
+        return session.say(batch, line.next, BAD_LINE);
+    }
+    let verb = match name {
+        b"ms" => return set(session, line, key, batch),
+        b"md" => Verb::MetaDelete,
+        b"ma" => Verb::MetaArithmetic,
+        b"me" => Verb::MetaDebug,
+        _ => Verb::MetaGet,
+    };
+    let text = rest(line, 2);
+    let flags = match Flags::of(verb, text.of(line.input)) {
+        Ok(flags) => flags,
+        Err(wrong) => return session.say(batch, line.next, wrong),
+    };
+    let careful = std::mem::take(&mut session.careful);
+    let verb = match verb {
+        Verb::MetaGet if careful || flags.may_change() => Verb::MetaGetAndChange,
+        verb => verb,
+    };
+    batch.push(Command { key, text, bits: flags.bits(), ..Command::new(verb, session.at, session.within) });
+    session.at = line.next;
+    Parsed::Some
+}
+
+/// `ms`: a line, and then a value.
+fn set(session: &mut Session, line: &Line<'_>, key: Span, batch: &mut Batch) -> Parsed {
+    let bytes = signed(line.words.get(line.input, 2)).and_then(|bytes| usize::try_from(bytes).ok());
+    let Some(bytes) = bytes.filter(|&bytes| bytes <= i32::MAX as usize - 2) else {
+        return session.say(batch, line.next, BAD_LINE);
+    };
+    let text = rest(line, 3);
+    let flags = match Flags::of(Verb::MetaSet, text.of(line.input)) {
+        Ok(flags) => flags,
+        Err(wrong) => {
+            session.skip = bytes as u64 + 2;
+            return session.say(batch, line.next, wrong);
+        }
+    };
+    if bytes > MAX_VALUE {
+        session.skip = bytes as u64 + 2;
+        return session.say(batch, line.next, b"SERVER_ERROR object too large for cache\r\n");
+    }
+    let command = Command {
+        key,
+        text,
+        bits: flags.bits() & !bits::QUIET,
+        ..Command::new(Verb::MetaSet, session.at, session.within)
+    };
+    value(session, line, command, bytes, batch)
+}
+
+/// The words of a line from the given one on.
+fn rest(line: &Line<'_>, from: usize) -> Span {
+    match (line.words.span(from), line.words.len().checked_sub(1).and_then(|last| line.words.span(last))) {
+        (Some(first), Some(last)) => Span::between(first.start as usize, last.end()),
+        _ => Span::default(),
+    }
+}

@@ -1,0 +1,135 @@
+//! What a batch reads from the table: keys that are looked up together, and what was found.
+
+use warpkeep::{Durability, Status, Table};
+use warpkeep_core::{Answers, Batch as TableBatch, Op};
+
+use crate::batch::BUDGET;
+use crate::item::{HEAD, Head};
+use crate::outcome::{Current, Place, Version};
+use crate::span::Span;
+
+/// What was found under a key.
+#[derive(Clone, Copy, Debug)]
+enum Found {
+    /// Nothing.
+    Nothing,
+    /// An item.
+    Item(Current),
+    /// An item that there was no room for.
+    PutOff,
+}
+
+/// Keys that are looked up together.
+#[derive(Default)]
+pub(crate) struct Reads {
+    keys: Option<TableBatch>,
+    found: Vec<Found>,
+    bytes: Vec<u8>,
+}
+
+impl Reads {
+    pub(crate) fn new(table: &Table<'_>) -> Reads {
+        Reads { keys: Some(table.batch()), ..Reads::default() }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        if let Some(keys) = &mut self.keys {
+            keys.clear();
+        }
+        self.found.clear();
+        self.bytes.clear();
+        if self.bytes.capacity() > 2 * BUDGET {
+            self.bytes = Vec::new();
+        }
+    }
+
+    /// Adds a key; gives its number. Parsers have checked its length.
+    #[inline]
+    pub(crate) fn ask(&mut self, key: &[u8]) -> u32 {
+        if let Some(keys) = &mut self.keys {
+            let pushed = keys.push(Op::Get, key, &[], 0);
+            debug_assert!(pushed.is_ok(), "a key of {} bytes was let in", key.len());
+        }
+        self.found.push(Found::Nothing);
+        self.found.len() as u32 - 1
+    }
+
+    /// Looks all of them up.
+    pub(crate) fn run(&mut self, table: &Table<'_>) -> Result<(), warpkeep::Error> {
+        let Some(keys) = &self.keys else { return Ok(()) };
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let mut into = Into { found: &mut self.found, bytes: &mut self.bytes };
+        table.run_into(&keys.view(), Durability::Process, &mut into)
+    }
+
+    /// Looks one key up, after the others.
+    pub(crate) fn one(&mut self, table: &Table<'_>, key: &[u8]) -> Option<Current> {
+        let mut keys = table.batch();
+        keys.get(key).ok()?;
+        let mut found = [Found::Nothing];
+        // Its room is needed: the answer depends on it.
+        let mut into = Into { found: &mut found, bytes: &mut self.bytes };
+        table.run_into(&keys.view(), Durability::Process, &mut into).ok()?;
+        match found {
+            [Found::Item(current)] => Some(current),
+            _ => None,
+        }
+    }
+
+    /// What was found.
+    #[inline]
+    pub(crate) fn found(&self, number: u32) -> Option<Current> {
+        match self.found[number as usize] {
+            Found::Item(current) => Some(current),
+            Found::Nothing | Found::PutOff => None,
+        }
+    }
+
+    /// Whether there was no room for what was found.
+    #[inline]
+    pub(crate) fn was_put_off(&self, number: u32) -> bool {
+        matches!(self.found[number as usize], Found::PutOff)
+    }
+
+    /// Whether something was found that has expired.
+    pub(crate) fn has_expired(&self, now: u64) -> bool {
+        (0..self.found.len()).any(|number| self.is_expired(number as u32, now))
+    }
+
+    /// Whether what was found has expired.
+    pub(crate) fn is_expired(&self, number: u32, now: u64) -> bool {
+        self.found(number).is_some_and(|current| current.head.is_expired(now))
+    }
+
+    /// The bytes of values.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Where the table puts what it finds.
+struct Into<'a> {
+    found: &'a mut [Found],
+    bytes: &'a mut Vec<u8>,
+}
+
+impl Answers for Into<'_> {
+    #[inline]
+    fn answer(&mut self, _: usize, _: Status, _: u64) {}
+
+    #[inline]
+    fn answer_value(&mut self, index: usize, status: Status, version: u64, stored: &[u8]) -> Status {
+        let Some(head) = Head::from_bytes(stored) else { return status };
+        self.found[index] = match self.bytes.len() > BUDGET {
+            true => Found::PutOff,
+            false => {
+                let value = Place::Read(Span::append(self.bytes, &stored[HEAD..]));
+                Found::Item(Current { value, head, version: Version::Stored(version) })
+            }
+        };
+        status
+    }
+}

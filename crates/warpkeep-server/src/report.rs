@@ -1,0 +1,143 @@
+//! What the server says of itself: `stats`, `INFO`, `CONFIG GET`, and saving.
+
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
+
+use crate::ServerError;
+use crate::counters::read;
+use crate::item::MAX_VALUE;
+use crate::lifetime::now;
+use crate::resp;
+use crate::server::Shared;
+
+impl Shared<'_> {
+    /// The answer to `stats`.
+    pub(crate) fn stats_text(&self, which: &[u8], out: &mut Vec<u8>) {
+        let text = match which {
+            b"" => self.stats(),
+            b"settings" => format!(
+                "STAT num_threads {}\r\nSTAT maxconns {}\r\nSTAT item_size_max {MAX_VALUE}\r\nEND\r\n",
+                self.settings.threads, self.settings.max_connections
+            ),
+            b"items" | b"slabs" | b"sizes" | b"conns" => "END\r\n".to_owned(),
+            b"reset" => "RESET\r\n".to_owned(),
+            _ => "ERROR\r\n".to_owned(),
+        };
+        out.extend_from_slice(text.as_bytes());
+    }
+
+    fn stats(&self) -> String {
+        let counters = &self.counters;
+        let usage = self.keyspace.store.usage();
+        let (hits, misses) = (read(&counters.hits), read(&counters.misses));
+        let facts: [(&str, String); 20] = [
+            ("pid", std::process::id().to_string()),
+            ("uptime", self.begun.elapsed().as_secs().to_string()),
+            ("time", (now() / 1000).to_string()),
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("pointer_size", usize::BITS.to_string()),
+            ("curr_connections", self.connections.load(Ordering::Relaxed).to_string()),
+            ("total_connections", read(&counters.accepted).to_string()),
+            ("rejected_connections", read(&counters.rejected).to_string()),
+            ("cmd_get", (hits + misses).to_string()),
+            ("cmd_set", read(&counters.writes).to_string()),
+            ("get_hits", hits.to_string()),
+            ("get_misses", misses.to_string()),
+            ("curr_items", self.keyspace.table().len().to_string()),
+            ("bytes", usage.used_bytes().to_string()),
+            ("limit_maxbytes", usage.total_bytes().to_string()),
+            ("evictions", read(&counters.evicted).to_string()),
+            ("expired", read(&counters.expired).to_string()),
+            ("threads", self.settings.threads.to_string()),
+            ("batches", read(&counters.batches).to_string()),
+            ("commands", read(&counters.commands).to_string()),
+        ];
+        let mut text = String::new();
+        for (name, value) in facts {
+            let _ = write!(text, "STAT {name} {value}\r\n");
+        }
+        text += "END\r\n";
+        text
+    }
+
+    /// The answer to `INFO`.
+    pub(crate) fn info_text(&self) -> String {
+        let counters = &self.counters;
+        let usage = self.keyspace.store.usage();
+        let items = self.keyspace.table().len();
+        let keyspace =
+            if items > 0 { format!("db0:keys={items},expires=0,avg_ttl=0\r\n") } else { String::new() };
+        format!(
+            "# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\nwarpkeep_version:{}\r\nprocess_id:{}\r\n\
+             uptime_in_seconds:{}\r\n\r\n# Clients\r\nconnected_clients:{}\r\nmaxclients:{}\r\n\r\n\
+             # Memory\r\nused_memory:{}\r\ntotal_memory:{}\r\n\r\n\
+             # Persistence\r\nloading:0\r\nrdb_bgsave_in_progress:{}\r\nrdb_last_save_time:{}\r\n\r\n\
+             # Stats\r\ntotal_connections_received:{}\r\ntotal_commands_processed:{}\r\nrejected_connections:{}\r\n\
+             expired_keys:{}\r\nevicted_keys:{}\r\nkeyspace_hits:{}\r\nkeyspace_misses:{}\r\nbatches:{}\r\n\r\n\
+             # Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n# Keyspace\r\n{keyspace}",
+            env!("CARGO_PKG_VERSION"),
+            std::process::id(),
+            self.begun.elapsed().as_secs(),
+            self.connections.load(Ordering::Relaxed),
+            self.settings.max_connections,
+            usage.used_bytes(),
+            usage.total_bytes(),
+            u8::from(self.saving.load(Ordering::Relaxed)),
+            self.last_save(),
+            read(&counters.accepted),
+            read(&counters.commands),
+            read(&counters.rejected),
+            read(&counters.expired),
+            read(&counters.evicted),
+            read(&counters.hits),
+            read(&counters.misses),
+            read(&counters.batches),
+        )
+    }
+
+    /// `CONFIG GET` of what there is; nothing can be set while the server runs.
+    pub(crate) fn config(&self, what: &[u8], name: &[u8], resp3: bool, out: &mut Vec<u8>) {
+        if what.eq_ignore_ascii_case(b"RESETSTAT") {
+            return out.extend_from_slice(b"+OK\r\n");
+        }
+        if !what.eq_ignore_ascii_case(b"GET") {
+            return resp::error(out, "settings are made when the server starts; only CONFIG GET is possible");
+        }
+        let facts = [
+            ("maxclients", self.settings.max_connections.to_string()),
+            ("io-threads", self.settings.threads.to_string()),
+            ("timeout", self.settings.idle.map_or(0, |idle| idle.as_secs()).to_string()),
+            ("databases", "1".to_owned()),
+            ("save", String::new()),
+            ("appendonly", "yes".to_owned()),
+            ("proto-max-bulk-len", MAX_VALUE.to_string()),
+        ];
+        let found: Vec<&(&str, String)> = facts
+            .iter()
+            .filter(|(fact, _)| name == b"*" || name.eq_ignore_ascii_case(fact.as_bytes()))
+            .collect();
+        let (sign, count) = if resp3 { ('%', found.len()) } else { ('*', 2 * found.len()) };
+        out.extend_from_slice(format!("{sign}{count}\r\n").as_bytes());
+        for (fact, value) in found {
+            resp::bulk(out, fact.as_bytes());
+            resp::bulk(out, value.as_bytes());
+        }
+    }
+
+    /// Writes all items to a checkpoint.
+    pub(crate) fn save(&self) -> Result<(), ServerError> {
+        self.keyspace.store.checkpoint()?;
+        self.last_save.store(now() / 1000, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Has a checkpoint taken behind the clients' backs.
+    pub(crate) fn save_behind(&self) {
+        self.saving.store(true, Ordering::Release);
+    }
+
+    /// When the last checkpoint was taken, in seconds since 1970.
+    pub(crate) fn last_save(&self) -> u64 {
+        self.last_save.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,118 @@
+//! The arguments of a command: an array of bulks.
+
+use memchr::memchr;
+
+use crate::item::MAX_VALUE;
+use crate::span::Span;
+
+/// The most arguments.
+const MAX_ARGUMENTS: i64 = 1 << 20;
+/// The longest command in bytes.
+pub(super) const MAX_COMMAND: usize = 64 << 20;
+/// The longest value that Redis would take; what says it is longer is no RESP.
+const MAX_BULK: i64 = 512 << 20;
+/// The longest line of a number.
+const LONGEST_LINE: usize = 64;
+
+/// What was found at a place of the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found<T> {
+    /// It is there; the next begins at the second.
+    There(T, usize),
+    /// The input ends before it; at least so many bytes are needed from the beginning of the input.
+    NeedsMore(usize),
+    /// A bulk that is too long to be taken: its bytes begin at the second.
+    TooLong(u64, usize),
+    /// It is no RESP.
+    Broken(&'static str),
+}
+
+/// A line with a number behind its first byte.
+#[inline]
+fn line(input: &[u8], at: usize, wrong: &'static str) -> Found<i64> {
+    let rest = &input[at..];
+    let Some(len) = memchr(b'\r', &rest[..rest.len().min(LONGEST_LINE)]) else {
+        return match rest.len() >= LONGEST_LINE {
+            true => Found::Broken(wrong),
+            false => Found::NeedsMore(input.len() + 1),
+        };
+    };
+    if rest.len() < len + 2 {
+        return Found::NeedsMore(at + len + 2);
+    }
+    match super::numbers::integer(&rest[1..len]) {
+        Some(number) => Found::There(number, at + len + 2),
+        None => Found::Broken(wrong),
+    }
+}
+
+/// The number of arguments.
+#[inline]
+pub(super) fn count(input: &[u8], at: usize) -> Found<usize> {
+    const WRONG: &str = "-ERR Protocol error: invalid multibulk length\r\n";
+    if input[at] != b'*' {
+        return Found::Broken("-ERR Protocol error: inline commands are not taken here\r\n");
+    }
+    match line(input, at, WRONG) {
+        Found::There(count, next) if count <= MAX_ARGUMENTS => Found::There(count.max(0) as usize, next),
+        Found::There(..) => Found::Broken(WRONG),
+        Found::NeedsMore(bytes) => Found::NeedsMore(bytes),
+        Found::TooLong(..) | Found::Broken(_) => Found::Broken(WRONG),
+    }
+}
+
+/// An argument.
+#[inline]
+pub(super) fn bulk(input: &[u8], at: usize) -> Found<Span> {
+    const WRONG: &str = "-ERR Protocol error: invalid bulk length\r\n";
+    if at >= input.len() {
+        return Found::NeedsMore(at + 1);
+    }
+    if input[at] != b'$' {
+        return Found::Broken("-ERR Protocol error: expected '$'\r\n");
+    }
+    let (len, start) = match line(input, at, WRONG) {
+        Found::There(len, start) if (0..=MAX_BULK).contains(&len) => (len as usize, start),
+        Found::NeedsMore(bytes) => return Found::NeedsMore(bytes),
+        _ => return Found::Broken(WRONG),
+    };
+    if len > MAX_VALUE {
+        return Found::TooLong(len as u64, start);
+    }
+    match input.len() < start + len + 2 {
+        true => Found::NeedsMore(start + len + 2),
+        false => Found::There(Span::between(start, start + len), start + len + 2),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bulk_is_there_when_its_last_byte_is() {
+        let whole = b"$3\r\nabc\r\n";
+        assert_eq!(bulk(whole, 0), Found::There(Span::between(4, 7), 9));
+        for end in 0..whole.len() {
+            assert!(
+                matches!(bulk(&whole[..end], 0), Found::NeedsMore(more) if more > end && more <= 9),
+                "{end}"
+            );
+        }
+        assert!(matches!(bulk(b"$-1\r\n", 0), Found::Broken(_)));
+        assert!(matches!(bulk(b"$x\r\n", 0), Found::Broken(_)));
+        assert!(matches!(bulk(b":3\r\n", 0), Found::Broken(_)));
+        assert!(matches!(bulk(b"$600000000\r\n", 0), Found::Broken(_)));
+        assert_eq!(bulk(b"$2000000\r\n", 0), Found::TooLong(2_000_000, 10));
+        assert!(matches!(bulk(&[b'$'; 100], 0), Found::Broken(_)));
+    }
+
+    #[test]
+    fn an_array_has_a_count() {
+        assert_eq!(count(b"*2\r\n", 0), Found::There(2, 4));
+        assert_eq!(count(b"*-1\r\n", 0), Found::There(0, 5));
+        assert!(matches!(count(b"*1048577\r\n", 0), Found::Broken(_)));
+        assert!(matches!(count(b"*2\r", 0), Found::NeedsMore(4)));
+        assert!(matches!(count(b"PING\r\n", 0), Found::Broken(_)));
+    }
+}

@@ -1,0 +1,248 @@
+//! The server: listens, and shares connections among its workers.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+use parking_lot::Mutex;
+use warpkeep::Store;
+
+use crate::counters::Counters;
+use crate::keyspace::Keyspace;
+use crate::worker::{MAIL, Worker};
+use crate::{ServerError, Settings};
+
+/// How often it is asked whether to stop.
+const ASK: Duration = Duration::from_millis(50);
+
+/// A server that listens, and serves when it is [run](Server::run).
+///
+/// ```
+/// use warpkeep::Store;
+/// use warpkeep_server::{Server, Settings};
+/// # let directory = tempfile::tempdir().unwrap();
+/// let store = Store::open(directory.path())?;
+/// let settings = Settings { listen: vec![([127, 0, 0, 1], 0).into()], ..Settings::default() };
+/// let server = Server::bind(settings)?;
+/// println!("listening on {:?}", server.addresses());
+/// // Serves until the closure says that it is enough: here at once.
+/// server.run(&store, || true)?;
+/// store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Server {
+    settings: Settings,
+    listeners: Vec<TcpListener>,
+    addresses: Vec<SocketAddr>,
+}
+
+/// What workers have in common.
+pub(crate) struct Shared<'s> {
+    pub(crate) settings: Settings,
+    pub(crate) keyspace: Keyspace<'s>,
+    pub(crate) counters: Counters,
+    pub(crate) begun: Instant,
+    pub(crate) connections: AtomicUsize,
+    pub(crate) saving: AtomicBool,
+    pub(crate) last_save: AtomicU64,
+    /// When all items are to be thrown away; 0 is never.
+    pub(crate) flush_at: AtomicU64,
+    sessions: AtomicU64,
+    stopping: AtomicBool,
+}
+
+/// New connections for a worker.
+pub(crate) struct Mailbox {
+    streams: Mutex<Vec<TcpStream>>,
+    waker: Waker,
+}
+
+impl Mailbox {
+    pub(crate) fn take(&self) -> Vec<TcpStream> {
+        std::mem::take(&mut *self.streams.lock())
+    }
+}
+
+impl Server {
+    /// Checks the settings and listens. Clients that connect wait until the server runs.
+    pub fn bind(settings: Settings) -> Result<Server, ServerError> {
+        settings.check()?;
+        let mut listeners = Vec::new();
+        let mut addresses = Vec::new();
+        for &address in &settings.listen {
+            let failed = |source| ServerError::Listen { address, source };
+            let listener = TcpListener::bind(address).map_err(failed)?;
+            addresses.push(listener.local_addr().map_err(failed)?);
+            listeners.push(listener);
+        }
+        Ok(Server { settings, listeners, addresses })
+    }
+
+    /// Where it listens: where a port was 0, with the one that was found.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Serves the items of a store until `stop` says so, or a client does. What was sent by then is done and answered.
+    pub fn run(self, store: &Store, stop: impl Fn() -> bool) -> Result<(), ServerError> {
+        let Server { settings, mut listeners, .. } = self;
+        let keyspace = Keyspace::open(store, settings.durability, settings.capacity)?;
+        let shared = Shared {
+            keyspace,
+            counters: Counters::default(),
+            begun: Instant::now(),
+            connections: AtomicUsize::new(0),
+            saving: AtomicBool::new(false),
+            last_save: AtomicU64::new(crate::lifetime::now() / 1000),
+            flush_at: AtomicU64::new(0),
+            sessions: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            settings,
+        };
+        let mut polls = Vec::new();
+        let mut mailboxes = Vec::new();
+        for _ in 0..shared.settings.threads {
+            let poll = Poll::new().map_err(ServerError::io("make a poll"))?;
+            let waker = Waker::new(poll.registry(), MAIL).map_err(ServerError::io("make a waker"))?;
+            mailboxes.push(Mailbox { streams: Mutex::new(Vec::new()), waker });
+            polls.push(poll);
+        }
+        std::thread::scope(|scope| {
+            let mut workers = Vec::new();
+            for (number, (poll, mailbox)) in polls.into_iter().zip(&mailboxes).enumerate() {
+                let worker = Worker::new(&shared, mailbox, poll);
+                let named = std::thread::Builder::new().name(format!("worker-{number}"));
+                let run = || {
+                    let done = worker.run();
+                    // The others must not serve on as if nothing had happened.
+                    if done.is_err() {
+                        shared.stop();
+                    }
+                    done
+                };
+                let started = named.spawn_scoped(scope, run).map_err(ServerError::io("start a thread"));
+                match started {
+                    Ok(worker) => workers.push(worker),
+                    Err(error) => {
+                        shared.stop();
+                        return Err(error);
+                    }
+                }
+            }
+            let done = accept(&shared, &mut listeners, &mailboxes, &stop);
+            shared.stop();
+            for mailbox in &mailboxes {
+                mailbox.waker.wake().map_err(ServerError::io("wake a worker"))?;
+            }
+            for worker in workers {
+                match worker.join() {
+                    Ok(ended) => ended?,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            done
+        })
+    }
+}
+
+/// Takes connections and shares them among the workers until the server stops.
+fn accept(
+    shared: &Shared<'_>,
+    listeners: &mut [TcpListener],
+    mailboxes: &[Mailbox],
+    stop: &impl Fn() -> bool,
+) -> Result<(), ServerError> {
+    let mut poll = Poll::new().map_err(ServerError::io("make a poll"))?;
+    for (number, listener) in listeners.iter_mut().enumerate() {
+        let registered = poll.registry().register(listener, Token(number), Interest::READABLE);
+        registered.map_err(ServerError::io("wait for connections"))?;
+    }
+    let mut events = Events::with_capacity(64);
+    let mut next = 0;
+    while !stop() && !shared.is_stopping() {
+        match poll.poll(&mut events, Some(ASK)) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            done => done.map_err(ServerError::io("wait for connections"))?,
+        }
+        shared.flush_if_due();
+        for event in events.iter() {
+            let Some(listener) = listeners.get(event.token().0) else { continue };
+            loop {
+                match listener.accept() {
+                    Ok((stream, _)) => {
+                        if admit(shared, stream, &mailboxes[next % mailboxes.len()])? {
+                            next += 1;
+                        }
+                    }
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+                    Err(error) => {
+                        // Such as too many open files: others may close theirs.
+                        tracing::warn!(%error, "a connection was not accepted");
+                        std::thread::sleep(Duration::from_millis(10));
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Gives a connection to a worker, if there may be one more.
+fn admit(shared: &Shared<'_>, mut stream: TcpStream, to: &Mailbox) -> Result<bool, ServerError> {
+    if shared.connections.load(Ordering::Relaxed) >= shared.settings.max_connections {
+        shared.counters.rejected.fetch_add(1, Ordering::Relaxed);
+        // It is not known yet what it speaks; both take this for an error.
+        let _ = std::io::Write::write(&mut stream, b"-ERR max number of clients reached\r\n");
+        return Ok(false);
+    }
+    shared.connections.fetch_add(1, Ordering::Relaxed);
+    shared.counters.accepted.fetch_add(1, Ordering::Relaxed);
+    to.streams.lock().push(stream);
+    to.waker.wake().map_err(ServerError::io("wake a worker"))?;
+    Ok(true)
+}
+
+impl Shared<'_> {
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Lets the server stop.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn next_session(&self) -> u64 {
+        self.sessions.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Throws all items away, now or after so many seconds.
+    pub(crate) fn flush(&self, delay: u64) -> Result<(), ServerError> {
+        match delay {
+            0 => {
+                self.flush_at.store(0, Ordering::Release);
+                self.keyspace.empty()
+            }
+            _ => {
+                let moment = crate::lifetime::Lifetime::memcached(i64::try_from(delay).unwrap_or(i64::MAX));
+                self.flush_at.store(moment.moment(crate::lifetime::now(), 0), Ordering::Release);
+                Ok(())
+            }
+        }
+    }
+
+    fn flush_if_due(&self) {
+        let at = self.flush_at.load(Ordering::Acquire);
+        if at != 0
+            && at <= crate::lifetime::now()
+            && self.flush_at.compare_exchange(at, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            && let Err(error) = self.keyspace.empty()
+        {
+            tracing::error!(%error, "the items were not thrown away");
+        }
+    }
+}

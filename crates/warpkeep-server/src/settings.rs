@@ -1,0 +1,125 @@
+//! How a server is to run.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use warpkeep::Durability;
+
+use crate::ServerError;
+
+/// How a server is to run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where it listens.
+    pub listen: Vec<SocketAddr>,
+    /// Threads that serve; each has its own connections.
+    pub threads: usize,
+    /// What a write has survived when it is answered.
+    pub durability: Durability,
+    /// Commands after which a batch is done, whatever else may be coming.
+    pub batch: usize,
+    /// How long a batch may be gathered while more is coming. Zero: what is there is done at once.
+    pub cycle: Duration,
+    /// Who may do what.
+    pub access: Access,
+    /// The most connections at a time.
+    pub max_connections: usize,
+    /// A connection that says nothing for so long is closed.
+    pub idle: Option<Duration>,
+    /// Bytes of answers that a client may leave unread before it is no longer listened to.
+    pub unread: usize,
+    /// Items to make room for at once.
+    pub capacity: u64,
+}
+
+/// Who may do what.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// What clients must know, if they must know something.
+    pub password: Option<String>,
+}
+
+impl Access {
+    /// Whether this is the password. Takes as long for a wrong one as for the right one.
+    pub(crate) fn admits(&self, password: &[u8]) -> bool {
+        let Some(right) = &self.password else { return true };
+        let right = right.as_bytes();
+        let same = right
+            .iter()
+            .enumerate()
+            .fold(0, |differs, (at, byte)| differs | (byte ^ password.get(at).copied().unwrap_or(!byte)));
+        same == 0 && right.len() == password.len()
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            listen: vec![SocketAddr::from(([127, 0, 0, 1], 11311))],
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            durability: Durability::Process,
+            batch: 4096,
+            cycle: Duration::ZERO,
+            access: Access::default(),
+            max_connections: 10_000,
+            idle: None,
+            unread: 1 << 20,
+            capacity: 0,
+        }
+    }
+}
+
+impl Settings {
+    /// Refuses settings that make no sense.
+    pub fn check(&self) -> Result<(), ServerError> {
+        let wrong = |what: String| Err(ServerError::Setting(what));
+        if self.listen.is_empty() {
+            return wrong("there is no address to listen on; give one, such as 127.0.0.1:11311".to_owned());
+        }
+        if !(1..=1024).contains(&self.threads) {
+            return wrong(format!("{} threads are not possible; take 1 to 1024", self.threads));
+        }
+        if self.batch == 0 || self.max_connections == 0 || self.unread == 0 {
+            return wrong(
+                "a batch, the connections and the unread bytes need a limit of at least 1".to_owned(),
+            );
+        }
+        if self.cycle > Duration::from_secs(1) {
+            return wrong(
+                "a cycle of more than a second makes every client wait; take microseconds".to_owned(),
+            );
+        }
+        if self.access.password.as_ref().is_some_and(String::is_empty) {
+            return wrong("an empty password protects nothing; choose one, or leave it out".to_owned());
+        }
+        let public = self.listen.iter().find(|address| !address.ip().is_loopback());
+        if let (Some(address), None) = (public, &self.access.password) {
+            return wrong(format!(
+                "{address} can be reached from other machines, and there is no password; set one, or listen on 127.0.0.1"
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_public_address_needs_a_password() {
+        let mut settings = Settings { listen: vec![([0, 0, 0, 0], 11311).into()], ..Settings::default() };
+        assert!(settings.check().is_err());
+        settings.access.password = Some("secret".into());
+        assert!(settings.check().is_ok());
+    }
+
+    #[test]
+    fn only_the_password_is_admitted() {
+        let access = Access { password: Some("secret".into()) };
+        assert!(access.admits(b"secret"));
+        for wrong in [&b""[..], b"secre", b"secret1", b"Secret"] {
+            assert!(!access.admits(wrong));
+        }
+    }
+}

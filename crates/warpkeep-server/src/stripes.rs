@@ -1,0 +1,30 @@
+//! Who may change a key: whoever holds its stripe.
+
+use parking_lot::{Mutex, MutexGuard};
+
+/// Enough that batches of different workers seldom meet: a batch that waits for its `fdatasync` holds its keys.
+const STRIPES: usize = 1 << 16;
+
+/// Locks for keys, many keys to a lock.
+pub(crate) struct Stripes(Box<[Mutex<()>]>);
+
+impl Stripes {
+    pub(crate) fn new() -> Stripes {
+        Stripes((0..STRIPES).map(|_| Mutex::new(())).collect())
+    }
+
+    /// Holds the keys with these hashes. `numbers` is memory to work in.
+    pub(crate) fn hold<'s>(
+        &'s self,
+        hashes: impl Iterator<Item = u64>,
+        numbers: &mut Vec<u32>,
+        held: &mut Vec<MutexGuard<'s, ()>>,
+    ) {
+        numbers.clear();
+        numbers.extend(hashes.map(|hash| (hash >> 48) as u32 % STRIPES as u32));
+        // In one order for all, so that no two wait for each other.
+        numbers.sort_unstable();
+        numbers.dedup();
+        held.extend(numbers.iter().map(|&number| self.0[number as usize].lock()));
+    }
+}

@@ -1,0 +1,337 @@
+//! A thread that serves: its connections' commands become batches, their answers go back.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+use slab::Slab;
+
+use crate::batch::{Batch, Inputs};
+use crate::command::Verb;
+use crate::connection::{Connection, Reading};
+use crate::lifetime::now;
+use crate::outcome::Outcome;
+use crate::server::{Mailbox, Shared};
+use crate::session::{Parsed, Session};
+use crate::{ServerError, memcached, resp, whole};
+
+/// The token of the mailbox.
+pub(crate) const MAIL: Token = Token(usize::MAX);
+/// How often what is idle is looked at.
+const TICK: Duration = Duration::from_secs(1);
+/// How long clients have, when the server stops, to take the answers that are theirs.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// A thread that serves.
+pub(crate) struct Worker<'k, 's> {
+    shared: &'k Shared<'s>,
+    mailbox: &'k Mailbox,
+    poll: Poll,
+    connections: Slab<Connection>,
+    /// Connections that have something to do.
+    queue: VecDeque<usize>,
+    /// Connections that have commands in the batch.
+    touched: Vec<usize>,
+    batch: Batch,
+    stopping: Option<Instant>,
+}
+
+impl Inputs for Slab<Connection> {
+    #[inline]
+    fn input(&self, connection: u32) -> &[u8] {
+        self[connection as usize].bytes()
+    }
+}
+
+impl<'k, 's> Worker<'k, 's> {
+    pub(crate) fn new(shared: &'k Shared<'s>, mailbox: &'k Mailbox, poll: Poll) -> Worker<'k, 's> {
+        let batch = Batch::new(&shared.keyspace.table());
+        let (connections, queue, touched) = (Slab::new(), VecDeque::new(), Vec::new());
+        Worker { shared, mailbox, poll, connections, queue, touched, batch, stopping: None }
+    }
+
+    /// Serves until the server stops.
+    pub(crate) fn run(mut self) -> Result<(), ServerError> {
+        let mut events = Events::with_capacity(1024);
+        let mut ticked = Instant::now();
+        loop {
+            let timeout = match (self.queue.is_empty(), self.stopping) {
+                (false, _) => Duration::ZERO,
+                (true, Some(_)) => Duration::from_millis(10),
+                (true, None) => TICK,
+            };
+            self.wait(&mut events, timeout)?;
+            if self.stopping.is_some_and(|since| {
+                self.queue.is_empty() && (self.connections.is_empty() || since.elapsed() > FAREWELL)
+            }) {
+                return Ok(());
+            }
+            let begun = Instant::now();
+            if begun.duration_since(ticked) >= TICK {
+                ticked = begun;
+                self.close_idle(begun);
+            }
+            self.gather(begun);
+            // More may be coming: it is taken along, for as long as a cycle lasts.
+            let settings = &self.shared.settings;
+            while !settings.cycle.is_zero()
+                && !self.batch.commands.is_empty()
+                && self.batch.len() < settings.batch
+                && begun.elapsed() < settings.cycle
+            {
+                self.wait(&mut events, Duration::ZERO)?;
+                if self.queue.is_empty() {
+                    break;
+                }
+                self.gather(begun);
+            }
+            self.fire();
+        }
+    }
+
+    /// Waits for something to happen and notes for whom.
+    fn wait(&mut self, events: &mut Events, timeout: Duration) -> Result<(), ServerError> {
+        match self.poll.poll(events, Some(timeout)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            done => done.map_err(ServerError::io("wait for clients"))?,
+        }
+        for event in events.iter() {
+            if event.token() == MAIL {
+                self.take_mail();
+                continue;
+            }
+            let number = event.token().0;
+            let Some(connection) = self.connections.get_mut(number) else { continue };
+            connection.readable |= event.is_readable() || event.is_read_closed();
+            connection.hung_up |= event.is_read_closed() || event.is_error();
+            if event.is_writable() && connection.blocked && connection.write().is_err() {
+                self.close(number);
+                continue;
+            }
+            self.enqueue(number);
+        }
+        if self.stopping.is_none() && self.shared.is_stopping() {
+            self.say_farewell();
+        }
+        Ok(())
+    }
+
+    /// Takes new connections in.
+    fn take_mail(&mut self) {
+        for stream in self.mailbox.take() {
+            if let Err(error) = self.welcome(stream) {
+                tracing::warn!(%error, "a connection was not taken");
+                self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn welcome(&mut self, mut stream: TcpStream) -> io::Result<()> {
+        // Answers are written in one piece; waiting for more to send would only delay them.
+        stream.set_nodelay(true)?;
+        let entry = self.connections.vacant_entry();
+        let number = entry.key();
+        self.poll.registry().register(&mut stream, Token(number), Interest::READABLE | Interest::WRITABLE)?;
+        let session = Session::new(self.shared.next_session(), &self.shared.settings.access);
+        entry.insert(Connection::new(stream, session, Instant::now()));
+        self.enqueue(number);
+        Ok(())
+    }
+
+    fn enqueue(&mut self, number: usize) {
+        let connection = &mut self.connections[number];
+        if !connection.queued {
+            connection.queued = true;
+            self.queue.push_back(number);
+        }
+    }
+
+    /// Reads and parses what connections have sent, until the batch is large.
+    fn gather(&mut self, now: Instant) {
+        for _ in 0..self.queue.len() {
+            if self.batch.len() >= self.shared.settings.batch {
+                return;
+            }
+            let Some(number) = self.queue.pop_front() else { return };
+            self.gather_from(number, now);
+        }
+    }
+
+    fn gather_from(&mut self, number: usize, now: Instant) {
+        let settings = &self.shared.settings;
+        let connection = &mut self.connections[number];
+        connection.queued = false;
+        // Whoever does not read answers is not listened to. The poll tells when they are taken.
+        if connection.unsent() > settings.unread {
+            return;
+        }
+        if connection.readable && !connection.pending && !connection.closing {
+            match connection.read() {
+                Ok(Reading::Drained | Reading::More) => connection.active = now,
+                Ok(Reading::Ended) => connection.ended = true,
+                Err(_) => return self.close(number),
+            }
+        }
+        let before = self.batch.len();
+        let Connection { session, input, filled, needed, pending, .. } = connection;
+        let input = &input[..*filled];
+        *pending = false;
+        while input.len() - session.at >= *needed || session.skip > 0 && input.len() > session.at {
+            if self.batch.len() >= settings.batch {
+                *pending = true;
+                break;
+            }
+            match session.parse(input, number as u32, &settings.access, &mut self.batch) {
+                Parsed::Some => *needed = 1,
+                Parsed::NeedsMore(bytes) => {
+                    *needed = bytes;
+                    break;
+                }
+                Parsed::Waits => {
+                    *pending = true;
+                    break;
+                }
+            }
+        }
+        match self.batch.len() > before {
+            true => {
+                if !self.touched.contains(&number) {
+                    self.touched.push(number);
+                }
+            }
+            false => self.settle(number),
+        }
+    }
+
+    /// Does the batch and sends the answers.
+    fn fire(&mut self) {
+        if self.batch.commands.is_empty() {
+            return;
+        }
+        let is_resp = |number: u32| {
+            self.connections[number as usize].session.protocol == Some(crate::session::Protocol::Resp)
+        };
+        whole::run_all(&mut self.batch, self.shared, &self.connections, is_resp);
+        self.batch.run(&self.shared.keyspace, &self.connections, now());
+        self.answer();
+        for number in std::mem::take(&mut self.touched) {
+            self.connections[number].session.in_batch = false;
+            match self.connections[number].write() {
+                Ok(()) => self.settle(number),
+                Err(_) => self.close(number),
+            }
+        }
+        for key in std::mem::take(&mut self.batch.expired) {
+            if let Err(error) = self.shared.keyspace.remove_expired(&key, self.batch.now()) {
+                tracing::warn!(%error, "an expired item was not removed");
+            }
+        }
+        self.shared.counters.count(&self.batch);
+        self.batch.clear();
+    }
+
+    /// Puts the answers to all commands where they are sent from.
+    fn answer(&mut self) {
+        let mut open = u32::MAX;
+        let mut out = Vec::new();
+        for index in 0..self.batch.commands.len() {
+            let command = &self.batch.commands[index];
+            let outcome = self.batch.outcomes[index];
+            if command.connection != open {
+                if let Some(connection) = self.connections.get_mut(open as usize) {
+                    connection.output = out;
+                }
+                open = command.connection;
+                out = std::mem::take(&mut self.connections[open as usize].output);
+            }
+            match command.verb {
+                _ if outcome == Outcome::Cut => {
+                    let connection = &mut self.connections[open as usize];
+                    if !connection.pending || (command.at as usize) < connection.session.at {
+                        connection.session.rewind(command);
+                        connection.session.careful = command.verb == Verb::MetaGet;
+                        connection.pending = true;
+                        connection.needed = 1;
+                        connection.closing = false;
+                    }
+                }
+                Verb::Said | Verb::Whole => out.extend_from_slice(command.text.of(&self.batch.texts)),
+                Verb::Farewell => {
+                    out.extend_from_slice(command.text.of(&self.batch.texts));
+                    self.connections[open as usize].closing = true;
+                }
+                verb if verb.is_memcached() => {
+                    if !memcached::encode(&self.batch, command, outcome, &self.connections, &mut out) {
+                        self.connections[open as usize].closing = true;
+                    }
+                }
+                _ => {
+                    let mut tally = self.connections[open as usize].tally;
+                    resp::encode(&self.batch, command, outcome, &self.connections, &mut tally, &mut out);
+                    self.connections[open as usize].tally = tally;
+                }
+            }
+        }
+        if let Some(connection) = self.connections.get_mut(open as usize) {
+            connection.output = out;
+        }
+    }
+
+    /// Decides how a connection goes on.
+    fn settle(&mut self, number: usize) {
+        let connection = &mut self.connections[number];
+        connection.consume();
+        let sent = connection.unsent() == 0;
+        if connection.closing && sent {
+            return self.close(number);
+        }
+        if connection.closing {
+            return;
+        }
+        if connection.pending || connection.readable {
+            return self.enqueue(number);
+        }
+        // What is left is half a command, and its other half will not come.
+        if connection.ended && sent {
+            self.close(number);
+        } else if connection.ended {
+            connection.closing = true;
+        }
+    }
+
+    fn close(&mut self, number: usize) {
+        let mut connection = self.connections.remove(number);
+        if connection.queued {
+            self.queue.retain(|&queued| queued != number);
+        }
+        // It is gone with its socket; a system that does not find it has nothing to forget.
+        let _ = self.poll.registry().deregister(&mut connection.stream);
+        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn close_idle(&mut self, now: Instant) {
+        let Some(limit) = self.shared.settings.idle else { return };
+        let idle = |(number, connection): (usize, &Connection)| {
+            (now.duration_since(connection.active) > limit).then_some(number)
+        };
+        let idle: Vec<usize> = self.connections.iter().filter_map(idle).collect();
+        idle.into_iter().for_each(|number| self.close(number));
+    }
+
+    /// The server stops: what was sent is still done, and then connections are closed.
+    fn say_farewell(&mut self) {
+        self.stopping = Some(Instant::now());
+        let numbers: Vec<usize> = self.connections.iter().map(|(number, _)| number).collect();
+        for number in numbers {
+            let connection = &mut self.connections[number];
+            connection.readable = true;
+            connection.hung_up = true;
+            // As if the client had ended it.
+            let _ = connection.stream.shutdown(std::net::Shutdown::Read);
+            self.enqueue(number);
+        }
+    }
+}

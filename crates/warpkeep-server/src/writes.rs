@@ -1,0 +1,113 @@
+//! What a batch writes to the table.
+
+use warpkeep::{Durability, KeySpec, Status, Table, ValueSpec};
+use warpkeep_core::{Answers, BatchView, Cells, Column, Columns, Op, Ops};
+
+/// Changes of different keys, made together.
+pub(crate) struct Writes {
+    specs: (KeySpec, ValueSpec),
+    /// Whose change it is.
+    entries: Vec<u32>,
+    ops: Vec<Op>,
+    keys: Vec<u8>,
+    key_offsets: Vec<u64>,
+    values: Vec<u8>,
+    value_offsets: Vec<u64>,
+    answers: Vec<(Status, u64)>,
+}
+
+impl Writes {
+    pub(crate) fn new(table: &Table<'_>) -> Writes {
+        Writes {
+            specs: (table.key_spec(), table.value_spec()),
+            entries: Vec::new(),
+            ops: Vec::new(),
+            keys: Vec::new(),
+            key_offsets: vec![0],
+            values: Vec::new(),
+            value_offsets: vec![0],
+            answers: Vec::new(),
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.ops.clear();
+        self.keys.clear();
+        self.key_offsets.truncate(1);
+        self.values.clear();
+        self.value_offsets.truncate(1);
+        if self.values.capacity() > 2 * crate::batch::BUDGET {
+            self.values = Vec::new();
+        }
+    }
+
+    /// Adds a change; the value is given in parts.
+    #[inline]
+    pub(crate) fn push(&mut self, op: Op, entry: u32, key: &[u8], value: &[&[u8]]) {
+        self.entries.push(entry);
+        self.ops.push(op);
+        self.keys.extend_from_slice(key);
+        self.key_offsets.push(self.keys.len() as u64);
+        value.iter().for_each(|part| self.values.extend_from_slice(part));
+        self.value_offsets.push(self.values.len() as u64);
+    }
+
+    /// Makes all changes and tells what became of each.
+    pub(crate) fn run(
+        &mut self,
+        table: &Table<'_>,
+        durability: Durability,
+        mut each: impl FnMut(u32, Status, u64),
+    ) {
+        self.answers.clear();
+        self.answers.resize(self.ops.len(), (Status::Pending, 0));
+        if self.ops.is_empty() {
+            return;
+        }
+        self.run_some(table, durability, 0, self.ops.len());
+        // With `Power` all are refused where one does not fit; alone, the others may.
+        let refused = |&(status, _): &(Status, u64)| status.is_retryable();
+        if self.ops.len() > 1 && self.answers.iter().all(refused) {
+            for index in 0..self.ops.len() {
+                self.run_some(table, durability, index, index + 1);
+            }
+        }
+        for (&entry, &(status, version)) in self.entries.iter().zip(&self.answers) {
+            each(entry, status, version);
+        }
+    }
+
+    fn run_some(&mut self, table: &Table<'_>, durability: Durability, from: usize, to: usize) {
+        let columns = Columns {
+            ops: Ops::Each(Column::Host(&self.ops[from..to])),
+            keys: Cells::variable(&self.key_offsets[from..=to], &self.keys),
+            values: Cells::variable(&self.value_offsets[from..=to], &self.values),
+            arguments: None,
+        };
+        let mut written = Written(&mut self.answers[from..to]);
+        let done = BatchView::new(self.specs.0, self.specs.1, columns)
+            .map_err(warpkeep::Error::from)
+            .and_then(|view| table.run_into(&view, durability, &mut written));
+        if let Err(error) = done {
+            tracing::error!(%error, "changes were not made");
+            for (status, _) in written.0.iter_mut().filter(|(status, _)| status.is_pending()) {
+                *status = Status::Indeterminate;
+            }
+        }
+    }
+}
+
+/// Where the table says what became of changes.
+struct Written<'a>(&'a mut [(Status, u64)]);
+
+impl Answers for Written<'_> {
+    fn answer(&mut self, index: usize, status: Status, version: u64) {
+        self.0[index] = (status, version);
+    }
+
+    fn answer_value(&mut self, index: usize, status: Status, version: u64, _: &[u8]) -> Status {
+        self.answer(index, status, version);
+        status
+    }
+}
