@@ -47,6 +47,11 @@ impl Displacing {
         drop(self.hold());
         Scanning(self)
     }
+
+    /// Ends a scan.
+    pub(crate) fn resume(&self) {
+        self.scans.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// A scan under way.
@@ -54,7 +59,7 @@ pub(crate) struct Scanning<'d>(&'d Displacing);
 
 impl Drop for Scanning<'_> {
     fn drop(&mut self) {
-        self.0.scans.fetch_sub(1, Ordering::SeqCst);
+        self.0.resume();
     }
 }
 

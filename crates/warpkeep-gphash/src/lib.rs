@@ -34,6 +34,7 @@ pub use geometry::{CANDIDATES, Geometry};
 pub use grow::Seen;
 pub use inspect::Inspection;
 pub use layout::Layout;
+pub use read::ScanPosition;
 pub use stage::{Seat, Stage};
 pub use stats::{LevelStats, TableStats};
 pub use table::{Table, TableSpec};

@@ -221,26 +221,45 @@ impl<P: Persist> Table<P> {
     /// Gives out every item, while writers go on. An item that is there throughout is given out at least once; during
     /// a growth it may be given out twice.
     pub fn scan<E>(&self, table: u32, mut each: impl FnMut(&Change<'_>) -> Result<(), E>) -> Result<(), E> {
-        let mut key = Vec::new();
         let _scanning = self.displacing.scan();
         let mut position = ScanPosition::default();
-        loop {
-            // A guard a few buckets: a scan must not hold up what is to be freed.
-            let guard = &crossbeam_epoch::pin();
-            let levels = self.levels(guard);
-            let Some((run, buckets)) = position.next(self.specials(), levels) else {
-                return Ok(());
-            };
-            for bucket in buckets.map(|bucket| run.bucket(&self.shape, bucket)) {
-                for slot in 0..self.shape.slots() {
-                    key.clear();
-                    let Some(item) = self.read_any(bucket, slot, &mut key) else { continue };
-                    let value = Value::new(self.image(), item);
-                    let (version, value) = (value.version(), value.bytes());
-                    each(&Change { table, kind: ChangeKind::Put, version, key: &key, value })?;
-                }
+        while self.scan_some(table, &mut position, &mut each)? {}
+        Ok(())
+    }
+
+    /// Gives out the items of a few buckets and moves the position on; whether there is more. Where the table has grown
+    /// since, it starts over. Items that were moved on since may be missed, unless [nothing moves](Self::hold_still).
+    pub fn scan_some<E>(
+        &self,
+        table: u32,
+        position: &mut ScanPosition,
+        mut each: impl FnMut(&Change<'_>) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let mut key = Vec::new();
+        // A guard a few buckets: a scan must not hold up what is to be freed.
+        let guard = &crossbeam_epoch::pin();
+        let levels = self.levels(guard);
+        let Some((run, buckets)) = position.next(self.specials(), levels) else { return Ok(false) };
+        for bucket in buckets.map(|bucket| run.bucket(&self.shape, bucket)) {
+            for slot in 0..self.shape.slots() {
+                key.clear();
+                let Some(item) = self.read_any(bucket, slot, &mut key) else { continue };
+                let value = Value::new(self.image(), item);
+                let (version, value) = (value.version(), value.bytes());
+                each(&Change { table, kind: ChangeKind::Put, version, key: &key, value })?;
             }
         }
+        Ok(true)
+    }
+
+    /// Keeps items where they are, but for growth, until [`let_move`](Self::let_move) has been called as often.
+    pub fn hold_still(&self) {
+        std::mem::forget(self.displacing.scan());
+    }
+
+    /// Lets items move again.
+    pub fn let_move(&self) {
+        self.displacing.resume();
     }
 
     /// The slots in the header, if there are any.
@@ -309,8 +328,8 @@ fn get_some_avx512<'k, P: Persist>(
 }
 
 /// Where a scan stands. Levels may change under it: then it starts over, which gives items out twice, never not.
-#[derive(Default)]
-struct ScanPosition {
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ScanPosition {
     block: u64,
     run: usize,
     bucket: u64,

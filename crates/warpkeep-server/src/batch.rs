@@ -177,9 +177,15 @@ impl Batch {
                 continue;
             }
             let key = command.key.of(inputs.input(command.connection));
+            if let (Some(clock), true) = (&keyspace.clock, command.entry == NONE) {
+                command.hash = keyspace.hash(key);
+                clock.note(command.hash);
+            }
             if self.changing > 0 {
                 if command.entry == NONE {
-                    command.hash = keyspace.hash(key);
+                    if keyspace.clock.is_none() {
+                        command.hash = keyspace.hash(key);
+                    }
                     command.entry = entries.find(command.hash, key, inputs);
                 }
                 if command.entry != NONE {
@@ -230,15 +236,19 @@ impl Batch {
             match entry.current {
                 Some(Current { value, head, .. }) => {
                     let value = self.work.bytes(value, inputs);
+                    self.writes.has_expiring |= head.expires != 0;
                     self.writes.push(Op::Put, number as u32, key, &[&head.to_bytes(), value]);
                 }
                 None if entry.known && entry.base.is_none() => {}
                 None => self.writes.push(Op::Delete, number as u32, key, &[]),
             }
         }
+        if self.writes.has_expiring {
+            keyspace.expiring.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
         let entries = &mut self.work.entries;
         let mut refused = false;
-        self.writes.run(table, keyspace.durability, |number, status, version| {
+        self.writes.run(keyspace, table, |number, status, version| {
             let entry = &mut entries.list[number as usize];
             entry.version = version;
             if !(status.is_ok() || status == Status::NotFound) {

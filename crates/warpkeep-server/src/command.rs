@@ -148,7 +148,7 @@ pub(crate) mod bits {
     pub(crate) const NX: u16 = 32;
     /// `XX`: only if it is.
     pub(crate) const XX: u16 = 64;
-    /// `GET`: answer with what was there.
+    /// `GET` and `v`: answer with the value.
     pub(crate) const GIVE: u16 = 128;
     /// `GT`.
     pub(crate) const GT: u16 = 256;
@@ -162,12 +162,14 @@ pub(crate) mod bits {
     pub(crate) const COUNTED: u16 = 4096;
     /// A part of `MGET`.
     pub(crate) const MANY: u16 = 8192;
+    /// A part of a command with many keys that is not its first.
+    pub(crate) const CONTINUES: u16 = 16384;
 }
 
 /// Where a parser stands within a command of many keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Within {
-    /// Keys that are left; 0 is between commands. memcached's gets do not know, and have 1.
+    /// Keys that are left; 0 is between commands. memcached's gets go on to the end of their line.
     pub(crate) left: u32,
     /// What their parts are.
     pub(crate) part: Option<Part>,
@@ -188,9 +190,8 @@ pub(crate) struct Command {
     pub(crate) connection: u32,
     pub(crate) verb: Verb,
     pub(crate) bits: u16,
-    /// Its first byte in the connection's input, and where the parser stood: what it takes to parse it again.
+    /// Its first byte in the connection's input, to parse it again.
     pub(crate) at: u32,
-    pub(crate) within: Within,
     /// In the connection's input, as the two below.
     pub(crate) key: Span,
     pub(crate) value: Span,
@@ -211,13 +212,13 @@ pub(crate) struct Command {
 
 impl Command {
     /// A command that is about nothing yet.
-    pub(crate) fn new(verb: Verb, at: usize, within: Within) -> Command {
+    #[inline]
+    pub(crate) fn new(verb: Verb, at: usize) -> Command {
         Command {
             connection: NONE,
             verb,
             bits: 0,
             at: at as u32,
-            within,
             key: Span::default(),
             value: Span::default(),
             text: Span::default(),
@@ -228,6 +229,18 @@ impl Command {
             lifetime: Lifetime::Never,
             entry: NONE,
             read: NONE,
+        }
+    }
+
+    /// Where its parser stood before it.
+    pub(crate) fn within(&self) -> Within {
+        match self.is(bits::CONTINUES) {
+            false => Within::default(),
+            true => {
+                let bits = self.bits & !(bits::FIRST | bits::LAST);
+                let part = Part { verb: self.verb, bits, lifetime: self.lifetime };
+                Within { left: self.number as u32, part: Some(part) }
+            }
         }
     }
 

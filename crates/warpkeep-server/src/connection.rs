@@ -51,6 +51,8 @@ pub(crate) struct Connection {
     pub(crate) ended: bool,
     /// It is to be closed when its answers are sent.
     pub(crate) closing: bool,
+    /// Its socket has failed: it is closed when its commands are done.
+    pub(crate) doomed: bool,
     /// It is watched for when it takes more.
     pub(crate) blocked: bool,
     pub(crate) active: Instant,
@@ -73,6 +75,7 @@ impl Connection {
             queued: false,
             ended: false,
             closing: false,
+            doomed: false,
             blocked: false,
             active: now,
         }

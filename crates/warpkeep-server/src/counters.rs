@@ -1,5 +1,6 @@
 //! What the server has done, in numbers.
 
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::batch::Batch;
@@ -18,6 +19,11 @@ pub(crate) struct Counters {
     pub(crate) accepted: AtomicU64,
     pub(crate) rejected: AtomicU64,
     pub(crate) expired: AtomicU64,
+    /// Connections there are.
+    pub(crate) connections: AtomicU64,
+    /// Items there are, as of a moment ago; and the same of the two below.
+    pub(crate) items: AtomicU64,
+    pub(crate) used_bytes: AtomicU64,
     pub(crate) evicted: AtomicU64,
 }
 
@@ -54,4 +60,37 @@ impl Counters {
 /// What a counter has come to.
 pub(crate) fn read(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
+}
+
+impl Counters {
+    /// All of them, as Prometheus reads them.
+    pub(crate) fn prometheus(&self) -> String {
+        let all = [
+            ("connections", "gauge", "Connections there are.", &self.connections),
+            ("items", "gauge", "Items there are.", &self.items),
+            ("used_bytes", "gauge", "Bytes of the image that are in use.", &self.used_bytes),
+            ("batches_total", "counter", "Batches done.", &self.batches),
+            ("commands_total", "counter", "Commands done, one for each key.", &self.commands),
+            ("get_hits_total", "counter", "Reads that found an item.", &self.hits),
+            ("get_misses_total", "counter", "Reads that found none.", &self.misses),
+            ("writes_total", "counter", "Commands that may change an item.", &self.writes),
+            (
+                "refused_total",
+                "counter",
+                "Commands that found no room, or a store that failed.",
+                &self.refused,
+            ),
+            ("accepted_connections_total", "counter", "Connections taken.", &self.accepted),
+            ("rejected_connections_total", "counter", "Connections beyond the limit.", &self.rejected),
+            ("expired_total", "counter", "Items removed because they had expired.", &self.expired),
+            ("evicted_total", "counter", "Items thrown away to make room.", &self.evicted),
+        ];
+        let mut text = String::new();
+        for (name, kind, help, counter) in all {
+            let value = read(counter);
+            let _ = writeln!(text, "# HELP warpkeep_server_{name} {help}");
+            let _ = writeln!(text, "# TYPE warpkeep_server_{name} {kind}\nwarpkeep_server_{name} {value}");
+        }
+        text
+    }
 }

@@ -22,6 +22,17 @@ pub enum ServerError {
         source: io::Error,
     },
 
+    /// The address for `/metrics` cannot be listened on.
+    #[error(
+        "cannot answer HTTP on {address}: {what}; choose another address or port, or stop what listens there"
+    )]
+    Http {
+        /// The address.
+        address: SocketAddr,
+        /// What was said.
+        what: String,
+    },
+
     /// A setting that makes no sense.
     #[error("{0}")]
     Setting(String),

@@ -1,14 +1,15 @@
 //! The keys that clients see: a table, and who may change what in it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use warpkeep::{Durability, KeySpec, Store, Table, TableOptions, ValueSpec};
 use warpkeep_core::{Seed, hash_bytes};
 
-use crate::ServerError;
+use crate::clock::Clock;
 use crate::item::{Head, MAX_KEY};
 use crate::stripes::Stripes;
+use crate::{ServerError, Settings};
 
 /// Tables of items have this name with a number; emptying makes the next and drops the one before.
 const PREFIX: &str = "items.";
@@ -26,15 +27,17 @@ pub(crate) struct Keyspace<'s> {
     emptying: Mutex<()>,
     seed: Seed,
     tokens: AtomicU64,
+    /// Which items were asked for of late, if items may be thrown away to make room.
+    pub(crate) clock: Option<Clock>,
+    /// Something was stored that expires.
+    pub(crate) expiring: AtomicBool,
+    /// Items that were thrown away to make room.
+    pub(crate) evicted: AtomicU64,
 }
 
 impl<'s> Keyspace<'s> {
     /// The items of a store; their table is made if there is none.
-    pub(crate) fn open(
-        store: &'s Store,
-        durability: Durability,
-        capacity: u64,
-    ) -> Result<Keyspace<'s>, ServerError> {
+    pub(crate) fn open(store: &'s Store, settings: &Settings) -> Result<Keyspace<'s>, ServerError> {
         let mut numbers: Vec<u64> =
             store.tables().iter().filter_map(|name| name.strip_prefix(PREFIX)?.parse().ok()).collect();
         numbers.sort_unstable();
@@ -45,9 +48,9 @@ impl<'s> Keyspace<'s> {
         }
         let table = match current {
             Some(number) => store.table(&name_of(number))?,
-            None => store.create_table(&name_of(1), options(capacity)?)?,
+            None => store.create_table(&name_of(1), options(settings.capacity)?)?,
         };
-        let wanted = options(capacity)?;
+        let wanted = options(settings.capacity)?;
         if (table.key_spec(), table.value_spec()) != (wanted.key, wanted.value) {
             return Err(ServerError::ForeignTable { name: table.name().to_owned() });
         }
@@ -56,12 +59,16 @@ impl<'s> Keyspace<'s> {
             .map_err(|source| ServerError::Io { doing: "draw a random seed", source: source.into() })?;
         Ok(Keyspace {
             store,
-            durability,
+            durability: settings.durability,
             stripes: Stripes::new(),
             table: RwLock::new(table),
             emptying: Mutex::new(()),
             seed: Seed(u64::from_le_bytes(random)),
             tokens: AtomicU64::new(0),
+            clock: settings.evict.then(|| Clock::new(settings.max_memory)),
+            // What was stored before may expire.
+            expiring: AtomicBool::new(true),
+            evicted: AtomicU64::new(0),
         })
     }
 
@@ -95,6 +102,14 @@ impl<'s> Keyspace<'s> {
         *self.table.write() = fresh;
         self.store.drop_table(&old)?;
         Ok(())
+    }
+
+    /// Removes a key to make room, unless somebody is changing it; whether it did. The caller may hold other keys.
+    pub(crate) fn evict(&self, table: &Table<'_>, key: &[u8]) -> Result<bool, ServerError> {
+        match self.stripes.try_hold(self.hash(key)) {
+            Some(_held) => Ok(table.delete(key, Durability::Process)?),
+            None => Ok(false),
+        }
     }
 
     /// Removes a key if its item has expired; whether it did.

@@ -5,19 +5,24 @@
 //! answers in order with one write a connection. See [`Server`].
 
 mod batch;
+mod clock;
 mod command;
 mod connection;
 mod counters;
 mod entries;
 mod error;
+mod housekeeping;
+mod http;
 mod item;
 mod keyspace;
 mod lifetime;
 mod memcached;
 mod outcome;
+mod pattern;
 mod reads;
 mod report;
 mod resp;
+mod scans;
 mod server;
 mod session;
 mod settings;

@@ -1,7 +1,8 @@
 //! The server: listens, and shares connections among its workers.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use mio::net::{TcpListener, TcpStream};
@@ -10,7 +11,9 @@ use parking_lot::Mutex;
 use warpkeep::Store;
 
 use crate::counters::Counters;
+use crate::http::Http;
 use crate::keyspace::Keyspace;
+use crate::scans::Scans;
 use crate::worker::{MAIL, Worker};
 use crate::{ServerError, Settings};
 
@@ -37,15 +40,17 @@ pub struct Server {
     settings: Settings,
     listeners: Vec<TcpListener>,
     addresses: Vec<SocketAddr>,
+    counters: Arc<Counters>,
+    http: Option<Http>,
 }
 
 /// What workers have in common.
 pub(crate) struct Shared<'s> {
     pub(crate) settings: Settings,
     pub(crate) keyspace: Keyspace<'s>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: Arc<Counters>,
     pub(crate) begun: Instant,
-    pub(crate) connections: AtomicUsize,
+    pub(crate) scans: Mutex<Scans>,
     pub(crate) saving: AtomicBool,
     pub(crate) last_save: AtomicU64,
     /// When all items are to be thrown away; 0 is never.
@@ -78,7 +83,21 @@ impl Server {
             addresses.push(listener.local_addr().map_err(failed)?);
             listeners.push(listener);
         }
-        Ok(Server { settings, listeners, addresses })
+        let counters = Arc::new(Counters::default());
+        let http = settings.http.map(|address| Http::start(address, &counters)).transpose()?;
+        Ok(Server { settings, listeners, addresses, counters, http })
+    }
+
+    /// Adds to what `/metrics` answers, such as what the store counts.
+    pub fn add_metrics(&self, more: impl Fn() -> String + Send + 'static) {
+        if let Some(http) = &self.http {
+            http.add_metrics(Box::new(more));
+        }
+    }
+
+    /// Where `/metrics`, `/healthz` and `/readyz` are answered, if they are.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(|http| http.address)
     }
 
     /// Where it listens: where a port was 0, with the one that was found.
@@ -88,13 +107,13 @@ impl Server {
 
     /// Serves the items of a store until `stop` says so, or a client does. What was sent by then is done and answered.
     pub fn run(self, store: &Store, stop: impl Fn() -> bool) -> Result<(), ServerError> {
-        let Server { settings, mut listeners, .. } = self;
-        let keyspace = Keyspace::open(store, settings.durability, settings.capacity)?;
+        let Server { settings, mut listeners, counters, http, .. } = self;
+        let keyspace = Keyspace::open(store, &settings)?;
         let shared = Shared {
             keyspace,
-            counters: Counters::default(),
+            counters,
             begun: Instant::now(),
-            connections: AtomicUsize::new(0),
+            scans: Mutex::new(Scans::default()),
             saving: AtomicBool::new(false),
             last_save: AtomicU64::new(crate::lifetime::now() / 1000),
             flush_at: AtomicU64::new(0),
@@ -132,8 +151,19 @@ impl Server {
                     }
                 }
             }
-            let done = accept(&shared, &mut listeners, &mailboxes, &stop);
+            let keeping = std::thread::Builder::new().name("housekeeper".to_owned());
+            let keeping = keeping.spawn_scoped(scope, || crate::housekeeping::run(&shared));
+            if let Some(http) = &http {
+                http.set_ready(true);
+            }
+            let done = match keeping {
+                Ok(_) => accept(&shared, &mut listeners, &mailboxes, &stop),
+                Err(source) => Err(ServerError::Io { doing: "start a thread", source }),
+            };
             shared.stop();
+            if let Some(http) = &http {
+                http.set_ready(false);
+            }
             for mailbox in &mailboxes {
                 mailbox.waker.wake().map_err(ServerError::io("wake a worker"))?;
             }
@@ -193,13 +223,13 @@ fn accept(
 
 /// Gives a connection to a worker, if there may be one more.
 fn admit(shared: &Shared<'_>, mut stream: TcpStream, to: &Mailbox) -> Result<bool, ServerError> {
-    if shared.connections.load(Ordering::Relaxed) >= shared.settings.max_connections {
+    if shared.counters.connections.load(Ordering::Relaxed) >= shared.settings.max_connections as u64 {
         shared.counters.rejected.fetch_add(1, Ordering::Relaxed);
         // It is not known yet what it speaks; both take this for an error.
         let _ = std::io::Write::write(&mut stream, b"-ERR max number of clients reached\r\n");
         return Ok(false);
     }
-    shared.connections.fetch_add(1, Ordering::Relaxed);
+    shared.counters.connections.fetch_add(1, Ordering::Relaxed);
     shared.counters.accepted.fetch_add(1, Ordering::Relaxed);
     to.streams.lock().push(stream);
     to.waker.wake().map_err(ServerError::io("wake a worker"))?;
@@ -225,6 +255,7 @@ impl Shared<'_> {
         match delay {
             0 => {
                 self.flush_at.store(0, Ordering::Release);
+                self.scans.lock().forget();
                 self.keyspace.empty()
             }
             _ => {

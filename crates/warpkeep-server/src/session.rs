@@ -102,7 +102,7 @@ impl Session {
 
     /// Adds an answer that is known, to the command that ends at `next`.
     pub(crate) fn say(&mut self, batch: &mut Batch, next: usize, answer: &[u8]) -> Parsed {
-        batch.say(Command::new(Verb::Said, self.at, self.within), answer);
+        batch.say(Command::new(Verb::Said, self.at), answer);
         self.at = next;
         self.within = Within::default();
         Parsed::Some
@@ -110,7 +110,7 @@ impl Session {
 
     /// The same, and nothing after it is looked at.
     pub(crate) fn say_and_close(&mut self, batch: &mut Batch, next: usize, answer: &[u8]) -> Parsed {
-        batch.say(Command::new(Verb::Farewell, self.at, self.within), answer);
+        batch.say(Command::new(Verb::Farewell, self.at), answer);
         self.at = next;
         self.closing = true;
         Parsed::Some
@@ -119,7 +119,7 @@ impl Session {
     /// Goes back to before a command, which is to be parsed again.
     pub(crate) fn rewind(&mut self, command: &Command) {
         self.at = command.at as usize;
-        self.within = command.within;
+        self.within = command.within();
         self.closing = false;
         self.skip = 0;
         self.skip_bulks = 0;

@@ -12,6 +12,8 @@ use crate::ServerError;
 pub struct Settings {
     /// Where it listens.
     pub listen: Vec<SocketAddr>,
+    /// Where `/metrics`, `/healthz` and `/readyz` are answered, if they are.
+    pub http: Option<SocketAddr>,
     /// Threads that serve; each has its own connections.
     pub threads: usize,
     /// What a write has survived when it is answered.
@@ -30,6 +32,12 @@ pub struct Settings {
     pub unread: usize,
     /// Items to make room for at once.
     pub capacity: u64,
+    /// Bytes that the items may take; 0 is as many as the image allows. Whoever opens the store gives the image the same
+    /// limit.
+    pub max_memory: u64,
+    /// Whether items that were not asked for of late are thrown away to make room: a cache. Otherwise what finds no
+    /// room is refused.
+    pub evict: bool,
 }
 
 /// Who may do what.
@@ -56,6 +64,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 11311))],
+            http: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             durability: Durability::Process,
             batch: 4096,
@@ -65,6 +74,8 @@ impl Default for Settings {
             idle: None,
             unread: 1 << 20,
             capacity: 0,
+            max_memory: 0,
+            evict: false,
         }
     }
 }
@@ -83,6 +94,13 @@ impl Settings {
             return wrong(
                 "a batch, the connections and the unread bytes need a limit of at least 1".to_owned(),
             );
+        }
+        if self.evict && self.max_memory == 0 {
+            return wrong("a cache needs a limit; say how much memory its items may take".to_owned());
+        }
+        const LEAST: u64 = 64 << 20;
+        if self.max_memory != 0 && self.max_memory < LEAST {
+            return wrong(format!("{} bytes of memory are too few; give at least 64 MiB", self.max_memory));
         }
         if self.cycle > Duration::from_secs(1) {
             return wrong(

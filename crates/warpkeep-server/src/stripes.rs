@@ -21,10 +21,19 @@ impl Stripes {
         held: &mut Vec<MutexGuard<'s, ()>>,
     ) {
         numbers.clear();
-        numbers.extend(hashes.map(|hash| (hash >> 48) as u32 % STRIPES as u32));
+        numbers.extend(hashes.map(|hash| stripe_of(hash) as u32));
         // In one order for all, so that no two wait for each other.
         numbers.sort_unstable();
         numbers.dedup();
         held.extend(numbers.iter().map(|&number| self.0[number as usize].lock()));
     }
+
+    /// Holds the key with this hash, if nobody does.
+    pub(crate) fn try_hold(&self, hash: u64) -> Option<MutexGuard<'_, ()>> {
+        self.0[stripe_of(hash)].try_lock()
+    }
+}
+
+fn stripe_of(hash: u64) -> usize {
+    (hash >> 48) as usize % STRIPES
 }

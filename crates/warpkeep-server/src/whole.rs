@@ -1,8 +1,15 @@
 //! What is asked of the server as a whole: done by itself, when all before it on its connection is done.
 
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use warpkeep::ScanPosition;
+
 use crate::batch::{Batch, Inputs};
 use crate::command::{Command, Verb, bits};
+use crate::item::Head;
 use crate::lifetime::now;
+use crate::pattern::matches;
 use crate::resp;
 use crate::server::Shared;
 use crate::session::{Parsed, Session};
@@ -18,6 +25,12 @@ pub(crate) enum Whole {
     FlushAll { delay: u64 },
     /// `DBSIZE`.
     Count,
+    /// `SCAN`; the first argument is a pattern, if there is one.
+    Scan { cursor: u64, count: u64, any: bool },
+    /// `KEYS`; the first argument is a pattern.
+    Keys,
+    /// `RANDOMKEY`.
+    RandomKey,
     /// `INFO`.
     Info,
     /// `CONFIG`.
@@ -53,7 +66,7 @@ impl Whole {
             value: second.unwrap_or_default(),
             number: batch.wholes.len() as u64 - 1,
             bits: more,
-            ..Command::new(Verb::Whole, session.at, session.within)
+            ..Command::new(Verb::Whole, session.at)
         });
         session.at = next;
         Parsed::Some
@@ -73,6 +86,15 @@ impl Whole {
                 }
             },
             Whole::Count => integer(out, shared.keyspace.table().len()),
+            Whole::Scan { cursor, count, any } => {
+                let pattern = if first.is_empty() { b"*" } else { first };
+                scan(shared, cursor, count, pattern, any, out);
+            }
+            Whole::Keys => keys(shared, first, out),
+            Whole::RandomKey => match random_key(shared) {
+                Some(key) => resp::bulk(out, &key),
+                None => resp::null(out, resp3),
+            },
             Whole::Info => resp::bulk(out, shared.info_text().as_bytes()),
             Whole::Config => shared.config(first, second, resp3, out),
             Whole::Save => match shared.save() {
@@ -93,6 +115,93 @@ impl Whole {
             }
         }
     }
+}
+
+/// `SCAN`: goes on from a cursor until there are enough keys.
+fn scan(shared: &Shared<'_>, cursor: u64, count: u64, pattern: &[u8], any: bool, out: &mut Vec<u8>) {
+    const SLICES: usize = 1024;
+    let table = shared.keyspace.table();
+    let mut position = shared.scans.lock().take(cursor, &table);
+    let now = now();
+    let mut found: Vec<Vec<u8>> = Vec::new();
+    let mut more = true;
+    for _ in 0..SLICES {
+        let scanned = table.scan_some(&mut position, |item| {
+            let lives = Head::from_bytes(item.value).is_some_and(|head| !head.is_expired(now));
+            if any && lives && matches(pattern, item.key) {
+                found.push(item.key.to_vec());
+            }
+        });
+        match scanned {
+            Ok(more_to_come) => more = more_to_come,
+            Err(error) => return resp::error(out, &error.to_string()),
+        }
+        if !more || found.len() as u64 >= count {
+            break;
+        }
+    }
+    let next = if more { shared.scans.lock().keep(position) } else { 0 };
+    out.extend_from_slice(b"*2\r\n");
+    resp::bulk(out, next.to_string().as_bytes());
+    array(out, &found);
+}
+
+/// `KEYS`: all keys of a pattern.
+fn keys(shared: &Shared<'_>, pattern: &[u8], out: &mut Vec<u8>) {
+    let now = now();
+    // While the table grows, a key may be given out twice.
+    let mut found = HashSet::new();
+    let scanned = shared.keyspace.table().scan(|item| {
+        if Head::from_bytes(item.value).is_some_and(|head| !head.is_expired(now))
+            && matches(pattern, item.key)
+        {
+            found.insert(item.key.to_vec());
+        }
+        ControlFlow::Continue(())
+    });
+    match scanned {
+        Ok(()) => array(out, &found.into_iter().collect::<Vec<_>>()),
+        Err(error) => resp::error(out, &error.to_string()),
+    }
+}
+
+/// A key from a slice of the table, another at each call.
+fn random_key(shared: &Shared<'_>) -> Option<Vec<u8>> {
+    const SLICES: usize = 4096;
+    let table = shared.keyspace.table();
+    let now = now();
+    let mut position = shared.scans.lock().random;
+    let mut found: Vec<Vec<u8>> = Vec::new();
+    // Twice to the end, for the first way may begin behind the last key.
+    for _ in 0..SLICES {
+        let more = table.scan_some(&mut position, |item| {
+            if Head::from_bytes(item.value).is_some_and(|head| !head.is_expired(now)) {
+                found.push(item.key.to_vec());
+            }
+        });
+        match more {
+            Ok(true) => {}
+            Ok(false) => position = ScanPosition::default(),
+            Err(_) => return None,
+        }
+        if !found.is_empty() {
+            break;
+        }
+    }
+    let mut scans = shared.scans.lock();
+    scans.random = position;
+    let which = scans.draw() as usize;
+    match found.len() {
+        0 => None,
+        len => Some(found.swap_remove(which % len)),
+    }
+}
+
+fn array(out: &mut Vec<u8>, keys: &[Vec<u8>]) {
+    out.push(b'*');
+    number(out, keys.len());
+    out.extend_from_slice(b"\r\n");
+    keys.iter().for_each(|key| resp::bulk(out, key));
 }
 
 fn integer(out: &mut Vec<u8>, value: u64) {

@@ -124,7 +124,7 @@ impl<'k, 's> Worker<'k, 's> {
         for stream in self.mailbox.take() {
             if let Err(error) = self.welcome(stream) {
                 tracing::warn!(%error, "a connection was not taken");
-                self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+                self.shared.counters.connections.fetch_sub(1, Ordering::Relaxed);
             }
         }
     }
@@ -164,6 +164,9 @@ impl<'k, 's> Worker<'k, 's> {
         let settings = &self.shared.settings;
         let connection = &mut self.connections[number];
         connection.queued = false;
+        if connection.closing && !connection.session.in_batch {
+            return self.settle(number);
+        }
         // Whoever does not read answers is not listened to. The poll tells when they are taken.
         if connection.unsent() > settings.unread {
             return;
@@ -176,6 +179,7 @@ impl<'k, 's> Worker<'k, 's> {
             }
         }
         let before = self.batch.len();
+        let known = connection.session.in_batch;
         let Connection { session, input, filled, needed, pending, .. } = connection;
         let input = &input[..*filled];
         *pending = false;
@@ -197,11 +201,9 @@ impl<'k, 's> Worker<'k, 's> {
             }
         }
         match self.batch.len() > before {
-            true => {
-                if !self.touched.contains(&number) {
-                    self.touched.push(number);
-                }
-            }
+            // It is settled with the batch.
+            _ if known => {}
+            true => self.touched.push(number),
             false => self.settle(number),
         }
     }
@@ -218,15 +220,19 @@ impl<'k, 's> Worker<'k, 's> {
         self.batch.run(&self.shared.keyspace, &self.connections, now());
         self.answer();
         for number in std::mem::take(&mut self.touched) {
-            self.connections[number].session.in_batch = false;
-            match self.connections[number].write() {
-                Ok(()) => self.settle(number),
-                Err(_) => self.close(number),
+            let connection = &mut self.connections[number];
+            connection.session.in_batch = false;
+            match connection.write() {
+                Ok(()) if !connection.doomed => self.settle(number),
+                _ => self.close(number),
             }
         }
         for key in std::mem::take(&mut self.batch.expired) {
-            if let Err(error) = self.shared.keyspace.remove_expired(&key, self.batch.now()) {
-                tracing::warn!(%error, "an expired item was not removed");
+            match self.shared.keyspace.remove_expired(&key, self.batch.now()) {
+                Ok(removed) => {
+                    self.shared.counters.expired.fetch_add(u64::from(removed), Ordering::Relaxed);
+                }
+                Err(error) => tracing::warn!(%error, "an expired item was not removed"),
             }
         }
         self.shared.counters.count(&self.batch);
@@ -303,13 +309,19 @@ impl<'k, 's> Worker<'k, 's> {
     }
 
     fn close(&mut self, number: usize) {
+        // Its commands refer to it until the batch is done.
+        if self.connections[number].session.in_batch {
+            self.connections[number].doomed = true;
+            self.connections[number].readable = false;
+            return;
+        }
         let mut connection = self.connections.remove(number);
         if connection.queued {
             self.queue.retain(|&queued| queued != number);
         }
         // It is gone with its socket; a system that does not find it has nothing to forget.
         let _ = self.poll.registry().deregister(&mut connection.stream);
-        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        self.shared.counters.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn close_idle(&mut self, now: Instant) {

@@ -3,6 +3,9 @@
 use warpkeep::{Durability, KeySpec, Status, Table, ValueSpec};
 use warpkeep_core::{Answers, BatchView, Cells, Column, Columns, Op, Ops};
 
+use crate::clock::Clock;
+use crate::keyspace::Keyspace;
+
 /// Changes of different keys, made together.
 pub(crate) struct Writes {
     specs: (KeySpec, ValueSpec),
@@ -14,6 +17,8 @@ pub(crate) struct Writes {
     values: Vec<u8>,
     value_offsets: Vec<u64>,
     answers: Vec<(Status, u64)>,
+    /// Something is stored that expires.
+    pub(crate) has_expiring: bool,
 }
 
 impl Writes {
@@ -27,10 +32,12 @@ impl Writes {
             values: Vec::new(),
             value_offsets: vec![0],
             answers: Vec::new(),
+            has_expiring: false,
         }
     }
 
     pub(crate) fn clear(&mut self) {
+        self.has_expiring = false;
         self.entries.clear();
         self.ops.clear();
         self.keys.clear();
@@ -56,8 +63,8 @@ impl Writes {
     /// Makes all changes and tells what became of each.
     pub(crate) fn run(
         &mut self,
+        keyspace: &Keyspace<'_>,
         table: &Table<'_>,
-        durability: Durability,
         mut each: impl FnMut(u32, Status, u64),
     ) {
         self.answers.clear();
@@ -65,6 +72,7 @@ impl Writes {
         if self.ops.is_empty() {
             return;
         }
+        let durability = keyspace.durability;
         self.run_some(table, durability, 0, self.ops.len());
         // With `Power` all are refused where one does not fit; alone, the others may.
         let refused = |&(status, _): &(Status, u64)| status.is_retryable();
@@ -73,8 +81,28 @@ impl Writes {
                 self.run_some(table, durability, index, index + 1);
             }
         }
+        if let Some(clock) = &keyspace.clock {
+            self.make_room(keyspace, clock, table);
+        }
         for (&entry, &(status, version)) in self.entries.iter().zip(&self.answers) {
             each(entry, status, version);
+        }
+    }
+
+    /// Throws other items away for those that found no room.
+    fn make_room(&mut self, keyspace: &Keyspace<'_>, clock: &Clock, table: &Table<'_>) {
+        const ATTEMPTS: usize = 8;
+        for index in 0..self.ops.len() {
+            for _ in 0..ATTEMPTS {
+                if !self.answers[index].0.is_retryable() {
+                    break;
+                }
+                let len = (self.value_offsets[index + 1] - self.value_offsets[index]) as usize
+                    + (self.key_offsets[index + 1] - self.key_offsets[index]) as usize;
+                clock.evict_like(keyspace, table, len);
+                self.answers[index].0 = Status::Pending;
+                self.run_some(table, keyspace.durability, index, index + 1);
+            }
         }
     }
 

@@ -54,6 +54,7 @@ pub use defragment::hasten_freeing;
 pub use error::TableError;
 pub use grow::Seen;
 pub use inspect::Inspection;
+pub use scan::ScanPosition;
 pub use shard::{PROBING_SCOPE, default_shards};
 pub use stage::{Seat, Stage};
 pub use stats::{Distances, TableStats};

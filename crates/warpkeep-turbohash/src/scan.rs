@@ -8,8 +8,15 @@ use crate::{PROBING_SCOPE, Table, Value};
 /// Buckets that are given out under one guard: a scan must not hold up what is to be freed.
 const BUCKETS: usize = 32;
 
+/// Where a scan of a table stands.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ScanPosition {
+    shard: usize,
+    within: Position,
+}
+
 /// Where a scan stands in a shard.
-#[derive(Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Position {
     /// How often the shard had been built anew, and where it lay.
     seen: Option<(u64, u64)>,
@@ -23,15 +30,30 @@ impl<P: Persist> Table<P> {
     /// Gives out every item, while writers go on. An item that is there throughout is given out at least once; if it
     /// moves, or its shard is built anew meanwhile, it may be given out twice.
     pub fn scan<E>(&self, table: u32, mut each: impl FnMut(&Change<'_>) -> Result<(), E>) -> Result<(), E> {
-        for number in 0..self.shards() {
-            let mut position = Position::default();
-            while self.scan_some(number, &mut position, table, &mut each)? {}
-        }
+        let mut position = ScanPosition::default();
+        while self.scan_some(table, &mut position, &mut each)? {}
         Ok(())
     }
 
-    /// Gives out the items of a few buckets; whether there are more.
-    fn scan_some<E>(
+    /// Gives out the items of a few buckets and moves the position on; whether there is more. A shard that was built anew since is
+    /// begun again.
+    pub fn scan_some<E>(
+        &self,
+        table: u32,
+        position: &mut ScanPosition,
+        mut each: impl FnMut(&Change<'_>) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        if position.shard >= self.shards() {
+            return Ok(false);
+        }
+        if !self.scan_shard(position.shard, &mut position.within, table, &mut each)? {
+            *position = ScanPosition { shard: position.shard + 1, within: Position::default() };
+        }
+        Ok(true)
+    }
+
+    /// Gives out the items of a few buckets of a shard; whether it has more.
+    fn scan_shard<E>(
         &self,
         number: usize,
         position: &mut Position,
@@ -91,7 +113,7 @@ mod tests {
             seen.insert(change.key.to_vec());
             Ok::<(), ()>(())
         };
-        assert_eq!(table.scan_some(0, &mut position, 1, &mut each), Ok(true));
+        assert_eq!(table.scan_shard(0, &mut position, 1, &mut each), Ok(true));
         let offset = table.run(0).offset;
         let mut rounds = 0;
         while rounds == 0 || table.run(0).offset != offset {
@@ -102,7 +124,7 @@ mod tests {
             rounds += 1;
             assert!(rounds < 10_000, "it never came back");
         }
-        while table.scan_some(0, &mut position, 1, &mut each) == Ok(true) {}
+        while table.scan_shard(0, &mut position, 1, &mut each) == Ok(true) {}
         assert_eq!(seen.len(), keys.len(), "missed some after {rounds} rounds");
     }
 }

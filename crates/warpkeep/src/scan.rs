@@ -1,10 +1,13 @@
 //! Going through all items of a table.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use warpkeep_core::Change;
-use warpkeep_image::Persist;
+use warpkeep_image::{Coherent, Persist};
 
+use crate::index::ScanPosition;
+use crate::tables::NamedTable;
 use crate::{Result, Table};
 
 /// An item, as a scan gives it out.
@@ -54,5 +57,56 @@ impl<P: Persist> Table<'_, P> {
         // The only error is that `each` has had enough.
         let _ = self.named.table.scan(self.named.id, each);
         Ok(())
+    }
+
+    /// Gives out the items of a few buckets, from a position on, and moves the position; whether there is more.
+    ///
+    /// An item that is there throughout is given out at least once if the table [held still](Table::hold_still) all the
+    /// while. When the table grows, the scan starts over by itself.
+    ///
+    /// ```
+    /// use warpkeep::{Durability, KeySpec, ScanPosition, Store, TableOptions, ValueSpec};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let store = Store::open(directory.path())?;
+    /// let table = store.create_table("t", TableOptions::new(KeySpec::U64, ValueSpec::U64))?;
+    /// (0..10).try_for_each(|key| table.put(key, key, Durability::Process).map(|_| ()))?;
+    ///
+    /// let (mut position, mut items) = (ScanPosition::default(), 0);
+    /// while table.scan_some(&mut position, |_| items += 1)? {}
+    /// assert_eq!(items, 10);
+    /// # Ok::<(), warpkeep::Error>(())
+    /// ```
+    pub fn scan_some(&self, position: &mut ScanPosition, mut each: impl FnMut(Item<'_>)) -> Result<bool> {
+        self.named.check_there()?;
+        let each = |change: &Change<'_>| {
+            each(Item { key: change.key, value: change.value, version: change.version });
+            Ok::<(), std::convert::Infallible>(())
+        };
+        match self.named.table.scan_some(self.named.id, position, each) {
+            Ok(more) => Ok(more),
+            Err(never) => match never {},
+        }
+    }
+
+    /// Keeps items where they are, but for growth, for as long as what is given is kept: a scan in parts misses none.
+    /// Meanwhile the table grows a little earlier than it would.
+    pub fn hold_still(&self) -> Still<P> {
+        self.named.table.hold_still();
+        Still(Arc::clone(&self.named))
+    }
+}
+
+/// A table that [holds still](Table::hold_still).
+pub struct Still<P: Persist = Coherent>(Arc<NamedTable<P>>);
+
+impl<P: Persist> Drop for Still<P> {
+    fn drop(&mut self) {
+        self.0.table.let_move();
+    }
+}
+
+impl<P: Persist> std::fmt::Debug for Still<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Still").field(&self.0.name).finish()
     }
 }

@@ -7,8 +7,8 @@
 //! A table has one writing engine at a time. Whoever writes to a table that a device works, on the CPU too, has its
 //! [`Turn`]; and nobody moves items while a kernel reads.
 
-mod batch;
 mod alone;
+mod batch;
 pub(crate) mod cache;
 mod columns;
 mod engine;

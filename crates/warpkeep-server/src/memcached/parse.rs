@@ -45,6 +45,9 @@ pub(crate) fn parse(session: &mut Session, input: &[u8], access: &Access, batch:
     if let Some(part) = session.within.part {
         return keys(session, input, start, (end, next), part, batch);
     }
+    if let ([b'm', b'g', b' ', ..], true) = (&input[start..end], session.authenticated) {
+        return meta::get(session, input, (end, next), batch);
+    }
     let get = match input[start..end] {
         [b'g', b'e', b't', b' ', ..] => Some((4, 0)),
         [b'g', b'e', b't', b's', b' ', ..] => Some((5, bits::CAS)),
@@ -82,24 +85,18 @@ fn keys(
     batch: &mut Batch,
 ) -> Parsed {
     let before = batch.len();
-    let mut within = session.within;
     let mut place = session.at;
     while let Some(key) = next_word(input, at, end) {
         if key.len as usize > MAX_KEY {
             batch.truncate(before);
             return session.say(batch, next, BAD_LINE);
         }
-        let command = Command {
-            bits: part.bits,
-            key,
-            lifetime: part.lifetime,
-            ..Command::new(part.verb, place, within)
-        };
+        let command =
+            Command { bits: part.bits, key, lifetime: part.lifetime, ..Command::new(part.verb, place) };
         batch.push(command);
         at = key.end();
         place = at;
-        part.bits &= !bits::FIRST;
-        within = Within { left: 1, part: Some(part) };
+        part.bits = part.bits & !bits::FIRST | bits::CONTINUES;
     }
     match batch.commands[before..].last_mut() {
         None if part.verb == Verb::McGat => return session.say(batch, next, b"END\r\n"),
@@ -128,7 +125,8 @@ fn command(session: &mut Session, line: &Line<'_>, end: usize, batch: &mut Batch
         b"touch" => touch(session, line, batch),
         b"gat" => get_and_touch(session, line, end, 0, batch),
         b"gats" => get_and_touch(session, line, end, bits::CAS, batch),
-        b"mg" | b"ms" | b"md" | b"ma" | b"me" => meta::parse(session, line, batch),
+        b"ms" | b"md" | b"ma" | b"me" => meta::parse(session, line, batch),
+        b"mg" => session.say(batch, next, ERROR),
         b"mn" => session.say(batch, next, b"MN\r\n"),
         b"version" => {
             session.say(batch, next, concat!("VERSION ", env!("CARGO_PKG_VERSION"), "\r\n").as_bytes())
@@ -153,7 +151,7 @@ fn complain(session: &mut Session, line: &Line<'_>, next: usize, batch: &mut Bat
 fn keyed(session: &Session, line: &Line<'_>, verb: Verb) -> Option<Command> {
     let key = line.words.span(1).filter(|key| key.len as usize <= MAX_KEY)?;
     let bits = if line.words.are_quiet(line.input) { bits::QUIET } else { 0 };
-    Some(Command { key, bits, ..Command::new(verb, session.at, session.within) })
+    Some(Command { key, bits, ..Command::new(verb, session.at) })
 }
 
 /// Adds a command that ends with its line.

@@ -8,6 +8,6 @@ mod numbers;
 mod parse;
 mod words;
 
-pub(crate) use encode::{Tally, bulk, encode, error};
+pub(crate) use encode::{Tally, bulk, encode, error, null};
 pub(crate) use execute::execute;
 pub(crate) use parse::parse;

@@ -102,7 +102,6 @@ fn go_on(session: &mut Session, input: &[u8], part: Part, left: u32, batch: &mut
 
 /// Adds the parts of a command with many keys.
 pub(super) fn parts(session: &mut Session, keys: &[Span], next: usize, mut part: Part, batch: &mut Batch) {
-    let mut within = session.within;
     let mut place = session.at;
     for (index, &key) in keys.iter().enumerate() {
         let left = (keys.len() - index) as u32;
@@ -112,12 +111,11 @@ pub(super) fn parts(session: &mut Session, keys: &[Span], next: usize, mut part:
             key,
             number: u64::from(left),
             lifetime: part.lifetime,
-            ..Command::new(part.verb, place, within)
+            ..Command::new(part.verb, place)
         });
-        part.bits &= !bits::FIRST;
+        part.bits = part.bits & !bits::FIRST | bits::CONTINUES;
         // Behind the key comes its line end, and then the next bulk.
         place = key.end() + 2;
-        within = Within { left: left - 1, part: Some(part) };
     }
     session.at = next;
     session.within = Within::default();

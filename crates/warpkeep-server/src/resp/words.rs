@@ -99,6 +99,9 @@ pub(super) fn command(
         b"TYPE" => to.simple(Verb::Type, 2, 0),
         b"DBSIZE" => to.whole(1..=1, Whole::Count),
         b"FLUSHALL" | b"FLUSHDB" => to.flush(),
+        b"SCAN" => to.scan(),
+        b"KEYS" => to.whole(2..=2, Whole::Keys),
+        b"RANDOMKEY" => to.whole(1..=1, Whole::RandomKey),
         b"INFO" => to.whole(1..=usize::MAX, Whole::Info),
         _ => about::command(&mut to, name),
     }
@@ -140,7 +143,7 @@ impl To<'_> {
             key: span(1),
             value: span(2),
             bits: more | resp3 | bits::FIRST | bits::LAST,
-            ..Command::new(verb, self.session.at, self.session.within)
+            ..Command::new(verb, self.session.at)
         }
     }
 
@@ -348,6 +351,32 @@ impl To<'_> {
         let Ok(number) = u64::try_from(offset) else { return self.say(b"-ERR offset is out of range\r\n") };
         let value = self.asked.arguments[3];
         self.add(Command { value, number, ..self.command(Verb::SetRange, 0) })
+    }
+
+    fn scan(&mut self) -> Parsed {
+        if self.asked.len() < 2 {
+            return self.wrong_number();
+        }
+        let cursor = std::str::from_utf8(self.asked.get(1)).ok().and_then(|text| text.parse().ok());
+        let Some(cursor) = cursor else { return self.say(b"-ERR invalid cursor\r\n") };
+        let (mut count, mut pattern, mut any) = (10, None, true);
+        let mut index = 2;
+        while index < self.asked.len() {
+            let argument = self.asked.arguments.get(index + 1).copied();
+            match (self.asked.get(index).to_ascii_uppercase().as_slice(), argument) {
+                (b"MATCH", Some(given)) => pattern = Some(given),
+                (b"COUNT", Some(given)) => match integer(given.of(self.asked.input)) {
+                    Some(given @ 1..) => count = given as u64,
+                    Some(_) => return self.say(SYNTAX),
+                    None => return self.say(NOT_INTEGER),
+                },
+                (b"TYPE", Some(given)) => any = given.of(self.asked.input).eq_ignore_ascii_case(b"string"),
+                _ => return self.say(SYNTAX),
+            }
+            index += 2;
+        }
+        let whole = Whole::Scan { cursor, count, any };
+        whole.ask(self.session, self.batch, self.asked.next, [pattern, None], 0)
     }
 
     fn flush(&mut self) -> Parsed {

@@ -25,6 +25,13 @@ pub(crate) enum Index<P: Persist> {
     TurboHash(warpkeep_turbohash::Table<P>),
 }
 
+/// Where a scan in parts stands: see [`Table::scan_some`](crate::Table::scan_some). It is for the table it was begun with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ScanPosition {
+    gphash: warpkeep_gphash::ScanPosition,
+    turbohash: warpkeep_turbohash::ScanPosition,
+}
+
 /// Does the same with the table of any index.
 macro_rules! with_table {
     ($index:expr, $table:ident => $result:expr) => {
@@ -151,6 +158,34 @@ impl<P: Persist> Index<P> {
     /// Gives out every item, while writers go on.
     pub(crate) fn scan<E>(&self, id: u32, each: impl FnMut(&Change<'_>) -> Result<(), E>) -> Result<(), E> {
         with_table!(self, table => table.scan(id, each))
+    }
+
+    /// Gives out the items of a few buckets, from a position on; whether there is more.
+    pub(crate) fn scan_some<E>(
+        &self,
+        id: u32,
+        position: &mut ScanPosition,
+        each: impl FnMut(&Change<'_>) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        match self {
+            Index::GpHash(table) => table.scan_some(id, &mut position.gphash, each),
+            Index::TurboHash(table) => table.scan_some(id, &mut position.turbohash, each),
+        }
+    }
+
+    /// Keeps items where they are, but for growth, until [`Index::let_move`] has been called as often.
+    pub(crate) fn hold_still(&self) {
+        // A scan of the other kind looks again where items may have moved to.
+        if let Index::GpHash(table) = self {
+            table.hold_still();
+        }
+    }
+
+    /// Lets items move again.
+    pub(crate) fn let_move(&self) {
+        if let Index::GpHash(table) = self {
+            table.let_move();
+        }
     }
 
     /// Brings an item to the state that a change tells of, unless it is there or beyond already.

@@ -22,22 +22,10 @@ pub(crate) struct Kind {
 
 /// Which tables a thread has, by number.
 pub(crate) const TABLES: [Kind; 8] = [
-    Kind {
-        name: "counters",
-        key: "u64",
-        value: "fixed:8",
-        merge: MergeRule::AddU64,
-        form: Form::InPlace,
-    },
+    Kind { name: "counters", key: "u64", value: "fixed:8", merge: MergeRule::AddU64, form: Form::InPlace },
     Kind { name: "words", key: "var:40", value: "var:900", merge: MergeRule::Append, form: Form::Packed },
     Kind { name: "rows", key: "u64", value: "fixed:128", merge: MergeRule::Or, form: Form::Packed },
-    Kind {
-        name: "peaks",
-        key: "fixed:16",
-        value: "fixed:24",
-        merge: MergeRule::MaxU64,
-        form: Form::InPlace,
-    },
+    Kind { name: "peaks", key: "fixed:16", value: "fixed:24", merge: MergeRule::MaxU64, form: Form::InPlace },
     Kind {
         name: "turbo counters",
         key: "u64",

@@ -1,7 +1,8 @@
 //! Ourselves.
 
 use warpkeep::{
-    Batch, DeviceChoice, Durability, IndexKind, KeySpec, Op, Results, Status, Store, StoreOptions, Table, TableOptions, ValueSpec,
+    Batch, DeviceChoice, Durability, IndexKind, KeySpec, Op, Results, Status, Store, StoreOptions, Table,
+    TableOptions, ValueSpec,
 };
 use warpkeep_core::{BatchView, Cells, Columns};
 use warpkeep_image::CreateOptions;

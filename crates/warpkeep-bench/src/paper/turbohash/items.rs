@@ -75,8 +75,7 @@ impl Items {
         image.begin(1)?;
         let heap = Heap::recover::<TableError>(&Arc::new(image), HeapOptions::default(), |_| Ok(()))?;
         let (key, value) = size.specs()?;
-        let spec =
-            TableSpec { key, value, capacity, shards: 0, merge: MergeRule::None, seed: Seed(seed) };
+        let spec = TableSpec { key, value, capacity, shards: 0, merge: MergeRule::None, seed: Seed(seed) };
         let table = Table::create(&Arc::new(heap), &spec)?;
         Ok(Items { table, size, seed: Seed(seed).derive(1) })
     }

@@ -63,7 +63,10 @@ impl Options {
             return Err(BenchError::Invalid("at least one repeat and one round are needed".to_owned()));
         }
         if !(1000..=1 << 32).contains(&self.items) {
-            return Err(BenchError::Invalid(format!("{} items are not possible; take 1000 to 2^32", self.items)));
+            return Err(BenchError::Invalid(format!(
+                "{} items are not possible; take 1000 to 2^32",
+                self.items
+            )));
         }
         Ok(())
     }

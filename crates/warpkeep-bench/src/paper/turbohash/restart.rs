@@ -48,8 +48,7 @@ fn come_back(
     };
     let scratch = Scratch::new(&options.dir, &options.image_dir)?;
     let open = || {
-        let create =
-            CreateOptions { len: image_bytes_of(index, &workload), ..CreateOptions::default() };
+        let create = CreateOptions { len: image_bytes_of(index, &workload), ..CreateOptions::default() };
         let image = Some(scratch.images().join("image"));
         let options = StoreOptions { image, create, without_log: true, ..StoreOptions::default() };
         Store::open_with(scratch.disk().join("store"), options)
@@ -60,7 +59,10 @@ fn come_back(
     let value = ValueSpec::fixed(cell).map_err(warpkeep::Error::from)?;
     let table = TableOptions::new(key, value).capacity(workload.items).index(index);
     let table = store.create_table(TABLE, table)?;
-    progress.begin(&format!("restart: filling a {index} table of {}", size.name()), Amount::Count(workload.items));
+    progress.begin(
+        &format!("restart: filling a {index} table of {}", size.name()),
+        Amount::Count(workload.items),
+    );
     let (mut key, mut value) = (vec![0; size.cell()], vec![0; size.cell()]);
     for first in (0..workload.items).step_by(BATCH as usize) {
         progress.check()?;

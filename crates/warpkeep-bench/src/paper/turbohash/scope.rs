@@ -110,7 +110,11 @@ pub(super) fn run(options: &Options, progress: &dyn Progress, report: &mut Repor
         }
         let curve = |of: fn(&Standing) -> f64| Curve {
             name: name.clone(),
-            points: standings.iter().zip(1..).map(|(one, rehashing)| (f64::from(rehashing), of(one))).collect(),
+            points: standings
+                .iter()
+                .zip(1..)
+                .map(|(one, rehashing)| (f64::from(rehashing), of(one)))
+                .collect(),
         };
         curves.0.push(curve(|one| 100.0 * one.load));
         curves.1.push(curve(|one| one.distance));

@@ -1,7 +1,7 @@
 //! Saying what became of meta commands.
 
 use super::super::encode::refused;
-use super::flags::{Flags, tokens};
+use super::flags::tokens;
 use crate::batch::{Batch, Inputs};
 use crate::command::{Command, Verb, bits};
 use crate::item::Head;
@@ -71,7 +71,7 @@ fn hit(
     out: &mut Vec<u8>,
 ) {
     let value = batch.bytes(current.value, inputs);
-    let shows = Flags::of(command.verb, text).is_ok_and(|flags| flags.value);
+    let shows = command.is(bits::GIVE);
     match shows {
         true => {
             out.extend_from_slice(b"VA ");

@@ -10,14 +10,16 @@ use crate::span::Span;
 
 /// Does a meta command on what its key has.
 pub(in super::super) fn execute(work: &mut Work, command: &Command, inputs: &impl Inputs) -> Outcome {
+    if command.verb == Verb::MetaGet && command.entry == NONE {
+        return work.current(command).map_or(Outcome::Miss, look);
+    }
     let text = command.text.of(inputs.input(command.connection));
     // It was parsed before.
     let Ok(flags) = Flags::of(command.verb, text) else { return Outcome::Wrong("ERROR\r\n") };
     let current = work.current(command);
     match (command.verb, current) {
-        (Verb::MetaGet, Some(current)) => look(command, current),
         (Verb::MetaDebug, Some(current)) => Outcome::Hit(current),
-        (Verb::MetaGetAndChange, Some(current)) => get(work, command, current, &flags),
+        (Verb::MetaGet | Verb::MetaGetAndChange, Some(current)) => get(work, command, current, &flags),
         (Verb::MetaGetAndChange, None) => match flags.vivify {
             None => Outcome::Miss,
             Some(lifetime) => {
@@ -59,9 +61,9 @@ fn changed(
 
 /// A get that changes nothing, unless the item is stale and nobody was told to renew it: then it is asked again, as one
 /// that holds its key.
-fn look(command: &Command, current: Current) -> Outcome {
+fn look(current: Current) -> Outcome {
     let marks = current.head.marks;
-    if marks & Head::STALE != 0 && marks & Head::WON == 0 && command.entry == NONE {
+    if marks & Head::STALE != 0 && marks & Head::WON == 0 {
         return Outcome::Cut;
     }
     Outcome::MetaHit { current, wins: false, was_won: marks & Head::WON != 0 }

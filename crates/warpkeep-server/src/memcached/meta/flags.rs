@@ -52,6 +52,7 @@ impl Flags {
             if !allowed.contains(&name) {
                 return Err(invalid);
             }
+            // What is allowed is ASCII.
             if seen & 1 << name != 0 {
                 return Err(duplicate);
             }
@@ -84,7 +85,7 @@ impl Flags {
     }
 
     pub(super) fn bits(&self) -> u16 {
-        if self.quiet { bits::QUIET } else { 0 }
+        (if self.quiet { bits::QUIET } else { 0 }) | if self.value { bits::GIVE } else { 0 }
     }
 }
 

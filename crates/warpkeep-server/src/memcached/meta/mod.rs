@@ -9,7 +9,7 @@ pub(super) use execute::execute;
 
 use self::flags::Flags;
 use super::MAX_KEY;
-use super::line::signed;
+use super::line::{next_word, signed};
 use super::parse::{BAD_LINE, ERROR, Line, value};
 use crate::batch::Batch;
 use crate::command::{Command, Verb, bits};
@@ -30,21 +30,46 @@ pub(super) fn parse(session: &mut Session, line: &Line<'_>, batch: &mut Batch) -
         b"ms" => return set(session, line, key, batch),
         b"md" => Verb::MetaDelete,
         b"ma" => Verb::MetaArithmetic,
-        b"me" => Verb::MetaDebug,
-        _ => Verb::MetaGet,
+        _ => Verb::MetaDebug,
     };
-    let text = rest(line, 2);
-    let flags = match Flags::of(verb, text.of(line.input)) {
+    add(session, line.input, verb, (key, rest(line, 2)), line.next, batch)
+}
+
+/// Parses an `mg`, whose line ends at `end`. The most frequent command is worth a way of its own.
+#[inline]
+pub(super) fn get(
+    session: &mut Session,
+    input: &[u8],
+    (end, next): (usize, usize),
+    batch: &mut Batch,
+) -> Parsed {
+    let Some(key) = next_word(input, session.at + 3, end) else { return session.say(batch, next, ERROR) };
+    if key.len as usize > MAX_KEY {
+        return session.say(batch, next, BAD_LINE);
+    }
+    add(session, input, Verb::MetaGet, (key, Span::between(key.end(), end)), next, batch)
+}
+
+/// Adds a command with its flags.
+fn add(
+    session: &mut Session,
+    input: &[u8],
+    verb: Verb,
+    (key, text): (Span, Span),
+    next: usize,
+    batch: &mut Batch,
+) -> Parsed {
+    let flags = match Flags::of(verb, text.of(input)) {
         Ok(flags) => flags,
-        Err(wrong) => return session.say(batch, line.next, wrong),
+        Err(wrong) => return session.say(batch, next, wrong),
     };
     let careful = std::mem::take(&mut session.careful);
     let verb = match verb {
         Verb::MetaGet if careful || flags.may_change() => Verb::MetaGetAndChange,
         verb => verb,
     };
-    batch.push(Command { key, text, bits: flags.bits(), ..Command::new(verb, session.at, session.within) });
-    session.at = line.next;
+    batch.push(Command { key, text, bits: flags.bits(), ..Command::new(verb, session.at) });
+    session.at = next;
     Parsed::Some
 }
 
@@ -66,12 +91,8 @@ fn set(session: &mut Session, line: &Line<'_>, key: Span, batch: &mut Batch) -> 
         session.skip = bytes as u64 + 2;
         return session.say(batch, line.next, b"SERVER_ERROR object too large for cache\r\n");
     }
-    let command = Command {
-        key,
-        text,
-        bits: flags.bits() & !bits::QUIET,
-        ..Command::new(Verb::MetaSet, session.at, session.within)
-    };
+    let command =
+        Command { key, text, bits: flags.bits() & !bits::QUIET, ..Command::new(Verb::MetaSet, session.at) };
     value(session, line, command, bytes, batch)
 }
 

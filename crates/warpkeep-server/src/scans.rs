@@ -1,0 +1,68 @@
+//! `SCAN`: where clients stand that go through the keys.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use warpkeep::{ScanPosition, Still, Table};
+
+/// A client that does not come back for so long starts over.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The most positions that are kept.
+const MOST: usize = 4096;
+
+/// Where clients stand, by the cursors they were given.
+#[derive(Default)]
+pub(crate) struct Scans {
+    positions: HashMap<u64, (ScanPosition, Instant)>,
+    last: u64,
+    /// Where `RANDOMKEY` looks next.
+    pub(crate) random: ScanPosition,
+    draws: u64,
+    /// Kept while somebody scans, so that no key is missed.
+    still: Option<Still>,
+}
+
+impl Scans {
+    /// The position of a cursor. One that is not known starts over: keys may come twice, and none is missed.
+    pub(crate) fn take(&mut self, cursor: u64, table: &Table<'_>) -> ScanPosition {
+        if self.still.is_none() {
+            self.still = Some(table.hold_still());
+        }
+        self.positions.remove(&cursor).map_or_else(ScanPosition::default, |(position, _)| position)
+    }
+
+    /// Keeps a position and gives its cursor.
+    pub(crate) fn keep(&mut self, position: ScanPosition) -> u64 {
+        if self.positions.len() >= MOST {
+            let oldest =
+                self.positions.iter().min_by_key(|(_, (_, since))| *since).map(|(&cursor, _)| cursor);
+            oldest.map(|cursor| self.positions.remove(&cursor));
+        }
+        self.last += 1;
+        self.positions.insert(self.last, (position, Instant::now()));
+        self.last
+    }
+
+    /// A number that looks random.
+    pub(crate) fn draw(&mut self) -> u64 {
+        self.draws += 1;
+        warpkeep_core::mix64(warpkeep_core::Seed(self.last), self.draws) >> 16
+    }
+
+    /// Forgets clients that do not come back.
+    pub(crate) fn forget_old(&mut self) {
+        if self.still.is_some() {
+            self.positions.retain(|_, (_, since)| since.elapsed() < PATIENCE);
+            if self.positions.is_empty() {
+                self.still = None;
+            }
+        }
+    }
+
+    /// Forgets all: there is another table now.
+    pub(crate) fn forget(&mut self) {
+        self.positions.clear();
+        self.random = ScanPosition::default();
+        self.still = None;
+    }
+}

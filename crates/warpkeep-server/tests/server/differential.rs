@@ -1,0 +1,354 @@
+//! Random commands, put to this server and to the one whose protocol it speaks: the answers are the same, byte for byte,
+//! but for CAS values, seconds that are left, and what docs/server.md says is different.
+
+use std::io::Write as _;
+
+use fastrand::Rng;
+
+use crate::harness::{Client, Running, command_of, settings};
+use crate::peers::Peer;
+
+const KEYS: [&str; 4] = ["a", "bb", "counter", "d:1"];
+const GROUPS: usize = 1500;
+
+/// Puts groups of commands to both, and compares.
+fn compare(
+    name: &str,
+    ours: &mut Client,
+    theirs: &mut Client,
+    seed: u64,
+    mut next: impl FnMut(&mut Rng, &mut Vec<u8>),
+    normal: impl Fn(&[u8]) -> String,
+) {
+    let mut random = Rng::with_seed(seed);
+    let mut commands = 0;
+    for group in 0..GROUPS {
+        let mut bytes = Vec::new();
+        let count = random.usize(1..20);
+        (0..count).for_each(|_| next(&mut random, &mut bytes));
+        commands += count;
+        let (our, their) = (normal(&ours.ask(&bytes)), normal(&theirs.ask(&bytes)));
+        assert!(
+            our == their,
+            "group {group} differs:\n{}\n--- here\n{our}\n--- {name}\n{their}",
+            String::from_utf8_lossy(&bytes)
+        );
+    }
+    writeln!(std::io::stdout().lock(), "as {name} answers: {commands} commands").unwrap();
+}
+
+#[test]
+fn as_memcached() {
+    let Some(peer) = Peer::memcached() else { return };
+    let server = Running::start(settings());
+    let (mut ours, mut theirs) = (server.memcached(), Client::memcached(peer.address));
+    compare("memcached", &mut ours, &mut theirs, 1, classic, |answer| without_numbers(answer, false));
+}
+
+#[test]
+fn as_memcached_in_meta_commands() {
+    let Some(peer) = Peer::memcached() else { return };
+    let server = Running::start(settings());
+    let (mut ours, mut theirs) = (server.memcached(), Client::memcached(peer.address));
+    compare("memcached's meta commands", &mut ours, &mut theirs, 2, meta, |answer| {
+        without_numbers(answer, true)
+    });
+}
+
+#[test]
+fn as_redis() {
+    let Some(peer) = Peer::redis() else { return };
+    let server = Running::start(settings());
+    let (mut ours, mut theirs) = (server.resp(), Client::resp(peer.address));
+    compare("redis", &mut ours, &mut theirs, 3, redis, |answer| String::from_utf8_lossy(answer).into_owned());
+}
+
+#[test]
+fn cas_as_in_memcached() {
+    let Some(peer) = Peer::memcached() else { return };
+    let server = Running::start(settings());
+    let mut clients = [server.memcached(), Client::memcached(peer.address)];
+    let mut random = Rng::with_seed(4);
+    for _ in 0..300 {
+        let key = KEYS[random.usize(..KEYS.len())];
+        let between = match random.usize(..5) {
+            0 => format!("set {key} 0 0 1\r\ny\r\n"),
+            1 => format!("delete {key}\r\n"),
+            2 => format!("append {key} 0 0 1\r\nz\r\n"),
+            3 => format!("get {key}\r\n"),
+            _ => String::new(),
+        };
+        let said = clients.each_mut().map(|client| {
+            let gets = client.say(&format!("gets {key}\r\n"));
+            let token = gets.lines().next().and_then(|line| line.strip_prefix("VALUE ")?.rsplit(' ').next());
+            let token = token.unwrap_or("1").to_owned();
+            let first = client.say(&format!("{between}cas {key} 5 0 2 {token}\r\nhi\r\n"));
+            let second = client.say(&format!("cas {key} 5 0 2 {token}\r\nho\r\nget {key}\r\n"));
+            first + &second
+        });
+        assert_eq!(said[0], said[1], "{between}");
+    }
+}
+
+/// CAS values are numbers of another row; seconds may have passed.
+fn without_numbers(answer: &[u8], is_meta: bool) -> String {
+    let text = String::from_utf8_lossy(answer);
+    let line = |line: &str| -> String {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["VALUE", key, flags, bytes, _] => format!("VALUE {key} {flags} {bytes} #"),
+            ["HD" | "VA", ..] if is_meta => {
+                let word = |word: &&str| match word.split_at_checked(1) {
+                    Some(("c", rest)) if !rest.is_empty() => "c#".to_owned(),
+                    Some(("t", rest)) if rest.parse::<u64>().is_ok() => "t#".to_owned(),
+                    _ => (*word).to_owned(),
+                };
+                words.iter().map(word).collect::<Vec<_>>().join(" ")
+            }
+            _ => line.to_owned(),
+        }
+    };
+    text.split("\r\n").map(line).collect::<Vec<_>>().join("\r\n")
+}
+
+fn key(random: &mut Rng) -> String {
+    match random.usize(..60) {
+        0 => "k".repeat(250),
+        1 => "k".repeat(251),
+        _ => KEYS[random.usize(..KEYS.len())].to_owned(),
+    }
+}
+
+fn value(random: &mut Rng) -> Vec<u8> {
+    match random.usize(..8) {
+        0 => Vec::new(),
+        1 => b"line\r\nend".to_vec(),
+        2 => vec![b'x'; 3000],
+        3 => b"word".to_vec(),
+        4 => b"18446744073709551615".to_vec(),
+        _ => random.u32(..2000).to_string().into_bytes(),
+    }
+}
+
+/// Of memcached: for ever, for a while, gone, a date to come, a date that is past.
+fn expiry(random: &mut Rng) -> &'static str {
+    ["0", "0", "0", "5000", "-1", "4102444800", "1000000000"][random.usize(..7)]
+}
+
+fn classic(random: &mut Rng, out: &mut Vec<u8>) {
+    let quiet = if random.usize(..8) == 0 { " noreply" } else { "" };
+    let (name, flags, expires) = (key(random), random.u32(..3), expiry(random));
+    let text = match random.usize(..26) {
+        0..5 => format!("get {name}\r\n"),
+        5 => format!("get {name} {} {}\r\n", key(random), key(random)),
+        6 => format!("gets {name}  {} \r\n", key(random)),
+        7 => format!("gat {expires} {name} {}\r\n", key(random)),
+        8 => format!("gats {expires} {name}\r\n"),
+        9..16 => {
+            let verb = ["set", "set", "set", "add", "replace", "append", "prepend"][random.usize(..7)];
+            let value = value(random);
+            out.extend_from_slice(
+                format!("{verb} {name} {flags} {expires} {}{quiet}\r\n", value.len()).as_bytes(),
+            );
+            out.extend_from_slice(&value);
+            "\r\n".to_owned()
+        }
+        16 | 17 => format!("incr {name} {}{quiet}\r\n", random.u64(..200)),
+        18 => format!("decr {name} {}{quiet}\r\n", random.u64(..200)),
+        19 => format!("incr counter 18446744073709551610{quiet}\r\n"),
+        20 => format!("delete {name}{quiet}\r\n"),
+        21 => format!("touch {name} {expires}{quiet}\r\n"),
+        22 => format!("cas {name} 0 0 2 1{quiet}\r\nhi\r\n"),
+        23 if random.usize(..10) == 0 => format!("flush_all{quiet}\r\n"),
+        _ => {
+            let wrong = [
+                "foo\r\n",
+                "\r\n",
+                "get\r\n",
+                "gat\r\n",
+                "gat 0\r\n",
+                "gat x a\r\n",
+                "set a 0 0\r\n",
+                "set a x 0 1\r\n",
+                "set a 0 0 -1\r\n",
+                "set a 0 0 2\r\nabc\r\n",
+                "cas a 0 0 1\r\n",
+                "cas a 0 0 1 x\r\n",
+                "incr a\r\n",
+                "incr a x\r\n",
+                "incr a -1\r\n",
+                "decr a 1 2 3\r\n",
+                "delete\r\n",
+                "delete a 5\r\n",
+                "delete a 0\r\n",
+                "touch a\r\n",
+                "touch a x\r\n",
+                "verbosity\r\n",
+                "verbosity 1\r\n",
+                "flush_all x\r\n",
+                "mn\r\n",
+            ];
+            wrong[random.usize(..wrong.len())].to_owned()
+        }
+    };
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn meta(random: &mut Rng, out: &mut Vec<u8>) {
+    let name = key(random);
+    let mut flags = String::new();
+    let mut flag = |random: &mut Rng, one_in: usize, flag: &str| {
+        if random.usize(..one_in) == 0 {
+            flags += " ";
+            flags += flag;
+        }
+    };
+    let text = match random.usize(..24) {
+        0..9 => {
+            for letter in ["v", "s", "f", "t", "k", "O77", "q", "c", "v"] {
+                flag(random, 3, letter);
+            }
+            flag(random, 12, "T5000");
+            flag(random, 8, "N5000");
+            flag(random, 8, "R9000");
+            format!("mg {name}{flags}\r\n")
+        }
+        9..16 => {
+            let value = value(random);
+            for letter in ["c", "k", "O9", "q", "F5", "T5000", "I"] {
+                flag(random, 4, letter);
+            }
+            flag(random, 20, "T-1");
+            flag(random, 12, "C1");
+            let mode = ["MS", "ME", "MA", "MP", "MR", "Ms", "Mx"][random.usize(..7)];
+            flag(random, 2, mode);
+            out.extend_from_slice(format!("ms {name} {}{flags}\r\n", value.len()).as_bytes());
+            out.extend_from_slice(&value);
+            "\r\n".to_owned()
+        }
+        16..19 => {
+            for letter in ["k", "O5", "q", "I", "T30"] {
+                flag(random, 3, letter);
+            }
+            flag(random, 10, "C1");
+            format!("md {name}{flags}\r\n")
+        }
+        19..22 => {
+            for letter in ["v", "t", "c", "k", "O1", "q", "N0", "J13", "D7"] {
+                flag(random, 3, letter);
+            }
+            let mode = ["MI", "MD", "M+", "M-", "Mi", "Mx"][random.usize(..6)];
+            flag(random, 3, mode);
+            format!("ma {name}{flags}\r\n")
+        }
+        22 => {
+            let wrong = [
+                "mg\r\n",
+                "mg a Z\r\n",
+                "ms a\r\n",
+                "ms a x\r\n",
+                "ms a 2 Fx\r\nab\r\n",
+                "ms a 2 Tx\r\nab\r\n",
+                "md\r\n",
+                "ma\r\n",
+                "ma a Dx\r\n",
+                "me nothing-here\r\n",
+                "ms a 2\r\nabc\r\n",
+            ];
+            wrong[random.usize(..wrong.len())].to_owned()
+        }
+        _ => format!("delete {name}\r\n"),
+    };
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn redis(random: &mut Rng, out: &mut Vec<u8>) {
+    let (first, second) = (KEYS[random.usize(..KEYS.len())], KEYS[random.usize(..KEYS.len())]);
+    let value = value(random);
+    let text = String::from_utf8_lossy(&value).into_owned();
+    let number = random.i64(-50..200).to_string();
+    let end = random.i64(-50..200).to_string();
+    let words: Vec<&str> = match random.usize(..52) {
+        0..6 => vec!["GET", first],
+        6..12 => vec!["SET", first, &text],
+        12 => vec!["set", first, &text, "NX"],
+        13 => vec!["SET", first, &text, "xx", "GET"],
+        14 => vec!["SET", first, &text, "EXAT", "4102444800"],
+        15 => vec!["SET", first, &text, "KEEPTTL"],
+        16 => vec!["SET", first, &text, "PXAT", "1000"],
+        17 => vec!["MGET", first, second, "nothing", first],
+        18 => vec!["MSET", first, &text, second, "2"],
+        19 => vec!["DEL", first, second, first],
+        20 => vec!["EXISTS", first, first, second],
+        21 => vec!["INCR", first],
+        22 => vec!["DECR", first],
+        23 => vec!["INCRBY", "counter", &number],
+        24 => vec!["DECRBY", "counter", &number],
+        25 => vec!["INCRBYFLOAT", "counter", "0.5"],
+        26 => vec!["APPEND", first, "xyz"],
+        27 => vec!["STRLEN", first],
+        28 => vec!["GETRANGE", first, &number, &end],
+        29 => vec!["SETRANGE", first, "5", "hello"],
+        30 => vec!["TYPE", first],
+        31 => vec!["EXPIREAT", first, "4102444800"],
+        32 => vec!["EXPIREAT", first, "4102444900", "GT"],
+        33 => vec!["EXPIREAT", first, "4102444700", "LT"],
+        34 => vec!["EXPIREAT", first, "4102444700", "NX"],
+        35 => vec!["EXPIREAT", first, "4102444600", "XX"],
+        36 => vec!["EXPIRE", first, "-1"],
+        37 => vec!["EXPIRETIME", first],
+        38 => vec!["PEXPIRETIME", first],
+        39 => vec!["PERSIST", first],
+        40 => vec!["GETDEL", first],
+        41 => vec!["GETEX", first, "PERSIST"],
+        42 => vec!["GETEX", first, "EXAT", "4102444000"],
+        43 => vec!["GETSET", first, &text],
+        44 => vec!["SETNX", first, &text],
+        45 => vec!["TTL", "nothing"],
+        46 => vec!["DBSIZE"],
+        47 if random.usize(..5) == 0 => vec!["FLUSHALL"],
+        48 => vec!["TOUCH", first, second],
+        49 => vec!["UNLINK", second],
+        _ => {
+            let wrong: [&[&str]; 34] = [
+                &["FOO", "a", "b"],
+                &["GET"],
+                &["get", "a", "b"],
+                &["SET", "a"],
+                &["SET", "a", "1", "FOO"],
+                &["SET", "a", "1", "EX"],
+                &["SET", "a", "1", "EX", "0"],
+                &["SET", "a", "1", "EX", "x"],
+                &["SET", "a", "1", "PX", "-5"],
+                &["SET", "a", "1", "EX", "9223372036854775807"],
+                &["SET", "a", "1", "NX", "XX"],
+                &["SET", "a", "1", "EX", "5", "KEEPTTL"],
+                &["MSET", "a"],
+                &["MGET"],
+                &["DEL"],
+                &["INCRBY", "a", "x"],
+                &["INCRBY", "a", "9223372036854775808"],
+                &["DECRBY", "a", "-9223372036854775808"],
+                &["INCRBYFLOAT", "a", "x"],
+                &["EXPIRE", "a", "x"],
+                &["EXPIRE", "a", "1", "FOO"],
+                &["EXPIRE", "a", "1", "NX", "GT"],
+                &["EXPIRE", "a", "1", "GT", "LT"],
+                &["EXPIRE", "a", "9223372036854775807"],
+                &["GETEX", "a", "FOO"],
+                &["GETEX", "a", "EX", "0"],
+                &["SETEX", "a", "0", "v"],
+                &["PSETEX", "a", "x", "v"],
+                &["GETRANGE", "a", "x", "1"],
+                &["SETRANGE", "a", "-1", "v"],
+                &["SETRANGE", "a", "3"],
+                &["SELECT", "x"],
+                &["PING", "a", "b"],
+                &["SCAN", "x"],
+            ];
+            wrong[random.usize(..wrong.len())].to_vec()
+        }
+    };
+    let bytes: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+    out.extend(command_of(&bytes));
+}

@@ -1,0 +1,63 @@
+//! A cache makes room; a store says that it has none.
+
+use warpkeep::StoreOptions;
+use warpkeep_server::Settings;
+
+use crate::harness::{Running, command_of, settings};
+
+const LIMIT: u64 = 64 << 20;
+
+fn limited(evict: bool) -> (tempfile::TempDir, Running) {
+    let home = tempfile::tempdir().unwrap();
+    let mut options = StoreOptions { without_log: true, ..StoreOptions::default() };
+    options.heap.max_bytes = LIMIT;
+    let settings = Settings { max_memory: LIMIT, evict, threads: 1, ..settings() };
+    let server = Running::start_in(home.path(), settings, options);
+    (home, server)
+}
+
+/// Stores more than there is room for; gives how many were stored and how many refused.
+fn fill(server: &Running) -> (usize, usize) {
+    let mut client = server.resp();
+    let value = vec![b'v'; 100_000];
+    let (mut stored, mut refused) = (0, 0);
+    for group in 0..100 {
+        let mut pipeline = command_of(&[b"GET", b"precious"]);
+        for number in 0..10 {
+            pipeline.extend(command_of(&[b"SET", format!("key-{group}-{number}").as_bytes(), &value]));
+        }
+        let said = String::from_utf8(client.ask(&pipeline)).unwrap();
+        stored += said.matches("+OK\r\n").count();
+        refused += said.matches("-OOM ").count();
+    }
+    (stored, refused)
+}
+
+#[test]
+fn a_store_says_that_it_is_full() {
+    let (_home, server) = limited(false);
+    server.resp().call(&["SET", "precious", "1"]);
+    let (stored, refused) = fill(&server);
+    assert!(stored > 300 && refused > 300, "{stored} stored, {refused} refused");
+    let mut client = server.memcached();
+    // What was stored is there, and what is not enlarged can still be changed.
+    assert_eq!(
+        client.say("get precious\r\ndelete precious\r\n"),
+        "VALUE precious 0 1\r\n1\r\nEND\r\nDELETED\r\n"
+    );
+    let big = "x".repeat(500_000);
+    let said = client.say(&format!("set big 0 0 500000\r\n{big}\r\nappend big 0 0 1\r\nx\r\nget big\r\n"));
+    assert_eq!(said, "SERVER_ERROR out of memory storing object\r\nNOT_STORED\r\nEND\r\n");
+}
+
+#[test]
+fn a_cache_throws_away_what_nobody_asks_for() {
+    let (_home, server) = limited(true);
+    server.resp().call(&["SET", "precious", "1"]);
+    let (stored, refused) = fill(&server);
+    assert_eq!((stored, refused), (1000, 0));
+    let mut client = server.resp();
+    assert_eq!(client.call(&["GET", "precious"]), "$1\r\n1\r\n");
+    assert!(client.call(&["STRLEN", "key-99-9"]) == ":100000\r\n", "the newest was thrown away");
+    assert_eq!(client.call(&["EXISTS", "key-0-0", "key-0-1", "key-0-2", "key-0-3"]), ":0\r\n");
+}

@@ -1,0 +1,168 @@
+//! A server in this process, and clients that know when an answer is complete.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use warpkeep::{Store, StoreOptions};
+use warpkeep_server::{Server, Settings};
+
+/// A server that runs until this is dropped.
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    pub(crate) http: Option<SocketAddr>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    home: Option<TempDir>,
+}
+
+/// Settings for tests: any free port, two threads.
+pub(crate) fn settings() -> Settings {
+    Settings { listen: vec![([127, 0, 0, 1], 0).into()], threads: 2, ..Settings::default() }
+}
+
+impl Running {
+    pub(crate) fn start(settings: Settings) -> Running {
+        let home = tempfile::tempdir().unwrap();
+        let mut running = Running::start_in(home.path(), settings, StoreOptions::default());
+        running.home = Some(home);
+        running
+    }
+
+    pub(crate) fn start_in(home: &Path, settings: Settings, options: StoreOptions) -> Running {
+        let server = Server::bind(settings).unwrap();
+        let (address, http) = (server.addresses()[0], server.http_address());
+        let stop = Arc::new(AtomicBool::new(false));
+        let (theirs, home) = (Arc::clone(&stop), home.to_owned());
+        let thread = std::thread::spawn(move || {
+            let store = Store::open_with(home, options).unwrap();
+            server.run(&store, || theirs.load(Ordering::Relaxed)).unwrap();
+            store.close().unwrap();
+        });
+        Running { address, http, stop, thread: Some(thread), home: None }
+    }
+
+    pub(crate) fn memcached(&self) -> Client {
+        Client::memcached(self.address)
+    }
+
+    pub(crate) fn resp(&self) -> Client {
+        Client::resp(self.address)
+    }
+
+    /// Stops it and waits until its store is closed.
+    pub(crate) fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            assert!(ended.is_ok() || std::thread::panicking(), "the server panicked");
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A client of either protocol.
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
+    is_resp: bool,
+    asked: u64,
+}
+
+impl Client {
+    pub(crate) fn memcached(address: SocketAddr) -> Client {
+        Client::new(address, false)
+    }
+
+    pub(crate) fn resp(address: SocketAddr) -> Client {
+        Client::new(address, true)
+    }
+
+    fn new(address: SocketAddr, is_resp: bool) -> Client {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Client { stream, is_resp, asked: 0 }
+    }
+
+    /// Sends bytes and gives what is answered. A last command of a known answer tells where that ends.
+    pub(crate) fn ask(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.asked += 1;
+        let (question, end) = match self.is_resp {
+            true => {
+                let word = format!("the-end-{}", self.asked);
+                (command(&["ECHO", &word]), format!("${}\r\n{word}\r\n", word.len()))
+            }
+            // A key that nobody uses.
+            false => (format!("mg the-end-{} q k v\r\nmn\r\n", self.asked).into_bytes(), "MN\r\n".to_owned()),
+        };
+        let mut all = bytes.to_vec();
+        all.extend_from_slice(&question);
+        // The answers may not fit what the sockets hold: they are read while the rest is sent.
+        let mut writer = self.stream.try_clone().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                // A server may close early.
+                let _ = writer.write_all(&all);
+            });
+            let mut answer = Vec::new();
+            let mut some = [0; 65536];
+            while !answer.ends_with(end.as_bytes()) {
+                match self.stream.read(&mut some) {
+                    Ok(0) => return answer,
+                    Ok(count) => answer.extend_from_slice(&some[..count]),
+                    Err(error) => panic!("{error} after {:?}", String::from_utf8_lossy(&answer)),
+                }
+            }
+            answer.truncate(answer.len() - end.len());
+            answer
+        })
+    }
+
+    /// The same with text.
+    pub(crate) fn say(&mut self, text: &str) -> String {
+        String::from_utf8_lossy(&self.ask(text.as_bytes())).into_owned()
+    }
+
+    /// Asks with the words of one Redis command.
+    pub(crate) fn call(&mut self, words: &[&str]) -> String {
+        String::from_utf8_lossy(&self.ask(&command(words))).into_owned()
+    }
+
+    /// What is left until the server closes the connection.
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        // A reset is an end, too.
+        let _ = self.stream.read_to_end(&mut rest);
+        rest
+    }
+}
+
+/// A command of Redis's.
+pub(crate) fn command(words: &[&str]) -> Vec<u8> {
+    command_of(&words.iter().map(|word| word.as_bytes()).collect::<Vec<_>>())
+}
+
+/// The same of bytes.
+pub(crate) fn command_of(words: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}

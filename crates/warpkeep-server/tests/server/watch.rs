@@ -1,0 +1,30 @@
+//! What those see who watch the server.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use warpkeep_server::Settings;
+
+use crate::harness::{Running, settings};
+
+fn get(server: &Running, path: &str) -> String {
+    let mut stream = TcpStream::connect(server.http.unwrap()).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn metrics_count_what_is_done() {
+    let server = Running::start(Settings { http: Some(([127, 0, 0, 1], 0).into()), ..settings() });
+    // Once a client is answered, the server is ready.
+    server.memcached().say("set a 0 0 1\r\nx\r\nget a b\r\n");
+    assert!(get(&server, "/readyz").starts_with("HTTP/1.1 200"));
+    assert!(get(&server, "/healthz").starts_with("HTTP/1.1 200"));
+    assert!(get(&server, "/nothing").starts_with("HTTP/1.1 404"));
+    let metrics = get(&server, "/metrics");
+    for line in ["warpkeep_server_get_hits_total 1", "warpkeep_server_writes_total 1"] {
+        assert!(metrics.contains(line), "{metrics}");
+    }
+}
