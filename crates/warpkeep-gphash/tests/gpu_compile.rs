@@ -29,6 +29,10 @@ const KERNELS: &[&str] = &[
     "gphash_fetch",
     "gphash_reflect",
     "gphash_tell",
+    "gphash_enrol",
+    "gphash_decide",
+    "gphash_write",
+    "gphash_commit",
 ];
 
 fn tell(line: &str) {
@@ -94,7 +98,7 @@ fn compiled(case: &Case) -> Vec<String> {
     let compiled = compile_with(&cache, HOPPER, &program).unwrap_or_else(|error| panic!("{case:?}: {error}"));
     assert!(!compiled.log.contains("warning"), "{case:?}: {}", compiled.log);
     let mut lines = Vec::new();
-    for kernel in KERNELS {
+    for &kernel in KERNELS {
         let uses = compiled.resources.get(kernel).unwrap_or_else(|| panic!("{case:?}: no {kernel}"));
         assert!(!uses.spills() && uses.stack_bytes == 0, "{case:?}: {kernel}: {uses:?}");
         // More, and a multiprocessor has room for less than half of the warps that hide how far the image is. Those that have eight values

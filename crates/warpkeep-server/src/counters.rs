@@ -38,7 +38,7 @@ impl Counters {
                 _ if command.verb.writes() => writes += 1,
                 Outcome::Hit(_) | Outcome::MetaHit { .. } => hits += 1,
                 Outcome::Miss if matches!(command.verb, Verb::Get | Verb::McGet | Verb::MetaGet) => {
-                    misses += 1
+                    misses += 1;
                 }
                 _ => {}
             }

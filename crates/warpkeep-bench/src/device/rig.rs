@@ -254,7 +254,7 @@ impl Rig {
         self.version += numbers.len() as u64;
         let begun = Instant::now();
         let mut turn = self.engine.turn();
-        let stage = turn.stage(&self.table, &batch, first_version)?;
+        let mut stage = turn.stage(&self.table, &batch, first_version)?;
         let staged = stage.kernel_time();
         let right = |status: Status| matches!(status, Status::Ok | Status::Created);
         let statuses = stage.statuses().to_vec();

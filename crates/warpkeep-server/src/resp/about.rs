@@ -174,7 +174,7 @@ fn client(to: &mut To<'_>) -> Parsed {
                     answer.extend_from_slice(OK);
                 }
                 false => {
-                    error(&mut answer, "Client names cannot contain spaces, newlines or special characters.")
+                    error(&mut answer, "Client names cannot contain spaces, newlines or special characters.");
                 }
             }
         }

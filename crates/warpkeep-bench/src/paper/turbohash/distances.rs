@@ -134,7 +134,7 @@ fn note(items: &Items, figure: Figure, case: &str, (state, repeat): (&str, u32),
         range: None,
     };
     let bars = counts.iter().zip(1..).take(longest).map(bar).collect();
-    report.charts.push(Chart::new(&format!("{case}, {state}"), "% of searches", "", Drawing::Bars(bars)));
+    report.charts.push(Chart::new(format!("{case}, {state}"), "% of searches", "", Drawing::Bars(bars)));
 }
 
 /// Microseconds that a get of a missing key takes, one by one.
