@@ -23,7 +23,7 @@ pub(super) fn bound(
     let without_record = matches!(operation, Operation::AbsentGet | Operation::Locate) || is_inline;
     let cached = variant.way == Way::BucketCache && variant.share >= 1.0 || variant.has_mirror();
     // Values need not be fetched one by one where the device knows where all of them lie.
-    let ordered = variant.way == Way::Ordered;
+    let ordered = matches!(variant.way, Way::Ordered | Way::Straight);
     let rows = workload.value_bytes.div_ceil(128).max(1) as f64;
     let mut bounds = Vec::new();
     match (operation.only_reads(), without_record && cached) {
@@ -41,12 +41,15 @@ pub(super) fn bound(
         }
         (false, _) => {
             let access = Access::RandomWrite;
-            bounds.push((format!("the link, {access}"), limits.link(access)));
+            if variant.way != Way::Straight || operation == Operation::Delete {
+                bounds.push((format!("the link, {access}"), limits.link(access)));
+            }
             let access = Access::OrderedWrite;
             bounds.push((format!("the link, {access}"), limits.link(access) / rows));
         }
     }
-    let comes_from_host = variant.way == Way::Library || !operation.only_reads();
+    let comes_from_host =
+        variant.way == Way::Library || variant.way != Way::Straight && !operation.only_reads();
     if comes_from_host {
         let value = workload.value_bytes as f64;
         let writes = matches!(operation, Operation::Insert | Operation::Update);

@@ -9,7 +9,7 @@ use super::answers::Expected;
 use super::library::Library;
 use super::pool::Pool;
 use super::rig::{Rig, UNDER_WAY};
-use super::way::Variant;
+use super::way::{Variant, Way};
 use crate::measure::Latencies;
 use crate::report::{Report, Unit};
 use crate::{BenchError, Progress};
@@ -161,6 +161,7 @@ impl Cell<'_> {
     pub(crate) fn updates(
         &self,
         worker: &mut Worker<'_>,
+        variant: Variant,
         pool: &Pool,
         generation: &mut u64,
     ) -> Result<Outcome, BenchError> {
@@ -172,7 +173,7 @@ impl Cell<'_> {
             numbers.sort_unstable();
             numbers.dedup();
             *generation += 1;
-            self.write(worker, Op::Update, numbers, *generation, &mut outcome)?;
+            self.write(worker, variant, Op::Update, numbers, *generation, &mut outcome)?;
             turn += 1;
         }
         Ok(outcome)
@@ -182,6 +183,7 @@ impl Cell<'_> {
     pub(crate) fn inserts_and_deletes(
         &self,
         worker: &mut Worker<'_>,
+        variant: Variant,
         fresh: &mut u64,
     ) -> Result<(Outcome, Outcome), BenchError> {
         let (mut inserts, mut deletes) = (Outcome::default(), Outcome::default());
@@ -189,8 +191,8 @@ impl Cell<'_> {
             self.progress.check()?;
             let numbers: Vec<u64> = (*fresh..*fresh + self.batch as u64).collect();
             *fresh += self.batch as u64;
-            self.write(worker, Op::Insert, numbers.clone(), 0, &mut inserts)?;
-            self.write(worker, Op::Delete, numbers, 0, &mut deletes)?;
+            self.write(worker, variant, Op::Insert, numbers.clone(), 0, &mut inserts)?;
+            self.write(worker, variant, Op::Delete, numbers, 0, &mut deletes)?;
         }
         Ok((inserts, deletes))
     }
@@ -199,6 +201,7 @@ impl Cell<'_> {
     fn write(
         &self,
         worker: &mut Worker<'_>,
+        variant: Variant,
         op: Op,
         numbers: Vec<u64>,
         generation: u64,
@@ -207,7 +210,10 @@ impl Cell<'_> {
         let expected = if op == Op::Delete { Expected::Absent } else { Expected::Generation(generation) };
         match worker {
             Worker::Rig(rig) => {
-                let written = rig.write(op, &numbers, generation)?;
+                let written = match variant.way {
+                    Way::Straight => rig.write_straight(op, &numbers, generation)?,
+                    _ => rig.write(op, &numbers, generation)?,
+                };
                 outcome.note(numbers.len(), written.whole, written.kernels);
                 rig.check_written(numbers, expected)
             }

@@ -119,6 +119,15 @@ impl<'w> Workshop<'w> {
             pools.push((distribution, drawn(false)?, drawn(true)?));
         }
         report.notes.push(note(options, rig.as_ref()));
+        let closed = options.ways.iter().filter(|&&way| !options.is_open(way));
+        let closed: Vec<String> = closed.map(ToString::to_string).collect();
+        if !closed.is_empty() {
+            report.notes.push(format!(
+                "left out, because such tables cannot be used that way: {}; mirrors want the layout packed, and writing straight wants keys \
+                 of 8 bytes, too",
+                closed.join(", ")
+            ));
+        }
         let fresh = options.workload.items;
         Ok(Workshop { options, device, progress, rig, library, pools, generation: 0, fresh })
     }
@@ -145,7 +154,7 @@ impl<'w> Workshop<'w> {
             if let (true, Some(rig)) = (variant.is_on_device(), &*rig) {
                 rig.prepare(variant, options.policy, pool, options.main_batch())?;
             }
-            for &operation in &options.operations {
+            for &operation in options.operations.iter().filter(|&&operation| variant.does(operation)) {
                 for batch in options.batch_sizes() {
                     let case = case_name(operation, *distribution, batch);
                     let cell =
@@ -157,15 +166,11 @@ impl<'w> Workshop<'w> {
                         _ => continue,
                     };
                     let outcome = match operation {
-                        Operation::Get => cell.gets(&mut worker, variant, pool)?,
+                        Operation::Get | Operation::Locate => cell.gets(&mut worker, variant, pool)?,
                         Operation::AbsentGet => cell.gets(&mut worker, variant, absent)?,
-                        Operation::Locate if variant.is_on_device() => {
-                            cell.gets(&mut worker, variant, pool)?
-                        }
-                        Operation::Update if variant.way != Way::Alone => {
-                            cell.updates(&mut worker, pool, generation)?
-                        }
-                        _ => continue,
+                        Operation::Update => cell.updates(&mut worker, variant, pool, generation)?,
+                        // Below, for all distributions alike.
+                        Operation::Insert | Operation::Delete => continue,
                     };
                     outcome.report(report, &case, &name, round);
                     if let Some(rate) = hits.since(variant, rig.as_ref())? {
@@ -187,7 +192,7 @@ impl<'w> Workshop<'w> {
     ) -> Result<(), BenchError> {
         let Workshop { options, progress, rig, library, fresh, .. } = self;
         let asked = |operation: Operation| options.operations.contains(&operation);
-        if variant.way == Way::Alone || !(asked(Operation::Insert) || asked(Operation::Delete)) {
+        if !variant.does(Operation::Insert) || !(asked(Operation::Insert) || asked(Operation::Delete)) {
             return Ok(());
         }
         for batch in options.batch_sizes().into_iter().filter(|&batch| batch <= options.most_inserted()) {
@@ -198,7 +203,7 @@ impl<'w> Workshop<'w> {
             };
             let operation = Operation::Insert;
             let cell = Cell { operation, batch, time: options.round_time, round, progress: *progress };
-            let (inserts, deletes) = cell.inserts_and_deletes(&mut worker, fresh)?;
+            let (inserts, deletes) = cell.inserts_and_deletes(&mut worker, variant, fresh)?;
             for (operation, outcome) in [(Operation::Insert, inserts), (Operation::Delete, deletes)] {
                 if asked(operation) {
                     let case = case_name(operation, Distribution::Uniform, batch);

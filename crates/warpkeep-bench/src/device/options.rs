@@ -67,7 +67,7 @@ impl Options {
             layout: Layout::Packed,
             geometry: Geometry::default(),
             load_factor: None,
-            ways: vec![Way::Image, Way::BucketCache, Way::Mirror, Way::Ordered, Way::Library],
+            ways: vec![Way::Image, Way::BucketCache, Way::Mirror, Way::Ordered, Way::Straight, Way::Library],
             operations: Operation::ALL.to_vec(),
             distributions: vec![Distribution::Uniform, Distribution::Zipfian(0.99)],
             batches: (if simulated { 6..=10 } else { 10..=24 }).step_by(2).map(|bits| 1 << bits).collect(),
@@ -94,6 +94,13 @@ impl Options {
         ];
         if let Some((what, _)) = lists.iter().find(|(_, missing)| *missing) {
             return wrong(format!("at least one {what} is needed"));
+        }
+        if self.variants().is_empty() {
+            return wrong(format!(
+                "tables with the layout {} and keys of {} bytes cannot be used in any of these ways; mirrors want the layout packed, and \
+                 writing straight wants keys of 8 bytes, too",
+                self.layout, self.workload.key_bytes
+            ));
         }
         if self.batches.iter().any(|batch| !(1..=MAX_BATCH).contains(batch)) {
             return wrong("batches have 1 to 2^24 operations".to_owned());
@@ -123,10 +130,19 @@ impl Options {
         sizes
     }
 
+    /// Whether such tables can be used in a way.
+    pub(super) fn is_open(&self, way: Way) -> bool {
+        match way {
+            Way::Mirror | Way::Ordered => self.layout == Layout::Packed,
+            Way::Straight => self.layout == Layout::Packed && self.workload.key_bytes == 8,
+            Way::Alone | Way::Image | Way::BucketCache | Way::Library => true,
+        }
+    }
+
     /// What is compared, each once.
     pub(super) fn variants(&self) -> Vec<Variant> {
         let mut variants = Vec::new();
-        for &way in &self.ways {
+        for &way in self.ways.iter().filter(|&&way| self.is_open(way)) {
             let shares = if way == Way::BucketCache { self.cache_shares.clone() } else { vec![0.0] };
             for variant in shares.into_iter().map(|share| Variant { way, share }) {
                 if !variants.contains(&variant) {

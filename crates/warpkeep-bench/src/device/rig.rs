@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use warpkeep_core::{KeySpec, MergeRule, Op, Seed, Status, ValueSpec};
-use warpkeep_device::{Device, DevicePtr, Stream};
-use warpkeep_gphash::gpu::{CachePolicy, DeviceBatch, DeviceEngine, DeviceImage, GetRows, Reading};
+use warpkeep_device::{Buffer, Device, DevicePtr, Stream};
+use warpkeep_gphash::gpu::{
+    CachePolicy, DeviceBatch, DeviceEngine, DeviceImage, GetRows, Reading, StraightRows,
+};
 use warpkeep_gphash::{Geometry, Layout, Table, TableError, TableSpec};
 use warpkeep_image::{Coherent, CreateOptions, Heap, HeapOptions, Image};
 
@@ -146,7 +148,7 @@ impl Rig {
         let Rig { engine, table, .. } = self;
         if variant.has_mirror() {
             engine.load_cache(table, 0.0, CachePolicy::Random)?;
-            engine.order_from(if variant.way == Way::Ordered { 0 } else { usize::MAX });
+            engine.order_from(if variant.way == Way::Mirror { usize::MAX } else { 0 });
             let report = engine.load_mirror(table)?;
             if report.bytes == 0 && !table.is_empty() {
                 return Err(BenchError::Invalid(format!(
@@ -286,6 +288,56 @@ impl Rig {
             }
         }
         Ok(Written { whole: begun.elapsed(), kernels })
+    }
+
+    /// The same with keys and values in device memory, where all of it is decided.
+    pub(crate) fn write_straight(
+        &mut self,
+        op: Op,
+        numbers: &[u64],
+        generation: u64,
+    ) -> Result<Written, BenchError> {
+        let workload = self.workload;
+        let device = self.engine.device();
+        let mut keys = Vec::new();
+        numbers.iter().for_each(|&number| workload.append_key(number, &mut keys));
+        let keys = device.upload(&keys)?;
+        let values = match op.takes_value() {
+            true => {
+                let row = workload.value_bytes.next_multiple_of(8);
+                let mut rows = vec![0_u8; numbers.len() * row];
+                for (row, &number) in rows.chunks_exact_mut(row).zip(numbers) {
+                    workload.write_value(number, generation, &mut row[..workload.value_bytes]);
+                }
+                Some(device.upload(&rows)?)
+            }
+            false => None,
+        };
+        let statuses = device.allocate_zeroed(numbers.len())?;
+        let rows = StraightRows {
+            op,
+            count: numbers.len() as u64,
+            keys: keys.ptr(),
+            values: values.as_ref().map_or(DevicePtr::NULL, Buffer::ptr),
+            statuses: statuses.ptr(),
+        };
+        let first_version = self.version + 1;
+        self.version += numbers.len() as u64;
+        let Rig { engine, table, stream, .. } = self;
+        let begun = Instant::now();
+        // SAFETY: the columns are as long as the rows say, stay until it returns, and nobody else has them.
+        let wrote = unsafe { engine.turn().write_straight(table, &rows, first_version, stream)? };
+        let whole = begun.elapsed();
+        if wrote.is_none() {
+            return Err(BenchError::Invalid(
+                "this table cannot be written straight through; leave out the way straight".to_owned(),
+            ));
+        }
+        let right = |status: u8| status == Status::Ok as u8 || status == Status::Created as u8;
+        match statuses.to_vec::<u8>()?.into_iter().filter(|&status| !right(status)).count() {
+            0 => Ok(Written { whole, kernels: whole }),
+            wrong => Err(BenchError::Wrong(format!("{wrong} of {} {op:?}s were refused", numbers.len()))),
+        }
     }
 
     /// Reads items back and checks every byte: that they have this generation, or that they are gone.

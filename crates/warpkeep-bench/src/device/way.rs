@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::Operation;
+
 /// How a table that a device works is used.
 ///
 /// ```
@@ -23,14 +25,17 @@ pub enum Way {
     Mirror,
     /// The same, with values fetched in the order of their addresses.
     Ordered,
+    /// The same, and writes go from device memory straight through: what they need is chosen there, and nothing comes back to the host.
+    /// Writes only.
+    Straight,
     /// From host memory to host memory through the library, as a program uses it.
     Library,
 }
 
 impl Way {
     /// All of them.
-    pub const ALL: [Way; 6] =
-        [Way::Alone, Way::Image, Way::BucketCache, Way::Mirror, Way::Ordered, Way::Library];
+    pub const ALL: [Way; 7] =
+        [Way::Alone, Way::Image, Way::BucketCache, Way::Mirror, Way::Ordered, Way::Straight, Way::Library];
 
     /// Its name as people write it.
     pub const fn name(self) -> &'static str {
@@ -40,6 +45,7 @@ impl Way {
             Way::BucketCache => "cache",
             Way::Mirror => "mirror",
             Way::Ordered => "ordered",
+            Way::Straight => "straight",
             Way::Library => "library",
         }
     }
@@ -58,7 +64,7 @@ impl FromStr for Way {
         let found = Way::ALL.into_iter().find(|way| way.name() == text);
         found.ok_or_else(|| {
             format!(
-                "`{text}` is no way to use a device; there are: alone, image, cache, mirror, ordered, library"
+                "`{text}` is no way to use a device; there are: alone, image, cache, mirror, ordered, straight, library"
             )
         })
     }
@@ -80,13 +86,24 @@ impl Variant {
             Way::BucketCache => format!("bucket cache, {:.0} %", 100.0 * self.share),
             Way::Mirror => "mirror".to_owned(),
             Way::Ordered => "mirror, values in order".to_owned(),
+            Way::Straight => "mirror, written straight".to_owned(),
             Way::Library => "library, host to host".to_owned(),
         }
     }
 
     /// Whether the device has the record of every key.
     pub(crate) fn has_mirror(self) -> bool {
-        matches!(self.way, Way::Mirror | Way::Ordered)
+        matches!(self.way, Way::Mirror | Way::Ordered | Way::Straight)
+    }
+
+    /// Whether it does such operations.
+    pub(crate) fn does(self, operation: Operation) -> bool {
+        match self.way {
+            Way::Alone => operation.only_reads(),
+            Way::Straight => !operation.only_reads(),
+            Way::Library => operation != Operation::Locate,
+            Way::Image | Way::BucketCache | Way::Mirror | Way::Ordered => true,
+        }
     }
 
     /// Whether keys and answers of gets lie in device memory.

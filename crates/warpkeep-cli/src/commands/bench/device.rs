@@ -20,7 +20,8 @@ pub(super) struct Device {
     #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
     device: DeviceChoice,
     /// How the table is used: image (over the link), cache (with copies of buckets), mirror (the device knows where records lie),
-    /// ordered (and fetches them in order), library (from host to host), alone (a thread a key, gets only).
+    /// ordered (and fetches them in order), straight (writes from device memory), library (from host to host), alone (a thread a
+    /// key, gets only).
     #[arg(long, value_delimiter = ',', value_name = "WAY,...")]
     ways: Vec<Way>,
     /// What is done: get, absent, locate (gets without values), insert, update, delete.

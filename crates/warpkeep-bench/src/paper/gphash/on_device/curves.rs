@@ -3,7 +3,7 @@
 use warpkeep_device::DeviceChoice;
 
 use super::SKEW;
-use crate::device::{self, Operation, Way};
+use crate::device::{self, Operation};
 use crate::paper::gphash::{Options, VALUE_BYTES};
 use crate::report::Report;
 use crate::workload::Workload;
@@ -26,7 +26,7 @@ pub(super) fn run(
             workload,
             operations: Operation::ALL.to_vec(),
             distributions: vec![SKEW],
-            ways: vec![Way::Image, Way::BucketCache, Way::Mirror, Way::Ordered, Way::Library],
+            ways: usual.ways.clone(),
             cache_shares: vec![0.2],
             batches: if simulated { vec![64, 256] } else { usual.batches.clone() },
             rounds: options.rounds * options.repeats,
