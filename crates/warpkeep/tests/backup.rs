@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use warpkeep::{
-    Change, ChangeKind, Durability, Error, KeySpec, Origin, Store, StoreOptions, TableOptions, ValueSpec,
-    restore,
+    Change, ChangeKind, Durability, Error, IndexKind, KeySpec, Origin, Store, StoreOptions, TableOptions,
+    ValueSpec, restore,
 };
 use warpkeep_image::{CreateOptions, HeapOptions, MIN_CHUNK};
 use warpkeep_log::{ChangeBatch, Log, LogError, LogOptions, OsDisk, Recovery};
@@ -39,7 +39,12 @@ fn options() -> StoreOptions {
 }
 
 fn numbers(store: &Store) {
-    store.create_table("numbers", TableOptions::new(KeySpec::U64, ValueSpec::U64).capacity(100)).unwrap();
+    numbers_in(store, IndexKind::GpHash);
+}
+
+fn numbers_in(store: &Store, index: IndexKind) {
+    let options = TableOptions::new(KeySpec::U64, ValueSpec::U64).capacity(100).index(index);
+    store.create_table("numbers", options).unwrap();
 }
 
 fn backup(store: &Store, to: &Path) -> warpkeep::Result<warpkeep::BackupReport> {
@@ -58,9 +63,15 @@ fn contents(store: &Store) -> BTreeMap<Vec<u8>, (u64, Vec<u8>)> {
 
 #[test]
 fn what_was_acknowledged_before_is_in_a_backup_made_while_others_write() {
+    IndexKind::ALL
+        .into_iter()
+        .for_each(what_was_acknowledged_before_is_in_a_backup_made_while_others_write_with);
+}
+
+fn what_was_acknowledged_before_is_in_a_backup_made_while_others_write_with(index: IndexKind) {
     let home = Home::new();
     let store = home.open();
-    numbers(&store);
+    numbers_in(&store, index);
     let stop = AtomicBool::new(false);
     // Each writer counts its own key up and says how far it has come.
     let reached: [AtomicU64; 3] = std::array::from_fn(|_| AtomicU64::new(0));
@@ -124,9 +135,13 @@ fn what_was_acknowledged_before_is_in_a_backup_made_while_others_write() {
 
 #[test]
 fn a_store_at_rest_comes_back_as_it_was_and_goes_on() {
+    IndexKind::ALL.into_iter().for_each(a_store_at_rest_comes_back_as_it_was_and_goes_on_with);
+}
+
+fn a_store_at_rest_comes_back_as_it_was_and_goes_on_with(index: IndexKind) {
     let home = Home::new();
     let store = home.open();
-    numbers(&store);
+    numbers_in(&store, index);
     store.create_table("gone", TableOptions::new(KeySpec::U64, ValueSpec::U64)).unwrap();
     let words = TableOptions::new(KeySpec::variable(20).unwrap(), ValueSpec::variable(100).unwrap());
     store.create_table("words", words).unwrap().put("one", "eins", Durability::Process).unwrap();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use warpkeep::{
-    Batch, Device, DeviceChoice, Durability, Error, KeySpec, Layout, MergeRule, Op, Status, Store,
+    Batch, Device, DeviceChoice, Durability, Error, IndexKind, KeySpec, Layout, MergeRule, Op, Status, Store,
     StoreOptions, TableOptions, ValueSpec, verify,
 };
 use warpkeep_device::Mode;
@@ -207,4 +207,32 @@ fn a_device_that_is_not_there_is_an_error_and_nothing_is_touched() {
     let error = Store::open_with(home.path().join("store"), options(DeviceChoice::Cuda(63))).unwrap_err();
     assert!(matches!(error, Error::Table(_)) && error.to_string().contains("cuda:63"), "{error}");
     assert!(!home.path().join("store/image").exists());
+}
+
+/// No kernels know TurboHash tables: the CPU works them beside those that a device works.
+#[test]
+fn turbohash_tables_are_worked_by_the_cpu() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path(), DeviceChoice::Sim);
+    let turbo = TableOptions::new(KeySpec::U64, ValueSpec::U64).index(IndexKind::TurboHash);
+    let (turbo, rows) = (
+        store.create_table("turbo", turbo).unwrap(),
+        store.create_table("rows", table(Layout::Packed, 8)).unwrap(),
+    );
+    for table in [&turbo, &rows] {
+        let mut batch = table.batch();
+        for key in 0..2000_u64 {
+            batch.put(key, key * 3).unwrap();
+        }
+        assert!(table.run(&batch, Durability::Power).unwrap().first_error().is_none());
+        let mut batch = table.batch();
+        for key in 0..2000_u64 {
+            batch.get(key).unwrap();
+        }
+        let results = table.run(&batch, Durability::Process).unwrap();
+        assert!((0..2000).all(|key| results.number(key) == Some(3 * key as u64)), "{}", table.index());
+    }
+    drop((turbo, rows));
+    store.close().unwrap();
+    assert!(verify(home.path(), &StoreOptions::default()).unwrap().sound);
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use warpkeep::{
-    Change, ChangeKind, Durability, Error, Inserted, Items, KeySpec, Op, Origin, Status, Store, StoreOptions,
-    Swapped, TableOptions, Tables, ValueSpec,
+    Change, ChangeKind, Durability, Error, IndexKind, Inserted, Items, KeySpec, Op, Origin, Status, Store,
+    StoreOptions, Swapped, TableOptions, Tables, ValueSpec,
 };
 use warpkeep_image::{Coherent, CreateOptions, HeapOptions, MIN_CHUNK};
 use warpkeep_log::LogOptions;
@@ -114,13 +114,15 @@ fn assert_holds(store: &Store, model: &Model) {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 16, rng_seed: RngSeed::Fixed(0x5EED), failure_persistence: None, ..ProptestConfig::default()
+        cases: 24, rng_seed: RngSeed::Fixed(0x5EED), failure_persistence: None, ..ProptestConfig::default()
     })]
     #[test]
-    fn agrees_with_a_plain_map(acts in proptest::collection::vec(act(), 10..40)) {
+    fn agrees_with_a_plain_map(acts in proptest::collection::vec(act(), 10..40), turbohash: bool) {
         let home = Home::new();
         let mut store = home.open();
-        store.create_table("numbers", TableOptions::new(KeySpec::U64, ValueSpec::fixed(8).unwrap()).capacity(10)).unwrap();
+        let index = IndexKind::ALL[usize::from(turbohash)];
+        let options = TableOptions::new(KeySpec::U64, ValueSpec::fixed(8).unwrap()).capacity(10).index(index);
+        store.create_table("numbers", options).unwrap();
         let mut model = Model::new();
         for act in acts {
             match act {

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use warpkeep::{
-    Durability, Error, KeySpec, PeekSource, Store, StoreOptions, TableOptions, ValueSpec, VerifyReport, peek,
-    verify,
+    Durability, Error, IndexKind, KeySpec, PeekSource, Store, StoreOptions, TableOptions, ValueSpec,
+    VerifyReport, peek, verify,
 };
 use warpkeep_image::{CreateOptions, HeapOptions, ImageError, MIN_CHUNK};
 use warpkeep_log::{LogError, LogOptions};
@@ -14,11 +14,17 @@ use warpkeep_log::{LogError, LogOptions};
 struct Home {
     directory: tempfile::TempDir,
     without_log: bool,
+    index: IndexKind,
 }
 
 impl Home {
     fn new(without_log: bool) -> Home {
-        Home { directory: tempfile::tempdir().unwrap(), without_log }
+        Home::of(IndexKind::GpHash, without_log)
+    }
+
+    /// With tables of this index.
+    fn of(index: IndexKind, without_log: bool) -> Home {
+        Home { directory: tempfile::tempdir().unwrap(), without_log, index }
     }
 
     fn path(&self) -> &Path {
@@ -44,9 +50,9 @@ impl Home {
     fn fill(&self) -> Store {
         let store = self.open();
         let numbers = TableOptions::new(KeySpec::U64, ValueSpec::fixed(16).unwrap()).capacity(10);
-        let numbers = store.create_table("numbers", numbers).unwrap();
+        let numbers = store.create_table("numbers", numbers.index(self.index)).unwrap();
         let words = TableOptions::new(KeySpec::variable(30).unwrap(), ValueSpec::variable(300).unwrap());
-        let words = store.create_table("words", words).unwrap();
+        let words = store.create_table("words", words.index(self.index)).unwrap();
         for key in 0..200_u64 {
             numbers.put(key, &[key as u8; 16], Durability::Process).unwrap();
         }
@@ -87,9 +93,10 @@ const EXPECTED: [(&str, u64); 2] = [("numbers", 249), ("words", 100)];
 
 #[test]
 fn sound_stores_are_sound_however_they_were_left_and_stay_as_they_are() {
-    for without_log in [false, true] {
-        for close in [false, true] {
-            let home = Home::new(without_log);
+    let ways = [(false, false), (false, true), (true, false), (true, true)];
+    for index in IndexKind::ALL {
+        for (without_log, close) in ways {
+            let home = Home::of(index, without_log);
             let store = home.fill();
             if close {
                 store.close().unwrap();
@@ -122,7 +129,11 @@ fn sound_stores_are_sound_however_they_were_left_and_stay_as_they_are() {
 
 #[test]
 fn a_store_without_its_image_is_told_from_its_log() {
-    let home = Home::new(false);
+    IndexKind::ALL.into_iter().for_each(a_store_without_its_image_is_told_from_its_log_with);
+}
+
+fn a_store_without_its_image_is_told_from_its_log_with(index: IndexKind) {
+    let home = Home::of(index, false);
     let store = home.fill();
     store.drop_table("words").unwrap();
     store.flush().unwrap();
@@ -134,6 +145,7 @@ fn a_store_without_its_image_is_told_from_its_log() {
     assert_eq!(items(&report), EXPECTED[..1]);
     let found = peek(home.path(), &home.options()).unwrap();
     assert_eq!((found.source, found.tables[0].items, found.tables.len()), (PeekSource::Log, 249, 1));
+    assert_eq!(found.tables[0].index, index);
     assert!(home.bytes() == before);
     assert_eq!(home.open().table("numbers").unwrap().len(), 249);
 }
@@ -164,18 +176,27 @@ fn stores_in_use_and_stores_that_are_none_are_errors() {
 
 #[test]
 fn damage_to_keys_and_values_is_found_against_the_log() {
-    let home = Home::new(false);
+    IndexKind::ALL.into_iter().for_each(damage_to_keys_and_values_is_found_against_the_log_with);
+}
+
+fn damage_to_keys_and_values_is_found_against_the_log_with(index: IndexKind) {
+    let home = Home::of(index, false);
     home.fill().close().unwrap();
     let whole = fs::read(home.image()).unwrap();
     let places = |needle: &[u8]| -> Vec<usize> {
         (0..whole.len() - needle.len()).step_by(8).filter(|&at| whole[at..].starts_with(needle)).collect()
     };
-    // A value of key 77, and key 77 itself beside it; each may lie about in freed blocks, too.
+    // A value of key 77, and beside it key 77 itself, or the version where keys of 8 bytes are told by their hashes; each
+    // may lie about in freed blocks, too.
+    let beside: &[&str] = match index {
+        IndexKind::GpHash => &["key"],
+        IndexKind::TurboHash => &["not in the log", "lacks a change"],
+    };
     let value = places(&[77; 16]);
     assert!(!value.is_empty());
     let mut found = 0;
     for at in value {
-        for (at, what) in [(at, "another value"), (at + 16, "key")] {
+        for (at, what) in [(at, &["another value"][..]), (at + 16, beside)] {
             let mut bytes = whole.clone();
             bytes[at] ^= 1;
             fs::write(home.image(), &bytes).unwrap();
@@ -183,7 +204,8 @@ fn damage_to_keys_and_values_is_found_against_the_log() {
             let report = home.verify();
             let problems = &report.tables[0].problems;
             found += usize::from(!report.sound);
-            assert!(report.sound || problems.iter().any(|problem| problem.contains(what)), "{problems:?}");
+            let told = |problem: &String| what.iter().any(|what| problem.contains(what));
+            assert!(report.sound || problems.iter().any(told), "{problems:?}");
         }
     }
     assert!(found >= 2, "one value and one key are in use");
@@ -191,8 +213,11 @@ fn damage_to_keys_and_values_is_found_against_the_log() {
 
 #[test]
 fn damage_anywhere_in_an_image_never_panics_and_much_of_it_is_found() {
-    for without_log in [false, true] {
-        let home = Home::new(without_log);
+    let homes = IndexKind::ALL
+        .into_iter()
+        .flat_map(|index| [false, true].map(|without_log| Home::of(index, without_log)));
+    for home in homes {
+        let without_log = home.without_log;
         home.fill().close().unwrap();
         let whole = fs::read(home.image()).unwrap();
         let mut random = fastrand::Rng::with_seed(11);

@@ -44,7 +44,7 @@ fn a_table_is_not_dropped_unasked() {
 #[test]
 fn specs_that_make_no_sense() {
     let shop = Shop::empty();
-    let cases: [(&[&str], i32, &str); 8] = [
+    let cases: [(&[&str], i32, &str); 12] = [
         (&["t", "--key", "u65", "--value", "var"], 2, "u64, fixed:<bytes> or var"),
         (&["t", "--key", "fixed:1000", "--value", "var"], 2, "1 to 128"),
         (&["t", "--key", "u64", "--value", "fixed:0"], 2, "fixed values"),
@@ -52,6 +52,14 @@ fn specs_that_make_no_sense() {
         (&["t", "--key", "u64", "--value", "u64", "--geometry", "3L-3H-3S"], 2, "geometry"),
         (&["t", "--key", "u64", "--value", "u64", "--layout", "loose"], 2, "packed or in-place"),
         (&["t", "--key", "u64", "--value", "fixed:5", "--merge", "add-u64"], 1, "add-u64"),
+        (&["t", "--key", "u64", "--value", "u64", "--index", "btree"], 2, "gphash or turbohash"),
+        (&["t", "--key", "u64", "--value", "u64", "--shards", "4"], 1, "leave it out"),
+        (&["t", "--key", "u64", "--value", "u64", "--index", "turbohash", "--layout", "packed"], 1, "layout"),
+        (
+            &["t", "--key", "u64", "--value", "u64", "--index", "turbohash", "--geometry", "2L-2H-8S"],
+            2,
+            "--geometry",
+        ),
         (&["", "--key", "u64", "--value", "u64"], 1, "name"),
     ];
     for (arguments, code, word) in cases {
@@ -130,4 +138,61 @@ fn a_store_in_use_names_its_holder() {
     assert_eq!(json["exit_code"], 1);
     store.close().expect("closed");
     shop.check();
+}
+
+#[test]
+fn a_turbohash_table() {
+    let shop = Shop::empty();
+    let create = ["words", "--key", "var:20", "--value", "var", "--index", "turbohash", "--shards", "8"];
+    let ran = shop.ran("create", &create, 0);
+    assert!(ran.out.contains("turbohash in 8 shards") && !ran.out.contains("note"), "{}", ran.out);
+    for number in 0..20 {
+        shop.ran("put", &["words", &format!("key {number}"), "value"], 0);
+    }
+    shop.ran("delete", &["words", "key 3"], 0);
+    assert_eq!(shop.ran("get", &["words", "key 4"], 0).out.trim(), "value");
+
+    let list = shop.ran("list", &[], 0).out;
+    assert!(list.contains("turbohash") && list.contains("8 shards"), "{list}");
+    let json = shop.ran("list", &["--json"], 0).json();
+    assert_eq!((&json["tables"][0]["index"], &json["tables"][0]["shards"]), (&"turbohash".into(), &8.into()));
+    assert_eq!(json["tables"][0].get("geometry"), None);
+
+    let stat = shop.ran("stat", &["words"], 0).out;
+    for word in [
+        "19 items",
+        "8 shards of 1 bucket",
+        "deleted",
+        "found",
+        "missed",
+        "buckets a search",
+        "worked by the CPU",
+    ] {
+        assert!(stat.contains(word), "{word} in {stat}");
+    }
+    let json = shop.ran("stat", &["words", "--json"], 0).json();
+    let stats = &json["stats"];
+    assert_eq!(
+        (&stats["index"], &stats["items"], &stats["shards"]),
+        (&"turbohash".into(), &19.into(), &8.into())
+    );
+    assert!(stats["misses"]["mean"].as_f64().is_some_and(|mean| mean >= 1.0), "{stats}");
+    assert!(stats["deleted_share"].as_f64().is_some(), "{stats}");
+
+    let verify = shop.ran("verify", &[], 0).out;
+    assert!(verify.contains("good     table words: 19 items"), "{verify}");
+    shop.ran("compact", &[], 0);
+    assert_eq!(shop.ran("get", &["words", "key 4"], 0).out.trim(), "value");
+}
+
+/// Whoever asks for a device is told that it does not work such a table.
+#[test]
+fn a_device_does_not_work_a_turbohash_table() {
+    let shop = Shop::empty();
+    let create = ["t", "--key", "u64", "--value", "u64", "--index", "turbohash", "--device", "sim"];
+    let ran = Ran::of(warpkeep().arg("create").arg(shop.store()).args(create));
+    // A program without the simulator cannot open it at all.
+    if ran.code == 0 {
+        assert!(ran.out.contains("worked by the CPU"), "{}", ran.out);
+    }
 }

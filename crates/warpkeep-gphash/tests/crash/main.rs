@@ -7,20 +7,18 @@
 #[allow(dead_code, reason = "shared with the tests that do not crash")]
 mod rig;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
-use std::path::Path;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use warpkeep_core::{hash_bytes, reduce, second_hash};
-use warpkeep_crashlab::{Crash, Explorer, LabMemory, MemoryModel, Recorder, Reopen, Trace, mutation_gate_of};
+use warpkeep_crashlab::Recorder;
 use warpkeep_gphash::{Geometry, Table, TableError};
-use warpkeep_image::{Clear, Format, Heap, HeapOptions, Image, MIN_CHUNK, Surroundings};
+use warpkeep_image::Heap;
+use warpkeep_suites::crash::{
+    Scenario, Thoroughness, every_crash_is_survived, every_missing_flush_and_fence_is_noticed,
+};
 
-use rig::{Kind, get, put, remove};
+use rig::Kind;
 
-const CHUNKS: u64 = 16;
-const ROOT: usize = 0;
 /// No script has a key beyond.
 const KEYS: u64 = 30;
 
@@ -38,11 +36,14 @@ enum Step {
     Shrink,
     /// Move all records.
     Defragment,
+    /// Let go of what was replaced.
+    Settle,
 }
-use Step::{Begin, Defragment, Drain, Grow, Put, Remove, Shrink};
+use Step::{Begin, Defragment, Drain, Grow, Put, Remove, Settle, Shrink};
 
 /// What is done to a table, and what the table is.
 struct Script {
+    name: &'static str,
     geometry: fn() -> Geometry,
     capacity: u64,
     steps: &'static [Step],
@@ -50,6 +51,7 @@ struct Script {
 
 /// A table of two buckets in the top level, filled, made to grow, and used on.
 const FILLED: Script = Script {
+    name: "filled",
     geometry: Geometry::default,
     capacity: 1,
     steps: &[
@@ -92,6 +94,7 @@ const FILLED: Script = Script {
 
 /// A table of one level, drained bucket by bucket while its items are replaced and removed.
 const DRAINED: Script = Script {
+    name: "drained",
     geometry: || Geometry::new(1, 4, 8).expect("a geometry"),
     capacity: 20,
     steps: &[
@@ -136,12 +139,9 @@ const DRAINED: Script = Script {
     ],
 };
 
-fn surroundings() -> Surroundings {
-    Surroundings { persistent: true, pid: 1, ..Surroundings::default() }
-}
-
 /// A table too large for what is left in it, made smaller and used on.
 const SHRUNK: Script = Script {
+    name: "shrunk",
     geometry: Geometry::default,
     capacity: 60,
     steps: &[
@@ -156,6 +156,7 @@ const SHRUNK: Script = Script {
         Put(8),
         Remove(2),
         Defragment,
+        Settle,
         Put(7),
         Shrink,
         Put(9),
@@ -174,6 +175,7 @@ const SHRUNK: Script = Script {
 /// A table of two buckets in the top level, of whose first five items could be in the second, and all others could not:
 /// each of those moves on when its slot is all that is left.
 const CROWDED: Script = Script {
+    name: "crowded",
     geometry: Geometry::default,
     capacity: 1,
     steps: &[
@@ -228,239 +230,107 @@ fn is_crowded(script: &Script) -> bool {
     std::ptr::eq(script.steps, CROWDED.steps)
 }
 
-/// The key that a script means by a number.
-fn key_of((kind, script): Case, number: u64) -> Vec<u8> {
-    let place = Kind::ALL.iter().position(|&other| other == kind).expect("one of all");
-    kind.key(if is_crowded(script) { CROWD[place][number as usize] } else { number })
-}
-
-/// Takes a step. Growth is another thread's work than writing: a fence covers only the flushes of its own thread.
-fn take(
-    case: Case,
-    trace: &Trace,
-    table: &Table<Recorder>,
-    number: usize,
-    step: Step,
-) -> Result<(), TableError> {
-    let thread = u32::from(matches!(step, Grow | Begin | Drain | Shrink | Defragment));
-    trace.as_thread(thread, || match step {
-        Put(key) => {
-            let version = number as u64 + 1;
-            put(table, &key_of(case, key), &case.0.value(key, version), version).map(|_| ())
-        }
-        Remove(key) => {
-            remove(table, &key_of(case, key));
-            Ok(())
-        }
-        Grow => table.grow(),
-        Begin => table.begin_growth(),
-        Shrink => table.shrink().map(|_| ()),
-        Defragment => {
-            let moved = table.defragment(&table.heap().begin_clearing(Clear::All)).map(|_| ());
-            // The space of what was moved is used again by what comes next.
-            (0..100).for_each(|_| crossbeam_epoch::pin().flush());
-            moved
-        }
-        Drain => {
-            // Not before everybody has left who goes by the old levels.
-            for _ in 0..1000 {
-                crossbeam_epoch::pin().flush();
-                if table.may_drain() {
-                    break;
-                }
-            }
-            table.maintain(1).map(|_| ())
-        }
-    })
-}
-
-fn expected(script: &Script, count: usize) -> BTreeMap<u64, usize> {
-    let mut items = BTreeMap::new();
-    for (number, &step) in script.steps.iter().enumerate().take(count) {
-        match step {
-            Put(key) => {
-                items.insert(key, number);
-            }
-            Remove(key) => {
-                items.remove(&key);
-            }
-            Grow | Begin | Drain | Shrink | Defragment => {}
-        }
-    }
-    items
-}
-
-fn scenario((kind, script): Case, trace: &Trace) -> Case {
-    trace.pause();
-    let memory = LabMemory::new(trace, CHUNKS * MIN_CHUNK, CHUNKS * MIN_CHUNK);
-    let recorder = memory.recorder();
-    let format = Format { store_id: [3; 16], chunk_size: MIN_CHUNK, hash_seed: 3 };
-    let image = Image::format(Arc::new(memory), recorder, Path::new("lab"), &format, surroundings()).unwrap();
-    image.begin(1).unwrap();
-    let image = Arc::new(image);
-    let heap = Heap::recover::<TableError>(&image, HeapOptions::default(), |_| Ok(())).unwrap();
-    // Space that was used before is not empty.
-    let dirty: Vec<u64> = std::iter::from_fn(|| heap.allocate_extent(1).ok()).collect();
-    for &extent in &dirty {
-        for word in 0..16 {
-            image.store(extent + 8 * word, 0x0bad_0bad_0bad_0bad);
-        }
-    }
-    dirty.into_iter().for_each(|extent| heap.free_extent(extent).unwrap());
-    trace.resume();
-    let spec = kind.spec((script.geometry)(), script.capacity);
-    let table = Table::create(&Arc::new(heap), &spec).unwrap();
-    image.set_root(ROOT, Some(table.header())).unwrap();
-    trace.ack(0);
-    for (number, &step) in script.steps.iter().enumerate() {
-        take((kind, script), trace, &table, number, step).unwrap();
-        trace.ack(number as u64 + 1);
-    }
-    let displaced = table.stats().displaced;
-    assert!(displaced > 0 || !is_crowded(script), "{kind:?}: nobody had to move on");
-    (kind, script)
-}
-
-fn check((kind, script): Case, reopen: &Reopen<'_>) -> Result<(), String> {
-    let text = |error: TableError| error.to_string();
-    let Some(memory) = reopen.memory() else {
-        return Ok(());
-    };
-    let recorder = memory.recorder();
-    let attached = Image::attach(Arc::new(memory), recorder, Path::new("lab"), surroundings(), true);
-    let image = Arc::new(attached.map_err(|error| error.to_string())?.image);
-    let Some(header) = image.root(ROOT).map_err(|error| error.to_string())? else {
-        return if reopen.acked().is_empty() { Ok(()) } else { Err("the table is gone".into()) };
-    };
-    let heap = Heap::recover::<TableError>(&image, HeapOptions::default(), |marker| {
-        Table::mark(&image, marker, header)
-    });
-    let heap = Arc::new(heap.map_err(text)?);
-    let table = reopen.trace().as_thread(2, || Table::attach(&heap, header)).map_err(text)?;
-    let read = |table: &Table<Recorder>| -> Result<BTreeMap<u64, usize>, String> {
-        let mut items = BTreeMap::new();
-        for key in 0..KEYS {
-            let Some((version, bytes)) = get(table, &key_of((kind, script), key)) else {
-                continue;
-            };
-            if bytes != kind.value(key, version) {
-                return Err(format!("key {key} has version {version} with {bytes:?}"));
-            }
-            items.insert(key, version as usize - 1);
-        }
-        Ok(items)
-    };
-    let items = read(&table)?;
-    let done = reopen.acked().len().saturating_sub(1);
-    let Some(count) = [done, (done + 1).min(script.steps.len())]
-        .into_iter()
-        .find(|&count| expected(script, count) == items)
-    else {
-        return Err(format!("{items:?} after {done} steps, not {:?}", expected(script, done)));
-    };
-    if table.len() != items.len() as u64 {
-        return Err(format!("{} items counted, {} there", table.len(), items.len()));
-    }
-    // Header, levels and one record an item, if it has one. An item that was being moved has one record, too.
-    let usage = heap.usage();
-    if usage.used_blocks() != 2 + kind.blocks() * items.len() as u64 {
-        return Err(format!("{} items, but in use are {usage}", items.len()));
-    }
-    let mut scanned = BTreeMap::new();
-    let scan = table.scan::<String>(1, |change| {
-        let number = (0..KEYS).find(|&number| key_of((kind, script), number) == change.key);
-        scanned.insert(number.ok_or("a key that was never put")?, change.version as usize - 1);
-        Ok(())
-    });
-    scan?;
-    if scanned != items {
-        return Err(format!("{items:?} found, but {scanned:?} scanned"));
-    }
-    // Work goes on where it stopped, and is crashed in its turn.
-    for number in reopen.acked().len()..=count {
-        reopen.ack(number as u64);
-    }
-    if is_crowded(script) {
-        // What moved on is written again before anything takes the slots that were left.
-        for (&key, &number) in items.iter().filter(|&(&key, _)| key < AT_HOME_IN_BOTH as u64) {
-            take((kind, script), reopen.trace(), &table, number, Put(key)).map_err(text)?;
-        }
-    }
-    for (number, &step) in script.steps.iter().enumerate().skip(count).take(2) {
-        take((kind, script), reopen.trace(), &table, number, step).map_err(text)?;
-        reopen.ack(number as u64 + 1);
-    }
-    if read(&table)? != expected(script, (count + 2).min(script.steps.len())) {
-        return Err("work after recovery went wrong".into());
-    }
-    Ok(())
-}
-
-fn explorer() -> Explorer {
-    Explorer::new([
-        Crash::Process,
-        Crash::PowerPersistent(MemoryModel::X86Lines),
-        Crash::PowerPersistent(MemoryModel::Words),
-    ])
-    .per_boundary(64)
-    .per_recovery(8)
-    // The epochs that free records are the process's, so runs beside each other would not be repeatable.
-    .threads(1)
-}
-
-/// One test at a time, for the same reason.
-static ALONE: Mutex<()> = Mutex::new(());
-
 /// A kind of slots, and what is done to a table of them.
-type Case = (Kind, &'static Script);
+#[derive(Clone, Copy)]
+struct Case(Kind, &'static Script);
 
-const SCRIPTS: [(&str, &Script); 4] =
-    [("filled", &FILLED), ("drained", &DRAINED), ("shrunk", &SHRUNK), ("crowded", &CROWDED)];
-
-fn cases() -> impl Iterator<Item = (&'static str, Case)> {
-    Kind::ALL.into_iter().flat_map(|kind| SCRIPTS.map(|(name, script)| (name, (kind, script))))
-}
-
-#[test]
-fn every_crash_is_survived() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    for (name, case) in cases() {
-        let trace = Trace::new();
-        scenario(case, &trace);
-        let exploration = explorer().explore(&trace, |reopen| check(case, reopen));
-        let _ = writeln!(std::io::stdout().lock(), "explored a table, {:?}, {name}: {exploration}", case.0);
-        exploration.assert_clean();
+impl Step {
+    /// The step as the explorer takes it.
+    fn of(self) -> warpkeep_suites::crash::Step<Table<Recorder>> {
+        use warpkeep_suites::crash::Step as Taken;
+        match self {
+            Put(key) => Taken::Put(key),
+            Remove(key) => Taken::Remove(key),
+            Grow => Taken::Grow,
+            Shrink => Taken::Shrink,
+            Defragment => Taken::Defragment,
+            Settle => Taken::Settle,
+            Begin => Taken::Upkeep(Table::begin_growth),
+            Drain => Taken::Upkeep(|table| {
+                // Not before everybody has left who goes by the old levels.
+                for _ in 0..1000 {
+                    crossbeam_epoch::pin().flush();
+                    if table.may_drain() {
+                        break;
+                    }
+                }
+                table.maintain(1).map(|_| ())
+            }),
+        }
     }
 }
 
+impl Scenario for Case {
+    type Table = Table<Recorder>;
+
+    fn name(&self) -> String {
+        format!("gphash, {:?}, {}", self.0, self.1.name)
+    }
+
+    fn chunks(&self) -> u64 {
+        16
+    }
+
+    fn create(&self, heap: &Arc<Heap<Recorder>>) -> Result<Table<Recorder>, TableError> {
+        Table::create(heap, &self.0.spec((self.1.geometry)(), self.1.capacity))
+    }
+
+    fn steps(&self) -> Vec<warpkeep_suites::crash::Step<Table<Recorder>>> {
+        self.1.steps.iter().map(|step| step.of()).collect()
+    }
+
+    fn keys(&self) -> u64 {
+        KEYS
+    }
+
+    fn key(&self, number: u64) -> Vec<u8> {
+        let Case(kind, script) = *self;
+        let place = Kind::ALL.iter().position(|&other| other == kind).expect("one of all");
+        kind.key(if is_crowded(script) { CROWD[place][number as usize] } else { number })
+    }
+
+    fn value(&self, number: u64, version: u64) -> Vec<u8> {
+        self.0.value(number, version)
+    }
+
+    /// Header, levels and one record an item, if it has one. An item that was being moved has one record, too.
+    fn blocks(&self, items: u64) -> u64 {
+        2 + self.0.blocks() * items
+    }
+
+    /// Those that move on.
+    fn put_again(&self) -> std::ops::Range<u64> {
+        0..if is_crowded(self.1) { AT_HOME_IN_BOTH as u64 } else { 0 }
+    }
+
+    fn assert_meant(&self, table: &Table<Recorder>) {
+        assert!(!is_crowded(self.1) || table.stats().displaced > 0, "{:?}: nobody had to move on", self.0);
+    }
+}
+
+const SCRIPTS: [&Script; 4] = [&FILLED, &DRAINED, &SHRUNK, &CROWDED];
+
 #[test]
-fn every_missing_flush_and_fence_is_noticed() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let (mut caught, mut missed) = (BTreeSet::new(), BTreeSet::new());
+fn crashes_are_survived() {
+    let cases = Kind::ALL.into_iter().flat_map(|kind| SCRIPTS.map(|script| Case(kind, script)));
+    every_crash_is_survived(cases, Thoroughness { per_boundary: 64, per_recovery: 8 });
+}
+
+#[test]
+fn missing_flushes_and_fences_are_noticed() {
     // A site is caught by any of them; these reach all sites.
-    let cases: [Case; 7] = [
-        (Kind::Packed, &FILLED),
-        (Kind::Packed, &DRAINED),
-        (Kind::Packed, &SHRUNK),
-        (Kind::Packed, &CROWDED),
-        (Kind::KeyedInline, &FILLED),
-        (Kind::KeyedInline, &DRAINED),
-        (Kind::Reference, &FILLED),
+    let cases = [
+        Case(Kind::Packed, &FILLED),
+        Case(Kind::Packed, &DRAINED),
+        Case(Kind::Packed, &SHRUNK),
+        Case(Kind::Packed, &CROWDED),
+        Case(Kind::KeyedInline, &FILLED),
+        Case(Kind::KeyedInline, &DRAINED),
+        Case(Kind::Reference, &FILLED),
     ];
-    for case in cases {
-        let explorer = explorer().per_boundary(32).per_recovery(16);
-        let gate = mutation_gate_of(
-            &explorer,
-            |site| site.name.starts_with("gphash.") && !caught.contains(&site),
-            |trace| scenario(case, trace),
-            |case, reopen| check(*case, reopen),
-        );
-        gate.baseline.assert_clean();
-        caught.extend(gate.caught);
-        missed.extend(gate.missed);
-    }
-    missed.retain(|site| !caught.contains(site));
-    let of = caught.len() + missed.len();
-    let _ = writeln!(std::io::stdout().lock(), "mutation gate of the table: {} of {of} caught", caught.len());
-    assert!(missed.is_empty(), "not noticed when missing: {missed:?}");
+    every_missing_flush_and_fence_is_noticed(
+        cases,
+        "gphash.",
+        Thoroughness { per_boundary: 32, per_recovery: 16 },
+    );
 }

@@ -1,4 +1,4 @@
-//! The table against a plain map, under threads, through growth, up against the wall.
+//! What only this index has, beside the suites that all indexes pass: geometries, levels that are drained, items that move on.
 
 mod adversary;
 mod oracle;

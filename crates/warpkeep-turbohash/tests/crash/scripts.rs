@@ -3,7 +3,9 @@
 use std::sync::LazyLock;
 
 use warpkeep_core::hash_bytes;
-use warpkeep_turbohash::TableStats;
+use warpkeep_crashlab::Recorder;
+use warpkeep_suites::crash;
+use warpkeep_turbohash::{Table, TableStats};
 
 use crate::rig::{Kind, SEED};
 
@@ -25,7 +27,25 @@ pub(crate) enum Step {
 }
 use Step::{Batch, Collect, Defragment, Grow, Load, Put, Remove, Settle, Shrink};
 
+impl Step {
+    /// The step as the explorer takes it.
+    pub(crate) fn of(self, kind: Kind) -> crash::Step<Table<Recorder>> {
+        match self {
+            Put(key) => crash::Step::Put(key),
+            Remove(key) => crash::Step::Remove(key),
+            Load => crash::Step::PutAll(load(kind).collect()),
+            Batch(puts, removes) => crash::Step::Batch(puts, removes),
+            Grow => crash::Step::Grow,
+            Shrink => crash::Step::Shrink,
+            Collect => crash::Step::Upkeep(|table| table.collect().map(|_| ())),
+            Settle => crash::Step::Settle,
+            Defragment => crash::Step::Defragment,
+        }
+    }
+}
+
 pub(crate) struct Script {
+    pub(crate) name: &'static str,
     pub(crate) shards: u32,
     /// Buckets of a shard at the beginning.
     pub(crate) buckets: u64,
@@ -54,15 +74,14 @@ impl Script {
     }
 }
 
-pub(crate) const SCRIPTS: [(&str, &Script); 4] =
-    [("written", &WRITTEN), ("batched", &BATCHED), ("rebuilt", &REBUILT), ("crowded", &CROWDED)];
+pub(crate) const SCRIPTS: [&Script; 4] = [&WRITTEN, &BATCHED, &REBUILT, &CROWDED];
 
 /// Keys of the crowded table that are at home in the last bucket of the scope, and can move on.
 pub(crate) const MOVERS: std::ops::Range<u64> = 20..33;
 
 /// Keys that fill the sixteen buckets of a scope: first the movers, into the last of them, then others, all at home in
 /// the first.
-pub(crate) fn load(kind: Kind) -> impl Iterator<Item = u64> {
+fn load(kind: Kind) -> impl Iterator<Item = u64> {
     let usable = kind.slots() - 1;
     MOVERS.take(usable as usize).chain(40..40 + 15 * usable)
 }
@@ -81,6 +100,7 @@ fn crowd(kind: Kind) -> Vec<u64> {
 
 /// One bucket, written to until it is full, and its shard built anew by whoever finds no place.
 const WRITTEN: Script = Script {
+    name: "written",
     shards: 1,
     buckets: 1,
     spared: 0,
@@ -119,6 +139,7 @@ const WRITTEN: Script = Script {
 /// Two shards, several changes at once: updates that share the spare slot, keys that go past a bucket filled by others of
 /// the same batch, slots left and taken.
 const BATCHED: Script = Script {
+    name: "batched",
     shards: 2,
     buckets: 2,
     spared: 0,
@@ -138,6 +159,7 @@ const BATCHED: Script = Script {
 
 /// Shards made larger and smaller, rid of what is deleted, moved, and written to in between.
 const REBUILT: Script = Script {
+    name: "rebuilt",
     shards: 2,
     buckets: 1,
     spared: 0,
@@ -181,6 +203,7 @@ const REBUILT: Script = Script {
 
 /// Sixteen buckets in a row that are full, and keys at home in the first of them: items of the last move on.
 const CROWDED: Script = Script {
+    name: "crowded",
     shards: 1,
     buckets: 32,
     spared: 1,

@@ -1,8 +1,7 @@
-//! The table against a plain map, under threads, through growth and collection, up against the wall.
+//! What only this index has, beside the suites that all indexes pass: shards built anew, collection, items that move on.
 
 mod adversary;
 mod damage;
 mod defects;
-mod oracle;
 mod rig;
 mod threads;

@@ -84,11 +84,12 @@ const PARTS: [&str; 5] = ["gphash.", "turbohash.", "catalogue.", "image.pending.
 /// Fences that a table in a store could do without, because another follows on the same thread before anything leads to
 /// what they cover. A table by itself needs them, and its own explorer drops them; a store without a log needs the
 /// catalogue's.
-const FOLLOWED: [(&str, SiteKind); 4] = [
+const FOLLOWED: [(&str, SiteKind); 5] = [
     ("catalogue.block", SiteKind::Fence),
     ("gphash.header", SiteKind::Fence),
     ("gphash.repair", SiteKind::Fence),
     ("image.pending.name", SiteKind::Fence),
+    ("turbohash.header", SiteKind::Fence),
 ];
 
 fn is_ours(site: &Site) -> bool {

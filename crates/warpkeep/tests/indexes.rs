@@ -1,0 +1,97 @@
+//! Stores whose tables have different indexes.
+
+use std::path::Path;
+
+use warpkeep::{
+    Durability, Error, Geometry, IndexKind, KeySpec, Layout, Origin, Status, Store, TableOptions, ValueSpec,
+};
+
+/// Both indexes in one store, through a crash of the process, a lost image, and a drop.
+#[test]
+fn tables_of_both_indexes_stand_side_by_side() {
+    let home = tempfile::tempdir().unwrap();
+    let mut store = Store::open(home.path()).unwrap();
+    let options = |index| TableOptions::new(KeySpec::U64, ValueSpec::U64).capacity(10).index(index);
+    for index in IndexKind::ALL {
+        store.create_table(index.name(), options(index)).unwrap();
+    }
+    for round in 1..=4_u64 {
+        for index in IndexKind::ALL {
+            let table = store.table(index.name()).unwrap();
+            assert_eq!((table.index(), table.geometry().is_some()), (index, index == IndexKind::GpHash));
+            let mut batch = table.batch();
+            for key in 0..500 {
+                batch.fetch_add(key, key * round).unwrap();
+            }
+            table.run(&batch, Durability::Power).unwrap();
+        }
+        drop(store);
+        if round == 2 {
+            std::fs::remove_file(home.path().join("image")).unwrap();
+        }
+        store = Store::open(home.path()).unwrap();
+        let origin = if round == 2 { Origin::Rebuilt } else { Origin::Reattached };
+        assert_eq!(store.report().origin, origin);
+    }
+    for index in IndexKind::ALL {
+        let table = store.table(index.name()).unwrap();
+        assert_eq!((table.index(), table.len()), (index, 500));
+        for key in 0..500_u64 {
+            assert_eq!(table.get(key).unwrap(), Some((key * 10).to_le_bytes().to_vec()), "{index}");
+        }
+    }
+    store.drop_table("turbohash").unwrap();
+    store.compact().unwrap();
+    store.close().unwrap();
+    assert_eq!(Store::open(home.path()).unwrap().tables(), ["gphash"]);
+}
+
+#[test]
+fn options_of_another_index_are_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let store = Store::open(home.path()).unwrap();
+    let plain = TableOptions::new(KeySpec::U64, ValueSpec::U64);
+    let turbohash = plain.index(IndexKind::TurboHash);
+    let geometry = Geometry::new(1, 4, 8).unwrap();
+    for (options, word) in [
+        (plain.shards(4), "shards"),
+        (turbohash.layout(Layout::Packed), "layout"),
+        (turbohash.geometry(geometry), "geometry"),
+        (turbohash.shards(u32::MAX), "shards"),
+    ] {
+        let refused = store.create_table("t", options).map(drop).unwrap_err().to_string();
+        assert!(refused.contains(word), "{refused}");
+    }
+    assert!(store.tables().is_empty());
+    let table = store.create_table("t", turbohash.shards(4)).unwrap();
+    let warpkeep::TableStats::TurboHash(stats) = table.stats() else { panic!("it has another index") };
+    assert_eq!(stats.shards, 4);
+}
+
+/// Too many keys with one home: the refusal says what to do about such a table.
+#[test]
+fn a_full_turbohash_table_is_told_in_its_own_words() {
+    let home = tempfile::tempdir().unwrap();
+    let store = Store::open(home.path()).unwrap();
+    let options = TableOptions::new(KeySpec::U64, ValueSpec::U64).index(IndexKind::TurboHash).shards(1);
+    let table = store.create_table("t", options).unwrap();
+    // The seed is in the image: whoever can read it can find keys that meet.
+    let seed = seed_of(home.path(), table.id());
+    let hostile = |number: u64| warpkeep_core::unmix64(seed, number);
+    let refused = (0..10_000).find_map(|number| table.put(hostile(number), 1, Durability::Process).err());
+    let refused = refused.expect("somewhere it must end");
+    assert!(matches!(refused, Error::TurboHash(_)), "{refused:?}");
+    assert!(refused.to_string().contains("another seed or more capacity"), "{refused}");
+    let mut batch = table.batch();
+    batch.put(hostile(20_000), 1).unwrap();
+    batch.put(7, 7).unwrap();
+    let statuses = table.run(&batch, Durability::Process).unwrap();
+    assert_eq!(statuses.statuses(), [Status::TableFull, Status::Created]);
+}
+
+/// The seed of a table's hashes, from the static header of the image.
+fn seed_of(home: &Path, table: u32) -> warpkeep_core::Seed {
+    let image = std::fs::read(home.join("image")).unwrap();
+    let seed = u64::from_le_bytes(image[40..48].try_into().unwrap());
+    warpkeep_core::Seed(seed).derive(u64::from(table))
+}
