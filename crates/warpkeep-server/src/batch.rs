@@ -168,6 +168,9 @@ impl Batch {
                 let key = command.key.of(inputs.input(command.connection));
                 command.hash = keyspace.hash(key);
                 command.entry = entries.enter(command, key, inputs);
+                if let Some(clock) = &keyspace.clock {
+                    clock.note(command.hash);
+                }
             }
             let hashes = entries.list.iter().map(|entry| entry.hash);
             keyspace.stripes.hold(hashes, &mut self.numbers, held);

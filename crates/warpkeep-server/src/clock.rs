@@ -12,10 +12,12 @@ use crate::keyspace::Keyspace;
 
 /// Bytes of memory an item may have, for the number of marks: keys that share one stay longer than they should.
 const BYTES_A_MARK: u64 = 64;
-/// Slices of the table that are looked at for an item of a certain size.
+/// Slices of the table that are looked at to make room once.
 const SLICES: usize = 256;
 /// Items that make room for one of their size. More than one: freed records are used again only after a moment.
-const AT_ONCE: usize = 16;
+const AT_ONCE: u64 = 4;
+/// Bytes of a record beside key and value, about.
+const HEAD: u64 = 32;
 
 /// Who was asked for of late.
 pub(crate) struct Clock {
@@ -44,17 +46,23 @@ impl Clock {
         }
     }
 
-    /// Moves the hand on by a slice of the table, and gives the items that may go to `each`, with the bytes they take.
+    /// Moves the hand on by a slice of the table and notes the items that are to go.
     fn turn(
         &self,
         keyspace: &Keyspace<'_>,
         table: &Table<'_>,
-        mut each: impl FnMut(&[u8], usize),
+        wanted: &mut Wanted,
     ) -> Result<(), warpkeep::Error> {
         let mut position = *self.hand.lock();
         let more = table.scan_some(&mut position, |item| {
-            if self.mark(keyspace.hash(item.key)).swap(0, Ordering::Relaxed) == 0 {
-                each(item.key, item.key.len() + item.value.len());
+            let len = (item.key.len() + item.value.len()) as u64;
+            // Only who may go loses its mark: nobody else has had its turn.
+            let goes = wanted.bytes > 0
+                && wanted.class.is_none_or(|class| class == class_of(len))
+                && self.mark(keyspace.hash(item.key)).swap(0, Ordering::Relaxed) == 0;
+            if goes {
+                wanted.bytes = wanted.bytes.saturating_sub(len + HEAD);
+                wanted.keys.push(item.key.to_vec());
             }
         })?;
         *self.hand.lock() = if more { position } else { ScanPosition::default() };
@@ -62,65 +70,64 @@ impl Clock {
     }
 
     /// Throws items away that take about `len` bytes each, so that another of that size finds room.
-    pub(crate) fn evict_like(&self, keyspace: &Keyspace<'_>, table: &Table<'_>, len: usize) {
-        let class = |len: usize| warpkeep_image::size_class(len as u64 + 32);
-        let mut gone = 0;
-        for slice in 0..SLICES {
-            let mut victims: Vec<Vec<u8>> = Vec::new();
-            // Later, those of any size: it may be slots that are missing.
-            let turned = self.turn(keyspace, table, |key, bytes| {
-                if class(bytes) == class(len) || slice > SLICES / 2 {
-                    victims.push(key.to_vec());
-                }
-            });
-            if let Err(error) = turned {
-                return tracing::warn!(%error, "no room could be made");
-            }
-            gone += self.throw_away(keyspace, table, &victims);
-            if gone >= AT_ONCE {
-                break;
-            }
+    pub(crate) fn evict_like(&self, keyspace: &Keyspace<'_>, table: &Table<'_>, len: u64) {
+        let mut wanted =
+            Wanted { bytes: AT_ONCE * (len + HEAD), class: Some(class_of(len)), keys: Vec::new() };
+        if self.go_round(keyspace, table, &mut wanted) == 0 {
+            // It may be slots that are missing, or whole chunks: any item will do.
+            wanted = Wanted { bytes: AT_ONCE * (len + HEAD), class: None, keys: Vec::new() };
+            self.go_round(keyspace, table, &mut wanted);
         }
-        warpkeep_gphash::hasten_freeing();
     }
 
-    /// Throws items away that take about `bytes` in all; gives how many.
-    pub(crate) fn evict(&self, keyspace: &Keyspace<'_>, mut bytes: u64) -> usize {
+    /// Throws items away that take about `bytes` in all.
+    pub(crate) fn evict(&self, keyspace: &Keyspace<'_>, bytes: u64) {
+        let table = keyspace.table();
+        self.go_round(keyspace, &table, &mut Wanted { bytes, class: None, keys: Vec::new() });
+    }
+
+    /// Moves the hand on until enough is gone; gives how many items are.
+    fn go_round(&self, keyspace: &Keyspace<'_>, table: &Table<'_>, wanted: &mut Wanted) -> u64 {
         let mut gone = 0;
-        // Twice round at the most: the first may only clear marks.
         for _ in 0..SLICES {
-            let table = keyspace.table();
-            let mut victims: Vec<Vec<u8>> = Vec::new();
-            let mut freed = 0;
-            let turned = self.turn(keyspace, &table, |key, len| {
-                if freed < bytes {
-                    freed += len as u64 + 32;
-                    victims.push(key.to_vec());
-                }
-            });
-            if let Err(error) = turned {
+            if let Err(error) = self.turn(keyspace, table, wanted) {
                 tracing::warn!(%error, "no room could be made");
                 break;
             }
-            gone += self.throw_away(keyspace, &table, &victims);
-            bytes = bytes.saturating_sub(freed);
-            if bytes == 0 {
+            gone += self.throw_away(keyspace, table, &wanted.keys);
+            wanted.keys.clear();
+            if wanted.bytes == 0 {
                 break;
             }
         }
-        warpkeep_gphash::hasten_freeing();
+        // What was thrown away can be used again when nobody can see it any more, which takes a few steps.
+        (0..4).for_each(|_| warpkeep_gphash::hasten_freeing());
         gone
     }
 
-    fn throw_away(&self, keyspace: &Keyspace<'_>, table: &Table<'_>, victims: &[Vec<u8>]) -> usize {
+    fn throw_away(&self, keyspace: &Keyspace<'_>, table: &Table<'_>, victims: &[Vec<u8>]) -> u64 {
         let mut gone = 0;
         for key in victims {
             match keyspace.evict(table, key) {
-                Ok(done) => gone += usize::from(done),
+                Ok(done) => gone += u64::from(done),
                 Err(error) => tracing::warn!(%error, "an item could not be thrown away"),
             }
         }
-        keyspace.evicted.fetch_add(gone as u64, Ordering::Relaxed);
+        keyspace.evicted.fetch_add(gone, Ordering::Relaxed);
         gone
     }
+}
+
+/// What is to be thrown away.
+struct Wanted {
+    /// Bytes that are still to go.
+    bytes: u64,
+    /// Of this size only.
+    class: Option<Option<u64>>,
+    keys: Vec<Vec<u8>>,
+}
+
+/// The size of the block that an item takes.
+fn class_of(len: u64) -> Option<u64> {
+    warpkeep_image::size_class(len + HEAD)
 }

@@ -91,14 +91,18 @@ impl Writes {
 
     /// Throws other items away for those that found no room.
     fn make_room(&mut self, keyspace: &Keyspace<'_>, clock: &Clock, table: &Table<'_>) {
-        const ATTEMPTS: usize = 8;
+        const ATTEMPTS: usize = 64;
         for index in 0..self.ops.len() {
-            for _ in 0..ATTEMPTS {
+            for attempt in 0..ATTEMPTS {
                 if !self.answers[index].0.is_retryable() {
                     break;
                 }
-                let len = (self.value_offsets[index + 1] - self.value_offsets[index]) as usize
-                    + (self.key_offsets[index + 1] - self.key_offsets[index]) as usize;
+                if attempt > 2 {
+                    // Others may still be looking at what was thrown away.
+                    std::thread::sleep(std::time::Duration::from_micros(100));
+                }
+                let len = |offsets: &[u64]| offsets[index + 1] - offsets[index];
+                let len = len(&self.value_offsets) + len(&self.key_offsets);
                 clock.evict_like(keyspace, table, len);
                 self.answers[index].0 = Status::Pending;
                 self.run_some(table, keyspace.durability, index, index + 1);

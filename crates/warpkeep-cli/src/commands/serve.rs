@@ -1,10 +1,15 @@
 //! `warpkeep serve`.
 
+mod file;
+
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use warpkeep::Durability;
+use serde::Deserialize;
+use warpkeep::{Durability, Store};
+use warpkeep_bench::size::Size;
 use warpkeep_server::{Access, Server, ServerError, Settings};
 
 use crate::failure::Failure;
@@ -17,37 +22,72 @@ use crate::store::StoreAt;
 pub(crate) struct Serve {
     #[command(flatten)]
     store: StoreAt,
-    /// Where to listen, for memcached and Redis clients alike. An address that other machines reach needs a password.
-    #[arg(long, value_delimiter = ',', default_value = "127.0.0.1:11311", value_name = "ADDRESS,...")]
-    listen: Vec<SocketAddr>,
+    /// A TOML file with settings, each named as its option without the dashes in front. Options given here go first.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Only say whether the settings make sense.
+    #[arg(long)]
+    check: bool,
+    #[command(flatten)]
+    given: Given,
+}
+
+/// What can be set, by options or in a file.
+#[derive(Debug, Default, Args, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+struct Given {
+    /// Where to listen, for memcached and Redis clients alike; 127.0.0.1:11311 if not said. An address that other machines
+    /// reach needs a password.
+    #[arg(long, value_delimiter = ',', value_name = "ADDRESS,...")]
+    listen: Option<Vec<SocketAddr>>,
+    /// Where to answer /metrics, /healthz and /readyz.
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<SocketAddr>,
+    /// A file whose first line is the password that clients must know.
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
     /// Threads that serve; by default one for each core.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// What a write has survived when it is answered.
-    #[arg(long, value_enum, default_value = "process")]
-    durability: Survives,
+    /// What a write has survived when it is answered; the process if not said.
+    #[arg(long, value_enum)]
+    durability: Option<Survives>,
     /// A store that is made does without a log: nothing survives the machine for sure.
-    #[arg(long)]
-    without_log: bool,
-    /// Commands after which a batch is done, whatever else may be coming.
-    #[arg(long, default_value_t = 4096, value_name = "N")]
-    batch: usize,
-    /// How long a batch may be gathered while more is coming; 0s does what is there at once.
-    #[arg(long, default_value = "0s", value_parser = humantime::parse_duration, value_name = "TIME")]
-    cycle: Duration,
-    /// The most connections at a time.
-    #[arg(long, default_value_t = 10_000, value_name = "N")]
-    max_connections: usize,
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    without_log: Option<bool>,
+    /// The memory that items may take, such as 4GiB. A store that is full refuses what finds no room.
+    #[arg(long, value_name = "SIZE")]
+    #[serde(deserialize_with = "file::size")]
+    max_memory: Option<Size>,
+    /// Be a cache: items that were not asked for of late are thrown away to make room. Needs --max-memory.
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    evict: Option<bool>,
+    /// Items to make room for at once, if the store is new.
+    #[arg(long, value_name = "N")]
+    capacity: Option<u64>,
+    /// Commands after which a batch is done, whatever else may be coming; 4096 if not said.
+    #[arg(long, value_name = "N")]
+    batch: Option<usize>,
+    /// How long a batch may be gathered while more is coming, such as 50us. If not said, what is there is done at once.
+    #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
+    #[serde(deserialize_with = "file::time")]
+    cycle: Option<Duration>,
+    /// The most connections at a time; 10000 if not said.
+    #[arg(long, value_name = "N")]
+    max_connections: Option<usize>,
     /// Close connections that say nothing for so long.
     #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
+    #[serde(deserialize_with = "file::time")]
     idle_timeout: Option<Duration>,
-    /// Items to make room for at once, if the store is new.
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    capacity: u64,
+    /// What to log to standard error: error, warn, info, debug or trace; info if not said.
+    #[arg(long, value_name = "LEVEL")]
+    #[serde(deserialize_with = "file::text")]
+    log_level: Option<tracing::Level>,
 }
 
 /// What a write is to survive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 enum Survives {
     /// The death of the process.
     Process,
@@ -57,34 +97,97 @@ enum Survives {
 
 impl Serve {
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        let file = match &self.config {
+            Some(path) => file::read(path)?,
+            None => Given::default(),
+        };
+        let given = self.given.over(&file);
+        let settings = given.settings()?;
+        settings.check()?;
+        if self.check {
+            return print("the settings make sense\n");
+        }
+        let level = given.log_level.unwrap_or(tracing::Level::INFO);
+        tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
+        let recorder = metrics_exporter_prometheus::PrometheusBuilder::new()
+            .install_recorder()
+            .map_err(|error| Failure::error(format!("cannot count: {error}")))?;
         let interrupt = Interrupt::listen()?;
-        let server = Server::bind(self.settings())?;
-        self.store.with_new_store(self.without_log, |store| {
-            for address in server.addresses() {
-                print(&format!("serving {} on {address}\n", self.store.directory.display()))?;
-            }
-            server.run(store, || interrupt.is_wanted())?;
-            Ok(())
+        let server = Server::bind(settings)?;
+        server.add_metrics(move || recorder.render());
+        let limit = given.max_memory.map(|size| size.0);
+        self.store.with_served_store(given.without_log == Some(true), limit, |store| {
+            serve(self, server, store, &interrupt)
         })
     }
+}
 
-    fn settings(&self) -> Settings {
+fn serve(serve: &Serve, server: Server, store: &Store, interrupt: &Interrupt) -> Result<(), Failure> {
+    tracing::info!(store = %serve.store.directory.display(), "{:?}", store.report().origin);
+    for address in server.addresses() {
+        print(&format!("serving {} on {address}\n", serve.store.directory.display()))?;
+    }
+    server.run(store, || interrupt.is_wanted())?;
+    tracing::info!("no more commands are taken");
+    if store.report().log.is_some() {
+        store.checkpoint()?;
+        tracing::info!("a checkpoint was taken");
+    }
+    Ok(())
+}
+
+impl Given {
+    /// These settings where they say something, and others where they do not.
+    fn over(&self, other: &Given) -> Given {
+        macro_rules! either {
+            ($($name:ident),*) => { Given { $($name: self.$name.clone().or_else(|| other.$name.clone())),* } };
+        }
+        either!(
+            listen,
+            http,
+            password_file,
+            threads,
+            durability,
+            without_log,
+            max_memory,
+            evict,
+            capacity,
+            batch,
+            cycle,
+            max_connections,
+            idle_timeout,
+            log_level
+        )
+    }
+
+    fn settings(&self) -> Result<Settings, Failure> {
         let defaults = Settings::default();
-        Settings {
-            listen: self.listen.clone(),
+        let password = match &self.password_file {
+            None => None,
+            Some(path) => {
+                let text = std::fs::read_to_string(path)
+                    .map_err(Failure::io(format!("read the password in {}", path.display())))?;
+                Some(text.lines().next().unwrap_or_default().to_owned())
+            }
+        };
+        Ok(Settings {
+            listen: self.listen.clone().unwrap_or(defaults.listen),
+            http: self.http,
             threads: self.threads.unwrap_or(defaults.threads),
             durability: match self.durability {
-                Survives::Process => Durability::Process,
-                Survives::Power => Durability::Power,
+                Some(Survives::Power) => Durability::Power,
+                Some(Survives::Process) | None => Durability::Process,
             },
-            batch: self.batch,
-            cycle: self.cycle,
-            access: Access::default(),
-            max_connections: self.max_connections,
+            batch: self.batch.unwrap_or(defaults.batch),
+            cycle: self.cycle.unwrap_or(defaults.cycle),
+            access: Access { password },
+            max_connections: self.max_connections.unwrap_or(defaults.max_connections),
             idle: self.idle_timeout,
-            capacity: self.capacity,
-            ..defaults
-        }
+            unread: defaults.unread,
+            capacity: self.capacity.unwrap_or(defaults.capacity),
+            max_memory: self.max_memory.map_or(0, |size| size.0),
+            evict: self.evict.unwrap_or(defaults.evict),
+        })
     }
 }
 

@@ -109,7 +109,26 @@ impl StoreAt {
         without_log: bool,
         work: impl FnOnce(&Store) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let options = match self.look()? {
+        work_and_close(self.open(self.new_options(without_log)?)?, work)
+    }
+
+    /// The same, for a store that may take so many bytes of memory.
+    pub(crate) fn with_served_store<T>(
+        &self,
+        without_log: bool,
+        limit: Option<u64>,
+        work: impl FnOnce(&Store) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let mut options = self.new_options(without_log)?;
+        if let Some(limit) = limit {
+            options.heap.max_bytes = limit;
+        }
+        work_and_close(self.open(options)?, work)
+    }
+
+    /// How to open a store that may not be there yet.
+    fn new_options(&self, without_log: bool) -> Result<StoreOptions, Failure> {
+        Ok(match self.look()? {
             Found { image: false, log: false } => self.options_for(without_log),
             Found { log: true, .. } if without_log => {
                 return Err(Failure::Usage(format!(
@@ -121,8 +140,7 @@ impl StoreAt {
                 self.check_is_there()?;
                 self.options()?
             }
-        };
-        work_and_close(self.open(options)?, work)
+        })
     }
 
     /// Opens the store whatever is there of it: what is missing is made.

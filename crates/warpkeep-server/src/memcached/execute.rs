@@ -72,7 +72,7 @@ pub(super) fn join(
     }
     let (first, second) = if before { (more, current.value) } else { (current.value, more) };
     let joined = work.join(first, second, inputs);
-    work.put(command, joined, current.head)
+    work.put(command, joined, Head { marks: 0, ..current.head })
 }
 
 /// Adds to, or takes from, a value that is a number.
@@ -92,8 +92,10 @@ pub(super) fn add(
     // As memcached has it: a value does not become shorter, spaces make up the length.
     const SPACES: &[u8] = &[b' '; 32];
     let spaces = stored.len().saturating_sub(digits.len()).min(SPACES.len());
+    // A number that has become longer is a new item, and nobody has called that stale.
+    let marks = if digits.len() > stored.len() { 0 } else { head.marks };
     let value = work.make(&[digits, &SPACES[..spaces]]);
-    match work.put(command, value, head) {
+    match work.put(command, value, Head { marks, ..head }) {
         Outcome::Stored(_) => Outcome::Number(number),
         refused => refused,
     }

@@ -129,9 +129,11 @@ fn command(session: &mut Session, line: &Line<'_>, end: usize, batch: &mut Batch
         b"mg" => session.say(batch, next, ERROR),
         b"mn" => session.say(batch, next, b"MN\r\n"),
         b"version" => {
-            session.say(batch, next, concat!("VERSION ", env!("CARGO_PKG_VERSION"), "\r\n").as_bytes())
+            // The version whose commands these are comes first: clients look at it.
+            let version = concat!("VERSION 1.6.18-warpkeep-", env!("CARGO_PKG_VERSION"), "\r\n");
+            session.say(batch, next, version.as_bytes())
         }
-        b"verbosity" if words.len() < 2 => session.say(batch, next, ERROR),
+        b"verbosity" if !(2..=3).contains(&words.len()) => session.say(batch, next, ERROR),
         b"verbosity" => session.say(batch, next, if quiet == 0 { b"OK\r\n" } else { b"" }),
         b"quit" => session.say_and_close(batch, next, b""),
         b"flush_all" => flush(session, line, quiet, batch),

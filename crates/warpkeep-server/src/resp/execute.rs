@@ -67,7 +67,10 @@ fn set(work: &mut Work, command: &Command, current: Option<Current>) -> Outcome 
     if met {
         let before = current.map_or(0, |current| current.head.expires);
         let head = Head { expires: command.lifetime.moment(work.now, before), ..Head::default() };
-        outcome = work.put(command, Place::Input(command.connection, command.value), head);
+        outcome = match head.is_expired(work.now) {
+            true => work.delete(command).unwrap_or(Outcome::Stored(0)),
+            false => work.put(command, Place::Input(command.connection, command.value), head),
+        };
     }
     match (outcome, current) {
         (Outcome::Refused(_), _) => outcome,

