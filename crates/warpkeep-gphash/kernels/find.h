@@ -15,7 +15,7 @@ struct Found {
     u64 version;
     // Where the value lies; its bytes are there while nobody replaces it, and for readers of this batch beyond.
     u64 value_at;
-    // The value, if it is in the slot.
+    // The value, if it is in the slot; or how many bytes it has, if that differs.
     u64 word;
 };
 
@@ -41,15 +41,25 @@ WK_DEVICE u64 record_word(const Table& t, u64 at) { return load_l2(t.at(at)); }
 // Whether the record has this key at an offset. Without an early end, so that the words come together.
 WK_DEVICE bool record_has_key(const Table& t, u64 at, const Key& key) {
     u64 differ = 0;
-    u32 i = 0;
+    u32 i = 0, len = t.variable() ? key.len : t.key_len();
     if (at % 16 == 0) {
-        for (; i + 2 <= t.key_words(); i += 2) {
+        for (; i + 2 <= len / 8; i += 2) {
             U128 two = load_l2((const U128*)t.at(at + 8 * i));
             differ |= (two.lo ^ key.word(i)) | (two.hi ^ key.word(i + 1));
         }
     }
-    for (; i < t.key_words(); i++) differ |= record_word(t, at + 8 * i) ^ key.word(i);
+    for (; i < len / 8; i++) differ |= record_word(t, at + 8 * i) ^ key.word(i);
+    // What is behind the last byte does not count.
+    if (len % 8) differ |= (record_word(t, at + 8 * i) ^ key.word(i)) << (64 - len % 8 * 8);
     return differ == 0;
+}
+
+// Records of any length: version, lengths of key and value in one word, the key in whole words, the value.
+constexpr u64 kVariableHead = 16;
+
+WK_DEVICE bool variable_has_key(const Table& t, u64 record, const Key& key) {
+    if ((u32)record_word(t, record + 8) != key.len) return false;
+    return record_has_key(t, record + kVariableHead, key);
 }
 
 // Whether the key in a slot is this one. Slots are used again beside a kernel that reads, so their words are read one by one.
@@ -66,7 +76,9 @@ WK_DEVICE bool has_key(const Table& t, const Slot& slot, const Source& source, u
         return state == wanted && (t.slot_key_words() == 0 || same_key(t, source.at(slot.key_at(t)), key));
     }
     bool fits = (state ^ hash << kReferenceBits) <= kReferenceMask && (state & kReferenceMask) != 0;
-    return fits && record_has_key(t, record_of(t, state) + 8 * t.value_words(), key);
+    if (!fits) return false;
+    u64 record = record_of(t, state);
+    return t.variable() ? variable_has_key(t, record, key) : record_has_key(t, record + 8 * t.value_words(), key);
 }
 
 // What the slots that the lanes hold have for a key; `wanted` is the state of its item where keys are in slots.
@@ -104,6 +116,11 @@ WK_DEVICE Found look(const Table& t, const Slot& slot, Source source, u64 wanted
         }
         if (t.body() == kInline) {
             found.version = found.commit >> 1;
+        } else if (found.there && t.variable()) {
+            u64 record = record_of(t, found.commit);
+            found.version = record_word(t, record);
+            found.word = record_word(t, record + 8) >> 32;
+            found.value_at = record + kVariableHead + 8 * key.count();
         } else if (found.there) {
             found.value_at = record_of(t, found.commit);
             found.version = record_word(t, found.value_at + 8 * (t.value_words() + t.record_key_words()));

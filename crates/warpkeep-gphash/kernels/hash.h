@@ -77,7 +77,7 @@ struct Key {
             u64 all = word(0);
             if (len > 3) {
                 a = all & 0xffffffff;
-                b = all >> 8 * (len - 4);
+                b = all >> 8 * (len - 4) & 0xffffffff;
             } else {
                 a = (all & 0xff) | (all >> 8 * (len / 2) & 0xff) << 8 | (all >> 8 * (len - 1) & 0xff) << 16;
             }

@@ -7,6 +7,7 @@
 #include "straight.h"
 #include "supply.h"
 #include "rows.h"
+#include "variable.h"
 
 namespace gphash {
 
@@ -38,7 +39,7 @@ WK_KERNEL(gphash_layout, gphash::LayoutParams) {
         sizeof(Enrolled),     sizeof(Act),       sizeof(Came),        sizeof(SpellParams),
         sizeof(BlockRun),     sizeof(SortParams), sizeof(RecopyParams),
         sizeof(PlanParams),   kPendingStatus,    kMalformed,          kTwinThreads,
-        sizeof(SpreadParams), sizeof(PackParams),
+        sizeof(SpreadParams), sizeof(PackParams), sizeof(MeasureParams), sizeof(CopyParams),
     };
     for (u32 i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) store(p.out + i, facts[i]);
 }

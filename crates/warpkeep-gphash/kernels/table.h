@@ -81,7 +81,8 @@ struct Table {
     u32 key_len_;
     u32 value_len_;
     u32 merge_rule;
-    u32 reserved;
+    // Records say themselves how long their keys and values are.
+    u32 variable_;
     Run level[kMaxLevels];
     Run overflow[kMaxOverflows];
     // Of the levels, if nothing is being drained.
@@ -95,12 +96,14 @@ struct Table {
     WK_DEVICE u32 body() const { return GPHASH_BODY; }
     WK_DEVICE u32 key_len() const { return GPHASH_KEY_LEN; }
     WK_DEVICE u32 value_len() const { return GPHASH_VALUE_LEN; }
+    WK_DEVICE bool variable() const { return GPHASH_VARIABLE; }
 #else
     WK_DEVICE u32 hashes() const { return hashes_; }
     WK_DEVICE u32 slots() const { return slots_; }
     WK_DEVICE u32 body() const { return body_; }
     WK_DEVICE u32 key_len() const { return key_len_; }
     WK_DEVICE u32 value_len() const { return value_len_; }
+    WK_DEVICE bool variable() const { return variable_ != 0; }
 #endif
 
     WK_DEVICE u32 key_words() const { return (key_len() + 7) / 8; }

@@ -18,6 +18,8 @@ const KERNELS: &[&str] = &[
     "gphash_abandon",
     "gphash_spread",
     "gphash_pack",
+    "gphash_measure",
+    "gphash_copy",
     "gphash_drain",
     "gphash_repair",
     "gphash_cache_load",
@@ -140,6 +142,23 @@ fn all_kinds_of_tables_compile_and_nothing_spills() {
         }
     });
     tell(&format!("compiled the kernels of {} kinds of tables for {HOPPER}", cases.len()));
+}
+
+#[test]
+fn tables_of_any_length_compile_and_nothing_spills() {
+    if compiler_version().is_err() {
+        return tell("SKIPPED: no NVRTC");
+    }
+    let (key, value) = (KeySpec::variable(250).unwrap(), ValueSpec::variable(1 << 20).unwrap());
+    let program = program_for(Geometry::default(), Layout::Packed, key, value).expect("it is packed");
+    let cache = KernelCache::at(concat!(env!("CARGO_TARGET_TMPDIR"), "/gphash-kernels"));
+    let compiled = compile_with(&cache, HOPPER, &program).unwrap();
+    assert!(!compiled.log.contains("warning"), "{}", compiled.log);
+    for kernel in ["gphash_measure", "gphash_copy"] {
+        let uses = &compiled.resources[kernel];
+        assert!(!uses.spills() && uses.stack_bytes == 0 && uses.registers <= 72, "{kernel}: {uses:?}");
+        tell(&format!("{kernel} {HOPPER} keys and values of any length: {} registers", uses.registers));
+    }
 }
 
 #[test]

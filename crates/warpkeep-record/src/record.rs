@@ -45,6 +45,15 @@ fn padded(len: usize) -> u64 {
     len.next_multiple_of(8) as u64
 }
 
+/// Zeros behind a key, to the end of its last word: whoever compares and hashes words may count on them. The block may have held anything.
+fn write_padding<P: Persist>(block: &mut Block<'_, P>, at: u64, len: usize) -> Result<(), ImageError> {
+    let padding = padded(len) as usize - len;
+    if padding > 0 {
+        block.write(at + len as u64, &[0; 8][..padding])?;
+    }
+    Ok(())
+}
+
 impl RecordForm {
     /// What records of a table look like whose keys take so many bytes of them: none if slots tell keys, `None` if it differs.
     pub fn new(key: Option<usize>, value: ValueSpec) -> RecordForm {
@@ -114,6 +123,7 @@ impl RecordForm {
                 block.write(0, value)?;
                 if key_len > 0 {
                     block.write(padded(value_len), key)?;
+                    write_padding(&mut block, padded(value_len), key_len)?;
                 }
                 block.write(padded(value_len) + padded(key_len), &version.to_le_bytes())?;
             }
@@ -124,6 +134,7 @@ impl RecordForm {
                 head[12..].copy_from_slice(&(value.len() as u32).to_le_bytes());
                 block.write(0, &head)?;
                 block.write(HEAD, key)?;
+                write_padding(&mut block, HEAD, key.len())?;
                 block.write(HEAD + padded(key.len()), value)?;
             }
         }

@@ -16,6 +16,8 @@ const WORTH_A_LAUNCH: usize = 512;
 pub(crate) struct Engine<P: Persist> {
     device: OnceLock<DeviceEngine<P>>,
     lost: AtomicBool,
+    /// The device reads the table, and only the CPU writes to it: keys or values have any length.
+    only_reads: AtomicBool,
 }
 
 /// Keeps a device's kernels, and other writers, away from a table while its items are moved.
@@ -27,13 +29,14 @@ pub(crate) struct Alone<'e, P: Persist> {
 impl<P: Persist> Engine<P> {
     /// The CPU.
     pub(crate) fn cpu() -> Engine<P> {
-        Engine { device: OnceLock::new(), lost: AtomicBool::new(false) }
+        Engine { device: OnceLock::new(), lost: AtomicBool::new(false), only_reads: AtomicBool::new(false) }
     }
 
     /// Gives a table to a device, if such a table can be given to one. Nobody uses the table yet.
     pub(crate) fn give(&self, image: &Arc<DeviceImage<P>>, table: &Table<P>) -> Result<(), TableError> {
         match DeviceEngine::new(image, table) {
             Ok(engine) => {
+                self.only_reads.store(!engine.writes(table), Ordering::Release);
                 let _ = self.device.set(engine);
                 Ok(())
             }
@@ -53,9 +56,24 @@ impl<P: Persist> Engine<P> {
             .filter(|engine| operations >= WORTH_A_LAUNCH || engine.device().choice() == DeviceChoice::Sim)
     }
 
-    /// Waits for the right to write with the CPU. Also after a device was lost: others may still be waiting.
+    /// The same, for operations that write: some tables a device can only read.
+    pub(crate) fn writer_for(&self, operations: usize) -> Option<&DeviceEngine<P>> {
+        self.device_for(operations).filter(|_| !self.only_reads())
+    }
+
+    /// The device, if it works on rows: keys and values have fixed lengths.
+    pub(crate) fn writer(&self) -> Option<&DeviceEngine<P>> {
+        self.device().filter(|_| !self.only_reads())
+    }
+
+    fn only_reads(&self) -> bool {
+        self.only_reads.load(Ordering::Acquire)
+    }
+
+    /// Waits for the right to write with the CPU. Also after a device was lost: others may still be waiting. Where a device only reads,
+    /// those who write need not wait for each other.
     pub(crate) fn turn(&self) -> Option<Turn<'_, P>> {
-        self.device.get().map(DeviceEngine::turn)
+        self.device.get().filter(|_| !self.only_reads()).map(DeviceEngine::turn)
     }
 
     /// Keeps everybody else away who would miss items that move.
@@ -82,8 +100,12 @@ impl<P: Persist> Engine<P> {
         if !table.wants_maintenance() {
             return Ok(Progress::Idle);
         }
-        match self.device() {
-            None => table.maintain(buckets),
+        match self.writer() {
+            None => {
+                // Kernels that only read must not miss items either.
+                let _alone = self.alone();
+                table.maintain(buckets)
+            }
             Some(device) => {
                 let mut turn = device.turn();
                 match turn.maintain(table, buckets) {

@@ -129,21 +129,39 @@ fn what_a_device_wrote_comes_back_from_the_log() {
 }
 
 #[test]
-fn tables_of_any_length_are_worked_by_the_cpu_beside_it() {
+fn tables_of_any_length_are_written_by_the_cpu_and_read_by_the_device() {
     let home = tempfile::tempdir().unwrap();
-    let store = open(home.path(), DeviceChoice::Sim);
-    let names = store
-        .create_table(
-            "names",
-            TableOptions::new(KeySpec::variable(20).unwrap(), ValueSpec::variable(50).unwrap()),
-        )
-        .unwrap();
-    let mut batch = names.batch();
-    for number in 0..1000 {
-        batch.put(&format!("name {number}")[..], &format!("value {number}")[..]).unwrap();
+    let device = Device::simulated(Mode::seeded(1)).unwrap();
+    let store = Store::open_on(home.path(), StoreOptions::default(), &device).unwrap();
+    let (key, value) = (KeySpec::variable(20).unwrap(), ValueSpec::variable(5000).unwrap());
+    let names = store.create_table("names", TableOptions::new(key, value).capacity(10)).unwrap();
+    let value_of = |number: usize| format!("value {number} ").repeat(number % 300);
+    let launches = || device.last_run().map_or(0, |report| report.now);
+    for round in 0..3 {
+        let mut batch = names.batch();
+        for number in round * 500..round * 500 + 1000 {
+            batch.put(&format!("name {number}")[..], &value_of(number)[..]).unwrap();
+        }
+        let before = launches();
+        // Several at once: they do not wait for the device.
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| names.run(&batch, Durability::Process).unwrap());
+            }
+        });
+        assert_eq!(launches(), before, "the CPU writes");
+        let mut batch = names.batch();
+        for number in 0..2500 {
+            batch.get(&format!("name {number}")[..]).unwrap();
+        }
+        let results = names.run(&batch, Durability::Process).unwrap();
+        assert!(launches() > before, "the device reads");
+        for number in 0..2500 {
+            let expected = (number < round * 500 + 1000).then(|| value_of(number));
+            assert_eq!(results.value(number), expected.as_ref().map(String::as_bytes), "{number}");
+        }
     }
-    names.run(&batch, Durability::Process).unwrap();
-    assert_eq!(names.get("name 77").unwrap(), Some(b"value 77".to_vec()));
+    assert_eq!(names.get("name 77").unwrap(), Some(value_of(77).into_bytes()));
 }
 
 /// The device is lost at some step of a batch: the CPU does it, and nothing that was acknowledged is missing.

@@ -169,4 +169,6 @@ pub(crate) struct Columns {
     pub(crate) fetchings: Column,
     pub(crate) places: Column,
     pub(crate) left: Column,
+    pub(crate) begins: Column,
+    pub(crate) lengths: Column,
 }

@@ -86,6 +86,8 @@ pub(crate) struct Kernels {
     pub(crate) abandon: Kernel,
     pub(crate) spread: Kernel,
     pub(crate) pack: Kernel,
+    pub(crate) measure: Kernel,
+    pub(crate) copy: Kernel,
     pub(crate) drain: Kernel,
     pub(crate) repair: Kernel,
     pub(crate) cache_load: Kernel,
@@ -122,6 +124,8 @@ impl Kernels {
             abandon: kernel("gphash_abandon")?,
             spread: kernel("gphash_spread")?,
             pack: kernel("gphash_pack")?,
+            measure: kernel("gphash_measure")?,
+            copy: kernel("gphash_copy")?,
             drain: kernel("gphash_drain")?,
             repair: kernel("gphash_repair")?,
             cache_load: kernel("gphash_cache_load")?,
@@ -225,6 +229,12 @@ impl<P: Persist> DeviceEngine<P> {
         self.image.device()
     }
 
+    /// Whether it can write to the table, and not only read: keys and values have fixed lengths. Whoever writes with the CPU instead has
+    /// the [turn](DeviceEngine::turn).
+    pub fn writes(&self, table: &Table<P>) -> bool {
+        is_fixed(table)
+    }
+
     /// Waits for the right to write.
     pub fn turn(&self) -> Turn<'_, P> {
         Turn { engine: self, place: self.writing.lock().unwrap_or_else(PoisonError::into_inner) }
@@ -287,6 +297,7 @@ impl<P: Persist> DeviceEngine<P> {
         rows: &GetRows,
         stream: &'r Stream,
     ) -> Result<Reading<'r>, TableError> {
+        check_fixed(table)?;
         let mut place = self.take_place()?;
         let guard = crossbeam_epoch::pin();
         let staying = self.stay();
@@ -350,6 +361,9 @@ impl<P: Persist> DeviceEngine<P> {
     ) -> Result<(), TableError> {
         let keys: Vec<&[u8]> = keys.collect();
         keys.iter().try_for_each(|key| table.key.check(key))?;
+        if !is_fixed(table) {
+            return self.get_variable(table, &keys, each);
+        }
         let at_once = (keys.len() / 4).clamp(AT_ONCE.0, AT_ONCE.1);
         let chunks: Vec<&[&[u8]]> = keys.chunks(at_once).collect();
         let mut places = Vec::new();
@@ -427,6 +441,16 @@ impl<P: Persist> DeviceEngine<P> {
             Ok(mirror)
         }
     }
+}
+
+/// An error if keys or values of a table have any length.
+pub(super) fn check_fixed<P: Persist>(table: &Table<P>) -> Result<(), TableError> {
+    let error = || TableError::NotForDevices { key: table.key, value: table.value };
+    is_fixed(table).then_some(()).ok_or_else(error)
+}
+
+fn is_fixed<P: Persist>(table: &Table<P>) -> bool {
+    table.key.fixed_len().is_some() && table.value.fixed_len().is_some()
 }
 
 /// Waits for keys that were asked for, and answers them.

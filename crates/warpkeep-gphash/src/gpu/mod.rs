@@ -21,6 +21,7 @@ mod settle;
 mod stage;
 mod straight;
 mod upkeep;
+mod variable;
 
 pub use batch::{BatchRows, DeviceBatch};
 pub use cache::{CacheError, CachePolicy, CacheReport, CacheStats};

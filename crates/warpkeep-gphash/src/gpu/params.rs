@@ -104,7 +104,7 @@ pub(crate) struct TableParams {
     key_len: u32,
     value_len: u32,
     merge_rule: u32,
-    reserved: u32,
+    variable: u32,
     level: [Run; MAX_LEVELS],
     overflow: [Run; MAX_OVERFLOWS],
     cache: CacheParams,
@@ -150,7 +150,7 @@ impl TableParams {
             key_len: table.key.fixed_len().unwrap_or_default() as u32,
             value_len: table.value.fixed_len().unwrap_or_default() as u32,
             merge_rule: u32::from(table.merge_rule().code()),
-            reserved: 0,
+            variable: u32::from(table.key.fixed_len().is_none() || table.value.fixed_len().is_none()),
             level: runs(levels.levels.iter()),
             overflow: runs(levels.overflows()),
             cache: CacheParams::NONE,
@@ -350,6 +350,31 @@ pub(crate) struct PackParams {
     pub(crate) ops: DevicePtr,
     pub(crate) len: u32,
     pub(crate) words: u32,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct MeasureParams {
+    pub(crate) table: TableParams,
+    pub(crate) count: u64,
+    pub(crate) keys: DevicePtr,
+    pub(crate) begins: DevicePtr,
+    pub(crate) lengths: DevicePtr,
+    pub(crate) statuses: DevicePtr,
+    pub(crate) versions: DevicePtr,
+    pub(crate) values_at: DevicePtr,
+    pub(crate) value_lengths: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct CopyParams {
+    pub(crate) table: TableParams,
+    pub(crate) count: u64,
+    pub(crate) values_at: DevicePtr,
+    pub(crate) value_lengths: DevicePtr,
+    pub(crate) to: DevicePtr,
+    pub(crate) values: DevicePtr,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -563,7 +588,13 @@ pub(crate) mod facts {
         facts.extend(of_straight_batches.map(|bytes| bytes as u64));
         facts.extend([size_of::<PlanParams>() as u64, Status::Pending as u64, Status::Malformed as u64]);
         facts.push(u64::from(crate::gpu::engine::THREADS));
-        facts.extend([size_of::<SpreadParams>() as u64, size_of::<PackParams>() as u64]);
+        let of_rows = [
+            size_of::<SpreadParams>(),
+            size_of::<PackParams>(),
+            size_of::<MeasureParams>(),
+            size_of::<CopyParams>(),
+        ];
+        facts.extend(of_rows.map(|bytes| bytes as u64));
         facts
     }
 }

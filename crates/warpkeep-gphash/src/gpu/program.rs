@@ -7,11 +7,12 @@ use warpkeep_device::Program;
 use warpkeep_device::KernelEntry;
 
 use super::params::{
-    AgeParams, DrainParams, GetParams, LayoutParams, LoadParams, LookupParams, PackParams, PlanParams,
-    PublishParams, RaceParams, RecopyParams, ReflectParams, RefreshParams, RegionParams, RehashParams,
-    RepairParams, SortParams, SpellParams, SpreadParams, StageParams, StraightParams, TellParams, body_code,
+    AgeParams, CopyParams, DrainParams, GetParams, LayoutParams, LoadParams, LookupParams, MeasureParams,
+    PackParams, PlanParams, PublishParams, RaceParams, RecopyParams, ReflectParams, RefreshParams,
+    RegionParams, RehashParams, RepairParams, SortParams, SpellParams, SpreadParams, StageParams,
+    StraightParams, TellParams, body_code,
 };
-use crate::bucket::Shape;
+use crate::bucket::{Body, Shape};
 use crate::{Geometry, Layout};
 
 const SOURCES: &[(&str, &str)] = &[
@@ -35,6 +36,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("supply.h", include_str!("../../kernels/supply.h")),
     ("load.h", include_str!("../../kernels/load.h")),
     ("rows.h", include_str!("../../kernels/rows.h")),
+    ("variable.h", include_str!("../../kernels/variable.h")),
     ("layout.h", include_str!("../../kernels/layout.h")),
 ];
 
@@ -72,6 +74,8 @@ warpkeep_device::kernels! {
         gphash_sort: SortParams,
         gphash_spread: SpreadParams,
         gphash_pack: PackParams,
+        gphash_measure: MeasureParams,
+        gphash_copy: CopyParams,
         gphash_layout: LayoutParams,
     ];
 }
@@ -113,21 +117,27 @@ static KERNELS: &[KernelEntry] = {
         cuda_only("gphash_sort", size_of::<SortParams>()),
         cuda_only("gphash_spread", size_of::<SpreadParams>()),
         cuda_only("gphash_pack", size_of::<PackParams>()),
+        cuda_only("gphash_measure", size_of::<MeasureParams>()),
+        cuda_only("gphash_copy", size_of::<CopyParams>()),
         cuda_only("gphash_layout", size_of::<LayoutParams>()),
     ]
 };
 
 /// The kernels for tables of one kind, whose lengths and geometry are constants where the device's compiler can use them; `None` if
-/// no device can work such tables, because keys or values have no fixed length.
+/// no device can work such tables: keys or values have any length, and lie in place.
 pub fn program_for(geometry: Geometry, layout: Layout, key: KeySpec, value: ValueSpec) -> Option<Program> {
-    let (key_len, value_len) = (key.fixed_len()?, value.fixed_len()?);
-    let body = body_code(Shape::new(geometry, layout, key, value).body);
+    let variable = key.fixed_len().is_none() || value.fixed_len().is_none();
+    let body = Shape::new(geometry, layout, key, value).body;
+    if variable && body != Body::Packed {
+        return None;
+    }
     let constants = [
         ("GPHASH_HASHES", geometry.hashes() as u64),
         ("GPHASH_SLOTS", geometry.slots() as u64),
-        ("GPHASH_BODY", u64::from(body)),
-        ("GPHASH_KEY_LEN", key_len as u64),
-        ("GPHASH_VALUE_LEN", value_len as u64),
+        ("GPHASH_BODY", u64::from(body_code(body))),
+        ("GPHASH_KEY_LEN", key.fixed_len().unwrap_or_default() as u64),
+        ("GPHASH_VALUE_LEN", value.fixed_len().unwrap_or_default() as u64),
+        ("GPHASH_VARIABLE", u64::from(variable)),
     ];
     Some(Program {
         name: "gphash",

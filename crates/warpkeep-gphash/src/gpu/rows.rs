@@ -6,7 +6,7 @@ use warpkeep_image::Persist;
 
 use super::batch::creates;
 use super::columns::{Column, Columns};
-use super::engine::{DeviceEngine, GetRows, THREADS, Turn, Workplace};
+use super::engine::{DeviceEngine, GetRows, THREADS, Turn, Workplace, check_fixed};
 use super::params::{PackParams, SpreadParams};
 use super::stage::{DeviceStage, Input, words};
 use crate::{Table, TableError};
@@ -160,6 +160,7 @@ impl<P: Persist> DeviceEngine<P> {
         rows: &WriteRows,
         stream: &Stream,
     ) -> Result<HostRows, TableError> {
+        check_fixed(table)?;
         let (count, key_len, value_len) = (rows.count as usize, table.key.max_len(), table.value.max_len());
         self.at_a_place(|place| {
             let Columns { ops, keys, values, arguments, .. } = &mut place.columns;
@@ -242,6 +243,7 @@ impl<'e, P: Persist> Turn<'e, P> {
         first_version: u64,
         stream: &Stream,
     ) -> Result<DeviceStage<'s, 'e, P>, TableError> {
+        check_fixed(table)?;
         // SAFETY: the caller's promise.
         let input = unsafe { self.rows_input(table, rows, stream) };
         let staged = input.and_then(|input| {

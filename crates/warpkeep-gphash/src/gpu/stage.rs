@@ -9,7 +9,7 @@ use warpkeep_device::DevicePtr;
 use warpkeep_image::{Blocks, Persist};
 
 use super::batch::{BatchRows, fill};
-use super::engine::Turn;
+use super::engine::{Turn, check_fixed};
 use super::mirror::{For, Reflection};
 use super::params::{
     MirrorParams, Pending, PendingKind, PlanParams, PublishParams, StageParams, TableParams,
@@ -59,6 +59,7 @@ impl<'e, P: Persist> Turn<'e, P> {
         batch: &(impl BatchRows + ?Sized),
         first_version: u64,
     ) -> Result<DeviceStage<'s, 'e, P>, TableError> {
+        check_fixed(table)?;
         let sent = self.send(table, batch);
         let staged = sent.and_then(|(input, blocks)| self.launch(table, &input, blocks, first_version));
         self.staged(table, staged)

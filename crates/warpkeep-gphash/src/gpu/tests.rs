@@ -28,9 +28,12 @@ fn kernels_and_host_mean_the_same() {
 }
 
 #[test]
-fn tables_without_fixed_lengths_are_not_for_devices() {
+fn tables_without_fixed_lengths_are_for_devices_if_they_are_packed() {
     let (fixed, variable) = (ValueSpec::fixed(8).unwrap(), ValueSpec::variable(8).unwrap());
-    assert!(program_for(Geometry::default(), Layout::Packed, KeySpec::U64, variable).is_none());
     let keys = KeySpec::variable(8).unwrap();
-    assert!(program_for(Geometry::default(), Layout::Packed, keys, fixed).is_none());
+    let program = |layout, key, value| program_for(Geometry::default(), layout, key, value);
+    for (key, value) in [(KeySpec::U64, variable), (keys, fixed), (keys, variable)] {
+        assert!(program(Layout::Packed, key, value).is_some());
+    }
+    assert!(program(Layout::InPlace, KeySpec::U64, variable).is_none());
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use warpkeep_image::Persist;
 
-use super::engine::Turn;
+use super::engine::{Turn, check_fixed};
 use super::params::{DrainParams, RepairParams, Run, TableParams};
 use crate::grow::Drained;
 use crate::levels::{Level, Levels};
@@ -13,6 +13,7 @@ use crate::{Progress, Table, TableError};
 impl<P: Persist> Turn<'_, P> {
     /// A slice of what [`Table::maintain`] does, with the device moving the items.
     pub fn maintain(&mut self, table: &Table<P>, buckets: u64) -> Result<Progress, TableError> {
+        check_fixed(table)?;
         let engine = self.engine;
         let _moving = engine.moving();
         table.maintain_with(buckets, |levels, run, first, count, from_overflow| {

@@ -8,6 +8,7 @@ macro_rules! all_cases {
             oracle: batches_do_what_a_map_does, every_geometry_does_what_a_map_does,
                 rows_in_device_memory_are_answered_there, equal_keys_are_answered_alike,
                 keys_that_come_twice_are_left;
+            variable: keys_and_values_of_any_length_are_found, keys_are_found_in_blocks_that_were_used;
             agree: growing_tables_go_from_hand_to_hand, shrinking_tables_go_from_hand_to_hand,
                 special_keys_go_from_hand_to_hand;
             adversary: colliding_keys_are_told_and_harm_nobody, a_batch_larger_than_the_table_is_answered_in_full,

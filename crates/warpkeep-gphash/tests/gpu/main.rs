@@ -25,6 +25,7 @@ mod schedules;
 mod snapshot;
 #[macro_use]
 mod straight;
+mod variable;
 
 fn on_the_simulator(case: fn(&warpkeep_device::Device, bench::Space)) {
     let device = warpkeep_device::Device::simulated(warpkeep_device::Mode::fast()).unwrap();

@@ -49,3 +49,11 @@ fn equal_keys_are_answered_alike_in_every_order() {
         crate::oracle::equal_keys_are_answered_alike(&device, heap);
     }
 }
+
+#[test]
+fn keys_of_any_length_are_found_in_every_order() {
+    for seed in 0..60 {
+        let device = Device::simulated(Mode::seeded(seed)).unwrap();
+        crate::variable::run(&device, heap, seed, 40, 2);
+    }
+}

@@ -27,6 +27,8 @@ mod snapshot;
 #[macro_use]
 #[path = "../gpu/straight.rs"]
 mod straight;
+#[path = "../gpu/variable.rs"]
+mod variable;
 
 use std::sync::{Arc, Once};
 

@@ -52,7 +52,7 @@ pub(super) fn write<P: Persist>(
     let group = if durability == Durability::Power { operations.len() } else { GROUP };
     let mut done = 0;
     for group in operations.chunks(group.max(1)) {
-        let Some(device) = named.engine.device_for(group.len()) else { break };
+        let Some(device) = named.engine.writer_for(group.len()) else { break };
         match write_group(keeper, named, device, group, durability, answers) {
             Ok(true) => done += group.len(),
             Ok(false) => break,

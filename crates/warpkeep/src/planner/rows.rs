@@ -109,9 +109,9 @@ pub(crate) fn execute_rows<P: Persist>(
     stream: &Stream,
 ) -> Result<()> {
     let table = with_table!(&named.table, table => table.for_devices());
-    let (Some(table), Some(engine)) = (table, named.engine.device()) else {
+    let (Some(table), Some(engine)) = (table, named.engine.writer()) else {
         return Err(Error::Invalid(
-            "columns lie in device memory, and no device works this table; copy them to host memory first"
+            "columns lie in device memory, and no device works this table of rows; copy them to host memory first"
                 .into(),
         ));
     };

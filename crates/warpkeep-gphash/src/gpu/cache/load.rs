@@ -9,7 +9,7 @@ use super::choose::choose;
 use super::copies::{Copies, Plan};
 use super::{CacheError, CachePolicy, CacheReport, CacheStats};
 use crate::Table;
-use crate::gpu::engine::{DeviceEngine, Turn};
+use crate::gpu::engine::{DeviceEngine, Turn, check_fixed};
 use crate::gpu::params::{LoadParams, TableParams};
 
 /// Buckets fetched by one launch, at the most: enough for every multiprocessor.
@@ -32,6 +32,7 @@ impl<P: Persist> DeviceEngine<P> {
         policy: CachePolicy,
     ) -> Result<CacheReport, CacheError> {
         let begun = Instant::now();
+        check_fixed(table)?;
         if !(0.0..=1.0).contains(&share) {
             return Err(CacheError::Share { share });
         }

@@ -7,7 +7,7 @@ use warpkeep_image::Persist;
 
 use super::MirrorReport;
 use crate::bucket::Body;
-use crate::gpu::engine::DeviceEngine;
+use crate::gpu::engine::{DeviceEngine, check_fixed};
 use crate::{Table, TableError};
 
 impl<P: Persist> DeviceEngine<P> {
@@ -17,6 +17,7 @@ impl<P: Persist> DeviceEngine<P> {
     ///
     /// Tables whose values are in slots have no use for one. Batches that write wait meanwhile.
     pub fn load_mirror(&self, table: &Table<P>) -> Result<MirrorReport, TableError> {
+        check_fixed(table)?;
         let begun = Instant::now();
         let _turn = self.turn();
         let mut state = self.mirror.state();

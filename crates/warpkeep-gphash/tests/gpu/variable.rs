@@ -1,0 +1,150 @@
+//! Keys and values of any length: the CPU writes, the device reads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use warpkeep_core::{KeySpec, Op, ValueSpec};
+use warpkeep_device::Device;
+use warpkeep_gphash::gpu::{DeviceBatch, DeviceEngine, DeviceImage};
+use warpkeep_gphash::{Geometry, Layout, Progress, Table, TableError};
+use warpkeep_image::Coherent;
+
+use crate::bench::{Dice, Space};
+use crate::rig::{put, remove, spec_in};
+
+/// Version and value of each key that is there.
+type Items = BTreeMap<Vec<u8>, (u64, Vec<u8>)>;
+
+/// A key of a number; some differ only in how many zeros they end with.
+fn key(number: u64, longest: u64) -> Vec<u8> {
+    let mut key = number.to_le_bytes()[..2].to_vec();
+    key.resize(2 + (number * 7 % (longest - 1)) as usize, if number.is_multiple_of(3) { 0 } else { b'k' });
+    key
+}
+
+fn found(
+    engine: &DeviceEngine<Coherent>,
+    table: &Table<Coherent>,
+    keys: &[Vec<u8>],
+) -> Vec<Option<(u64, Vec<u8>)>> {
+    let mut answers = Vec::new();
+    engine
+        .get_many(table, keys.iter().map(Vec::as_slice), |index, item| {
+            assert_eq!(index, answers.len());
+            answers.push(item.map(|(version, value)| (version, value.to_vec())));
+        })
+        .unwrap();
+    answers
+}
+
+/// Writes with the CPU and reads with the device, while the table grows.
+pub(crate) fn run(device: &Device, space: Space, seed: u64, numbers: u64, rounds: u64) {
+    let mut dice = Dice(seed);
+    let (key_spec, value_spec) = match seed % 3 {
+        0 => (KeySpec::variable(40).unwrap(), ValueSpec::variable(3000).unwrap()),
+        1 => (KeySpec::variable(40).unwrap(), ValueSpec::fixed(12).unwrap()),
+        _ => (KeySpec::fixed(13).unwrap(), ValueSpec::variable(300).unwrap()),
+    };
+    let key_of = |number| match key_spec.fixed_len() {
+        Some(len) => {
+            let mut key = key(number, 9);
+            key.resize(len, b'=');
+            key
+        }
+        None => key(number, 40),
+    };
+    let spec = spec_in(Layout::Packed, key_spec, value_spec, Geometry::default(), 20);
+    let table = Table::create(&space(200), &spec).unwrap();
+    let image = Arc::new(DeviceImage::new(device, table.heap().image()).unwrap());
+    let engine = DeviceEngine::new(&image, &table).unwrap();
+    assert!(!engine.writes(&table));
+    let keys: Vec<Vec<u8>> = (0..numbers).map(key_of).collect();
+    let mut items = Items::new();
+    for round in 0..rounds {
+        let turn = engine.turn();
+        for _ in 0..numbers / 2 {
+            let key = &keys[dice.below(numbers) as usize];
+            let len = value_spec.fixed_len().unwrap_or(dice.below(value_spec.max_len() as u64 / 10) as usize);
+            let len = if dice.below(50) == 0 {
+                value_spec.fixed_len().unwrap_or(value_spec.max_len())
+            } else {
+                len
+            };
+            let version = 1 + items.len() as u64 + 1000 * round;
+            if dice.below(4) == 0 {
+                assert_eq!(remove(&table, key), items.remove(key).is_some());
+            } else {
+                let value: Vec<u8> = (0..len).map(|_| dice.below(256) as u8).collect();
+                let moving = engine.moving();
+                put(&table, key, &value, version).unwrap();
+                drop(moving);
+                items.insert(key.clone(), (version, value));
+            }
+        }
+        {
+            // Growth is the CPU's, too.
+            let _moving = engine.moving();
+            while table.maintain(8).unwrap() == Progress::Working {
+                crossbeam_epoch::pin().flush();
+            }
+        }
+        drop(turn);
+        for (key, answer) in keys.iter().zip(found(&engine, &table, &keys)) {
+            assert_eq!(answer.as_ref(), items.get(key), "seed {seed}, round {round}: {key:?}");
+        }
+    }
+    // It does not write.
+    let mut batch = DeviceBatch::default();
+    batch.push(Op::Delete, &keys[0], &[], 0);
+    assert!(matches!(engine.turn().stage(&table, &batch, 1).err(), Some(TableError::NotForDevices { .. })));
+    assert!(matches!(engine.turn().maintain(&table, 1), Err(TableError::NotForDevices { .. })));
+    assert!(matches!(engine.load_mirror(&table), Err(TableError::NotForDevices { .. })));
+}
+
+pub(crate) fn keys_and_values_of_any_length_are_found(device: &Device, space: Space) {
+    for seed in 0..6 {
+        run(device, space, seed, 150, 6);
+    }
+}
+
+/// Blocks that held something else have zeros behind a key, too.
+pub(crate) fn keys_are_found_in_blocks_that_were_used(device: &Device, space: Space) {
+    let value = ValueSpec::fixed(8).unwrap();
+    for len in [5, 11] {
+        let heap = space(200);
+        // All blocks of the size that records of such a table have, full of ones.
+        let pool = heap.pool(8 + (len as u64).next_multiple_of(8) + 8).unwrap();
+        let mut dirty: Vec<_> = (0..500).map(|_| heap.allocate_from(pool).unwrap()).collect();
+        for block in &mut dirty {
+            let size = block.size() as usize;
+            block.write(0, &vec![0xff; size]).unwrap();
+        }
+        drop(dirty);
+        let spec = spec_in(Layout::Packed, KeySpec::fixed(len).unwrap(), value, Geometry::default(), 400);
+        let table = Table::create(&heap, &spec).unwrap();
+        let image = Arc::new(DeviceImage::new(device, table.heap().image()).unwrap());
+        let engine = DeviceEngine::new(&image, &table).unwrap();
+        let keys: Vec<Vec<u8>> = (0..200_u64)
+            .map(|number| {
+                let mut key = number.to_le_bytes().to_vec();
+                key.resize(len as usize, b'k');
+                key
+            })
+            .collect();
+        for key in &keys {
+            put(&table, key, &[7; 8], 1).unwrap();
+        }
+        assert!(found(&engine, &table, &keys).iter().all(|item| item == &Some((1, vec![7; 8]))));
+        // Their hashes are taken from the records when the device moves them.
+        table.begin_growth().unwrap();
+        for _ in 0..100_000 {
+            if engine.turn().maintain(&table, 64).unwrap() == Progress::Idle {
+                break;
+            }
+            crossbeam_epoch::pin().flush();
+            std::thread::yield_now();
+        }
+        assert!(!table.stats().growing);
+        assert!(found(&engine, &table, &keys).iter().all(|item| item == &Some((1, vec![7; 8]))));
+    }
+}
