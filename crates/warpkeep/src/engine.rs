@@ -1,13 +1,15 @@
 //! Who works a table: the CPU, or a device.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, RwLockWriteGuard};
 
 use warpkeep_device::DeviceChoice;
-use warpkeep_gphash::gpu::{DeviceEngine, DeviceImage, Turn};
+use warpkeep_gphash::gpu::{CacheError, CachePolicy, CacheStats, DeviceEngine, DeviceImage, Turn};
 use warpkeep_gphash::{Table, TableError};
 use warpkeep_image::Persist;
 use warpkeep_record::Progress;
+
+use crate::DeviceIndex;
 
 /// Batches smaller than this are done before a kernel of a GPU would have begun.
 const WORTH_A_LAUNCH: usize = 512;
@@ -18,7 +20,16 @@ pub(crate) struct Engine<P: Persist> {
     lost: AtomicBool,
     /// The device reads the table, and only the CPU writes to it: keys or values have any length.
     only_reads: AtomicBool,
+    /// The share of the buckets that is to be cached.
+    cached: OnceLock<f64>,
+    /// Gets so far, and when the cache is loaded next.
+    gets: AtomicU64,
+    due: AtomicU64,
 }
+
+/// Gets after which the cache is loaded again, for each bucket of the table: which ones are hot changes slowly, and copies are of no use
+/// while they are made.
+const FROZEN: u64 = 16;
 
 /// Keeps a device's kernels, and other writers, away from a table while its items are moved.
 pub(crate) struct Alone<'e, P: Persist> {
@@ -29,19 +40,71 @@ pub(crate) struct Alone<'e, P: Persist> {
 impl<P: Persist> Engine<P> {
     /// The CPU.
     pub(crate) fn cpu() -> Engine<P> {
-        Engine { device: OnceLock::new(), lost: AtomicBool::new(false), only_reads: AtomicBool::new(false) }
+        Engine {
+            device: OnceLock::new(),
+            lost: AtomicBool::new(false),
+            only_reads: AtomicBool::new(false),
+            cached: OnceLock::new(),
+            gets: AtomicU64::new(0),
+            due: AtomicU64::new(u64::MAX),
+        }
     }
 
-    /// Gives a table to a device, if such a table can be given to one. Nobody uses the table yet.
-    pub(crate) fn give(&self, image: &Arc<DeviceImage<P>>, table: &Table<P>) -> Result<(), TableError> {
-        match DeviceEngine::new(image, table) {
-            Ok(engine) => {
-                self.only_reads.store(!engine.writes(table), Ordering::Release);
-                let _ = self.device.set(engine);
-                Ok(())
+    /// Gives a table to a device, if such a table can be given to one, with what is to be kept of its index. Nobody uses the table yet.
+    pub(crate) fn give(
+        &self,
+        image: &Arc<DeviceImage<P>>,
+        table: &Table<P>,
+        index: DeviceIndex,
+    ) -> Result<(), TableError> {
+        let engine = match DeviceEngine::new(image, table) {
+            Ok(engine) => engine,
+            Err(TableError::NotForDevices { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let writes = engine.writes(table);
+        match index {
+            DeviceIndex::Mirrored if writes => drop(engine.load_mirror(table)?),
+            DeviceIndex::Cached(share) if writes && share > 0.0 => {
+                // Nothing is cached yet; but from now on it is counted what is asked for.
+                match engine.load_cache(table, 0.0, CachePolicy::Lfu) {
+                    Err(CacheError::Table(error)) => return Err(error),
+                    counting => {
+                        let buckets = counting.map_or(0, |report| report.buckets);
+                        self.due.store(buckets.max(1), Ordering::Relaxed);
+                    }
+                }
+                let _ = self.cached.set(share.min(1.0));
             }
-            Err(TableError::NotForDevices { .. }) => Ok(()),
-            Err(error) => Err(error),
+            _ => {}
+        }
+        self.only_reads.store(!writes, Ordering::Release);
+        let _ = self.device.set(engine);
+        Ok(())
+    }
+
+    /// Counts gets that the device did.
+    pub(crate) fn count_gets(&self, gets: usize) {
+        self.gets.fetch_add(gets as u64, Ordering::Relaxed);
+    }
+
+    /// Loads the cache, if it is time. What cannot be loaded now is tried again later: kernels read the image meanwhile.
+    pub(crate) fn renew_cache(&self, table: &Table<P>) {
+        let (Some(&share), Some(engine)) = (self.cached.get(), self.writer()) else { return };
+        let gets = self.gets.load(Ordering::Relaxed);
+        if gets < self.due.load(Ordering::Relaxed) {
+            return;
+        }
+        let loaded = engine.load_cache(table, share, CachePolicy::Lfu);
+        let frozen = loaded.map_or(table.len(), |report| FROZEN * report.buckets);
+        self.due.store(gets + frozen.max(1), Ordering::Relaxed);
+    }
+
+    /// How the cache does, if the table has one.
+    pub(crate) fn cache_stats(&self) -> Result<Option<CacheStats>, CacheError> {
+        match (self.cached.get(), self.writer()) {
+            (Some(_), Some(engine)) => engine.cache_stats().map(Some),
+            _ => Ok(None),
         }
     }
 
@@ -98,6 +161,7 @@ impl<P: Persist> Engine<P> {
     /// A slice of growth, by whoever works the table.
     pub(crate) fn maintain(&self, table: &Table<P>, buckets: u64) -> Result<Progress, TableError> {
         if !table.wants_maintenance() {
+            self.renew_cache(table);
             return Ok(Progress::Idle);
         }
         match self.writer() {

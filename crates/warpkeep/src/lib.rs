@@ -57,6 +57,7 @@ mod backup;
 mod catalogue;
 mod cells;
 mod compact;
+mod device_index;
 mod engine;
 mod error;
 mod index;
@@ -81,6 +82,7 @@ mod verify;
 pub use backup::{BackupReport, RestoreReport, restore};
 pub use cells::{Cells, Edit};
 pub use compact::Compacted;
+pub use device_index::DeviceIndex;
 pub use error::{Error, Result};
 pub use index::{IndexKind, ScanPosition, TableStats};
 pub use items::Items;
@@ -100,6 +102,7 @@ pub use warpkeep_core::{
     Batch, Change, ChangeKind, Durability, KeySpec, Lsn, MergeRule, Op, Results, Status, ValueSpec,
 };
 pub use warpkeep_device::{Device, DeviceChoice, DeviceInfo, devices};
+pub use warpkeep_gphash::gpu::CacheStats;
 pub use warpkeep_gphash::{Geometry, Layout};
 
 /// What the statistics of each index are made of.

@@ -9,7 +9,7 @@ use warpkeep_image::{CreateOptions, HeapOptions, OpenOptions};
 use warpkeep_log::LogOptions;
 
 use crate::typed::{Key, Value};
-use crate::{IndexKind, Result};
+use crate::{DeviceIndex, IndexKind, Result};
 
 /// The name of an image in a store's directory.
 const IMAGE: &str = "image";
@@ -27,6 +27,8 @@ pub struct StoreOptions {
     /// What works GPHash tables whose keys and values have fixed lengths. Of other GPHash tables it reads those that are packed, and the CPU
     /// writes to them; tables of other kinds are always worked by the CPU. A GPU needs the image on tmpfs or hugetlbfs.
     pub device: DeviceChoice,
+    /// What the device keeps of the tables' indexes in its own memory.
+    pub device_index: DeviceIndex,
     /// How the image is created.
     pub create: CreateOptions,
     /// How the image is opened.

@@ -14,8 +14,8 @@ use crate::index::{Figures, Spec};
 use crate::maintenance::Maintenance;
 use crate::tables::{CATALOGUE, MAX_NAME, Tables};
 use crate::{
-    Error, ImageFile, ImagePlace, Keeper, LogPlace, OpenReport, Result, StoreOptions, Table, TableOptions,
-    metrics, open,
+    DeviceIndex, Error, ImageFile, ImagePlace, Keeper, LogPlace, OpenReport, Result, StoreOptions, Table,
+    TableOptions, metrics, open,
 };
 
 /// Named tables that survive the process and, where there is a log, the machine.
@@ -41,6 +41,16 @@ pub struct Store<P: Persist = Coherent> {
     maintenance: Option<Maintenance>,
 }
 
+/// Refuses a share that is none.
+fn check_index(options: &StoreOptions) -> Result<()> {
+    match options.device_index {
+        DeviceIndex::Cached(share) if !(0.0..=1.0).contains(&share) => Err(Error::Invalid(format!(
+            "a device cannot cache a share of {share} of the buckets; give a number from 0 to 1"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 impl Store<Coherent> {
     /// Opens the store in a directory, or creates it: image and log lie there.
     pub fn open(directory: impl AsRef<Path>) -> Result<Store> {
@@ -50,6 +60,7 @@ impl Store<Coherent> {
     /// Opens the store in a directory, or creates it.
     pub fn open_with(directory: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
         // Before anything else is touched: a device that is not there is an error of its own.
+        check_index(&options)?;
         let device = match options.device {
             DeviceChoice::Cpu => None,
             choice => Some(Device::open(choice)?),
@@ -72,6 +83,7 @@ impl Store<Coherent> {
     /// # Ok::<(), warpkeep::Error>(())
     /// ```
     pub fn open_on(directory: impl AsRef<Path>, options: StoreOptions, device: &Device) -> Result<Store> {
+        check_index(&options)?;
         Store::open_over(directory.as_ref(), options, Some(device))
     }
 
@@ -89,7 +101,7 @@ impl Store<Coherent> {
         };
         let (keeper, report): (Keeper<_, Tables<_>>, _) = open(&place, log, options.heap, &())?;
         if let Some(device) = device {
-            keeper.items().give_to(device)?;
+            keeper.items().give_to(device, options.device_index)?;
         }
         Ok(Store::over(keeper, report))
     }

@@ -8,6 +8,7 @@ use warpkeep_core::{
     ToCell, ValueSpec,
 };
 use warpkeep_device::Stream;
+use warpkeep_gphash::gpu::{CacheError, CacheStats};
 use warpkeep_gphash::{Geometry, Layout};
 use warpkeep_image::{Coherent, Persist};
 
@@ -117,6 +118,14 @@ impl<P: Persist> Table<'_, P> {
     /// How full it is, in the terms of its index. Looks at every slot, or at a good part of them.
     pub fn stats(&self) -> TableStats {
         self.named.table.stats()
+    }
+
+    /// How the copies of buckets in device memory do; `None` if there are none to be: see [`DeviceIndex::Cached`](crate::DeviceIndex).
+    pub fn cache_stats(&self) -> Result<Option<CacheStats>> {
+        self.named.engine.cache_stats().map_err(|error| match error {
+            CacheError::Table(error) => error.into(),
+            other => Error::Invalid(other.to_string()),
+        })
     }
 
     /// Makes the table twice as large now, rather than when it is nearly full. Others read and write meanwhile.

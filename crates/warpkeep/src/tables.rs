@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::index::{Index, Spec};
 use crate::keeper::unshare;
 use crate::metrics::TableMetrics;
-use crate::{Error, Items, Result};
+use crate::{DeviceIndex, Error, Items, Result};
 
 /// Changes of the catalogue are logged under this number.
 pub(crate) const CATALOGUE: u32 = 0;
@@ -29,7 +29,7 @@ pub struct Tables<P: Persist> {
     /// Held while the catalogue is changed.
     changing: Mutex<()>,
     /// The image on the device that works the tables, if there is one.
-    device: OnceLock<Arc<DeviceImage<P>>>,
+    device: OnceLock<(Arc<DeviceImage<P>>, DeviceIndex)>,
 }
 
 struct Open<P: Persist> {
@@ -79,9 +79,9 @@ impl<P: Persist> NamedTable<P> {
     }
 
     /// Has a device work it, if devices can work such tables. Nobody uses it yet.
-    fn give_to(&self, image: &Arc<DeviceImage<P>>) -> Result<()> {
+    fn give_to(&self, image: &Arc<DeviceImage<P>>, index: DeviceIndex) -> Result<()> {
         match &self.table {
-            Index::GpHash(table) => Ok(self.engine.give(image, table)?),
+            Index::GpHash(table) => Ok(self.engine.give(image, table, index)?),
             Index::TurboHash(_) => Ok(()),
         }
     }
@@ -118,12 +118,12 @@ impl<P: Persist> Tables<P> {
     }
 
     /// Has a device work all tables that one can work, those to come included. Nobody uses them yet.
-    pub(crate) fn give_to(&self, device: &Device) -> Result<()> {
+    pub(crate) fn give_to(&self, device: &Device, index: DeviceIndex) -> Result<()> {
         let image = Arc::new(DeviceImage::new(device, self.heap.image())?);
         for named in self.list() {
-            named.give_to(&image)?;
+            named.give_to(&image, index)?;
         }
-        let _ = self.device.set(image);
+        let _ = self.device.set((image, index));
         Ok(())
     }
 
@@ -142,8 +142,8 @@ impl<P: Persist> Tables<P> {
         // What was left to it to choose is settled now.
         let spec = Spec { form: table.spec().form, ..*spec };
         let named = NamedTable::new(id, name, table, spec, since);
-        if let Some(image) = self.device.get() {
-            named.give_to(image)?;
+        if let Some((image, index)) = self.device.get() {
+            named.give_to(image, *index)?;
         }
         Ok(named)
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use warpkeep::{DeviceChoice, Peek, Store, StoreOptions, peek};
+use warpkeep::{DeviceChoice, DeviceIndex, Peek, Store, StoreOptions, peek};
 use warpkeep_image::{Domain, Placement};
 use warpkeep_log::{Log, ReadOnlyDisk};
 
@@ -21,6 +21,8 @@ pub(crate) struct StoreAt {
     /// What works its tables; see [`Worked`](super::Worked).
     #[arg(skip)]
     pub(crate) device: DeviceChoice,
+    #[arg(skip)]
+    pub(crate) device_index: DeviceIndex,
 }
 
 /// What is there of a store.
@@ -48,8 +50,8 @@ impl StoreAt {
     }
 
     fn options_for(&self, without_log: bool) -> StoreOptions {
-        let (image, device) = (self.image.clone(), self.device);
-        StoreOptions { image, device, without_log, ..StoreOptions::default() }
+        let (image, device, device_index) = (self.image.clone(), self.device, self.device_index);
+        StoreOptions { image, device, device_index, without_log, ..StoreOptions::default() }
     }
 
     fn look(&self) -> Result<Found, Failure> {

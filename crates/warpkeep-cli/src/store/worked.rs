@@ -1,7 +1,7 @@
 //! What works the tables of a store that a command opens.
 
 use clap::Args;
-use warpkeep::DeviceChoice;
+use warpkeep::{DeviceChoice, DeviceIndex};
 
 use super::StoreAt;
 
@@ -12,11 +12,36 @@ pub(crate) struct Worked {
     /// a GPU, and other tables, are always done by the CPU. `warpkeep info` lists what is here.
     #[arg(long, value_name = "DEVICE", default_value_t)]
     pub(crate) device: DeviceChoice,
+    /// Keep copies of this share of a table's buckets, from 0 to 1, in the device's memory: those asked for most.
+    #[arg(long, value_name = "SHARE", conflicts_with = "mirror", value_parser = share)]
+    pub(crate) cache_share: Option<f64>,
+    /// Keep in the device's memory where the record of every key lies.
+    #[arg(long)]
+    pub(crate) mirror: bool,
+}
+
+/// A share.
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("give a number from 0 to 1".to_owned()),
+    }
+}
+
+impl Worked {
+    /// What the device keeps of the indexes.
+    fn index(self) -> DeviceIndex {
+        match self.cache_share {
+            _ if self.mirror => DeviceIndex::Mirrored,
+            Some(share) => DeviceIndex::Cached(share),
+            None => DeviceIndex::InImage,
+        }
+    }
 }
 
 impl StoreAt {
     /// The same store, worked like this.
     pub(crate) fn on(&self, worked: Worked) -> StoreAt {
-        StoreAt { device: worked.device, ..self.clone() }
+        StoreAt { device: worked.device, device_index: worked.index(), ..self.clone() }
     }
 }

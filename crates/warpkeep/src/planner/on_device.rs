@@ -25,7 +25,8 @@ pub(super) fn read<'k, P: Persist>(
         return Ok(false);
     }
     let keys: Vec<&[u8]> = keys.collect();
-    let Some(device) = named.engine.device_for(keys.len()) else { return Ok(false) };
+    let count = keys.len();
+    let Some(device) = named.engine.device_for(count) else { return Ok(false) };
     let done = device.get_many(named.table, keys.into_iter(), |index, found| match found {
         None => answers.answer(place(index), Status::NotFound, 0),
         Some((version, value)) => {
@@ -33,7 +34,10 @@ pub(super) fn read<'k, P: Persist>(
         }
     });
     match done {
-        Ok(()) => Ok(true),
+        Ok(()) => {
+            named.engine.count_gets(count);
+            Ok(true)
+        }
         Err(error) => {
             let _turn = device.turn();
             step_back(named, error).map(|()| false)

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use tempfile::TempDir;
+use warpkeep::{DeviceChoice, DeviceIndex};
 use warpkeep_bench::machine::placement_in;
 use warpkeep_image::Medium;
 
@@ -44,8 +45,10 @@ impl Places {
         StoreAt {
             directory: self.directory.path().to_path_buf(),
             image: self.image.as_ref().map(|image| image.path().join("image")),
-            device: self.worked.device,
+            device: DeviceChoice::default(),
+            device_index: DeviceIndex::default(),
         }
+        .on(self.worked)
     }
 
     pub(crate) fn worked(&self) -> Worked {
