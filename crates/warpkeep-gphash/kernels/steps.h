@@ -27,6 +27,8 @@ enum class Step : u32 {
     Veiled = 11,
     // Records, before the words that lead to them: at the end of a kernel.
     Written = 12,
+    // After a device that was lost while it moved items: what it left half done is finished. By the CPU, in src/gpu/settle.rs.
+    Settled = 13,
 };
 
 #if WK_ON_GPU

@@ -12,7 +12,7 @@ use crate::rig::{Kind, get, put, remove};
 
 /// What the device is doing when it is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum During {
+pub(crate) enum During {
     Stage,
     Publish,
     Drain,
@@ -99,7 +99,8 @@ fn go_on(table: &Table<Coherent>, kind: Kind, model: &mut Model) {
     has(table, kind, model);
 }
 
-fn losses(during: During) {
+/// Loses a device at every step that brings something to the image, and goes on each time.
+pub(crate) fn losses(during: During) {
     let mut count = 0;
     for kind in Kind::ALL {
         let whole_run = lost(kind, during, None);
@@ -126,19 +127,4 @@ fn losses(during: During) {
         }
     }
     tell(&format!("{during:?}: {count} devices lost"));
-}
-
-#[test]
-fn a_device_lost_while_it_stages() {
-    losses(During::Stage);
-}
-
-#[test]
-fn a_device_lost_while_it_publishes() {
-    losses(During::Publish);
-}
-
-#[test]
-fn a_device_lost_while_it_moves_items() {
-    losses(During::Drain);
 }

@@ -13,6 +13,7 @@ mod cache;
 mod cache_schedules;
 mod crash;
 mod crashes;
+mod losses;
 mod lost;
 #[macro_use]
 mod mirror;

@@ -10,6 +10,9 @@ mod bench;
 #[path = "../gpu/crash.rs"]
 #[allow(dead_code, reason = "shared with the tests that leave nothing out")]
 mod crash;
+#[path = "../gpu/lost.rs"]
+#[allow(dead_code, reason = "shared with the tests that leave nothing out")]
+mod lost;
 #[path = "../table/rig.rs"]
 #[allow(dead_code, reason = "shared with the tests of the CPU")]
 mod rig;
@@ -47,12 +50,14 @@ enum Shown {
     BySchedule,
     /// A schedule of a batch that is written straight through.
     ByStraightSchedule,
+    /// A device that is lost while it moves items.
+    ByLoss,
     /// Nothing can: the end of the launch orders the same stores, and the host waits for it before it goes on.
     ByNothing,
 }
 
 /// The steps of `kernels/steps.h`, by number.
-const STEPS: [(u32, &str, Shown); 11] = [
+const STEPS: [(u32, &str, Shown); 12] = [
     (1, "Copied", Shown::By(Script::Drain)),
     (2, "Gathered", Shown::By(Script::Drain)),
     (3, "Moved", Shown::By(Script::Drain)),
@@ -64,6 +69,7 @@ const STEPS: [(u32, &str, Shown); 11] = [
     (8, "Apart, of a straight batch", Shown::By(Script::Straight)),
     (7, "Claimed, of a straight batch", Shown::ByStraightSchedule),
     (12, "Written", Shown::ByNothing),
+    (13, "Settled", Shown::ByLoss),
 ];
 
 /// Crashes a script, with so many seeds, until something is wrong: what.
@@ -126,6 +132,17 @@ fn straight_schedules() -> Option<String> {
     })
 }
 
+/// Loses a device wherever it can be lost while it moves items, until something is wrong: what.
+fn losses() -> Option<String> {
+    // What is wrong is told below.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let gone_through = std::panic::catch_unwind(|| lost::losses(lost::During::Drain));
+    std::panic::set_hook(hook);
+    let wrong = gone_through.err()?;
+    Some(wrong.downcast_ref::<String>().map_or_else(|| "a check failed".to_owned(), Clone::clone))
+}
+
 #[test]
 fn every_step_that_is_left_out_is_missed() {
     leave_out(0);
@@ -140,6 +157,7 @@ fn every_step_that_is_left_out_is_missed() {
         let wrong = match shown {
             Shown::By(script) => crashes(script, 4),
             Shown::BySchedule => schedules(),
+            Shown::ByLoss => losses(),
             Shown::ByStraightSchedule => straight_schedules(),
             Shown::ByNothing => [Script::Batches, Script::Drain, Script::Straight]
                 .into_iter()

@@ -1,0 +1,18 @@
+//! Every loss of a device is survived.
+
+use crate::lost::{During, losses};
+
+#[test]
+fn a_device_lost_while_it_stages() {
+    losses(During::Stage);
+}
+
+#[test]
+fn a_device_lost_while_it_publishes() {
+    losses(During::Publish);
+}
+
+#[test]
+fn a_device_lost_while_it_moves_items() {
+    losses(During::Drain);
+}
