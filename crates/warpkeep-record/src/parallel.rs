@@ -11,9 +11,13 @@ pub fn in_parallel<E: Send>(
     share: u64,
     work: impl Fn(Range<u64>) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
+    // First, for it takes a system call or several to learn how many threads there may be.
+    if parts <= share {
+        return work(0..parts);
+    }
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
     let threads = threads.min(parts.div_ceil(share));
-    if threads <= 1 {
+    if threads == 1 {
         return work(0..parts);
     }
     let (next, failed, failure) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::new(None));

@@ -45,6 +45,9 @@ pub trait Scenario: Copy + Send + Sync {
     fn name(&self) -> String;
     /// Chunks of the image.
     fn chunks(&self) -> u64;
+    /// Words at the beginning of every chunk that hold something else before: where the table's first bytes come to lie. More
+    /// of them make for more crashes to try.
+    fn dirty_words(&self) -> u64;
     /// The table, empty.
     fn create(
         &self,
@@ -176,7 +179,7 @@ fn record<C: Scenario>(case: C, trace: &Trace) -> C {
     // Space that was used before is not empty.
     let dirty: Vec<u64> = std::iter::from_fn(|| heap.allocate_extent(1).ok()).collect();
     for &extent in &dirty {
-        for word in 0..128 {
+        for word in 0..case.dirty_words() {
             image.store(extent + 8 * word, 0x0bad_cafe_1234_5678);
         }
     }

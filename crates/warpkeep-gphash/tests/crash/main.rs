@@ -271,6 +271,10 @@ impl Scenario for Case {
         16
     }
 
+    fn dirty_words(&self) -> u64 {
+        16
+    }
+
     fn create(&self, heap: &Arc<Heap<Recorder>>) -> Result<Table<Recorder>, TableError> {
         Table::create(heap, &self.0.spec((self.1.geometry)(), self.1.capacity))
     }

@@ -35,6 +35,11 @@ impl Scenario for Case {
         24
     }
 
+    /// Four buckets.
+    fn dirty_words(&self) -> u64 {
+        128
+    }
+
     fn create(&self, heap: &Arc<Heap<Recorder>>) -> Result<Table<Recorder>, TableError> {
         Table::create(heap, &self.0.spec(self.1.shards, self.1.capacity(self.0)))
     }

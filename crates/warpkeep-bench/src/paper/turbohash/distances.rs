@@ -78,12 +78,12 @@ fn measure(
     report: &mut Report,
 ) -> Result<(), BenchError> {
     let case = case_name(figure, size, load);
-    // Made for more than it gets: at a high load it would otherwise be twice as large before it is so full.
-    let items = Items::new(size, (options.items as f64 / 1.1) as u64, options.items * 2, seed)?;
+    let items = Items::new(size, (options.items as f64 / load) as u64, 2 * options.items, seed)?;
     progress.begin(&case, Amount::Count(3 * options.items));
     let fill = |from: u64| -> Result<u64, BenchError> {
         let mut number = from;
-        while items.load() < load {
+        // Should shards grow, it takes more items; but not for ever.
+        while items.load() < load && number < from + 2 * options.items {
             if number.is_multiple_of(EVERY) {
                 progress.check()?;
                 progress.advance(EVERY);

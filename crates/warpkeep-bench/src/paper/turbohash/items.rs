@@ -38,6 +38,14 @@ impl Size {
         }
     }
 
+    /// Slots of a bucket that items can be in; there is one more.
+    fn usable(self) -> u64 {
+        match self {
+            Size::Sixteen => 8,
+            Size::Thirty => 13,
+        }
+    }
+
     /// Bytes that an item takes, at the most, while its shard is built anew as well.
     fn bytes(self) -> u64 {
         match self {
@@ -64,8 +72,14 @@ pub(super) struct Items {
 }
 
 impl Items {
-    /// An empty table made for `capacity` items, in memory for `most`.
-    pub(super) fn new(size: Size, capacity: u64, most: u64, seed: u64) -> Result<Items, BenchError> {
+    /// An empty table of about so many slots, in memory for `most` items. Its shards have 128 buckets, as those of large tables
+    /// do: in smaller ones chance would fill some long before the others.
+    pub(super) fn new(size: Size, slots: u64, most: u64, seed: u64) -> Result<Items, BenchError> {
+        const BUCKETS: u64 = 128;
+        let in_shard = BUCKETS * (size.usable() + 1);
+        let shards = (slots as f64 / in_shard as f64).round().max(1.0) as u32;
+        // As many as take more than 64 buckets a shard, and no more than 128.
+        let capacity = u64::from(shards) * BUCKETS * size.usable() * 8 / 10;
         let chunk_size = if most < 1 << 20 { MIN_CHUNK } else { DEFAULT_CHUNK };
         let bytes = (most * size.bytes() + 128 * chunk_size).next_multiple_of(chunk_size);
         let memory = PlainMemory::new(16 * chunk_size, bytes);
@@ -75,7 +89,7 @@ impl Items {
         image.begin(1)?;
         let heap = Heap::recover::<TableError>(&Arc::new(image), HeapOptions::default(), |_| Ok(()))?;
         let (key, value) = size.specs()?;
-        let spec = TableSpec { key, value, capacity, shards: 0, merge: MergeRule::None, seed: Seed(seed) };
+        let spec = TableSpec { key, value, capacity, shards, merge: MergeRule::None, seed: Seed(seed) };
         let table = Table::create(&Arc::new(heap), &spec)?;
         Ok(Items { table, size, seed: Seed(seed).derive(1) })
     }

@@ -8,7 +8,8 @@ use crate::{Amount, BenchError, Progress};
 
 const CASE: &str = "figure 10: highest load factor while inserting";
 const METRIC: &str = "highest";
-/// The paper begins with room for 12 million and inserts 100 million.
+/// The table begins with this part of the slots that all items would need: the paper's has room for 12 million and takes 100
+/// million.
 const FIRST_SHARE: u64 = 8;
 /// Looks at the load factor.
 const LOOKS: u64 = 400;
@@ -73,6 +74,7 @@ fn insert_all(
 ) -> Result<Vec<(f64, f64)>, BenchError> {
     progress.begin(&format!("figure 10, {name}"), Amount::Count(options.items));
     let items = Items::new(size, options.items / FIRST_SHARE, options.items, seed)?;
+    let first = items.table.slots();
     let every = (options.items / LOOKS).max(1);
     let mut points = Vec::new();
     for number in 0..options.items {
@@ -89,6 +91,9 @@ fn insert_all(
     progress.finish();
     if items.table.len() != options.items {
         return Err(BenchError::Wrong(format!("{} of {} items are there", items.table.len(), options.items)));
+    }
+    if items.table.slots() == first {
+        return Err(BenchError::Invalid("the table never grew; take more items".to_owned()));
     }
     Ok(points)
 }

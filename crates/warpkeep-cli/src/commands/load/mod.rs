@@ -84,6 +84,8 @@ struct Report<'a> {
     durability: Durability,
     seconds: f64,
     items_per_second: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
 }
 
 impl Load {
@@ -94,13 +96,15 @@ impl Load {
         let mut skipped = Skipped::new(&name, source.unit(), self.skip_bad);
         // The first of it is read before a store is touched: it may be no such file at all.
         let first = loader::read_some(&mut *source, &skipped, NOTHING)?;
-        let specs = match self.create {
+        let new = match self.create {
             false => None,
             true => {
                 let records: Vec<&Record> = first.iter().flatten().collect();
                 let (key, value) = self.specs(&*source, &records)?;
                 skipped.check(&first, key, value)?;
-                Some((key, value))
+                // What a pipe promises need not come.
+                let expected = source.records().filter(|_| len.is_some());
+                Some(self.shape.options(key, value, expected)?)
             }
         };
 
@@ -109,10 +113,8 @@ impl Load {
         bars.begin("loading", len.map_or(Amount::Count(1), Amount::Bytes));
         let begun = Instant::now();
         let work = |store: &Store| {
-            if let Some((key, value)) = specs {
-                // What a pipe promises need not come.
-                let expected = source.records().filter(|_| len.is_some());
-                store.create_table(&self.table, self.shape.options(key, value, expected)?)?;
+            if let Some(options) = new {
+                store.create_table(&self.table, options)?;
             }
             let table = store.table(&self.table)?;
             let durability = self.lasting.of(store);
@@ -145,6 +147,7 @@ impl Load {
             durability,
             seconds,
             items_per_second,
+            note: self.create.then(|| self.shape.note(self.worked.device)).flatten(),
         };
         self.output.show(&report, || report.text())
     }
@@ -222,6 +225,7 @@ impl Report<'_> {
             count(self.loaded.new),
             lasting::note(self.durability)
         );
+        self.note.iter().for_each(|note| text += &format!("note: {note}\n"));
         if self.skipped.skipped > 0 {
             text += &format!("left out {} that made no sense:\n", count(self.skipped.skipped));
             for example in &self.skipped.examples {
