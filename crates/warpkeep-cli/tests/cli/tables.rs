@@ -161,7 +161,7 @@ fn a_turbohash_table() {
     let stat = shop.ran("stat", &["words"], 0).out;
     for word in [
         "19 items",
-        "8 shards of 1 bucket",
+        "8 shards of 16 buckets",
         "deleted",
         "found",
         "missed",
