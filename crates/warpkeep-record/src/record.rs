@@ -90,7 +90,8 @@ impl RecordForm {
         match self {
             // It may begin in the middle of a line.
             RecordForm::Fixed { block, .. } => ((block as usize + 32).div_ceil(64)).min(MOST),
-            RecordForm::Variable => 2,
+            // Head, a short key and a value of a hundred bytes.
+            RecordForm::Variable => 3,
         }
     }
 

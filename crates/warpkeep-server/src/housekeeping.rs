@@ -18,6 +18,8 @@ const TELL: Duration = Duration::from_secs(1);
 const SLICE: Duration = Duration::from_micros(500);
 /// The same while many are found.
 const LONG_SLICE: Duration = Duration::from_millis(5);
+/// A log that is shorter is left as it is; a longer one is trimmed when it has outgrown the items.
+const LEAST_LOG: u64 = 256 << 20;
 /// Above this share of its memory, per cent, a cache throws items away.
 const FULL: u64 = 92;
 
@@ -36,7 +38,7 @@ pub(crate) fn run(shared: &Shared<'_>) {
             told = Instant::now();
             tell(shared);
         }
-        if shared.saving.load(Ordering::Acquire) {
+        if shared.saving.load(Ordering::Acquire) || log_is_long(shared) {
             let saved = shared.save();
             shared.saving.store(false, Ordering::Release);
             match saved {
@@ -46,6 +48,15 @@ pub(crate) fn run(shared: &Shared<'_>) {
         }
         shared.scans.lock().forget_old();
     }
+}
+
+/// Whether so much was written since the last checkpoint that the log is better trimmed.
+fn log_is_long(shared: &Shared<'_>) -> bool {
+    let keyspace = &shared.keyspace;
+    let written = keyspace.written.load(Ordering::Relaxed);
+    written > LEAST_LOG
+        && keyspace.store.report().log.is_some()
+        && written > shared.counters.used_bytes.load(Ordering::Relaxed)
 }
 
 /// Notes what is told to those who watch.

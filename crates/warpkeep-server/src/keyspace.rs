@@ -31,6 +31,8 @@ pub(crate) struct Keyspace<'s> {
     pub(crate) clock: Option<Clock>,
     /// Something was stored that expires.
     pub(crate) expiring: AtomicBool,
+    /// Bytes that were written since the last checkpoint, about.
+    pub(crate) written: AtomicU64,
     /// Items that were thrown away to make room.
     pub(crate) evicted: AtomicU64,
 }
@@ -38,6 +40,13 @@ pub(crate) struct Keyspace<'s> {
 impl<'s> Keyspace<'s> {
     /// The items of a store; their table is made if there is none.
     pub(crate) fn open(store: &'s Store, settings: &Settings) -> Result<Keyspace<'s>, ServerError> {
+        if settings.durability == Durability::Power && store.report().log.is_none() {
+            return Err(ServerError::Setting(
+                "this store has no log, so it cannot promise that writes survive the machine; ask for process, or serve a store \
+                 with a log"
+                    .to_owned(),
+            ));
+        }
         let mut numbers: Vec<u64> =
             store.tables().iter().filter_map(|name| name.strip_prefix(PREFIX)?.parse().ok()).collect();
         numbers.sort_unstable();
@@ -68,6 +77,7 @@ impl<'s> Keyspace<'s> {
             clock: settings.evict.then(|| Clock::new(settings.max_memory)),
             // What was stored before may expire.
             expiring: AtomicBool::new(true),
+            written: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
         })
     }

@@ -18,6 +18,8 @@ mod keyspace;
 mod lifetime;
 mod memcached;
 mod outcome;
+#[cfg(test)]
+mod parse_tests;
 mod pattern;
 mod reads;
 mod report;

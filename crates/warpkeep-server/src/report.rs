@@ -126,6 +126,8 @@ impl Shared<'_> {
 
     /// Writes all items to a checkpoint.
     pub(crate) fn save(&self) -> Result<(), ServerError> {
+        // What is written from here on may or may not be in it.
+        self.keyspace.written.store(0, Ordering::Relaxed);
         self.keyspace.store.checkpoint()?;
         self.last_save.store(now() / 1000, Ordering::Relaxed);
         Ok(())

@@ -1,5 +1,7 @@
 //! What a batch writes to the table.
 
+use std::sync::atomic::Ordering;
+
 use warpkeep::{Durability, KeySpec, Status, Table, ValueSpec};
 use warpkeep_core::{Answers, BatchView, Cells, Column, Columns, Op, Ops};
 
@@ -73,6 +75,7 @@ impl Writes {
             return;
         }
         let durability = keyspace.durability;
+        keyspace.written.fetch_add((self.keys.len() + self.values.len()) as u64, Ordering::Relaxed);
         self.run_some(table, durability, 0, self.ops.len());
         // With `Power` all are refused where one does not fit; alone, the others may.
         let refused = |&(status, _): &(Status, u64)| status.is_retryable();

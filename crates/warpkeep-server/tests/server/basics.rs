@@ -205,3 +205,16 @@ fn what_was_sent_before_the_end_is_answered() {
     assert_eq!(client.rest(), b"+OK\r\n");
     server.stop();
 }
+
+#[test]
+fn what_cannot_be_promised_is_not() {
+    let home = tempfile::tempdir().unwrap();
+    let store = warpkeep::Store::open_with(
+        home.path(),
+        StoreOptions { without_log: true, ..StoreOptions::default() },
+    );
+    let server =
+        warpkeep_server::Server::bind(Settings { durability: Durability::Power, ..settings() }).unwrap();
+    let refused = server.run(&store.unwrap(), || true).unwrap_err();
+    assert!(refused.to_string().contains("has no log"), "{refused}");
+}
