@@ -1,6 +1,7 @@
 //! Doing Redis's commands.
 
 use super::numbers::{float, integer};
+use super::words::{NO_INTEGER, NO_TIME};
 use crate::batch::{Inputs, Work};
 use crate::command::{Command, Verb, bits};
 use crate::item::{Head, MAX_VALUE};
@@ -144,14 +145,18 @@ fn time_to_live(work: &Work, command: &Command, current: Option<Current>) -> i64
         Some(current) => current.head.expires,
     };
     let millis = if command.is(bits::MOMENT) { expires } else { expires - work.now };
-    match (command.is(bits::MILLIS), command.is(bits::MOMENT)) {
-        (true, _) => millis as i64,
-        (false, true) => (millis / 1000) as i64,
-        (false, false) => (millis.saturating_add(500) / 1000) as i64,
+    match command.is(bits::MILLIS) {
+        true => millis as i64,
+        false => (millis.saturating_add(500) / 1000) as i64,
     }
 }
 
 fn get_expire(work: &mut Work, command: &Command, current: Current) -> Outcome {
+    match command.other {
+        NO_INTEGER => return NOT_INTEGER,
+        NO_TIME => return Outcome::Wrong("-ERR invalid expire time in 'getex' command\r\n"),
+        _ => {}
+    }
     let unchanged = match command.lifetime {
         Lifetime::Keep => true,
         Lifetime::Never => current.head.expires == 0,

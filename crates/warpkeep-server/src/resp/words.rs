@@ -16,6 +16,10 @@ const NOT_INTEGER: &[u8] = b"-ERR value is not an integer or out of range\r\n";
 const NOT_FLOAT: &[u8] = b"-ERR value is not a valid float\r\n";
 const SYNTAX: &[u8] = b"-ERR syntax error\r\n";
 
+/// What is wrong with the time of a `GETEX`: it is no integer, or no time.
+pub(super) const NO_INTEGER: i64 = 1;
+pub(super) const NO_TIME: i64 = 2;
+
 /// A command with its arguments, the first of which is its name.
 pub(super) struct Asked<'i> {
     pub(super) input: &'i [u8],
@@ -323,7 +327,11 @@ impl To<'_> {
             3 if self.asked.is(2, "PERSIST") => Lifetime::Never,
             4 => match Unit::of(self.asked.get(2)).map(|unit| unit.lifetime(self.asked.get(3), "getex")) {
                 Some(Ok(lifetime)) => lifetime,
-                Some(Err(wrong)) => return self.say(&wrong),
+                // Redis looks for the key first: it is wrong only if that is there.
+                Some(Err(_)) => {
+                    let other = if integer(self.asked.get(3)).is_some() { NO_TIME } else { NO_INTEGER };
+                    return self.add(Command { other, ..self.command(Verb::GetExpire, 0) });
+                }
                 None => return self.say(SYNTAX),
             },
             _ => return self.say(SYNTAX),

@@ -218,3 +218,13 @@ fn what_cannot_be_promised_is_not() {
     let refused = server.run(&store.unwrap(), || true).unwrap_err();
     assert!(refused.to_string().contains("has no log"), "{refused}");
 }
+
+#[test]
+fn numbers_keep_their_length_as_memcached_has_it() {
+    let server = Running::start(settings());
+    let said = server.memcached().say(
+        "set n 0 0 2\r\n10\r\ndecr n 1\r\nget n\r\nincr n 100\r\nincr n 18446744073709551615\r\ndecr n 99999\r\nget n\r\nma n MD v\r\n",
+    );
+    let expected = "STORED\r\n9\r\nVALUE n 0 2\r\n9 \r\nEND\r\n109\r\n108\r\n0\r\nVALUE n 0 3\r\n0  \r\nEND\r\nVA 1\r\n0\r\n";
+    assert_eq!(said, expected);
+}

@@ -95,7 +95,7 @@ fn hit(
             _ => {}
         }
     }
-    let stale = current.head.marks & Head::STALE != 0;
+    let stale = current.head.marks & Head::STALE != 0 && command.verb != Verb::MetaArithmetic;
     for (letter, said) in [(b'Z', was_won), (b'X', stale), (b'W', wins)] {
         if said {
             word(out, letter, b"");

@@ -72,6 +72,9 @@ fn look(current: Current) -> Outcome {
 fn get(work: &mut Work, command: &Command, current: Current, flags: &Flags) -> Outcome {
     let mut head = current.head;
     let was_won = head.marks & Head::WON != 0;
+    if let Some(lifetime) = flags.lifetime {
+        head.expires = lifetime.moment(work.now, head.expires);
+    }
     let soon = |seconds: i64| {
         let until = work.now.saturating_add(u64::try_from(seconds).unwrap_or(0).saturating_mul(1000));
         head.expires != 0 && head.expires < until
@@ -79,9 +82,6 @@ fn get(work: &mut Work, command: &Command, current: Current, flags: &Flags) -> O
     let wins = !was_won && (head.marks & Head::STALE != 0 || flags.recache.is_some_and(soon));
     if wins {
         head.marks |= Head::WON;
-    }
-    if let Some(lifetime) = flags.lifetime {
-        head.expires = lifetime.moment(work.now, head.expires);
     }
     match head == current.head {
         true => Outcome::MetaHit { current, wins, was_won },

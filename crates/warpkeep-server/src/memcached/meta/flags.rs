@@ -95,8 +95,8 @@ fn mode(verb: Verb, argument: &[u8]) -> Result<u8, &'static [u8]> {
     match (verb, *letter) {
         (Verb::MetaSet, mode @ (b'E' | b'A' | b'P' | b'R' | b'S')) => Ok(mode),
         (Verb::MetaSet, _) => Err(b"CLIENT_ERROR invalid mode for ms M token\r\n"),
-        (_, b'I' | b'i' | b'+') => Ok(b'I'),
-        (_, b'D' | b'd' | b'-') => Ok(b'D'),
+        (_, b'I' | b'+') => Ok(b'I'),
+        (_, b'D' | b'-') => Ok(b'D'),
         _ => Err(b"CLIENT_ERROR invalid mode for ma M token\r\n"),
     }
 }
