@@ -145,6 +145,7 @@ impl Batch {
             self.outcomes.extend(self.commands.iter().map(failed));
             return;
         }
+        self.insist_on_first(&table, inputs);
         self.work.entries.take_reads(&self.work.reads);
         self.execute(inputs);
         if self.changing > 0 {
@@ -199,6 +200,17 @@ impl Batch {
                 }
             }
             command.read = reads.ask(key);
+        }
+    }
+
+    /// The first command is never put off, so that something is done in every batch. Those who look keys up may do it in
+    /// any order.
+    fn insist_on_first(&mut self, table: &Table<'_>, inputs: &impl Inputs) {
+        let Some(command) = self.commands.first() else { return };
+        let read = self.work.read_of(command);
+        if read != NONE {
+            let key = command.key.of(inputs.input(command.connection));
+            self.work.reads.insist(read, table, key);
         }
     }
 
@@ -352,11 +364,16 @@ impl Work {
         if command.verb.overwrites() {
             return false;
         }
-        let read = match command.entry {
+        let read = self.read_of(command);
+        self.given > BUDGET || read != NONE && self.reads.was_put_off(read)
+    }
+
+    /// The read that a command depends on, if it does.
+    fn read_of(&self, command: &Command) -> u32 {
+        match command.entry {
             NONE => command.read,
             entry => self.entries.list[entry as usize].read,
-        };
-        self.given > BUDGET || read != NONE && self.reads.was_put_off(read)
+        }
     }
 
     /// What the key of a command has.

@@ -60,8 +60,15 @@ impl Reads {
         if keys.is_empty() {
             return Ok(());
         }
-        let mut into = Into { found: &mut self.found, bytes: &mut self.bytes };
+        let mut into = Into { found: &mut self.found, bytes: &mut self.bytes, limit: BUDGET };
         table.run_into(&keys.view(), Durability::Process, &mut into)
+    }
+
+    /// Reads a key again that there was no room for: its turn has come.
+    pub(crate) fn insist(&mut self, number: u32, table: &Table<'_>, key: &[u8]) {
+        if self.was_put_off(number) {
+            self.found[number as usize] = self.one(table, key).map_or(Found::Nothing, Found::Item);
+        }
     }
 
     /// Looks one key up, after the others.
@@ -69,8 +76,8 @@ impl Reads {
         let mut keys = table.batch();
         keys.get(key).ok()?;
         let mut found = [Found::Nothing];
-        // Its room is needed: the answer depends on it.
-        let mut into = Into { found: &mut found, bytes: &mut self.bytes };
+        // The answer depends on it, so there is room for it.
+        let mut into = Into { found: &mut found, bytes: &mut self.bytes, limit: usize::MAX };
         table.run_into(&keys.view(), Durability::Process, &mut into).ok()?;
         match found {
             [Found::Item(current)] => Some(current),
@@ -114,6 +121,8 @@ impl Reads {
 struct Into<'a> {
     found: &'a mut [Found],
     bytes: &'a mut Vec<u8>,
+    /// With so many bytes there is no room for more.
+    limit: usize,
 }
 
 impl Answers for Into<'_> {
@@ -123,7 +132,7 @@ impl Answers for Into<'_> {
     #[inline]
     fn answer_value(&mut self, index: usize, status: Status, version: u64, stored: &[u8]) -> Status {
         let Some(head) = Head::from_bytes(stored) else { return status };
-        self.found[index] = match self.bytes.len() > BUDGET {
+        self.found[index] = match self.bytes.len() > self.limit {
             true => Found::PutOff,
             false => {
                 let value = Place::Read(Span::append(self.bytes, &stored[HEAD..]));

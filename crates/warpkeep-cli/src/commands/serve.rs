@@ -15,13 +15,15 @@ use warpkeep_server::{Access, Server, ServerError, Settings};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::print;
-use crate::store::StoreAt;
+use crate::store::{StoreAt, Worked};
 
 /// How to serve which store.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
     #[command(flatten)]
     store: StoreAt,
+    #[command(flatten)]
+    worked: Worked,
     /// A TOML file with settings, each named as its option without the dashes in front. Options given here go first.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -116,7 +118,8 @@ impl Serve {
         let server = Server::bind(settings)?;
         server.add_metrics(move || recorder.render());
         let limit = given.max_memory.map(|size| size.0);
-        self.store.with_served_store(given.without_log == Some(true), limit, |store| {
+        let store = self.store.on(self.worked);
+        store.with_served_store(given.without_log == Some(true), limit, |store| {
             serve(self, server, store, &interrupt)
         })
     }

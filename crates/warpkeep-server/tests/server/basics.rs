@@ -228,3 +228,26 @@ fn numbers_keep_their_length_as_memcached_has_it() {
     let expected = "STORED\r\n9\r\nVALUE n 0 2\r\n9 \r\nEND\r\n109\r\n108\r\n0\r\nVALUE n 0 3\r\n0  \r\nEND\r\nVA 1\r\n0\r\n";
     assert_eq!(said, expected);
 }
+
+#[test]
+fn a_device_looks_keys_up() {
+    let device = warpkeep::DeviceChoice::Sim;
+    if warpkeep::Device::open(device).is_err() {
+        return crate::peers::skip("there is no simulator; it is built where there is a C++17 compiler");
+    }
+    let home = tempfile::tempdir().unwrap();
+    let options = StoreOptions { device, ..StoreOptions::default() };
+    let server = Running::start_in(home.path(), Settings { threads: 1, ..settings() }, options);
+    let mut client = server.resp();
+    let keys: Vec<String> = (0..200).map(|number| format!("key-{number}")).collect();
+    let sets: Vec<u8> = keys.iter().flat_map(|key| command(&["SET", key, &key.repeat(3)])).collect();
+    assert_eq!(client.ask(&sets), "+OK\r\n".repeat(200).into_bytes());
+    let mut words = vec!["MGET", "nothing"];
+    words.extend(keys.iter().map(String::as_str));
+    let expected: String =
+        keys.iter().map(|key| format!("${}\r\n{}\r\n", 3 * key.len(), key.repeat(3))).collect();
+    assert_eq!(client.call(&words), format!("*201\r\n$-1\r\n{expected}"));
+    assert_eq!(client.call(&["INCR", "n"]), ":1\r\n");
+    assert_eq!(client.call(&["FLUSHALL"]), "+OK\r\n");
+    assert_eq!(client.call(&["EXISTS", "key-1", "n"]), ":0\r\n");
+}

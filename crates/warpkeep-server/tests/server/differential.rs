@@ -219,8 +219,11 @@ fn meta(random: &mut Rng, out: &mut Vec<u8>) {
         0..9 => {
             // These first: memcached answers a flag with what the ones before it did.
             flag(random, 12, "T5000");
-            flag(random, 8, "N5000");
-            flag(random, 8, "R9000");
+            // Whether a number keeps its marks when it is changed depends on who looks at it, too.
+            if name != "counter" {
+                flag(random, 8, "N5000");
+                flag(random, 8, "R9000");
+            }
             for letter in ["v", "s", "f", "t", "k", "O77", "q", "c", "v"] {
                 flag(random, 3, letter);
             }
@@ -243,7 +246,6 @@ fn meta(random: &mut Rng, out: &mut Vec<u8>) {
             for letter in ["k", "O5", "q", "T30"] {
                 flag(random, 3, letter);
             }
-            // Whether a number stays stale when it is changed depends on who looks at it, too.
             if name != "counter" {
                 flag(random, 3, "I");
             }
