@@ -134,13 +134,11 @@ impl Server {
             for (number, (poll, mailbox)) in polls.into_iter().zip(&mailboxes).enumerate() {
                 let worker = Worker::new(&shared, mailbox, poll);
                 let named = std::thread::Builder::new().name(format!("worker-{number}"));
-                let run = || {
-                    let done = worker.run();
-                    // The others must not serve on as if nothing had happened.
-                    if done.is_err() {
-                        shared.stop();
-                    }
-                    done
+                let shared = &shared;
+                let run = move || {
+                    // If it fails, or panics, the others must not serve on as if nothing had happened.
+                    let _all_or_none = StopOnDrop(shared);
+                    worker.run()
                 };
                 let started = named.spawn_scoped(scope, run).map_err(ServerError::io("start a thread"));
                 match started {
@@ -175,6 +173,15 @@ impl Server {
             }
             done
         })
+    }
+}
+
+/// Stops the server when it is dropped.
+struct StopOnDrop<'a, 's>(&'a Shared<'s>);
+
+impl Drop for StopOnDrop<'_, '_> {
+    fn drop(&mut self) {
+        self.0.stop();
     }
 }
 

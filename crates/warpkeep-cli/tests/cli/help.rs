@@ -23,6 +23,7 @@ fn help_tells_the_exit_codes() {
         "restore",
         "checkpoint",
         "rebuild",
+        "serve",
         "bench",
     ];
     for command in commands {

@@ -9,5 +9,6 @@ mod items;
 mod look;
 mod npy;
 mod repair;
+mod serve;
 mod shop;
 mod tables;

@@ -9,6 +9,8 @@ use crate::span::Span;
 const MAX_ARGUMENTS: i64 = 1 << 20;
 /// The longest command in bytes.
 pub(super) const MAX_COMMAND: usize = 64 << 20;
+/// The same of a client that has not said the password yet.
+pub(super) const MAX_UNAUTHENTICATED: usize = 16 << 10;
 /// The longest value that Redis would take; what says it is longer is no RESP.
 const MAX_BULK: i64 = 512 << 20;
 /// The longest line of a number.

@@ -1,6 +1,6 @@
 //! Finding commands in what Redis clients send.
 
-use super::arguments::{Found, MAX_COMMAND, bulk, count};
+use super::arguments::{Found, MAX_COMMAND, MAX_UNAUTHENTICATED, bulk, count};
 use super::words::{self, Asked};
 use crate::batch::Batch;
 use crate::command::{Command, Part, Within, bits};
@@ -30,6 +30,8 @@ pub(crate) fn parse(session: &mut Session, input: &[u8], access: &Access, batch:
         session.at = at;
         return Parsed::Some;
     }
+    // Who has yet to say the password has no business to fill the memory.
+    let most = if session.authenticated { MAX_COMMAND } else { MAX_UNAUTHENTICATED };
     let mut arguments = std::mem::take(&mut batch.arguments);
     arguments.clear();
     let mut parsed = None;
@@ -39,7 +41,7 @@ pub(crate) fn parse(session: &mut Session, input: &[u8], access: &Access, batch:
                 arguments.push(span);
                 at = next;
             }
-            Found::NeedsMore(bytes) if bytes - start > MAX_COMMAND => {
+            Found::NeedsMore(bytes) if bytes - start > most => {
                 let what = b"-ERR Protocol error: the command is too long\r\n";
                 parsed = Some(session.say_and_close(batch, input.len(), what));
             }

@@ -174,6 +174,11 @@ fn a_password_is_asked_of_both() {
     let lines: Vec<&str> = said.lines().collect();
     assert!(lines[0].starts_with("-NOAUTH") && lines[1].starts_with("-WRONGPASS"), "{lines:?}");
     assert_eq!(lines[2..], ["+OK", "$-1"]);
+
+    // Before that, no one can make the server keep much.
+    let mut client = server.resp();
+    std::io::Write::write_all(&mut client.stream, b"*2\r\n$3\r\nGET\r\n$100000\r\n").unwrap();
+    assert!(client.rest().starts_with(b"-ERR Protocol error: the command is too long"));
 }
 
 #[test]
