@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use warpkeep_core::{MergeRule, Op, Status};
 use warpkeep_device::Device;
@@ -17,6 +18,9 @@ pub(crate) type Model = BTreeMap<u64, (u64, Vec<u8>)>;
 
 /// Space of so many chunks for a table: in memory, or in a file.
 pub(crate) type Space = fn(u64) -> Arc<Heap<Coherent>>;
+
+/// How long is waited for what other tests, in other threads, can hold up: they share their epochs with this one.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A line for the report of all tests.
 pub(crate) fn tell(line: &str) {
@@ -186,7 +190,8 @@ impl Bench {
     /// Grows, by the device, until there is nothing to do; gives whether there was.
     pub(crate) fn settle(&self, slice: u64) -> bool {
         let mut worked = false;
-        for _ in 0..100_000 {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
             match self.engine.turn().maintain(&self.table, slice).unwrap() {
                 Progress::Idle | Progress::Stuck => return worked,
                 Progress::Working | Progress::Busy => worked = true,
