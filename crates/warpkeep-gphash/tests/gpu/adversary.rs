@@ -8,7 +8,7 @@ use warpkeep_gphash::gpu::{DeviceBatch, DeviceEngine};
 use warpkeep_gphash::{Geometry, Layout, Table, TableError};
 use warpkeep_image::{Coherent, ImageError};
 
-use crate::bench::{batch_of, Bench, PATIENCE, Row, Space};
+use crate::bench::{Bench, PATIENCE, Row, Space, batch_of};
 use crate::rig::{Kind, SEED, get, heap_of, put, spec_in};
 
 /// Stages and publishes puts; gives which found a place.

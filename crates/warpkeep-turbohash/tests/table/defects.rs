@@ -42,7 +42,8 @@ fn a_slot_used_again_never_gives_another_key_s_value() {
                 })
                 .collect();
             // At least so many, and until somebody has looked: on a busy machine readers come late.
-            for round in (1..).take_while(|&round| round <= 15_000 || looked.load(Ordering::Relaxed) != 0b11) {
+            for round in (1..).take_while(|&round| round <= 15_000 || looked.load(Ordering::Relaxed) != 0b11)
+            {
                 let key = round % 3;
                 put(table, &kind.key(key), &kind.value(key, round), round).unwrap();
                 // An update moves it to the spare slot, and the next writer uses the one it left.
