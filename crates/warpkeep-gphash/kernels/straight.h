@@ -72,6 +72,18 @@ struct StraightParams {
     u32 reserved;
 };
 
+// What all lanes of a block have stored, before what any of them stores next. One lane fences for all of them: it has met them before,
+// and they meet it afterwards, so what they did is ordered with what it did; and a fence waits for the link, which a thousand do no faster.
+WK_DEVICE void fence_block() {
+    sync_block();
+    if (thread_index() == 0) persist_fence();
+    sync_block();
+}
+
+WK_DEVICE void fence_block_at(Step step) {
+    if (!left_out(step)) fence_block();
+}
+
 // The next of a list for each lane that wants one, in the order of the lanes. All lanes ask.
 WK_DEVICE u64 take_number(u64* next, bool wants) {
     Warp warp;
@@ -296,7 +308,7 @@ WK_KERNEL(gphash_write, gphash::StraightParams) {
         }
     }
     // Records before the words that lead to them, which the next kernel stores.
-    fence_at(Step::Written);
+    fence_block_at(Step::Written);
 }
 
 // Makes it count: in the image, then in the copies and the mirror. A thread for each that acts.
@@ -306,7 +318,8 @@ WK_KERNEL(gphash_commit, gphash::StraightParams) {
     const Table& t = p.table;
     u64 number = global_index();
     u64 acts = load(&p.came->acts);
-    if (number / kWarp * kWarp >= acts) return;
+    // A whole block, because its lanes wait for each other.
+    if ((u64)block_index() * block_size() >= acts) return;
     bool mine = number < acts;
     const Act* act = p.acts + number;
     u32 kind = mine ? load(&act->kind) : kNone;
@@ -318,10 +331,10 @@ WK_KERNEL(gphash_commit, gphash::StraightParams) {
         entry = veil_entry(t.mirror, key.hash(t.seed), kind != kClear);
     }
     // Whoever finds the new word in the image, the CPU too, finds nothing older in the mirror afterwards.
-    persist_fence();
+    fence_block();
     if (mine) poke(t, at, word);
     // Words before the acknowledgement, and before what they led to is used again.
-    fence_at(Step::Published);
+    fence_block_at(Step::Published);
     if (mine) store<Scope::Device, Order::Relaxed>(copy, word);
     if (entry) set_entry(entry, kind == kClear ? kGone : record_of(t, word));
     u64 created = popc(warp.ballot(kind == kFill)), removed = popc(warp.ballot(kind == kClear));
