@@ -13,13 +13,13 @@
 #[non_exhaustive]
 pub enum DeviceIndex {
     /// Nothing: kernels read buckets in the image.
-    #[default]
     InImage,
     /// Copies of this share of a table's buckets, from 0 to 1: those asked for most. Which these are is counted; once there have been as many
     /// gets as the table has buckets, the copies are made in the background. They stay what they are, renewed as items change, until there
     /// have been sixteen times as many more, or the table has grown.
     Cached(f64),
-    /// Where the record of every key lies, for packed tables of rows: gets look at one line in device memory and fetch the value. Kernels read
-    /// the image where the device's memory does not suffice.
+    /// Where the record of every key lies, for packed tables of rows: gets look at one line in device memory and fetch the value. Where the
+    /// device's memory does not suffice, and for other tables, a fifth of the buckets is cached instead.
+    #[default]
     Mirrored,
 }

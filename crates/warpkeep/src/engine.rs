@@ -31,6 +31,9 @@ pub(crate) struct Engine<P: Persist> {
 /// while they are made.
 const FROZEN: u64 = 16;
 
+/// The share of its buckets that is cached of a table that has no mirror: what the paper finds enough.
+const INSTEAD_OF_A_MIRROR: f64 = 0.2;
+
 /// Keeps a device's kernels, and other writers, away from a table while its items are moved.
 pub(crate) struct Alone<'e, P: Persist> {
     _moving: Option<RwLockWriteGuard<'e, ()>>,
@@ -63,8 +66,13 @@ impl<P: Persist> Engine<P> {
             Err(error) => return Err(error),
         };
         let writes = engine.writes(table);
+        let index = match index {
+            DeviceIndex::Mirrored if writes && engine.load_mirror(table)?.bytes == 0 => {
+                DeviceIndex::Cached(INSTEAD_OF_A_MIRROR)
+            }
+            other => other,
+        };
         match index {
-            DeviceIndex::Mirrored if writes => drop(engine.load_mirror(table)?),
             DeviceIndex::Cached(share) if writes && share > 0.0 => {
                 // Nothing is cached yet; but from now on it is counted what is asked for.
                 match engine.load_cache(table, 0.0, CachePolicy::Lfu) {

@@ -84,6 +84,17 @@ fn nothing_is_cached_where_nobody_asks_for_it() {
     }
 }
 
+#[test]
+fn a_table_that_has_no_use_for_a_mirror_has_a_cache() {
+    let home = tempfile::tempdir().unwrap();
+    let device = Device::simulated(Mode::fast()).unwrap();
+    let store = open(&device, home.path(), DeviceIndex::default());
+    let rows = store.create_table("rows", options()).unwrap();
+    assert_eq!(rows.cache_stats().unwrap(), None);
+    let in_slots = store.create_table("counters", TableOptions::new(KeySpec::U64, ValueSpec::U64)).unwrap();
+    assert!(in_slots.cache_stats().unwrap().is_some());
+}
+
 /// Rows in device memory, with a mirror and no log: what is written never sees the host. Also keys that come more than once.
 #[test]
 fn rows_are_written_straight_through() {

@@ -12,12 +12,10 @@ pub(crate) struct Worked {
     /// a GPU, and other tables, are always done by the CPU. `warpkeep info` lists what is here.
     #[arg(long, value_name = "DEVICE", default_value_t)]
     pub(crate) device: DeviceChoice,
-    /// Keep copies of this share of a table's buckets, from 0 to 1, in the device's memory: those asked for most.
-    #[arg(long, value_name = "SHARE", conflicts_with = "mirror", value_parser = share)]
+    /// Keep copies of this share of a table's buckets, from 0 to 1, in the device's memory, those asked for most, instead of
+    /// where the record of every key lies.
+    #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(crate) cache_share: Option<f64>,
-    /// Keep in the device's memory where the record of every key lies.
-    #[arg(long)]
-    pub(crate) mirror: bool,
 }
 
 /// A share.
@@ -31,11 +29,7 @@ fn share(text: &str) -> Result<f64, String> {
 impl Worked {
     /// What the device keeps of the indexes.
     fn index(self) -> DeviceIndex {
-        match self.cache_share {
-            _ if self.mirror => DeviceIndex::Mirrored,
-            Some(share) => DeviceIndex::Cached(share),
-            None => DeviceIndex::InImage,
-        }
+        self.cache_share.map_or(DeviceIndex::Mirrored, DeviceIndex::Cached)
     }
 }
 
