@@ -25,6 +25,8 @@ pub(crate) struct Reads {
     keys: Option<TableBatch>,
     found: Vec<Found>,
     bytes: Vec<u8>,
+    /// Something was found that expires.
+    expiring: bool,
 }
 
 impl Reads {
@@ -38,6 +40,7 @@ impl Reads {
         }
         self.found.clear();
         self.bytes.clear();
+        self.expiring = false;
         if self.bytes.capacity() > 2 * BUDGET {
             self.bytes = Vec::new();
         }
@@ -60,7 +63,8 @@ impl Reads {
         if keys.is_empty() {
             return Ok(());
         }
-        let mut into = Into { found: &mut self.found, bytes: &mut self.bytes, limit: BUDGET };
+        let Reads { found, bytes, expiring, .. } = self;
+        let mut into = Into { found, bytes, expiring, limit: BUDGET };
         table.run_into(&keys.view(), Durability::Process, &mut into)
     }
 
@@ -77,7 +81,8 @@ impl Reads {
         keys.get(key).ok()?;
         let mut found = [Found::Nothing];
         // The answer depends on it, so there is room for it.
-        let mut into = Into { found: &mut found, bytes: &mut self.bytes, limit: usize::MAX };
+        let Reads { bytes, expiring, .. } = self;
+        let mut into = Into { found: &mut found, bytes, expiring, limit: usize::MAX };
         table.run_into(&keys.view(), Durability::Process, &mut into).ok()?;
         match found {
             [Found::Item(current)] => Some(current),
@@ -102,7 +107,7 @@ impl Reads {
 
     /// Whether something was found that has expired.
     pub(crate) fn has_expired(&self, now: u64) -> bool {
-        (0..self.found.len()).any(|number| self.is_expired(number as u32, now))
+        self.expiring && (0..self.found.len()).any(|number| self.is_expired(number as u32, now))
     }
 
     /// Whether what was found has expired.
@@ -121,6 +126,7 @@ impl Reads {
 struct Into<'a> {
     found: &'a mut [Found],
     bytes: &'a mut Vec<u8>,
+    expiring: &'a mut bool,
     /// With so many bytes there is no room for more.
     limit: usize,
 }
@@ -132,6 +138,7 @@ impl Answers for Into<'_> {
     #[inline]
     fn answer_value(&mut self, index: usize, status: Status, version: u64, stored: &[u8]) -> Status {
         let Some(head) = Head::from_bytes(stored) else { return status };
+        *self.expiring |= head.expires != 0;
         self.found[index] = match self.bytes.len() > self.limit {
             true => Found::PutOff,
             false => {

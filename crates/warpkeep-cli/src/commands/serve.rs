@@ -2,6 +2,7 @@
 
 mod file;
 
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -110,7 +111,13 @@ impl Serve {
             return print("the settings make sense\n");
         }
         let level = given.log_level.unwrap_or(tracing::Level::INFO);
-        tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
+        // Colours are for people.
+        let colours = std::io::stderr().is_terminal();
+        tracing_subscriber::fmt()
+            .with_max_level(level)
+            .with_ansi(colours)
+            .with_writer(std::io::stderr)
+            .init();
         let recorder = metrics_exporter_prometheus::PrometheusBuilder::new()
             .install_recorder()
             .map_err(|error| Failure::error(format!("cannot count: {error}")))?;

@@ -1,7 +1,5 @@
 //! The arguments of a command: an array of bulks.
 
-use memchr::memchr;
-
 use crate::item::MAX_VALUE;
 use crate::span::Span;
 
@@ -13,8 +11,8 @@ pub(super) const MAX_COMMAND: usize = 64 << 20;
 pub(super) const MAX_UNAUTHENTICATED: usize = 16 << 10;
 /// The longest value that Redis would take; what says it is longer is no RESP.
 const MAX_BULK: i64 = 512 << 20;
-/// The longest line of a number.
-const LONGEST_LINE: usize = 64;
+/// The most digits of a number; all that are allowed are far smaller.
+const MOST_DIGITS: usize = 18;
 
 /// What was found at a place of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,22 +27,36 @@ pub(super) enum Found<T> {
     Broken(&'static str),
 }
 
-/// A line with a number behind its first byte.
-#[inline]
+/// A line with a number behind its first byte. Three of them come with every `GET`, so that the digits are gone through
+/// one by one: they are too few to be searched.
+#[inline(always)]
 fn line(input: &[u8], at: usize, wrong: &'static str) -> Found<i64> {
-    let rest = &input[at..];
-    let Some(len) = memchr(b'\r', &rest[..rest.len().min(LONGEST_LINE)]) else {
-        return match rest.len() >= LONGEST_LINE {
-            true => Found::Broken(wrong),
-            false => Found::NeedsMore(input.len() + 1),
-        };
-    };
-    if rest.len() < len + 2 {
-        return Found::NeedsMore(at + len + 2);
+    let mut place = at + 1;
+    let negative = input.get(place) == Some(&b'-');
+    place += usize::from(negative);
+    let first = place;
+    let mut number = 0_i64;
+    loop {
+        match input.get(place) {
+            None => return Found::NeedsMore(input.len() + 1),
+            Some(b'\r') => break,
+            Some(&byte) => {
+                let digit = byte.wrapping_sub(b'0');
+                let leading_zero = place > first && number == 0;
+                if digit > 9 || leading_zero || place - first >= MOST_DIGITS {
+                    return Found::Broken(wrong);
+                }
+                number = number * 10 + i64::from(digit);
+            }
+        }
+        place += 1;
     }
-    match super::numbers::integer(&rest[1..len]) {
-        Some(number) => Found::There(number, at + len + 2),
-        None => Found::Broken(wrong),
+    if place == first {
+        return Found::Broken(wrong);
+    }
+    match input.len() < place + 2 {
+        true => Found::NeedsMore(place + 2),
+        false => Found::There(if negative { -number } else { number }, place + 2),
     }
 }
 
