@@ -1,11 +1,15 @@
 //! The growth benchmark at a size that takes a moment.
 
-mod common;
+#[path = "common/refusal.rs"]
+mod refusal;
+#[path = "common/scene.rs"]
+mod scene;
 
 use warpkeep_bench::Quiet;
 use warpkeep_bench::growth::{Options, run};
 
-use common::{assert_series, directory, is_empty, refusal};
+use refusal::refusal;
+use scene::{assert_series, directory, is_empty};
 
 fn small(directory: &tempfile::TempDir) -> Options {
     Options {

@@ -1,13 +1,14 @@
 //! The load factor benchmark at a size that takes a moment.
 
-mod common;
+#[path = "common/refusal.rs"]
+mod refusal;
 
 use warpkeep::Geometry;
 use warpkeep_bench::Quiet;
 use warpkeep_bench::chart::Drawing;
 use warpkeep_bench::load_factor::{Options, all_geometries, run};
 
-use common::refusal;
+use refusal::refusal;
 
 const CASE: &str = "load factor by geometry";
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use warpkeep_core::{MergeRule, Op, Status};
@@ -257,6 +258,42 @@ impl Bench {
             }
         };
         (0..count).map(found).collect()
+    }
+
+    /// Looks the first keys up again and again, beside whoever writes: each is always there, with one of the values it was given, and
+    /// never goes back in time. `first` is done before each time.
+    pub(crate) fn read_until(&self, done: &AtomicBool, keys: u64, first: impl Fn(&DeviceEngine<Coherent>)) {
+        let (engine, kind) = (&self.engine, self.kind);
+        let rows: Vec<_> = (0..keys).map(|number| kind.key(number)).collect();
+        let mut before = vec![0; rows.len()];
+        while !done.load(Ordering::Relaxed) {
+            first(engine);
+            engine
+                .get_many(&self.table, rows.iter().map(Vec::as_slice), |index, found| {
+                    let (version, value) = found.expect("every key is always there");
+                    assert!(version >= before[index], "key {index} went back in time");
+                    let known = |mark| kind.value(index as u64, mark) == value;
+                    assert!((0..40).any(known), "key {index} has {value:?}");
+                    before[index] = version;
+                })
+                .unwrap();
+        }
+    }
+
+    /// Puts a third of the first keys with the device, and one with the CPU, for each mark; the same turn for both.
+    pub(crate) fn write_marks(&self, keys: u64, marks: std::ops::Range<u64>) {
+        let (table, kind) = (&self.table, self.kind);
+        let mut version = 10_000;
+        for mark in marks {
+            let rows = self.puts((mark..keys).step_by(3), mark);
+            let mut turn = self.engine.turn();
+            turn.stage(table, &batch_of(&rows), version).unwrap().publish().unwrap();
+            version += keys;
+            let number = mark * 7 % keys;
+            put(table, &kind.key(number), &kind.value(number, mark), version).unwrap();
+            drop(turn);
+            version += 1;
+        }
     }
 
     /// Nothing is in a wrong place or there twice, in the image itself.

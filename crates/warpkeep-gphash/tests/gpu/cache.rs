@@ -438,42 +438,15 @@ pub(crate) fn gets_and_writes_go_on_beside_loads(device: &Device, space: Space) 
     for kind in Kind::ALL {
         let mut bench = Bench::new(device, space, kind, Geometry::default(), 1200);
         assert!(bench.run(&bench.puts(0..KEYS, 0)).is_empty());
-        let keys: Vec<_> = (0..KEYS).map(|number| kind.key(number)).collect();
-        let (engine, table, done) = (&bench.engine, &bench.table, AtomicBool::new(false));
+        let (bench, done) = (&bench, AtomicBool::new(false));
         std::thread::scope(|scope| {
             for _ in 0..2 {
-                scope.spawn(|| {
-                    let mut before = vec![0; KEYS as usize];
-                    while !done.load(Ordering::Relaxed) {
-                        let asked = keys.iter().map(Vec::as_slice);
-                        engine
-                            .get_many(table, asked, |index, found| {
-                                let (version, value) = found.expect("every key is always there");
-                                assert!(version >= before[index], "key {index} went back in time");
-                                let known = |mark| kind.value(index as u64, mark) == value;
-                                assert!((0..40).any(known), "key {index} has {value:?}");
-                                before[index] = version;
-                            })
-                            .unwrap();
-                    }
-                });
+                scope.spawn(|| bench.read_until(&done, KEYS, |_| {}));
             }
-            scope.spawn(|| {
-                let mut version = 10_000;
-                for mark in 1..20 {
-                    let rows = bench.puts((mark..KEYS).step_by(3), mark);
-                    let mut turn = engine.turn();
-                    turn.stage(table, &batch_of(&rows), version).unwrap().publish().unwrap();
-                    version += KEYS;
-                    let number = mark * 7 % KEYS;
-                    put(table, &kind.key(number), &kind.value(number, mark), version).unwrap();
-                    drop(turn);
-                    version += 1;
-                }
-            });
+            scope.spawn(|| bench.write_marks(KEYS, 1..20));
             for round in 0..30 {
                 let share = [0.1, 0.3, 0.3, 0.3, 1.0][round % 5];
-                let report = engine.load_cache(table, share, POLICIES[round / 5 % 3]).unwrap();
+                let report = bench.engine.load_cache(&bench.table, share, POLICIES[round / 5 % 3]).unwrap();
                 assert!(report.cached > 0);
             }
             done.store(true, Ordering::Relaxed);

@@ -17,7 +17,7 @@ macro_rules! mirror_cases {
     ($on:path) => {
         all_cases! {
             $on;
-            mirror: tables_with_a_mirror_do_what_a_map_does, a_mirror_shows_nothing_old,
+            mirror: tables_with_a_mirror_do_what_a_map_does, a_mirror_shows_nothing_old, a_mirror_answers_equal_keys_alike,
                 a_mirror_grows_with_its_table, a_mirror_follows_records_that_move,
                 entries_used_again_fool_nobody, a_mirror_that_does_not_fit_is_left_out,
                 gets_beside_writes_find_what_is_there
@@ -129,6 +129,25 @@ pub(crate) fn a_mirror_shows_nothing_old(device: &Device, space: Space) {
     }
 }
 
+/// Of equal keys one fetches the value, and the others copy it.
+pub(crate) fn a_mirror_answers_equal_keys_alike(device: &Device, space: Space) {
+    for kind in KINDS {
+        let bench = mirrored(device, space, kind, 40);
+        let numbers: Vec<u64> = (0..300).map(|index| if index % 3 == 0 { 5 } else { index % 50 }).collect();
+        let keys: Vec<_> = numbers.iter().map(|&number| kind.key(number)).collect();
+        for from in ORDERED_FROM {
+            bench.engine.order_from(from);
+            bench
+                .engine
+                .get_many(&bench.table, keys.iter().map(Vec::as_slice), |index, found| {
+                    let found = found.map(|(version, value)| (version, value.to_vec()));
+                    assert_eq!(found.as_ref(), bench.model.get(&numbers[index]), "operation {index}");
+                })
+                .unwrap();
+        }
+    }
+}
+
 pub(crate) fn a_mirror_grows_with_its_table(device: &Device, space: Space) {
     // A mirror has room for three thousand from the first.
     const KEYS: u64 = 5000;
@@ -223,39 +242,13 @@ pub(crate) fn gets_beside_writes_find_what_is_there(device: &Device, space: Spac
         let mut bench = Bench::new(device, space, kind, Geometry::default(), 1200);
         assert!(bench.run(&bench.puts(0..KEYS, 0)).is_empty());
         load(&bench);
-        let keys: Vec<_> = (0..KEYS).map(|number| kind.key(number)).collect();
-        let (engine, table, done) = (&bench.engine, &bench.table, AtomicBool::new(false));
+        let (bench, done) = (&bench, AtomicBool::new(false));
         std::thread::scope(|scope| {
             for from in ORDERED_FROM {
-                let (keys, done) = (&keys, &done);
-                scope.spawn(move || {
-                    let mut before = vec![0; KEYS as usize];
-                    while !done.load(Ordering::Relaxed) {
-                        engine.order_from(from);
-                        let asked = keys.iter().map(Vec::as_slice);
-                        engine
-                            .get_many(table, asked, |index, found| {
-                                let (version, value) = found.expect("every key is always there");
-                                assert!(version >= before[index], "key {index} went back in time");
-                                let known = |mark| kind.value(index as u64, mark) == value;
-                                assert!((0..40).any(known), "key {index} has {value:?}");
-                                before[index] = version;
-                            })
-                            .unwrap();
-                    }
-                });
+                let done = &done;
+                scope.spawn(move || bench.read_until(done, KEYS, |engine| engine.order_from(from)));
             }
-            let mut version = 10_000;
-            for mark in 1..30 {
-                let rows = bench.puts((mark..KEYS).step_by(3), mark);
-                let mut turn = engine.turn();
-                turn.stage(table, &batch_of(&rows), version).unwrap().publish().unwrap();
-                version += KEYS;
-                let number = mark * 7 % KEYS;
-                put(table, &kind.key(number), &kind.value(number, mark), version).unwrap();
-                drop(turn);
-                version += 1;
-            }
+            bench.write_marks(KEYS, 1..30);
             done.store(true, Ordering::Relaxed);
         });
     }
