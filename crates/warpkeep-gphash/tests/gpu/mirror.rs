@@ -192,6 +192,13 @@ pub(crate) fn a_mirror_follows_records_that_move(device: &Device, space: Space) 
         for _ in 0..8 {
             warpkeep_gphash::hasten_freeing();
         }
+        // Where records were there is something else now.
+        let (heap, image) = (bench.table.heap(), bench.table.heap().image());
+        for _ in 0..12 {
+            let at = heap.allocate_extent(1).unwrap();
+            (at..at + image.chunk_size()).step_by(8).for_each(|word| image.store(word, !0));
+        }
+        check(&bench, 400);
         assert!(bench.run(&bench.puts(400..700, 3)).is_empty());
         check(&bench, 700);
     }
