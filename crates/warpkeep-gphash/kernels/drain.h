@@ -24,11 +24,14 @@ struct RepairParams {
     u64* cleared;
 };
 
+// The hash of the key of a packed table's record.
+WK_DEVICE u64 hash_of_record(const Table& t, u64 record) { return Key{t.at(record + 8 * t.value_words()), t.key_len()}.hash(t.seed); }
+
 // The hash of the key in a slot. All lanes ask for the same slot.
 WK_DEVICE u64 hash_in(const Table& t, const Slot& slot, u64 state) {
     if (t.fingerprint_is_key()) return state;
-    u64 at = t.body() == kPacked ? record_of(t, state) + 8 * t.value_words() : slot.key_at(t);
-    return Key{t.at(at), t.key_len()}.hash(t.seed);
+    if (t.body() == kPacked) return hash_of_record(t, record_of(t, state));
+    return Key{t.at(slot.key_at(t)), t.key_len()}.hash(t.seed);
 }
 
 // Moves an item to a slot that was claimed for it. It is in its new place before it leaves the old one.

@@ -11,7 +11,7 @@ namespace gphash {
 constexpr u32 kRegions = 32768;
 constexpr u32 kScanThreads = 1024;
 
-// A value to copy.
+// A value to copy. Before they are in order, the upper half of the index has the place among those of the same region.
 struct Fetching {
     u64 record;
     u64 index;
@@ -22,9 +22,9 @@ struct LookupParams {
     // Keys that the image has to be asked for: how many, and which.
     u64* asked;
     u32* asks;
-    // For each key its record, and its place among those of the same region; for each region how many there are.
-    u64* records;
-    u32* ranks;
+    // Records that were found, as they were found; null if nothing is to be fetched in order.
+    Fetching* located;
+    // For each region how many there are; behind them, how many there are in all.
     u32* regions;
     // The batch in order.
     Fetching* fetchings;
@@ -151,25 +151,46 @@ WK_KERNEL(gphash_lookup, gphash::LookupParams) {
     if (p.get.values) copy_located(p, record, index);
 }
 
-// Locates keys, and counts their records by region if values are to be fetched. A thread a key.
+// Locates keys; if values are to be fetched, lists their records and counts them by region. A thread a key.
 WK_KERNEL(gphash_locate, gphash::LookupParams) {
     using namespace gphash;
     u64 index = global_index();
-    if (index / kWarp * kWarp >= p.get.count) return;
-    u64 record = locate_key(p, index);
-    if (index >= p.get.count || !p.records) return;
-    store(p.records + index, record);
-    if (record) store(p.ranks + index, fetch_add(p.regions + region_of(p, record), 1u));
+    bool some = index / kWarp * kWarp < p.get.count;
+    if (!p.located) {
+        if (some) locate_key(p, index);
+        return;
+    }
+    // How many the block has found, and where the list has room for them: keys that are not there leave no trace in it.
+    WK_SHARED(u32, found, 1);
+    WK_SHARED(u32, begin, 1);
+    if (thread_index() == 0) found.store(0, 0);
+    sync_block();
+    u64 record = some ? locate_key(p, index) : 0;
+    u32 finders = Warp().ballot(record != 0), place = 0;
+    if (lane() == 0 && finders) place = found.fetch_add(0, popc(finders));
+    place = Warp().shfl(place, 0) + popc(finders & ((1u << lane()) - 1));
+    u64 rank = record ? fetch_add(p.regions + region_of(p, record), 1u) : 0;
+    sync_block();
+    u32 all = found.load(0);
+    if (thread_index() == 0 && all) begin.store(0, fetch_add(p.regions + kRegions, all));
+    sync_block();
+    if (record) store((U128*)(p.located + begin.load(0) + place), U128{record, index | rank << 32});
 }
 
-// Where each region begins in the order, in place of how many it has; behind them, how many there are. One block.
+// Where each region begins in the order, in place of how many it has. One block.
 WK_KERNEL(gphash_line_up, gphash::RegionParams) {
     using namespace gphash;
+    if (load(p.regions + kRegions) == 0) return;
     WK_SHARED(u32, sums, kScanThreads);
-    constexpr u32 kEach = kRegions / kScanThreads;
-    u32 me = thread_index();
-    u32 counts[kEach], sum = 0;
-    for (u32 i = 0; i < kEach; i++) sum += counts[i] = load(p.regions + me * kEach + i);
+    // Two counts in a word, four in an access.
+    constexpr u32 kEach = kRegions / kScanThreads / 4;
+    u32 me = thread_index(), sum = 0;
+    U128* mine = (U128*)p.regions + me * kEach;
+    U128 counts[kEach];
+    for (u32 i = 0; i < kEach; i++) counts[i] = load(mine + i);
+    for (u32 i = 0; i < kEach; i++) {
+        sum += (u32)counts[i].lo + (u32)(counts[i].lo >> 32) + (u32)counts[i].hi + (u32)(counts[i].hi >> 32);
+    }
     sums.store(me, sum);
     sync_block();
     for (u32 reach = 1; reach < kScanThreads; reach *= 2) {
@@ -180,21 +201,21 @@ WK_KERNEL(gphash_line_up, gphash::RegionParams) {
     }
     u32 begin = sums.load(me) - sum;
     for (u32 i = 0; i < kEach; i++) {
-        store(p.regions + me * kEach + i, begin);
-        begin += counts[i];
+        u64 first = begin, second = begin += (u32)counts[i].lo;
+        u64 third = begin += (u32)(counts[i].lo >> 32), fourth = begin += (u32)counts[i].hi;
+        begin += (u32)(counts[i].hi >> 32);
+        store(mine + i, U128{first | second << 32, third | fourth << 32});
     }
-    if (me == kScanThreads - 1) store(p.regions + kRegions, begin);
 }
 
-// Puts the batch in order. A thread a key.
+// Puts what was found in order. A thread a key.
 WK_KERNEL(gphash_order, gphash::LookupParams) {
     using namespace gphash;
-    u64 index = global_index();
-    if (index >= p.get.count) return;
-    u64 record = load(p.records + index);
-    if (!record) return;
-    Fetching* to = p.fetchings + load(p.regions + region_of(p, record)) + load(p.ranks + index);
-    store((U128*)to, U128{record, index});
+    u64 place = global_index();
+    if (place >= load(p.regions + kRegions)) return;
+    U128 one = load((const U128*)(p.located + place));
+    Fetching* to = p.fetchings + load(p.regions + region_of(p, one.lo)) + (one.hi >> 32);
+    store((U128*)to, U128{one.lo, (u32)one.hi});
 }
 
 // Copies values in that order. A thread a key.

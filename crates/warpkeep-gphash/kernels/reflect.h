@@ -5,12 +5,21 @@
 
 namespace gphash {
 
+struct CollectParams {
+    Table table;
+    // So many slots of a run, from the first on.
+    Run run;
+    u64 first;
+    u64 count;
+    // Their records, and how many there are.
+    u64* records;
+    u64* items;
+};
+
 struct ReflectParams {
     Table table;
-    // The slots of a run.
-    Run run;
-    // Items seen.
-    u64* items;
+    const u64* records;
+    u64 count;
 };
 
 struct RehashParams {
@@ -33,25 +42,31 @@ struct TellParams {
 
 }  // namespace gphash
 
-// Makes entries for the items of a run, which are packed. A thread a slot; nobody writes meanwhile, and nobody reads the mirror.
-WK_KERNEL(gphash_reflect, gphash::ReflectParams) {
+// Lists the records of slots, which are packed. A thread a slot; nobody writes meanwhile.
+WK_KERNEL(gphash_collect, gphash::CollectParams) {
     using namespace gphash;
     Warp warp;
     const Table& t = p.table;
-    u64 i = global_index();
-    bool item = i < p.run.buckets * t.slots();
-    Slot slot{0, 0};
+    u64 i = p.first + global_index();
     u64 state = kEmpty;
-    if (item) {
-        slot = Slot{bucket_at(t, p.run, i / t.slots()), (u32)(i % t.slots())};
-        state = peek(t, slot.state_at());
-        item = state != kEmpty && state != kInsert;
-    }
-    u32 items = popc(warp.ballot(item));
-    if (lane() == 0 && items) fetch_add(p.items, (u64)items);
-    if (!item) return;
-    U128* entry = claim_entry(t.mirror, hash_in(t, slot, state));
-    if (entry) set_entry(entry, record_of(t, state));
+    if (global_index() < p.count) state = peek(t, Slot{bucket_at(t, p.run, i / t.slots()), (u32)(i % t.slots())}.state_at());
+    bool item = state != kEmpty && state != kInsert;
+    u32 items = warp.ballot(item);
+    u64 place = 0;
+    if (lane() == 0 && items) place = fetch_add(p.items, (u64)popc(items));
+    place = warp.shfl(place, 0) + popc(items & ((1u << lane()) - 1));
+    if (item) store(p.records + place, record_of(t, state));
+}
+
+// Makes entries for the keys of records. A thread a record; nobody writes meanwhile, and nobody reads the mirror.
+WK_KERNEL(gphash_reflect, gphash::ReflectParams) {
+    using namespace gphash;
+    const Table& t = p.table;
+    u64 i = global_index();
+    if (i >= p.count) return;
+    u64 record = load(p.records + i);
+    U128* entry = claim_entry(t.mirror, hash_of_record(t, record));
+    if (entry) set_entry(entry, record);
 }
 
 // Moves entries to a mirror of another size. A thread an entry; nobody changes the old one meanwhile.

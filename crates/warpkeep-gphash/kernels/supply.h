@@ -55,6 +55,7 @@ WK_KERNEL(gphash_sort_count, gphash::SortParams) {
     using namespace gphash;
     u64 i = global_index();
     if (i >= p.count) return;
+    if (i == 0) store(p.regions + kRegions, (u32)p.count);
     store(p.ranks + i, fetch_add(p.regions + region_of_block(p, load(p.blocks + i)), 1u));
 }
 

@@ -224,8 +224,7 @@ pub(crate) struct LookupParams {
     pub(crate) get: GetParams,
     pub(crate) asked: DevicePtr,
     pub(crate) asks: DevicePtr,
-    pub(crate) records: DevicePtr,
-    pub(crate) ranks: DevicePtr,
+    pub(crate) located: DevicePtr,
     pub(crate) regions: DevicePtr,
     pub(crate) fetchings: DevicePtr,
     pub(crate) shift: u32,
@@ -234,10 +233,21 @@ pub(crate) struct LookupParams {
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
-pub(crate) struct ReflectParams {
+pub(crate) struct CollectParams {
     pub(crate) table: TableParams,
     pub(crate) run: Run,
+    pub(crate) first: u64,
+    pub(crate) count: u64,
+    pub(crate) records: DevicePtr,
     pub(crate) items: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct ReflectParams {
+    pub(crate) table: TableParams,
+    pub(crate) records: DevicePtr,
+    pub(crate) count: u64,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -566,6 +576,7 @@ pub(crate) mod facts {
         let of_the_mirror = [
             size_of::<MirrorParams>(),
             size_of::<LookupParams>(),
+            size_of::<CollectParams>(),
             size_of::<ReflectParams>(),
             size_of::<RehashParams>(),
             size_of::<TellParams>(),

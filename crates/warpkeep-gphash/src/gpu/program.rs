@@ -7,10 +7,10 @@ use warpkeep_device::Program;
 use warpkeep_device::KernelEntry;
 
 use super::params::{
-    AgeParams, CopyParams, DrainParams, GetParams, LayoutParams, LoadParams, LookupParams, MeasureParams,
-    PackParams, PlanParams, PublishParams, RaceParams, RecopyParams, ReflectParams, RefreshParams,
-    RegionParams, RehashParams, RepairParams, SortParams, SpellParams, SpreadParams, StageParams,
-    StraightParams, TellParams, body_code,
+    AgeParams, CollectParams, CopyParams, DrainParams, GetParams, LayoutParams, LoadParams, LookupParams,
+    MeasureParams, PackParams, PlanParams, PublishParams, RaceParams, RecopyParams, ReflectParams,
+    RefreshParams, RegionParams, RehashParams, RepairParams, SortParams, SpellParams, SpreadParams,
+    StageParams, StraightParams, TellParams, body_code,
 };
 use crate::bucket::{Body, Shape};
 use crate::{Geometry, Layout};
@@ -61,6 +61,7 @@ warpkeep_device::kernels! {
         gphash_order: LookupParams,
         gphash_fetch: LookupParams,
         gphash_ask: LookupParams,
+        gphash_collect: CollectParams,
         gphash_reflect: ReflectParams,
         gphash_rehash: RehashParams,
         gphash_tell: TellParams,
@@ -104,6 +105,7 @@ static KERNELS: &[KernelEntry] = {
         cuda_only("gphash_order", size_of::<LookupParams>()),
         cuda_only("gphash_fetch", size_of::<LookupParams>()),
         cuda_only("gphash_ask", size_of::<LookupParams>()),
+        cuda_only("gphash_collect", size_of::<CollectParams>()),
         cuda_only("gphash_reflect", size_of::<ReflectParams>()),
         cuda_only("gphash_rehash", size_of::<RehashParams>()),
         cuda_only("gphash_tell", size_of::<TellParams>()),

@@ -44,8 +44,7 @@ impl Lookup<'_> {
             get,
             asked: scratch.asked.zeros(device, 8, stream)?,
             asks: scratch.asks.room(device, 4 * count)?,
-            records: warpkeep_device::DevicePtr::NULL,
-            ranks: warpkeep_device::DevicePtr::NULL,
+            located: warpkeep_device::DevicePtr::NULL,
             regions: warpkeep_device::DevicePtr::NULL,
             fetchings: warpkeep_device::DevicePtr::NULL,
             shift: region_bits(self.image_len),
@@ -55,8 +54,7 @@ impl Lookup<'_> {
         // SAFETY: the caller's promise; the scratch is as long as the kernels take it to be.
         unsafe {
             if ordered {
-                params.records = scratch.records.room(device, 8 * count)?;
-                params.ranks = scratch.ranks.room(device, 4 * count)?;
+                params.located = scratch.records.room(device, 16 * count)?;
                 params.regions = scratch.regions.zeros(device, 4 * (REGIONS + 1), stream)?;
                 params.fetchings = scratch.fetchings.room(device, 16 * count)?;
                 kernels.locate.launch(each, &params, stream)?;
