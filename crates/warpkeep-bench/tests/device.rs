@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use warpkeep_bench::chart::Drawing;
-use warpkeep_bench::device::{CachePolicy, Operation, Options, Way, run};
+use warpkeep_bench::device::{CachePolicy, Operation, Options, ScaleOptions, Way, run, run_scale};
 use warpkeep_bench::page::{self, Source};
 use warpkeep_bench::report::Summary;
 use warpkeep_bench::workload::{Distribution, Workload};
@@ -174,4 +174,29 @@ fn nonsense_is_refused_and_whoever_interrupts_leaves_nothing() {
         assert!(matches!(stopped, Err(BenchError::Interrupted)), "{patience}");
         assert!(is_empty(&directory), "{patience}");
     }
+}
+
+#[test]
+fn tables_of_growing_sizes_come_back() {
+    if !has_simulator() {
+        return;
+    }
+    let scratch = directory();
+    let options = ScaleOptions {
+        dir: scratch.path().to_owned(),
+        image_dir: scratch.path().to_owned(),
+        rounds: 1,
+        ..ScaleOptions::on("sim".parse().unwrap())
+    };
+    let report = run_scale(&options, &Quiet).unwrap();
+    for items in &options.sizes {
+        let case = format!("{items} items");
+        for operation in ["get", "absent get", "locate", "update", "insert"] {
+            assert!(report.series(&case, operation, "rate").iter().all(|&rate| rate > 0.0), "{operation}");
+            assert_eq!(report.series(&case, operation, "rate").len(), 1, "{operation}");
+        }
+        assert_eq!(report.series(&case, "coming back", "total").len(), 1);
+    }
+    assert_eq!(report.charts.len(), 2);
+    assert!(is_empty(&scratch));
 }

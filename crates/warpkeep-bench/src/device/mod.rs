@@ -12,6 +12,7 @@ mod operation;
 mod options;
 mod pool;
 mod rig;
+mod scale;
 mod way;
 
 use warpkeep_device::Device;
@@ -24,6 +25,7 @@ pub use self::operation::Operation;
 pub use self::options::Options;
 pub(crate) use self::pool::Pool;
 pub(crate) use self::rig::{Form, Rig};
+pub use self::scale::{ScaleOptions, run_scale};
 pub(crate) use self::way::Variant;
 pub use self::way::Way;
 use crate::limits::device::{DeviceLimits, Extent};
@@ -99,6 +101,7 @@ impl<'w> Workshop<'w> {
             load_factor: options.load_factor,
             extra: options.most_inserted() as u64,
             largest: largest.max(options.most_inserted()),
+            straight: false,
         };
         let uses = |library: bool| options.ways.iter().any(|&way| (way == Way::Library) == library);
         let tables = u64::from(uses(false)) + u64::from(uses(true));

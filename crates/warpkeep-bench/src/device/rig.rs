@@ -13,7 +13,7 @@ use warpkeep_gphash::gpu::{
     CachePolicy, DeviceBatch, DeviceEngine, DeviceImage, GetRows, Reading, StraightRows,
 };
 use warpkeep_gphash::{Geometry, Layout, Table, TableError, TableSpec};
-use warpkeep_image::{Coherent, CreateOptions, Heap, HeapOptions, Image};
+use warpkeep_image::{Access, Coherent, CreateOptions, Heap, HeapOptions, Image, OpenOptions};
 
 use super::answers::{Answers, Expected};
 use super::pool::Pool;
@@ -40,6 +40,8 @@ pub(crate) struct Form {
     pub(crate) extra: u64,
     /// Operations in the largest batch.
     pub(crate) largest: usize,
+    /// Whether it is loaded from device memory, which is faster; only where tables can be written that way.
+    pub(crate) straight: bool,
 }
 
 /// How long a batch of writes took.
@@ -62,7 +64,33 @@ pub(crate) struct Rig {
     image: Arc<Image<Coherent>>,
     workload: Workload,
     version: u64,
-    _folder: TempDir,
+    folder: TempDir,
+}
+
+/// What coming back to a table took, part by part.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reattached {
+    /// Mapping the image, and marking what is in use.
+    pub(crate) open: Duration,
+    /// Registering the image with the device, and its kernels.
+    pub(crate) register: Duration,
+    /// Making the mirror.
+    pub(crate) mirror: Duration,
+}
+
+/// Values of items, in rows of so many bytes, by all cores: a device takes them faster than one makes them.
+fn write_rows(workload: &Workload, numbers: &[u64], generation: u64, row: usize, rows: &mut [u8]) {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let each = numbers.len().div_ceil(threads).max(1);
+    std::thread::scope(|scope| {
+        for (rows, numbers) in rows.chunks_mut(each * row).zip(numbers.chunks(each)) {
+            scope.spawn(move || {
+                for (row, &number) in rows.chunks_exact_mut(row).zip(numbers) {
+                    workload.write_value(number, generation, &mut row[..workload.value_bytes]);
+                }
+            });
+        }
+    });
 }
 
 impl Rig {
@@ -115,14 +143,44 @@ impl Rig {
             .map(|_| Answers::new(device, &workload, form.largest))
             .collect::<Result<Vec<_>, _>>()?;
         let stream = device.stream()?;
-        let mut rig = Rig { engine, table, stream, answers, image, workload, version: 0, _folder: folder };
+        let mut rig = Rig { engine, table, stream, answers, image, workload, version: 0, folder };
+        if form.straight {
+            rig.engine.load_mirror(&rig.table)?;
+        }
         for first in (0..workload.items).step_by(LOADED as usize) {
             progress.check()?;
             let numbers: Vec<u64> = (first..(first + LOADED).min(workload.items)).collect();
-            rig.write(Op::Put, &numbers, 0)?;
+            match form.straight {
+                true => rig.write_straight(Op::Put, &numbers, 0)?,
+                false => rig.write(Op::Put, &numbers, 0)?,
+            };
             progress.advance(numbers.len() as u64);
         }
         Ok(rig)
+    }
+
+    /// Lets go of the table as a process does that ends, and comes back to it.
+    pub(crate) fn reattach(self, device: &Device) -> Result<(Rig, Reattached), BenchError> {
+        let Rig { engine, table, stream, answers, image, workload, version, folder } = self;
+        let header = table.header();
+        drop((engine, table, image));
+        let begun = Instant::now();
+        let path = folder.path().join("image");
+        let image = Image::open(&path, Coherent, Access::ReadWrite, &OpenOptions::default())?.image;
+        image.begin(image.epoch() + 1)?;
+        let image = Arc::new(image);
+        let heap = Heap::recover::<TableError>(&image, HeapOptions::default(), |marker| {
+            Table::mark(&image, marker, header)
+        })?;
+        let heap = Arc::new(heap);
+        let table = Table::attach(&heap, header)?;
+        let open = begun.elapsed();
+        let engine = DeviceEngine::new(&Arc::new(DeviceImage::new(device, &image)?), &table)?;
+        let register = begun.elapsed() - open;
+        engine.load_mirror(&table)?;
+        let mirror = begun.elapsed() - open - register;
+        let rig = Rig { engine, table, stream, answers, image, workload, version, folder };
+        Ok((rig, Reattached { open, register, mirror }))
     }
 
     /// Bytes of the image.
@@ -306,9 +364,7 @@ impl Rig {
             true => {
                 let row = workload.value_bytes.next_multiple_of(8);
                 let mut rows = vec![0_u8; numbers.len() * row];
-                for (row, &number) in rows.chunks_exact_mut(row).zip(numbers) {
-                    workload.write_value(number, generation, &mut row[..workload.value_bytes]);
-                }
+                write_rows(&workload, numbers, generation, row, &mut rows);
                 Some(device.upload(&rows)?)
             }
             false => None,

@@ -7,6 +7,7 @@ mod limits;
 mod load_factor;
 mod page;
 mod paper;
+mod scale;
 mod server;
 mod storage;
 
@@ -54,6 +55,12 @@ enum Benchmark {
     /// proportion to the limit that binds it, measured in the same run.
     #[command(after_help = EXIT_CODES)]
     Device(device::Device),
+    /// Whether a device is as fast with many items as with few, and how long coming back to them takes.
+    ///
+    /// Tables of some sizes are loaded from device memory, read and written in large batches, let go and opened again: the image marked,
+    /// registered with the device, its mirror made.
+    #[command(after_help = EXIT_CODES)]
+    Scale(scale::ScaleArgs),
     /// How full a table gets before a key finds no place, by geometry.
     #[command(after_help = EXIT_CODES)]
     LoadFactor(load_factor::LoadFactor),
@@ -91,6 +98,7 @@ impl Bench {
             Benchmark::LoadFactor(load_factor) => load_factor.files.on_stdout(),
             Benchmark::Growth(growth) => growth.files.on_stdout(),
             Benchmark::Device(device) => device.files.on_stdout(),
+            Benchmark::Scale(scale) => scale.files.on_stdout(),
             Benchmark::Limits(limits) => limits.files.on_stdout(),
             Benchmark::Paper(paper) => paper.on_stdout(),
             Benchmark::Server(server) => server.files.on_stdout(),
@@ -105,6 +113,7 @@ impl Bench {
             Benchmark::LoadFactor(load_factor) => load_factor.run(),
             Benchmark::Growth(growth) => growth.run(),
             Benchmark::Device(device) => device.run(),
+            Benchmark::Scale(scale) => scale.run(),
             Benchmark::Limits(limits) => limits.run(),
             Benchmark::Paper(paper) => paper.run(),
             Benchmark::Server(server) => server.run(),
