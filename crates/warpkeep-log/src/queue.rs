@@ -10,8 +10,12 @@ use crate::error::LogError;
 use crate::frame;
 use crate::layout::{BLOCK_HEADER, PAGE};
 
-/// Buffers above this size are given back to the system instead of being kept for the next group.
-const KEEP_CAPACITY: usize = 4 << 20;
+/// A group takes no more records above this size: it is large enough for the disk, and while it is written the next one fills. Its
+/// buffer is kept, because fresh memory costs more than what is copied to it.
+const GROUP_BYTES: usize = 4 << 20;
+/// How many buffers wait for a group. A buffer that a large batch has made larger is given back to the system.
+const IDLE_BUFFERS: usize = 4;
+const BUFFER_BYTES: usize = GROUP_BYTES + PAGE as usize;
 
 /// Records that will be one frame.
 pub(crate) struct Group {
@@ -159,9 +163,10 @@ impl Queue {
     /// Appends a record with the number that [`Queue::next_lsn`] gave.
     pub(crate) fn push(&mut self, lsn: Lsn, batch: &ChangeBatch, durability: Durability) {
         let len = frame::record_len(batch.bytes().len());
-        let fits = |group: &Group| group.frame.len() + len <= BLOCK_HEADER + self.max_payload;
+        let most = BLOCK_HEADER + self.max_payload.min(GROUP_BYTES - BLOCK_HEADER);
+        let fits = |group: &Group| group.frame.len() + len <= most;
         if !self.groups.back().is_some_and(fits) {
-            let mut frame = self.idle_buffers.pop().unwrap_or_default();
+            let mut frame = self.idle_buffers.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES));
             frame.resize(BLOCK_HEADER, 0);
             let seq = self.next_seq;
             self.next_seq += 1;
@@ -210,7 +215,7 @@ impl Queue {
             self.backlog -= in_flight.bytes;
             self.worst_footprint -= in_flight.worst_footprint;
         }
-        if buffer.capacity() <= KEEP_CAPACITY && self.idle_buffers.len() < 2 {
+        if buffer.capacity() <= BUFFER_BYTES && self.idle_buffers.len() < IDLE_BUFFERS {
             buffer.clear();
             self.idle_buffers.push(buffer);
         }
@@ -261,6 +266,27 @@ mod tests {
         assert_eq!(seen, [(1, 4), (5, 8), (9, 10)]);
         assert_eq!((queue.backlog(), queue.worst_footprint), (0, 0));
         assert_eq!(queue.durable(), lsns[9]);
+    }
+
+    #[test]
+    fn groups_stay_small_and_their_buffers_are_used_again() {
+        let mut queue = Queue::new(1, Lsn::ZERO, 0, 64 << 20);
+        for _ in 0..3 {
+            (0..20).for_each(|_| drop(push(&mut queue, 300 << 10)));
+            // One that is larger than a group has a group to itself, and a buffer that is not kept.
+            push(&mut queue, 2 * GROUP_BYTES);
+            let mut sizes = Vec::new();
+            while let Some(group) = queue.take() {
+                sizes.push(group.frame.len());
+                queue.finish(group.frame);
+            }
+            assert_eq!(sizes.len(), 3);
+            assert!(sizes[0] <= GROUP_BYTES && sizes[0] > GROUP_BYTES - (400 << 10));
+            assert!(sizes[2] > 2 * GROUP_BYTES);
+            assert!(!queue.idle_buffers.is_empty());
+            assert!(queue.idle_buffers.iter().all(|buffer| buffer.capacity() == BUFFER_BYTES));
+        }
+        assert_eq!(queue.backlog(), 0);
     }
 
     #[test]
