@@ -7,6 +7,7 @@
 #include "lookup.h"
 #include "reflect.h"
 #include "rows.h"
+#include "value_load.h"
 #include "variable.h"
 #include "stage.h"
 #include "straight.h"

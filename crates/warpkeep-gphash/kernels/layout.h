@@ -7,6 +7,7 @@
 #include "straight.h"
 #include "supply.h"
 #include "rows.h"
+#include "value_load.h"
 #include "variable.h"
 
 namespace gphash {
@@ -41,6 +42,10 @@ WK_KERNEL(gphash_layout, gphash::LayoutParams) {
         sizeof(BlockRun),     sizeof(SortParams), sizeof(RecopyParams),
         sizeof(PlanParams),   kPendingStatus,    kMalformed,          kTwinThreads,
         sizeof(SpreadParams), sizeof(PackParams), sizeof(MeasureParams), sizeof(CopyParams),
+        sizeof(Values),       sizeof(WarmParams), sizeof(WeighParams), sizeof(ReleaseParams),
+        sizeof(SpareParams),  sizeof(ChooseParams), sizeof(FillParams), sizeof(Choice),
+        sizeof(FollowParams),
+        kInRow,               kHeats,
     };
     for (u32 i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) store(p.out + i, facts[i]);
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include "lookup.h"
 #include "stage.h"
+#include "value_load.h"
 
 namespace gphash {
 
@@ -38,10 +39,12 @@ struct RaceParams {
     GetParams get;
     LoadParams load;
     PublishParams publish;
-    // The first so many blocks, of a warp each, read, without the cache and then with it; the next so many publish; the others fetch
-    // one bucket after the other.
+    FillParams fill;
+    // The first so many blocks, of a warp each, read, without the cache and then with it; the next so many publish; the next fill rows; the
+    // others fetch one bucket after the other.
     u64 readers;
     u64 publishers;
+    u64 fillers;
     u64 loaders;
 };
 
@@ -148,7 +151,9 @@ WK_KERNEL(gphash_cache_race, gphash::RaceParams) {
     } else if (warp < p.readers + p.publishers) {
         u64 i = (warp - p.readers) * kWarp + lane();
         if (i < p.publish.count) publish_one(p.publish, i);
+    } else if (warp < p.readers + p.publishers + p.fillers) {
+        fill_rows(p.fill, (warp - p.readers - p.publishers) * kWarp + lane());
     } else {
-        for (u64 i = warp - p.readers - p.publishers; i < p.load.count; i += p.loaders) fetch_bucket(p.load, i);
+        for (u64 i = warp - p.readers - p.publishers - p.fillers; i < p.load.count; i += p.loaders) fetch_bucket(p.load, i);
     }
 }

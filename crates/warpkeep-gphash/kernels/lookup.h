@@ -3,7 +3,7 @@
 // region of the image; the batch is ordered by region; then values are copied in that order.
 #pragma once
 #include "get.h"
-#include "mirror.h"
+#include "values.h"
 
 namespace gphash {
 
@@ -24,7 +24,7 @@ struct LookupParams {
     u32* asks;
     // Records that were found, as they were found; null if nothing is to be fetched in order.
     Fetching* located;
-    // For each region how many there are; behind them, how many there are in all.
+    // For each region how many there are; behind them, how many there are in all, in the image and in rows.
     u32* regions;
     // The batch in order.
     Fetching* fetchings;
@@ -38,6 +38,13 @@ struct RegionParams {
     u32* regions;
 };
 
+// Where a value was found. Those in rows are listed from the end, and need no order.
+enum Find : u32 { kInImage, kInRows, kFinds };
+
+WK_DEVICE Fetching* found_at(const LookupParams& p, u32 find, u64 place) {
+    return p.located + (find == kInImage ? place : p.get.count - 1 - place);
+}
+
 WK_DEVICE u32 region_of(const LookupParams& p, u64 record) {
     u64 region = record >> p.shift;
     return region < kRegions ? (u32)region : kRegions - 1;
@@ -46,7 +53,7 @@ WK_DEVICE u32 region_of(const LookupParams& p, u64 record) {
 // Has the image asked for a key.
 WK_DEVICE void ask(const LookupParams& p, u64 index) { store(p.asks + fetch_add(p.asked, (u64)1), (u32)index); }
 
-// The record of the lane's key, or 0 if it has none or the image is asked; the answer is given but for the value.
+// The record or the row of the lane's key, or 0 if it has none or the image is asked; the answer is given but for the value.
 WK_DEVICE u64 locate_key(const LookupParams& p, u64 index) {
     const GetParams& get = p.get;
     const Table& t = get.table;
@@ -56,7 +63,7 @@ WK_DEVICE u64 locate_key(const LookupParams& p, u64 index) {
     if (!wanted) return 0;
     bool there = record > kVeiled;
     // Other keys can have the same hash.
-    if (there && t.key_len() != 8 && !record_has_key(t, record + 8 * t.value_words(), key)) {
+    if (there && t.key_len() != 8 && !record_has_key(t, key_behind(t, record), key)) {
         record = kVeiled;
         there = false;
     }
@@ -65,7 +72,7 @@ WK_DEVICE u64 locate_key(const LookupParams& p, u64 index) {
         return 0;
     }
     store(get.statuses + index, (u8)(there ? kOk : kNotFound));
-    if (get.versions) store(get.versions + index, there ? record_word(t, record + 8 * (t.value_words() + t.record_key_words())) : 0);
+    if (get.versions) store(get.versions + index, there ? version_behind(t, record) : 0);
     return there ? record : 0;
 }
 
@@ -117,6 +124,17 @@ WK_DEVICE void copy_located(const LookupParams& p, u64 record, u64 index) {
     else copy_different_rows<u64>(p.get, record, index);
 }
 
+// Copies 32 values that were found in rows.
+WK_DEVICE void copy_from_rows(const LookupParams& p, u64 place) {
+    const GetParams& get = p.get;
+    u64 count = load(p.regions + kRegions + kInRows);
+    if (place / kWarp * kWarp >= count) return;
+    U128 mine = place < count ? load((const U128*)found_at(p, kInRows, place)) : U128{0, 0};
+    u64 from = mine.lo ? value_behind(get.table, mine.lo) : 0;
+    if (p.wide) copy_rows<U128>(get, get.table.at(0), from, (u32)mine.hi);
+    else copy_rows<u64>(get, get.table.at(0), from, (u32)mine.hi);
+}
+
 // Answers for the keys of a warp, asking the image at once: for tests on the simulator, with keys whose hashes differ.
 WK_DEVICE void look_up_or_ask(const GetParams& get, u64 first) {
     if (first >= get.count) return;
@@ -133,8 +151,8 @@ WK_DEVICE void look_up_or_ask(const GetParams& get, u64 first) {
             found = find(t, key.hash(t.seed), key, tally);
         } else if (its != kVacant) {
             found.there = true;
-            found.value_at = its;
-            found.version = record_word(t, its + 8 * (t.value_words() + t.record_key_words()));
+            found.value_at = value_behind(t, its);
+            found.version = version_behind(t, its);
         }
         answer_key(get, first + i, found);
     }
@@ -147,8 +165,10 @@ WK_KERNEL(gphash_lookup, gphash::LookupParams) {
     using namespace gphash;
     u64 index = global_index();
     if (index / kWarp * kWarp >= p.get.count) return;
-    u64 record = locate_key(p, index);
-    if (p.get.values) copy_located(p, record, index);
+    u64 said = locate_key(p, index);
+    if (!p.get.values) return;
+    tally_rows(p.get.table.mirror.values, said);
+    copy_located(p, said ? value_behind(p.get.table, said) : 0, index);
 }
 
 // Locates keys; if values are to be fetched, lists their records and counts them by region. A thread a key.
@@ -161,20 +181,29 @@ WK_KERNEL(gphash_locate, gphash::LookupParams) {
         return;
     }
     // How many the block has found, and where the list has room for them: keys that are not there leave no trace in it.
-    WK_SHARED(u32, found, 1);
-    WK_SHARED(u32, begin, 1);
-    if (thread_index() == 0) found.store(0, 0);
+    WK_SHARED(u32, found, kFinds);
+    WK_SHARED(u32, begin, kFinds);
+    if (thread_index() < kFinds) found.store(thread_index(), 0);
     sync_block();
-    u64 record = some ? locate_key(p, index) : 0;
-    u32 finders = Warp().ballot(record != 0), place = 0;
-    if (lane() == 0 && finders) place = found.fetch_add(0, popc(finders));
-    place = Warp().shfl(place, 0) + popc(finders & ((1u << lane()) - 1));
-    u64 rank = record ? fetch_add(p.regions + region_of(p, record), 1u) : 0;
+    u64 said = some ? locate_key(p, index) : 0;
+    tally_rows(p.get.table.mirror.values, said);
+    u32 find = in_row(said) ? kInRows : kInImage;
+    u32 place = 0;
+    for (u32 i = 0; i < kFinds; i++) {
+        u32 finders = Warp().ballot(said != 0 && find == i), first = 0;
+        if (lane() == 0 && finders) first = found.fetch_add(i, popc(finders));
+        first = Warp().shfl(first, 0);
+        if (find == i) place = first + popc(finders & ((1u << lane()) - 1));
+    }
+    u64 rank = said && find == kInImage ? fetch_add(p.regions + region_of(p, said), 1u) : 0;
     sync_block();
-    u32 all = found.load(0);
-    if (thread_index() == 0 && all) begin.store(0, fetch_add(p.regions + kRegions, all));
+    if (thread_index() < kFinds) {
+        u32 all = found.load(thread_index());
+        if (all) begin.store(thread_index(), fetch_add(p.regions + kRegions + thread_index(), all));
+    }
     sync_block();
-    if (record) store((U128*)(p.located + begin.load(0) + place), U128{record, index | rank << 32});
+    if (!said) return;
+    store((U128*)found_at(p, find, begin.load(find) + place), U128{said, index | rank << 32});
 }
 
 // Where each region begins in the order, in place of how many it has. One block.
@@ -218,10 +247,12 @@ WK_KERNEL(gphash_order, gphash::LookupParams) {
     store((U128*)to, U128{one.lo, (u32)one.hi});
 }
 
-// Copies values in that order. A thread a key.
+// Copies values in that order, and those that are in rows in the order of the batch: while some warps wait for the link, others have
+// something to do. A thread a key.
 WK_KERNEL(gphash_fetch, gphash::LookupParams) {
     using namespace gphash;
     u64 place = global_index();
+    if (p.get.table.mirror.values.rows) copy_from_rows(p, place);
     u64 count = load(p.regions + kRegions);
     if (place / kWarp * kWarp >= count) return;
     U128 mine = place < count ? load((const U128*)(p.fetchings + place)) : U128{0, 0};

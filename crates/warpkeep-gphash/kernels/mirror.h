@@ -18,6 +18,8 @@ constexpr u32 kMirrorReach = 64;
 constexpr u64 kVacant = 0;
 constexpr u64 kGone = 1;
 constexpr u64 kVeiled = 2;
+// The key's value is in a row of the value cache, whose number the other bits are; see values.h.
+constexpr u64 kInRow = 1ull << 63;
 // No answer: the entry is further on.
 constexpr u64 kFurther = ~0ull;
 
@@ -38,8 +40,8 @@ WK_DEVICE u64 judge(const U128& entry, u64 hash) {
     return tile.any(entry.hi == kVacant) ? kVacant : kFurther;
 }
 
-// The record of a key for each lane of a warp: kVacant if there is none, kVeiled if the image is to be asked. Four lanes look for the
-// keys of all four, and their looks are under way at once.
+// The record of a key for each lane of a warp, or its row: kVacant if there is none, kVeiled if the image is to be asked. Four lanes look
+// for the keys of all four, and their looks are under way at once.
 WK_DEVICE u64 locate(const Mirror& m, u64 hash) {
     Tile<kMirrorEntries> tile;
     u64 home = reduce(hash, m.buckets);

@@ -2,6 +2,7 @@
 #pragma once
 #include "find.h"
 #include "drain.h"
+#include "values.h"
 
 namespace gphash {
 
@@ -25,6 +26,9 @@ struct ReflectParams {
 struct RehashParams {
     Mirror from;
     Mirror to;
+    // How hot the entries of each are, or null; see value_load.h.
+    const u32* from_heat;
+    u32* to_heat;
 };
 
 // What the CPU has given a key: a record, or 0 if the key is gone.
@@ -77,7 +81,11 @@ WK_KERNEL(gphash_rehash, gphash::RehashParams) {
     U128 entry = read_entry(p.from.entries + i);
     if (entry.hi <= kGone) return;
     U128* to = claim_entry(p.to, entry.lo);
-    if (to) set_entry(to, entry.hi);
+    if (!to) return;
+    set_entry(to, entry.hi);
+    if (!p.to_heat) return;
+    u64 number = to - p.to.entries;
+    fetch_add(heat_word(p.to_heat, number), heat_of(p.from_heat, i) << heat_shift(number));
 }
 
 // Takes over what the CPU has written. A thread a key.

@@ -29,6 +29,8 @@ enum class Step : u32 {
     Written = 12,
     // After a device that was lost while it moved items: what it left half done is finished. By the CPU, in src/gpu/settle.rs.
     Settled = 13,
+    // A row of the value cache is filled, before an entry leads to it.
+    Filled = 20,
 };
 
 #if WK_ON_GPU

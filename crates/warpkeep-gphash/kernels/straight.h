@@ -45,6 +45,8 @@ struct Came {
     u64 asked;
     // Records that are gone.
     u64 retired;
+    // Rows of the value cache that were asked for.
+    u64 rows;
 };
 
 struct StraightParams {
@@ -66,6 +68,8 @@ struct StraightParams {
     Came* came;
     u32* asks;
     u64* retired;
+    // For each that acts what its entry is to say, if not its record; null if there is no value cache.
+    u64* rows;
     u32 op;
     u32 block_len;
     u32 wide;
@@ -271,7 +275,7 @@ WK_KERNEL(gphash_decide, gphash::StraightParams) {
     if (index / kWarp * kWarp >= p.count) return;
     Key key{p.keys + index * t.key_words(), t.key_len()};
     u64 hash = index < p.count ? key.hash(t.seed) : 0;
-    u64 record = locate(t.mirror, hash);
+    u64 record = record_behind(t, locate(t.mirror, hash));
     Act act{0, 0, 0, nullptr, 0, kNone};
     bool acts = index < p.count && plan_one(p, index, hash, record, act);
     u64 number = take_number(&p.came->acts, acts);
@@ -336,7 +340,8 @@ WK_KERNEL(gphash_commit, gphash::StraightParams) {
     // Words before the acknowledgement, and before what they led to is used again.
     fence_block_at(Step::Published);
     if (mine) store<Scope::Device, Order::Relaxed>(copy, word);
-    if (entry) set_entry(entry, kind == kClear ? kGone : record_of(t, word));
+    u64 row = mine && p.rows ? load(p.rows + number) : 0;
+    if (entry) set_entry(entry, kind == kClear ? kGone : row ? row : record_of(t, word));
     u64 created = popc(warp.ballot(kind == kFill)), removed = popc(warp.ballot(kind == kClear));
     if (lane() == 0 && created) fetch_add(&p.came->created, created);
     if (lane() == 0 && removed) fetch_add(&p.came->removed, removed);

@@ -52,6 +52,16 @@ struct Cache {
 
 constexpr u32 kTallies = 64;
 
+// Values of some keys in device memory, a row each; see values.h.
+struct Values {
+    // Null if there are none.
+    u64* rows;
+    // For each row what is beside a value: its record, its version, and its key unless that has eight bytes.
+    u64* tails;
+    // Gets of keys that are there, and those of them that a row answered, in kTallies pairs.
+    u64* tallies;
+};
+
 // The record of each key, in device memory; see mirror.h.
 struct Mirror {
     // Null if there is no mirror.
@@ -59,6 +69,7 @@ struct Mirror {
     u64 buckets;
     // Keys that found no room.
     u64* unplaced;
+    Values values;
 };
 
 struct Table {

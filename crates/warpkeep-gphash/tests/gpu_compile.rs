@@ -35,6 +35,10 @@ const KERNELS: &[&str] = &[
     "gphash_decide",
     "gphash_write",
     "gphash_commit",
+    "gphash_values_warm",
+    "gphash_values_choose",
+    "gphash_values_fill",
+    "gphash_values_follow",
 ];
 
 fn tell(line: &str) {
@@ -105,7 +109,9 @@ fn compiled(case: &Case) -> Vec<String> {
         assert!(!uses.spills() && uses.stack_bytes == 0, "{case:?}: {kernel}: {uses:?}");
         // More, and a multiprocessor has room for less than half of the warps that hide how far the image is. Those that have eight values
         // on their way in each lane need fewer warps.
-        let most = if matches!(kernel, "gphash_lookup" | "gphash_fetch") { 96 } else { 72 };
+        const WIDE: [&str; 4] =
+            ["gphash_lookup", "gphash_fetch", "gphash_values_fill", "gphash_values_follow"];
+        let most = if WIDE.contains(&kernel) { 96 } else { 72 };
         assert!(uses.registers <= most, "{case:?}: {kernel}: {uses:?}");
         if case.told {
             let Case { geometry, layout, key_len, value_len, .. } = case;

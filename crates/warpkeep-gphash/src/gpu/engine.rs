@@ -111,6 +111,15 @@ pub(crate) struct Kernels {
     pub(crate) spell: Kernel,
     pub(crate) sort_count: Kernel,
     pub(crate) sort: Kernel,
+    pub(crate) values_warm: Kernel,
+    pub(crate) values_weigh: Kernel,
+    pub(crate) values_release: Kernel,
+    pub(crate) values_hold: Kernel,
+    pub(crate) values_spare: Kernel,
+    pub(crate) values_choose: Kernel,
+    pub(crate) values_order: Kernel,
+    pub(crate) values_fill: Kernel,
+    pub(crate) values_follow: Kernel,
 }
 
 impl Kernels {
@@ -150,6 +159,15 @@ impl Kernels {
             spell: kernel("gphash_spell")?,
             sort_count: kernel("gphash_sort_count")?,
             sort: kernel("gphash_sort")?,
+            values_warm: kernel("gphash_values_warm")?,
+            values_weigh: kernel("gphash_values_weigh")?,
+            values_release: kernel("gphash_values_release")?,
+            values_hold: kernel("gphash_values_hold")?,
+            values_spare: kernel("gphash_values_spare")?,
+            values_choose: kernel("gphash_values_choose")?,
+            values_order: kernel("gphash_values_order")?,
+            values_fill: kernel("gphash_values_fill")?,
+            values_follow: kernel("gphash_values_follow")?,
         })
     }
 }

@@ -21,6 +21,7 @@ mod settle;
 mod stage;
 mod straight;
 mod upkeep;
+mod values;
 mod variable;
 
 pub use batch::{BatchRows, DeviceBatch};
@@ -32,6 +33,7 @@ pub use program::program_for;
 pub use rows::{HostRows, RowOps, WriteRows};
 pub use stage::DeviceStage;
 pub use straight::{StraightRows, Wrote};
+pub use values::{ValueRoom, ValuesReport, ValuesStats};
 
 #[cfg(test)]
 mod tests;

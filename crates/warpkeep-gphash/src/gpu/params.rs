@@ -70,6 +70,28 @@ pub(crate) const REGIONS: usize = 32_768;
 /// Threads of the block that lines them up.
 pub(crate) const SCAN_THREADS: u32 = 1024;
 
+/// The values of some keys; null if there are none.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct ValuesParams {
+    pub(crate) rows: DevicePtr,
+    pub(crate) tails: DevicePtr,
+    pub(crate) tallies: DevicePtr,
+}
+
+impl ValuesParams {
+    pub(crate) const NONE: ValuesParams =
+        ValuesParams { rows: DevicePtr::NULL, tails: DevicePtr::NULL, tallies: DevicePtr::NULL };
+}
+
+/// Words beside a row of the value cache, for keys of so many bytes: the record, the version, and keys that are not their hashes.
+pub(crate) fn tail_words(key_len: usize) -> usize {
+    if key_len == 8 { 2 } else { 2 + key_len.div_ceil(8).next_multiple_of(2) }
+}
+
+/// How hot an entry of a mirror can be.
+pub(crate) const HEATS: usize = 256;
+
 /// The record of each key; null if there is no mirror.
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
@@ -77,11 +99,16 @@ pub(crate) struct MirrorParams {
     pub(crate) entries: DevicePtr,
     pub(crate) buckets: u64,
     pub(crate) unplaced: DevicePtr,
+    pub(crate) values: ValuesParams,
 }
 
 impl MirrorParams {
-    pub(crate) const NONE: MirrorParams =
-        MirrorParams { entries: DevicePtr::NULL, buckets: 0, unplaced: DevicePtr::NULL };
+    pub(crate) const NONE: MirrorParams = MirrorParams {
+        entries: DevicePtr::NULL,
+        buckets: 0,
+        unplaced: DevicePtr::NULL,
+        values: ValuesParams::NONE,
+    };
 }
 
 /// A table, at this moment.
@@ -255,6 +282,78 @@ pub(crate) struct ReflectParams {
 pub(crate) struct RehashParams {
     pub(crate) from: MirrorParams,
     pub(crate) to: MirrorParams,
+    pub(crate) from_heat: DevicePtr,
+    pub(crate) to_heat: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct WarmParams {
+    pub(crate) table: TableParams,
+    pub(crate) count: u64,
+    pub(crate) keys: DevicePtr,
+    pub(crate) heat: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct WeighParams {
+    pub(crate) table: TableParams,
+    pub(crate) heat: DevicePtr,
+    pub(crate) weights: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct ReleaseParams {
+    pub(crate) table: TableParams,
+    pub(crate) heat: DevicePtr,
+    pub(crate) enough: u64,
+    pub(crate) ties: u64,
+    pub(crate) tied: DevicePtr,
+    pub(crate) used: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct SpareParams {
+    pub(crate) count: u64,
+    pub(crate) used: DevicePtr,
+    pub(crate) spare_count: DevicePtr,
+    pub(crate) spares: DevicePtr,
+}
+
+/// Bytes of an entry that was chosen to get a row.
+pub(crate) const CHOICE_BYTES: usize = 16;
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct ChooseParams {
+    pub(crate) table: TableParams,
+    pub(crate) heat: DevicePtr,
+    pub(crate) coldest: u64,
+    pub(crate) hottest: u64,
+    pub(crate) room: u64,
+    pub(crate) chosen: DevicePtr,
+    pub(crate) choices: DevicePtr,
+    pub(crate) ranks: DevicePtr,
+    pub(crate) regions: DevicePtr,
+    pub(crate) shift: u32,
+    pub(crate) reserved: u32,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct FillParams {
+    pub(crate) get: GetParams,
+    pub(crate) count: u64,
+    pub(crate) choices: DevicePtr,
+    pub(crate) ranks: DevicePtr,
+    pub(crate) regions: DevicePtr,
+    pub(crate) ordered: DevicePtr,
+    pub(crate) spares: DevicePtr,
+    pub(crate) shift: u32,
+    pub(crate) wide: u32,
 }
 
 /// What the CPU has given a key: a record, or 0 if the key is gone.
@@ -335,8 +434,10 @@ pub(crate) struct RaceParams {
     pub(crate) get: GetParams,
     pub(crate) load: LoadParams,
     pub(crate) publish: PublishParams,
+    pub(crate) fill: FillParams,
     pub(crate) readers: u64,
     pub(crate) publishers: u64,
+    pub(crate) fillers: u64,
     pub(crate) loaders: u64,
 }
 
@@ -408,6 +509,8 @@ pub(crate) struct Came {
     pub(crate) removed: u64,
     pub(crate) asked: u64,
     pub(crate) retired: u64,
+    /// Rows of the value cache that were asked for.
+    pub(crate) rows: u64,
 }
 
 /// Bytes of an enrolment, and of an act.
@@ -431,10 +534,20 @@ pub(crate) struct StraightParams {
     pub(crate) came: DevicePtr,
     pub(crate) asks: DevicePtr,
     pub(crate) retired: DevicePtr,
+    pub(crate) rows: DevicePtr,
     pub(crate) op: u32,
     pub(crate) block_len: u32,
     pub(crate) wide: u32,
     pub(crate) reserved: u32,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct FollowParams {
+    pub(crate) batch: StraightParams,
+    pub(crate) rows: GetParams,
+    pub(crate) spares: DevicePtr,
+    pub(crate) spare_count: u64,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -606,6 +719,19 @@ pub(crate) mod facts {
             size_of::<CopyParams>(),
         ];
         facts.extend(of_rows.map(|bytes| bytes as u64));
+        let of_values = [
+            size_of::<ValuesParams>(),
+            size_of::<WarmParams>(),
+            size_of::<WeighParams>(),
+            size_of::<ReleaseParams>(),
+            size_of::<SpareParams>(),
+            size_of::<ChooseParams>(),
+            size_of::<FillParams>(),
+            CHOICE_BYTES,
+            size_of::<FollowParams>(),
+        ];
+        facts.extend(of_values.map(|bytes| bytes as u64));
+        facts.extend([1 << 63, HEATS as u64]);
         facts
     }
 }

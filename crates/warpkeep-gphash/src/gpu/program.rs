@@ -7,10 +7,11 @@ use warpkeep_device::Program;
 use warpkeep_device::KernelEntry;
 
 use super::params::{
-    AgeParams, CollectParams, CopyParams, DrainParams, GetParams, LayoutParams, LoadParams, LookupParams,
-    MeasureParams, PackParams, PlanParams, PublishParams, RaceParams, RecopyParams, ReflectParams,
-    RefreshParams, RegionParams, RehashParams, RepairParams, SortParams, SpellParams, SpreadParams,
-    StageParams, StraightParams, TellParams, body_code,
+    AgeParams, ChooseParams, CollectParams, CopyParams, DrainParams, FillParams, FollowParams, GetParams,
+    LayoutParams, LoadParams, LookupParams, MeasureParams, PackParams, PlanParams, PublishParams, RaceParams,
+    RecopyParams, ReflectParams, RefreshParams, RegionParams, RehashParams, ReleaseParams, RepairParams,
+    SortParams, SpareParams, SpellParams, SpreadParams, StageParams, StraightParams, TellParams, WarmParams,
+    WeighParams, body_code,
 };
 use crate::bucket::{Body, Shape};
 use crate::{Geometry, Layout};
@@ -31,6 +32,8 @@ const SOURCES: &[(&str, &str)] = &[
     ("drain.h", include_str!("../../kernels/drain.h")),
     ("mirror.h", include_str!("../../kernels/mirror.h")),
     ("lookup.h", include_str!("../../kernels/lookup.h")),
+    ("values.h", include_str!("../../kernels/values.h")),
+    ("value_load.h", include_str!("../../kernels/value_load.h")),
     ("reflect.h", include_str!("../../kernels/reflect.h")),
     ("straight.h", include_str!("../../kernels/straight.h")),
     ("supply.h", include_str!("../../kernels/supply.h")),
@@ -77,6 +80,15 @@ warpkeep_device::kernels! {
         gphash_pack: PackParams,
         gphash_measure: MeasureParams,
         gphash_copy: CopyParams,
+        gphash_values_warm: WarmParams,
+        gphash_values_weigh: WeighParams,
+        gphash_values_release: ReleaseParams,
+        gphash_values_hold: SpareParams,
+        gphash_values_spare: SpareParams,
+        gphash_values_choose: ChooseParams,
+        gphash_values_order: FillParams,
+        gphash_values_fill: FillParams,
+        gphash_values_follow: FollowParams,
         gphash_layout: LayoutParams,
     ];
 }
@@ -121,6 +133,15 @@ static KERNELS: &[KernelEntry] = {
         cuda_only("gphash_pack", size_of::<PackParams>()),
         cuda_only("gphash_measure", size_of::<MeasureParams>()),
         cuda_only("gphash_copy", size_of::<CopyParams>()),
+        cuda_only("gphash_values_warm", size_of::<WarmParams>()),
+        cuda_only("gphash_values_weigh", size_of::<WeighParams>()),
+        cuda_only("gphash_values_release", size_of::<ReleaseParams>()),
+        cuda_only("gphash_values_hold", size_of::<SpareParams>()),
+        cuda_only("gphash_values_spare", size_of::<SpareParams>()),
+        cuda_only("gphash_values_choose", size_of::<ChooseParams>()),
+        cuda_only("gphash_values_order", size_of::<FillParams>()),
+        cuda_only("gphash_values_fill", size_of::<FillParams>()),
+        cuda_only("gphash_values_follow", size_of::<FollowParams>()),
         cuda_only("gphash_layout", size_of::<LayoutParams>()),
     ]
 };

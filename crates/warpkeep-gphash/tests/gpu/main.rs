@@ -26,6 +26,9 @@ mod schedules;
 mod snapshot;
 #[macro_use]
 mod straight;
+#[macro_use]
+mod values;
+mod values_schedules;
 mod variable;
 
 fn on_the_simulator(case: fn(&warpkeep_device::Device, bench::Space)) {
@@ -37,3 +40,4 @@ all_cases!(crate::on_the_simulator);
 cache_cases!(crate::on_the_simulator);
 mirror_cases!(crate::on_the_simulator);
 straight_cases!(crate::on_the_simulator);
+values_cases!(crate::on_the_simulator);

@@ -26,7 +26,7 @@ macro_rules! mirror_cases {
 }
 
 /// The kinds of which there are mirrors.
-const KINDS: [Kind; 2] = [Kind::Packed, Kind::LongPacked];
+pub(crate) const KINDS: [Kind; 2] = [Kind::Packed, Kind::LongPacked];
 
 /// Values are fetched in the order of the batch, or of their addresses.
 const ORDERED_FROM: [usize; 2] = [usize::MAX, 0];
@@ -39,14 +39,14 @@ fn load(bench: &Bench) {
 }
 
 /// A table with these keys, and a mirror.
-fn mirrored(device: &Device, space: Space, kind: Kind, keys: u64) -> Bench {
+pub(crate) fn mirrored(device: &Device, space: Space, kind: Kind, keys: u64) -> Bench {
     let mut bench = Bench::new(device, space, kind, Geometry::default(), 2 * keys);
     assert!(bench.run(&bench.puts(0..keys, 1)).is_empty());
     load(&bench);
     bench
 }
 
-fn check(bench: &Bench, keys: u64) {
+pub(crate) fn check(bench: &Bench, keys: u64) {
     for from in ORDERED_FROM {
         bench.engine.order_from(from);
         bench.check(keys);
@@ -54,7 +54,7 @@ fn check(bench: &Bench, keys: u64) {
 }
 
 /// Writes some keys with the CPU, new ones too.
-fn on_the_cpu(bench: &mut Bench, dice: &mut Dice, keys: u64, count: u64) {
+pub(crate) fn on_the_cpu(bench: &mut Bench, dice: &mut Dice, keys: u64, count: u64) {
     for _ in 0..count {
         let (number, kind) = (dice.below(keys), bench.kind);
         let _turn = bench.engine.turn();

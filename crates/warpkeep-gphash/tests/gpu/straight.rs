@@ -40,7 +40,7 @@ fn expect(bench: &mut Bench, op: Op, number: u64, value: Vec<u8>, version: u64) 
 }
 
 /// The last operation on a key gives its version; those before it are never seen, so their versions are nobody's concern.
-fn run(device: &Device, bench: &mut Bench, op: Op, numbers: &[u64], mark: u64) -> Option<Wrote> {
+pub(crate) fn run(device: &Device, bench: &mut Bench, op: Op, numbers: &[u64], mark: u64) -> Option<Wrote> {
     let keys: Vec<u8> = numbers.iter().flat_map(|&number| bench.kind.key(number)).collect();
     let values: Vec<u8> =
         numbers.iter().zip(mark..).flat_map(|(&number, mark)| bench.kind.value(number, mark)).collect();

@@ -27,6 +27,9 @@ mod snapshot;
 #[macro_use]
 #[path = "../gpu/straight.rs"]
 mod straight;
+#[macro_use]
+#[path = "../gpu/values.rs"]
+mod values;
 #[path = "../gpu/variable.rs"]
 mod variable;
 
@@ -76,6 +79,7 @@ all_cases!(crate::on_the_gpu);
 cache_cases!(crate::on_the_gpu);
 mirror_cases!(crate::on_the_gpu);
 straight_cases!(crate::on_the_gpu);
+values_cases!(crate::on_the_gpu);
 
 /// Many more items than the simulator has time for, in memory of the process, too.
 #[test]

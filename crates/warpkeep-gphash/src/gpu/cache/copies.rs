@@ -139,6 +139,13 @@ impl Copies {
         Ok(place.stream.synchronize()?)
     }
 
+    /// Device memory that they take.
+    fn bytes(&self) -> u64 {
+        let buffers =
+            [&*self.heat, &self.place_of, &self.bucket_of, &self.copies, &self.references, &self.tallies];
+        buffers.iter().map(|buffer| buffer.len() as u64).sum()
+    }
+
     pub(super) fn stats(&self) -> Result<CacheStats, TableError> {
         let mut stats = CacheStats { buckets: self.buckets as u64, ..CacheStats::default() };
         stats.cached_buckets = self.places as u64;
@@ -268,6 +275,11 @@ impl Cache {
         let began = state.clock + 1;
         state.clock = began + operations.div_ceil(32) as u64;
         Ok(params.with(copies.params(began, state.loading)))
+    }
+
+    /// Device memory that it takes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.state().copies.as_ref().map_or(0, |copies| copies.bytes())
     }
 
     /// How the cache does; all zeros if there is none.

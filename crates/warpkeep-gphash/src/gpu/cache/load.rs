@@ -86,6 +86,11 @@ impl<P: Persist> DeviceEngine<P> {
         Ok(self.cache.stats()?)
     }
 
+    /// Device memory that the bucket cache takes.
+    pub fn cache_bytes(&self) -> u64 {
+        self.cache.bytes()
+    }
+
     /// Gives the memory back. The caller has the turn.
     fn drop_copies(&self, table: &Table<P>) {
         let _moving = self.moving();

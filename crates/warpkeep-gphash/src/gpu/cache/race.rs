@@ -14,8 +14,11 @@ use warpkeep_image::{Coherent, Format, Heap, HeapOptions, Image, MIN_CHUNK, Plai
 
 use super::{CacheError, CachePolicy};
 use crate::gpu::mirror::For;
-use crate::gpu::params::{Fetch, GetParams, LoadParams, PublishParams, RaceParams, TableParams};
-use crate::gpu::{DeviceBatch, DeviceEngine, DeviceImage, program_for};
+use crate::gpu::params::{
+    Fetch, FillParams, GetParams, LoadParams, MIRROR_ENTRIES, PublishParams, RaceParams, TableParams,
+};
+use crate::gpu::values::{Choose, Release};
+use crate::gpu::{DeviceBatch, DeviceEngine, DeviceImage, ValueRoom, program_for};
 use crate::{Geometry, Layout, Table, TableError, TableSpec};
 
 unsafe extern "C" {
@@ -26,6 +29,7 @@ unsafe extern "C" {
 const MIRRORED: u32 = 9;
 const REFERENCED: u32 = 10;
 const VEILED: u32 = 11;
+const FILLED: u32 = 20;
 
 fn leave_out(step: u32) {
     // SAFETY: the kernels define it, and read it only while they run: in this thread, later.
@@ -138,7 +142,8 @@ impl Bench {
 
     /// All keys, looked up by two warps beside what else is in the launch: with the cache; before that without it, unless there is a
     /// load, which would be over by then.
-    fn race(&self, load: Option<LoadParams>, publish: Option<PublishParams>, loaders: u64) -> Seen {
+    fn race(&self, beside: Beside) -> Seen {
+        let Beside { load, publish, fill, loaders } = beside;
         let guard = &crossbeam_epoch::pin();
         let rows: Vec<u64> = (0..KEYS)
             .flat_map(|number| {
@@ -163,20 +168,34 @@ impl Bench {
         let nothing = PublishParams { table, count: 0, pending: DevicePtr::NULL, keys: DevicePtr::NULL };
         let readers = KEYS.div_ceil(32);
         let mut without = plain.params(self.plain_params(guard), &keys);
-        without.count = if load.count > 0 { 0 } else { KEYS };
+        without.count = if load.count > 0 || fill.is_some() { 0 } else { KEYS };
+        let fillers = fill.as_ref().map_or(0, |fill| fill.count.div_ceil(32));
+        let no_rows = FillParams {
+            get: GetParams { count: 0, ..without },
+            count: 0,
+            choices: DevicePtr::NULL,
+            ranks: DevicePtr::NULL,
+            regions: DevicePtr::NULL,
+            ordered: DevicePtr::NULL,
+            spares: DevicePtr::NULL,
+            shift: 0,
+            wide: 0,
+        };
         let params = RaceParams {
             plain: without,
             get: cached.params(self.params(loaders > 0), &keys),
             load,
             publish: publish.unwrap_or(nothing),
+            fill: fill.unwrap_or(no_rows),
             readers,
             publishers,
+            fillers,
             loaders,
         };
         let (geometry, layout) = (self.table.geometry, self.table.layout);
         let program = program_for(geometry, layout, self.table.key, self.table.value).unwrap();
         let module = self.device.load_with(&program, &KernelCache::none()).unwrap();
-        let blocks = (readers + publishers + loaders) as u32;
+        let blocks = (readers + publishers + fillers + loaders) as u32;
         let stream = self.device.stream().unwrap();
         // SAFETY: the columns are as long as the rows take, and all that the parameters lead to stays until the kernel is done.
         unsafe {
@@ -238,6 +257,15 @@ impl Answers {
     }
 }
 
+/// What is in a launch beside those who read.
+#[derive(Clone, Copy, Default)]
+struct Beside {
+    load: Option<LoadParams>,
+    publish: Option<PublishParams>,
+    fill: Option<FillParams>,
+    loaders: u64,
+}
+
 struct Seen {
     plain: Vec<Item>,
     cached: Vec<Item>,
@@ -279,7 +307,7 @@ fn beside_a_load(seed: u64) -> Option<String> {
         stuck: stuck.ptr(),
         patience: 1 << 16,
     };
-    let seen = bench.race(Some(load), None, loaders);
+    let seen = bench.race(Beside { load: Some(load), loaders, ..Beside::default() });
     assert_eq!(stuck.to_vec::<u64>().unwrap(), [0]);
     assert!(bench.references().iter().all(|&count| count == 0), "references were not given back");
     bench.engine.cache.state().held = held;
@@ -310,6 +338,42 @@ fn beside_a_mirrored_batch(seed: u64) -> Option<String> {
     published_beside_readers(seed, bench, |_| {}).map(|what| format!("with a mirror, {what}"))
 }
 
+/// The same, with values in rows.
+fn beside_a_batch_of_cached_values(seed: u64) -> Option<String> {
+    let bench = Bench::new(seed, Layout::Packed, 16);
+    bench.engine.load_mirror(&bench.table).unwrap();
+    let share = [1.0, 0.5][seed as usize % 2];
+    assert!(bench.engine.load_values(&bench.table, ValueRoom::Share(share)).unwrap().cached >= THERE / 2);
+    published_beside_readers(seed, bench, |_| {}).map(|what| format!("with values in rows, {what}"))
+}
+
+/// Readers beside whoever fills rows, which had other values before.
+fn beside_a_fill(seed: u64) -> Option<String> {
+    let bench = Bench::new(seed, Layout::Packed, 16);
+    let Bench { engine, table, .. } = &bench;
+    engine.load_mirror(table).unwrap();
+    engine.load_values(table, ValueRoom::Share(1.0)).unwrap();
+    let params = bench.params(false);
+    let mut turn = engine.turn();
+    let rows = engine.mirror.state().values.rows.clone().unwrap();
+    rows.have_spares(0, 0);
+    engine.release(&mut turn.place, params, &rows, &Release::ALL, 0).unwrap();
+    let entries = params.mirror.buckets * MIRROR_ENTRIES;
+    let some = Choose { params, heat: DevicePtr::NULL, entries, coldest: 0, hottest: 0, left: THERE / 2 };
+    // Not the rows that they had.
+    let fill = engine.choose(&mut turn.place, table, &rows, &some, 9).unwrap();
+    turn.place.stream.synchronize().unwrap();
+    let seen = bench.race(Beside { fill, ..Beside::default() });
+    drop(turn);
+    for (number, cached) in (0..).zip(&seen.cached) {
+        let expected = bench.items.get(&number).copied();
+        if *cached != expected {
+            return Some(format!("seed {seed}: key {number} has {cached:?} and not {expected:?}"));
+        }
+    }
+    bench.wrong().map(|what| format!("seed {seed}: {what}"))
+}
+
 fn published_beside_readers(seed: u64, mut bench: Bench, afterwards: fn(&Bench)) -> Option<String> {
     let mut wrong = None;
     for (round, (op, numbers)) in
@@ -320,7 +384,7 @@ fn published_beside_readers(seed: u64, mut bench: Bench, afterwards: fn(&Bench))
         let first = 1000 * (round as u64 + 1);
         let before = bench.items.clone();
         bench.write(op, numbers.clone(), first, |bench, publish| {
-            let seen = bench.race(None, Some(publish), 0);
+            let seen = bench.race(Beside { publish: Some(publish), ..Beside::default() });
             for (number, (plain, cached)) in (0..).zip(seen.plain.into_iter().zip(seen.cached)) {
                 let old = before.get(&number).copied();
                 let version = first + number - numbers.start.min(number);
@@ -372,8 +436,13 @@ fn readers_beside_loads_and_batches_see_what_is_there() {
         assert_eq!(beside_a_load(seed), None);
         assert_eq!(beside_a_batch(seed), None);
         assert_eq!(beside_a_mirrored_batch(seed), None);
+        assert_eq!(beside_a_batch_of_cached_values(seed), None);
+        assert_eq!(beside_a_fill(seed), None);
     }
-    let mistakes: [(u32, &str, Attempt); 5] = [
+    let mistakes: [(u32, &str, Attempt); 8] = [
+        (MIRRORED, "Mirrored", beside_a_batch_of_cached_values),
+        (VEILED, "Veiled", beside_a_batch_of_cached_values),
+        (FILLED, "Filled", beside_a_fill),
         (MIRRORED, "Mirrored", beside_a_mirrored_batch),
         (VEILED, "Veiled", beside_a_mirrored_batch),
         (MIRRORED, "Mirrored", beside_a_batch),
@@ -393,7 +462,7 @@ fn readers_beside_loads_and_batches_see_what_is_there() {
     let lines = told.join("\n");
     writeln!(
         std::io::stdout().lock(),
-        "{SEEDS} races of a cache and of a mirror\n{lines}\nraces: {caught} of {all} caught"
+        "{SEEDS} races of a cache, of a mirror and of a value cache\n{lines}\nraces: {caught} of {all} caught"
     )
     .expect("standard output");
     assert_eq!(caught as usize, all);

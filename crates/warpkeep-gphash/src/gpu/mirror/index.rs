@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use warpkeep_device::{Buffer, Device};
 
 use crate::TableError;
-use crate::gpu::params::{MIRROR_ENTRIES, MirrorParams};
+use crate::gpu::params::{MIRROR_ENTRIES, MirrorParams, ValuesParams};
 
 const ENTRY_BYTES: u64 = 16;
 /// A mirror is made with twice the entries that its items need, so that most keys stand where they are looked for first.
@@ -56,6 +56,11 @@ impl Index {
     }
 
     pub(super) fn params(&self) -> MirrorParams {
-        MirrorParams { entries: self.entries.ptr(), buckets: self.buckets, unplaced: self.unplaced.ptr() }
+        MirrorParams {
+            entries: self.entries.ptr(),
+            buckets: self.buckets,
+            unplaced: self.unplaced.ptr(),
+            values: ValuesParams::NONE,
+        }
     }
 }

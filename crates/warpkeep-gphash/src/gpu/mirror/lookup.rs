@@ -6,7 +6,7 @@ use super::state::Reflection;
 use crate::TableError;
 use crate::gpu::columns::Columns;
 use crate::gpu::engine::{Kernels, THREADS};
-use crate::gpu::params::{GetParams, LookupParams, REGIONS, RegionParams, SCAN_THREADS};
+use crate::gpu::params::{GetParams, LookupParams, REGIONS, RegionParams, SCAN_THREADS, WarmParams};
 
 /// Warps that ask the image for what the mirror could not tell: rarely any of them has anything to do.
 const ASKING_BLOCKS: u32 = 66;
@@ -51,11 +51,17 @@ impl Lookup<'_> {
             wide: u32::from((self.row | get.values.address()).is_multiple_of(16)),
         };
         let each = Grid::covering(get.count.max(1), THREADS);
+        if let Some(heat) = self.mirror.heat().filter(|_| !get.values.is_null()) {
+            let warm = WarmParams { table: get.table, count: get.count, keys: get.keys, heat: heat.ptr() };
+            heat.count(get.count);
+            // SAFETY: the caller's promise; the heat is as long as the mirror, which keeps it.
+            unsafe { kernels.values_warm.launch(each, &warm, stream)? };
+        }
         // SAFETY: the caller's promise; the scratch is as long as the kernels take it to be.
         unsafe {
             if ordered {
                 params.located = scratch.records.room(device, 16 * count)?;
-                params.regions = scratch.regions.zeros(device, 4 * (REGIONS + 1), stream)?;
+                params.regions = scratch.regions.zeros(device, 4 * (REGIONS + 2), stream)?;
                 params.fetchings = scratch.fetchings.room(device, 16 * count)?;
                 kernels.locate.launch(each, &params, stream)?;
                 let one = Grid { blocks: 1, threads: SCAN_THREADS, shared_bytes: 0 };

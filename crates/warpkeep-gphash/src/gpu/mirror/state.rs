@@ -14,6 +14,7 @@ use crate::gpu::params::{
     CollectParams, MirrorParams, REGIONS, ReflectParams, RegionParams, RehashParams, Run, SCAN_THREADS,
     SortParams, TableParams, TellParams, Told,
 };
+use crate::gpu::values::{Heat, Rows, Values};
 use crate::{Table, TableError};
 
 /// Slots whose items are reflected in one go: their records take a few hundred megabytes of device memory meanwhile.
@@ -25,26 +26,46 @@ pub(crate) struct Mirror(Mutex<State>);
 
 /// What changes about a mirror.
 #[derive(Default)]
-pub(super) struct State {
+pub(in crate::gpu) struct State {
     /// Whether there is to be one.
     pub(super) wanted: bool,
     pub(super) index: Option<Arc<Index>>,
+    /// Values of some keys, and what is known of how hot keys are.
+    pub(in crate::gpu) values: Values,
     notes: Option<Arc<Notes>>,
     telling: Option<Workplace>,
 }
 
 /// A mirror in use: it stays while kernels read it, even if the engine has another by then.
 #[derive(Clone)]
-pub(crate) struct Reflection(Arc<Index>);
+pub(crate) struct Reflection {
+    index: Arc<Index>,
+    values: Values,
+}
 
 impl Reflection {
     pub(crate) fn params(&self) -> MirrorParams {
-        self.0.params()
+        MirrorParams { values: self.values.params(), ..self.index.params() }
     }
 
     /// So many keys that were not there have got entries.
     pub(crate) fn count(&self, filled: u64) {
-        self.0.used.fetch_add(filled, Ordering::Relaxed);
+        self.index.used.fetch_add(filled, Ordering::Relaxed);
+    }
+
+    /// Rows for values, if there is a value cache.
+    pub(crate) fn rows(&self) -> Option<&Rows> {
+        self.values.rows.as_deref()
+    }
+
+    /// Entries, whether they are vacant or not.
+    pub(crate) fn entry_count(&self) -> u64 {
+        self.index.entry_count()
+    }
+
+    /// Where it is counted how hot each entry is, if that is being learnt.
+    pub(crate) fn heat(&self) -> Option<&Heat> {
+        self.values.heat.as_deref()
     }
 }
 
@@ -58,10 +79,19 @@ pub(crate) enum For {
 }
 
 impl State {
+    /// The mirror as it is, for kernels.
+    pub(in crate::gpu) fn reflection(&self) -> Option<Reflection> {
+        self.index.clone().map(|index| Reflection { index, values: self.values.clone() })
+    }
+
     /// Puts a mirror in place of the one that was there, or none.
     pub(super) fn replace(&mut self, index: Option<Index>, notes: &Arc<Notes>) {
         if self.index.is_some() != index.is_some() {
             notes.mirror(index.is_some());
+        }
+        if index.is_none() {
+            // No entry leads to a row any more, nor to what is known of it.
+            self.values.forget();
         }
         self.index = index.map(Arc::new);
         self.notes = Some(Arc::clone(notes));
@@ -132,12 +162,23 @@ impl State {
             self.wanted = false;
             return Ok(());
         };
-        let params = RehashParams { from: old.params(), to: larger.params() };
+        let hotter = self
+            .values
+            .heat
+            .as_ref()
+            .and_then(|heat| heat.for_entries(engine.device(), larger.entry_count()));
+        let params = RehashParams {
+            from: old.params(),
+            to: larger.params(),
+            from_heat: self.values.heat.as_ref().map_or(DevicePtr::NULL, |heat| heat.ptr()),
+            to_heat: hotter.as_ref().map_or(DevicePtr::NULL, Heat::ptr),
+        };
         let place = self.workplace(engine.device())?;
         // SAFETY: both have as many buckets as they say, and stay until the stream is synchronised, which follows.
         unsafe { place.launch(&engine.kernels.rehash, old.entry_count(), &params)? };
         place.stream.synchronize()?;
         larger.used.store(used, Ordering::Relaxed);
+        self.values.heat = hotter.map(Arc::new);
         self.replace(Some(larger), &table.notes);
         Ok(())
     }
@@ -208,8 +249,13 @@ fn reflect_part<P: Persist>(
 }
 
 impl Mirror {
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(in crate::gpu) fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The memory that it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.state().index.as_ref().map_or(0, |index| index.bytes())
     }
 
     /// The mirror, up to date with what was written before; `None` if the image is to be asked.
@@ -226,7 +272,7 @@ impl Mirror {
         match state.keep_up(engine, table, purpose) {
             // Still noted, so it is done later.
             Err(TableError::Device(error)) if error.is_out_of_memory() => Ok(None),
-            done => done.map(|good| state.index.clone().filter(|_| good).map(Reflection)),
+            done => done.map(|good| state.reflection().filter(|_| good)),
         }
     }
 }

@@ -59,6 +59,10 @@ impl<P: Persist> Turn<'_, P> {
         let slots = levels.open().map(|(_, level)| level.buckets).sum::<u64>() * table.shape.slots() as u64;
         // After the blocks: they may have made the image grow.
         let params = TableParams::new(table, levels, engine.image.cover()?).reflected(mirror.params());
+        let cached = mirror.rows().filter(|_| takes_blocks);
+        if let Some(rows) = cached {
+            engine.find_spares(&mut self.place, params, rows, &guard)?;
+        }
         let mut copies = engine.level_copies();
         let Some(copied) = copies.join(engine, table, params, slots, &mut self.place)? else {
             return Ok(None);
@@ -86,6 +90,10 @@ impl<P: Persist> Turn<'_, P> {
             came: columns.counters.put(device, &[Came::default()], own)?,
             asks: columns.asks.room(device, 4 * count as usize)?,
             retired: retired.ptr(),
+            rows: match cached {
+                Some(_) => columns.ranks.room(device, 8 * count as usize)?,
+                None => DevicePtr::NULL,
+            },
             op: u32::from(rows.op as u8),
             block_len: block as u32,
             wide: u32::from((row | rows.values.address() | block).is_multiple_of(16)),
@@ -102,6 +110,9 @@ impl<P: Persist> Turn<'_, P> {
             if takes_blocks {
                 place.launch(&engine.kernels.write, count * parts, &params)?;
             }
+            if let Some(rows) = cached {
+                engine.follow(place, &params, rows)?;
+            }
             place.launch(&engine.kernels.commit, count, &params)?;
             place.columns.counters.take(1, &place.stream)?
         };
@@ -110,6 +121,9 @@ impl<P: Persist> Turn<'_, P> {
         drop(copies);
         supply.used(if takes_blocks { came.acts } else { 0 });
         supply.retire(retired, came.retired, &guard);
+        if let Some(rows) = cached {
+            rows.took(came.rows);
+        }
         drop((supply, staying, guard));
         mirror.count(came.created);
         table.items.fetch_add(came.created as i64 - came.removed as i64, Ordering::Relaxed);
