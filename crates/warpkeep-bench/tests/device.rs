@@ -42,10 +42,10 @@ fn every_way_does_every_operation_and_is_right() {
         return;
     }
     let directory = directory();
-    let options = Options { ways: Way::ALL.to_vec(), ..small(&directory) };
+    let options = Options { ways: Way::ALL.to_vec(), value_shares: vec![0.2, 1.0], ..small(&directory) };
     let report = run(&options, &Quiet).expect("all answers are right");
     assert!(is_empty(&directory));
-    let cached = ["bucket cache, 20 %", "bucket cache, 100 %"];
+    let cached = ["bucket cache, 20 %", "bucket cache, 100 %", "value cache, 20 %", "value cache, 100 %"];
     let ours = ["over the link", "mirror", "mirror, values in order", "library, host to host"];
     let both = [&ours[..], &cached].concat();
     let writing = [&["mirror, written straight"][..], &both].concat();
@@ -68,6 +68,10 @@ fn every_way_does_every_operation_and_is_right() {
         assert!(report.series(case, "over the link, a thread each", "rate").is_empty());
         assert_series(&report, case, "over the link", "rate of the kernels", 2);
     }
+    let hits = report.series("get, uniform, batches of 200", "value cache, 100 %", "hit rate");
+    assert_eq!(hits, [100.0, 100.0]);
+    let some = report.series("get, zipfian:0.99, batches of 200", "value cache, 20 %", "hit rate");
+    assert!(some.iter().all(|&share| share > 40.0 && share < 100.0), "{some:?}");
     let hits = report.series("get, uniform, batches of 200", "bucket cache, 100 %", "hit rate");
     assert_eq!(hits, [100.0, 100.0]);
     let some = report.series("get, zipfian:0.99, batches of 200", "bucket cache, 20 %", "hit rate");
@@ -90,7 +94,7 @@ fn every_way_does_every_operation_and_is_right() {
     };
     match chart("rate against latency, get, zipfian:0.99") {
         Drawing::Trades(trades) => {
-            assert_eq!(trades.iter().map(|trade| trade.points.len()).collect::<Vec<_>>(), [2; 7]);
+            assert_eq!(trades.iter().map(|trade| trade.points.len()).collect::<Vec<_>>(), [2; 9]);
         }
         other => panic!("{other:?}"),
     }
@@ -98,7 +102,7 @@ fn every_way_does_every_operation_and_is_right() {
         Drawing::Curves(curves) => assert_eq!((curves.len(), curves[0].points.len()), (2, 3)),
         other => panic!("{other:?}"),
     }
-    assert!(matches!(chart("gets by skew, batches of 200"), Drawing::Curves(curves) if curves.len() == 7));
+    assert!(matches!(chart("gets by skew, batches of 200"), Drawing::Curves(curves) if curves.len() == 9));
     let source = Source::parse("device", &report.to_json().expect("JSON")).expect("a report");
     let page = page::render(&[source]).expect("a page");
     assert!(

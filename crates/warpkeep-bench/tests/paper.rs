@@ -140,14 +140,21 @@ fn a_device_does_the_others() {
         "2 + warps that work together",
         "3 + keys in place",
         "4 + bucket cache of 20 %",
+        "5 + mirror, in place of the cache",
+        "6 + batches in the order of their addresses",
+        "7 + writes straight through",
+        "8 + value cache of 20 %",
     ];
     for step in steps {
         assert_series(&report, gets, step, "rate", 1);
     }
-    for (mix, step) in [("A", steps[1]), ("B", steps[3]), ("LOAD", steps[2])] {
+    for (mix, step) in
+        [("A", steps[1]), ("B", steps[3]), ("LOAD", steps[2]), ("A", steps[7]), ("LOAD", steps[6])]
+    {
         assert_series(&report, &format!("figure 9: YCSB {mix}, batches of 250"), step, "rate", 1);
         assert!(report.series(&format!("figure 9: YCSB {mix}, batches of 250"), steps[0], "rate").is_empty());
     }
+    assert_series(&report, "figure 9: updates, batches of 250", steps[7], "rate", 1);
     let more = "of the rate of the step before";
     assert_eq!(report.series(gets, steps[1], more).len(), 1);
     let published = "2 + warps that work together, published at most (section 4.4)";

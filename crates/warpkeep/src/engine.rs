@@ -9,7 +9,9 @@ use warpkeep_gphash::{Table, TableError};
 use warpkeep_image::Persist;
 use warpkeep_record::Progress;
 
-use crate::DeviceIndex;
+use crate::device_values::OnDevice;
+use crate::value_watch::ValueWatch;
+use crate::{DeviceIndex, DeviceStats};
 
 /// Batches smaller than this are done before a kernel of a GPU would have begun.
 const WORTH_A_LAUNCH: usize = 512;
@@ -22,6 +24,8 @@ pub(crate) struct Engine<P: Persist> {
     only_reads: AtomicBool,
     /// The share of the buckets that is to be cached.
     cached: OnceLock<f64>,
+    /// Looks after the values that are to be kept in device memory.
+    values: OnceLock<ValueWatch>,
     /// Gets so far, and when the cache is loaded next.
     gets: AtomicU64,
     due: AtomicU64,
@@ -48,6 +52,7 @@ impl<P: Persist> Engine<P> {
             lost: AtomicBool::new(false),
             only_reads: AtomicBool::new(false),
             cached: OnceLock::new(),
+            values: OnceLock::new(),
             gets: AtomicU64::new(0),
             due: AtomicU64::new(u64::MAX),
         }
@@ -58,7 +63,7 @@ impl<P: Persist> Engine<P> {
         &self,
         image: &Arc<DeviceImage<P>>,
         table: &Table<P>,
-        index: DeviceIndex,
+        keeps: OnDevice,
     ) -> Result<(), TableError> {
         let engine = match DeviceEngine::new(image, table) {
             Ok(engine) => engine,
@@ -66,12 +71,15 @@ impl<P: Persist> Engine<P> {
             Err(error) => return Err(error),
         };
         let writes = engine.writes(table);
-        let index = match index {
+        let index = match keeps.index {
             DeviceIndex::Mirrored if writes && engine.load_mirror(table)?.bytes == 0 => {
                 DeviceIndex::Cached(INSTEAD_OF_A_MIRROR)
             }
             other => other,
         };
+        if let (DeviceIndex::Mirrored, Some(room)) = (index, keeps.values.room().filter(|_| writes)) {
+            let _ = self.values.set(ValueWatch::new(room));
+        }
         match index {
             DeviceIndex::Cached(share) if writes && share > 0.0 => {
                 // Nothing is cached yet; but from now on it is counted what is asked for.
@@ -114,6 +122,27 @@ impl<P: Persist> Engine<P> {
             (Some(_), Some(engine)) => engine.cache_stats().map(Some),
             _ => Ok(None),
         }
+    }
+
+    /// What the device keeps of the table; `None` if no device works it.
+    pub(crate) fn device_stats(&self) -> Result<Option<DeviceStats>, TableError> {
+        let Some(engine) = self.device() else { return Ok(None) };
+        let device = engine.device().choice().to_string();
+        if self.only_reads() {
+            return Ok(Some(DeviceStats { device, ..DeviceStats::default() }));
+        }
+        let buckets = engine.cache_stats().unwrap_or_default();
+        let values = engine.values_stats()?;
+        Ok(Some(DeviceStats {
+            device,
+            mirror_bytes: engine.mirror_bytes(),
+            bucket_bytes: engine.cache_bytes(),
+            buckets: buckets.cached_buckets,
+            bucket_hits: buckets.hit_rate(),
+            value_bytes: values.bytes,
+            values: values.cached,
+            value_hits: values.hit_rate(),
+        }))
     }
 
     /// The device that works it, if there is one.
@@ -170,6 +199,9 @@ impl<P: Persist> Engine<P> {
     pub(crate) fn maintain(&self, table: &Table<P>, buckets: u64) -> Result<Progress, TableError> {
         if !table.wants_maintenance() {
             self.renew_cache(table);
+            if let (Some(values), Some(engine)) = (self.values.get(), self.writer()) {
+                values.look(engine, table);
+            }
             return Ok(Progress::Idle);
         }
         match self.writer() {

@@ -67,5 +67,9 @@ fn maintain<P: Persist>(keeper: &Keeper<P, Tables<P>>, stop: &AtomicBool) {
 fn publish<P: Persist>(keeper: &Keeper<P, Tables<P>>) {
     for named in keeper.items().list() {
         named.metrics.publish(&named.table.figures());
+        // A device that does not answer is the business of whoever uses it next.
+        if let Ok(Some(stats)) = named.engine.device_stats() {
+            named.metrics.publish_device(&stats);
+        }
     }
 }

@@ -9,7 +9,7 @@ use warpkeep_image::{CreateOptions, HeapOptions, OpenOptions};
 use warpkeep_log::LogOptions;
 
 use crate::typed::{Key, Value};
-use crate::{DeviceIndex, IndexKind, Result};
+use crate::{DeviceIndex, DeviceValues, IndexKind, Result};
 
 /// The name of an image in a store's directory.
 const IMAGE: &str = "image";
@@ -29,6 +29,8 @@ pub struct StoreOptions {
     pub device: DeviceChoice,
     /// What the device keeps of the tables' indexes in its own memory.
     pub device_index: DeviceIndex,
+    /// Which values the device keeps there.
+    pub device_values: DeviceValues,
     /// How the image is created.
     pub create: CreateOptions,
     /// How the image is opened.

@@ -10,12 +10,13 @@ use warpkeep_image::{Coherent, HeapOptions, HeapUsage, Persist};
 use warpkeep_log::{ChangeBatch, OsDisk};
 use warpkeep_record::Progress;
 
+use crate::device_values::OnDevice;
 use crate::index::{Figures, Spec};
 use crate::maintenance::Maintenance;
 use crate::tables::{CATALOGUE, MAX_NAME, Tables};
 use crate::{
-    DeviceIndex, Error, ImageFile, ImagePlace, Keeper, LogPlace, OpenReport, Result, StoreOptions, Table,
-    TableOptions, metrics, open,
+    Error, ImageFile, ImagePlace, Keeper, LogPlace, OpenReport, Result, StoreOptions, Table, TableOptions,
+    metrics, open,
 };
 
 /// Named tables that survive the process and, where there is a log, the machine.
@@ -41,14 +42,9 @@ pub struct Store<P: Persist = Coherent> {
     maintenance: Option<Maintenance>,
 }
 
-/// Refuses a share that is none.
-fn check_index(options: &StoreOptions) -> Result<()> {
-    match options.device_index {
-        DeviceIndex::Cached(share) if !(0.0..=1.0).contains(&share) => Err(Error::Invalid(format!(
-            "a device cannot cache a share of {share} of the buckets; give a number from 0 to 1"
-        ))),
-        _ => Ok(()),
-    }
+/// What a device is to keep; refuses shares that are none.
+fn on_device(options: &StoreOptions) -> Result<OnDevice> {
+    OnDevice { index: options.device_index, values: options.device_values }.check()
 }
 
 impl Store<Coherent> {
@@ -60,7 +56,7 @@ impl Store<Coherent> {
     /// Opens the store in a directory, or creates it.
     pub fn open_with(directory: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
         // Before anything else is touched: a device that is not there is an error of its own.
-        check_index(&options)?;
+        on_device(&options)?;
         let device = match options.device {
             DeviceChoice::Cpu => None,
             choice => Some(Device::open(choice)?),
@@ -83,11 +79,12 @@ impl Store<Coherent> {
     /// # Ok::<(), warpkeep::Error>(())
     /// ```
     pub fn open_on(directory: impl AsRef<Path>, options: StoreOptions, device: &Device) -> Result<Store> {
-        check_index(&options)?;
+        on_device(&options)?;
         Store::open_over(directory.as_ref(), options, Some(device))
     }
 
     fn open_over(directory: &Path, options: StoreOptions, device: Option<&Device>) -> Result<Store> {
+        let keeps = on_device(&options)?;
         std::fs::create_dir_all(directory).map_err(Error::io(directory, "create it"))?;
         let place = ImageFile {
             path: options.image_path(directory),
@@ -101,7 +98,7 @@ impl Store<Coherent> {
         };
         let (keeper, report): (Keeper<_, Tables<_>>, _) = open(&place, log, options.heap, &())?;
         if let Some(device) = device {
-            keeper.items().give_to(device, options.device_index)?;
+            keeper.items().give_to(device, keeps)?;
         }
         Ok(Store::over(keeper, report))
     }

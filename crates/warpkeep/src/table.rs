@@ -15,7 +15,7 @@ use warpkeep_image::{Coherent, Persist};
 use crate::index::Index;
 use crate::metrics::{Counted, Kind, Tally};
 use crate::tables::NamedTable;
-use crate::{Error, IndexKind, Result, Store, TableStats, planner};
+use crate::{DeviceStats, Error, IndexKind, Result, Store, TableStats, planner};
 
 /// A table of a store.
 ///
@@ -126,6 +126,20 @@ impl<P: Persist> Table<'_, P> {
             CacheError::Table(error) => error.into(),
             other => Error::Invalid(other.to_string()),
         })
+    }
+
+    /// What the device that works the table keeps of it in its own memory, and what that brings; `None` if the CPU works it.
+    ///
+    /// ```
+    /// use warpkeep::{DeviceChoice, KeySpec, Store, StoreOptions, TableOptions, ValueSpec};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let store = Store::open(directory.path())?;
+    /// let rows = store.create_table("rows", TableOptions::new(KeySpec::U64, ValueSpec::fixed(16)?))?;
+    /// assert_eq!(rows.device_stats()?, None);
+    /// # Ok::<(), warpkeep::Error>(())
+    /// ```
+    pub fn device_stats(&self) -> Result<Option<DeviceStats>> {
+        Ok(self.named.engine.device_stats()?)
     }
 
     /// Makes the table twice as large now, rather than when it is nearly full. Others read and write meanwhile.

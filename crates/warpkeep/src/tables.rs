@@ -11,11 +11,12 @@ use warpkeep_image::{Heap, Image, Marker, Persist};
 use warpkeep_record::Progress;
 
 use crate::catalogue::{Catalogue, Entry, Written};
+use crate::device_values::OnDevice;
 use crate::engine::Engine;
 use crate::index::{Index, Spec};
 use crate::keeper::unshare;
 use crate::metrics::TableMetrics;
-use crate::{DeviceIndex, Error, Items, Result};
+use crate::{Error, Items, Result};
 
 /// Changes of the catalogue are logged under this number.
 pub(crate) const CATALOGUE: u32 = 0;
@@ -29,7 +30,7 @@ pub struct Tables<P: Persist> {
     /// Held while the catalogue is changed.
     changing: Mutex<()>,
     /// The image on the device that works the tables, if there is one.
-    device: OnceLock<(Arc<DeviceImage<P>>, DeviceIndex)>,
+    device: OnceLock<(Arc<DeviceImage<P>>, OnDevice)>,
 }
 
 struct Open<P: Persist> {
@@ -79,9 +80,9 @@ impl<P: Persist> NamedTable<P> {
     }
 
     /// Has a device work it, if devices can work such tables. Nobody uses it yet.
-    fn give_to(&self, image: &Arc<DeviceImage<P>>, index: DeviceIndex) -> Result<()> {
+    fn give_to(&self, image: &Arc<DeviceImage<P>>, keeps: OnDevice) -> Result<()> {
         match &self.table {
-            Index::GpHash(table) => Ok(self.engine.give(image, table, index)?),
+            Index::GpHash(table) => Ok(self.engine.give(image, table, keeps)?),
             Index::TurboHash(_) => Ok(()),
         }
     }
@@ -118,12 +119,12 @@ impl<P: Persist> Tables<P> {
     }
 
     /// Has a device work all tables that one can work, those to come included. Nobody uses them yet.
-    pub(crate) fn give_to(&self, device: &Device, index: DeviceIndex) -> Result<()> {
+    pub(crate) fn give_to(&self, device: &Device, keeps: OnDevice) -> Result<()> {
         let image = Arc::new(DeviceImage::new(device, self.heap.image())?);
         for named in self.list() {
-            named.give_to(&image, index)?;
+            named.give_to(&image, keeps)?;
         }
-        let _ = self.device.set((image, index));
+        let _ = self.device.set((image, keeps));
         Ok(())
     }
 
@@ -142,8 +143,8 @@ impl<P: Persist> Tables<P> {
         // What was left to it to choose is settled now.
         let spec = Spec { form: table.spec().form, ..*spec };
         let named = NamedTable::new(id, name, table, spec, since);
-        if let Some((image, index)) = self.device.get() {
-            named.give_to(image, *index)?;
+        if let Some((image, keeps)) = self.device.get() {
+            named.give_to(image, *keeps)?;
         }
         Ok(named)
     }

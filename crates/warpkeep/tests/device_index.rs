@@ -6,8 +6,8 @@ use warpkeep::rows::{
     BatchView, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, Output, OutputValues,
 };
 use warpkeep::{
-    Batch, Device, DeviceIndex, Durability, Error, KeySpec, Op, Status, Store, StoreOptions, Table,
-    TableOptions, ValueSpec,
+    Batch, Device, DeviceIndex, DeviceValues, Durability, Error, KeySpec, Op, Status, Store, StoreOptions,
+    Table, TableOptions, ValueSpec,
 };
 use warpkeep_device::Mode;
 
@@ -82,6 +82,42 @@ fn nothing_is_cached_where_nobody_asks_for_it() {
         let error = Store::open_on(home.path(), options, &device).unwrap_err();
         assert!(matches!(error, Error::Invalid(_)) && error.to_string().contains("from 0 to 1"), "{error}");
     }
+}
+
+#[test]
+fn hot_values_come_to_the_device_by_themselves() {
+    let home = tempfile::tempdir().unwrap();
+    let device = Device::simulated(Mode::fast()).unwrap();
+    let with = |device_values| StoreOptions { device_values, without_log: true, ..StoreOptions::default() };
+    for share in [-0.1, 1.5, f64::NAN] {
+        let error = Store::open_on(home.path(), with(DeviceValues::Share(share)), &device).unwrap_err();
+        assert!(matches!(error, Error::Invalid(_)) && error.to_string().contains("of the values"), "{error}");
+    }
+    let store = Store::open_on(home.path(), with(DeviceValues::Share(0.25)), &device).unwrap();
+    let table = store.create_table("t", options()).unwrap();
+    put(&table, 0..200, 1);
+    let stats = table.device_stats().unwrap().unwrap();
+    assert!(stats.mirror_bytes > 0 && stats.values == 0 && stats.bucket_bytes == 0, "{stats:?}");
+    let hot = gets(&table, 100..140);
+    let mut found = None;
+    // The thread in the background loads them once there have been enough gets; how soon it gets a turn is up to the machine.
+    for round in 0..4000_u64 {
+        put(&table, 100 + round % 7..103 + round % 7, round as u8);
+        let results = table.run(&hot, Durability::Process).unwrap();
+        assert_eq!(results.value((round % 7) as usize), Some(&[round as u8; 16][..]));
+        let stats = table.device_stats().unwrap().unwrap();
+        if stats.values > 0 && stats.value_hits > 0.5 {
+            found = Some(stats);
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let stats = found.expect("they are loaded");
+    assert_eq!(stats.values, 50, "{stats:?}");
+    assert!(stats.value_bytes > 50 * 16 && stats.bytes() > stats.value_bytes, "{stats:?}");
+    // What the CPU writes is seen by the next kernel.
+    table.put(107, &[99; 16], Durability::Process).unwrap();
+    assert_eq!(table.run(&hot, Durability::Process).unwrap().value(7), Some(&[99; 16][..]));
 }
 
 #[test]

@@ -50,6 +50,11 @@ impl Answers {
         })
     }
 
+    /// Rows that there is room for.
+    pub(crate) fn room(&self) -> usize {
+        self.room
+    }
+
     pub(crate) fn has_room_for(&self, count: usize) -> Result<(), BenchError> {
         if count <= self.room {
             return Ok(());

@@ -23,10 +23,16 @@ pub(super) fn bound(
     let without_record = matches!(operation, Operation::AbsentGet | Operation::Locate) || is_inline;
     let cached = variant.way == Way::BucketCache && variant.share >= 1.0 || variant.has_mirror();
     // Values need not be fetched one by one where the device knows where all of them lie.
-    let ordered = matches!(variant.way, Way::Ordered | Way::Straight);
+    let ordered = matches!(variant.way, Way::Ordered | Way::Straight | Way::Values);
+    let straight = variant.way == Way::Straight || variant.way == Way::Values && workload.key_bytes == 8;
     let rows = workload.value_bytes.div_ceil(128).max(1) as f64;
     let mut bounds = Vec::new();
     match (operation.only_reads(), without_record && cached) {
+        // How many of them cross the link depends on what is asked for.
+        (true, false) if variant.way == Way::Values => {
+            let access = Access::RandomRead(128);
+            bounds.push((format!("device memory, {access}"), limits.device(access) / rows));
+        }
         (true, true) => {
             let access = Access::RandomRead(64);
             bounds.push((format!("device memory, {access}"), limits.device(access)));
@@ -41,15 +47,14 @@ pub(super) fn bound(
         }
         (false, _) => {
             let access = Access::RandomWrite;
-            if variant.way != Way::Straight || operation == Operation::Delete {
+            if !straight || operation == Operation::Delete {
                 bounds.push((format!("the link, {access}"), limits.link(access)));
             }
             let access = Access::OrderedWrite;
             bounds.push((format!("the link, {access}"), limits.link(access) / rows));
         }
     }
-    let comes_from_host =
-        variant.way == Way::Library || variant.way != Way::Straight && !operation.only_reads();
+    let comes_from_host = variant.way == Way::Library || !straight && !operation.only_reads();
     if comes_from_host {
         let value = workload.value_bytes as f64;
         let writes = matches!(operation, Operation::Insert | Operation::Update);

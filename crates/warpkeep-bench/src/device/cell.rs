@@ -9,7 +9,7 @@ use super::answers::Expected;
 use super::library::Library;
 use super::pool::Pool;
 use super::rig::{Rig, UNDER_WAY};
-use super::way::{Variant, Way};
+use super::way::Variant;
 use crate::measure::Latencies;
 use crate::report::{Report, Unit};
 use crate::{BenchError, Progress};
@@ -210,9 +210,9 @@ impl Cell<'_> {
         let expected = if op == Op::Delete { Expected::Absent } else { Expected::Generation(generation) };
         match worker {
             Worker::Rig(rig) => {
-                let written = match variant.way {
-                    Way::Straight => rig.write_straight(op, &numbers, generation)?,
-                    _ => rig.write(op, &numbers, generation)?,
+                let written = match rig.writes_straight(variant) {
+                    true => rig.write_straight(op, &numbers, generation)?,
+                    false => rig.write(op, &numbers, generation)?,
                 };
                 outcome.note(numbers.len(), written.whole, written.kernels);
                 rig.check_written(numbers, expected)

@@ -25,7 +25,22 @@ pub(super) fn of(options: &Options, limits: &DeviceLimits, report: &Report) -> V
             drawn.iter().filter_map(|&distribution| trades(options, limits, report, operation, distribution)),
         );
     }
-    charts.extend(shares(options, report));
+    charts.extend(shares(
+        options,
+        report,
+        Way::Image,
+        Way::BucketCache,
+        "buckets with copies",
+        "% of the buckets",
+    ));
+    charts.extend(shares(
+        options,
+        report,
+        Way::Ordered,
+        Way::Values,
+        "values in device memory",
+        "% of the values",
+    ));
     charts.extend(skews(options, report));
     charts
 }
@@ -76,10 +91,17 @@ fn trades(
     Some(chart)
 }
 
-/// Gets over the share of buckets that have copies; 0 is where there is no cache.
-fn shares(options: &Options, report: &Report) -> Option<Chart> {
+/// Gets over the share of what is in a cache; 0 is where there is none.
+fn shares(
+    options: &Options,
+    report: &Report,
+    without: Way,
+    with: Way,
+    what: &str,
+    axis: &str,
+) -> Option<Chart> {
     let variants = options.variants();
-    let cached = |variant: &&Variant| matches!(variant.way, Way::Image | Way::BucketCache);
+    let cached = |variant: &&Variant| variant.way == without || variant.way == with;
     let mut cached: Vec<Variant> = variants.iter().filter(cached).copied().collect();
     cached.sort_by(|one, other| one.share.total_cmp(&other.share));
     if cached.len() < 2 {
@@ -93,9 +115,8 @@ fn shares(options: &Options, report: &Report) -> Option<Chart> {
         Curve { name: distribution.to_string(), points: cached.iter().filter_map(point).collect() }
     };
     let curves = options.distributions.iter().map(curve).filter(|curve| !curve.points.is_empty()).collect();
-    let title =
-        format!("gets by share of buckets with copies, batches of {}", batch_name(options.main_batch()));
-    let chart = Chart::new(title, "% of the buckets", MILLIONS, Drawing::Curves(curves));
+    let title = format!("gets by share of {what}, batches of {}", batch_name(options.main_batch()));
+    let chart = Chart::new(title, axis, MILLIONS, Drawing::Curves(curves));
     Some(chart.with_scales(Scale::Linear, Scale::Linear))
 }
 

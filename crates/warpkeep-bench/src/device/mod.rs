@@ -7,6 +7,7 @@ mod answers;
 mod bounds;
 mod cell;
 mod charts;
+mod lessons;
 mod library;
 mod operation;
 mod options;
@@ -20,11 +21,12 @@ pub use warpkeep_gphash::gpu::CachePolicy;
 
 pub(crate) use self::answers::Expected;
 use self::cell::{Cell, Worker};
+pub(crate) use self::lessons::Lessons;
 use self::library::Library;
 pub use self::operation::Operation;
 pub use self::options::Options;
 pub(crate) use self::pool::Pool;
-pub(crate) use self::rig::{Form, Rig};
+pub(crate) use self::rig::{Form, Rig, Written};
 pub use self::scale::{ScaleOptions, run_scale};
 pub(crate) use self::way::Variant;
 pub use self::way::Way;
@@ -81,6 +83,8 @@ struct Workshop<'w> {
     library: Option<Library>,
     /// Keys that are there and keys that are not, by distribution.
     pools: Vec<(Distribution, Pool, Pool)>,
+    /// What is hot, by distribution, if there are value caches.
+    lessons: Vec<Lessons>,
     generation: u64,
     fresh: u64,
 }
@@ -121,6 +125,13 @@ impl<'w> Workshop<'w> {
             let drawn = |absent| Pool::drawn(device, &options.workload, distribution, absent, largest);
             pools.push((distribution, drawn(false)?, drawn(true)?));
         }
+        let mut lessons = Vec::new();
+        if options.variants().iter().any(|variant| variant.way == Way::Values) {
+            for &distribution in &options.distributions {
+                progress.check()?;
+                lessons.push(Lessons::drawn(device, &options.workload, distribution)?);
+            }
+        }
         report.notes.push(note(options, rig.as_ref()));
         let closed = options.ways.iter().filter(|&&way| !options.is_open(way));
         let closed: Vec<String> = closed.map(ToString::to_string).collect();
@@ -132,7 +143,7 @@ impl<'w> Workshop<'w> {
             ));
         }
         let fresh = options.workload.items;
-        Ok(Workshop { options, device, progress, rig, library, pools, generation: 0, fresh })
+        Ok(Workshop { options, device, progress, rig, library, pools, lessons, generation: 0, fresh })
     }
 
     /// The limits of the device and of its link to as much memory as the table's image has.
@@ -151,11 +162,14 @@ impl<'w> Workshop<'w> {
 
     /// All cases of one variant, once.
     fn round(&mut self, variant: Variant, round: u32, report: &mut Report) -> Result<(), BenchError> {
-        let Workshop { options, progress, rig, library, pools, generation, .. } = self;
+        let Workshop { options, progress, rig, library, pools, lessons, generation, .. } = self;
         let name = variant.name();
-        for (distribution, pool, absent) in pools.iter() {
+        for (number, (distribution, pool, absent)) in pools.iter().enumerate() {
             if let (true, Some(rig)) = (variant.is_on_device(), &*rig) {
                 rig.prepare(variant, options.policy, pool, options.main_batch())?;
+                if variant.way == Way::Values {
+                    rig.cache_values(variant.share, &lessons[number])?;
+                }
             }
             for &operation in options.operations.iter().filter(|&&operation| variant.does(operation)) {
                 for batch in options.batch_sizes() {
@@ -232,11 +246,15 @@ impl Hits {
                 let stats = rig.engine.cache_stats()?;
                 Ok(Hits(Some((stats.lookups, stats.hits))))
             }
+            Some(rig) if variant.way == Way::Values => {
+                let stats = rig.engine.values_stats()?;
+                Ok(Hits(Some((stats.gets, stats.hits))))
+            }
             _ => Ok(Hits(None)),
         }
     }
 
-    /// The share of buckets that were found in the cache since, in per cent.
+    /// The share of buckets, or values, that were found in the cache since, in per cent.
     pub(crate) fn since(&self, variant: Variant, rig: Option<&Rig>) -> Result<Option<f64>, BenchError> {
         let (Some(before), Some(after)) = (self.0, Hits::now(variant, rig)?.0) else { return Ok(None) };
         let lookups = after.0.saturating_sub(before.0).max(1);
@@ -255,7 +273,7 @@ fn note(options: &Options, rig: Option<&Rig>) -> String {
     format!(
         "{} items, keys of {} bytes, values of {}, layout {}, geometry {}{full}; keys and answers of gets lie in device memory, what is \
          written comes from host memory, and from the library everything comes and goes there; rates are of all batches of a round, latencies \
-         those of its batches; of updates each item of a batch counts once; {inserted}; every answer was checked, and all that was \
+         those of its batches; of updates each item of a batch counts once; what is hot a value cache learns from other keys, drawn alike; {inserted}; every answer was checked, and all that was \
          written was read back",
         workload.items, workload.key_bytes, workload.value_bytes, options.layout, options.geometry
     )

@@ -40,6 +40,8 @@ pub struct Options {
     pub batches: Vec<usize>,
     /// Shares of the buckets that have copies, from 0 to 1, for the bucket cache.
     pub cache_shares: Vec<f64>,
+    /// Shares of the values that are in device memory, from 0 to 1, for the value cache.
+    pub value_shares: Vec<f64>,
     /// Which buckets have copies.
     pub policy: CachePolicy,
     /// How often everything is measured.
@@ -67,11 +69,12 @@ impl Options {
             layout: Layout::Packed,
             geometry: Geometry::default(),
             load_factor: None,
-            ways: vec![Way::Image, Way::BucketCache, Way::Mirror, Way::Ordered, Way::Straight, Way::Library],
+            ways: Way::ALL.into_iter().filter(|&way| way != Way::Alone).collect(),
             operations: Operation::ALL.to_vec(),
             distributions: vec![Distribution::Uniform, Distribution::Zipfian(0.99)],
             batches: (if simulated { 6..=10 } else { 10..=24 }).step_by(2).map(|bits| 1 << bits).collect(),
             cache_shares: vec![0.2, 1.0],
+            value_shares: vec![0.2],
             policy: CachePolicy::Lfu,
             rounds: 3,
             round_time: Duration::from_millis(if simulated { 1 } else { 50 }),
@@ -108,6 +111,9 @@ impl Options {
         if self.cache_shares.iter().any(|share| !(0.0..=1.0).contains(share)) {
             return wrong("a cache holds a share of 0 to 1 of the buckets".to_owned());
         }
+        if self.value_shares.iter().any(|share| !(0.0..=1.0).contains(share)) {
+            return wrong("a cache holds a share of 0 to 1 of the values".to_owned());
+        }
         if self.load_factor.is_some_and(|load| !(0.01..=0.95).contains(&load)) {
             return wrong(
                 "a table can be 1 % to 95 % full before a key finds no place; give 0.01 to 0.95".to_owned(),
@@ -133,7 +139,7 @@ impl Options {
     /// Whether such tables can be used in a way.
     pub(super) fn is_open(&self, way: Way) -> bool {
         match way {
-            Way::Mirror | Way::Ordered => self.layout == Layout::Packed,
+            Way::Mirror | Way::Ordered | Way::Values => self.layout == Layout::Packed,
             Way::Straight => self.layout == Layout::Packed && self.workload.key_bytes == 8,
             Way::Alone | Way::Image | Way::BucketCache | Way::Library => true,
         }
@@ -143,7 +149,11 @@ impl Options {
     pub(super) fn variants(&self) -> Vec<Variant> {
         let mut variants = Vec::new();
         for &way in self.ways.iter().filter(|&&way| self.is_open(way)) {
-            let shares = if way == Way::BucketCache { self.cache_shares.clone() } else { vec![0.0] };
+            let shares = match way {
+                Way::BucketCache => self.cache_shares.clone(),
+                Way::Values => self.value_shares.clone(),
+                _ => vec![0.0],
+            };
             for variant in shares.into_iter().map(|share| Variant { way, share }) {
                 if !variants.contains(&variant) {
                     variants.push(variant);

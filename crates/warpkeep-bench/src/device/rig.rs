@@ -10,12 +10,13 @@ use tempfile::TempDir;
 use warpkeep_core::{KeySpec, MergeRule, Op, Seed, Status, ValueSpec};
 use warpkeep_device::{Buffer, Device, DevicePtr, Stream};
 use warpkeep_gphash::gpu::{
-    CachePolicy, DeviceBatch, DeviceEngine, DeviceImage, GetRows, Reading, StraightRows,
+    CachePolicy, DeviceBatch, DeviceEngine, DeviceImage, GetRows, Reading, StraightRows, ValueRoom,
 };
 use warpkeep_gphash::{Geometry, Layout, Table, TableError, TableSpec};
 use warpkeep_image::{Access, Coherent, CreateOptions, Heap, HeapOptions, Image, OpenOptions};
 
 use super::answers::{Answers, Expected};
+use super::lessons::Lessons;
 use super::pool::Pool;
 use super::way::{Variant, Way};
 use crate::compare::warpkeep_image_bytes;
@@ -231,6 +232,37 @@ impl Rig {
         Ok(())
     }
 
+    /// Puts a share of the values into device memory, those that lessons show to be hot. The table has a mirror.
+    pub(crate) fn cache_values(&self, share: f64, lessons: &Lessons) -> Result<(), BenchError> {
+        let Rig { engine, table, stream, answers, .. } = self;
+        // Nothing is known of what is hot at first.
+        engine.load_values(table, ValueRoom::Share(0.0))?;
+        if !engine.learn_values(table)? {
+            return Err(BenchError::Invalid(
+                "no device memory to count which keys are hot; take fewer --items, or leave out the way values".to_owned(),
+            ));
+        }
+        let at_once = answers[0].room();
+        for first in (0..lessons.count).step_by(at_once) {
+            let rows = GetRows {
+                count: (lessons.count - first).min(at_once) as u64,
+                keys: lessons.keys_at(first),
+                statuses: answers[0].statuses_at(),
+                versions: DevicePtr::NULL,
+                values: answers[0].values_at(),
+            };
+            // SAFETY: there are as many keys, and there is room for as many answers; both stay until it is done.
+            unsafe { engine.get_rows(table, &rows, stream)? }.finish()?;
+        }
+        let report = engine.load_values(table, ValueRoom::Share(share))?;
+        if report.cached == 0 && share > 0.0 {
+            return Err(BenchError::Invalid(
+                "no device memory for values; take fewer --items, or leave out the way values".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
     /// Looks up a part of a pool, with keys and answers in device memory.
     pub(crate) fn get(
         &self,
@@ -346,6 +378,15 @@ impl Rig {
             }
         }
         Ok(Written { whole: begun.elapsed(), kernels })
+    }
+
+    /// Whether a variant writes straight through.
+    pub(crate) fn writes_straight(&self, variant: Variant) -> bool {
+        match variant.way {
+            Way::Straight => true,
+            Way::Values => self.workload.key_bytes == 8,
+            _ => false,
+        }
     }
 
     /// The same with keys and values in device memory, where all of it is decided.

@@ -28,14 +28,24 @@ pub enum Way {
     /// The same, and writes go from device memory straight through: what they need is chosen there, and nothing comes back to the host.
     /// Writes only.
     Straight,
+    /// The same, with the values that are asked for most in device memory.
+    Values,
     /// From host memory to host memory through the library, as a program uses it.
     Library,
 }
 
 impl Way {
     /// All of them.
-    pub const ALL: [Way; 7] =
-        [Way::Alone, Way::Image, Way::BucketCache, Way::Mirror, Way::Ordered, Way::Straight, Way::Library];
+    pub const ALL: [Way; 8] = [
+        Way::Alone,
+        Way::Image,
+        Way::BucketCache,
+        Way::Mirror,
+        Way::Ordered,
+        Way::Straight,
+        Way::Values,
+        Way::Library,
+    ];
 
     /// Its name as people write it.
     pub const fn name(self) -> &'static str {
@@ -46,6 +56,7 @@ impl Way {
             Way::Mirror => "mirror",
             Way::Ordered => "ordered",
             Way::Straight => "straight",
+            Way::Values => "values",
             Way::Library => "library",
         }
     }
@@ -64,7 +75,8 @@ impl FromStr for Way {
         let found = Way::ALL.into_iter().find(|way| way.name() == text);
         found.ok_or_else(|| {
             format!(
-                "`{text}` is no way to use a device; there are: alone, image, cache, mirror, ordered, straight, library"
+                "`{text}` is no way to use a device; there are: alone, image, cache, mirror, ordered, straight, values, \
+                 library"
             )
         })
     }
@@ -74,7 +86,7 @@ impl FromStr for Way {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Variant {
     pub(crate) way: Way,
-    /// The share of the buckets that have copies, from 0 to 1.
+    /// The share of the buckets that have copies, or of the values that are in device memory, from 0 to 1.
     pub(crate) share: f64,
 }
 
@@ -87,13 +99,15 @@ impl Variant {
             Way::Mirror => "mirror".to_owned(),
             Way::Ordered => "mirror, values in order".to_owned(),
             Way::Straight => "mirror, written straight".to_owned(),
+            // Shares of a small cache differ in what is behind the point.
+            Way::Values => format!("value cache, {} %", (1000.0 * self.share).round() / 10.0),
             Way::Library => "library, host to host".to_owned(),
         }
     }
 
     /// Whether the device has the record of every key.
     pub(crate) fn has_mirror(self) -> bool {
-        matches!(self.way, Way::Mirror | Way::Ordered | Way::Straight)
+        matches!(self.way, Way::Mirror | Way::Ordered | Way::Straight | Way::Values)
     }
 
     /// Whether it does such operations.
@@ -102,7 +116,7 @@ impl Variant {
             Way::Alone => operation.only_reads(),
             Way::Straight => !operation.only_reads(),
             Way::Library => operation != Operation::Locate,
-            Way::Image | Way::BucketCache | Way::Mirror | Way::Ordered => true,
+            Way::Image | Way::BucketCache | Way::Mirror | Way::Ordered | Way::Values => true,
         }
     }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use serde::Serialize;
-use warpkeep::{Peek, PeekSource, TableStats};
+use warpkeep::{DeviceStats, Peek, PeekSource, TableStats};
 use warpkeep_bench::size::Size;
 use warpkeep_log::LogError;
 
@@ -13,7 +13,7 @@ use super::table_stats;
 use crate::bar::bar;
 use crate::failure::Failure;
 use crate::output::{Format, count};
-use crate::store::{ImageLook, ImageReport, LogLook, LogReport, StoreAt};
+use crate::store::{ImageLook, ImageReport, LogLook, LogReport, StoreAt, Worked};
 
 /// Which store, or which table.
 #[derive(Debug, Args)]
@@ -22,6 +22,9 @@ pub(crate) struct Stat {
     store: StoreAt,
     /// Show how full this table is, by levels or shards, and how far searches walk. The store is opened for that; without it, nothing is changed.
     table: Option<String>,
+    /// What the device keeps of the table in its memory is shown, too.
+    #[command(flatten)]
+    worked: Worked,
     #[command(flatten)]
     pub(crate) format: Format,
 }
@@ -40,6 +43,8 @@ struct Report {
 struct TableReport<'a> {
     table: &'a str,
     stats: TableStats,
+    /// What a device keeps of it.
+    device: Option<DeviceStats>,
 }
 
 impl Stat {
@@ -51,9 +56,15 @@ impl Stat {
     }
 
     fn table(&self, name: &str) -> Result<(), Failure> {
-        let stats = self.store.with_store(|store| Ok(store.table(name)?.stats()))?;
-        let report = TableReport { table: name, stats };
-        self.format.show(&report, || table_stats::text(report.table, &report.stats))
+        let (stats, device) = self.store.on(self.worked).with_store(|store| {
+            let table = store.table(name)?;
+            Ok((table.stats(), table.device_stats()?))
+        })?;
+        let report = TableReport { table: name, stats, device };
+        self.format.show(&report, || {
+            let device = report.device.as_ref().map(table_stats::device).unwrap_or_default();
+            table_stats::text(report.table, &report.stats) + &device
+        })
     }
 
     fn store(&self) -> Result<(), Failure> {

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
-use warpkeep::TableStats;
 use warpkeep::stats::{Distances, GpHashStats, TurboHashStats};
+use warpkeep::{DeviceStats, TableStats};
+
+use warpkeep_bench::size::Size;
 
 use crate::bar::bar;
 use crate::output::count;
@@ -21,6 +23,24 @@ pub(crate) fn text(table: &str, stats: &TableStats) -> String {
         TableStats::GpHash(stats) => levels(stats, &mut text),
         TableStats::TurboHash(stats) => shards(stats, &mut text),
     }
+    text
+}
+
+/// What it says about what a device keeps of it.
+pub(crate) fn device(stats: &DeviceStats) -> String {
+    let mut text = format!(
+        "  {:<9}{} of its memory: {} for where records lie",
+        stats.device,
+        Size(stats.bytes()),
+        Size(stats.mirror_bytes)
+    );
+    if stats.bucket_bytes > 0 {
+        let _ = write!(text, ", {} for {} buckets", Size(stats.bucket_bytes), count(stats.buckets));
+    }
+    if stats.value_bytes > 0 {
+        let _ = write!(text, ", {} for {} values", Size(stats.value_bytes), count(stats.values));
+    }
+    text.push('\n');
     text
 }
 

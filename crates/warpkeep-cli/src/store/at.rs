@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use warpkeep::{DeviceChoice, DeviceIndex, Peek, Store, StoreOptions, peek};
+use warpkeep::{DeviceChoice, DeviceIndex, DeviceValues, Peek, Store, StoreOptions, peek};
 use warpkeep_image::{Domain, Placement};
 use warpkeep_log::{Log, ReadOnlyDisk};
 
@@ -23,6 +23,8 @@ pub(crate) struct StoreAt {
     pub(crate) device: DeviceChoice,
     #[arg(skip)]
     pub(crate) device_index: DeviceIndex,
+    #[arg(skip)]
+    pub(crate) device_values: DeviceValues,
 }
 
 /// What is there of a store.
@@ -50,8 +52,9 @@ impl StoreAt {
     }
 
     fn options_for(&self, without_log: bool) -> StoreOptions {
-        let (image, device, device_index) = (self.image.clone(), self.device, self.device_index);
-        StoreOptions { image, device, device_index, without_log, ..StoreOptions::default() }
+        let (image, device) = (self.image.clone(), self.device);
+        let (device_index, device_values) = (self.device_index, self.device_values);
+        StoreOptions { image, device, device_index, device_values, without_log, ..StoreOptions::default() }
     }
 
     fn look(&self) -> Result<Found, Failure> {

@@ -1,7 +1,8 @@
 //! What works the tables of a store that a command opens.
 
 use clap::Args;
-use warpkeep::{DeviceChoice, DeviceIndex};
+use warpkeep::{DeviceChoice, DeviceIndex, DeviceValues};
+use warpkeep_bench::size::Size;
 
 use super::StoreAt;
 
@@ -16,6 +17,21 @@ pub(crate) struct Worked {
     /// where the record of every key lies.
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(crate) cache_share: Option<f64>,
+    /// Keep the values that are asked for most in the device's memory: those of a share of a table's items, such as 20%, or as many as so
+    /// many bytes hold, such as 8G.
+    #[arg(long, value_name = "SIZE|%", value_parser = values, conflicts_with = "cache_share")]
+    pub(crate) value_cache: Option<DeviceValues>,
+}
+
+/// A share in per cent, or a number of bytes.
+fn values(text: &str) -> Result<DeviceValues, String> {
+    match text.trim().strip_suffix('%') {
+        Some(percent) => match percent.trim().parse::<f64>() {
+            Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(DeviceValues::Share(percent / 100.0)),
+            _ => Err("give 0% to 100%, or bytes such as 8G".to_owned()),
+        },
+        None => text.parse().map(|Size(bytes)| DeviceValues::Bytes(bytes)),
+    }
 }
 
 /// A share.
@@ -31,11 +47,35 @@ impl Worked {
     fn index(self) -> DeviceIndex {
         self.cache_share.map_or(DeviceIndex::Mirrored, DeviceIndex::Cached)
     }
+
+    /// Which values it keeps.
+    fn values(self) -> DeviceValues {
+        self.value_cache.unwrap_or_default()
+    }
 }
 
 impl StoreAt {
     /// The same store, worked like this.
     pub(crate) fn on(&self, worked: Worked) -> StoreAt {
-        StoreAt { device: worked.device, device_index: worked.index(), ..self.clone() }
+        StoreAt {
+            device: worked.device,
+            device_index: worked.index(),
+            device_values: worked.values(),
+            ..self.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn value_caches_are_shares_or_bytes() {
+        assert_eq!(values("20%"), Ok(DeviceValues::Share(0.2)));
+        assert_eq!(values("64M"), Ok(DeviceValues::Bytes(64 << 20)));
+        for wrong in ["101%", "-1%", "much", "%", ""] {
+            assert!(values(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -12,6 +12,9 @@
 //! | `warpkeep_items` | gauge | `table` |
 //! | `warpkeep_load_factor` | gauge | `table` |
 //! | `warpkeep_growths_total` | counter | `table` |
+//! | `warpkeep_device_bytes` | gauge | `table`, `part` (mirror, buckets, values): device memory |
+//! | `warpkeep_device_cached` | gauge | `table`, `part` (buckets, values): how many of them are there |
+//! | `warpkeep_device_hit_share` | gauge | `table`, `part` (buckets, values) |
 //! | `warpkeep_checkpoints_total` | counter | |
 //! | `warpkeep_checkpoint_seconds` | histogram | |
 //! | `warpkeep_checkpoint_bytes` | gauge | |
@@ -31,7 +34,7 @@ use warpkeep_core::{Answers, Durability, HostBatch, Op, Status, StatusClass};
 use warpkeep_log::CheckpointInfo;
 
 use crate::index::{Figures, Size};
-use crate::{OpenReport, Origin};
+use crate::{DeviceStats, OpenReport, Origin};
 
 const OPS: usize = Op::ALL.len();
 /// Pending is no answer, and is not counted.
@@ -248,6 +251,22 @@ impl TableMetrics {
     }
 }
 
+impl TableMetrics {
+    /// Tells the recorder what a device keeps of the table.
+    pub(crate) fn publish_device(&self, stats: &DeviceStats) {
+        let set = |name: &'static str, part: &'static str, value: f64| {
+            gauge!(name, "table" => self.name.clone(), "part" => part).set(value);
+        };
+        set("warpkeep_device_bytes", "mirror", stats.mirror_bytes as f64);
+        set("warpkeep_device_bytes", "buckets", stats.bucket_bytes as f64);
+        set("warpkeep_device_bytes", "values", stats.value_bytes as f64);
+        set("warpkeep_device_cached", "buckets", stats.buckets as f64);
+        set("warpkeep_device_cached", "values", stats.values as f64);
+        set("warpkeep_device_hit_share", "buckets", stats.bucket_hits);
+        set("warpkeep_device_hit_share", "values", stats.value_hits);
+    }
+}
+
 /// Takes note of a checkpoint.
 pub(crate) fn checkpoint(info: &CheckpointInfo, took: Duration) {
     counter!("warpkeep_checkpoints_total").increment(1);
@@ -264,6 +283,9 @@ pub(crate) fn opened(report: &OpenReport) {
     describe_gauge!("warpkeep_items", Unit::Count, "Items in a table");
     describe_gauge!("warpkeep_load_factor", "Items as a share of the slots of a table");
     describe_counter!("warpkeep_growths_total", "How often a table, or a shard of one, was made larger");
+    describe_gauge!("warpkeep_device_bytes", Unit::Bytes, "Device memory that is kept of a table");
+    describe_gauge!("warpkeep_device_cached", Unit::Count, "Buckets and values of a table in device memory");
+    describe_gauge!("warpkeep_device_hit_share", "Share of buckets and values that were found there");
     describe_counter!("warpkeep_checkpoints_total", "Checkpoints taken");
     describe_histogram!("warpkeep_checkpoint_seconds", Unit::Seconds, "How long a checkpoint took");
     describe_gauge!("warpkeep_checkpoint_bytes", Unit::Bytes, "Length of the last checkpoint");

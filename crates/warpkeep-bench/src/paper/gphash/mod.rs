@@ -68,6 +68,21 @@ impl Default for Options {
 }
 
 impl Options {
+    /// What is usual on this device. A device is not as busy with itself as a CPU is: one short round says what three long ones do, and how
+    /// long a figure takes is up to the host that checks every answer.
+    pub fn on(device: DeviceChoice) -> Options {
+        match device {
+            DeviceChoice::Cpu => Options::default(),
+            _ => Options {
+                device,
+                repeats: 1,
+                rounds: 1,
+                round_time: Duration::from_millis(20),
+                ..Options::default()
+            },
+        }
+    }
+
     /// A comparison of our table with what memory gives, as the paper's workloads are.
     fn compare(&self) -> compare::Options {
         compare::Options {

@@ -20,8 +20,8 @@ pub(super) struct Device {
     #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
     device: DeviceChoice,
     /// How the table is used: image (over the link), cache (with copies of buckets), mirror (the device knows where records lie),
-    /// ordered (and fetches them in order), straight (writes from device memory), library (from host to host), alone (a thread a
-    /// key, gets only).
+    /// ordered (and fetches them in order), straight (writes from device memory), values (and has hot values in its memory), library
+    /// (from host to host), alone (a thread a key, gets only).
     #[arg(long, value_delimiter = ',', value_name = "WAY,...")]
     ways: Vec<Way>,
     /// What is done: get, absent, locate (gets without values), insert, update, delete.
@@ -36,6 +36,9 @@ pub(super) struct Device {
     /// Shares of the buckets that have copies, in per cent.
     #[arg(long, default_value = "20,100", value_delimiter = ',', value_name = "%,...")]
     cache: Vec<f64>,
+    /// Shares of the values that are in device memory, in per cent; several show how large a value cache is large enough.
+    #[arg(long, default_value = "20", value_delimiter = ',', value_name = "%,...")]
+    value_cache: Vec<f64>,
     /// Which buckets have copies.
     #[arg(long, default_value = "lfu", value_name = "NAME")]
     policy: Policy,
@@ -103,6 +106,7 @@ impl Device {
             distributions: given(&self.distribution, usual.distributions),
             batches: given(&BatchSizes::all(&self.batch), usual.batches),
             cache_shares: self.cache.iter().map(|percent| percent / 100.0).collect(),
+            value_shares: self.value_cache.iter().map(|percent| percent / 100.0).collect(),
             policy: match self.policy {
                 Policy::Lfu => CachePolicy::Lfu,
                 Policy::Lru => CachePolicy::Lru,

@@ -46,15 +46,15 @@ struct Gphash {
     /// Threads at work; 0 stands for all cores.
     #[arg(long, default_value_t = 0)]
     threads: usize,
-    /// How often everything is loaded and measured anew.
-    #[arg(long, default_value_t = 3)]
-    repeats: u32,
-    /// Rounds of each repeat.
-    #[arg(long, default_value_t = 3)]
-    rounds: u32,
-    /// How long a round takes.
-    #[arg(long, default_value = "500ms", value_parser = humantime::parse_duration, value_name = "TIME")]
-    round_time: Duration,
+    /// How often everything is loaded and measured anew; three times if not said, and once with a device.
+    #[arg(long)]
+    repeats: Option<u32>,
+    /// Rounds of each repeat; three if not said, and one with a device.
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// How long a round takes; 500ms if not said, and 20ms with a device.
+    #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
+    round_time: Option<Duration>,
     /// Seed of everything random.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -130,6 +130,7 @@ impl Turbohash {
 impl Gphash {
     fn run(&self) -> Result<(), Failure> {
         let (dir, image_dir) = self.places.prepare()?;
+        let usual = gphash::Options::on(self.device);
         let options = gphash::Options {
             dir: dir.to_path_buf(),
             image_dir: image_dir.to_path_buf(),
@@ -137,9 +138,9 @@ impl Gphash {
             device: self.device,
             items: self.items,
             threads: self.threads,
-            repeats: self.repeats,
-            rounds: self.rounds,
-            round_time: self.round_time,
+            repeats: self.repeats.unwrap_or(usual.repeats),
+            rounds: self.rounds.unwrap_or(usual.rounds),
+            round_time: self.round_time.unwrap_or(usual.round_time),
             seed: self.seed,
             command: command_line(),
         };

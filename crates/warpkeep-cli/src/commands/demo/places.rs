@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tempfile::TempDir;
-use warpkeep::{DeviceChoice, DeviceIndex};
+use warpkeep::{DeviceChoice, DeviceIndex, DeviceValues};
 use warpkeep_bench::machine::placement_in;
 use warpkeep_image::Medium;
 
@@ -47,6 +47,7 @@ impl Places {
             image: self.image.as_ref().map(|image| image.path().join("image")),
             device: DeviceChoice::default(),
             device_index: DeviceIndex::default(),
+            device_values: DeviceValues::default(),
         }
         .on(self.worked)
     }

@@ -6,7 +6,7 @@ use warpkeep_core::Op;
 
 use super::Site;
 use crate::BenchError;
-use crate::device::{Expected, Rig, Variant};
+use crate::device::{Expected, Rig, Variant, Written};
 
 /// The workloads that are made of what a device can be given in batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub(super) enum Mix {
     A,
     /// YCSB LOAD: new items.
     Load,
+    /// Updates alone, which YCSB does not have.
+    Updates,
 }
 
 impl Mix {
@@ -28,6 +30,7 @@ impl Mix {
             Mix::B => "YCSB B",
             Mix::C => "YCSB C",
             Mix::Load => "YCSB LOAD",
+            Mix::Updates => "updates",
         }
     }
 
@@ -36,6 +39,7 @@ impl Mix {
         match self {
             Mix::A => batch / 2,
             Mix::B => batch / 20,
+            Mix::Updates => batch,
             Mix::C | Mix::Load => 0,
         }
     }
@@ -81,7 +85,7 @@ impl<'l> Load<'l> {
         while done.operations == 0 || done.took < self.site.options.round_time {
             self.site.progress.check()?;
             match mix {
-                Mix::Load => self.insert(&mut done)?,
+                Mix::Load => self.insert(variant, &mut done)?,
                 _ => self.mixed(mix, variant, turn, &mut done)?,
             }
             turn += 1;
@@ -93,9 +97,11 @@ impl<'l> Load<'l> {
         let pool = &self.site.pool;
         let part = pool.batch(turn, self.batch);
         let gets = part.start..part.end - mix.updates(part.len());
-        let took = self.rig.get(variant, pool, &gets)?;
-        self.rig.check(pool, std::slice::from_ref(&gets), Expected::Whole)?;
-        done.add(gets.len(), took);
+        if !gets.is_empty() {
+            let took = self.rig.get(variant, pool, &gets)?;
+            self.rig.check(pool, std::slice::from_ref(&gets), Expected::Whole)?;
+            done.add(gets.len(), took);
+        }
         let mut numbers = pool.numbers[gets.end..part.end].to_vec();
         if numbers.is_empty() {
             return Ok(());
@@ -103,18 +109,26 @@ impl<'l> Load<'l> {
         numbers.sort_unstable();
         numbers.dedup();
         self.generation += 1;
-        let written = self.rig.write(Op::Update, &numbers, self.generation)?;
+        let written = self.write(variant, Op::Update, &numbers)?;
         done.add(numbers.len(), written.kernels);
         self.rig.check_written(numbers, Expected::Generation(self.generation))
     }
 
-    fn insert(&mut self, done: &mut Done) -> Result<(), BenchError> {
+    fn write(&mut self, variant: Variant, op: Op, numbers: &[u64]) -> Result<Written, BenchError> {
+        let generation = if op == Op::Update { self.generation } else { 0 };
+        match self.rig.writes_straight(variant) {
+            true => self.rig.write_straight(op, numbers, generation),
+            false => self.rig.write(op, numbers, generation),
+        }
+    }
+
+    fn insert(&mut self, variant: Variant, done: &mut Done) -> Result<(), BenchError> {
         let numbers: Vec<u64> = (self.fresh..self.fresh + self.batch as u64).collect();
         self.fresh += self.batch as u64;
-        let written = self.rig.write(Op::Insert, &numbers, 0)?;
+        let written = self.write(variant, Op::Insert, &numbers)?;
         done.add(numbers.len(), written.kernels);
         self.rig.check_written(numbers.clone(), Expected::Generation(0))?;
-        self.rig.write(Op::Delete, &numbers, 0)?;
+        self.write(variant, Op::Delete, &numbers)?;
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use warpkeep_device::{Device, DeviceChoice};
 use warpkeep_gphash::{Geometry, Layout};
 
 use super::{Options, VALUE_BYTES};
-use crate::device::{Form, Pool, Rig};
+use crate::device::{Form, Lessons, Pool, Rig};
 use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::workload::{Distribution, Workload};
@@ -63,6 +63,11 @@ impl<'s> Site<'s> {
         let drawn = BATCHES * largest_batch(options);
         let pool = Pool::drawn(device, &workload, SKEW, false, drawn)?;
         Ok(Site { options, device, scratch, progress, workload, pool })
+    }
+
+    /// Keys that show what is hot.
+    fn lessons(&self) -> Result<Lessons, BenchError> {
+        Lessons::drawn(self.device, &self.workload, SKEW)
     }
 
     /// A table with this layout, loaded.
