@@ -1,6 +1,7 @@
 //! A block that was allocated and that nothing leads to yet.
 
 use super::Heap;
+use super::cut::Cut;
 use crate::{ImageError, Persist};
 
 /// A freshly allocated block, owned by whoever allocated it until its offset is published.
@@ -9,44 +10,62 @@ use crate::{ImageError, Persist};
 pub struct Block<'a, P: Persist> {
     heap: &'a Heap<P>,
     offset: u64,
-    size: u64,
+    cut: Cut,
 }
 
 impl<'a, P: Persist> Block<'a, P> {
-    pub(crate) fn new(heap: &'a Heap<P>, offset: u64, size: u64) -> Block<'a, P> {
-        Block { heap, offset, size }
+    pub(crate) fn new(heap: &'a Heap<P>, offset: u64, cut: Cut) -> Block<'a, P> {
+        Block { heap, offset, cut }
     }
 
-    /// Where it lies in the image.
+    /// Where it lies in the image; of a block in a [`Tile`](super::Tile), its name.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
     /// How many bytes it has; at least as many as were asked for.
     pub fn size(&self) -> u64 {
-        self.size
+        self.cut.block()
+    }
+
+    pub(crate) fn cut(&self) -> Cut {
+        self.cut
     }
 
     /// Copies bytes into it, `at` bytes from its start.
     pub fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), ImageError> {
-        if at.checked_add(bytes.len() as u64).is_none_or(|end| end > self.size) {
+        if at.checked_add(bytes.len() as u64).is_none_or(|end| end > self.size()) {
             return Err(ImageError::Invalid(format!(
                 "{} bytes at {at} do not fit a block of {}",
                 bytes.len(),
-                self.size
+                self.size()
             )));
         }
-        // SAFETY: nothing leads to the block yet, and `&mut self` is the only handle to it.
-        unsafe { self.heap.image().write(self.offset + at, bytes) };
+        for (place, part) in self.cut.parts(self.offset, at, bytes.len() as u64) {
+            if !part.is_empty() {
+                // SAFETY: nothing leads to the block yet, and `&mut self` is the only handle to it.
+                unsafe { self.heap.image().write(place, &bytes[part.start as usize..part.end as usize]) };
+            }
+        }
         Ok(())
+    }
+
+    /// Has its first `len` bytes flushed; they are durable after the next fence. In a tile, the tail has a site of its own: it lies elsewhere.
+    pub fn flush(&self, [site, tail]: [&'static str; 2], len: u64) {
+        for ((place, part), site) in
+            self.cut.parts(self.offset, 0, len.min(self.size())).into_iter().zip([site, tail])
+        {
+            if !part.is_empty() {
+                self.heap.image().flush(site, place, part.end - part.start);
+            }
+        }
     }
 
     /// Makes its first `len` bytes durable and hands the block over: the offset can be published now.
     #[must_use = "a block that is not published is lost until the image is opened again"]
     pub fn persist(self, site: &'static str, len: u64) -> u64 {
-        let image = self.heap.image();
-        image.flush(site, self.offset, len.min(self.size));
-        image.fence(site);
+        self.flush([site; 2], len);
+        self.heap.image().fence(site);
         self.into_offset()
     }
 

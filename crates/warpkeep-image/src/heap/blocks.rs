@@ -67,12 +67,11 @@ impl<P: Persist> Heap<P> {
     pub fn allocate_many(&self, pool: PoolId, count: usize) -> Result<Blocks<'_, P>, ImageError> {
         let mut blocks = Blocks { heap: self, offsets: Vec::with_capacity(count) };
         let (of_pool, chunk_size) = (self.pool_of(pool.0), self.image.chunk_size());
-        let block = u64::from(of_pool.block);
         while blocks.offsets.len() < count {
             let missing = count - blocks.offsets.len();
             let mut shard = of_pool.shard(home_shard(self.shards));
             shard.take_many(missing, |first_chunk, number| {
-                blocks.offsets.push(first_chunk * chunk_size + u64::from(number) * block);
+                blocks.offsets.push(of_pool.cut.name(first_chunk * chunk_size, u64::from(number)));
             });
             drop(shard);
             if blocks.offsets.len() < count {
@@ -110,11 +109,9 @@ impl<P: Persist> Heap<P> {
         }
         let guard = &mut held.as_mut().expect("it has just been locked").guard;
         let first_chunk = guard.first_chunk(slab).ok_or_else(|| wrong("its slab is gone"))?;
-        let inside = offset - first_chunk * self.image.chunk_size();
-        if !inside.is_multiple_of(u64::from(pool.block)) {
-            return Err(wrong("no block begins there"));
-        }
-        match guard.give(slab, (inside / u64::from(pool.block)) as u32) {
+        let block = pool.cut.number(first_chunk * self.image.chunk_size(), offset);
+        let block = block.ok_or_else(|| wrong("no block begins there"))?;
+        match guard.give(slab, block as u32) {
             Given::Kept => Ok(()),
             Given::NotInUse => Err(wrong("it is free already")),
             Given::Emptied { first_chunk } => {

@@ -88,10 +88,25 @@ impl<P: Persist> Clearing<'_, P> {
 
     /// A block for what is in the one at `offset`, elsewhere.
     pub fn allocate_for(&self, offset: u64) -> Result<Block<'_, P>, ImageError> {
-        let size = self.heap.block_size(offset)?;
-        let pool = self.heap.pool(size)?;
+        let pool = self.heap.pool_at(offset)?;
         let taken = self.heap.take_leftover(pool);
         taken.map_or_else(|| self.heap.allocate_from(pool), Ok)
+    }
+
+    /// A copy, elsewhere, of what is in the block at `offset`. Not flushed yet.
+    ///
+    /// # Safety
+    /// A block begins there, and nobody frees it or writes to it meanwhile.
+    pub unsafe fn copy_of(&self, offset: u64) -> Result<Block<'_, P>, ImageError> {
+        let mut copy = self.allocate_for(offset)?;
+        let image = self.heap.image();
+        for (place, part) in copy.cut().parts(offset, 0, copy.size()) {
+            if !part.is_empty() {
+                // SAFETY: the caller's promise.
+                copy.write(part.start, unsafe { image.bytes(place, part.end - part.start) })?;
+            }
+        }
+        Ok(copy)
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a chunk is used for: one self-checking word a chunk.
 
+use super::cut::Cut;
+use super::tile::Tile;
 use crate::check::{seal48, unseal48};
 
 const FREE: u64 = 0;
@@ -10,6 +12,8 @@ const EXTENT: u64 = 3;
 const KIND_BITS: u32 = 4;
 const BLOCK_BITS: u32 = 24;
 const SPAN_BITS: u32 = 16;
+/// Above the span: the blocks of a slab lie in tiles.
+const TILED: u64 = 1 << (BLOCK_BITS + SPAN_BITS);
 const EXTENT_BITS: u32 = 44;
 
 /// The largest run of chunks an extent can have.
@@ -23,7 +27,7 @@ pub(crate) enum Descriptor {
     /// Holds descriptors.
     Directory,
     /// Cut into blocks of one size (a multiple of 8 bytes).
-    Slab { block: u32, span: u16 },
+    Slab { cut: Cut, span: u16 },
     /// Handed out whole.
     Extent { span: u64 },
 }
@@ -34,9 +38,11 @@ impl Descriptor {
         let payload = match self {
             Descriptor::Free => return 0,
             Descriptor::Directory => DIRECTORY,
-            Descriptor::Slab { block, span } => {
+            Descriptor::Slab { cut, span } => {
+                let block = cut.block();
                 debug_assert!(block.is_multiple_of(8) && block >> 3 < 1 << BLOCK_BITS);
-                SLAB | u64::from(block >> 3) << KIND_BITS | u64::from(span) << (KIND_BITS + BLOCK_BITS)
+                let tiled = if cut.tile().is_some() { TILED } else { 0 };
+                SLAB | (block >> 3 | u64::from(span) << BLOCK_BITS | tiled) << KIND_BITS
             }
             Descriptor::Extent { span } => {
                 debug_assert!(span <= MAX_EXTENT_CHUNKS);
@@ -59,7 +65,12 @@ impl Descriptor {
             SLAB => {
                 let block = ((rest & ((1 << BLOCK_BITS) - 1)) as u32).checked_mul(8).filter(|&b| b > 0)?;
                 let span = (rest >> BLOCK_BITS & ((1 << SPAN_BITS) - 1)) as u16;
-                (span > 0).then_some(Descriptor::Slab { block, span })
+                let cut = match rest >> (BLOCK_BITS + SPAN_BITS) {
+                    0 => Cut::plain(block),
+                    1 => Cut::tiled(Tile::of_block(u64::from(block))?),
+                    _ => return None,
+                };
+                (span > 0).then_some(Descriptor::Slab { cut, span })
             }
             EXTENT if rest > 0 => Some(Descriptor::Extent { span: rest }),
             _ => None,
@@ -85,8 +96,11 @@ mod tests {
         let all = [
             Descriptor::Free,
             Descriptor::Directory,
-            Descriptor::Slab { block: 8, span: 1 },
-            Descriptor::Slab { block: 5 << 18, span: 65535 },
+            Descriptor::Slab { cut: Cut::plain(8), span: 1 },
+            Descriptor::Slab { cut: Cut::plain(160), span: 1 },
+            Descriptor::Slab { cut: Cut::plain(5 << 18), span: 65535 },
+            Descriptor::Slab { cut: Cut::tiled(Tile::of(128, 32).unwrap()), span: 1 },
+            Descriptor::Slab { cut: Cut::tiled(Tile::of(4096, 96).unwrap()), span: 65535 },
             Descriptor::Extent { span: 1 },
             Descriptor::Extent { span: MAX_EXTENT_CHUNKS },
         ];
@@ -100,7 +114,12 @@ mod tests {
 
     #[test]
     fn nonsense_with_a_good_check_is_refused() {
-        for payload in [DIRECTORY | 1 << 4, SLAB, SLAB | 1 << 4, EXTENT, 9, 15 | 1 << 20] {
+        let slab = |block: u64, above: u64| SLAB | (block >> 3 | 1 << BLOCK_BITS | above) << KIND_BITS;
+        let wrong = [DIRECTORY | 1 << 4, SLAB, SLAB | 1 << 4, EXTENT, 9, 15 | 1 << 20];
+        // Tiles of blocks that gain nothing by it, and what a newer version might say.
+        let tiled =
+            [slab(128, TILED), slab(168, TILED), slab(64, TILED), slab(160, 2 * TILED), slab(160, 8 * TILED)];
+        for payload in wrong.into_iter().chain(tiled) {
             assert_eq!(Descriptor::decode(3, seal48(3, payload)), None, "{payload:#x}");
         }
     }

@@ -4,17 +4,19 @@
 //! reachable therefore leaks nothing: whoever opens the image marks what the roots lead to, and the rest is
 //! free by definition.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::descriptor::Descriptor;
-use super::usage::{ClassUsage, HeapUsage};
+use super::tile::Tile;
+use super::usage::{self, ClassUsage, HeapUsage};
 use crate::{Image, ImageError, Persist};
 
 /// A run of chunks in use before the crash.
 pub(crate) struct Run {
     pub(crate) first_chunk: u64,
     pub(crate) descriptor: Descriptor,
+    /// Slab: the blocks it has.
+    blocks: u64,
     /// Slab: a bit a block, set when it was reached.
     pub(crate) reached: Box<[AtomicU64]>,
     /// Extent: it was reached.
@@ -48,25 +50,25 @@ impl<'a, P: Persist> Marker<'a, P> {
             match descriptor {
                 Descriptor::Free => {}
                 Descriptor::Directory => marker.directory_chunks += 1,
-                Descriptor::Slab { block, .. } => {
-                    let blocks = span * image.chunk_size() / u64::from(block);
+                Descriptor::Slab { cut, .. } => {
+                    let blocks = cut.blocks_in(span * image.chunk_size());
                     if blocks == 0 {
-                        return Err(
-                            image.damaged(format!("a slab of blocks of {block} bytes at chunk {chunk}"))
-                        );
+                        let what = format!("a slab of blocks of {} bytes at chunk {chunk}", cut.block());
+                        return Err(image.damaged(what));
                     }
                     let words = blocks.div_ceil(64);
-                    marker.add(chunk, span, descriptor, (0..words).map(|_| AtomicU64::new(0)).collect());
+                    marker.add(chunk, descriptor, blocks, (0..words).map(|_| AtomicU64::new(0)).collect());
                 }
-                Descriptor::Extent { .. } => marker.add(chunk, span, descriptor, Box::default()),
+                Descriptor::Extent { .. } => marker.add(chunk, descriptor, 0, Box::default()),
             }
             chunk += span;
         }
         Ok(marker)
     }
 
-    fn add(&mut self, first_chunk: u64, span: u64, descriptor: Descriptor, reached: Box<[AtomicU64]>) {
-        self.runs.push(Run { first_chunk, descriptor, reached, whole: AtomicBool::new(false) });
+    fn add(&mut self, first_chunk: u64, descriptor: Descriptor, blocks: u64, reached: Box<[AtomicU64]>) {
+        let span = descriptor.span();
+        self.runs.push(Run { first_chunk, descriptor, blocks, reached, whole: AtomicBool::new(false) });
         let index = self.runs.len() as u32;
         self.run_of[first_chunk as usize..(first_chunk + span) as usize].fill(index);
     }
@@ -79,28 +81,40 @@ impl<'a, P: Persist> Marker<'a, P> {
     /// Marks the block at `offset`, in which at least `len` bytes are used. `Ok(true)` if it was reached for
     /// the first time.
     pub fn block(&self, offset: u64, len: u64) -> Result<bool, ImageError> {
+        self.mark(offset, len, None)
+    }
+
+    /// Marks the block of such a tile that has this name. `Ok(true)` if it was reached for the first time.
+    pub fn tiled_block(&self, name: u64, tile: Tile) -> Result<bool, ImageError> {
+        self.mark(name, tile.block(), Some(tile))
+    }
+
+    fn mark(&self, offset: u64, len: u64, tile: Option<Tile>) -> Result<bool, ImageError> {
         let bad = |what: &str| self.image.damaged(format!("a reference to a block at {offset}: {what}"));
         let run = self.run(offset).ok_or_else(|| bad("no slab is there"))?;
-        let Descriptor::Slab { block, .. } = run.descriptor else { return Err(bad("an extent is there")) };
-        let inside = offset - run.first_chunk * self.image.chunk_size();
-        let number = inside / u64::from(block);
-        let slots = run.descriptor.span() * self.image.chunk_size() / u64::from(block);
-        if !inside.is_multiple_of(u64::from(block)) || number >= slots {
-            return Err(bad(&format!("no block of {block} bytes begins there")));
-        }
-        if len > u64::from(block) {
+        let Descriptor::Slab { cut, .. } = run.descriptor else { return Err(bad("an extent is there")) };
+        let (block, chunk_size) = (cut.block(), self.image.chunk_size());
+        let number = cut.number(run.first_chunk * chunk_size, offset).filter(|&number| number < run.blocks);
+        let number = number.ok_or_else(|| bad(&format!("no block of {block} bytes begins there")))?;
+        if len > block {
             return Err(bad(&format!("{len} bytes do not fit its {block}")));
+        }
+        if cut.tile() != tile {
+            let found = if cut.tile().is_some() { "in tiles" } else { "one after the other" };
+            return Err(bad(&format!("its slab has blocks of {block} bytes {found}")));
         }
         let bit = 1 << (number % 64);
         Ok(run.reached[(number / 64) as usize].fetch_or(bit, Ordering::Relaxed) & bit == 0)
     }
 
-    /// The size of the block at `offset`, if one begins there: to read a length from it before marking it.
+    /// The size of the block at `offset`, if one begins there, in one piece: to read a length from it before marking it.
     pub fn block_size(&self, offset: u64) -> Option<u64> {
         let run = self.run(offset)?;
-        let Descriptor::Slab { block, .. } = run.descriptor else { return None };
-        let inside = offset - run.first_chunk * self.image.chunk_size();
-        inside.is_multiple_of(u64::from(block)).then_some(u64::from(block))
+        let Descriptor::Slab { cut, .. } = run.descriptor else { return None };
+        if cut.tile().is_some() {
+            return None;
+        }
+        cut.number(run.first_chunk * self.image.chunk_size(), offset).map(|_| cut.block())
     }
 
     /// What has been reached so far, as the heap would report it.
@@ -113,19 +127,14 @@ impl<'a, P: Persist> Marker<'a, P> {
             ..HeapUsage::default()
         };
         let mut chunks_in_use = 0;
-        let mut classes: BTreeMap<u64, ClassUsage> = BTreeMap::new();
+        let mut classes = Vec::new();
         for run in &self.runs {
             let span = run.descriptor.span();
             let used: u64 =
                 run.reached.iter().map(|word| u64::from(word.load(Ordering::Relaxed).count_ones())).sum();
             match run.descriptor {
-                Descriptor::Slab { block, .. } if used > 0 => {
-                    let block = u64::from(block);
-                    let class =
-                        classes.entry(block).or_insert(ClassUsage { block, slabs: 0, blocks: 0, used: 0 });
-                    class.slabs += 1;
-                    class.blocks += span * chunk_size / block;
-                    class.used += used;
+                Descriptor::Slab { cut, .. } if used > 0 => {
+                    classes.push(ClassUsage { block: cut.block(), slabs: 1, blocks: run.blocks, used });
                 }
                 Descriptor::Extent { .. } if run.whole.load(Ordering::Relaxed) => {
                     usage.extents += 1;
@@ -136,7 +145,7 @@ impl<'a, P: Persist> Marker<'a, P> {
             chunks_in_use += span;
         }
         usage.free_chunks = usage.chunks - usage.directory_chunks - chunks_in_use;
-        usage.classes = classes.into_values().collect();
+        usage.classes = usage::by_size(classes);
         usage
     }
 

@@ -8,11 +8,13 @@ mod blocks;
 mod chunk_map;
 mod classes;
 mod clearing;
+mod cut;
 mod descriptor;
 mod directory;
 mod marker;
 mod pool;
 mod slab;
+mod tile;
 mod usage;
 mod whole_slab;
 
@@ -25,11 +27,13 @@ pub use blocks::Blocks;
 pub use classes::{MAX_BLOCK, MIN_BLOCK, size_class};
 pub use clearing::{Clear, Clearing};
 pub use marker::Marker;
+pub use tile::Tile;
 pub use usage::{ClassUsage, HeapUsage};
 
 use crate::{Image, ImageError, Persist};
 use chunk_map::ChunkMap;
 use classes::{CLASS_COUNT, class_index, slab_span};
+use cut::Cut;
 use descriptor::{Descriptor, MAX_EXTENT_CHUNKS};
 use pool::{Locator, Pool};
 use slab::Slab;
@@ -134,9 +138,9 @@ impl<P: Persist> Heap<P> {
             }
             heap.chunk_map().take(run.first_chunk, span);
             match run.descriptor {
-                Descriptor::Slab { block, span } => {
-                    let pool = heap.pool(u64::from(block))?;
-                    let blocks = (u64::from(span) * image.chunk_size() / u64::from(block)) as u32;
+                Descriptor::Slab { cut, span } => {
+                    let pool = heap.pool_of_cut(cut)?;
+                    let blocks = cut.blocks_in(u64::from(span) * image.chunk_size()) as u32;
                     let slab = Slab::with_used(run.first_chunk, span, blocks, used);
                     heap.register(pool, turn % heap.shards, slab);
                 }
@@ -166,9 +170,17 @@ impl<P: Persist> Heap<P> {
                 "a block of {block} bytes is not possible, the largest has {MAX_BLOCK}; use an extent"
             )));
         }
-        let block = block.max(MIN_BLOCK).next_multiple_of(8) as u32;
+        self.pool_of_cut(Cut::plain(block.max(MIN_BLOCK).next_multiple_of(8) as u32))
+    }
+
+    /// The pool of blocks in such tiles.
+    pub fn tiled_pool(&self, tile: Tile) -> Result<PoolId, ImageError> {
+        self.pool_of_cut(Cut::tiled(tile))
+    }
+
+    fn pool_of_cut(&self, cut: Cut) -> Result<PoolId, ImageError> {
         let _adding = self.adding_pool.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((index, _)) = self.pools.iter().find(|(_, pool)| pool.block == block) {
+        if let Some((index, _)) = self.pools.iter().find(|(_, pool)| pool.cut == cut) {
             return Ok(PoolId(index as u16));
         }
         if self.pools.count() == MAX_POOLS {
@@ -176,8 +188,8 @@ impl<P: Persist> Heap<P> {
                 "more than {MAX_POOLS} different block sizes in one image; use size classes"
             )));
         }
-        let span = slab_span(u64::from(block), self.image.chunk_size());
-        Ok(PoolId(self.pools.push(Pool::new(block, span, self.image.chunk_size(), self.shards)) as u16))
+        let span = slab_span(cut.step(), self.image.chunk_size());
+        Ok(PoolId(self.pools.push(Pool::new(cut, span, self.image.chunk_size(), self.shards)) as u16))
     }
 
     /// A block for `bytes` bytes of variable-length data: of the smallest size class that holds them.
@@ -216,7 +228,7 @@ impl<P: Persist> Heap<P> {
                 self.take_chunks(u64::from(pool.span), true)?
             }
         };
-        self.image.describe(first_chunk, Descriptor::Slab { block: pool.block, span: pool.span });
+        self.image.describe(first_chunk, Descriptor::Slab { cut: pool.cut, span: pool.span });
         self.image.flush_descriptor("heap.slab", first_chunk);
         // Another thread may be the one to publish a block of this slab, and its fence does not cover our flush.
         self.image.fence("heap.slab");
@@ -235,8 +247,8 @@ impl<P: Persist> Heap<P> {
 
     /// The block of a slab.
     fn place(&self, pool: &Pool, (first_chunk, number): (u64, u32)) -> Block<'_, P> {
-        let offset = first_chunk * self.image.chunk_size() + u64::from(number) * u64::from(pool.block);
-        Block::new(self, offset, u64::from(pool.block))
+        let offset = pool.cut.name(first_chunk * self.image.chunk_size(), u64::from(number));
+        Block::new(self, offset, pool.cut)
     }
 
     /// A block from any slab that has one left.
@@ -246,11 +258,11 @@ impl<P: Persist> Heap<P> {
         Some(self.place(pool, taken))
     }
 
-    /// The size of the blocks where `offset` is.
-    fn block_size(&self, offset: u64) -> Result<u64, ImageError> {
-        let locator =
-            self.locator(offset).ok_or_else(|| ImageError::Invalid(format!("no block is at {offset}")))?;
-        Ok(u64::from(self.pool_of(locator.pool).block))
+    /// The pool of the blocks where `offset` is.
+    fn pool_at(&self, offset: u64) -> Result<PoolId, ImageError> {
+        let locator = self.locator(offset);
+        let locator = locator.ok_or_else(|| ImageError::Invalid(format!("no block is at {offset}")))?;
+        Ok(PoolId(locator.pool))
     }
 
     /// The slab of a block.
@@ -297,9 +309,7 @@ impl<P: Persist> Heap<P> {
 
     /// What the space is used for.
     pub fn usage(&self) -> HeapUsage {
-        let mut classes: Vec<ClassUsage> = self.pools.iter().map(|(_, pool)| class_usage(pool)).collect();
-        classes.retain(|class| class.slabs > 0);
-        classes.sort_by_key(|class| class.block);
+        let classes = usage::by_size(self.pools.iter().map(|(_, pool)| class_usage(pool)));
         let (extents, extent_chunks) = {
             let extents = self.extents();
             (extents.len() as u64, extents.values().sum())
@@ -411,7 +421,7 @@ fn class_usage(pool: &Pool) -> ClassUsage {
     let (slabs, used) = (0..pool.shard_count())
         .map(|shard| pool.shard(shard).count())
         .fold((0, 0), |(slabs, used), (s, u)| (slabs + s, used + u));
-    ClassUsage { block: u64::from(pool.block), slabs, blocks: slabs * u64::from(pool.blocks), used }
+    ClassUsage { block: pool.cut.block(), slabs, blocks: slabs * u64::from(pool.blocks), used }
 }
 
 /// Which shard this thread allocates from.

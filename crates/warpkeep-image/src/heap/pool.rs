@@ -1,7 +1,8 @@
-//! A pool: all slabs of one block size, sharded so that threads rarely meet.
+//! A pool: all slabs of one block size, cut in one way, sharded so that threads rarely meet.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::cut::Cut;
 use super::slab::Slab;
 
 /// Where a slab is registered. Kept, packed, for every chunk of it.
@@ -27,9 +28,9 @@ impl Locator {
     }
 }
 
-/// All slabs of one block size.
+/// All slabs of one block size, cut in one way.
 pub(crate) struct Pool {
-    pub(crate) block: u32,
+    pub(crate) cut: Cut,
     /// Chunks in a slab.
     pub(crate) span: u16,
     /// Blocks in a slab.
@@ -57,9 +58,9 @@ pub(crate) enum Given {
 }
 
 impl Pool {
-    pub(crate) fn new(block: u32, span: u16, chunk_size: u64, shards: usize) -> Pool {
-        let blocks = (u64::from(span) * chunk_size / u64::from(block)) as u32;
-        Pool { block, span, blocks, shards: (0..shards).map(|_| Mutex::default()).collect() }
+    pub(crate) fn new(cut: Cut, span: u16, chunk_size: u64, shards: usize) -> Pool {
+        let blocks = cut.blocks_in(u64::from(span) * chunk_size) as u32;
+        Pool { cut, span, blocks, shards: (0..shards).map(|_| Mutex::default()).collect() }
     }
 
     pub(crate) fn shard_count(&self) -> usize {

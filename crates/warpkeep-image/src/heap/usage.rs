@@ -1,5 +1,6 @@
 //! What the space of an image is used for.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
@@ -34,6 +35,19 @@ pub struct HeapUsage {
     pub extent_chunks: u64,
     /// Blocks by size, smallest first.
     pub classes: Vec<ClassUsage>,
+}
+
+/// Sums of what is used, smallest blocks first; blocks in tiles count with others of their size.
+pub(crate) fn by_size(parts: impl IntoIterator<Item = ClassUsage>) -> Vec<ClassUsage> {
+    let mut classes: BTreeMap<u64, ClassUsage> = BTreeMap::new();
+    for ClassUsage { block, slabs, blocks, used } in parts {
+        let class = classes.entry(block).or_insert(ClassUsage { block, slabs: 0, blocks: 0, used: 0 });
+        class.slabs += slabs;
+        class.blocks += blocks;
+        class.used += used;
+    }
+    classes.retain(|_, class| class.slabs > 0);
+    classes.into_values().collect()
 }
 
 impl HeapUsage {

@@ -6,12 +6,12 @@ use super::{Heap, PoolId, home_shard};
 use crate::{ImageError, Persist};
 
 impl<P: Persist> Heap<P> {
-    /// All blocks of a new slab: the offset of the first, and how many there are, side by side. They count as allocated, one by one,
+    /// All blocks of a new slab: the offset of the first, and how many there are, side by side, or in [tiles](super::Tile). They count as allocated, one by one,
     /// and each is [freed](Heap::free) like any other; those that nothing leads to are free when the image is opened again.
     pub fn allocate_slab(&self, pool: PoolId) -> Result<(u64, u64), ImageError> {
         let of_pool = self.pool_of(pool.0);
         let first_chunk = self.take_chunks(u64::from(of_pool.span), true)?;
-        self.image.describe(first_chunk, Descriptor::Slab { block: of_pool.block, span: of_pool.span });
+        self.image.describe(first_chunk, Descriptor::Slab { cut: of_pool.cut, span: of_pool.span });
         self.image.flush_descriptor("heap.slab", first_chunk);
         // Whoever publishes a block of this slab may be another thread, whose fence does not cover our flush.
         self.image.fence("heap.slab");

@@ -1,0 +1,161 @@
+//! Tiles: neighbouring blocks of which first the values lie side by side, and then what belongs to them.
+
+use super::MAX_BLOCK;
+
+/// What values in tiles begin at a multiple of.
+const LINE: u64 = 128;
+/// Beyond so many bytes, one line more or less is nothing to whoever reads the value.
+const MAX_VALUE: u64 = 4096;
+
+/// How blocks lie whose first bytes, the *value*, are whole lines of 128 bytes, and whose rest, the *tail*, is not: so many together that
+/// they fill lines.
+///
+/// ```text
+/// | value 0 | value 1 | value 2 | value 3 | tail 0 | tail 1 | tail 2 | tail 3 |
+/// ```
+///
+/// So every value begins at a multiple of 128 bytes, and whoever reads it over a link that carries such lines asks for no line in
+/// vain. The *name* of such a block, which is what the heap calls its offset, is where its value lies plus eight times its
+/// number in the tile: both parts are found from it without a division.
+///
+/// ```
+/// use warpkeep_image::Tile;
+/// let tile = Tile::of(128, 32).expect("a value of one line, and a tail of a quarter");
+/// assert_eq!((tile.blocks(), tile.bytes()), (4, 640));
+/// let third = tile.name(4096, 2);
+/// assert_eq!((tile.value_at(third), tile.tail_at(third)), (4096 + 2 * 128, 4096 + 4 * 128 + 2 * 32));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tile {
+    value: u32,
+    tail: u32,
+    /// Two to this many blocks.
+    bits: u32,
+}
+
+impl Tile {
+    /// The tile of blocks with such a value and such a tail; `None` if they are better laid one after the other.
+    pub fn of(value: u64, tail: u64) -> Option<Tile> {
+        // With a shorter tail the block's length alone tells both parts.
+        let suits = value.is_multiple_of(LINE) && (LINE..=MAX_VALUE).contains(&value);
+        if !suits || !tail.is_multiple_of(32) || !(32..LINE).contains(&tail) {
+            return None;
+        }
+        let bits = LINE.trailing_zeros() - tail.trailing_zeros();
+        Some(Tile { value: value as u32, tail: tail as u32, bits })
+    }
+
+    /// The tile of blocks of so many bytes, found in an image.
+    pub(crate) fn of_block(block: u64) -> Option<Tile> {
+        if block > MAX_BLOCK { None } else { Tile::of(block / LINE * LINE, block % LINE) }
+    }
+
+    /// Bytes of a block, value and tail.
+    pub fn block(self) -> u64 {
+        self.value() + self.tail()
+    }
+
+    /// Bytes of a value.
+    pub fn value(self) -> u64 {
+        u64::from(self.value)
+    }
+
+    /// Bytes of a tail.
+    pub fn tail(self) -> u64 {
+        u64::from(self.tail)
+    }
+
+    /// Blocks in a tile: 2 or 4.
+    pub fn blocks(self) -> u64 {
+        1 << self.bits
+    }
+
+    /// Bytes of a tile.
+    pub fn bytes(self) -> u64 {
+        self.blocks() * self.block()
+    }
+
+    /// The name of block `number` of tiles that begin at `start`, a multiple of 128.
+    #[inline]
+    pub fn name(self, start: u64, number: u64) -> u64 {
+        let (tile, within) = (number >> self.bits, number & (self.blocks() - 1));
+        start + tile * self.bytes() + within * (self.value() + 8)
+    }
+
+    /// The number of the block of a name among tiles that begin at `start`; `None` if no block has it.
+    pub(crate) fn number(self, start: u64, name: u64) -> Option<u64> {
+        let number = ((name - start) / self.bytes() << self.bits) + (name % LINE) / 8;
+        (self.name(start, number) == name).then_some(number)
+    }
+
+    /// Where the value of a block lies.
+    #[inline(always)]
+    pub fn value_at(self, name: u64) -> u64 {
+        name & !(LINE - 1)
+    }
+
+    /// Where the tail of a block lies.
+    #[inline(always)]
+    pub fn tail_at(self, name: u64) -> u64 {
+        let within = name % LINE / 8;
+        // A tail is shorter than a value, so this is behind the value. What is no name leads anywhere: whoever only fetches ahead may ask.
+        let behind = (self.blocks() * self.value()).wrapping_sub(within * (self.value() - self.tail()));
+        self.value_at(name).wrapping_add(behind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> impl Iterator<Item = Tile> {
+        let lengths = (0..=40).flat_map(|value| (0..=40).map(move |tail| (value * 64, tail * 8)));
+        lengths.filter_map(|(value, tail)| Tile::of(value, tail))
+    }
+
+    #[test]
+    fn parts_fill_a_tile_and_do_not_overlap() {
+        let start = 3 * 32768;
+        let mut tiles = 0;
+        for tile in all() {
+            tiles += 1;
+            assert!(tile.bytes().is_multiple_of(128), "{tile:?}");
+            let mut taken = vec![false; 3 * tile.bytes() as usize];
+            for number in 0..3 * tile.blocks() {
+                let name = tile.name(start, number);
+                assert_eq!(tile.number(start, name), Some(number), "{tile:?}");
+                assert!(tile.value_at(name).is_multiple_of(128));
+                for (at, len) in [(tile.value_at(name), tile.value()), (tile.tail_at(name), tile.tail())] {
+                    let part = &mut taken[(at - start) as usize..][..len as usize];
+                    assert!(!part.contains(&true), "{tile:?}, {number}");
+                    part.fill(true);
+                }
+            }
+            assert!(!taken.contains(&false), "{tile:?}");
+            assert_eq!(Tile::of_block(tile.block()), Some(tile));
+        }
+        assert_eq!(tiles, 20 * 3);
+    }
+
+    #[test]
+    fn nothing_else_is_a_name() {
+        for tile in all().filter(|tile| tile.value() <= 384) {
+            let names: Vec<u64> = (0..2 * tile.blocks()).map(|number| tile.name(4096, number)).collect();
+            for offset in 4096..4096 + 2 * tile.bytes() {
+                let position = names.iter().position(|&name| name == offset);
+                assert_eq!(tile.number(4096, offset), position.map(|at| at as u64), "{tile:?}, {offset}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_gains_nothing_is_laid_as_before() {
+        for (value, tail) in
+            [(0, 32), (64, 32), (192, 32), (128, 128), (128, 160), (128, 24), (128, 0), (8192, 32)]
+        {
+            assert_eq!(Tile::of(value, tail), None, "{value}, {tail}");
+        }
+        assert_eq!(Tile::of_block(u64::MAX), None);
+        assert_eq!(Tile::of_block(128), None);
+    }
+}
