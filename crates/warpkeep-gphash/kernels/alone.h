@@ -26,8 +26,9 @@ WK_DEVICE Found look_alone(const Table& t, const Slot& slot, u64 wanted, u64 has
     if (t.body() == kInline) {
         found.version = found.commit >> 1;
     } else if (found.there) {
-        found.value_at = record_of(t, found.commit);
-        found.version = peek(t, found.value_at + 8 * (t.value_words() + t.record_key_words()));
+        u64 record = record_of(t, found.commit);
+        found.value_at = t.value_at(record);
+        found.version = peek(t, t.version_at(record));
     }
     return found;
 }

@@ -25,7 +25,7 @@ struct RepairParams {
 };
 
 // The hash of the key of a packed table's record.
-WK_DEVICE u64 hash_of_record(const Table& t, u64 record) { return Key{t.at(record + 8 * t.value_words()), t.key_len()}.hash(t.seed); }
+WK_DEVICE u64 hash_of_record(const Table& t, u64 record) { return Key{t.at(t.tail_at(record)), t.key_len()}.hash(t.seed); }
 
 // The hash of the key in a slot. All lanes ask for the same slot.
 WK_DEVICE u64 hash_in(const Table& t, const Slot& slot, u64 state) {

@@ -78,7 +78,7 @@ WK_DEVICE bool has_key(const Table& t, const Slot& slot, const Source& source, u
     bool fits = (state ^ hash << kReferenceBits) <= kReferenceMask && (state & kReferenceMask) != 0;
     if (!fits) return false;
     u64 record = record_of(t, state);
-    return t.variable() ? variable_has_key(t, record, key) : record_has_key(t, record + 8 * t.value_words(), key);
+    return t.variable() ? variable_has_key(t, record, key) : record_has_key(t, t.tail_at(record), key);
 }
 
 // What the slots that the lanes hold have for a key; `wanted` is the state of its item where keys are in slots.
@@ -122,8 +122,9 @@ WK_DEVICE Found look(const Table& t, const Slot& slot, Source source, u64 wanted
             found.word = record_word(t, record + 8) >> 32;
             found.value_at = record + kVariableHead + 8 * key.count();
         } else if (found.there) {
-            found.value_at = record_of(t, found.commit);
-            found.version = record_word(t, found.value_at + 8 * (t.value_words() + t.record_key_words()));
+            u64 record = record_of(t, found.commit);
+            found.value_at = t.value_at(record);
+            found.version = record_word(t, t.version_at(record));
         }
     }
     found.there = warp.shfl((u32)found.there, who) != 0;

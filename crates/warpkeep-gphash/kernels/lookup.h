@@ -256,7 +256,7 @@ WK_KERNEL(gphash_fetch, gphash::LookupParams) {
     u64 count = load(p.regions + kRegions);
     if (place / kWarp * kWarp >= count) return;
     U128 mine = place < count ? load((const U128*)(p.fetchings + place)) : U128{0, 0};
-    copy_located(p, mine.lo, mine.hi);
+    copy_located(p, mine.lo ? p.get.table.value_at(mine.lo) : 0, mine.hi);
 }
 
 // Asks the image for what the mirror could not tell. A warp a key, as many as there are.

@@ -157,7 +157,7 @@ WK_DEVICE u64 write_record(const Work& work, const Key& key, u64 version) {
     u32 values = t.value_words(), keys = t.record_key_words();
     for (u32 i = lane(); i < values + keys + 1; i += kWarp) {
         u64 word = i < values ? work.value_word(i) : i < values + keys ? key.word(i - values) : version;
-        poke(t, block + 8 * i, word);
+        poke(t, t.word_at(block, i), word);
     }
     return block;
 }

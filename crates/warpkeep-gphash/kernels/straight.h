@@ -225,6 +225,32 @@ WK_DEVICE u64 block_word(const StraightParams& p, u32 index, u32 i) {
     return i == values + keys ? p.first_version + index : 0;
 }
 
+// A piece of a record: whose, and which.
+struct Piece {
+    u64 number;
+    u32 part;
+};
+
+// The piece that a thread writes. Neighbours write neighbouring bytes; of a tile, first the values of its records and then their tails, if its
+// records come one after the other in the list of blocks. Numbers beyond the last are nobody's.
+WK_DEVICE Piece piece_of(const StraightParams& p, u64 thread) {
+    const Table& t = p.table;
+    u32 size = p.wide ? 16 : 8, parts = p.block_len / size;
+    if (!t.tiled()) return Piece{thread / parts, (u32)(thread % parts)};
+    u32 records = t.tile_records(), values = t.value_len() / size, tails = t.tail_len() / size;
+    parts = values + tails;
+    u64 group = thread / (records * parts);
+    u32 within = (u32)(thread % (records * parts));
+    bool of_value = within < records * values;
+    u32 behind = within - records * values;
+    u32 record = of_value ? within / values : behind / tails;
+    u32 part = of_value ? within % values : values + behind % tails;
+    // The list may begin in the middle of a tile.
+    u64 before = load(p.blocks) % 128 / 8;
+    u64 number = group * records + record;
+    return Piece{number < before ? ~0ull : number - before, part};
+}
+
 struct RecopyParams {
     Table table;
     u64* copies;
@@ -294,21 +320,22 @@ WK_KERNEL(gphash_decide, gphash::StraightParams) {
 WK_KERNEL(gphash_write, gphash::StraightParams) {
     using namespace gphash;
     const Table& t = p.table;
-    u32 parts = p.block_len / (p.wide ? 16 : 8);
-    u64 number = global_index() / parts;
-    u32 part = (u32)(global_index() % parts);
+    Piece mine = piece_of(p, global_index());
+    u64 number = mine.number;
+    u32 part = mine.part;
     if (number < load(&p.came->acts)) {
         const Act* act = p.acts + number;
         u32 index = load(&act->index);
         u64 block = record_of(t, load(&act->word));
         if (left_out(Step::Apart) && part == 0) poke(t, load(&act->at), load(&act->word));
         if (!p.wide) {
-            poke(t, block + 8 * part, block_word(p, index, part));
+            poke(t, t.word_at(block, part), block_word(p, index, part));
         } else if (2 * part < t.value_words()) {
             U128 words = load((const U128*)(p.values + (u64)index * t.value_words()) + part);
-            store_streaming((U128*)t.at(block) + part, words);
+            store_streaming((U128*)t.at(t.word_at(block, 2 * part)), words);
         } else {
-            store_streaming((U128*)t.at(block) + part, U128{block_word(p, index, 2 * part), block_word(p, index, 2 * part + 1)});
+            U128 words{block_word(p, index, 2 * part), block_word(p, index, 2 * part + 1)};
+            store_streaming((U128*)t.at(t.word_at(block, 2 * part)), words);
         }
     }
     // Records before the words that lead to them, which the next kernel stores.

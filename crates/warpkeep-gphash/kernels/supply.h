@@ -16,6 +16,9 @@ struct SpellParams {
     u64 run_count;
     u64 count;
     u64 block_len;
+    // In tiles of so many blocks, whose values have so many bytes; otherwise 1 and 0.
+    u32 tile_blocks;
+    u32 value_len;
     u64* blocks;
 };
 
@@ -47,7 +50,9 @@ WK_KERNEL(gphash_spell, gphash::SpellParams) {
         if (load(&p.runs[middle].before) <= i) low = middle;
         else high = middle;
     }
-    store(p.blocks + i, load(&p.runs[low].offset) + (i - load(&p.runs[low].before)) * p.block_len);
+    u64 number = i - load(&p.runs[low].before), within = number % p.tile_blocks;
+    u64 block = load(&p.runs[low].offset) + (number - within) * p.block_len + within * (p.value_len + 8);
+    store(p.blocks + i, block);
 }
 
 // Counts blocks by region. A thread a block.

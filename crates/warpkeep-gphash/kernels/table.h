@@ -94,6 +94,9 @@ struct Table {
     u32 merge_rule;
     // Records say themselves how long their keys and values are.
     u32 variable_;
+    // Records lie in tiles.
+    u32 tiled_;
+    u32 reserved;
     Run level[kMaxLevels];
     Run overflow[kMaxOverflows];
     // Of the levels, if nothing is being drained.
@@ -108,6 +111,7 @@ struct Table {
     WK_DEVICE u32 key_len() const { return GPHASH_KEY_LEN; }
     WK_DEVICE u32 value_len() const { return GPHASH_VALUE_LEN; }
     WK_DEVICE bool variable() const { return GPHASH_VARIABLE; }
+    WK_DEVICE bool tiled() const { return GPHASH_TILED; }
 #else
     WK_DEVICE u32 hashes() const { return hashes_; }
     WK_DEVICE u32 slots() const { return slots_; }
@@ -115,6 +119,7 @@ struct Table {
     WK_DEVICE u32 key_len() const { return key_len_; }
     WK_DEVICE u32 value_len() const { return value_len_; }
     WK_DEVICE bool variable() const { return variable_ != 0; }
+    WK_DEVICE bool tiled() const { return tiled_ != 0; }
 #endif
 
     WK_DEVICE u32 key_words() const { return (key_len() + 7) / 8; }
@@ -127,6 +132,22 @@ struct Table {
     WK_DEVICE u32 bucket_words() const { return slots() * (1 + slot_key_words() + slot_payload_words()); }
     // Words of a record's key: in place the slot has it.
     WK_DEVICE u32 record_key_words() const { return body() == kPacked ? key_words() : 0; }
+
+    // Records of fixed lengths, by what slots and mirror call them: the offset, or in a tile the name, which is where the value lies plus eight
+    // times the record's number there. In a tile the values come first, each at a multiple of 128 bytes, and then the tails.
+    WK_DEVICE u32 tail_len() const { return (8 * record_key_words() + 8 + 31) / 32 * 32; }
+    WK_DEVICE u32 tile_records() const { return tail_len() % 64 ? 4 : 2; }
+    // Where the value lies; where key and version do; where the version does.
+    WK_DEVICE u64 value_at(u64 record) const { return tiled() ? record & ~127ull : record; }
+    WK_DEVICE u64 tail_at(u64 record) const {
+        if (!tiled()) return record + 8 * value_words();
+        return value_at(record) + tile_records() * value_len() - record % 128 / 8 * (value_len() - tail_len());
+    }
+    WK_DEVICE u64 version_at(u64 record) const { return tail_at(record) + 8 * record_key_words(); }
+    // Where a word of the record lies, counted through value and tail.
+    WK_DEVICE u64 word_at(u64 record, u32 i) const {
+        return i < value_words() ? value_at(record) + 8 * i : tail_at(record) + 8 * (i - value_words());
+    }
 
     WK_DEVICE u64* at(u64 offset) const { return (u64*)(image + offset); }
 

@@ -103,8 +103,9 @@ WK_DEVICE void fill_rows(const FillParams& p, u64 place) {
     u64 row = mine ? load(p.spares + place) : 0;
     U128* entry = mine ? t.mirror.entries + load(&p.ordered[place].entry) : nullptr;
     if (mine && left_out(Step::Filled)) set_entry(entry, kInRow | row);
-    if (p.wide) copy_rows<U128>(p.get, t.at(0), record, row);
-    else copy_rows<u64>(p.get, t.at(0), record, row);
+    u64 from = record ? t.value_at(record) : 0;
+    if (p.wide) copy_rows<U128>(p.get, t.at(0), from, row);
+    else copy_rows<u64>(p.get, t.at(0), from, row);
     if (mine) {
         u64* tail = tail_of(t, row);
         store(tail, record);

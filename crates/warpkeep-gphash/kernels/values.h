@@ -33,15 +33,15 @@ WK_DEVICE u64 as_offset(const Table& t, const u64* word) { return (u64)word - (u
 WK_DEVICE u64 record_behind(const Table& t, u64 said) { return in_row(said) ? load_l2(tail_of(t, said)) : said; }
 
 WK_DEVICE u64 value_behind(const Table& t, u64 said) {
-    return in_row(said) ? as_offset(t, t.mirror.values.rows + (said & ~kInRow) * t.value_words()) : said;
+    return in_row(said) ? as_offset(t, t.mirror.values.rows + (said & ~kInRow) * t.value_words()) : t.value_at(said);
 }
 
 WK_DEVICE u64 key_behind(const Table& t, u64 said) {
-    return in_row(said) ? as_offset(t, tail_of(t, said) + 2) : said + 8 * t.value_words();
+    return in_row(said) ? as_offset(t, tail_of(t, said) + 2) : t.tail_at(said);
 }
 
 WK_DEVICE u64 version_behind(const Table& t, u64 said) {
-    return in_row(said) ? load_l2(tail_of(t, said) + 1) : record_word(t, said + 8 * (t.value_words() + t.record_key_words()));
+    return in_row(said) ? load_l2(tail_of(t, said) + 1) : record_word(t, t.version_at(said));
 }
 
 // Notes what the keys of a warp were answered from. All lanes, each with what it was told, or 0.

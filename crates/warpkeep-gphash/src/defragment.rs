@@ -67,11 +67,11 @@ impl<P: Persist> Table<P> {
         if bucket.state(slot) != state || image.load(at) != commit {
             return Ok(false);
         }
-        let mut block = clearing.allocate_for(old)?;
-        let len = block.size();
         // SAFETY: the record is reached by a word that cannot change while its key is held, so nobody frees or writes it.
-        block.write(0, unsafe { image.bytes(old, len) })?;
-        let new = block.persist("gphash.relocate", len);
+        let copy = unsafe { clearing.copy_of(old)? };
+        copy.flush(["gphash.relocate", "gphash.relocate_tail"], copy.size());
+        image.fence("gphash.relocate");
+        let new = copy.into_offset();
         let word = if self.shape.body == Body::Packed { pack(hash, new) } else { new };
         let mut noting = self.notes.noting();
         if let Some(changed) = &mut noting {

@@ -8,7 +8,7 @@
 //! | 24 | key spec |
 //! | 32 | value spec |
 //! | 40 | seed |
-//! | 48 | layout u8, merge rule u8, six zeros |
+//! | 48 | layout u8, merge rule u8 (with bit 7 set: records lie in tiles), six zeros |
 //! | 56 | zeros |
 //! | 64 | offset of the block that describes the levels |
 //! | 72 | offset of the slot that the last displaced item left |
@@ -23,6 +23,8 @@ use crate::levels::Level;
 use crate::{Geometry, Layout, TableSpec};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"WKGPHASH");
+/// Beside the merge rule: records lie in tiles. There, because a program that knows no tiles refuses a rule that it does not know.
+const TILED: u8 = 0x80;
 /// Where the word lies that leads to the levels.
 pub(crate) const LEVELS_AT: u64 = 64;
 /// Where the word lies that names the slot that is being left.
@@ -39,12 +41,15 @@ pub(crate) struct Header {
     pub(crate) seed: Seed,
     pub(crate) layout: Layout,
     pub(crate) merge: MergeRule,
+    /// Records lie in tiles.
+    pub(crate) tiled: bool,
 }
 
 impl Header {
     pub(crate) fn of(spec: &TableSpec) -> Header {
         let TableSpec { key, value, geometry, layout, merge, seed, capacity: _ } = *spec;
-        Header { geometry, key, value, seed, layout, merge }
+        let tiled = RecordForm::new(record_key(layout, key), value).tile().is_some();
+        Header { geometry, key, value, seed, layout, merge, tiled }
     }
 
     pub(crate) fn shape(&self) -> Shape {
@@ -53,8 +58,8 @@ impl Header {
 
     /// What records look like: in place, keys are in the slots, and records have none.
     pub(crate) fn form(&self) -> RecordForm {
-        let key = if self.layout == Layout::InPlace { Some(0) } else { self.key.fixed_len() };
-        RecordForm::new(key, self.value)
+        let key = record_key(self.layout, self.key);
+        if self.tiled { RecordForm::new(key, self.value) } else { RecordForm::whole(key, self.value) }
     }
 
     /// Bytes in the header.
@@ -78,7 +83,7 @@ impl Header {
         bytes[32..40].copy_from_slice(&self.value.to_bytes());
         bytes[40..48].copy_from_slice(&self.seed.0.to_le_bytes());
         bytes[48] = self.layout.code();
-        bytes[49] = self.merge.code();
+        bytes[49] = self.merge.code() | if self.tiled { TILED } else { 0 };
         let crc = u64::from(crc32c::crc32c(&bytes[16..LEVELS_AT as usize]));
         bytes[8..16].copy_from_slice(&crc.to_le_bytes());
         bytes[LEVELS_AT as usize..][..8].copy_from_slice(&levels.to_le_bytes());
@@ -109,13 +114,25 @@ impl Header {
             value: ValueSpec::from_bytes(word(32)).map_err(|error| damaged(&error.to_string()))?,
             seed: Seed(u64::from_le_bytes(word(40))),
             layout: Layout::from_code(bytes[48]).ok_or_else(|| damaged("a layout of a newer version"))?,
-            merge: MergeRule::from_code(bytes[49])
+            merge: MergeRule::from_code(bytes[49] & !TILED)
                 .ok_or_else(|| damaged("a merge rule of a newer version"))?,
+            tiled: bytes[49] & TILED != 0,
         };
+        if bytes[50..LEVELS_AT as usize].iter().any(|&byte| byte != 0) {
+            return Err(damaged("something of a newer version"));
+        }
+        if header.tiled && header.form().tile().is_none() {
+            return Err(damaged("records in tiles do not go with its keys and values"));
+        }
         let possible = header.layout == Layout::Packed || header.key.fixed_len().is_some();
         if !possible || !image.contains(at, header.len()) {
             return Err(damaged("its layout does not go with its keys"));
         }
         Ok(header)
     }
+}
+
+/// Bytes of a key in a record, if all have the same: in place the slots have the keys.
+fn record_key(layout: Layout, key: KeySpec) -> Option<usize> {
+    if layout == Layout::InPlace { Some(0) } else { key.fixed_len() }
 }

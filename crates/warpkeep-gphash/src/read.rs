@@ -195,8 +195,7 @@ impl<P: Persist> Table<P> {
         }
         let offset = offset_of(bucket.state(slot));
         if offset != 0 {
-            let record = self.image().pointer(offset, 8);
-            (0..self.record_lines).for_each(|line| prefetch::line(record.wrapping_add(64 * line)));
+            self.record_lines.fetch(self.image(), offset, prefetch::line);
         }
     }
 

@@ -113,9 +113,7 @@ impl<P: Persist> Stage<'_, P> {
         if let Some(pool) = table.pool {
             self.at_hand = table.heap.allocate_at_hand(pool, count.min(AT_HAND));
             for block in &self.at_hand {
-                let record = table.image().pointer(block.offset(), 8);
-                let lines = 0..table.record_lines;
-                lines.for_each(|line| prefetch::line_to_write(record.wrapping_add(64 * line)));
+                table.record_lines.fetch(table.image(), block.offset(), prefetch::line_to_write);
             }
         }
     }
@@ -217,7 +215,7 @@ impl<P: Persist> Stage<'_, P> {
         let at_hand = self.at_hand.pop();
         let block = table.form.write(&table.heap, table.pool, at_hand, version, key, value)?;
         let len = table.form.len(key.len(), value.len());
-        table.image().flush("gphash.record", block.offset(), len);
+        block.flush(["gphash.record", "gphash.tail"], len);
         Ok(block.into_offset())
     }
 

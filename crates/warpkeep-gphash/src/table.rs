@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
 use warpkeep_core::{Change, ChangeKind, KeySpec, MergeRule, Seed, ValueSpec, hash_bytes};
 use warpkeep_image::{Heap, Image, ImageError, Marker, Persist, PoolId};
-use warpkeep_record::RecordForm;
 use warpkeep_record::in_parallel;
+use warpkeep_record::{RecordForm, RecordLines};
 
 use crate::bucket::{Body, Bucket, Shape};
 use crate::displace::Displacing;
@@ -62,8 +62,8 @@ pub struct Table<P: Persist> {
     /// Slots in the header, for keys whose fingerprint is a state of another meaning.
     pub(crate) specials: Level,
     pub(crate) matching: matching::Level,
-    /// Lines of memory that a record takes, or as many of them as are fetched ahead.
-    pub(crate) record_lines: usize,
+    /// Lines of memory that a record takes, as far as they are fetched ahead.
+    pub(crate) record_lines: RecordLines,
     pub(crate) form: RecordForm,
     pub(crate) pool: Option<PoolId>,
     pub(crate) key: KeySpec,

@@ -12,4 +12,4 @@ mod record;
 pub use index::{Full, Kept, Lookup, Progress, Seated, Staged, Staging, Upkeep};
 pub use item::{ItemRef, Value, ValueRef};
 pub use parallel::in_parallel;
-pub use record::{RecordForm, RecordRef};
+pub use record::{RecordForm, RecordLines, RecordRef};

@@ -5,13 +5,14 @@
 //!
 //! | value, zeros to 8 | key, zeros to 8 | version u64 |
 //!
-//! Where slots tell keys, a record has a key of no bytes.
+//! Where slots tell keys, a record has a key of no bytes. Records whose values are whole lines of 128 bytes lie in [tiles](Tile), so that the
+//! values begin with a line: the value in one place, and what follows it in another.
 //!
 //! Otherwise: | version u64 | key length u32 | value length u32 | key, zeros to 8 | value |
 
 use crate::item::{ItemRef, ValueRef};
 use warpkeep_core::ValueSpec;
-use warpkeep_image::{Block, Heap, Image, ImageError, Marker, Persist, PoolId};
+use warpkeep_image::{Block, Heap, Image, ImageError, Marker, Persist, PoolId, Tile};
 
 const HEAD: u64 = 16;
 
@@ -26,9 +27,35 @@ pub enum RecordForm {
         value: usize,
         /// Bytes of a block.
         block: u64,
+        /// The tile that records lie in, if they do.
+        tile: Option<Tile>,
     },
     /// Each with its own lengths.
     Variable,
+}
+
+/// The lines of a record that are worth fetching ahead.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordLines {
+    /// Lines from its start on.
+    together: usize,
+    /// In a tile there is one more, elsewhere.
+    tile: Option<Tile>,
+}
+
+impl RecordLines {
+    /// Asks for the lines of the record at an offset, which lies in the image. It need not be one: whoever fetches ahead may be wrong.
+    #[inline(always)]
+    pub fn fetch<P: Persist>(self, image: &Image<P>, offset: u64, line: impl Fn(*const u8)) {
+        let Some(tile) = self.tile else {
+            let record = image.pointer(offset, 8);
+            return (0..self.together).for_each(|number| line(record.wrapping_add(64 * number)));
+        };
+        let value = image.pointer(tile.value_at(offset), 8);
+        // The key first: nothing can be done before it is compared.
+        line(value.wrapping_add(tile.tail_at(offset).wrapping_sub(tile.value_at(offset)) as usize));
+        (0..self.together).for_each(|number| line(value.wrapping_add(64 * number)));
+    }
 }
 
 /// A record in the image, its lengths known.
@@ -55,13 +82,33 @@ fn write_padding<P: Persist>(block: &mut Block<'_, P>, at: u64, len: usize) -> R
 }
 
 impl RecordForm {
-    /// What records of a table look like whose keys take so many bytes of them: none if slots tell keys, `None` if it differs.
+    /// What records of a new table look like whose keys take so many bytes of them: none if slots tell keys, `None` if it differs.
+    ///
+    /// ```
+    /// use warpkeep_core::ValueSpec;
+    /// use warpkeep_record::RecordForm;
+    /// let form = RecordForm::new(Some(8), ValueSpec::fixed(128)?);
+    /// assert_eq!((form.block_len(), form.tile().map(|tile| tile.blocks())), (160, Some(4)));
+    /// assert_eq!(RecordForm::new(Some(8), ValueSpec::fixed(100)?).tile(), None);
+    /// # Ok::<(), warpkeep_core::CoreError>(())
+    /// ```
     pub fn new(key: Option<usize>, value: ValueSpec) -> RecordForm {
+        let whole = RecordForm::whole(key, value);
+        match whole {
+            RecordForm::Fixed { key, value, block, .. } => {
+                RecordForm::Fixed { key, value, block, tile: Tile::of(value as u64, block - value as u64) }
+            }
+            RecordForm::Variable => whole,
+        }
+    }
+
+    /// The same, with every record in one piece: as tables were made when there were no tiles.
+    pub fn whole(key: Option<usize>, value: ValueSpec) -> RecordForm {
         match (key, value.fixed_len()) {
             (Some(key), Some(value)) => {
                 let bytes = padded(value) + padded(key) + 8;
                 let block = if value >= 32 { bytes.next_multiple_of(32) } else { bytes };
-                RecordForm::Fixed { key, value, block }
+                RecordForm::Fixed { key, value, block, tile: None }
             }
             _ => RecordForm::Variable,
         }
@@ -70,9 +117,23 @@ impl RecordForm {
     /// The pool that records come from, if all have the same size.
     pub fn pool<P: Persist>(self, heap: &Heap<P>) -> Result<Option<PoolId>, ImageError> {
         match self {
+            RecordForm::Fixed { tile: Some(tile), .. } => heap.tiled_pool(tile).map(Some),
             RecordForm::Fixed { block, .. } => heap.pool(block).map(Some),
             RecordForm::Variable => Ok(None),
         }
+    }
+
+    /// The tile that records lie in, if they do.
+    pub fn tile(self) -> Option<Tile> {
+        match self {
+            RecordForm::Fixed { tile, .. } => tile,
+            RecordForm::Variable => None,
+        }
+    }
+
+    /// Where the value of the record at an offset lies, if all have the same length.
+    pub fn value_at(self, offset: u64) -> u64 {
+        self.tile().map_or(offset, |tile| tile.value_at(offset))
     }
 
     /// Bytes of a block, if all have the same; otherwise 0.
@@ -84,15 +145,17 @@ impl RecordForm {
     }
 
     /// Lines of memory that are worth fetching ahead.
-    pub fn lines(self) -> usize {
+    pub fn lines(self) -> RecordLines {
         /// More are fetched by the machine itself once it sees the pattern.
         const MOST: usize = 4;
-        match self {
+        let together = match self {
+            RecordForm::Fixed { value, tile: Some(_), .. } => value / 64,
             // It may begin in the middle of a line.
-            RecordForm::Fixed { block, .. } => ((block as usize + 32).div_ceil(64)).min(MOST),
+            RecordForm::Fixed { block, .. } => (block as usize + 32).div_ceil(64),
             // Head, a short key and a value of a hundred bytes.
             RecordForm::Variable => 3,
-        }
+        };
+        RecordLines { together: together.min(MOST), tile: self.tile() }
     }
 
     /// The bytes that a record takes.
@@ -146,10 +209,13 @@ impl RecordForm {
     #[inline(always)]
     pub fn at<P: Persist>(self, image: &Image<P>, offset: u64) -> RecordRef {
         match self {
-            RecordForm::Fixed { key, value, .. } => {
-                let key_at = offset + padded(value);
+            RecordForm::Fixed { key, value, tile, .. } => {
+                let (value_at, key_at) = match tile {
+                    None => (offset, offset + padded(value)),
+                    Some(tile) => (tile.value_at(offset), tile.tail_at(offset)),
+                };
                 let version = image.load(key_at + padded(key));
-                RecordRef { version, key_at, key_len: key, value_at: offset, value_len: value }
+                RecordRef { version, key_at, key_len: key, value_at, value_len: value }
             }
             RecordForm::Variable => {
                 let lengths = image.load(offset + 8);
@@ -173,9 +239,12 @@ impl RecordForm {
             path: image.path().to_path_buf(),
             what: format!("the record at {offset}: {what}"),
         };
-        if let RecordForm::Fixed { .. } = self {
+        if let RecordForm::Fixed { tile, .. } = self {
             // Nothing in it says how long it is, so it need not be touched.
-            return marker.block(offset, self.len(0, 0));
+            return match tile {
+                None => marker.block(offset, self.len(0, 0)),
+                Some(tile) => marker.tiled_block(offset, tile),
+            };
         }
         let room = marker.block_size(offset).ok_or_else(|| damaged("no block begins there"))?;
         let record = self.at(image, offset);

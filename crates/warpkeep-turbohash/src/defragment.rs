@@ -76,11 +76,11 @@ impl<P: Persist> Table<P> {
 
     /// Copies a record whose shard is held, durably.
     fn copy_record(&self, clearing: &Clearing<'_, P>, old: u64) -> Result<u64, TableError> {
-        let mut block = clearing.allocate_for(old)?;
-        let len = block.size();
         // SAFETY: the record is reached by a slot that cannot change while its shard is held, so nobody frees or
         // writes it.
-        block.write(0, unsafe { self.image().bytes(old, len) })?;
-        Ok(block.persist("turbohash.relocate", len))
+        let copy = unsafe { clearing.copy_of(old)? };
+        copy.flush(["turbohash.relocate", "turbohash.relocate_tail"], copy.size());
+        self.image().fence("turbohash.relocate");
+        Ok(copy.into_offset())
     }
 }

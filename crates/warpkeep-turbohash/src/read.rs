@@ -138,8 +138,7 @@ impl<P: Persist> Table<P> {
     /// Brings a record nearer, if there is one: the offset comes from a slot that may be in the middle of a change.
     pub(crate) fn prefetch_record(&self, offset: u64) {
         if self.image().contains(offset, 8) {
-            let record = self.image().pointer(offset, 8);
-            (0..self.record_lines).for_each(|line| prefetch::line(record.wrapping_add(64 * line)));
+            self.record_lines.fetch(self.image(), offset, prefetch::line);
         }
     }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 
 use warpkeep_core::{Change, ChangeKind, KeySpec, MergeRule, Seed, ValueSpec, hash_bytes};
 use warpkeep_image::{Heap, Image, ImageError, Marker, Persist, PoolId};
-use warpkeep_record::RecordForm;
 use warpkeep_record::in_parallel;
+use warpkeep_record::{RecordForm, RecordLines};
 
 use crate::bucket::Shape;
 use crate::directory;
@@ -77,8 +77,8 @@ pub struct Table<P: Persist> {
     pub(crate) directory: u64,
     pub(crate) shape: Shape,
     pub(crate) form: RecordForm,
-    /// Lines of memory that a record takes, or as many of them as are fetched ahead.
-    pub(crate) record_lines: usize,
+    /// Lines of memory that a record takes, as far as they are fetched ahead.
+    pub(crate) record_lines: RecordLines,
     pub(crate) pool: Option<PoolId>,
     pub(crate) key: KeySpec,
     pub(crate) value: ValueSpec,
@@ -116,7 +116,8 @@ impl<P: Persist> Table<P> {
         let at = unused.allocate(directory::bytes_for(shards))?;
         directory::write(heap, at, &runs);
         let TableSpec { key, value, merge, seed, .. } = *spec;
-        let identity = Header { key, value, seed, merge, shards, directory: at };
+        let identity =
+            Header { key, value, seed, merge, tiled: Header::tiles(key, value), shards, directory: at };
         let header = identity.write(heap)?;
         let table = Table::over(heap, header, &identity, &runs)?;
         unused.keep();

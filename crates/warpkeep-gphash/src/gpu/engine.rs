@@ -16,7 +16,7 @@ use super::columns::Columns;
 use super::image::DeviceImage;
 use super::mirror::{For, Lookup, Mirror, Reflection};
 use super::params::{GetParams, TableParams};
-use super::program::program_for;
+use super::program::program_of;
 use super::stage::words;
 use super::straight::{LevelCopies, Supply};
 use crate::{Table, TableError};
@@ -225,8 +225,8 @@ impl Drop for Reading<'_> {
 impl<P: Persist> DeviceEngine<P> {
     /// An engine for a table of the image.
     pub fn new(image: &Arc<DeviceImage<P>>, table: &Table<P>) -> Result<DeviceEngine<P>, TableError> {
-        let program = program_for(table.geometry, table.layout, table.key, table.value)
-            .ok_or(TableError::NotForDevices { key: table.key, value: table.value })?;
+        let program =
+            program_of(table).ok_or(TableError::NotForDevices { key: table.key, value: table.value })?;
         let device = image.device();
         let kernels = Kernels::of(&device.load(&program)?)?;
         table.by_device.store(true, Ordering::Release);
@@ -239,7 +239,7 @@ impl<P: Persist> DeviceEngine<P> {
             cache: Cache::default(),
             mirror: Mirror::default(),
             ordered_from: AtomicUsize::new(ORDERED_FROM),
-            supply: Mutex::new(Supply::new(&table.heap, table.pool, table.form.block_len())),
+            supply: Mutex::new(Supply::new(&table.heap, table.pool, table.form)),
             level_copies: Mutex::default(),
         })
     }

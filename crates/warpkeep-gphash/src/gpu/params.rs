@@ -132,6 +132,8 @@ pub(crate) struct TableParams {
     value_len: u32,
     merge_rule: u32,
     variable: u32,
+    tiled: u32,
+    reserved: u32,
     level: [Run; MAX_LEVELS],
     overflow: [Run; MAX_OVERFLOWS],
     cache: CacheParams,
@@ -178,6 +180,8 @@ impl TableParams {
             value_len: table.value.fixed_len().unwrap_or_default() as u32,
             merge_rule: u32::from(table.merge_rule().code()),
             variable: u32::from(table.key.fixed_len().is_none() || table.value.fixed_len().is_none()),
+            tiled: u32::from(table.form.tile().is_some()),
+            reserved: 0,
             level: runs(levels.levels.iter()),
             overflow: runs(levels.overflows()),
             cache: CacheParams::NONE,
@@ -574,6 +578,8 @@ pub(crate) struct SpellParams {
     pub(crate) run_count: u64,
     pub(crate) count: u64,
     pub(crate) block_len: u64,
+    pub(crate) tile_blocks: u32,
+    pub(crate) value_len: u32,
     pub(crate) blocks: DevicePtr,
 }
 

@@ -1,7 +1,8 @@
 //! The kernels' source.
 
-use warpkeep_core::{KeySpec, ValueSpec};
+use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec};
 use warpkeep_device::Program;
+use warpkeep_image::Persist;
 
 #[cfg(no_simulator)]
 use warpkeep_device::KernelEntry;
@@ -14,7 +15,8 @@ use super::params::{
     WeighParams, body_code,
 };
 use crate::bucket::{Body, Shape};
-use crate::{Geometry, Layout};
+use crate::header::Header;
+use crate::{Geometry, Layout, Table, TableSpec};
 
 const SOURCES: &[(&str, &str)] = &[
     ("gphash.cu", include_str!("../../kernels/gphash.cu")),
@@ -146,9 +148,25 @@ static KERNELS: &[KernelEntry] = {
     ]
 };
 
-/// The kernels for tables of one kind, whose lengths and geometry are constants where the device's compiler can use them; `None` if
+/// The kernels for new tables of one kind, whose lengths and geometry are constants where the device's compiler can use them; `None` if
 /// no device can work such tables: keys or values have any length, and lie in place.
 pub fn program_for(geometry: Geometry, layout: Layout, key: KeySpec, value: ValueSpec) -> Option<Program> {
+    let spec = TableSpec { key, value, geometry, capacity: 0, layout, merge: MergeRule::None, seed: Seed(0) };
+    program(geometry, layout, key, value, Header::of(&spec).tiled)
+}
+
+/// The kernels for a table.
+pub(crate) fn program_of<P: Persist>(table: &Table<P>) -> Option<Program> {
+    program(table.geometry, table.layout, table.key, table.value, table.form.tile().is_some())
+}
+
+fn program(
+    geometry: Geometry,
+    layout: Layout,
+    key: KeySpec,
+    value: ValueSpec,
+    tiled: bool,
+) -> Option<Program> {
     let variable = key.fixed_len().is_none() || value.fixed_len().is_none();
     let body = Shape::new(geometry, layout, key, value).body;
     if variable && body != Body::Packed {
@@ -161,6 +179,7 @@ pub fn program_for(geometry: Geometry, layout: Layout, key: KeySpec, value: Valu
         ("GPHASH_KEY_LEN", key.fixed_len().unwrap_or_default() as u64),
         ("GPHASH_VALUE_LEN", value.fixed_len().unwrap_or_default() as u64),
         ("GPHASH_VARIABLE", u64::from(variable)),
+        ("GPHASH_TILED", u64::from(tiled)),
     ];
     Some(Program {
         name: "gphash",

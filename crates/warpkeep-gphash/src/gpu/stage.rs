@@ -317,7 +317,7 @@ impl<P: Persist> DeviceStage<'_, '_, P> {
         let at = match (table.shape.body, pending.kind()) {
             (_, PendingKind::None | PendingKind::Clear) => return Vec::new(),
             (Body::Packed | Body::Reference, _) => {
-                self.blocks.as_ref().map_or(0, |blocks| blocks.offsets()[index])
+                table.form.value_at(self.blocks.as_ref().map_or(0, |blocks| blocks.offsets()[index]))
             }
             // A slot that is filled has its value in the first of two words; the head of one that is replaced says which.
             (Body::Inline { .. }, PendingKind::Fill) => table.payload_of(pending.at) + 8,

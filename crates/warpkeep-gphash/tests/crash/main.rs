@@ -331,6 +331,8 @@ fn missing_flushes_and_fences_are_noticed() {
         Case(Kind::KeyedInline, &FILLED),
         Case(Kind::KeyedInline, &DRAINED),
         Case(Kind::Reference, &FILLED),
+        Case(Kind::Tiled, &FILLED),
+        Case(Kind::Tiled, &SHRUNK),
     ];
     every_missing_flush_and_fence_is_noticed(
         cases,

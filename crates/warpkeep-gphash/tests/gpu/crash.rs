@@ -30,7 +30,7 @@ pub(crate) enum Script {
 impl Script {
     /// The kinds of tables it is for.
     pub(crate) fn kinds(self) -> &'static [Kind] {
-        if self == Script::Straight { &[Kind::Packed] } else { &Kind::ALL }
+        if self == Script::Straight { &[Kind::Packed, Kind::Tiled] } else { &Kind::ALL }
     }
 }
 

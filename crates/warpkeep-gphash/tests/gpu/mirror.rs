@@ -26,7 +26,7 @@ macro_rules! mirror_cases {
 }
 
 /// The kinds of which there are mirrors.
-pub(crate) const KINDS: [Kind; 2] = [Kind::Packed, Kind::LongPacked];
+pub(crate) const KINDS: [Kind; 4] = [Kind::Packed, Kind::LongPacked, Kind::Tiled, Kind::LongTiled];
 
 /// Values are fetched in the order of the batch, or of their addresses.
 const ORDERED_FROM: [usize; 2] = [usize::MAX, 0];

@@ -71,7 +71,11 @@ pub(crate) fn run(device: &Device, bench: &mut Bench, op: Op, numbers: &[u64], m
 }
 
 fn mirrored(device: &Device, space: Space, geometry: Geometry, capacity: u64) -> Bench {
-    let bench = Bench::new(device, space, Kind::Packed, geometry, capacity);
+    mirrored_of(Kind::Packed, device, space, geometry, capacity)
+}
+
+fn mirrored_of(kind: Kind, device: &Device, space: Space, geometry: Geometry, capacity: u64) -> Bench {
+    let bench = Bench::new(device, space, kind, geometry, capacity);
     bench.engine.load_mirror(&bench.table).unwrap();
     bench
 }
@@ -80,7 +84,8 @@ fn mirrored(device: &Device, space: Space, geometry: Geometry, capacity: u64) ->
 pub(crate) fn mixed(device: &Device, space: Space, geometry: Geometry, seed: u64, batches: usize) {
     const KEYS: u64 = 250;
     let mut dice = Dice(seed);
-    let mut bench = mirrored(device, space, geometry, KEYS / 3);
+    let kind = if seed % 2 == 0 { Kind::Packed } else { Kind::Tiled };
+    let mut bench = mirrored_of(kind, device, space, geometry, KEYS / 3);
     let mut straight = 0;
     for number in 0..batches as u64 {
         let op = OPS[dice.below(4) as usize];
@@ -139,7 +144,13 @@ pub(crate) fn equal_keys_act_in_the_order_of_the_batch(device: &Device, space: S
 }
 
 pub(crate) fn blocks_are_used_again(device: &Device, space: Space) {
-    let mut bench = mirrored(device, space, Geometry::default(), 1500);
+    for kind in [Kind::Packed, Kind::Tiled] {
+        blocks_of_a_kind_are_used_again(kind, device, space);
+    }
+}
+
+fn blocks_of_a_kind_are_used_again(kind: Kind, device: &Device, space: Space) {
+    let mut bench = mirrored_of(kind, device, space, Geometry::default(), 1500);
     let numbers: Vec<u64> = (0..1000).collect();
     run(device, &mut bench, Op::Put, &numbers, 0).unwrap();
     for round in 1..60 {

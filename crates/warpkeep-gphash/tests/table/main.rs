@@ -4,3 +4,4 @@ mod adversary;
 mod oracle;
 mod rig;
 mod threads;
+mod tiles;

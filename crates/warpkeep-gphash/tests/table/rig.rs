@@ -44,10 +44,16 @@ pub(crate) enum Kind {
     KeyedInline,
     /// In place, with the key in the slot, the value in a record.
     Reference,
+    /// Packed, with records in tiles of four.
+    Tiled,
+    /// The same, in tiles of two, with keys that are not one word.
+    #[allow(dead_code, reason = "of the tests of a mirror")]
+    LongTiled,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 4] = [Kind::Packed, Kind::Inline, Kind::KeyedInline, Kind::Reference];
+    pub(crate) const ALL: [Kind; 5] =
+        [Kind::Packed, Kind::Inline, Kind::KeyedInline, Kind::Reference, Kind::Tiled];
 
     pub(crate) fn spec(self, geometry: Geometry, capacity: u64) -> TableSpec {
         let fixed = |len| ValueSpec::fixed(len).unwrap();
@@ -58,15 +64,18 @@ impl Kind {
             Kind::Inline => (Layout::InPlace, KeySpec::U64, fixed(8)),
             Kind::KeyedInline => (Layout::InPlace, long, fixed(8)),
             Kind::Reference => (Layout::InPlace, long, fixed(16)),
+            Kind::Tiled => (Layout::Packed, KeySpec::U64, fixed(128)),
+            Kind::LongTiled => (Layout::Packed, KeySpec::fixed(40).unwrap(), fixed(256)),
         };
         spec_in(layout, key, value, geometry, capacity)
     }
 
     pub(crate) fn key(self, number: u64) -> Vec<u8> {
         match self {
-            Kind::Packed => number.to_le_bytes().to_vec(),
+            Kind::Packed | Kind::Tiled => number.to_le_bytes().to_vec(),
             Kind::Inline => SPECIAL_KEYS.get(number as usize).unwrap_or(&number).to_le_bytes().to_vec(),
             Kind::LongPacked | Kind::KeyedInline | Kind::Reference => format!("{number:020}").into_bytes(),
+            Kind::LongTiled => format!("{number:040}").into_bytes(),
         }
     }
 
@@ -76,6 +85,8 @@ impl Kind {
             Kind::Packed | Kind::Reference => [key.to_le_bytes(), version.to_le_bytes()].concat(),
             Kind::LongPacked => [key, version, !key].map(u64::to_le_bytes).concat(),
             Kind::Inline | Kind::KeyedInline => (key << 32 | version).to_le_bytes().to_vec(),
+            Kind::Tiled => [key, version].map(u64::to_le_bytes).concat().repeat(8),
+            Kind::LongTiled => [key, version, !key, !version].map(u64::to_le_bytes).concat().repeat(8),
         }
     }
 
@@ -83,7 +94,7 @@ impl Kind {
     #[allow(dead_code, reason = "of the tests that do not crash")]
     pub(crate) fn bucket_bytes(self) -> u64 {
         match self {
-            Kind::Packed | Kind::LongPacked => 64,
+            Kind::Packed | Kind::LongPacked | Kind::Tiled | Kind::LongTiled => 64,
             Kind::Inline => 256,
             Kind::KeyedInline => 64 + 8 * 24 + 8 * 24,
             Kind::Reference => 64 + 8 * 24 + 8 * 8,
@@ -93,7 +104,7 @@ impl Kind {
     /// Blocks that an item takes besides its slot.
     #[allow(dead_code, reason = "of the tests that crash")]
     pub(crate) fn blocks(self) -> u64 {
-        u64::from(matches!(self, Kind::Packed | Kind::LongPacked | Kind::Reference))
+        u64::from(!matches!(self, Kind::Inline | Kind::KeyedInline))
     }
 }
 

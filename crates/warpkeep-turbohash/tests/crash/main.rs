@@ -82,8 +82,11 @@ impl Scenario for Case {
 #[test]
 fn crashes_are_survived() {
     // Lengths make no difference to which slots are taken.
-    let scripts = |kind| if kind == Kind::Variable { &SCRIPTS[..1] } else { &SCRIPTS[..] };
-    let kinds = [Kind::Values, Kind::References, Kind::Variable];
+    let scripts = |kind| match kind {
+        Kind::Variable | Kind::Tiled => &SCRIPTS[..1],
+        _ => &SCRIPTS[..],
+    };
+    let kinds = [Kind::Values, Kind::References, Kind::Variable, Kind::Tiled];
     let cases = kinds.into_iter().flat_map(|kind| scripts(kind).iter().map(move |script| Case(kind, script)));
     every_crash_is_survived(cases, Thoroughness { per_boundary: 8, per_recovery: 2 });
 }
@@ -93,6 +96,7 @@ fn missing_flushes_and_fences_are_noticed() {
     // A site is caught by any of them.
     let cases = SCRIPTS.iter().map(|script| Case(Kind::References, script));
     let cases = cases.chain([Case(Kind::Values, SCRIPTS[0])]);
+    let cases = cases.chain([SCRIPTS[0], SCRIPTS[2]].map(|script| Case(Kind::Tiled, script)));
     let thoroughness = Thoroughness { per_boundary: 16, per_recovery: 8 };
     every_missing_flush_and_fence_is_noticed(cases, "turbohash.", thoroughness);
 }

@@ -70,3 +70,56 @@ fn references_that_lead_nowhere_are_noticed() {
         assert_eq!(opened(&image, header).unwrap().len(), 1);
     }
 }
+
+#[test]
+fn names_that_no_record_of_a_tile_has_are_noticed() {
+    let heap = heap(2000);
+    let kind = Kind::Tiled;
+    let table = Table::create(&heap, &kind.spec(1, 10)).unwrap();
+    put(&table, &kind.key(6), &kind.value(6, 1), 1).unwrap();
+    put(&table, &kind.key(7), &kind.value(7, 1), 2).unwrap();
+    let (image, header) = (Arc::clone(heap.image()), table.header());
+    let bucket = (image.load(image.load(header + 48)) & ((1 << 48) - 1)) >> 7 << 8;
+    let slot = bucket + 32 + 16;
+    assert_eq!(image.load(slot), table.hash_of(&kind.key(7)), "the second slot");
+    drop((table, heap));
+    let record = image.load(slot + 8);
+    let (value, within) = (record & !127, record % 128 / 8);
+    assert_eq!(within, 1, "the second of its tile");
+    let numbers = (0..16).filter(|&other| other != within).map(|other| value + 8 * other);
+    // Another line of the tile, the tails, another slab, and the first record, which has an item.
+    let others = [value + 128 + 8, value - 128 + 512, header, record + 4, value - 128];
+    for wrong in numbers.chain(others) {
+        image.store(slot + 8, wrong);
+        let error = opened(&image, header).err().unwrap_or_else(|| panic!("a record at {wrong}"));
+        assert!(matches!(error, TableError::Image(_)), "{error}");
+    }
+    image.store(slot + 8, record);
+    let table = opened(&image, header).unwrap();
+    assert_eq!(get(&table, &kind.key(7)), Some((2, kind.value(7, 1))));
+}
+
+#[test]
+fn flags_that_make_no_sense_are_refused() {
+    for (kind, flag) in [(Kind::References, 0x80_u64), (Kind::Tiled, 0x40), (Kind::References, 0x40)] {
+        let heap = heap(2000);
+        let table = Table::create(&heap, &kind.spec(1, 10)).unwrap();
+        let (image, header) = (Arc::clone(heap.image()), table.header());
+        drop((table, heap));
+        for (at, wrong) in [(40, flag << 32), (40, 1 << 40), (56, 1)] {
+            let good = image.load(header + at);
+            let seal = |word: u64| {
+                image.store(header + at, word);
+                let mut bytes = [0; 48];
+                image.read(header + 16, &mut bytes);
+                image.store(header + 8, u64::from(crc32c::crc32c(&bytes)));
+            };
+            seal(good | wrong);
+            let error =
+                opened(&image, header).err().unwrap_or_else(|| panic!("{kind:?}: {wrong:#x} at {at}"));
+            assert!(error.to_string().contains("newer") || error.to_string().contains("tiles"), "{error}");
+            seal(good);
+        }
+        assert!(opened(&image, header).is_ok());
+    }
+}

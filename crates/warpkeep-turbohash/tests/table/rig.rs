@@ -22,10 +22,13 @@ pub(crate) enum Kind {
     Keyed,
     /// The same, of any length.
     Variable,
+    /// Keys of 8 bytes, values in records that lie in tiles.
+    Tiled,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 4] = [Kind::Values, Kind::References, Kind::Keyed, Kind::Variable];
+    pub(crate) const ALL: [Kind; 5] =
+        [Kind::Values, Kind::References, Kind::Keyed, Kind::Variable, Kind::Tiled];
 
     pub(crate) fn spec(self, shards: u32, capacity: u64) -> TableSpec {
         let fixed = |len| ValueSpec::fixed(len).unwrap();
@@ -34,13 +37,14 @@ impl Kind {
             Kind::References => (KeySpec::U64, fixed(16)),
             Kind::Keyed => (KeySpec::fixed(20).unwrap(), fixed(16)),
             Kind::Variable => (KeySpec::variable(40).unwrap(), ValueSpec::variable(200).unwrap()),
+            Kind::Tiled => (KeySpec::U64, fixed(128)),
         };
         spec(key, value, shards, capacity)
     }
 
     pub(crate) fn key(self, number: u64) -> Vec<u8> {
         match self {
-            Kind::Values | Kind::References => number.to_le_bytes().to_vec(),
+            Kind::Values | Kind::References | Kind::Tiled => number.to_le_bytes().to_vec(),
             Kind::Keyed => format!("{number:020}").into_bytes(),
             Kind::Variable => format!("{number:0width$}", width = 1 + number as usize % 30).into_bytes(),
         }
@@ -51,6 +55,7 @@ impl Kind {
         match self {
             Kind::Values => (key << 32 | version).to_le_bytes().to_vec(),
             Kind::References | Kind::Keyed => [key.to_le_bytes(), version.to_le_bytes()].concat(),
+            Kind::Tiled => [key.to_le_bytes(), version.to_le_bytes()].concat().repeat(8),
             Kind::Variable => {
                 let repeated = 1 + (key + version) as usize % 5;
                 [key.to_le_bytes(), version.to_le_bytes()].concat().repeat(repeated)

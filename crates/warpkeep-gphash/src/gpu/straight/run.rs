@@ -102,13 +102,15 @@ impl<P: Persist> Turn<'_, P> {
         // What is in the copies, if one of these fails, nobody knows.
         copies.outdate();
         let parts = block / if params.wide == 1 { 16 } else { 8 };
+        // Whole tiles, the first of which may have begun before.
+        let written = table.form.tile().map_or(count, |tile| count + 2 * tile.blocks());
         // SAFETY: the caller's promise; the other columns are as long as the kernels take them to be, and are not touched until they
         // are done. The turn keeps other writers away.
         let came: Vec<Came> = unsafe {
             place.launch(&engine.kernels.enrol, count, &params)?;
             place.launch(&engine.kernels.decide, count, &params)?;
             if takes_blocks {
-                place.launch(&engine.kernels.write, count * parts, &params)?;
+                place.launch(&engine.kernels.write, written * parts, &params)?;
             }
             if let Some(rows) = cached {
                 engine.follow(place, &params, rows)?;

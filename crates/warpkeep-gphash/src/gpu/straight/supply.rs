@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crossbeam_epoch::Guard;
 use warpkeep_device::{Buffer, Device, DevicePtr, Grid};
 use warpkeep_image::{Heap, Persist, PoolId};
+use warpkeep_record::RecordForm;
 
 use crate::TableError;
 use crate::gpu::engine::{Kernels, Workplace};
@@ -31,7 +32,7 @@ impl Ready {
 pub(crate) struct Supply<P: Persist> {
     heap: Weak<Heap<P>>,
     pool: Option<PoolId>,
-    block_len: u64,
+    form: RecordForm,
     /// Those that come next, from `next` to `end`.
     blocks: Option<Buffer>,
     next: u64,
@@ -55,12 +56,12 @@ fn buffer_of(device: &Device, spare: &mut Vec<Buffer>, bytes: u64) -> Result<Buf
 }
 
 impl<P: Persist> Supply<P> {
-    pub(crate) fn new(heap: &Arc<Heap<P>>, pool: Option<PoolId>, block_len: u64) -> Supply<P> {
+    pub(crate) fn new(heap: &Arc<Heap<P>>, pool: Option<PoolId>, form: RecordForm) -> Supply<P> {
         let (blocks, spare) = (None, Vec::new());
         Supply {
             heap: Arc::downgrade(heap),
             pool,
-            block_len,
+            form,
             blocks,
             next: 0,
             end: 0,
@@ -119,7 +120,7 @@ impl<P: Persist> Supply<P> {
                 Ok(slab) => slab,
                 Err(error) => {
                     self.ready.lists().append(&mut lists);
-                    give_back(&heap, &runs, total - again, self.block_len);
+                    give_back(&heap, &runs, total - again, self.form);
                     return Err(error.into());
                 }
             };
@@ -136,7 +137,7 @@ impl<P: Persist> Supply<P> {
             }
             Err(error) => {
                 self.ready.lists().append(&mut lists);
-                give_back(&heap, &runs, total - again, self.block_len);
+                give_back(&heap, &runs, total - again, self.form);
                 Err(error)
             }
         }
@@ -191,7 +192,9 @@ impl<P: Persist> Supply<P> {
                     runs: place.columns.blocks.put(device, runs, &place.stream)?,
                     run_count: runs.len() as u64,
                     count: total - again,
-                    block_len: self.block_len,
+                    block_len: self.form.block_len(),
+                    tile_blocks: self.form.tile().map_or(1, |tile| tile.blocks() as u32),
+                    value_len: self.form.tile().map_or(0, |tile| tile.value() as u32),
                     blocks: blocks.ptr().offset(8 * again),
                 };
                 place.launch(&kernels.spell, params.count, &params)?;
@@ -204,11 +207,12 @@ impl<P: Persist> Supply<P> {
 }
 
 /// Frees the blocks of whole slabs, so many in all.
-fn give_back<P: Persist>(heap: &Heap<P>, runs: &[BlockRun], total: u64, block_len: u64) {
+fn give_back<P: Persist>(heap: &Heap<P>, runs: &[BlockRun], total: u64, form: RecordForm) {
     for (number, run) in runs.iter().enumerate() {
         let end = runs.get(number + 1).map_or(total, |next| next.before);
         for block in 0..end - run.before {
-            let freed = heap.free(run.offset + block * block_len);
+            let plain = run.offset + block * form.block_len();
+            let freed = heap.free(form.tile().map_or(plain, |tile| tile.name(run.offset, block)));
             debug_assert!(freed.is_ok(), "{freed:?}");
         }
     }

@@ -1,0 +1,110 @@
+//! Records in tiles: values begin with a line, nothing of a neighbour is touched, and what was written is read.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use warpkeep_core::ValueSpec;
+use warpkeep_image::{
+    Coherent, Format, Heap, HeapOptions, Image, ImageError, MIN_CHUNK, PlainMemory, Surroundings,
+};
+use warpkeep_record::{RecordForm, Value};
+
+fn heap() -> Heap<Coherent> {
+    let memory = Arc::new(PlainMemory::new(4 * MIN_CHUNK, 64 * MIN_CHUNK));
+    let format = Format { store_id: [1; 16], chunk_size: MIN_CHUNK, hash_seed: 7 };
+    let image =
+        Image::format(memory, Coherent, Path::new("memory"), &format, Surroundings::default()).unwrap();
+    image.begin(1).unwrap();
+    Heap::recover::<ImageError>(&Arc::new(image), HeapOptions::default(), |_| Ok(())).unwrap()
+}
+
+fn form(key: usize, value: u32) -> RecordForm {
+    RecordForm::new(Some(key), ValueSpec::fixed(value).unwrap())
+}
+
+fn key_of(number: u64, len: usize) -> Vec<u8> {
+    (0..len as u64).map(|at| (number * 7 + at) as u8 | 1).collect()
+}
+
+fn value_of(number: u64, len: usize) -> Vec<u8> {
+    (0..len as u64).map(|at| (number * 31 + at) as u8).collect()
+}
+
+#[test]
+fn records_read_as_they_were_written() {
+    // Tails of 32, 64 and 96 bytes, and keys that do not end with a word.
+    for (key_len, value_len, blocks) in
+        [(0, 128, 4), (8, 128, 4), (21, 256, 4), (32, 128, 2), (50, 384, 2), (70, 128, 4)]
+    {
+        let (heap, form) = (heap(), form(key_len, value_len as u32));
+        assert_eq!(form.tile().map(|tile| tile.blocks()), Some(blocks), "{key_len}, {value_len}");
+        let pool = form.pool(&heap).unwrap();
+        // What was there before is not zero.
+        let mut dirty: Vec<_> = (0..150).map(|_| heap.allocate_from(pool.unwrap()).unwrap()).collect();
+        for block in &mut dirty {
+            let ones = vec![0xff; block.size() as usize];
+            block.write(0, &ones).unwrap();
+        }
+        drop(dirty);
+        let write = |number| {
+            let (key, value) = (key_of(number, key_len), value_of(number, value_len));
+            form.write(&heap, pool, None, number + 1, &key, &value).unwrap().into_offset()
+        };
+        let records: Vec<u64> = (0..150).map(write).collect();
+        for (number, &offset) in (0..).zip(&records) {
+            let record = form.at(heap.image(), offset);
+            assert!(form.value_at(offset).is_multiple_of(128));
+            assert!(record.has_key(heap.image(), &key_of(number, key_len)));
+            assert!(key_len == 0 || !record.has_key(heap.image(), &key_of(number + 1, key_len)));
+            let mut key = Vec::new();
+            record.append_key(heap.image(), &mut key);
+            assert_eq!(key, key_of(number, key_len));
+            let item = record.item();
+            let value = Value::new(heap.image(), item);
+            assert_eq!((item.version, value.to_vec()), (number + 1, value_of(number, value_len)));
+            if !key_len.is_multiple_of(8) {
+                let at = form.tile().unwrap().tail_at(offset) + key_len as u64 / 8 * 8;
+                let last = heap.image().load(at);
+                assert_eq!(last >> (8 * (key_len % 8)), 0, "zeros behind the key");
+            }
+        }
+    }
+}
+
+#[test]
+fn only_new_tables_and_values_that_gain_by_it_have_tiles() {
+    let lengths = |form| match form {
+        RecordForm::Fixed { key, value, block, .. } => (key, value, block),
+        RecordForm::Variable => panic!("both are fixed"),
+    };
+    for (key, value) in [(8, 128), (8, 100), (8, 64), (8, 160), (120, 128), (200, 128), (8, 8192)] {
+        let whole = RecordForm::whole(Some(key), ValueSpec::fixed(value).unwrap());
+        assert_eq!(whole.tile(), None);
+        // A block is as long in a tile as without.
+        assert_eq!(lengths(whole), lengths(form(key, value)));
+        assert_eq!(form(key, value).tile().is_some(), (key, value) == (8, 128), "{key}, {value}");
+    }
+    assert!(RecordForm::new(None, ValueSpec::fixed(128).unwrap()).tile().is_none());
+}
+
+#[test]
+fn lines_to_fetch_are_those_of_value_and_tail() {
+    let heap = heap();
+    for (value, lines) in [(128, 3), (4096, 5), (100, 3)] {
+        let form = form(8, value);
+        let block = heap.allocate_from(form.pool(&heap).unwrap().unwrap()).unwrap();
+        let fetched = std::cell::RefCell::new(Vec::new());
+        form.lines().fetch(heap.image(), block.offset(), |line| fetched.borrow_mut().push(line as usize));
+        let fetched = fetched.into_inner();
+        assert_eq!(fetched.len(), lines, "{form:?}");
+        let Some(tile) = form.tile() else { continue };
+        let start = heap.image().pointer(0, 8) as usize as u64;
+        assert_eq!(fetched[0] as u64 - start, tile.tail_at(block.offset()));
+        assert_eq!(fetched[1] as u64 - start, tile.value_at(block.offset()));
+    }
+    // Whoever fetches ahead may follow a word that is being changed: nothing may come of it.
+    let lines = form(8, 128).lines();
+    for offset in [0, 8, 120, 4096 + 56, heap.image().len() - 8] {
+        lines.fetch(heap.image(), offset, |_| {});
+    }
+}
