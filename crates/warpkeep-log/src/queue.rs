@@ -272,7 +272,9 @@ mod tests {
     fn groups_stay_small_and_their_buffers_are_used_again() {
         let mut queue = Queue::new(1, Lsn::ZERO, 0, 64 << 20);
         for _ in 0..3 {
-            (0..20).for_each(|_| drop(push(&mut queue, 300 << 10)));
+            for _ in 0..20 {
+                push(&mut queue, 300 << 10);
+            }
             // One that is larger than a group has a group to itself, and a buffer that is not kept.
             push(&mut queue, 2 * GROUP_BYTES);
             let mut sizes = Vec::new();
