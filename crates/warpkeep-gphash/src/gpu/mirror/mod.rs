@@ -8,6 +8,7 @@
 mod index;
 mod load;
 mod lookup;
+mod reflect;
 mod state;
 
 pub(crate) use lookup::{Lookup, region_bits};

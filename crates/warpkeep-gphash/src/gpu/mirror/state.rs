@@ -3,22 +3,17 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use warpkeep_device::{Device, DevicePtr, Grid};
+use warpkeep_device::{Device, DevicePtr};
 use warpkeep_image::Persist;
 
 use super::index::Index;
 use super::lookup::region_bits;
+use super::reflect::Way;
 use crate::gpu::cache::Notes;
 use crate::gpu::engine::{DeviceEngine, Kernels, Workplace};
-use crate::gpu::params::{
-    CollectParams, MirrorParams, REGIONS, ReflectParams, RegionParams, RehashParams, Run, SCAN_THREADS,
-    SortParams, TableParams, TellParams, Told,
-};
+use crate::gpu::params::{MirrorParams, RehashParams, Run, TableParams, TellParams, Told};
 use crate::gpu::values::{Heat, Rows, Values};
 use crate::{Table, TableError};
-
-/// Slots whose items are reflected in one go: their records take a few hundred megabytes of device memory meanwhile.
-const SLOTS_AT_ONCE: u64 = 1 << 24;
 
 /// The mirror of an engine: there, or not.
 #[derive(Default)]
@@ -123,22 +118,16 @@ impl State {
         let guard = &crossbeam_epoch::pin();
         let levels = table.levels(guard);
         let params = TableParams::new(table, levels, image).reflected(index.params());
-        let (shift, slots) = (region_bits(table.heap.image().len()), table.shape.slots() as u64);
-        let (place, mut items) = (self.workplace(device)?, 0);
-        for run in table.runs(levels) {
-            let run_slots = run.buckets * slots;
-            for first in (0..run_slots).step_by(SLOTS_AT_ONCE as usize) {
-                let part = CollectParams {
-                    table: params,
-                    run: Run::from(run),
-                    first,
-                    count: SLOTS_AT_ONCE.min(run_slots - first),
-                    records: DevicePtr::NULL,
-                    items: DevicePtr::NULL,
-                };
-                items += reflect_part(engine, place, part, shift)?;
+        let way = Way { shift: region_bits(table.heap.image().len()), slots: table.shape.slots() as u64 };
+        let runs: Vec<Run> = table.runs(levels).map(Run::from).collect();
+        let made = way.reflect_all(engine, self.workplace(device)?, params, &runs);
+        let items = match made {
+            Err(TableError::Device(error)) if error.is_out_of_memory() => {
+                self.wanted = false;
+                return Ok(());
             }
-        }
+            made => made?,
+        };
         index.used.store(items, Ordering::Relaxed);
         self.replace(Some(index), &table.notes);
         Ok(())
@@ -200,52 +189,6 @@ impl State {
         index.used.fetch_add(new, Ordering::Relaxed);
         Ok(())
     }
-}
-
-/// Makes entries for the items of some slots of a run; how many there are. Keys are read in the order of their addresses, which over the
-/// link is several times as fast as in the order of their slots.
-fn reflect_part<P: Persist>(
-    engine: &DeviceEngine<P>,
-    place: &mut Workplace,
-    part: CollectParams,
-    shift: u32,
-) -> Result<u64, TableError> {
-    let (device, kernels, columns) = (engine.device(), &engine.kernels, &mut place.columns);
-    let room = part.count as usize;
-    let part = CollectParams {
-        records: columns.records.room(device, 8 * room)?,
-        items: columns.counters.put(device, &[0_u64], &place.stream)?,
-        ..part
-    };
-    // SAFETY: the list has room for the records of all slots, and stays until the stream is synchronised; nobody writes to the table.
-    unsafe { place.launch(&kernels.collect, part.count, &part)? };
-    let items: Vec<u64> = place.columns.counters.take(1, &place.stream)?;
-    let count = items[0];
-    if count == 0 {
-        return Ok(0);
-    }
-    let columns = &mut place.columns;
-    let sort = SortParams {
-        blocks: part.records,
-        count,
-        ranks: columns.ranks.room(device, 4 * count as usize)?,
-        regions: columns.regions.zeros(device, 4 * (REGIONS + 1), &place.stream)?,
-        sorted: columns.fetchings.room(device, 8 * count as usize)?,
-        shift,
-        reserved: 0,
-    };
-    let reflect = ReflectParams { table: part.table, records: sort.sorted, count };
-    let one = Grid { blocks: 1, threads: SCAN_THREADS, shared_bytes: 0 };
-    // SAFETY: as above; the mirror has as many buckets as it says and stays, too.
-    unsafe {
-        place.launch(&kernels.sort_count, count, &sort)?;
-        kernels.line_up.launch(one, &RegionParams { regions: sort.regions }, &place.stream)?;
-        place.launch(&kernels.sort, count, &sort)?;
-        place.launch(&kernels.reflect, count, &reflect)?;
-    }
-    // The next part uses the same columns, in the same stream.
-    place.stream.synchronize()?;
-    Ok(count)
 }
 
 impl Mirror {
