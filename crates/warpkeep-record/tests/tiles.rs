@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warpkeep_core::ValueSpec;
 use warpkeep_image::{
-    Coherent, Format, Heap, HeapOptions, Image, ImageError, MIN_CHUNK, PlainMemory, Surroundings,
+    Coherent, Format, Heap, HeapOptions, Image, ImageError, MIN_CHUNK, PlainMemory, Surroundings, Tile,
 };
 use warpkeep_record::{RecordForm, Value};
 
@@ -37,7 +37,7 @@ fn records_read_as_they_were_written() {
         [(0, 128, 4), (8, 128, 4), (21, 256, 4), (32, 128, 2), (50, 384, 2), (70, 128, 4)]
     {
         let (heap, form) = (heap(), form(key_len, value_len as u32));
-        assert_eq!(form.tile().map(|tile| tile.blocks()), Some(blocks), "{key_len}, {value_len}");
+        assert_eq!(form.tile().map(Tile::blocks), Some(blocks), "{key_len}, {value_len}");
         let pool = form.pool(&heap).unwrap();
         // What was there before is not zero.
         let mut dirty: Vec<_> = (0..150).map(|_| heap.allocate_from(pool.unwrap()).unwrap()).collect();

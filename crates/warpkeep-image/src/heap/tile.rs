@@ -84,7 +84,7 @@ impl Tile {
 
     /// The number of the block of a name among tiles that begin at `start`; `None` if no block has it.
     pub(crate) fn number(self, start: u64, name: u64) -> Option<u64> {
-        let number = ((name - start) / self.bytes() << self.bits) + (name % LINE) / 8;
+        let number = (name - start) / self.bytes() * self.blocks() + name % LINE / 8;
         (self.name(start, number) == name).then_some(number)
     }
 
