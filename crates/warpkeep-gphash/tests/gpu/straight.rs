@@ -84,7 +84,7 @@ fn mirrored_of(kind: Kind, device: &Device, space: Space, geometry: Geometry, ca
 pub(crate) fn mixed(device: &Device, space: Space, geometry: Geometry, seed: u64, batches: usize) {
     const KEYS: u64 = 250;
     let mut dice = Dice(seed);
-    let kind = if seed % 2 == 0 { Kind::Packed } else { Kind::Tiled };
+    let kind = if seed.is_multiple_of(2) { Kind::Packed } else { Kind::Tiled };
     let mut bench = mirrored_of(kind, device, space, geometry, KEYS / 3);
     let mut straight = 0;
     for number in 0..batches as u64 {
