@@ -1,6 +1,7 @@
-"""What pymemcache and redis-py expect of a server. Started by scripts/test-clients."""
+"""What pymemcache, pylibmc and redis-py expect of a server. Started by scripts/test-clients."""
 
 import sys
+import time
 
 
 def pymemcache(port):
@@ -8,20 +9,66 @@ def pymemcache(port):
 
     client = Client(("127.0.0.1", port))
     client.flush_all()
+    assert client.version().startswith(b"1.6.")
     assert client.set("a", b"1") and client.get("a") == b"1"
     assert client.set_many({f"k{n}": str(n) for n in range(100)}) == []
     assert client.get_many([f"k{n}" for n in range(100)]) == {f"k{n}": str(n).encode() for n in range(100)}
     assert client.incr("a", 41) == 42 and client.decr("a", 2) == 40
     assert client.add("a", b"x", noreply=False) is False
+    assert client.add("a", b"x", noreply=True) is True and client.get("a") == b"40"
     assert client.replace("a", b"y", noreply=False) is True
     assert client.append("a", b"z", noreply=False) and client.prepend("a", b"x", noreply=False)
     value, token = client.gets("a")
     assert value == b"xyz"
     assert client.cas("a", b"new", token) is True and client.cas("a", b"newer", token) is False
     assert client.touch("a", 100, noreply=False) is True
+    # What it has no words for.
+    assert client.raw_command("gat 100 a", b"END\r\n") == b"VALUE a 0 3\r\nnew\r\n"
+    token = client.raw_command("gats 100 a", b"END\r\n").split(b"\r\n")[0].split(b" ")[-1]
+    assert client.cas("a", b"last", token) is True
     assert client.delete("a", noreply=False) is True and client.get("a") is None
     assert b"version" in client.stats()
+    assert client.raw_command("verbosity 1") == b"OK"
+    # Meta commands, which it has no words for, either.
+    assert client.raw_command("ms m 2 T100\r\nhi") == b"HD"
+    assert client.raw_command("mg m s f") == b"HD s2 f0"
+    assert client.raw_command("mg m v", b"hi\r\n") == b"VA 2\r\n"
+    assert client.raw_command("ma n N0 J5") == b"HD" and client.raw_command("ma n D5 v", b"10\r\n") == b"VA 2\r\n"
+    assert client.raw_command("ms Zm9v 3 b k\r\nbar") == b"HD kZm9v b"
+    assert client.get("foo") == b"bar" and client.raw_command("md Zm9v b") == b"HD"
+    assert client.raw_command("me m").startswith(b"ME m exp=") and client.raw_command("mn") == b"MN"
+    client.flush_all(noreply=False)
+    assert client.get("m") is None
     client.quit()
+
+
+def pylibmc(port):
+    import pylibmc
+
+    client = pylibmc.Client([f"127.0.0.1:{port}"], binary=False, behaviors={"cas": True, "tcp_nodelay": True})
+    client.flush_all()
+    assert client.set("a", "text") and client.get("a") == "text"
+    assert client.set("n", 5) and client.incr("n", 3) == 8 and client.decr("n") == 7
+    assert not client.add("a", "other") and client.replace("a", "other")
+    assert client.set("bytes", b"\x00\r\n\xff" * 1000) and client.get("bytes") == b"\x00\r\n\xff" * 1000
+    value, token = client.gets("a")
+    assert value == "other" and client.cas("a", "third", token)
+    assert client.set_multi({f"k{n}": n for n in range(200)}) == []
+    assert client.get_multi([f"k{n}" for n in range(300)]) == {f"k{n}": n for n in range(200)}
+    assert client.append("s", "x") is False and client.set("s", "b") and client.append("s", "c") and client.prepend("s", "a")
+    assert client.get("s") == "abc"
+    assert client.touch("a", 100) and client.delete("a") and client.get("a") is None
+    assert client.delete_multi([f"k{n}" for n in range(200)])
+    assert client.get_stats()[0][1]["version"]
+    large = "x" * 900_000
+    assert client.set("large", large) and client.get("large") == large
+    # No answer is waited for; the order is kept all the same.
+    client.behaviors["_noreply"] = True
+    for number in range(100):
+        client.set("quiet", number)
+    client.behaviors["_noreply"] = False
+    assert client.get("quiet") == 99
+    client.disconnect_all()
 
 
 def redis(port):
@@ -29,34 +76,76 @@ def redis(port):
 
     for protocol in (2, 3):
         client = redis.Redis(port=port, protocol=protocol)
-        client.flushall()
-        assert client.ping()
-        assert client.set("a", 1, ex=100) and client.get("a") == b"1"
-        assert 90 < client.ttl("a") <= 100
-        assert client.set("a", 2, nx=True) is None
-        assert client.set("a", 3, get=True) == b"1"
-        assert client.incr("a") == 4 and client.incrbyfloat("a", 0.5) == 4.5
-        assert client.mset({"x": 1, "y": 2}) and client.mget("x", "y", "z") == [b"1", b"2", None]
-        assert client.exists("x", "y", "z") == 2 and client.delete("x", "y", "z") == 2
-        with client.pipeline(transaction=False) as pipe:
-            for number in range(1000):
-                pipe.incr("n")
-            assert pipe.execute() == list(range(1, 1001))
-        assert client.append("s", "abc") == 3 and client.getrange("s", 0, 1) == b"ab" and client.strlen("s") == 3
-        assert client.getdel("s") == b"abc" and client.get("s") is None
-        client.mset({f"k{n}": n for n in range(500)})
-        assert len(set(client.scan_iter("k*"))) == 500
-        assert client.dbsize() == 502
-        assert client.type("a") == b"string" and client.expire("a", 5) and client.persist("a")
-        assert "redis_version" in client.info() and client.config_get("databases") == {"databases": "1"}
-        try:
-            client.execute_command("NOSUCH")
-            raise AssertionError("an unknown command was taken")
-        except redis.ResponseError:
-            pass
+        check_redis(client)
         client.close()
 
 
+def redis_tls(port, certificate):
+    import redis
+
+    for protocol in (2, 3):
+        client = redis.Redis(host="localhost", port=port, protocol=protocol, ssl=True, ssl_ca_certs=certificate)
+        check_redis(client)
+        client.close()
+    stranger = redis.Redis(host="localhost", port=port, ssl=True)
+    try:
+        stranger.ping()
+        raise AssertionError("a certificate that nobody has signed was trusted")
+    except redis.ConnectionError:
+        pass
+
+
+def check_redis(client):
+    import redis
+
+    client.flushall()
+    assert client.ping() and client.echo("x") == b"x"
+    assert client.set("a", 1, ex=100) and client.get("a") == b"1"
+    assert 90 < client.ttl("a") <= 100 and 90_000 < client.pttl("a") <= 100_000
+    assert client.set("a", 2, nx=True) is None and client.set("none", 2, xx=True) is None
+    assert client.set("a", 3, get=True) == b"1"
+    assert client.set("a", 3, px=5000) and client.set("a", 3, keepttl=True) and client.pttl("a") > 0
+    assert client.set("a", 3, exat=4102444800) and client.expiretime("a") == 4102444800
+    assert client.set("a", 3, pxat=4102444800123) and client.execute_command("PEXPIRETIME", "a") == 4102444800123
+    assert client.incr("a") == 4 and client.incrbyfloat("a", 0.5) == 4.5
+    assert client.incr("i", 10) == 10 and client.decr("i", 3) == 7 and client.decr("i") == 6
+    assert client.mset({"x": 1, "y": 2}) and client.mget("x", "y", "z") == [b"1", b"2", None]
+    assert client.exists("x", "y", "z") == 2 and client.delete("x", "y", "z") == 2
+    with client.pipeline(transaction=False) as pipe:
+        for number in range(1000):
+            pipe.incr("n")
+        assert pipe.execute() == list(range(1, 1001))
+    assert client.append("s", "abc") == 3 and client.getrange("s", 0, 1) == b"ab" and client.strlen("s") == 3
+    assert client.setrange("s", 1, "XYZ") == 4 and client.get("s") == b"aXYZ"
+    assert client.getset("s", "abc") == b"aXYZ" and client.setnx("s", "no") is False and client.setnx("t", "yes") is True
+    assert client.getex("s", ex=50) == b"abc" and 0 < client.ttl("s") <= 50
+    assert client.getdel("s") == b"abc" and client.get("s") is None
+    assert client.execute_command("SETEX", "s", 10, "v") and client.execute_command("PSETEX", "s", 10_000, "v")
+    assert client.unlink("s", "t") == 2
+    assert client.expire("a", 5, gt=True) is False and client.expire("a", 5) and client.persist("a") and client.ttl("a") == -1
+    assert client.pexpire("a", 5000, nx=True) and client.expireat("a", 4102444800) and client.pexpireat("a", 4102444800123)
+    client.mset({f"k{n}": n for n in range(500)})
+    assert len(set(client.scan_iter("k*"))) == 500 and len(client.keys("k1?")) == 10
+    assert client.dbsize() == 503 and client.randomkey() is not None
+    assert client.type("a") == b"string" and client.touch("a", "nothing") == 1
+    assert "redis_version" in client.info() and client.config_get("databases") == {"databases": "1"}
+    assert client.client_setname("me") and client.client_getname() in (b"me", "me") and client.client_id() > 0
+    assert client.command_count() > 50 and client.select(0)
+    assert client.execute_command("HELLO") is not None
+    before = client.lastsave()
+    assert client.save() and client.lastsave() >= before and client.bgsave()
+    assert abs(client.time()[0] - time.time()) < 60
+    try:
+        client.execute_command("NOSUCH")
+        raise AssertionError("an unknown command was taken")
+    except redis.ResponseError:
+        pass
+    assert client.flushdb() and client.dbsize() == 0
+
+
 if __name__ == "__main__":
-    {"pymemcache": pymemcache, "redis": redis}[sys.argv[1]](int(sys.argv[2]))
-    print(f"{sys.argv[1]}: all as expected")
+    name = sys.argv[1]
+    {"pymemcache": pymemcache, "pylibmc": pylibmc, "redis": redis, "redis-tls": redis_tls}[name](
+        int(sys.argv[2]), *sys.argv[3:]
+    )
+    print(f"{name}: all as expected")

@@ -11,12 +11,13 @@ use parking_lot::MutexGuard;
 use warpkeep::{Status, Table};
 use warpkeep_core::Op;
 
-use crate::command::{Command, NONE, Verb};
+use crate::command::{Command, NONE, Verb, bits};
 use crate::entries::Entries;
 use crate::keyspace::Keyspace;
 use crate::outcome::{Current, Outcome, Place, Refusal, Version};
 use crate::reads::Reads;
 use crate::span::Span;
+use crate::traces::Trace;
 use crate::whole::Whole;
 use crate::writes::Writes;
 use crate::{memcached, resp};
@@ -28,6 +29,24 @@ pub(crate) const BUDGET: usize = 8 << 20;
 pub(crate) trait Inputs {
     /// Those of one connection.
     fn input(&self, connection: u32) -> &[u8];
+
+    /// The keys of one connection that were not sent as they are.
+    fn decoded(&self, connection: u32) -> &[u8];
+
+    /// The key of a command with these bits.
+    #[inline]
+    fn key(&self, connection: u32, key: Span, bits: u16) -> &[u8] {
+        match bits & bits::DECODED {
+            0 => key.of(self.input(connection)),
+            _ => key.of(self.decoded(connection)),
+        }
+    }
+
+    /// The key of a command.
+    #[inline]
+    fn command_key(&self, command: &Command) -> &[u8] {
+        self.key(command.connection, command.key, command.bits)
+    }
 }
 
 /// Commands, and everything needed to do them; its memory is used again.
@@ -42,6 +61,8 @@ pub(crate) struct Batch {
     pub(crate) arguments: Vec<Span>,
     /// Keys whose items were found to have expired.
     pub(crate) expired: Vec<Vec<u8>>,
+    /// What is known of the key of the command that is answered, if it asks who has asked before.
+    pub(crate) trace: Trace,
     /// Commands that can change something.
     changing: usize,
     work: Work,
@@ -74,6 +95,7 @@ impl Batch {
             wholes: Vec::new(),
             arguments: Vec::new(),
             expired: Vec::new(),
+            trace: Trace::default(),
             changing: 0,
             work: Work { reads: Reads::new(table), ..Work::default() },
             writes: Writes::new(table),
@@ -166,7 +188,7 @@ impl Batch {
         if self.changing > 0 {
             *tokens = keyspace.tokens(self.commands.len() as u64);
             for command in self.commands.iter_mut().filter(|command| command.verb.writes()) {
-                let key = command.key.of(inputs.input(command.connection));
+                let key = inputs.command_key(command);
                 command.hash = keyspace.hash(key);
                 command.entry = entries.enter(command, key, inputs);
                 if let Some(clock) = &keyspace.clock {
@@ -180,7 +202,7 @@ impl Batch {
             if !command.verb.has_key() {
                 continue;
             }
-            let key = command.key.of(inputs.input(command.connection));
+            let key = inputs.command_key(command);
             if let (Some(clock), true) = (&keyspace.clock, command.entry == NONE) {
                 command.hash = keyspace.hash(key);
                 clock.note(command.hash);
@@ -209,7 +231,7 @@ impl Batch {
         let Some(command) = self.commands.first() else { return };
         let read = self.work.read_of(command);
         if read != NONE {
-            let key = command.key.of(inputs.input(command.connection));
+            let key = inputs.command_key(command);
             self.work.reads.insist(read, table, key);
         }
     }
@@ -247,7 +269,7 @@ impl Batch {
             if !entry.changed {
                 continue;
             }
-            let key = entry.key.of(inputs.input(entry.connection));
+            let key = inputs.key(entry.connection, entry.key, entry.bits);
             match entry.current {
                 Some(Current { value, head, .. }) => {
                     let value = self.work.bytes(value, inputs);
@@ -283,7 +305,7 @@ impl Batch {
         let Work { entries, reads, .. } = &mut self.work;
         for entry in entries.list.iter_mut().filter(|entry| entry.refused.is_some()) {
             if !entry.known {
-                let key = entry.key.of(inputs.input(entry.connection));
+                let key = inputs.key(entry.connection, entry.key, entry.bits);
                 entry.base = reads.one(table, key);
                 entry.known = true;
             }
@@ -309,7 +331,7 @@ impl Batch {
         }
         for command in self.commands.iter().filter(|command| command.read != NONE) {
             if reads.is_expired(command.read, self.work.now) && self.expired.len() < AT_ONCE {
-                self.expired.push(command.key.of(inputs.input(command.connection)).to_vec());
+                self.expired.push(inputs.command_key(command).to_vec());
             }
         }
     }

@@ -164,6 +164,8 @@ pub(crate) mod bits {
     pub(crate) const MANY: u16 = 8192;
     /// A part of a command with many keys that is not its first.
     pub(crate) const CONTINUES: u16 = 16384;
+    /// The key lies among those that the session has decoded.
+    pub(crate) const DECODED: u16 = 32768;
 }
 
 /// Where a parser stands within a command of many keys.
@@ -192,7 +194,7 @@ pub(crate) struct Command {
     pub(crate) bits: u16,
     /// Its first byte in the connection's input, to parse it again.
     pub(crate) at: u32,
-    /// In the connection's input, as the two below.
+    /// In the connection's input, as the two below; but see [`bits::DECODED`].
     pub(crate) key: Span,
     pub(crate) value: Span,
     /// Flags of meta commands; for [`Verb::Said`], in the batch's texts.
@@ -202,6 +204,7 @@ pub(crate) struct Command {
     pub(crate) number: u64,
     /// A second number: the end of a range.
     pub(crate) other: i64,
+    /// The client's flags; of a meta command, 1 if it asks who has asked for the item before.
     pub(crate) flags: u32,
     pub(crate) lifetime: Lifetime,
     /// Its key among those the batch changes.

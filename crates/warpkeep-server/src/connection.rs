@@ -1,17 +1,17 @@
 //! A client's connection: its socket, what it has sent, and what it has yet to read.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::time::Instant;
 
-use mio::net::TcpStream;
-
+use crate::buffers::{Buffers, CHUNK};
 use crate::resp::Tally;
 use crate::session::Session;
+use crate::wire::Wire;
 
-/// Bytes that are read at a time.
-const CHUNK: usize = 64 << 10;
 /// Bytes that are read before others have their turn.
 const TURN: usize = 512 << 10;
+/// The most that is moved to a smaller place when nothing more comes for the time being.
+const HALF_SENT: usize = 4 << 10;
 
 /// What became of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +27,9 @@ pub(crate) enum Reading {
 /// A client's connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub(crate) stream: TcpStream,
+    pub(crate) wire: Wire,
     pub(crate) session: Session,
-    /// What was sent and not yet done.
+    /// What was sent and not yet done. Empty, or small, while nothing comes.
     pub(crate) input: Vec<u8>,
     /// Bytes of the input that are there, rather than room.
     pub(crate) filled: usize,
@@ -59,9 +59,9 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: TcpStream, session: Session, now: Instant) -> Connection {
+    pub(crate) fn new(wire: Wire, session: Session, now: Instant) -> Connection {
         Connection {
-            stream,
+            wire,
             session,
             input: Vec::new(),
             filled: 0,
@@ -88,7 +88,19 @@ impl Connection {
     }
 
     /// Reads what there is, within limits.
-    pub(crate) fn read(&mut self) -> io::Result<Reading> {
+    pub(crate) fn read(&mut self, buffers: &mut Buffers) -> io::Result<Reading> {
+        if self.input.len() < CHUNK {
+            let mut larger = buffers.input();
+            larger[..self.filled].copy_from_slice(&self.input[..self.filled]);
+            self.input = larger;
+        }
+        let reading = self.read_some();
+        // TLS has things to say of its own.
+        self.blocked |= self.wire.has_unsent();
+        reading
+    }
+
+    fn read_some(&mut self) -> io::Result<Reading> {
         let mut turn = 0;
         while turn < TURN {
             // As much as the command under way still needs, so that a large value takes few turns.
@@ -96,7 +108,7 @@ impl Connection {
             if self.input.len() < self.filled + room {
                 self.input.resize((self.filled + room).next_multiple_of(CHUNK), 0);
             }
-            match self.stream.read(&mut self.input[self.filled..]) {
+            match self.wire.read(&mut self.input[self.filled..]) {
                 Ok(0) => {
                     self.readable = false;
                     return Ok(Reading::Ended);
@@ -105,7 +117,7 @@ impl Connection {
                     let asked = self.input.len() - self.filled;
                     self.filled += count;
                     turn += count;
-                    if count < asked && !self.hung_up {
+                    if count < asked && !self.hung_up && self.wire.short_means_drained() {
                         // The next read would say that there is no more; the poll will say when there is.
                         self.readable = false;
                         return Ok(Reading::Drained);
@@ -125,27 +137,37 @@ impl Connection {
     /// Forgets what was done.
     pub(crate) fn consume(&mut self) {
         let done = std::mem::take(&mut self.session.at);
-        if done == 0 {
-            return;
-        }
-        if done < self.filled {
+        self.session.decoded.clear();
+        if done > 0 && done < self.filled {
             self.input.copy_within(done..self.filled, 0);
         }
         self.filled -= done;
-        if self.filled == 0 && self.input.len() > 4 * CHUNK {
-            self.input = Vec::new();
+    }
+
+    /// Nothing more comes for the time being: gives memory back that is not needed.
+    pub(crate) fn rest(&mut self, buffers: &mut Buffers) {
+        if self.filled <= HALF_SENT && self.input.len() >= CHUNK {
+            let half_sent = self.input[..self.filled].to_vec();
+            buffers.give_input(std::mem::replace(&mut self.input, half_sent));
         }
     }
 
     /// Bytes that the client has yet to take.
     pub(crate) fn unsent(&self) -> usize {
-        self.output.len() - self.sent
+        self.output.len() - self.sent + usize::from(self.wire.has_unsent())
     }
 
     /// Sends what it takes.
-    pub(crate) fn write(&mut self) -> io::Result<()> {
-        while self.sent < self.output.len() {
-            match self.stream.write(&self.output[self.sent..]) {
+    pub(crate) fn write(&mut self, buffers: &mut Buffers) -> io::Result<()> {
+        loop {
+            let done = match self.sent < self.output.len() {
+                true => self.wire.write(&self.output[self.sent..]),
+                false => match self.wire.flush() {
+                    Ok(()) => break,
+                    Err(error) => Err(error),
+                },
+            };
+            match done {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => self.sent += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -158,10 +180,7 @@ impl Connection {
         }
         self.blocked = false;
         self.sent = 0;
-        self.output.clear();
-        if self.output.capacity() > 4 * TURN {
-            self.output = Vec::new();
-        }
+        buffers.give_output(std::mem::take(&mut self.output));
         Ok(())
     }
 }

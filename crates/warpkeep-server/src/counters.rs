@@ -19,6 +19,8 @@ pub(crate) struct Counters {
     pub(crate) accepted: AtomicU64,
     pub(crate) rejected: AtomicU64,
     pub(crate) expired: AtomicU64,
+    pub(crate) tls_failures: AtomicU64,
+    pub(crate) slow: AtomicU64,
     /// Connections there are.
     pub(crate) connections: AtomicU64,
     /// Items there are, as of a moment ago; and the same of the two below.
@@ -82,6 +84,13 @@ impl Counters {
             ),
             ("accepted_connections_total", "counter", "Connections taken.", &self.accepted),
             ("rejected_connections_total", "counter", "Connections beyond the limit.", &self.rejected),
+            (
+                "tls_failures_total",
+                "counter",
+                "Connections that did not come to speak TLS.",
+                &self.tls_failures,
+            ),
+            ("slow_batches_total", "counter", "Batches that took longer than --slow-log.", &self.slow),
             ("expired_total", "counter", "Items removed because they had expired.", &self.expired),
             ("evicted_total", "counter", "Items thrown away to make room.", &self.evicted),
         ];

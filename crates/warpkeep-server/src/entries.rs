@@ -15,6 +15,8 @@ pub(crate) struct Entry {
     /// Where the key was first met.
     pub(crate) connection: u32,
     pub(crate) key: Span,
+    /// Of the command that it was met in.
+    pub(crate) bits: u16,
     /// The read of what the table has, if that must be known.
     pub(crate) read: u32,
     /// Whether `base` says what the table has.
@@ -53,6 +55,7 @@ impl Entries {
             hash: command.hash,
             connection: command.connection,
             key: command.key,
+            bits: command.bits,
             read: NONE,
             known: false,
             base: None,
@@ -71,7 +74,7 @@ impl Entries {
     pub(crate) fn find(&self, hash: u64, key: &[u8], inputs: &impl Inputs) -> u32 {
         let is_it = |&number: &u32| {
             let entry = &self.list[number as usize];
-            entry.hash == hash && entry.key.of(inputs.input(entry.connection)) == key
+            entry.hash == hash && inputs.key(entry.connection, entry.key, entry.bits) == key
         };
         self.index.find(hash, is_it).copied().unwrap_or(NONE)
     }

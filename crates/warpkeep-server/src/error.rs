@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// Why a server did not start, or stopped. Each message says what to do next.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +37,15 @@ pub enum ServerError {
     /// A setting that makes no sense.
     #[error("{0}")]
     Setting(String),
+
+    /// A file that TLS needs and that cannot be used.
+    #[error("cannot use {} for TLS: {what}; name the right file, in PEM", path.display())]
+    Tls {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
 
     /// There is a table of the server's name that it did not make.
     #[error("the table '{name}' does not hold what this server stores; rename it, or serve another store")]

@@ -14,6 +14,11 @@ use crate::{ServerError, Settings};
 /// Tables of items have this name with a number; emptying makes the next and drops the one before.
 const PREFIX: &str = "items.";
 
+/// What the server has to remember beside the items; made when there is something.
+const STATE: &str = "server.state";
+/// In it: when all items are to be thrown away, and of which table.
+const FLUSH: &[u8] = b"flush";
+
 /// A CAS value of something that was replaced before anybody could store it: no version of the store is so large.
 const NEVER_STORED: u64 = 1 << 63;
 
@@ -98,14 +103,40 @@ impl<'s> Keyspace<'s> {
         NEVER_STORED | self.tokens.fetch_add(count, Ordering::Relaxed)
     }
 
+    /// Remembers that the items of now are to be thrown away at a moment.
+    pub(crate) fn keep_flush(&self, moment: u64) -> Result<(), ServerError> {
+        let _alone = self.emptying.lock();
+        let state = match self.store.tables().iter().any(|name| name == STATE) {
+            true => self.store.table(STATE)?,
+            false => self.store.create_table(STATE, options(0)?)?,
+        };
+        // With the table's number: when that is gone the flush is done, wherever a crash comes between the two.
+        let number = number_of(self.table.read().name());
+        let value = [moment.to_le_bytes(), number.to_le_bytes()].concat();
+        state.put(FLUSH, value.as_slice(), self.durability)?;
+        Ok(())
+    }
+
+    /// When the items are to be thrown away, as it was remembered; 0 is never.
+    pub(crate) fn flush_to_come(&self) -> Result<u64, ServerError> {
+        if !self.store.tables().iter().any(|name| name == STATE) {
+            return Ok(0);
+        }
+        let kept = self.store.table(STATE)?.get(FLUSH)?;
+        let (moment, number) = match kept.as_deref().map(<[u8]>::as_chunks::<8>) {
+            None => return Ok(0),
+            Some(([moment, number], [])) => (u64::from_le_bytes(*moment), u64::from_le_bytes(*number)),
+            Some(_) => return Err(ServerError::ForeignTable { name: STATE.to_owned() }),
+        };
+        Ok(if number == number_of(self.table.read().name()) { moment } else { 0 })
+    }
+
     /// Throws all items away.
     pub(crate) fn empty(&self) -> Result<(), ServerError> {
         let _alone = self.emptying.lock();
         let (old, number) = {
             let table = self.table.read();
-            let name = table.name().to_owned();
-            let number: u64 = name.strip_prefix(PREFIX).and_then(|number| number.parse().ok()).unwrap_or(0);
-            (name, number)
+            (table.name().to_owned(), number_of(table.name()))
         };
         let fresh = self.store.create_table(&name_of(number + 1), options(0)?)?;
         // Nobody is in the middle of a batch when it is replaced: what was read before is not written after.
@@ -132,6 +163,10 @@ impl<'s> Keyspace<'s> {
             _ => Ok(false),
         }
     }
+}
+
+fn number_of(name: &str) -> u64 {
+    name.strip_prefix(PREFIX).and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 fn name_of(number: u64) -> String {

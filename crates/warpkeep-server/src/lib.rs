@@ -5,17 +5,21 @@
 //! answers in order with one write a connection. See [`Server`].
 
 mod batch;
+mod buffers;
 mod clock;
 mod command;
 mod connection;
 mod counters;
 mod entries;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod housekeeping;
 mod http;
 mod item;
 mod keyspace;
 mod lifetime;
+mod live;
 mod memcached;
 mod outcome;
 #[cfg(test)]
@@ -31,10 +35,15 @@ mod settings;
 mod span;
 mod stripes;
 mod text;
+mod tls;
+mod traces;
 mod whole;
+mod wire;
 mod worker;
 mod writes;
 
 pub use error::ServerError;
+pub use live::Control;
 pub use server::Server;
-pub use settings::{Access, Settings};
+pub use settings::{Access, Settings, chunk_size};
+pub use tls::TlsFiles;

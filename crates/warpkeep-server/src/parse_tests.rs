@@ -1,10 +1,12 @@
 //! However the bytes of commands arrive, and whatever they are, parsers find the same or say what is wrong.
 
-use warpkeep::{KeySpec, Store, TableOptions, ValueSpec};
+use std::io::Write as _;
+use std::path::Path;
+
+use warpkeep::{Store, StoreOptions};
 
 use crate::Access;
-use crate::batch::Batch;
-use crate::session::{Parsed, Session};
+use crate::fuzzing::Fuzzed;
 
 const MEMCACHED: &[u8] = b"get a\r\ngets a bb  ccc \r\nset a 1 0 5\r\nhe\r\no\r\nadd b 0 -1 0 noreply\r\n\r\nincr a 5\r\n\
     cas a 1 2 3 44\r\nabc\r\nset x 0 0 3\r\nabcde\r\ngat 10 a b\r\ntouch a 5\r\ndelete a noreply\r\nmg a v t q Oabc\r\n\
@@ -15,92 +17,101 @@ const RESP: &[u8] = b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n*5\r\n$3\r\nset\r\n$1\r\na\r
     *0\r\n*1\r\n$4\r\nPING\r\n*3\r\n$3\r\nDEL\r\n$1\r\na\r\n$1\r\nb\r\n*1\r\n$6\r\nDBSIZE\r\n*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n\
     *2\r\n$3\r\nFOO\r\n$3\r\nbar\r\n*4\r\n$6\r\nEXPIRE\r\n$1\r\na\r\n$2\r\n10\r\n$2\r\nNX\r\n*1\r\n$4\r\nQUIT\r\n";
 
-/// A batch to parse into.
-fn batch() -> Batch {
-    let home = tempfile::tempdir().unwrap();
-    let store = Store::open(home.path()).unwrap();
-    let spec = (KeySpec::variable(65535).unwrap(), ValueSpec::variable(ValueSpec::MAX).unwrap());
-    let table = store.create_table("t", TableOptions::new(spec.0, spec.1)).unwrap();
-    Batch::new(&table)
+/// Where bytes are put to.
+fn store(home: &tempfile::TempDir) -> Store {
+    Store::open_with(home.path(), StoreOptions { without_log: true, ..StoreOptions::default() }).unwrap()
 }
 
 /// What comes of bytes that arrive in pieces which end at the given places.
-fn parse(batch: &mut Batch, bytes: &[u8], ends: &[usize]) -> String {
-    batch.clear();
-    let access = Access::default();
-    let mut session = Session::new(1, &access);
-    let mut needed = 1;
-    for &end in ends {
-        let input = &bytes[..end];
-        while input.len() - session.at >= needed || session.skip > 0 && input.len() > session.at {
-            match session.parse(input, 0, &access, batch) {
-                Parsed::Some => needed = 1,
-                // As if those before it were done.
-                Parsed::Waits => session.in_batch = false,
-                Parsed::NeedsMore(more) => {
-                    let there = input.len() - session.at;
-                    assert!(more > there || session.closing, "{more} bytes are needed and {there} are there");
-                    needed = more;
-                    break;
-                }
-            }
-        }
-    }
-    format!("{:?} {:?} {}", batch.commands, String::from_utf8_lossy(&batch.texts), session.at)
+fn parse(fuzzed: &mut Fuzzed<'_>, bytes: &[u8], ends: &[usize]) -> String {
+    fuzzed.parse(bytes, ends, &Access::default())
 }
 
 #[test]
 fn commands_may_be_split_anywhere() {
-    let mut batch = batch();
+    let home = tempfile::tempdir().unwrap();
+    let store = store(&home);
+    let mut fuzzed = Fuzzed::new(&store).unwrap();
     for bytes in [MEMCACHED, RESP] {
-        let whole = parse(&mut batch, bytes, &[bytes.len()]);
-        assert!(batch.len() >= 15);
+        let whole = parse(&mut fuzzed, bytes, &[bytes.len()]);
+        assert!(fuzzed.commands() >= 15);
         for split in 0..bytes.len() {
-            assert_eq!(parse(&mut batch, bytes, &[split, bytes.len()]), whole, "split at {split}");
+            assert_eq!(parse(&mut fuzzed, bytes, &[split, bytes.len()]), whole, "split at {split}");
         }
         let one_by_one: Vec<usize> = (1..=bytes.len()).collect();
-        assert_eq!(parse(&mut batch, bytes, &one_by_one), whole);
+        assert_eq!(parse(&mut fuzzed, bytes, &one_by_one), whole);
     }
 }
 
 #[test]
 fn a_value_that_is_too_large_is_passed_over() {
-    let mut batch = batch();
+    let home = tempfile::tempdir().unwrap();
+    let store = store(&home);
+    let mut fuzzed = Fuzzed::new(&store).unwrap();
     let mut bytes = b"*4\r\n$3\r\nSET\r\n$1\r\na\r\n$1500000\r\n".to_vec();
     bytes.resize(bytes.len() + 1_500_000, b'x');
     bytes.extend_from_slice(b"\r\n$2\r\nNX\r\n*1\r\n$4\r\nPING\r\n");
-    let whole = parse(&mut batch, &bytes, &[bytes.len()]);
+    let whole = parse(&mut fuzzed, &bytes, &[bytes.len()]);
     assert!(whole.contains("-ERR string exceeds") && whole.contains("PONG"));
     for split in [5, 30, 31, 40, 1_000_000, bytes.len() - 25, bytes.len() - 3] {
-        assert_eq!(parse(&mut batch, &bytes, &[split, bytes.len()]), whole, "split at {split}");
+        assert_eq!(parse(&mut fuzzed, &bytes, &[split, bytes.len()]), whole, "split at {split}");
     }
 }
 
+/// What fuzzers begin with, and what they have found: see fuzz/README.md.
+fn corpus() -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/commands");
+    let files = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    // Always in the same order.
+    paths.sort();
+    let mut corpus: Vec<Vec<u8>> = paths.iter().map(|path| std::fs::read(path).unwrap()).collect();
+    corpus.extend([MEMCACHED.to_vec(), RESP.to_vec()]);
+    corpus
+}
+
 #[test]
-fn nothing_makes_a_parser_panic() {
-    let mut batch = batch();
+fn nothing_in_the_corpus_or_like_it_does_harm() {
+    const MUTATIONS: usize = 20_000;
+    let home = tempfile::tempdir().unwrap();
+    let store = store(&home);
+    let mut fuzzed = Fuzzed::new(&store).unwrap();
+    let corpus = corpus();
+    assert!(corpus.len() > 50, "the corpus is not all there");
+    corpus.iter().for_each(|bytes| fuzzed.take(bytes));
     let mut random = fastrand::Rng::with_seed(11);
-    let mut tried = 0;
-    while tried < 20_000 {
-        for good in [MEMCACHED, RESP] {
-            let mut bytes = good.to_vec();
-            for _ in 0..random.usize(1..6) {
-                let Some(at) = (!bytes.is_empty()).then(|| random.usize(..bytes.len())) else { break };
-                match random.usize(..4) {
-                    0 => bytes[at] = random.u8(..),
-                    1 => bytes.insert(at, *random.choice(b"\r\n $*0123456789-").unwrap()),
-                    2 => drop(bytes.remove(at)),
-                    _ => bytes.truncate(at + 1),
-                }
-            }
-            let split = random.usize(..=bytes.len());
-            let whole = parse(&mut batch, &bytes, &[bytes.len()]);
-            // What is no protocol is noticed as soon as it can be, so that only what was good before may differ.
-            let in_parts = parse(&mut batch, &bytes, &[split, bytes.len()]);
-            if !whole.contains("Protocol error") {
-                assert_eq!(in_parts, whole, "{:?} split at {split}", String::from_utf8_lossy(&bytes));
-            }
-            tried += 1;
+    for _ in 0..MUTATIONS {
+        let mut bytes = corpus[random.usize(..corpus.len())].clone();
+        for _ in 0..random.usize(1..6) {
+            mutate(&mut bytes, &corpus, &mut random);
+        }
+        fuzzed.take(&bytes);
+    }
+    let lines = corpus.len();
+    writeln!(std::io::stdout().lock(), "fuzzed: {lines} of the corpus and {MUTATIONS} like them").unwrap();
+}
+
+/// Changes bytes a little, or puts others behind or among them.
+fn mutate(bytes: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut fastrand::Rng) {
+    let at = random.usize(..=bytes.len());
+    match random.usize(..7) {
+        0 if at < bytes.len() => bytes[at] = random.u8(..),
+        1 => bytes.insert(at, *random.choice(b"\r\n $*0123456789-").unwrap()),
+        2 if at < bytes.len() => drop(bytes.remove(at)),
+        3 => bytes.truncate(at),
+        4 => {
+            let other = &corpus[random.usize(..corpus.len())];
+            let from = random.usize(..=other.len());
+            bytes.splice(at..at, other[from..].iter().copied());
+        }
+        5 => {
+            let number = ["0", "-1", "4294967295", "18446744073709551615", "1048564", "536870913"];
+            bytes.splice(at..at, number[random.usize(..number.len())].bytes());
+        }
+        _ => {
+            let part = bytes[at..(at + random.usize(..40)).min(bytes.len())].to_vec();
+            bytes.splice(at..at, part);
         }
     }
+    bytes.truncate(8 << 10);
 }

@@ -17,7 +17,8 @@ impl Shared<'_> {
             b"" => self.stats(),
             b"settings" => format!(
                 "STAT num_threads {}\r\nSTAT maxconns {}\r\nSTAT item_size_max {MAX_VALUE}\r\nEND\r\n",
-                self.settings.threads, self.settings.max_connections
+                self.settings.threads,
+                self.live.get().max_connections
             ),
             b"items" | b"slabs" | b"sizes" | b"conns" => "END\r\n".to_owned(),
             b"reset" => "RESET\r\n".to_owned(),
@@ -79,7 +80,7 @@ impl Shared<'_> {
             std::process::id(),
             self.begun.elapsed().as_secs(),
             read(&counters.connections),
-            self.settings.max_connections,
+            self.live.get().max_connections,
             usage.used_bytes(),
             usage.total_bytes(),
             u8::from(self.saving.load(Ordering::Relaxed)),
@@ -103,10 +104,11 @@ impl Shared<'_> {
         if !what.eq_ignore_ascii_case(b"GET") {
             return resp::error(out, "settings are made when the server starts; only CONFIG GET is possible");
         }
+        let live = self.live.get();
         let facts = [
-            ("maxclients", self.settings.max_connections.to_string()),
+            ("maxclients", live.max_connections.to_string()),
             ("io-threads", self.settings.threads.to_string()),
-            ("timeout", self.settings.idle.map_or(0, |idle| idle.as_secs()).to_string()),
+            ("timeout", live.idle.map_or(0, |idle| idle.as_secs()).to_string()),
             ("databases", "1".to_owned()),
             ("save", String::new()),
             ("appendonly", "yes".to_owned()),

@@ -13,7 +13,9 @@ use warpkeep::Store;
 use crate::counters::Counters;
 use crate::http::Http;
 use crate::keyspace::Keyspace;
+use crate::live::{Control, Current};
 use crate::scans::Scans;
+use crate::traces::Traces;
 use crate::worker::{MAIL, Worker};
 use crate::{ServerError, Settings};
 
@@ -37,37 +39,51 @@ const ASK: Duration = Duration::from_millis(50);
 /// ```
 #[derive(Debug)]
 pub struct Server {
-    settings: Settings,
-    listeners: Vec<TcpListener>,
+    settings: Arc<Settings>,
+    live: Arc<Current>,
+    listeners: Vec<Listener>,
     addresses: Vec<SocketAddr>,
     counters: Arc<Counters>,
     http: Option<Http>,
 }
 
+/// Where clients come in.
+#[derive(Debug)]
+struct Listener {
+    socket: TcpListener,
+    secure: bool,
+}
+
 /// What workers have in common.
 pub(crate) struct Shared<'s> {
-    pub(crate) settings: Settings,
+    /// What the server began with.
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) live: Arc<Current>,
     pub(crate) keyspace: Keyspace<'s>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) begun: Instant,
     pub(crate) scans: Mutex<Scans>,
     pub(crate) saving: AtomicBool,
     pub(crate) last_save: AtomicU64,
+    pub(crate) traces: Traces,
     /// When all items are to be thrown away; 0 is never.
     pub(crate) flush_at: AtomicU64,
     sessions: AtomicU64,
     stopping: AtomicBool,
 }
 
+/// A connection that was taken, and whether it is to speak TLS.
+pub(crate) type Arrival = (TcpStream, bool);
+
 /// New connections for a worker.
 pub(crate) struct Mailbox {
-    streams: Mutex<Vec<TcpStream>>,
+    arrivals: Mutex<Vec<Arrival>>,
     waker: Waker,
 }
 
 impl Mailbox {
-    pub(crate) fn take(&self) -> Vec<TcpStream> {
-        std::mem::take(&mut *self.streams.lock())
+    pub(crate) fn take(&self) -> Vec<Arrival> {
+        std::mem::take(&mut *self.arrivals.lock())
     }
 }
 
@@ -75,17 +91,19 @@ impl Server {
     /// Checks the settings and listens. Clients that connect wait until the server runs.
     pub fn bind(settings: Settings) -> Result<Server, ServerError> {
         settings.check()?;
+        let live = Arc::new(Current::new(&settings)?);
         let mut listeners = Vec::new();
         let mut addresses = Vec::new();
-        for &address in &settings.listen {
+        let plain = settings.listen.iter().map(|&address| (address, false));
+        for (address, secure) in plain.chain(settings.listen_tls.iter().map(|&address| (address, true))) {
             let failed = |source| ServerError::Listen { address, source };
-            let listener = TcpListener::bind(address).map_err(failed)?;
-            addresses.push(listener.local_addr().map_err(failed)?);
-            listeners.push(listener);
+            let socket = TcpListener::bind(address).map_err(failed)?;
+            addresses.push(socket.local_addr().map_err(failed)?);
+            listeners.push(Listener { socket, secure });
         }
         let counters = Arc::new(Counters::default());
         let http = settings.http.map(|address| Http::start(address, &counters)).transpose()?;
-        Ok(Server { settings, listeners, addresses, counters, http })
+        Ok(Server { settings: Arc::new(settings), live, listeners, addresses, counters, http })
     }
 
     /// Adds to what `/metrics` answers, such as what the store counts.
@@ -100,33 +118,34 @@ impl Server {
         self.http.as_ref().map(|http| http.address)
     }
 
-    /// Where it listens: where a port was 0, with the one that was found.
+    /// What changes its settings while it runs.
+    pub fn control(&self) -> Control {
+        Control { current: Arc::clone(&self.live), begun_with: Arc::clone(&self.settings) }
+    }
+
+    /// Where it listens, first without TLS and then with it: where a port was 0, with the one that was found.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
+    /// Those of them where TLS is spoken.
+    pub fn tls_addresses(&self) -> &[SocketAddr] {
+        &self.addresses[self.settings.listen.len()..]
+    }
+
     /// Serves the items of a store until `stop` says so, or a client does. What was sent by then is done and answered.
     pub fn run(self, store: &Store, stop: impl Fn() -> bool) -> Result<(), ServerError> {
-        let Server { settings, mut listeners, counters, http, .. } = self;
+        let Server { settings, live, mut listeners, counters, http, .. } = self;
         let keyspace = Keyspace::open(store, &settings)?;
-        let shared = Shared {
-            keyspace,
-            counters,
-            begun: Instant::now(),
-            scans: Mutex::new(Scans::default()),
-            saving: AtomicBool::new(false),
-            last_save: AtomicU64::new(crate::lifetime::now() / 1000),
-            flush_at: AtomicU64::new(0),
-            sessions: AtomicU64::new(0),
-            stopping: AtomicBool::new(false),
-            settings,
-        };
+        let shared = Shared::new(keyspace, settings, live, counters)?;
+        // It may be long due.
+        shared.flush_if_due();
         let mut polls = Vec::new();
         let mut mailboxes = Vec::new();
         for _ in 0..shared.settings.threads {
             let poll = Poll::new().map_err(ServerError::io("make a poll"))?;
             let waker = Waker::new(poll.registry(), MAIL).map_err(ServerError::io("make a waker"))?;
-            mailboxes.push(Mailbox { streams: Mutex::new(Vec::new()), waker });
+            mailboxes.push(Mailbox { arrivals: Mutex::new(Vec::new()), waker });
             polls.push(poll);
         }
         std::thread::scope(|scope| {
@@ -188,13 +207,13 @@ impl Drop for StopOnDrop<'_, '_> {
 /// Takes connections and shares them among the workers until the server stops.
 fn accept(
     shared: &Shared<'_>,
-    listeners: &mut [TcpListener],
+    listeners: &mut [Listener],
     mailboxes: &[Mailbox],
     stop: &impl Fn() -> bool,
 ) -> Result<(), ServerError> {
     let mut poll = Poll::new().map_err(ServerError::io("make a poll"))?;
     for (number, listener) in listeners.iter_mut().enumerate() {
-        let registered = poll.registry().register(listener, Token(number), Interest::READABLE);
+        let registered = poll.registry().register(&mut listener.socket, Token(number), Interest::READABLE);
         registered.map_err(ServerError::io("wait for connections"))?;
     }
     let mut events = Events::with_capacity(64);
@@ -208,9 +227,9 @@ fn accept(
         for event in events.iter() {
             let Some(listener) = listeners.get(event.token().0) else { continue };
             loop {
-                match listener.accept() {
+                match listener.socket.accept() {
                     Ok((stream, _)) => {
-                        if admit(shared, stream, &mailboxes[next % mailboxes.len()])? {
+                        if admit(shared, (stream, listener.secure), &mailboxes[next % mailboxes.len()])? {
                             next += 1;
                         }
                     }
@@ -229,21 +248,45 @@ fn accept(
 }
 
 /// Gives a connection to a worker, if there may be one more.
-fn admit(shared: &Shared<'_>, mut stream: TcpStream, to: &Mailbox) -> Result<bool, ServerError> {
-    if shared.counters.connections.load(Ordering::Relaxed) >= shared.settings.max_connections as u64 {
+fn admit(shared: &Shared<'_>, (mut stream, secure): Arrival, to: &Mailbox) -> Result<bool, ServerError> {
+    if shared.counters.connections.load(Ordering::Relaxed) >= shared.live.get().max_connections as u64 {
         shared.counters.rejected.fetch_add(1, Ordering::Relaxed);
-        // It is not known yet what it speaks; both take this for an error.
-        let _ = std::io::Write::write(&mut stream, b"-ERR max number of clients reached\r\n");
+        // It is not known yet what it speaks; both take this for an error. Who speaks TLS would not understand it.
+        if !secure {
+            let _ = std::io::Write::write(&mut stream, b"-ERR max number of clients reached\r\n");
+        }
         return Ok(false);
     }
     shared.counters.connections.fetch_add(1, Ordering::Relaxed);
     shared.counters.accepted.fetch_add(1, Ordering::Relaxed);
-    to.streams.lock().push(stream);
+    to.arrivals.lock().push((stream, secure));
     to.waker.wake().map_err(ServerError::io("wake a worker"))?;
     Ok(true)
 }
 
-impl Shared<'_> {
+impl<'s> Shared<'s> {
+    pub(crate) fn new(
+        keyspace: Keyspace<'s>,
+        settings: Arc<Settings>,
+        live: Arc<Current>,
+        counters: Arc<Counters>,
+    ) -> Result<Shared<'s>, ServerError> {
+        Ok(Shared {
+            flush_at: AtomicU64::new(keyspace.flush_to_come()?),
+            keyspace,
+            counters,
+            begun: Instant::now(),
+            scans: Mutex::new(Scans::default()),
+            saving: AtomicBool::new(false),
+            last_save: AtomicU64::new(crate::lifetime::now() / 1000),
+            traces: Traces::default(),
+            sessions: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            settings,
+            live,
+        })
+    }
+
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
@@ -267,7 +310,9 @@ impl Shared<'_> {
             }
             _ => {
                 let moment = crate::lifetime::Lifetime::memcached(i64::try_from(delay).unwrap_or(i64::MAX));
-                self.flush_at.store(moment.moment(crate::lifetime::now(), 0), Ordering::Release);
+                let moment = moment.moment(crate::lifetime::now(), 0);
+                self.keyspace.keep_flush(moment)?;
+                self.flush_at.store(moment, Ordering::Release);
                 Ok(())
             }
         }

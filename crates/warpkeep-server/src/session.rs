@@ -5,6 +5,9 @@ use crate::command::{Command, Verb, Within};
 use crate::settings::Access;
 use crate::{memcached, resp};
 
+/// The first byte of whoever speaks TLS.
+const TLS_HANDSHAKE: u8 = 0x16;
+
 /// What a connection speaks; its first byte tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
@@ -12,6 +15,8 @@ pub(crate) enum Protocol {
     Memcached,
     /// RESP2 and RESP3.
     Resp,
+    /// TLS, on a port that does not speak it.
+    Tls,
 }
 
 /// What parsing the next command came to.
@@ -41,6 +46,8 @@ pub(crate) struct Session {
     pub(crate) authenticated: bool,
     /// The next `mg` holds its key.
     pub(crate) careful: bool,
+    /// Keys that were not sent as they are.
+    pub(crate) decoded: Vec<u8>,
     /// As it calls itself.
     pub(crate) name: Vec<u8>,
     /// It has commands in the batch.
@@ -61,6 +68,7 @@ impl Session {
             resp3: false,
             authenticated: access.password.is_none(),
             careful: false,
+            decoded: Vec::new(),
             name: Vec::new(),
             in_batch: false,
             closing: false,
@@ -86,12 +94,17 @@ impl Session {
         }
         let protocol = *self.protocol.get_or_insert(match input[self.at] {
             b'*' => Protocol::Resp,
+            TLS_HANDSHAKE => Protocol::Tls,
             _ => Protocol::Memcached,
         });
         let before = batch.len();
         let parsed = match protocol {
             Protocol::Memcached => memcached::parse(self, input, access, batch),
             Protocol::Resp => resp::parse(self, input, access, batch),
+            // Its client would wait for ever for the end of a line.
+            Protocol::Tls => {
+                self.say_and_close(batch, self.at + 1, b"ERROR this port does not speak TLS\r\n")
+            }
         };
         for command in &mut batch.commands[before..] {
             command.connection = connection;

@@ -5,13 +5,19 @@ use std::time::Duration;
 
 use warpkeep::Durability;
 
-use crate::ServerError;
+use crate::{ServerError, TlsFiles};
 
 /// How a server is to run.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where it listens.
     pub listen: Vec<SocketAddr>,
+    /// Where it listens for clients that speak TLS.
+    pub listen_tls: Vec<SocketAddr>,
+    /// What TLS needs.
+    pub tls: Option<TlsFiles>,
+    /// How long a client may take to agree on TLS.
+    pub handshake: Duration,
     /// Where `/metrics`, `/healthz` and `/readyz` are answered, if they are.
     pub http: Option<SocketAddr>,
     /// Threads that serve; each has its own connections.
@@ -28,6 +34,8 @@ pub struct Settings {
     pub max_connections: usize,
     /// A connection that says nothing for so long is closed.
     pub idle: Option<Duration>,
+    /// Batches that take longer are told in the log.
+    pub slow: Option<Duration>,
     /// Bytes of answers that a client may leave unread before it is no longer listened to.
     pub unread: usize,
     /// Items to make room for at once.
@@ -60,10 +68,31 @@ impl Access {
     }
 }
 
+/// The chunks that a store is best made of if its items may take so many bytes in all: each size of values takes chunks of
+/// its own, so that in a small store of many sizes large ones would leave some sizes without any.
+///
+/// ```
+/// use warpkeep::StoreOptions;
+/// let limit = 256 << 20;
+/// let mut options = StoreOptions::default();
+/// options.heap.max_bytes = limit;
+/// options.create.chunk_size = warpkeep_server::chunk_size(limit);
+/// assert_eq!(options.create.chunk_size, 64 << 10);
+/// ```
+pub fn chunk_size(max_memory: u64) -> u64 {
+    const SMALLEST: u64 = 64 << 10;
+    /// So many there are, if they are neither of the smallest nor of the usual size.
+    const CHUNKS: u64 = 4096;
+    (max_memory / CHUNKS).next_power_of_two().clamp(SMALLEST, warpkeep_image::DEFAULT_CHUNK)
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Settings {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 11311))],
+            listen_tls: Vec::new(),
+            tls: None,
+            handshake: Duration::from_secs(10),
             http: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             durability: Durability::Process,
@@ -72,6 +101,7 @@ impl Default for Settings {
             access: Access::default(),
             max_connections: 10_000,
             idle: None,
+            slow: None,
             unread: 1 << 20,
             capacity: 0,
             max_memory: 0,
@@ -81,10 +111,15 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Reads the files that the settings name, and says what is wrong with them.
+    pub fn read_files(&self) -> Result<(), ServerError> {
+        self.tls.as_ref().map_or(Ok(()), |files| files.load().map(drop))
+    }
+
     /// Refuses settings that make no sense.
     pub fn check(&self) -> Result<(), ServerError> {
         let wrong = |what: String| Err(ServerError::Setting(what));
-        if self.listen.is_empty() {
+        if self.listen.is_empty() && self.listen_tls.is_empty() {
             return wrong("there is no address to listen on; give one, such as 127.0.0.1:11311".to_owned());
         }
         if !(1..=1024).contains(&self.threads) {
@@ -110,7 +145,14 @@ impl Settings {
         if self.access.password.as_ref().is_some_and(String::is_empty) {
             return wrong("an empty password protects nothing; choose one, or leave it out".to_owned());
         }
-        let public = self.listen.iter().find(|address| !address.ip().is_loopback());
+        if !self.listen_tls.is_empty() && self.tls.is_none() {
+            return wrong("TLS needs a certificate and its key; name their files".to_owned());
+        }
+        if self.listen_tls.is_empty() && self.tls.is_some() {
+            return wrong("there is a certificate, and no address to listen on for TLS; give one".to_owned());
+        }
+        let mut all = self.listen.iter().chain(&self.listen_tls);
+        let public = all.find(|address| !address.ip().is_loopback());
         if let (Some(address), None) = (public, &self.access.password) {
             return wrong(format!(
                 "{address} can be reached from other machines, and there is no password; set one, or listen on 127.0.0.1"

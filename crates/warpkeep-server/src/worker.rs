@@ -2,20 +2,23 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use slab::Slab;
 
 use crate::batch::{Batch, Inputs};
+use crate::buffers::Buffers;
 use crate::command::Verb;
 use crate::connection::{Connection, Reading};
 use crate::lifetime::now;
+use crate::live::Live;
 use crate::outcome::Outcome;
-use crate::server::{Mailbox, Shared};
+use crate::server::{Arrival, Mailbox, Shared};
 use crate::session::{Parsed, Session};
+use crate::wire::Wire;
 use crate::{ServerError, memcached, resp, whole};
 
 /// The token of the mailbox.
@@ -28,9 +31,13 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// A thread that serves.
 pub(crate) struct Worker<'k, 's> {
     shared: &'k Shared<'s>,
+    /// The settings of the moment, and how often they had changed.
+    live: Arc<Live>,
+    changes: u64,
     mailbox: &'k Mailbox,
     poll: Poll,
     connections: Slab<Connection>,
+    buffers: Buffers,
     /// Connections that have something to do.
     queue: VecDeque<usize>,
     /// Connections that have commands in the batch.
@@ -44,13 +51,32 @@ impl Inputs for Slab<Connection> {
     fn input(&self, connection: u32) -> &[u8] {
         self[connection as usize].bytes()
     }
+
+    fn decoded(&self, connection: u32) -> &[u8] {
+        &self[connection as usize].session.decoded
+    }
 }
 
 impl<'k, 's> Worker<'k, 's> {
     pub(crate) fn new(shared: &'k Shared<'s>, mailbox: &'k Mailbox, poll: Poll) -> Worker<'k, 's> {
         let batch = Batch::new(&shared.keyspace.table());
-        let (connections, queue, touched) = (Slab::new(), VecDeque::new(), Vec::new());
-        Worker { shared, mailbox, poll, connections, queue, touched, batch, stopping: None }
+        let (connections, buffers) = (Slab::new(), Buffers::default());
+        let (queue, touched) = (VecDeque::new(), Vec::new());
+        let changes = shared.live.changes();
+        let live = shared.live.get();
+        Worker {
+            shared,
+            live,
+            changes,
+            mailbox,
+            poll,
+            connections,
+            buffers,
+            queue,
+            touched,
+            batch,
+            stopping: None,
+        }
     }
 
     /// Serves until the server stops.
@@ -76,11 +102,10 @@ impl<'k, 's> Worker<'k, 's> {
             }
             self.gather(begun);
             // More may be coming: it is taken along, for as long as a cycle lasts.
-            let settings = &self.shared.settings;
-            while !settings.cycle.is_zero()
+            while !self.live.cycle.is_zero()
                 && !self.batch.commands.is_empty()
-                && self.batch.len() < settings.batch
-                && begun.elapsed() < settings.cycle
+                && self.batch.len() < self.live.batch
+                && begun.elapsed() < self.live.cycle
             {
                 self.wait(&mut events, Duration::ZERO)?;
                 if self.queue.is_empty() {
@@ -98,6 +123,11 @@ impl<'k, 's> Worker<'k, 's> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
             done => done.map_err(ServerError::io("wait for clients"))?,
         }
+        // Before anything else: whoever comes after a change finds it made.
+        if self.shared.live.changes() != self.changes {
+            self.changes = self.shared.live.changes();
+            self.live = self.shared.live.get();
+        }
         for event in events.iter() {
             if event.token() == MAIL {
                 self.take_mail();
@@ -107,7 +137,7 @@ impl<'k, 's> Worker<'k, 's> {
             let Some(connection) = self.connections.get_mut(number) else { continue };
             connection.readable |= event.is_readable() || event.is_read_closed();
             connection.hung_up |= event.is_read_closed() || event.is_error();
-            if event.is_writable() && connection.blocked && connection.write().is_err() {
+            if event.is_writable() && connection.blocked && connection.write(&mut self.buffers).is_err() {
                 self.close(number);
                 continue;
             }
@@ -121,22 +151,27 @@ impl<'k, 's> Worker<'k, 's> {
 
     /// Takes new connections in.
     fn take_mail(&mut self) {
-        for stream in self.mailbox.take() {
-            if let Err(error) = self.welcome(stream) {
+        for arrival in self.mailbox.take() {
+            if let Err(error) = self.welcome(arrival) {
                 tracing::warn!(%error, "a connection was not taken");
                 self.shared.counters.connections.fetch_sub(1, Ordering::Relaxed);
             }
         }
     }
 
-    fn welcome(&mut self, mut stream: TcpStream) -> io::Result<()> {
+    fn welcome(&mut self, (mut stream, secure): Arrival) -> io::Result<()> {
         // Answers are written in one piece; waiting for more to send would only delay them.
         stream.set_nodelay(true)?;
         let entry = self.connections.vacant_entry();
         let number = entry.key();
         self.poll.registry().register(&mut stream, Token(number), Interest::READABLE | Interest::WRITABLE)?;
-        let session = Session::new(self.shared.next_session(), &self.shared.settings.access);
-        entry.insert(Connection::new(stream, session, Instant::now()));
+        let session = Session::new(self.shared.next_session(), &self.live.access);
+        let wire = match (secure, &self.live.tls) {
+            (false, _) => Wire::Plain(stream),
+            (true, Some(config)) => Wire::secure(stream, config)?,
+            (true, None) => return Err(io::Error::other("there is no certificate")),
+        };
+        entry.insert(Connection::new(wire, session, Instant::now()));
         self.enqueue(number);
         Ok(())
     }
@@ -152,7 +187,7 @@ impl<'k, 's> Worker<'k, 's> {
     /// Reads and parses what connections have sent, until the batch is large.
     fn gather(&mut self, now: Instant) {
         for _ in 0..self.queue.len() {
-            if self.batch.len() >= self.shared.settings.batch {
+            if self.batch.len() >= self.live.batch {
                 return;
             }
             let Some(number) = self.queue.pop_front() else { return };
@@ -161,21 +196,27 @@ impl<'k, 's> Worker<'k, 's> {
     }
 
     fn gather_from(&mut self, number: usize, now: Instant) {
-        let settings = &self.shared.settings;
+        let live = &*self.live;
         let connection = &mut self.connections[number];
         connection.queued = false;
         if connection.closing && !connection.session.in_batch {
             return self.settle(number);
         }
         // Whoever does not read answers is not listened to. The poll tells when they are taken.
-        if connection.unsent() > settings.unread {
+        if connection.unsent() > live.unread {
             return;
         }
         if connection.readable && !connection.pending && !connection.closing {
-            match connection.read() {
+            match connection.read(&mut self.buffers) {
                 Ok(Reading::Drained | Reading::More) => connection.active = now,
                 Ok(Reading::Ended) => connection.ended = true,
-                Err(_) => return self.close(number),
+                Err(error) => {
+                    if error.kind() == io::ErrorKind::InvalidData {
+                        self.shared.counters.tls_failures.fetch_add(1, Ordering::Relaxed);
+                        tracing::debug!(%error, "a client and the server did not agree on TLS");
+                    }
+                    return self.close(number);
+                }
             }
         }
         let before = self.batch.len();
@@ -184,11 +225,11 @@ impl<'k, 's> Worker<'k, 's> {
         let input = &input[..*filled];
         *pending = false;
         while input.len() - session.at >= *needed || session.skip > 0 && input.len() > session.at {
-            if self.batch.len() >= settings.batch {
+            if self.batch.len() >= live.batch {
                 *pending = true;
                 break;
             }
-            match session.parse(input, number as u32, &settings.access, &mut self.batch) {
+            match session.parse(input, number as u32, &live.access, &mut self.batch) {
                 Parsed::Some => *needed = 1,
                 Parsed::NeedsMore(bytes) => {
                     *needed = bytes;
@@ -213,16 +254,20 @@ impl<'k, 's> Worker<'k, 's> {
         if self.batch.commands.is_empty() {
             return;
         }
+        let begun = self.live.slow.map(|limit| (limit, Instant::now()));
         let is_resp = |number: u32| {
             self.connections[number as usize].session.protocol == Some(crate::session::Protocol::Resp)
         };
         whole::run_all(&mut self.batch, self.shared, &self.connections, is_resp);
         self.batch.run(&self.shared.keyspace, &self.connections, now());
+        if let Some((limit, begun)) = begun {
+            self.tell_if_slow(limit, begun.elapsed());
+        }
         self.answer();
         for number in std::mem::take(&mut self.touched) {
             let connection = &mut self.connections[number];
             connection.session.in_batch = false;
-            match connection.write() {
+            match connection.write(&mut self.buffers) {
                 Ok(()) if !connection.doomed => self.settle(number),
                 _ => self.close(number),
             }
@@ -239,6 +284,23 @@ impl<'k, 's> Worker<'k, 's> {
         self.batch.clear();
     }
 
+    /// Notes a batch that took long, with its first command for an example.
+    fn tell_if_slow(&self, limit: Duration, took: Duration) {
+        /// Bytes of a key that are shown.
+        const SHOWN: usize = 64;
+        if took < limit {
+            return;
+        }
+        self.shared.counters.slow.fetch_add(1, Ordering::Relaxed);
+        let commands = &self.batch.commands;
+        let example = commands.iter().find(|command| command.verb.has_key()).or(commands.first());
+        let Some(command) = example else { return };
+        let key = self.connections.command_key(command);
+        let key = key[..key.len().min(SHOWN)].escape_ascii();
+        let writes = commands.iter().filter(|command| command.verb.writes()).count();
+        tracing::warn!(?took, commands = commands.len(), writes, first = ?command.verb, %key, "a slow batch");
+    }
+
     /// Puts the answers to all commands where they are sent from.
     fn answer(&mut self) {
         let mut open = u32::MAX;
@@ -252,7 +314,15 @@ impl<'k, 's> Worker<'k, 's> {
                 }
                 open = command.connection;
                 out = std::mem::take(&mut self.connections[open as usize].output);
+                if out.capacity() == 0 {
+                    out = self.buffers.output();
+                }
             }
+            let traced = command.verb.is_meta() && command.flags != 0;
+            if traced || self.shared.traces.are_kept() {
+                self.trace(index, traced);
+            }
+            let command = &self.batch.commands[index];
             match command.verb {
                 _ if outcome == Outcome::Cut => {
                     let connection = &mut self.connections[open as usize];
@@ -286,6 +356,31 @@ impl<'k, 's> Worker<'k, 's> {
         }
     }
 
+    /// Notes who asks for a key, or stores it; and before that, what is known of it, if the command wants to know.
+    #[cold]
+    fn trace(&mut self, index: usize, asked: bool) {
+        let (command, outcome) = (&self.batch.commands[index], self.batch.outcomes[index]);
+        if !command.verb.has_key() {
+            return;
+        }
+        let hash = self.shared.keyspace.hash(self.connections.command_key(command));
+        if asked {
+            self.batch.trace = self.shared.traces.look(hash);
+        }
+        let input = self.connections.input(command.connection);
+        let fetched = match (outcome, command.verb) {
+            // It is stale, and still there.
+            (Outcome::Deleted, Verb::MetaDelete) if command.text.of(input).contains(&b'I') => return,
+            (Outcome::Hit(_), Verb::MetaDebug) | (Outcome::Cut, _) => return,
+            (Outcome::MetaHit { .. }, Verb::MetaArithmetic) => false,
+            (Outcome::Hit(_) | Outcome::MetaHit { .. } | Outcome::Touched, _) => true,
+            // What is stored is new, and what is not there is new when it is stored.
+            (Outcome::Stored(_) | Outcome::Number(_) | Outcome::Deleted | Outcome::Miss, _) => false,
+            _ => return,
+        };
+        self.shared.traces.note(hash, fetched);
+    }
+
     /// Decides how a connection goes on.
     fn settle(&mut self, number: usize) {
         let connection = &mut self.connections[number];
@@ -300,6 +395,7 @@ impl<'k, 's> Worker<'k, 's> {
         if connection.pending || connection.readable {
             return self.enqueue(number);
         }
+        connection.rest(&mut self.buffers);
         // What is left is half a command, and its other half will not come.
         if connection.ended && sent {
             self.close(number);
@@ -319,15 +415,19 @@ impl<'k, 's> Worker<'k, 's> {
         if connection.queued {
             self.queue.retain(|&queued| queued != number);
         }
+        connection.wire.say_goodbye();
         // It is gone with its socket; a system that does not find it has nothing to forget.
-        let _ = self.poll.registry().deregister(&mut connection.stream);
+        let _ = self.poll.registry().deregister(connection.wire.stream());
         self.shared.counters.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn close_idle(&mut self, now: Instant) {
-        let Some(limit) = self.shared.settings.idle else { return };
+        let (limit, handshake) = (self.live.idle, self.shared.settings.handshake);
         let idle = |(number, connection): (usize, &Connection)| {
-            (now.duration_since(connection.active) > limit).then_some(number)
+            let says_nothing = limit.is_some_and(|limit| now.duration_since(connection.active) > limit);
+            let since = connection.wire.shaking_hands_since();
+            let dawdles = since.is_some_and(|since| now.duration_since(since) > handshake);
+            (says_nothing || dawdles).then_some(number)
         };
         let idle: Vec<usize> = self.connections.iter().filter_map(idle).collect();
         idle.into_iter().for_each(|number| self.close(number));
@@ -342,7 +442,7 @@ impl<'k, 's> Worker<'k, 's> {
             connection.readable = true;
             connection.hung_up = true;
             // As if the client had ended it.
-            let _ = connection.stream.shutdown(std::net::Shutdown::Read);
+            let _ = connection.wire.stream().shutdown(std::net::Shutdown::Read);
             self.enqueue(number);
         }
     }

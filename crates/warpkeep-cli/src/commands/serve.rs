@@ -1,6 +1,7 @@
 //! `warpkeep serve`.
 
 mod file;
+mod hangup;
 
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
@@ -11,8 +12,9 @@ use clap::Args;
 use serde::Deserialize;
 use warpkeep::{Durability, Store};
 use warpkeep_bench::size::Size;
-use warpkeep_server::{Access, Server, ServerError, Settings};
+use warpkeep_server::{Access, Control, Server, ServerError, Settings, TlsFiles};
 
+use self::hangup::Hangup;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::print;
@@ -39,10 +41,22 @@ pub(crate) struct Serve {
 #[derive(Debug, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct Given {
-    /// Where to listen, for memcached and Redis clients alike; 127.0.0.1:11311 if not said. An address that other machines
-    /// reach needs a password.
+    /// Where to listen, for memcached and Redis clients alike; 127.0.0.1:11311 if neither this nor --listen-tls is said. An
+    /// address that other machines reach needs a password.
     #[arg(long, value_delimiter = ',', value_name = "ADDRESS,...")]
     listen: Option<Vec<SocketAddr>>,
+    /// Where to listen for clients that speak TLS. Needs --tls-certificate and --tls-key.
+    #[arg(long, value_delimiter = ',', value_name = "ADDRESS,...")]
+    listen_tls: Option<Vec<SocketAddr>>,
+    /// The server's certificate and those that lead from it to a root, in PEM. It is read again on SIGHUP, as the two below.
+    #[arg(long, value_name = "FILE")]
+    tls_certificate: Option<PathBuf>,
+    /// The private key of the certificate, in PEM.
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// Certificates in PEM: clients that speak TLS must show one that is signed by one of these.
+    #[arg(long, value_name = "FILE")]
+    tls_client_ca: Option<PathBuf>,
     /// Where to answer /metrics, /healthz and /readyz.
     #[arg(long, value_name = "ADDRESS")]
     http: Option<SocketAddr>,
@@ -82,6 +96,10 @@ struct Given {
     #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
     #[serde(deserialize_with = "file::time")]
     idle_timeout: Option<Duration>,
+    /// Tell of batches that take longer, such as 10ms, in the log.
+    #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
+    #[serde(deserialize_with = "file::time")]
+    slow_log: Option<Duration>,
     /// What to log to standard error: error, warn, info, debug or trace; info if not said.
     #[arg(long, value_name = "LEVEL")]
     #[serde(deserialize_with = "file::text")]
@@ -100,14 +118,11 @@ enum Survives {
 
 impl Serve {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let file = match &self.config {
-            Some(path) => file::read(path)?,
-            None => Given::default(),
-        };
-        let given = self.given.over(&file);
+        let given = self.read()?;
         let settings = given.settings()?;
         settings.check()?;
         if self.check {
+            settings.read_files()?;
             return print("the settings make sense\n");
         }
         let level = given.log_level.unwrap_or(tracing::Level::INFO);
@@ -122,22 +137,55 @@ impl Serve {
             .install_recorder()
             .map_err(|error| Failure::error(format!("cannot count: {error}")))?;
         let interrupt = Interrupt::listen()?;
+        let hangup = Hangup::listen()?;
         let server = Server::bind(settings)?;
         server.add_metrics(move || recorder.render());
         let limit = given.max_memory.map(|size| size.0);
         let store = self.store.on(self.worked);
         store.with_served_store(given.without_log == Some(true), limit, |store| {
-            serve(self, server, store, &interrupt)
+            serve(self, server, store, (&interrupt, &hangup))
         })
+    }
+
+    /// What was given, here and in the file.
+    fn read(&self) -> Result<Given, Failure> {
+        let file = match &self.config {
+            Some(path) => file::read(path)?,
+            None => Given::default(),
+        };
+        Ok(self.given.over(&file))
+    }
+
+    /// Takes over what can change while the server runs.
+    fn reload(&self, control: &Control) {
+        let done = self.read().and_then(|given| Ok(control.reload(&given.settings()?)?));
+        match done {
+            Ok(left) if left.is_empty() => tracing::info!("the settings were read again"),
+            Ok(left) => tracing::warn!("the settings were read again; {} need a restart", left.join(", ")),
+            Err(error) => tracing::error!("the settings stay as they were: {}", error.message()),
+        }
     }
 }
 
-fn serve(serve: &Serve, server: Server, store: &Store, interrupt: &Interrupt) -> Result<(), Failure> {
+fn serve(
+    serve: &Serve,
+    server: Server,
+    store: &Store,
+    (interrupt, hangup): (&Interrupt, &Hangup),
+) -> Result<(), Failure> {
     tracing::info!(store = %serve.store.directory.display(), "{:?}", store.report().origin);
-    for address in server.addresses() {
-        print(&format!("serving {} on {address}\n", serve.store.directory.display()))?;
+    let plain = server.addresses().len() - server.tls_addresses().len();
+    for (number, address) in server.addresses().iter().enumerate() {
+        let how = if number < plain { "" } else { ", with TLS" };
+        print(&format!("serving {} on {address}{how}\n", serve.store.directory.display()))?;
     }
-    server.run(store, || interrupt.is_wanted())?;
+    let control = server.control();
+    server.run(store, || {
+        if hangup.take() {
+            serve.reload(&control);
+        }
+        interrupt.is_wanted()
+    })?;
     tracing::info!("no more commands are taken");
     if store.report().log.is_some() {
         store.checkpoint()?;
@@ -154,6 +202,10 @@ impl Given {
         }
         either!(
             listen,
+            listen_tls,
+            tls_certificate,
+            tls_key,
+            tls_client_ca,
             http,
             password_file,
             threads,
@@ -166,6 +218,7 @@ impl Given {
             cycle,
             max_connections,
             idle_timeout,
+            slow_log,
             log_level
         )
     }
@@ -180,8 +233,27 @@ impl Given {
                 Some(text.lines().next().unwrap_or_default().to_owned())
             }
         };
+        let tls = match (&self.tls_certificate, &self.tls_key, &self.tls_client_ca) {
+            (Some(certificate), Some(key), roots) => {
+                let (certificate, key, client_roots) = (certificate.clone(), key.clone(), roots.clone());
+                Some(TlsFiles { certificate, key, client_roots })
+            }
+            (None, None, None) => None,
+            _ => {
+                let what = "TLS needs both --tls-certificate and --tls-key; give the one that is missing";
+                return Err(Failure::Usage(what.to_owned()));
+            }
+        };
+        let listen = match (&self.listen, &self.listen_tls) {
+            (Some(listen), _) => listen.clone(),
+            (None, Some(_)) => Vec::new(),
+            (None, None) => defaults.listen,
+        };
         Ok(Settings {
-            listen: self.listen.clone().unwrap_or(defaults.listen),
+            listen,
+            listen_tls: self.listen_tls.clone().unwrap_or_default(),
+            tls,
+            handshake: defaults.handshake,
             http: self.http,
             threads: self.threads.unwrap_or(defaults.threads),
             durability: match self.durability {
@@ -193,6 +265,7 @@ impl Given {
             access: Access { password },
             max_connections: self.max_connections.unwrap_or(defaults.max_connections),
             idle: self.idle_timeout,
+            slow: self.slow_log,
             unread: defaults.unread,
             capacity: self.capacity.unwrap_or(defaults.capacity),
             max_memory: self.max_memory.map_or(0, |size| size.0),

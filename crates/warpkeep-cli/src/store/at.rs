@@ -127,6 +127,7 @@ impl StoreAt {
         let mut options = self.new_options(without_log)?;
         if let Some(limit) = limit {
             options.heap.max_bytes = limit;
+            options.create.chunk_size = warpkeep_server::chunk_size(limit);
         }
         work_and_close(self.open(options)?, work)
     }

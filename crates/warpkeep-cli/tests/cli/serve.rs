@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::shop::{Ran, warpkeep};
 
@@ -15,10 +16,14 @@ struct Served {
 
 impl Served {
     fn start(store: &Path) -> Served {
-        let arguments = ["--listen", "127.0.0.1:0", "--threads", "1", "--log-level", "error"];
+        Served::start_with(store, &["--threads", "1", "--log-level", "error"], Stdio::inherit())
+    }
+
+    /// The same with arguments, and a place for what it says in its log.
+    fn start_with(store: &Path, arguments: &[&str], log: Stdio) -> Served {
         let mut command = warpkeep();
-        let mut child =
-            command.arg("serve").arg(store).args(arguments).stdout(Stdio::piped()).spawn().expect("a server");
+        command.arg("serve").arg(store).args(["--listen", "127.0.0.1:0"]).args(arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().expect("a server");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("its output")).read_line(&mut line).expect("a line");
         let address = line.trim().rsplit(' ').next().expect("an address").to_owned();
@@ -32,6 +37,22 @@ impl Served {
         let mut answer = vec![0; expected.len()];
         stream.read_exact(&mut answer).expect("an answer");
         assert_eq!(String::from_utf8_lossy(&answer), expected);
+    }
+}
+
+impl Served {
+    fn signal(&self, signal: rustix::process::Signal) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, signal).expect("a signal");
+    }
+}
+
+/// Asks until it is so.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -53,8 +74,7 @@ fn what_was_stored_is_there_after_a_kill_and_after_an_orderly_end() {
     let mut served = Served::start(&store);
     served.ask("get greeting\r\n", "VALUE greeting 0 5\r\nhello\r\nEND\r\n");
     served.ask("*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n", ":1\r\n");
-    let id = rustix::process::Pid::from_child(&served.child);
-    rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("a signal");
+    served.signal(rustix::process::Signal::TERM);
     assert!(served.child.wait().expect("an end").success());
     let looked = Ran::of(warpkeep().arg("stat").arg(&store)).expect(0);
     assert!(looked.out.contains("closed cleanly") && looked.out.contains("items.1"), "{}", looked.out);
@@ -86,4 +106,88 @@ fn settings_are_checked_before_anything_is_made() {
     serve(&["--listen", "0.0.0.0:11311", "--password-file", password.to_str().expect("a path")]).expect(0);
     serve(&["--evict"]).expect(2);
     assert!(!store.exists());
+}
+
+#[test]
+fn settings_are_read_again_on_sighup() {
+    let home = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| home.path().join(name).to_str().expect("a path").to_owned();
+    let write = |name: &str, text: &str| std::fs::write(file(name), text).expect("a file");
+    write("password", "one\n");
+    let settings = format!("password-file = {:?}\n", file("password"));
+    write("settings", &settings);
+    let log = std::fs::File::create(file("log")).expect("a file");
+    let arguments = ["--config", &file("settings"), "--threads", "1"];
+    let served = Served::start_with(&home.path().join("store"), &arguments, log.into());
+    let told = |what: &str| std::fs::read_to_string(file("log")).expect("a log").contains(what);
+
+    served.ask("*2\r\n$4\r\nAUTH\r\n$3\r\none\r\n", "+OK\r\n");
+    write("password", "two\n");
+    served.signal(rustix::process::Signal::HUP);
+    until("the settings are not read again", || told("the settings were read again"));
+    served.ask("*2\r\n$4\r\nAUTH\r\n$3\r\ntwo\r\n", "+OK\r\n");
+    served.ask("*2\r\n$4\r\nAUTH\r\n$3\r\none\r\n", "-WRONGPASS");
+
+    // What is wrong changes nothing.
+    write("settings", "thread = 2\n");
+    served.signal(rustix::process::Signal::HUP);
+    until("nothing is said of a wrong file", || told("the settings stay as they were"));
+    served.ask("*2\r\n$4\r\nAUTH\r\n$3\r\ntwo\r\n", "+OK\r\n");
+
+    // What needs a restart is named; what does not is done.
+    write("settings", &(settings + "slow-log = \"1ns\"\ncapacity = 5000\n"));
+    served.signal(rustix::process::Signal::HUP);
+    until("what needs a restart is not named", || told("capacity need a restart"));
+    served.ask(
+        "*2\r\n$4\r\nAUTH\r\n$3\r\ntwo\r\n*3\r\n$3\r\nSET\r\n$8\r\nslow-key\r\n$1\r\nv\r\n",
+        "+OK\r\n+OK\r\n",
+    );
+    until("a slow batch is not told", || told("a slow batch") && told("slow-key"));
+}
+
+#[test]
+fn a_batch_that_is_not_slow_is_not_told() {
+    let home = tempfile::tempdir().expect("a directory");
+    let path = home.path().join("log");
+    let log = std::fs::File::create(&path).expect("a file");
+    let mut served = Served::start_with(&home.path().join("store"), &["--slow-log", "1h"], log.into());
+    served.ask("set a 0 0 1\r\nx\r\n", "STORED\r\n");
+    served.signal(rustix::process::Signal::TERM);
+    assert!(served.child.wait().expect("an end").success());
+    let log = std::fs::read_to_string(&path).expect("a log");
+    assert!(log.contains("no more commands") && !log.contains("slow"), "{log}");
+}
+
+#[test]
+fn tls_is_named_by_files() {
+    let home = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| home.path().join(name).to_str().expect("a path").to_owned();
+    let pair = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
+    std::fs::write(file("pem"), pair.cert.pem()).expect("a file");
+    std::fs::write(file("key"), pair.signing_key.serialize_pem()).expect("a file");
+    let serve = |arguments: &[&str]| {
+        let mut command = warpkeep();
+        command.arg("serve").arg(home.path().join("store")).arg("--check").args(arguments);
+        Ran::of(&mut command)
+    };
+    let (pem, key) = (file("pem"), file("key"));
+    let listen = ["--listen-tls", "127.0.0.1:0"];
+    serve(&[&listen[..], &["--tls-certificate", &pem, "--tls-key", &key]].concat()).expect(0);
+    let half = serve(&[&listen[..], &["--tls-certificate", &pem]].concat()).expect(2);
+    assert!(half.err.contains("--tls-key"), "{}", half.err);
+    let wrong = serve(&[&listen[..], &["--tls-certificate", &key, "--tls-key", &key]].concat()).expect(1);
+    assert!(wrong.err.contains("there is no certificate in it"), "{}", wrong.err);
+    let settings = format!("listen-tls = [\"127.0.0.1:0\"]\ntls-certificate = {pem:?}\ntls-key = {key:?}\n");
+    std::fs::write(file("toml"), settings).expect("a file");
+    serve(&["--config", &file("toml")]).expect(0);
+
+    // It is listened where it was said, and nowhere else; what speaks no TLS gets no answer of ours.
+    let mut command = warpkeep();
+    command.arg("serve").arg(home.path().join("store")).args(["--config", &file("toml"), "--threads", "1"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("a server");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("its output")).read_line(&mut line).expect("a line");
+    let address = line.trim().strip_suffix(", with TLS").expect("with TLS").rsplit(' ').next();
+    let served = Served { child, address: address.expect("an address").to_owned() };
+    served.ask("get a\r\n", "\x15\x03\x03");
 }

@@ -57,7 +57,7 @@ fn values(
 ) -> bool {
     match outcome {
         Outcome::Hit(current) => {
-            let key = command.key.of(inputs.input(command.connection));
+            let key = inputs.command_key(command);
             let value = batch.bytes(current.value, inputs);
             out.reserve(key.len() + value.len() + 64);
             out.extend_from_slice(b"VALUE ");

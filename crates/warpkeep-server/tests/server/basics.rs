@@ -1,6 +1,6 @@
 //! What a client sees on a good day.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use warpkeep::{Durability, StoreOptions};
 use warpkeep_server::{Access, Settings};
@@ -112,6 +112,38 @@ fn everything_is_thrown_away_on_request() {
     );
     std::thread::sleep(Duration::from_millis(1200));
     assert_eq!(client.say("get a\r\n"), "END\r\n");
+}
+
+#[test]
+fn a_flush_to_come_is_not_forgotten_by_a_restart() {
+    let home = tempfile::tempdir().unwrap();
+    let start = || Running::start_in(home.path(), settings(), StoreOptions::default());
+    let server = start();
+    assert_eq!(server.memcached().say("set a 0 0 1\r\nx\r\nflush_all 2\r\n"), "STORED\r\nOK\r\n");
+    let asked = Instant::now();
+    server.stop();
+    let server = start();
+    let mut client = server.memcached();
+    while client.say("get a\r\n") != "END\r\n" {
+        assert!(asked.elapsed() < Duration::from_secs(20), "it was forgotten");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(asked.elapsed() > Duration::from_millis(1500), "it came too early");
+
+    // It may be long due when the server is started again: nothing is served before it is done, and it is done once.
+    client.say("set b 0 0 1\r\ny\r\nflush_all 1\r\n");
+    server.stop();
+    std::thread::sleep(Duration::from_millis(1100));
+    let server = start();
+    assert_eq!(server.memcached().say("get b\r\nset c 0 0 1\r\nz\r\n"), "END\r\nSTORED\r\n");
+    server.stop();
+    let server = start();
+    assert_eq!(server.memcached().say("get c\r\n"), "VALUE c 0 1\r\nz\r\nEND\r\n");
+    // One that is at once takes the place of one to come.
+    server.memcached().say("flush_all 1\r\nflush_all\r\nset d 0 0 1\r\nz\r\n");
+    server.stop();
+    std::thread::sleep(Duration::from_millis(1100));
+    assert_eq!(start().memcached().say("get c d\r\n"), "VALUE d 0 1\r\nz\r\nEND\r\n");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use warpkeep_server::{Server, Settings};
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) http: Option<SocketAddr>,
+    tls: Option<SocketAddr>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     home: Option<TempDir>,
@@ -28,15 +29,24 @@ pub(crate) fn settings() -> Settings {
 
 impl Running {
     pub(crate) fn start(settings: Settings) -> Running {
+        Running::of(Server::bind(settings).unwrap())
+    }
+
+    pub(crate) fn start_in(home: &Path, settings: Settings, options: StoreOptions) -> Running {
+        Running::of_in(Server::bind(settings).unwrap(), home, options)
+    }
+
+    /// A server that is bound already.
+    pub(crate) fn of(server: Server) -> Running {
         let home = tempfile::tempdir().unwrap();
-        let mut running = Running::start_in(home.path(), settings, StoreOptions::default());
+        let mut running = Running::of_in(server, home.path(), StoreOptions::default());
         running.home = Some(home);
         running
     }
 
-    pub(crate) fn start_in(home: &Path, settings: Settings, options: StoreOptions) -> Running {
-        let server = Server::bind(settings).unwrap();
+    fn of_in(server: Server, home: &Path, options: StoreOptions) -> Running {
         let (address, http) = (server.addresses()[0], server.http_address());
+        let tls = server.tls_addresses().first().copied();
         let stop = Arc::new(AtomicBool::new(false));
         let (theirs, home) = (Arc::clone(&stop), home.to_owned());
         let thread = std::thread::spawn(move || {
@@ -44,7 +54,12 @@ impl Running {
             server.run(&store, || theirs.load(Ordering::Relaxed)).unwrap();
             store.close().unwrap();
         });
-        Running { address, http, stop, thread: Some(thread), home: None }
+        Running { address, http, tls, stop, thread: Some(thread), home: None }
+    }
+
+    /// Where it listens for TLS.
+    pub(crate) fn tls(&self) -> SocketAddr {
+        self.tls.unwrap()
     }
 
     pub(crate) fn memcached(&self) -> Client {

@@ -1,43 +1,77 @@
-//! The server's process is killed under load: what was acknowledged is there when it is started again.
+//! The server's process is killed under load, and stopped in order under load: what was acknowledged is there when it is
+//! started again, and nothing is there that was never asked for.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use warpkeep::{Store, StoreOptions};
-use warpkeep_server::Server;
+use warpkeep::{Durability, StoreOptions};
+use warpkeep_server::{Server, Settings};
 
-use crate::harness::{Client, command, settings};
+use crate::harness::{Running, settings};
+use crate::load::{Client, Known, Speaks};
 
 const HOME: &str = "WARPKEEP_SERVER_TEST_HOME";
+const KIND: &str = "WARPKEEP_SERVER_TEST_KIND";
+/// How often the server is killed; a few times if not said.
+const ROUNDS: &str = "WARPKEEP_SERVER_KILL_ROUNDS";
+
+/// What a server promises.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    /// With a log, and answers before it is written.
+    Logged,
+    /// With a log, and answers after it is on the disk.
+    Power,
+    /// Without a log.
+    Bare,
+}
+
+impl Kind {
+    fn options(self) -> StoreOptions {
+        StoreOptions { without_log: matches!(self, Kind::Bare), ..StoreOptions::default() }
+    }
+
+    fn settings(self) -> Settings {
+        let durability = if matches!(self, Kind::Power) { Durability::Power } else { Durability::Process };
+        Settings { durability, max_connections: 20_000, ..settings() }
+    }
+}
 
 /// Not a test by itself: the process that is killed.
 #[test]
 fn victim() {
     let Some(home) = std::env::var_os(HOME) else { return };
-    let server = Server::bind(settings()).unwrap();
-    let store = Store::open_with(home, StoreOptions::default()).unwrap();
+    let kind = match std::env::var(KIND).unwrap().as_str() {
+        "Logged" => Kind::Logged,
+        "Power" => Kind::Power,
+        _ => Kind::Bare,
+    };
+    let server = Server::bind(kind.settings()).unwrap();
+    let store = warpkeep::Store::open_with(home, kind.options()).unwrap();
     println!("\nlistening {}", server.addresses()[0]);
     std::io::stdout().flush().unwrap();
     server.run(&store, || false).unwrap();
 }
 
-struct Victim {
-    child: Child,
-    address: SocketAddr,
+/// A server in a process of its own.
+pub(crate) struct Victim {
+    pub(crate) child: Child,
+    pub(crate) address: std::net::SocketAddr,
 }
 
 impl Victim {
-    fn start(home: &Path) -> Victim {
+    pub(crate) fn start(home: &Path, kind: Kind) -> Victim {
+        use std::io::BufRead as _;
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["kill::victim", "--exact", "--nocapture", "--test-threads=1"])
             .env(HOME, home)
+            .env(KIND, format!("{kind:?}"))
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
         let address = loop {
             let line = lines.next().expect("it ended before it listened").unwrap();
             if let Some(address) = line.strip_prefix("listening ") {
@@ -55,52 +89,92 @@ impl Drop for Victim {
     }
 }
 
-/// Writes ever larger numbers to its own keys until the server is gone; gives the last number acknowledged of each.
-fn write_until_it_dies(address: SocketAddr, client: usize) -> [u64; 4] {
-    let mut acknowledged = [0; 4];
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    for number in 1.. {
-        let pipeline: Vec<u8> = (0..4)
-            .flat_map(|key| command(&["SET", &format!("client-{client}-{key}"), &number.to_string()]))
-            .collect();
-        if stream.write_all(&pipeline).is_err() {
-            break;
+/// Clients of both protocols, each with keys of its own.
+fn clients() -> Vec<Client> {
+    [Speaks::Resp, Speaks::Resp, Speaks::Memcached, Speaks::Memcached]
+        .into_iter()
+        .enumerate()
+        .map(|(number, speaks)| Client::new(number, speaks))
+        .collect()
+}
+
+/// Has the clients write until the server is gone, which `end` sees to. Gives how much was acknowledged.
+fn write_until(address: std::net::SocketAddr, clients: &mut [Client], end: impl FnOnce()) -> u64 {
+    let before: u64 = clients.iter().map(Client::acknowledged).sum();
+    std::thread::scope(|scope| {
+        for client in clients.iter_mut() {
+            scope.spawn(move || client.write_until_it_dies(address));
         }
-        for key in &mut acknowledged {
-            let mut answer = [0; 5];
-            if stream.read_exact(&mut answer).is_err() {
-                return acknowledged;
-            }
-            assert_eq!(&answer, b"+OK\r\n");
-            *key = number;
-        }
-    }
-    acknowledged
+        end();
+    });
+    clients.iter().map(Client::acknowledged).sum::<u64>() - before
 }
 
 #[test]
 fn what_was_acknowledged_survives_a_kill() {
-    let home = tempfile::tempdir().unwrap();
-    let mut floor = vec![[0_u64; 4]; 4];
-    for round in 0..4 {
-        let mut victim = Victim::start(home.path());
-        let address = victim.address;
-        let mut client = Client::resp(address);
-        for (number, keys) in floor.iter().enumerate() {
-            for (key, &least) in keys.iter().enumerate() {
-                let said = client.call(&["GET", &format!("client-{number}-{key}")]);
-                let found = said.lines().nth(1).map_or(0, |value| value.parse().unwrap());
-                assert!(found >= least, "round {round}: {found} instead of {least}");
-            }
+    let rounds = std::env::var(ROUNDS).map_or(6, |rounds| rounds.parse::<u64>().unwrap());
+    let mut stores =
+        [Kind::Logged, Kind::Power, Kind::Bare].map(|kind| (kind, tempfile::tempdir().unwrap(), clients()));
+    let mut acknowledged = 0;
+    for round in 0..rounds {
+        let (kind, home, clients) = &mut stores[(round % 3) as usize];
+        let mut victim = Victim::start(home.path(), *kind);
+        for client in clients.iter_mut() {
+            client.check(victim.address).unwrap_or_else(|wrong| panic!("round {round}, {kind:?}: {wrong}"));
         }
-        floor = std::thread::scope(|scope| {
-            let writers: Vec<_> =
-                (0..4).map(|number| scope.spawn(move || write_until_it_dies(address, number))).collect();
-            std::thread::sleep(Duration::from_millis(100 + 37 * round));
+        let written = write_until(victim.address, clients, || {
+            std::thread::sleep(Duration::from_millis(60 + round * 37 % 130));
             victim.child.kill().unwrap();
-            writers.into_iter().map(|writer| writer.join().unwrap()).collect()
         });
-        assert!(floor.iter().any(|keys| keys[0] > 0), "nothing was written in round {round}");
+        assert!(written > 0, "nothing was acknowledged in round {round}");
+        acknowledged += written;
     }
+    for (kind, home, mut clients) in stores {
+        let victim = Victim::start(home.path(), kind);
+        for client in &mut clients {
+            client.check(victim.address).unwrap_or_else(|wrong| panic!("at the end, {kind:?}: {wrong}"));
+        }
+    }
+    writeln!(
+        std::io::stdout().lock(),
+        "server: killed {rounds} times, {acknowledged} commands acknowledged and there"
+    )
+    .unwrap();
+}
+
+#[test]
+fn what_was_answered_is_there_after_an_orderly_restart_under_load() {
+    for kind in [Kind::Logged, Kind::Power, Kind::Bare] {
+        let home = tempfile::tempdir().unwrap();
+        let mut clients = clients();
+        for _ in 0..2 {
+            let server = Running::start_in(home.path(), kind.settings(), kind.options());
+            for client in &mut clients {
+                client.check(server.address).unwrap_or_else(|wrong| panic!("{kind:?}: {wrong}"));
+            }
+            let address = server.address;
+            let written = write_until(address, &mut clients, || {
+                std::thread::sleep(Duration::from_millis(120));
+                server.stop();
+            });
+            assert!(written > 0, "nothing was acknowledged");
+        }
+        let server = Running::start_in(home.path(), kind.settings(), kind.options());
+        for client in &mut clients {
+            client.check(server.address).unwrap_or_else(|wrong| panic!("{kind:?}: {wrong}"));
+        }
+        drop(server);
+    }
+}
+
+#[test]
+fn the_check_of_these_tests_notices_what_is_missing() {
+    let mut known = Known::default();
+    assert!(known.allows(None) && !known.allows(Some(1)));
+    // Sent up to 5, of which 3 are acknowledged.
+    known.sent = 5;
+    known.acknowledged = 3;
+    let allowed: Vec<bool> = (0..7).map(|value| known.allows(Some(value))).collect();
+    assert_eq!(allowed, [false, false, false, true, true, true, false]);
+    assert!(!known.allows(None));
 }

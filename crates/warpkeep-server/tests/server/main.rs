@@ -1,11 +1,15 @@
 //! The server through its sockets: protocols, order, limits, restarts; and beside the servers whose protocols it speaks.
 
 mod basics;
+mod crowd;
 mod differential;
 mod eviction;
 mod faults;
 mod harness;
 mod kill;
+mod load;
+mod more_clients;
 mod peers;
 mod real_clients;
+mod tls;
 mod watch;

@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::harness::{Running, settings};
 use crate::peers::skip;
+use crate::tls;
 
 fn script() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scripts/test-clients")
@@ -13,9 +13,11 @@ fn script() -> PathBuf {
 
 #[test]
 fn real_clients_find_what_they_expect() {
-    let server = Running::start(settings());
-    let port = server.address.port().to_string();
-    let run = Command::new("bash").arg(script()).args(["run", &port]).output().unwrap();
+    let (_home, files, server) = tls::start(|_| {});
+    let [port, tls_port] = [server.address, server.tls()].map(|address| address.port().to_string());
+    let mut command = Command::new("bash");
+    command.arg(script()).args(["run", &port, &tls_port]).arg(&files.certificate);
+    let run = command.output().unwrap();
     let said = String::from_utf8_lossy(&run.stdout);
     for line in said.lines() {
         match line.strip_prefix("missing: ") {

@@ -1,6 +1,7 @@
 //! Saying what became of meta commands.
 
 use super::super::encode::refused;
+use super::encoded;
 use super::flags::tokens;
 use crate::batch::{Batch, Inputs};
 use crate::command::{Command, Verb, bits};
@@ -17,7 +18,7 @@ pub(in super::super) fn encode(
     out: &mut Vec<u8>,
 ) {
     let input = inputs.input(command.connection);
-    let (key, text) = (command.key.of(input), command.text.of(input));
+    let (key, text) = (inputs.command_key(command), command.text.of(input));
     let quiet =
         command.is(bits::QUIET) || command.verb == Verb::MetaSet && tokens(text).any(|flag| flag == b"q");
     let code: &[u8] = match outcome {
@@ -49,7 +50,7 @@ pub(in super::super) fn encode(
         for flag in tokens(text) {
             match (flag[0], outcome) {
                 (b'O', _) => word(out, b'O', &flag[1..]),
-                (b'k', _) => word(out, b'k', key),
+                (b'k', _) => key_word(out, command, key),
                 (b'c', Outcome::Stored(change)) => {
                     word(out, b'c', b"");
                     number(out, batch.cas(command.entry, Version::Coming(change)));
@@ -83,15 +84,14 @@ fn hit(
     for flag in tokens(text) {
         match flag[0] {
             b'O' => word(out, b'O', &flag[1..]),
-            b'k' => word(out, b'k', key),
+            b'k' => key_word(out, command, key),
             b's' => counted(out, b's', value.len() as u64),
             b'f' => counted(out, b'f', u64::from(current.head.flags)),
             b'c' => counted(out, b'c', batch.cas(command.entry, current.version)),
             b't' if current.head.expires == 0 => word(out, b't', b"-1"),
             b't' => counted(out, b't', seconds_left(batch, current)),
-            // Reads leave no trace.
-            b'h' => word(out, b'h', b"1"),
-            b'l' => word(out, b'l', b"0"),
+            b'h' => counted(out, b'h', u64::from(batch.trace.fetched)),
+            b'l' => counted(out, b'l', batch.trace.idle),
             _ => {}
         }
     }
@@ -111,15 +111,19 @@ fn hit(
 /// The answer to `me`.
 fn debug(batch: &Batch, command: &Command, current: Current, key: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"ME ");
-    out.extend_from_slice(key);
+    encoded::answer(out, command, key);
     out.extend_from_slice(b" exp=");
     match current.head.expires {
         0 => out.extend_from_slice(b"-1"),
         _ => number(out, seconds_left(batch, current)),
     }
-    out.extend_from_slice(b" la=0 cas=");
+    out.extend_from_slice(b" la=");
+    number(out, batch.trace.idle);
+    out.extend_from_slice(b" cas=");
     number(out, batch.cas(command.entry, current.version));
-    out.extend_from_slice(b" fetch=yes cls=1 size=");
+    let fetched: &[u8] = if batch.trace.fetched { b" fetch=yes" } else { b" fetch=no" };
+    out.extend_from_slice(fetched);
+    out.extend_from_slice(b" cls=1 size=");
     number(out, crate::item::HEAD + key.len() + current.value.len());
     out.extend_from_slice(b"\r\n");
 }
@@ -127,6 +131,14 @@ fn debug(batch: &Batch, command: &Command, current: Current, key: &[u8], out: &m
 /// Rounded, as a clock of whole seconds would have it.
 fn seconds_left(batch: &Batch, current: Current) -> u64 {
     (current.head.expires.saturating_sub(batch.now()) + 500) / 1000
+}
+
+fn key_word(out: &mut Vec<u8>, command: &Command, key: &[u8]) {
+    word(out, b'k', b"");
+    encoded::answer(out, command, key);
+    if command.is(bits::DECODED) {
+        word(out, b'b', b"");
+    }
 }
 
 fn word(out: &mut Vec<u8>, letter: u8, rest: &[u8]) {

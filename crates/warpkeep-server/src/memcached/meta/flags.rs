@@ -30,6 +30,10 @@ pub(super) struct Flags {
     pub(super) delta: u64,
     /// `J`.
     pub(super) initial: u64,
+    /// `b`.
+    pub(super) encoded: bool,
+    /// `h`, `l`, or a `me`.
+    pub(super) traced: bool,
 }
 
 impl Flags {
@@ -37,14 +41,18 @@ impl Flags {
     pub(super) fn of(verb: Verb, text: &[u8]) -> Result<Flags, &'static [u8]> {
         let mut flags = Flags { delta: 1, ..Flags::default() };
         let (invalid, duplicate, allowed): (_, _, &[u8]) = match verb {
-            Verb::MetaSet => (INVALID, DUPLICATE, b"cCFIkOqTMs"),
-            Verb::MetaDelete => (INVALID, DUPLICATE, b"CIkOqT"),
+            Verb::MetaSet => (INVALID, DUPLICATE, b"bcCFIkOqTMs"),
+            Verb::MetaDelete => (INVALID, DUPLICATE, b"bCIkOqT"),
             Verb::MetaArithmetic => {
                 const EITHER: &[u8] = b"CLIENT_ERROR invalid or duplicate flag\r\n";
-                (EITHER, EITHER, b"CNJDTMOqtcvk")
+                (EITHER, EITHER, b"bCNJDTMOqtcvk")
             }
-            Verb::MetaDebug => return Ok(flags),
-            _ => (INVALID, DUPLICATE, b"cfhklOqstvNRT"),
+            Verb::MetaDebug => {
+                flags.encoded = tokens(text).any(|flag| flag == b"b");
+                flags.traced = true;
+                return Ok(flags);
+            }
+            _ => (INVALID, DUPLICATE, b"bcfhklOqstvNRT"),
         };
         let mut seen = 0_u128;
         for token in tokens(text) {
@@ -60,6 +68,8 @@ impl Flags {
             let lifetime = || signed(argument).map(Lifetime::memcached).ok_or(BAD_TOKEN);
             match name {
                 b'q' => flags.quiet = true,
+                b'b' => flags.encoded = true,
+                b'h' | b'l' => flags.traced = true,
                 b'v' => flags.value = true,
                 b'I' => flags.invalidate = true,
                 b'T' => flags.lifetime = Some(lifetime()?),

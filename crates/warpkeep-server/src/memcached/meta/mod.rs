@@ -1,12 +1,14 @@
 //! Meta commands: `mg`, `ms`, `md`, `ma` and `me`.
 
 mod encode;
+mod encoded;
 mod execute;
 mod flags;
 
 pub(super) use encode::encode;
 pub(super) use execute::execute;
 
+use self::encoded::Key;
 use self::flags::Flags;
 use super::MAX_KEY;
 use super::line::{next_word, signed};
@@ -16,6 +18,8 @@ use crate::command::{Command, Verb, bits};
 use crate::item::MAX_VALUE;
 use crate::session::{Parsed, Session};
 use crate::span::Span;
+
+const BAD_KEY: &[u8] = b"CLIENT_ERROR error decoding key\r\n";
 
 /// Parses a meta command.
 pub(super) fn parse(session: &mut Session, line: &Line<'_>, batch: &mut Batch) -> Parsed {
@@ -68,7 +72,23 @@ fn add(
         Verb::MetaGet if careful || flags.may_change() => Verb::MetaGetAndChange,
         verb => verb,
     };
-    batch.push(Command { key, text, bits: flags.bits(), ..Command::new(verb, session.at) });
+    let mut command = Command {
+        key,
+        text,
+        bits: flags.bits(),
+        flags: flags.traced.into(),
+        ..Command::new(verb, session.at)
+    };
+    if flags.encoded {
+        let Some(key) = Key::decode(key.of(input)) else {
+            // In memcached's words.
+            let arithmetic: &[u8] = b"CLIENT_ERROR invalid or duplicate flag\r\n";
+            let wrong = if verb == Verb::MetaArithmetic { arithmetic } else { BAD_KEY };
+            return session.say(batch, next, wrong);
+        };
+        key.keep(session, &mut command);
+    }
+    batch.push(command);
     session.at = next;
     Parsed::Some
 }
@@ -87,13 +107,31 @@ fn set(session: &mut Session, line: &Line<'_>, key: Span, batch: &mut Batch) -> 
             return session.say(batch, line.next, wrong);
         }
     };
+    let decoded = match flags.encoded {
+        false => None,
+        true => match Key::decode(key.of(line.input)) {
+            Some(key) => Some(key),
+            None => {
+                session.skip = bytes as u64 + 2;
+                return session.say(batch, line.next, BAD_KEY);
+            }
+        },
+    };
     if bytes > MAX_VALUE {
         session.skip = bytes as u64 + 2;
         return session.say(batch, line.next, b"SERVER_ERROR object too large for cache\r\n");
     }
     let command =
         Command { key, text, bits: flags.bits() & !bits::QUIET, ..Command::new(Verb::MetaSet, session.at) };
-    value(session, line, command, bytes, batch)
+    let before = batch.len();
+    let parsed = value(session, line, command, bytes, batch);
+    // Not before the value is there: until then it is parsed again and again.
+    if let (Some(decoded), Some(command)) = (decoded, batch.commands.get_mut(before))
+        && command.verb == Verb::MetaSet
+    {
+        decoded.keep(session, command);
+    }
+    parsed
 }
 
 /// The words of a line from the given one on.

@@ -1,0 +1,169 @@
+//! What a fuzzer puts to the server, and the tests with what fuzzers have found: any bytes, as if a client had sent them.
+
+use std::sync::Arc;
+
+use warpkeep::Store;
+
+use crate::batch::{Batch, Inputs};
+use crate::command::Verb;
+use crate::counters::Counters;
+use crate::keyspace::Keyspace;
+use crate::live::Current;
+use crate::outcome::Outcome;
+use crate::resp::Tally;
+use crate::server::Shared;
+use crate::session::{Parsed, Protocol, Session};
+use crate::whole::{self, Whole};
+use crate::{Access, ServerError, Settings, memcached, resp};
+
+/// A server without sockets.
+pub struct Fuzzed<'s> {
+    batch: Batch,
+    shared: Shared<'s>,
+}
+
+/// One client, who has sent all there is.
+struct Sent<'a> {
+    input: &'a [u8],
+    decoded: &'a [u8],
+}
+
+impl Inputs for Sent<'_> {
+    fn input(&self, _: u32) -> &[u8] {
+        self.input
+    }
+
+    fn decoded(&self, _: u32) -> &[u8] {
+        self.decoded
+    }
+}
+
+impl<'s> Fuzzed<'s> {
+    /// A server of this store.
+    pub fn new(store: &'s Store) -> Result<Fuzzed<'s>, ServerError> {
+        let settings = Settings::default();
+        let keyspace = Keyspace::open(store, &settings)?;
+        let live = Arc::new(Current::new(&settings)?);
+        let batch = Batch::new(&keyspace.table());
+        let shared = Shared::new(keyspace, Arc::new(settings), live, Arc::new(Counters::default()))?;
+        Ok(Fuzzed { batch, shared })
+    }
+
+    /// Takes bytes as if a client had sent them: parses them whole, in pieces, and as of a client that has to say a
+    /// password; and does what they say. Panics if something is wrong with that, which is what a fuzzer looks for.
+    pub fn take(&mut self, bytes: &[u8]) {
+        let open = Access::default();
+        let whole = self.parse(bytes, &[bytes.len()], &open);
+        let split = place_of(bytes);
+        let in_parts = self.parse(bytes, &[split, bytes.len()], &open);
+        // What is no protocol is noticed as soon as it can be, so that only what was good before may differ.
+        if !whole.contains("Protocol error") && !whole.contains("line too long") {
+            assert_eq!(in_parts, whole, "{:?} split at {split}", bytes.escape_ascii().to_string());
+        }
+        self.parse(bytes, &[split, bytes.len()], &Access { password: Some("sesame".to_owned()) });
+        self.answer(bytes);
+    }
+
+    /// What comes of bytes that arrive in pieces which end at the given places.
+    pub(crate) fn parse(&mut self, bytes: &[u8], ends: &[usize], access: &Access) -> String {
+        let batch = &mut self.batch;
+        batch.clear();
+        let mut session = Session::new(1, access);
+        let mut needed = 1;
+        for &end in ends {
+            let input = &bytes[..end];
+            while input.len() - session.at >= needed || session.skip > 0 && input.len() > session.at {
+                let before = (session.at, session.skip, session.skip_bulks, batch.len());
+                match session.parse(input, 0, access, batch) {
+                    Parsed::Some => {
+                        let after = (session.at, session.skip, session.skip_bulks, batch.len());
+                        assert_ne!(before, after, "a parser does not move");
+                        needed = 1;
+                    }
+                    // As if those before it were done.
+                    Parsed::Waits => {
+                        assert!(session.in_batch, "a parser waits for nothing");
+                        session.in_batch = false;
+                    }
+                    Parsed::NeedsMore(more) => {
+                        let there = input.len() - session.at;
+                        assert!(more > there || session.closing, "{more} are needed and {there} are there");
+                        needed = more;
+                        break;
+                    }
+                }
+            }
+        }
+        let sent = Sent { input: bytes, decoded: &session.decoded };
+        for command in batch.commands.iter().filter(|command| command.verb.has_key()) {
+            // Whatever they refer to is there.
+            assert!(sent.command_key(command).len() <= crate::item::MAX_KEY);
+            assert!(command.value.of(bytes).len() <= crate::item::MAX_VALUE);
+        }
+        format!("{:?} {:?} {}", batch.commands, String::from_utf8_lossy(&batch.texts), session.at)
+    }
+
+    /// How many commands the last bytes were.
+    #[cfg(test)]
+    pub(crate) fn commands(&self) -> usize {
+        self.batch.len()
+    }
+
+    /// Does what bytes say, a batch at a time, and gives the answers.
+    fn answer(&mut self, input: &[u8]) -> Vec<u8> {
+        let access = Access::default();
+        let mut session = Session::new(1, &access);
+        let mut out = Vec::new();
+        let mut tally = Tally::default();
+        loop {
+            self.batch.clear();
+            session.in_batch = false;
+            let parsed = loop {
+                match session.parse(input, 0, &access, &mut self.batch) {
+                    Parsed::Some if self.batch.len() < 64 => {}
+                    parsed => break parsed,
+                }
+            };
+            if self.batch.commands.is_empty() {
+                return out;
+            }
+            // What stops a server, or writes files, is not for a fuzzer.
+            let left_out = |whole: &Whole| matches!(whole, Whole::Shutdown | Whole::Save | Whole::SaveBehind);
+            if self.batch.wholes.iter().any(left_out) {
+                return out;
+            }
+            let sent = Sent { input, decoded: &session.decoded };
+            let is_resp = session.protocol == Some(Protocol::Resp);
+            whole::run_all(&mut self.batch, &self.shared, &sent, |_| is_resp);
+            self.batch.run(&self.shared.keyspace, &sent, crate::lifetime::now());
+            assert_eq!(self.batch.outcomes.len(), self.batch.commands.len());
+            for (command, &outcome) in self.batch.commands.iter().zip(&self.batch.outcomes) {
+                match command.verb {
+                    _ if outcome == Outcome::Cut => {}
+                    Verb::Said | Verb::Whole | Verb::Farewell => {
+                        out.extend_from_slice(command.text.of(&self.batch.texts));
+                    }
+                    verb if verb.is_memcached() => {
+                        memcached::encode(&self.batch, command, outcome, &sent, &mut out);
+                    }
+                    _ => resp::encode(&self.batch, command, outcome, &sent, &mut tally, &mut out),
+                }
+            }
+            if matches!(parsed, Parsed::NeedsMore(_)) {
+                return out;
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Fuzzed<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fuzzed").finish_non_exhaustive()
+    }
+}
+
+/// A place to split bytes at, always the same for the same bytes.
+fn place_of(bytes: &[u8]) -> usize {
+    let mixed = bytes.iter().fold(7_usize, |mixed, &byte| mixed.wrapping_mul(31).wrapping_add(byte.into()));
+    mixed % (bytes.len() + 1)
+}
