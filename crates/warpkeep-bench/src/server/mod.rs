@@ -45,6 +45,7 @@ use self::options::Case;
 pub use self::options::{Options, Target};
 pub use self::protocol::{Answer, Malformed, Parsed, Protocol, Requests};
 pub use self::spawn::Program;
+use crate::measure::Latencies;
 use crate::report::Report;
 use crate::{Amount, Progress};
 
@@ -69,15 +70,21 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, ServerE
             results::loaded(&contestant.name, &outcome, &mut report);
         }
     }
+    let mut spreads = Vec::new();
     for (number, case) in options.cases().into_iter().enumerate() {
-        run_case(options, case, number as u32 * options.rounds, &mut contestants, progress, &mut report)?;
+        let first = number as u32 * options.rounds;
+        let latencies = run_case(options, case, first, &mut contestants, progress, &mut report)?;
+        let names = contestants.iter().map(|contestant| contestant.name.clone());
+        spreads.push(results::spread(&options.case_name(case), names.zip(latencies)));
     }
     report.finish();
     results::charts(options, &mut report);
+    report.charts.extend(spreads);
     Ok(report)
 }
 
-/// All rounds of a case, in turns. Another server begins each round, so that none always comes after the same.
+/// All rounds of a case, in turns. Another server begins each round, so that none always comes after the same. Gives the
+/// latencies of each server.
 fn run_case(
     options: &Options,
     case: Case,
@@ -85,15 +92,18 @@ fn run_case(
     contestants: &mut [Contestant<'_>],
     progress: &dyn Progress,
     report: &mut Report,
-) -> Result<(), ServerError> {
+) -> Result<Vec<Latencies>, ServerError> {
     let name = options.case_name(case);
     let count = contestants.len();
+    let mut latencies = vec![Latencies::new(); count];
     progress.begin(&name, Amount::Count(u64::from(options.rounds) * count as u64));
     for round in 0..options.rounds {
         for place in 0..count {
             progress.check()?;
-            let contestant = &mut contestants[(place + round as usize) % count];
+            let turn = (place + round as usize) % count;
+            let contestant = &mut contestants[turn];
             let outcome = contestant.round(case, first_stream + round, progress)?;
+            latencies[turn].add(&outcome.tally.latencies);
             results::measured(options, &name, &contestant.name, round, &outcome, report);
             progress.advance(1);
         }
@@ -107,5 +117,5 @@ fn run_case(
             results::alone(&name, contestant.protocol, rate * options.threads as f64, report);
         }
     }
-    Ok(())
+    Ok(latencies)
 }

@@ -36,10 +36,18 @@ impl Target {
     pub fn name(&self) -> String {
         match self {
             Target::Running { address, protocol } => format!("{address} ({protocol})"),
-            Target::Started { program, protocol } if *protocol == program.protocol() => {
-                program.name().to_owned()
+            Target::Started { program, protocol } => {
+                let mut name = program.name().to_owned();
+                if let Program::Warpkeep { cycle } = program
+                    && !cycle.is_zero()
+                {
+                    name += &format!(", cycle of {} us", cycle.as_micros());
+                }
+                match *protocol == program.protocol() {
+                    true => name,
+                    false => format!("{name} ({protocol})"),
+                }
             }
-            Target::Started { program, protocol } => format!("{} ({protocol})", program.name()),
         }
     }
 

@@ -3,7 +3,8 @@
 use super::contestant::{Contestant, Outcome};
 use super::options::Options;
 use super::protocol::Protocol;
-use crate::chart::{Chart, Trade, TradePoint};
+use crate::chart::{Chart, Curve, Drawing, Scale, Trade, TradePoint};
+use crate::measure::Latencies;
 use crate::report::{Report, Unit};
 
 /// What the generator is called where it stands beside servers.
@@ -62,7 +63,7 @@ pub(super) fn measured(
     let tally = &outcome.tally;
     let mut add = |metric: &str, unit, value| report.add(case, name, round, metric, unit, value);
     add("rate", Unit::PerSecond, tally.done() as f64 / outcome.seconds);
-    for (metric, percent) in [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9), ("max", 100.0)] {
+    for (metric, percent) in [("p50", 50.0), ("p95", 95.0), ("p99", 99.0), ("p99.9", 99.9), ("max", 100.0)] {
         add(metric, Unit::Micros, tally.latencies.micros(percent));
     }
     let reads = tally.hits + tally.misses;
@@ -99,6 +100,19 @@ fn note_once(report: &mut Report, note: String) {
 
 pub(super) fn alone(case: &str, protocol: Protocol, rate: f64, report: &mut Report) {
     report.add(case, &format!("{ALONE}, {protocol}"), 0, "rate", Unit::PerSecond, rate);
+}
+
+/// How many requests were answered within which time, as figure 16 of the Mega-KV paper has it: one curve a server.
+pub(super) fn spread(case: &str, servers: impl Iterator<Item = (String, Latencies)>) -> Chart {
+    // Enough points for a smooth curve, and the last few per cent closer.
+    let shares = || (0..=98).map(f64::from).chain((1..=20).map(|tenth| 98.0 + 0.1 * f64::from(tenth)));
+    let curve = |(name, latencies): (String, Latencies)| {
+        let points = shares().map(|share| (latencies.micros(share), share)).collect();
+        Curve { name, points }
+    };
+    let title = format!("latencies: {case}");
+    let drawing = Drawing::Curves(servers.map(curve).collect());
+    Chart::new(title, "us", "% answered within", drawing).with_scales(Scale::Logarithmic, Scale::Linear)
 }
 
 /// Bars for each case; with several depths, what more of them buys and costs.

@@ -30,6 +30,11 @@ pub enum Program {
     Memcached,
     /// Redis.
     Redis,
+    /// `warpkeep serve`.
+    Warpkeep {
+        /// How long it may gather a batch.
+        cycle: Duration,
+    },
 }
 
 impl Program {
@@ -38,6 +43,7 @@ impl Program {
         match self {
             Program::Memcached => "memcached",
             Program::Redis => "redis",
+            Program::Warpkeep { .. } => "warpkeep",
         }
     }
 
@@ -46,6 +52,7 @@ impl Program {
         match self {
             Program::Memcached => "memcached",
             Program::Redis => "redis-server",
+            Program::Warpkeep { .. } => "warpkeep",
         }
     }
 
@@ -58,17 +65,28 @@ impl Program {
     pub fn protocol(self) -> Protocol {
         match self {
             Program::Memcached => Protocol::Memcached,
-            Program::Redis => Protocol::Resp,
+            Program::Redis | Program::Warpkeep { .. } => Protocol::Resp,
         }
     }
 
     /// Whether it understands a protocol.
     pub fn speaks(self, protocol: Protocol) -> bool {
-        (self == Program::Redis) == (protocol == Protocol::Resp)
+        match self {
+            Program::Memcached => protocol != Protocol::Resp,
+            Program::Redis => protocol == Protocol::Resp,
+            Program::Warpkeep { .. } => true,
+        }
     }
 
     /// Where it is, if it is installed.
     pub fn find(self) -> Result<PathBuf, ServerError> {
+        // What is measured is the program that measures, not an older one that is installed.
+        if matches!(self, Program::Warpkeep { .. })
+            && let Ok(this) = std::env::current_exe()
+            && this.file_name().is_some_and(|name| name == self.file())
+        {
+            return Ok(this);
+        }
         let path = std::env::var_os("PATH").unwrap_or_default();
         // Debian keeps servers where only administrators look.
         let more = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin"].map(PathBuf::from);
@@ -87,7 +105,8 @@ impl FromStr for Program {
         match text {
             "memcached" => Ok(Program::Memcached),
             "redis" => Ok(Program::Redis),
-            _ => Err(format!("`{text}` cannot be started; write memcached or redis")),
+            "warpkeep" => Ok(Program::Warpkeep { cycle: Duration::ZERO }),
+            _ => Err(format!("`{text}` cannot be started; write memcached, redis or warpkeep")),
         }
     }
 }
@@ -193,6 +212,10 @@ fn place(program: Program, launch: &Launch, dir: &Path) -> Result<(Address, Vec<
         let words = match program {
             Program::Memcached => ["-s", "socket", "-a", "0600"],
             Program::Redis => ["--port", "0", "--unixsocket", "socket"],
+            Program::Warpkeep { .. } => {
+                let what = "warpkeep serve listens on ports alone; leave --unix out";
+                return Err(BenchError::Invalid(what.to_owned()).into());
+            }
         };
         return Ok((Address::Unix(dir.join("socket")), words.map(OsString::from).into()));
     }
@@ -201,8 +224,13 @@ fn place(program: Program, launch: &Launch, dir: &Path) -> Result<(Address, Vec<
     let words: &[&str] = match program {
         Program::Memcached => &["-l", "127.0.0.1", "-U", "0", "-p"],
         Program::Redis => &["--bind", "127.0.0.1", "--port"],
+        Program::Warpkeep { .. } => &["serve", "store", "--listen"],
     };
-    let words = words.iter().map(OsString::from).chain([port.to_string().into()]).collect();
+    let place = match program {
+        Program::Warpkeep { .. } => format!("127.0.0.1:{port}"),
+        _ => port.to_string(),
+    };
+    let words = words.iter().map(OsString::from).chain([place.into()]).collect();
     Ok((Address::Tcp(format!("127.0.0.1:{port}")), words))
 }
 
@@ -236,6 +264,18 @@ fn settings(program: Program, launch: &Launch) -> Vec<OsString> {
                 say("--io-threads", threads.to_string());
                 say("--io-threads-do-reads", "yes".to_owned());
             }
+        }
+        Program::Warpkeep { cycle } => {
+            say("--threads", threads.to_string());
+            say("--cycle", format!("{}us", cycle.as_micros()));
+            say("--log-level", "warn".to_owned());
+            if cache {
+                let bytes = items.saturating_mul(item_bytes as u64 + ITEM_BYTES) / 2 * 3;
+                say("--max-memory", bytes.max(256 << 20).to_string());
+                words.push("--evict".to_owned());
+            }
+            // What is compared is how it serves from memory, as the others do.
+            words.push("--without-log".to_owned());
         }
     }
     words.into_iter().map(OsString::from).collect()

@@ -51,5 +51,10 @@ fn words_for_addresses_protocols_and_programs() {
     for protocol in Protocol::ALL {
         assert_eq!(protocol.to_string().parse(), Ok(protocol));
     }
+    let cycle = Duration::from_micros(120);
+    let target =
+        |cycle| Target::Started { program: Program::Warpkeep { cycle }, protocol: Protocol::Memcached };
+    assert_eq!(target(cycle).name(), "warpkeep, cycle of 120 us (memcached)");
+    assert_eq!(target(Duration::ZERO).name(), "warpkeep (memcached)");
     assert!("http".parse::<Protocol>().is_err() && "postgres".parse::<Program>().is_err());
 }

@@ -49,7 +49,7 @@ fn memcached_and_redis_side_by_side() {
         return;
     }
     let few = Options { unix: true, depths: vec![8], keys_a_get: vec![1], ..options(targets.clone()) };
-    for (options, cases, charts) in [(options(targets.clone()), 4, 6), (few, 1, 1)] {
+    for (options, cases, charts) in [(options(targets.clone()), 4, 10), (few, 1, 2)] {
         let report = server::run(&options, &Quiet).expect("good servers");
         for target in &targets {
             let name = target.name();
@@ -62,7 +62,7 @@ fn memcached_and_redis_side_by_side() {
             assert!(of("rate").iter().all(|&rate| rate > 0.0), "{name}");
             assert!(report.notes.iter().any(|note| note.starts_with(&name) && note.contains("started as")));
         }
-        // Bars for each case, and for plain gets and multigets what more requests under way buy.
+        // Bars and latencies for each case, and for plain gets and multigets what more requests under way buy.
         assert_eq!(report.charts.len(), charts);
         assert!(report.charts.iter().all(|chart| chart.to_svg().is_ok()));
     }

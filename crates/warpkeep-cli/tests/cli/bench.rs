@@ -119,3 +119,31 @@ fn a_device_is_measured_by_batch_size() {
         assert_eq!(rates, ways, "{case}");
     }
 }
+
+#[test]
+fn the_server_is_measured_cycle_by_cycle() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let ran = Ran::of(
+        warpkeep()
+            .args(["bench", "server", "--spawn", "warpkeep", "--cycles", "0us,200us", "--items", "2000"])
+            .args(["--depth", "8", "--keys-a-get", "1,4", "--warm-up", "10ms", "--round-time", "100ms"])
+            .args(["--rounds", "1", "--json", "--csv"])
+            .arg(directory.path().join("figures.csv")),
+    )
+    .expect(0);
+    let report: Value = serde_json::from_str(&ran.out).expect("JSON");
+    let rows = report["rows"].as_array().expect("rows");
+    for variant in ["warpkeep", "warpkeep, cycle of 200 us"] {
+        let rates = rows.iter().filter(|row| row["variant"] == variant && row["metric"] == "rate");
+        // Two cases, and the storing of keys.
+        assert_eq!(rates.filter(|row| row["value"].as_f64() > Some(0.0)).count(), 3, "{variant}");
+    }
+    let names: Vec<String> = std::fs::read_dir(directory.path())
+        .expect("charts")
+        .map(|file| file.expect("a file").file_name().to_string_lossy().into_owned())
+        .collect();
+    let of =
+        |end: &str| names.iter().filter(|name| name.contains("latencies") && name.ends_with(end)).count();
+    assert_eq!((of(".csv"), of(".svg")), (2, 2), "{names:?}");
+    Ran::of(warpkeep().args(["bench", "server", "--spawn", "redis", "--cycles", "1us"])).expect(2);
+}

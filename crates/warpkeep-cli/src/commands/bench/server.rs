@@ -24,9 +24,12 @@ pub(super) struct Server {
     /// What servers are spoken to in: memcached (its text protocol), meta (its meta commands) or resp (Redis).
     #[arg(long, value_name = "PROTOCOL")]
     protocol: Option<Protocol>,
-    /// Servers to start for the run and stop after it: memcached, redis or both.
+    /// Servers to start for the run and stop after it: memcached, redis, warpkeep.
     #[arg(long, value_delimiter = ',', value_name = "PROGRAM,...")]
     spawn: Vec<Program>,
+    /// Start warpkeep once for each of these: how long it may gather a batch, such as 0us,120us,160us. Needs --spawn warpkeep.
+    #[arg(long, value_delimiter = ',', value_parser = humantime::parse_duration, value_name = "TIME,...")]
+    cycles: Vec<Duration>,
     /// Threads of servers that are started.
     #[arg(long, default_value_t = 1, value_name = "N")]
     server_threads: usize,
@@ -90,6 +93,12 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn run(&self) -> Result<(), Failure> {
+        if !self.cycles.is_empty()
+            && !self.spawn.iter().any(|program| matches!(program, Program::Warpkeep { .. }))
+        {
+            let what = "cycles are those of warpkeep; give --spawn warpkeep, too";
+            return Err(Failure::Usage(what.to_owned()));
+        }
         let options = server::Options {
             targets: self.targets(),
             items: self.items,
@@ -121,7 +130,13 @@ impl Server {
         let running = self.address.iter().zip(self.protocol.iter().cycle());
         let running =
             running.map(|(address, &protocol)| Target::Running { address: address.clone(), protocol });
-        let started = self.spawn.iter().map(|&program| {
+        let each = |&program: &Program| match program {
+            Program::Warpkeep { .. } if !self.cycles.is_empty() => {
+                self.cycles.iter().map(|&cycle| Program::Warpkeep { cycle }).collect()
+            }
+            program => vec![program],
+        };
+        let started = self.spawn.iter().flat_map(each).map(|program| {
             let wanted = self.protocol.filter(|&protocol| program.speaks(protocol));
             Target::Started { program, protocol: wanted.unwrap_or(program.protocol()) }
         });
