@@ -213,6 +213,21 @@ fn a_full_heap_says_so_and_stays_good() {
 }
 
 #[test]
+fn what_was_freed_in_one_size_is_there_for_every_other() {
+    let heap = heap(8, 8);
+    // Far more sizes than chunks, one after the other: each would keep an empty slab for itself.
+    for round in 0..3 {
+        for bytes in (1..40).map(|step| step * 640) {
+            let block =
+                heap.allocate(bytes).unwrap_or_else(|error| panic!("{bytes} bytes, {round}: {error}"));
+            heap.free(block.into_offset()).unwrap();
+        }
+    }
+    let extent = heap.allocate_extent(6 * MIN_CHUNK).unwrap();
+    heap.free_extent(extent).unwrap();
+}
+
+#[test]
 fn wrong_callers_get_errors() {
     let heap = heap(4, 8);
     let mut block = heap.allocate(100).unwrap();

@@ -225,7 +225,7 @@ impl<P: Persist> Heap<P> {
                 if let Some(taken) = self.take_leftover(PoolId(index)) {
                     return Ok(taken);
                 }
-                self.take_chunks(u64::from(pool.span), true)?
+                self.take_chunks_or_empty_slabs(u64::from(pool.span))?
             }
         };
         self.image.describe(first_chunk, Descriptor::Slab { cut: pool.cut, span: pool.span });
@@ -289,7 +289,7 @@ impl<P: Persist> Heap<P> {
                 "an extent of {bytes} bytes is larger than an image can be"
             )));
         }
-        let first_chunk = self.take_chunks(span, true)?;
+        let first_chunk = self.take_chunks_or_empty_slabs(span)?;
         self.image.describe(first_chunk, Descriptor::Extent { span });
         self.image.flush_descriptor("heap.extent", first_chunk);
         self.extents().insert(first_chunk, span);
@@ -397,6 +397,23 @@ impl<P: Persist> Heap<P> {
             })?;
             self.add_chunks();
         }
+    }
+
+    /// A run of free chunks, whatever it takes: each size of blocks keeps an empty slab at hand, which nobody should miss space
+    /// for.
+    fn take_chunks_or_empty_slabs(&self, span: u64) -> Result<u64, ImageError> {
+        let full = match self.take_chunks(span, true) {
+            Err(full @ ImageError::OutOfSpace { .. }) => full,
+            taken => return taken,
+        };
+        for (_, pool) in self.pools.iter() {
+            for shard in 0..pool.shard_count() {
+                // The lock of the shard is not held while its chunks are given back, as elsewhere.
+                let empty = || pool.shard(shard).take_out_empty();
+                std::iter::from_fn(empty).for_each(|first| self.forget_slab(first, u64::from(pool.span)));
+            }
+        }
+        self.take_chunks(span, true).map_err(|_| full)
     }
 
     fn give_chunks(&self, first: u64, span: u64) {

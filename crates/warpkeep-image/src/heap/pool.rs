@@ -139,6 +139,16 @@ impl Shard {
         Given::Kept
     }
 
+    /// Takes out a slab that nothing lies in, if there is one, and gives its first chunk.
+    pub(crate) fn take_out_empty(&mut self) -> Option<u64> {
+        let is_empty =
+            |slab: &Option<Slab>| slab.as_ref().is_some_and(|slab| slab.is_empty() && !slab.closed);
+        let index = self.slabs.iter().position(is_empty)? as u32;
+        self.close_slab(index);
+        self.unused.push(index);
+        self.slabs[index as usize].take().map(|slab| slab.first_chunk)
+    }
+
     /// Index, first chunk and blocks in use of every slab.
     pub(crate) fn slabs(&self) -> impl Iterator<Item = (u32, u64, u32)> {
         let slabs = self.slabs.iter().zip(0..);

@@ -11,6 +11,7 @@ fn limited(evict: bool) -> (tempfile::TempDir, Running) {
     let home = tempfile::tempdir().unwrap();
     let mut options = StoreOptions { without_log: true, ..StoreOptions::default() };
     options.heap.max_bytes = LIMIT;
+    options.create.chunk_size = warpkeep_server::chunk_size(LIMIT);
     let settings = Settings { max_memory: LIMIT, evict, threads: 1, ..settings() };
     let server = Running::start_in(home.path(), settings, options);
     (home, server)
@@ -61,4 +62,64 @@ fn a_cache_throws_away_what_nobody_asks_for() {
     assert!(client.call(&["STRLEN", "key-99-9"]) == ":100000\r\n", "the newest was thrown away");
     let left: u64 = client.call(&["DBSIZE"])[1..].trim().parse().unwrap();
     assert!((300..700).contains(&left), "{left} are left");
+}
+
+#[test]
+fn a_cache_under_pressure_keeps_its_limit_and_gives_nothing_wrong() {
+    let home = tempfile::tempdir().unwrap();
+    let mut options = StoreOptions { without_log: true, ..StoreOptions::default() };
+    options.heap.max_bytes = LIMIT;
+    options.create.chunk_size = warpkeep_server::chunk_size(LIMIT);
+    let settings = Settings { max_memory: LIMIT, evict: true, threads: 2, ..settings() };
+    let server = Running::start_in(home.path(), settings, options);
+    let counts = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..4_u64)
+            .map(|number| {
+                scope.spawn({
+                    let server = &server;
+                    move || press(server, number)
+                })
+            })
+            .collect();
+        clients.into_iter().map(|client| client.join().unwrap()).collect::<Vec<_>>()
+    });
+    let (stored, refused): (usize, usize) = counts.iter().fold((0, 0), |(s, r), c| (s + c.0, r + c.1));
+    // Together twice what there is room for at a time.
+    assert!(stored > 1500 && refused * 20 < stored, "{stored} stored, {refused} refused");
+    let info = server.resp().call(&["INFO"]);
+    let used = info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
+    assert!(used.parse::<u64>().unwrap() <= LIMIT, "{used}");
+}
+
+/// Stores values of many sizes and asks for those before: each is what was stored last, or gone. Gives how many were stored
+/// and refused.
+fn press(server: &Running, number: u64) -> (usize, usize) {
+    let mut random = fastrand::Rng::with_seed(number);
+    let mut client = server.resp();
+    let mut last = std::collections::HashMap::new();
+    let (mut stored, mut refused) = (0, 0);
+    for round in 0..600_u32 {
+        let key = format!("client-{number}-{}", random.u32(..300));
+        let value = round.to_string().repeat(random.usize(1..80_000));
+        let said = client.ask(&command_of(&[b"SET", key.as_bytes(), value.as_bytes()]));
+        match &said[..] {
+            b"+OK\r\n" => {
+                stored += 1;
+                last.insert(key, value);
+            }
+            // What was there before stays.
+            said => {
+                assert!(said.starts_with(b"-OOM"), "{:?}", String::from_utf8_lossy(said));
+                refused += 1;
+            }
+        }
+        let asked = format!("client-{number}-{}", random.u32(..300));
+        let said = client.ask(&command_of(&[b"GET", asked.as_bytes()]));
+        let expected = last.get(&asked).map(|value| format!("${}\r\n{value}\r\n", value.len()));
+        assert!(
+            said == b"$-1\r\n" || expected.is_some_and(|expected| expected.as_bytes() == said),
+            "{asked} is not what was stored"
+        );
+    }
+    (stored, refused)
 }
