@@ -125,10 +125,8 @@ WK_DEVICE void copy_located(const LookupParams& p, u64 record, u64 index) {
 }
 
 // Copies 32 values that were found in rows.
-WK_DEVICE void copy_from_rows(const LookupParams& p, u64 place) {
+WK_DEVICE void copy_from_rows(const LookupParams& p, u64 place, u64 count) {
     const GetParams& get = p.get;
-    u64 count = load(p.regions + kRegions + kInRows);
-    if (place / kWarp * kWarp >= count) return;
     U128 mine = place < count ? load((const U128*)found_at(p, kInRows, place)) : U128{0, 0};
     u64 from = mine.lo ? value_behind(get.table, mine.lo) : 0;
     if (p.wide) copy_rows<U128>(get, get.table.at(0), from, (u32)mine.hi);
@@ -237,26 +235,30 @@ WK_KERNEL(gphash_line_up, gphash::RegionParams) {
     }
 }
 
-// Puts what was found in order. A thread a key.
+// Puts what was found in order. As many threads as there are, for as many as were found.
 WK_KERNEL(gphash_order, gphash::LookupParams) {
     using namespace gphash;
-    u64 place = global_index();
-    if (place >= load(p.regions + kRegions)) return;
-    U128 one = load((const U128*)(p.located + place));
-    Fetching* to = p.fetchings + load(p.regions + region_of(p, one.lo)) + (one.hi >> 32);
-    store((U128*)to, U128{one.lo, (u32)one.hi});
+    u64 count = load(p.regions + kRegions);
+    for (u64 place = global_index(); place < count; place += global_size()) {
+        U128 one = load((const U128*)(p.located + place));
+        Fetching* to = p.fetchings + load(p.regions + region_of(p, one.lo)) + (one.hi >> 32);
+        store((U128*)to, U128{one.lo, (u32)one.hi});
+    }
 }
 
-// Copies values in that order, and those that are in rows in the order of the batch: while some warps wait for the link, others have
-// something to do. A thread a key.
+// Copies values in that order, and those that are in rows as they come: while some warps wait for the link, others have something to do.
+// As many threads as there are, for as many as were found.
 WK_KERNEL(gphash_fetch, gphash::LookupParams) {
     using namespace gphash;
-    u64 place = global_index();
-    if (p.get.table.mirror.values.rows) copy_from_rows(p, place);
+    if (p.get.table.mirror.values.rows) {
+        u64 count = load(p.regions + kRegions + kInRows);
+        for (u64 place = global_index(); place / kWarp * kWarp < count; place += global_size()) copy_from_rows(p, place, count);
+    }
     u64 count = load(p.regions + kRegions);
-    if (place / kWarp * kWarp >= count) return;
-    U128 mine = place < count ? load((const U128*)(p.fetchings + place)) : U128{0, 0};
-    copy_located(p, mine.lo ? p.get.table.value_at(mine.lo) : 0, mine.hi);
+    for (u64 place = global_index(); place / kWarp * kWarp < count; place += global_size()) {
+        U128 mine = place < count ? load((const U128*)(p.fetchings + place)) : U128{0, 0};
+        copy_located(p, mine.lo ? p.get.table.value_at(mine.lo) : 0, mine.hi);
+    }
 }
 
 // Asks the image for what the mirror could not tell. A warp a key, as many as there are.

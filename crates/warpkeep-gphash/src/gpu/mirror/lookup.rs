@@ -11,6 +11,10 @@ use crate::gpu::params::{GetParams, LookupParams, REGIONS, RegionParams, SCAN_TH
 /// Warps that ask the image for what the mirror could not tell: rarely any of them has anything to do.
 const ASKING_BLOCKS: u32 = 66;
 
+/// Threads that fetch values in order, at the most: several times what a large GPU runs at once. They find out on the device how much
+/// there is to fetch, and a thread for each key of a batch that finds nothing would only be started to end.
+const FETCHING: u64 = 1 << 19;
+
 /// A batch that is to be looked up.
 pub(crate) struct Lookup<'l> {
     pub(crate) get: GetParams,
@@ -66,8 +70,9 @@ impl Lookup<'_> {
                 kernels.locate.launch(each, &params, stream)?;
                 let one = Grid { blocks: 1, threads: SCAN_THREADS, shared_bytes: 0 };
                 kernels.line_up.launch(one, &RegionParams { regions: params.regions }, stream)?;
-                kernels.order.launch(each, &params, stream)?;
-                kernels.fetch.launch(each, &params, stream)?;
+                let some = Grid::covering(get.count.clamp(1, FETCHING), THREADS);
+                kernels.order.launch(some, &params, stream)?;
+                kernels.fetch.launch(some, &params, stream)?;
             } else if get.values.is_null() {
                 kernels.locate.launch(each, &params, stream)?;
             } else {
