@@ -44,6 +44,7 @@ compile_error!(
     "Warpkeep's formats are little-endian and are used in place; big-endian machines are not supported"
 );
 
+mod answer_rows;
 mod batch;
 mod cells;
 mod change;
@@ -60,6 +61,7 @@ mod spec;
 mod status;
 mod view;
 
+pub use answer_rows::AnswerRows;
 pub use batch::Batch;
 pub use cells::{Cells, HostCells, ToCell};
 pub use change::{Change, ChangeKind};

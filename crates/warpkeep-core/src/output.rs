@@ -2,7 +2,7 @@
 
 use crate::results::{Answers, Span};
 use crate::view::check_count;
-use crate::{BatchView, ColumnMut, CoreError, MemorySpace, Status};
+use crate::{AnswerRows, BatchView, ColumnMut, CoreError, MemorySpace, Status};
 
 /// Where the values of answers go.
 #[derive(Debug)]
@@ -151,5 +151,15 @@ impl Answers for HostOutput<'_> {
         };
         self.answer(index, noted, version);
         noted
+    }
+
+    fn rows_mut(&mut self) -> Option<AnswerRows<'_>> {
+        let HostOutput { statuses, versions, values } = self;
+        let (row, values) = match values {
+            HostValues::None => (0, None),
+            HostValues::Rows { len, bytes } => (*len, Some(&mut bytes[..])),
+            HostValues::Spans { .. } => return None,
+        };
+        Some(AnswerRows { statuses, versions: versions.as_deref_mut(), values, row, zeroes: false })
     }
 }

@@ -1,6 +1,6 @@
 //! The answers to a batch.
 
-use crate::{BatchView, Status};
+use crate::{AnswerRows, BatchView, Status};
 
 /// Where the value of an answer lies in the bytes of all values: engines answer in the order that suits them, so the
 /// values are not in the order of the operations.
@@ -39,6 +39,12 @@ pub trait Answers {
     /// [`OutputFull`](Status::OutputFull) if there is no room for the value; [`Corrupt`](Status::Corrupt) if the table
     /// has values of one length and this is not it.
     fn answer_value(&mut self, index: usize, status: Status, version: u64, value: &[u8]) -> Status;
+
+    /// The arrays that the answers go to, if values have one length: several threads can fill them. `None` if answers are to be
+    /// given one by one.
+    fn rows_mut(&mut self) -> Option<AnswerRows<'_>> {
+        None
+    }
 }
 
 /// The answers to a batch, owned, in host memory.
@@ -86,6 +92,15 @@ pub struct Outcome<'a> {
     pub value: Option<&'a [u8]>,
 }
 
+/// Makes a column that much longer. Where it needs other memory it gets some that is zeros already: whoever answers first touches it
+/// first, and that may be several threads.
+fn grow<T: Copy + Default>(column: &mut Vec<T>, len: usize) {
+    match column.capacity() >= len {
+        true => column.resize(len, T::default()),
+        false => *column = vec![T::default(); len],
+    }
+}
+
 impl Results {
     #[inline]
     fn note(&mut self, index: usize, status: Status, version: u64) {
@@ -105,8 +120,9 @@ impl Results {
         let len = batch.len();
         self.statuses.clear();
         self.statuses.resize(len, Status::Pending);
-        self.versions.clear();
-        self.versions.resize(len, 0);
+        // Those of earlier answers say as little as those of answers that are pending.
+        self.versions.truncate(len);
+        grow(&mut self.versions, len);
 
         let (mut bytes, mut spans) = match std::mem::take(&mut self.values) {
             Values::None => (Vec::new(), Vec::new()),
@@ -118,7 +134,8 @@ impl Results {
             (Some(_), Some(row)) => {
                 // What is left of earlier answers is overwritten by these; to empty all rows first would cost as much as
                 // filling them.
-                bytes.resize(row * len, 0);
+                bytes.truncate(row * len);
+                grow(&mut bytes, row * len);
                 Values::Rows { len: row, bytes }
             }
             _ => {
@@ -231,5 +248,15 @@ impl Answers for Results {
         };
         self.note(index, noted, version);
         noted
+    }
+
+    fn rows_mut(&mut self) -> Option<AnswerRows<'_>> {
+        let Results { statuses, versions, values } = self;
+        let (row, values) = match values {
+            Values::None => (0, None),
+            Values::Rows { len, bytes } => (*len, Some(&mut bytes[..])),
+            Values::Spans { .. } => return None,
+        };
+        Some(AnswerRows { statuses, versions: Some(versions), values, row, zeroes: true })
     }
 }

@@ -107,7 +107,8 @@ impl KeySpec {
         self.check_len(key.len())
     }
 
-    pub(crate) fn check_len(self, len: usize) -> Result<(), CoreError> {
+    /// An error if no key has so many bytes.
+    pub fn check_len(self, len: usize) -> Result<(), CoreError> {
         if self.takes_len(len) { Ok(()) } else { Err(CoreError::KeyLength { len: len as u64, spec: self }) }
     }
 
@@ -238,7 +239,8 @@ impl ValueSpec {
         self.check_len(value.len())
     }
 
-    pub(crate) fn check_len(self, len: usize) -> Result<(), CoreError> {
+    /// An error if no value has so many bytes.
+    pub fn check_len(self, len: usize) -> Result<(), CoreError> {
         if self.takes_len(len) { Ok(()) } else { Err(CoreError::ValueLength { len: len as u64, spec: self }) }
     }
 

@@ -255,6 +255,35 @@ impl<'a> HostBatch<'a> {
         }
     }
 
+    /// Whether all operations are this one; so they are if there are none.
+    pub fn is_all(&self, op: Op) -> bool {
+        match self.ops {
+            HostOps::Uniform(all) => self.len == 0 || all == op,
+            HostOps::Each(ops) => ops.iter().all(|each| *each == op),
+        }
+    }
+
+    /// Whether some operation may change something.
+    pub fn writes(&self) -> bool {
+        match self.ops {
+            HostOps::Uniform(op) => self.len > 0 && op.writes(),
+            HostOps::Each(ops) => ops.iter().any(|op| op.writes()),
+        }
+    }
+
+    /// The operation, if all are the same.
+    pub fn uniform_op(&self) -> Option<Op> {
+        match self.ops {
+            HostOps::Uniform(op) => Some(op),
+            HostOps::Each(ops) => ops.first().copied().filter(|first| self.is_all(*first)),
+        }
+    }
+
+    /// The values; of operations that take none they say nothing.
+    pub const fn values(&self) -> HostCells<'a> {
+        self.values
+    }
+
     /// Operation `index`.
     ///
     /// # Panics

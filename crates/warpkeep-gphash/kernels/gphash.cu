@@ -1,10 +1,12 @@
 // All kernels of GPHash tables.
 #include "alone.h"
 #include "drain.h"
+#include "few.h"
 #include "get.h"
 #include "layout.h"
 #include "load.h"
 #include "lookup.h"
+#include "point.h"
 #include "reflect.h"
 #include "rows.h"
 #include "value_load.h"

@@ -3,6 +3,7 @@
 #include "drain.h"
 #include "load.h"
 #include "lookup.h"
+#include "point.h"
 #include "reflect.h"
 #include "straight.h"
 #include "supply.h"
@@ -42,6 +43,7 @@ WK_KERNEL(gphash_layout, gphash::LayoutParams) {
         sizeof(BlockRun),     sizeof(SortParams), sizeof(RecopyParams),
         sizeof(PlanParams),   kPendingStatus,    kMalformed,          kTwinThreads,
         sizeof(SpreadParams), sizeof(PackParams), sizeof(MeasureParams), sizeof(CopyParams),
+        sizeof(PointParams),
         sizeof(Values),       sizeof(WarmParams), sizeof(WeighParams), sizeof(ReleaseParams),
         sizeof(SpareParams),  sizeof(ChooseParams), sizeof(FillParams), sizeof(Choice),
         sizeof(FollowParams),

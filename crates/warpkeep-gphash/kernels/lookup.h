@@ -72,7 +72,9 @@ WK_DEVICE u64 locate_key(const LookupParams& p, u64 index) {
         return 0;
     }
     store(get.statuses + index, (u8)(there ? kOk : kNotFound));
-    if (get.versions) store(get.versions + index, there ? version_behind(t, record) : 0);
+    // Where values are fetched in order, so are versions, but for those that are here.
+    bool now = !there || !p.fetchings || in_row(record);
+    if (get.versions && now) store(get.versions + index, there ? version_behind(t, record) : 0);
     return there ? record : 0;
 }
 
@@ -257,7 +259,11 @@ WK_KERNEL(gphash_fetch, gphash::LookupParams) {
     u64 count = load(p.regions + kRegions);
     for (u64 place = global_index(); place / kWarp * kWarp < count; place += global_size()) {
         U128 mine = place < count ? load((const U128*)(p.fetchings + place)) : U128{0, 0};
+        // Under way while the value is.
+        bool versioned = p.get.versions && mine.lo;
+        u64 version = versioned ? version_behind(p.get.table, mine.lo) : 0;
         copy_located(p, mine.lo ? p.get.table.value_at(mine.lo) : 0, mine.hi);
+        if (versioned) store(p.get.versions + mine.hi, version);
     }
 }
 

@@ -3,13 +3,17 @@
 //!
 //! An index decides where a record is found; what it looks like is the same for all of them.
 
+mod chooser;
 mod index;
 mod item;
 mod parallel;
+mod pool;
 pub mod prefetch;
 mod record;
 
+pub use chooser::Chooser;
 pub use index::{Full, Kept, Lookup, Progress, Seated, Staged, Staging, Upkeep};
 pub use item::{ItemRef, Value, ValueRef};
 pub use parallel::in_parallel;
+pub use pool::Pool;
 pub use record::{RecordForm, RecordLines, RecordRef};

@@ -2,7 +2,7 @@
 
 use warpkeep_gphash::gpu::ValueRoom;
 
-use crate::{DeviceIndex, Error, Result};
+use crate::{DeviceIndex, Error, GetWay, Result};
 
 /// Which values of a table the device keeps in its own memory, beside its [mirror](DeviceIndex::Mirrored):
 /// [`StoreOptions::device_values`](crate::StoreOptions).
@@ -43,11 +43,13 @@ impl DeviceValues {
     }
 }
 
-/// What a device keeps of tables in its own memory.
+/// What a device keeps of tables in its own memory, and how it is used.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OnDevice {
     pub(crate) index: DeviceIndex,
     pub(crate) values: DeviceValues,
+    /// How gets from host memory go, if that is not to be chosen.
+    pub(crate) get_way: Option<GetWay>,
 }
 
 impl OnDevice {

@@ -1,7 +1,7 @@
 //! Who works a table: the CPU, or a device.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLockWriteGuard};
 
 use warpkeep_device::DeviceChoice;
 use warpkeep_gphash::gpu::{CacheError, CachePolicy, CacheStats, DeviceEngine, DeviceImage, Turn};
@@ -11,7 +11,8 @@ use warpkeep_record::Progress;
 
 use crate::device_values::OnDevice;
 use crate::value_watch::ValueWatch;
-use crate::{DeviceIndex, DeviceStats};
+use crate::ways::Ways;
+use crate::{DeviceIndex, DeviceStats, GetWay};
 
 /// Batches smaller than this are done before a kernel of a GPU would have begun.
 const WORTH_A_LAUNCH: usize = 512;
@@ -29,6 +30,10 @@ pub(crate) struct Engine<P: Persist> {
     /// Gets so far, and when the cache is loaded next.
     gets: AtomicU64,
     due: AtomicU64,
+    /// The way of all batches of gets from host memory; `None` if it is to be chosen.
+    get_way: Mutex<Option<GetWay>>,
+    /// What is known of the ways.
+    pub(crate) ways: Ways,
 }
 
 /// Gets after which the cache is loaded again, for each bucket of the table: which ones are hot changes slowly, and copies are of no use
@@ -55,6 +60,8 @@ impl<P: Persist> Engine<P> {
             values: OnceLock::new(),
             gets: AtomicU64::new(0),
             due: AtomicU64::new(u64::MAX),
+            get_way: Mutex::new(None),
+            ways: Ways::default(),
         }
     }
 
@@ -70,6 +77,7 @@ impl<P: Persist> Engine<P> {
             Err(TableError::NotForDevices { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
+        self.set_get_way(keeps.get_way);
         let writes = engine.writes(table);
         let index = match keeps.index {
             DeviceIndex::Mirrored if writes && engine.load_mirror(table)?.bytes == 0 => {
@@ -156,7 +164,28 @@ impl<P: Persist> Engine<P> {
             .filter(|engine| operations >= WORTH_A_LAUNCH || engine.device().choice() == DeviceChoice::Sim)
     }
 
-    /// The same, for operations that write: some tables a device can only read.
+    /// Has all batches of gets from host memory go this way, or the fastest.
+    pub(crate) fn set_get_way(&self, way: Option<GetWay>) {
+        *self.get_way.lock().unwrap_or_else(PoisonError::into_inner) = way;
+    }
+
+    /// From how many keys on batches of gets are put in the order of their addresses, if a device works the table.
+    pub(crate) fn ordered_from(&self) -> Option<usize> {
+        self.writer().map(DeviceEngine::ordered_from)
+    }
+
+    /// The way for a batch of gets of so many keys from host memory; `points` says whether the device can point at the values.
+    pub(crate) fn way_for(&self, engine: &DeviceEngine<P>, keys: usize, points: bool) -> GetWay {
+        let set = *self.get_way.lock().unwrap_or_else(PoisonError::into_inner);
+        // The simulator is there for its kernels, not for speed.
+        let is_simulated = engine.device().choice() == DeviceChoice::Sim;
+        if let Some(way) = set.or(is_simulated.then_some(GetWay::Fetch)) {
+            return way;
+        }
+        self.ways.choose(keys, |way| way != GetWay::Gather || points)
+    }
+
+    /// As [`Engine::device_for`], for operations that write: some tables a device can only read.
     pub(crate) fn writer_for(&self, operations: usize) -> Option<&DeviceEngine<P>> {
         self.device_for(operations).filter(|_| !self.only_reads())
     }

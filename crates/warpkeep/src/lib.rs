@@ -81,6 +81,7 @@ mod tables;
 mod typed;
 mod value_watch;
 mod verify;
+mod ways;
 
 pub use backup::{BackupReport, RestoreReport, restore};
 pub use cells::{Cells, Edit};
@@ -109,6 +110,7 @@ pub use warpkeep_core::{
 pub use warpkeep_device::{Device, DeviceChoice, DeviceInfo, devices};
 pub use warpkeep_gphash::gpu::CacheStats;
 pub use warpkeep_gphash::{Geometry, Layout};
+pub use ways::{GetWay, WayFigures};
 
 /// What the statistics of each index are made of.
 pub mod stats {

@@ -67,6 +67,10 @@ fn maintain<P: Persist>(keeper: &Keeper<P, Tables<P>>, stop: &AtomicBool) {
 fn publish<P: Persist>(keeper: &Keeper<P, Tables<P>>) {
     for named in keeper.items().list() {
         named.metrics.publish(&named.table.figures());
+        named.engine.ways.publish(&named.name);
+        if let Some(keys) = named.engine.ordered_from() {
+            metrics::gauge!("warpkeep_ordered_from", "table" => named.name.clone()).set(keys as f64);
+        }
         // A device that does not answer is the business of whoever uses it next.
         if let Ok(Some(stats)) = named.engine.device_stats() {
             named.metrics.publish_device(&stats);

@@ -9,7 +9,7 @@ use warpkeep_image::{CreateOptions, HeapOptions, OpenOptions};
 use warpkeep_log::LogOptions;
 
 use crate::typed::{Key, Value};
-use crate::{DeviceIndex, DeviceValues, IndexKind, Result};
+use crate::{DeviceIndex, DeviceValues, GetWay, IndexKind, Result};
 
 /// The name of an image in a store's directory.
 const IMAGE: &str = "image";
@@ -31,6 +31,12 @@ pub struct StoreOptions {
     pub device_index: DeviceIndex,
     /// Which values the device keeps there.
     pub device_values: DeviceValues,
+    /// How batches of gets are done where a device works the table and keys and answers are in host memory; if not said, the way that is
+    /// the fastest for batches of their size, which is measured as they come. The simulator, which is there for its kernels, fetches.
+    pub get_way: Option<GetWay>,
+    /// Threads that work on one large batch at a time, the caller among them; 0 for as many as the machine has. With 1 nobody but the
+    /// caller does. They are started by the first batch that is worth it.
+    pub threads: usize,
     /// How the image is created.
     pub create: CreateOptions,
     /// How the image is opened.

@@ -4,8 +4,10 @@
 //! of them is staged, logged, and published. With `Power` the batch is one group and so one record of the log, all or
 //! nothing; with `Process` it is cut into small groups, so that a large batch does not hold many keys at once.
 
+mod gets;
 mod on_device;
 mod rows;
+mod straight;
 
 use std::borrow::Cow;
 
@@ -96,10 +98,24 @@ fn execute_on<P: Persist, T: Planned<P>>(
     durability: Durability,
     answers: &mut dyn Answers,
 ) -> Result<()> {
-    if (0..batch.len()).all(|index| batch.op(index) == Op::Get) {
-        return read(target, || batch.iter().map(|operation| operation.key), |index| index, answers);
+    if batch.is_all(Op::Get) {
+        return gets::read(keeper.items().pool(), target, batch, answers);
     }
-    run(keeper, target, batch.iter().collect(), durability, answers)
+    let straight = match target.on_device() {
+        Some(target) => straight::write(keeper, &target, batch, durability, answers)?,
+        None => straight::Straight::default(),
+    };
+    if straight.done > 0 && straight.done == batch.len() {
+        return Ok(());
+    }
+    let others = batch.iter().skip(straight.done).collect();
+    match straight.interrupted {
+        None => run(keeper, target, others, durability, answers),
+        Some(first_version) => {
+            let mut again = straight::Again { answers, first_version, op: batch.uniform_op() };
+            run(keeper, target, others, durability, &mut again)
+        }
+    }
 }
 
 /// Does operations and answers every one of them.

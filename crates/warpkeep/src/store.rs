@@ -44,7 +44,8 @@ pub struct Store<P: Persist = Coherent> {
 
 /// What a device is to keep; refuses shares that are none.
 fn on_device(options: &StoreOptions) -> Result<OnDevice> {
-    OnDevice { index: options.device_index, values: options.device_values }.check()
+    let StoreOptions { device_index: index, device_values: values, get_way, .. } = *options;
+    OnDevice { index, values, get_way }.check()
 }
 
 impl Store<Coherent> {
@@ -100,6 +101,7 @@ impl Store<Coherent> {
         if let Some(device) = device {
             keeper.items().give_to(device, keeps)?;
         }
+        keeper.items().use_threads(options.threads);
         Ok(Store::over(keeper, report))
     }
 }

@@ -13,9 +13,9 @@ use warpkeep_gphash::{Geometry, Layout};
 use warpkeep_image::{Coherent, Persist};
 
 use crate::index::Index;
-use crate::metrics::{Counted, Kind, Tally};
+use crate::metrics::{Counted, Kind};
 use crate::tables::NamedTable;
-use crate::{DeviceStats, Error, IndexKind, Result, Store, TableStats, planner};
+use crate::{DeviceStats, Error, GetWay, IndexKind, Result, Store, TableStats, WayFigures, planner};
 
 /// A table of a store.
 ///
@@ -142,6 +142,24 @@ impl<P: Persist> Table<'_, P> {
         Ok(self.named.engine.device_stats()?)
     }
 
+    /// From how many keys on a device fetches the values of gets in the order of their addresses, which it measures as batches come;
+    /// `None` if no device works the table.
+    pub fn ordered_from(&self) -> Option<usize> {
+        self.named.engine.ordered_from()
+    }
+
+    /// Has batches of gets from host memory to host memory go this way from now on, where a device works the table; or the fastest, if
+    /// none is said. See [`StoreOptions::get_way`](crate::StoreOptions::get_way).
+    pub fn set_get_way(&self, way: Option<GetWay>) {
+        self.named.engine.set_get_way(way);
+    }
+
+    /// What is known of the ways in which batches of gets from host memory to host memory can be done, where a device works the table
+    /// and [no way is set](crate::StoreOptions::get_way) for all of them. Empty if there was none yet.
+    pub fn get_ways(&self) -> Vec<WayFigures> {
+        self.named.engine.ways.figures()
+    }
+
     /// Makes the table twice as large now, rather than when it is nearly full. Others read and write meanwhile.
     pub fn grow(&self) -> Result<()> {
         self.named.check_there()?;
@@ -172,9 +190,9 @@ impl<P: Persist> Table<'_, P> {
         answers: &mut dyn Answers,
     ) -> Result<()> {
         let batch = self.host(batch)?;
-        let mut counted = Counted { answers, batch, tally: Tally::default() };
+        let mut counted = Counted::new(answers, batch);
         let done = self.execute(&batch, durability, &mut counted);
-        self.named.metrics.add(&counted.tally);
+        self.named.metrics.add(&counted.tally());
         done
     }
 

@@ -8,7 +8,7 @@ use warpkeep_core::{Change, ChangeKind};
 use warpkeep_device::Device;
 use warpkeep_gphash::gpu::DeviceImage;
 use warpkeep_image::{Heap, Image, Marker, Persist};
-use warpkeep_record::Progress;
+use warpkeep_record::{Pool, Progress};
 
 use crate::catalogue::{Catalogue, Entry, Written};
 use crate::device_values::OnDevice;
@@ -31,6 +31,8 @@ pub struct Tables<P: Persist> {
     changing: Mutex<()>,
     /// The image on the device that works the tables, if there is one.
     device: OnceLock<(Arc<DeviceImage<P>>, OnDevice)>,
+    /// Threads for large batches.
+    pool: OnceLock<Pool>,
 }
 
 struct Open<P: Persist> {
@@ -126,6 +128,16 @@ impl<P: Persist> Tables<P> {
         }
         let _ = self.device.set((image, keeps));
         Ok(())
+    }
+
+    /// Has large batches done by so many threads: see [`StoreOptions::threads`](crate::StoreOptions).
+    pub(crate) fn use_threads(&self, threads: usize) {
+        let _ = self.pool.set(Pool::new(threads));
+    }
+
+    /// Threads for large batches.
+    pub(crate) fn pool(&self) -> &Pool {
+        self.pool.get_or_init(Pool::default)
     }
 
     /// Held while a change of the catalogue is decided, logged and made.
@@ -274,6 +286,7 @@ impl<P: Persist> Items<P> for Tables<P> {
             open: RwLock::new(open),
             changing: Mutex::new(()),
             device: OnceLock::new(),
+            pool: OnceLock::new(),
         })
     }
 

@@ -204,7 +204,7 @@ fn fill_part<P: Persist>(
 }
 
 /// A row of whole words, with zeros behind it.
-fn put_row(to: &mut [u8], row: &[u8]) {
+pub(super) fn put_row(to: &mut [u8], row: &[u8]) {
     let (bytes, padding) = to.split_at_mut(row.len());
     bytes.copy_from_slice(row);
     padding.fill(0);

@@ -15,6 +15,7 @@ use super::cache::Cache;
 use super::columns::Columns;
 use super::image::DeviceImage;
 use super::mirror::{For, Lookup, Mirror, Reflection};
+use super::order::{Measured, Order};
 use super::params::{GetParams, TableParams};
 use super::program::program_of;
 use super::stage::words;
@@ -24,8 +25,8 @@ use crate::{Table, TableError};
 /// Threads of a block: a few warps, so that a multiprocessor has something to do while they wait. As many as kernels have room for who
 /// look for equal keys in their block.
 pub(super) const THREADS: u32 = 256;
-/// Batches of gets from this size on are put in the order of their addresses: what that costs is less than what it saves.
-const ORDERED_FROM: usize = 1 << 16;
+/// Batches of gets to this size take one launch: what they save is more than what the larger kernel costs.
+const FEW_TO: usize = 1 << 15;
 /// Keys that are looked up by one launch where the answers go to the host, at least and at most: a quarter of a batch, so that the rest is
 /// looked up while these are answered; but enough that reads in the order of their addresses are near each other.
 const AT_ONCE: (usize, usize) = (1 << 17, 1 << 20);
@@ -44,7 +45,8 @@ pub struct DeviceEngine<P: Persist> {
     pub(super) cache: Cache,
     /// The record of each key in device memory.
     pub(super) mirror: Mirror,
-    ordered_from: AtomicUsize,
+    pub(super) order: Order,
+    few_to: AtomicUsize,
     /// What batches written straight through need; for whoever has the turn.
     supply: Mutex<Supply<P>>,
     level_copies: Mutex<LevelCopies>,
@@ -100,6 +102,8 @@ pub(crate) struct Kernels {
     pub(crate) fetch: Kernel,
     pub(crate) ask: Kernel,
     pub(crate) collect: Kernel,
+    pub(crate) few: Kernel,
+    pub(crate) point: Kernel,
     pub(crate) reflect: Kernel,
     pub(crate) rehash: Kernel,
     pub(crate) tell: Kernel,
@@ -148,6 +152,8 @@ impl Kernels {
             fetch: kernel("gphash_fetch")?,
             ask: kernel("gphash_ask")?,
             collect: kernel("gphash_collect")?,
+            few: kernel("gphash_few")?,
+            point: kernel("gphash_point")?,
             reflect: kernel("gphash_reflect")?,
             rehash: kernel("gphash_rehash")?,
             tell: kernel("gphash_tell")?,
@@ -199,7 +205,10 @@ pub struct Reading<'r> {
     /// What the kernels need beside the batch, to be given back when they are done.
     scratch: Option<Workplace>,
     scratches: &'r Mutex<Vec<Workplace>>,
-    _mirror: Option<Reflection>,
+    order: &'r Order,
+    measured: Option<Measured>,
+    /// Kept until they are.
+    mirror: Option<Reflection>,
     // The table's items stay where they are, and its records what they are, until these are dropped.
     _staying: RwLockReadGuard<'r, ()>,
     _guard: crossbeam_epoch::Guard,
@@ -208,7 +217,12 @@ pub struct Reading<'r> {
 impl Reading<'_> {
     /// Waits for the answers.
     pub fn finish(self) -> Result<(), TableError> {
-        Ok(self.stream.synchronize()?)
+        self.stream.synchronize()?;
+        // Only of batches that a mirror answered: without one there is no order.
+        match self.measured.as_ref().filter(|_| self.mirror.is_some()) {
+            Some(measured) => self.order.note(measured),
+            None => Ok(()),
+        }
     }
 }
 
@@ -238,7 +252,8 @@ impl<P: Persist> DeviceEngine<P> {
             staying: RwLock::new(()),
             cache: Cache::default(),
             mirror: Mirror::default(),
-            ordered_from: AtomicUsize::new(ORDERED_FROM),
+            order: Order::on(device),
+            few_to: AtomicUsize::new(FEW_TO),
             supply: Mutex::new(Supply::new(&table.heap, table.pool, table.form)),
             level_copies: Mutex::default(),
         })
@@ -271,9 +286,21 @@ impl<P: Persist> DeviceEngine<P> {
     }
 
     /// Has batches of gets of so many keys or more fetch values in the order of their addresses: over the link that is ten times as
-    /// fast, and takes a few kernels more. Only with a [mirror](DeviceEngine::load_mirror).
+    /// fast, and takes a few kernels more. If nothing is said, it is measured as batches come. Only with a
+    /// [mirror](DeviceEngine::load_mirror).
     pub fn order_from(&self, keys: usize) {
-        self.ordered_from.store(keys, Ordering::Relaxed);
+        self.order.set_from(keys);
+    }
+
+    /// From how many keys on batches of gets are put in order now.
+    pub fn ordered_from(&self) -> usize {
+        self.order.from()
+    }
+
+    /// Has batches of gets of so many keys or fewer take one launch instead of two, unless their values are fetched in order: what the
+    /// mirror cannot tell is asked for at once. Only with a [mirror](DeviceEngine::load_mirror).
+    pub fn one_launch_to(&self, keys: usize) {
+        self.few_to.store(keys, Ordering::Relaxed);
     }
 
     pub(super) fn supply(&self) -> MutexGuard<'_, Supply<P>> {
@@ -329,13 +356,22 @@ impl<P: Persist> DeviceEngine<P> {
             versions: rows.versions,
             values: rows.values,
         };
+        let (ordered, measured) = match rows.values.is_null() || !self.mirror.is_wanted() {
+            true => (false, None),
+            false => self.order.choose(rows.count as usize, self.device(), stream)?,
+        };
         // SAFETY: the caller's promise; the rest is the table's, and stays while the reading lasts.
-        let mirror = unsafe { self.launch_gets(table, params, &mut place.columns, stream)? };
+        let mirror = unsafe { self.launch_gets(table, params, &mut place.columns, stream, ordered)? };
+        if let Some(measured) = &measured {
+            measured.end(stream)?;
+        }
         Ok(Reading {
             stream,
             scratch: Some(place),
             scratches: &self.reading,
-            _mirror: mirror,
+            order: &self.order,
+            measured,
+            mirror,
             _staying: staying,
             _guard: guard,
         })
@@ -352,6 +388,7 @@ impl<P: Persist> DeviceEngine<P> {
         get: GetParams,
         scratch: &mut Columns,
         stream: &Stream,
+        ordered: bool,
     ) -> Result<Option<Reflection>, TableError> {
         let mirror = self.mirror.join(self, table, For::Reading)?;
         let Some(reflection) = &mirror else {
@@ -364,8 +401,10 @@ impl<P: Persist> DeviceEngine<P> {
             get,
             mirror: reflection,
             row: 8 * table.value.max_len().div_ceil(8) as u64,
+            block: table.form.block_len(),
             image_len: table.image().len(),
-            ordered: get.count as usize >= self.ordered_from.load(Ordering::Relaxed),
+            ordered,
+            few: get.count as usize <= self.few_to.load(Ordering::Relaxed),
         };
         // SAFETY: the same; and the caller keeps the mirror.
         unsafe { lookup.launch(self.device(), &self.kernels, scratch, stream)? };
@@ -438,25 +477,43 @@ impl<P: Persist> DeviceEngine<P> {
         keys: &[&[u8]],
         guard: &crossbeam_epoch::Guard,
     ) -> Result<Option<Reflection>, TableError> {
-        let (count, device) = (keys.len(), self.device());
+        let (count, key_words) = (keys.len(), words(table.key.max_len()));
+        fill_keys(keys, key_words, place.columns.keys.host(self.device(), count * key_words)?);
+        self.ask_filled(table, place, count, true, guard)
+    }
+
+    /// The same, for keys that are on the host's side of the place already.
+    pub(super) fn ask_filled(
+        &self,
+        table: &Table<P>,
+        place: &mut Workplace,
+        count: usize,
+        wants_versions: bool,
+        guard: &crossbeam_epoch::Guard,
+    ) -> Result<Option<Reflection>, TableError> {
+        let (device, columns, stream) = (self.device(), &mut place.columns, &place.stream);
         let (key_words, value_words) = (words(table.key.max_len()), words(table.value.max_len()));
-        let (columns, stream) = (&mut place.columns, &place.stream);
-        fill_keys(keys, key_words, columns.keys.host(device, count * key_words)?);
         let params = GetParams {
             table: self.table_params(table, guard, count)?,
             count: count as u64,
             // SAFETY: the stream is synchronised before the columns are used again.
             keys: unsafe { columns.keys.send::<u64>(device, count * key_words, stream)? },
             statuses: columns.statuses.room(device, count)?,
-            versions: columns.versions.room(device, 8 * count)?,
+            versions: match wants_versions {
+                true => columns.versions.room(device, 8 * count)?,
+                false => DevicePtr::NULL,
+            },
             values: columns.answers.room(device, 8 * count * value_words)?,
         };
         // SAFETY: the columns are as long as the kernels take them to be, and are not touched until the stream is synchronised.
         unsafe {
-            let mirror = self.launch_gets(table, params, &mut place.columns, &place.stream)?;
+            let ordered = self.order.usual(count);
+            let mirror = self.launch_gets(table, params, &mut place.columns, &place.stream, ordered)?;
             let (columns, stream) = (&mut place.columns, &place.stream);
             columns.statuses.fetch::<u8>(device, count, stream)?;
-            columns.versions.fetch::<u64>(device, count, stream)?;
+            if wants_versions {
+                columns.versions.fetch::<u64>(device, count, stream)?;
+            }
             columns.answers.fetch::<u64>(device, count * value_words, stream)?;
             Ok(mirror)
         }

@@ -264,6 +264,15 @@ pub(crate) struct LookupParams {
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
+pub(crate) struct PointParams {
+    pub(crate) table: TableParams,
+    pub(crate) count: u64,
+    pub(crate) keys: DevicePtr,
+    pub(crate) records: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
 pub(crate) struct CollectParams {
     pub(crate) table: TableParams,
     pub(crate) run: Run,
@@ -723,6 +732,7 @@ pub(crate) mod facts {
             size_of::<PackParams>(),
             size_of::<MeasureParams>(),
             size_of::<CopyParams>(),
+            size_of::<PointParams>(),
         ];
         facts.extend(of_rows.map(|bytes| bytes as u64));
         let of_values = [

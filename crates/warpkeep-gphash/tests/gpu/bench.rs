@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use warpkeep_core::{MergeRule, Op, Status};
+use warpkeep_core::{Answers as _, BatchView, Cells, Columns, MergeRule, Op, Outcome, Results, Status};
 use warpkeep_device::Device;
-use warpkeep_gphash::gpu::{DeviceBatch, DeviceEngine, DeviceImage, GetRows};
+use warpkeep_gphash::gpu::{DeviceBatch, DeviceEngine, DeviceImage, GetRows, HostGets};
 use warpkeep_gphash::{Geometry, Progress, Table};
 use warpkeep_image::{Coherent, Heap, HeapOptions, Image};
+use warpkeep_record::Pool;
 
 use crate::rig::{Kind, get, heap_of, put};
 
@@ -19,6 +20,9 @@ pub(crate) type Model = BTreeMap<u64, (u64, Vec<u8>)>;
 
 /// Space of so many chunks for a table: in memory, or in a file.
 pub(crate) type Space = fn(u64) -> Arc<Heap<Coherent>>;
+
+/// Threads that help with batches from host memory.
+pub(crate) static POOL: LazyLock<Pool> = LazyLock::new(|| Pool::new(3));
 
 /// How long is waited for what other tests, in other threads, can hold up: they share their epochs with this one.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -203,24 +207,70 @@ impl Bench {
         panic!("a growth without end");
     }
 
-    /// Looks at every key with the device and with the CPU.
-    pub(crate) fn check(&self, keys: u64) {
-        assert_eq!(self.table.len(), self.model.len() as u64);
+    /// Looks at every key with the device.
+    pub(crate) fn check_lookups(&self, keys: u64) {
         let rows: Vec<_> = (0..keys).map(|number| self.kind.key(number)).collect();
-        let mut answers = Vec::new();
+        let mut next = 0;
         self.engine
             .get_many(&self.table, rows.iter().map(Vec::as_slice), |index, found| {
-                assert_eq!(index, answers.len());
-                answers.push(found.map(|(version, value)| (version, value.to_vec())));
+                assert_eq!(index, next);
+                let expected = self.model.get(&(index as u64)).map(|(version, value)| (*version, &value[..]));
+                assert_eq!(found, expected, "key {index} on the device");
+                next += 1;
             })
             .unwrap();
-        let alone = self.got_alone(&rows);
-        for (number, (answer, alone)) in (0..keys).zip(answers.into_iter().zip(alone)) {
+        assert_eq!(next, rows.len());
+    }
+
+    /// Looks at every key with the device, whichever way, and with the CPU.
+    pub(crate) fn check(&self, keys: u64) {
+        assert_eq!(self.table.len(), self.model.len() as u64);
+        self.check_lookups(keys);
+        let rows: Vec<_> = (0..keys).map(|number| self.kind.key(number)).collect();
+        for by_hosts in self.got_by_hosts(&rows) {
+            let wrong =
+                (0..keys).zip(by_hosts).find(|(number, found)| self.model.get(number) != found.as_ref());
+            assert_eq!(wrong, None, "from host memory to host memory");
+        }
+        for (number, alone) in (0..keys).zip(self.got_alone(&rows)) {
             let expected = self.model.get(&number).cloned();
-            assert_eq!(answer, expected, "key {number} on the device");
             assert_eq!(alone, expected, "key {number} by a thread alone");
             assert_eq!(get(&self.table, &self.kind.key(number)), expected, "key {number} on the CPU");
         }
+    }
+
+    /// What is found from host memory to host memory, by the device and by it and the host together, where it can.
+    fn got_by_hosts(&self, keys: &[Vec<u8>]) -> Vec<Vec<Option<(u64, Vec<u8>)>>> {
+        let (key, value, bytes) = (self.table.key_spec(), self.table.value_spec(), keys.concat());
+        let columns = Columns::keys_only(Op::Get, Cells::fixed(key.max_len(), &bytes));
+        let view = BatchView::new(key, value, columns).unwrap();
+        let mut found = Vec::new();
+        for gathers in [false, true] {
+            let mut results = Results::new(&view);
+            let gets = HostGets {
+                keys: view.host().unwrap().keys(),
+                answers: results.rows_mut().unwrap(),
+                pool: &POOL,
+                at_once: 77,
+            };
+            let done = match gathers {
+                true => self.engine.gather_rows(&self.table, gets).unwrap(),
+                false => self.engine.fetch_rows(&self.table, gets).map(|()| true).unwrap(),
+            };
+            if !done {
+                assert!(results.statuses().iter().all(|&status| status == Status::Pending));
+                continue;
+            }
+            let item = |outcome: Outcome<'_>| match outcome.status {
+                Status::Ok => Some((outcome.version, outcome.value.unwrap().to_vec())),
+                status => {
+                    assert_eq!((status, outcome.version), (Status::NotFound, 0));
+                    None
+                }
+            };
+            found.push(results.iter().map(item).collect());
+        }
+        found
     }
 
     /// What threads that work alone find.

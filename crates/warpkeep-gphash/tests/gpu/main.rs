@@ -13,6 +13,8 @@ mod cache;
 mod cache_schedules;
 mod crash;
 mod crashes;
+#[macro_use]
+mod hosts;
 mod losses;
 mod lost;
 #[macro_use]
@@ -41,3 +43,4 @@ cache_cases!(crate::on_the_simulator);
 mirror_cases!(crate::on_the_simulator);
 straight_cases!(crate::on_the_simulator);
 values_cases!(crate::on_the_simulator);
+hosts_cases!(crate::on_the_simulator);

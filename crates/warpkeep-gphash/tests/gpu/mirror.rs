@@ -47,10 +47,15 @@ pub(crate) fn mirrored(device: &Device, space: Space, kind: Kind, keys: u64) -> 
 }
 
 pub(crate) fn check(bench: &Bench, keys: u64) {
-    for from in ORDERED_FROM {
+    // By a few kernels, in the order of the batch and of the addresses; and by one.
+    for (from, few) in [(usize::MAX, 0), (0, 0)] {
         bench.engine.order_from(from);
-        bench.check(keys);
+        bench.engine.one_launch_to(few);
+        bench.check_lookups(keys);
     }
+    bench.engine.order_from(usize::MAX);
+    bench.engine.one_launch_to(usize::MAX);
+    bench.check(keys);
 }
 
 /// Writes some keys with the CPU, new ones too.

@@ -14,6 +14,9 @@ mod bench;
 #[path = "../gpu/cache.rs"]
 mod cache;
 #[macro_use]
+#[path = "../gpu/hosts.rs"]
+mod hosts;
+#[macro_use]
 #[path = "../gpu/mirror.rs"]
 mod mirror;
 #[path = "../gpu/oracle.rs"]
@@ -80,6 +83,7 @@ cache_cases!(crate::on_the_gpu);
 mirror_cases!(crate::on_the_gpu);
 straight_cases!(crate::on_the_gpu);
 values_cases!(crate::on_the_gpu);
+hosts_cases!(crate::on_the_gpu);
 
 /// Many more items than the simulator has time for, in memory of the process, too.
 #[test]

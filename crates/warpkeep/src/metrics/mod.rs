@@ -9,6 +9,8 @@
 //! | `warpkeep_operations_total` | counter | `table`, `op`, `status` (a class: done, declined, refused, exhausted, failed) |
 //! | `warpkeep_batch_operations` | histogram | `table`, `kind` (read, process, power) |
 //! | `warpkeep_batch_seconds` | histogram | `table`, `kind` |
+//! | `warpkeep_get_batches_total` | counter | `table`, `way` (cpu, gather, fetch): batches of gets from host memory, where a device works the table |
+//! | `warpkeep_ordered_from` | gauge | `table`: keys from which on a device puts gets in order |
 //! | `warpkeep_items` | gauge | `table` |
 //! | `warpkeep_load_factor` | gauge | `table` |
 //! | `warpkeep_growths_total` | counter | `table` |
@@ -30,7 +32,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use metrics::{Histogram, Unit, counter, gauge, histogram};
-use warpkeep_core::{Answers, Durability, HostBatch, Op, Status, StatusClass};
+use warpkeep_core::{AnswerRows, Answers, Durability, HostBatch, Op, Status, StatusClass};
 use warpkeep_log::CheckpointInfo;
 
 use crate::index::{Figures, Size};
@@ -69,15 +71,35 @@ fn place(op: Op, status: Status) -> Option<(usize, usize)> {
 impl Tally {
     #[inline]
     pub(crate) fn add(&mut self, op: Op, status: Status) {
+        self.add_many(op, status, 1);
+    }
+
+    #[inline]
+    fn add_many(&mut self, op: Op, status: Status, found: u64) {
         if let Some((row, column)) = place(op, status) {
-            self.counts[row][column] += 1;
+            self.counts[row][column] += found;
             self.met |= 1 << row;
         }
+    }
+
+    fn sum(&self) -> u64 {
+        self.counts.iter().flatten().sum()
     }
 
     /// The tally of answers to a batch.
     pub(crate) fn of(batch: &HostBatch<'_>, statuses: &[Status]) -> Tally {
         let mut tally = Tally::default();
+        if batch.is_all(Op::Get) {
+            // There are many, and nearly all are one of these.
+            for usual in [Status::Ok, Status::NotFound] {
+                let found = statuses.iter().filter(|&&status| status == usual).count() as u64;
+                tally.add_many(Op::Get, usual, found);
+            }
+            if tally.sum() == statuses.len() as u64 {
+                return tally;
+            }
+            tally = Tally::default();
+        }
         for (index, &status) in statuses.iter().enumerate() {
             tally.add(batch.op(index), status);
         }
@@ -87,9 +109,25 @@ impl Tally {
 
 /// Passes answers on, and counts them.
 pub(crate) struct Counted<'a> {
-    pub(crate) answers: &'a mut dyn Answers,
-    pub(crate) batch: HostBatch<'a>,
-    pub(crate) tally: Tally,
+    answers: &'a mut dyn Answers,
+    batch: HostBatch<'a>,
+    tally: Tally,
+    /// Whether somebody had the arrays: then they tell.
+    by_rows: bool,
+}
+
+impl<'a> Counted<'a> {
+    pub(crate) fn new(answers: &'a mut dyn Answers, batch: HostBatch<'a>) -> Counted<'a> {
+        Counted { answers, batch, tally: Tally::default(), by_rows: false }
+    }
+
+    /// What was counted.
+    pub(crate) fn tally(&mut self) -> Tally {
+        match self.answers.rows_mut().filter(|_| self.by_rows) {
+            Some(rows) => Tally::of(&self.batch, rows.statuses()),
+            None => self.tally,
+        }
+    }
 }
 
 impl Answers for Counted<'_> {
@@ -105,6 +143,12 @@ impl Answers for Counted<'_> {
         self.tally.add(self.batch.op(index), noted);
         noted
     }
+
+    fn rows_mut(&mut self) -> Option<AnswerRows<'_>> {
+        let rows = self.answers.rows_mut()?;
+        self.by_rows = true;
+        Some(rows)
+    }
 }
 
 /// What kind of batch it was.
@@ -119,8 +163,7 @@ impl Kind {
     const NAMES: [&str; 3] = ["read", "process", "power"];
 
     pub(crate) fn of(batch: &HostBatch<'_>, durability: Durability) -> Kind {
-        // The first that writes is usually the first.
-        match ((0..batch.len()).any(|index| batch.op(index).writes()), durability) {
+        match (batch.writes(), durability) {
             (false, _) => Kind::Read,
             (true, Durability::Process) => Kind::Process,
             (true, Durability::Power) => Kind::Power,
@@ -280,6 +323,12 @@ pub(crate) fn opened(report: &OpenReport) {
     describe_counter!("warpkeep_operations_total", "Operations by what became of them");
     describe_histogram!("warpkeep_batch_operations", Unit::Count, "Operations in a batch");
     describe_histogram!("warpkeep_batch_seconds", Unit::Seconds, "How long a batch took");
+    describe_counter!("warpkeep_get_batches_total", "Batches of gets from host memory by the way they went");
+    describe_gauge!(
+        "warpkeep_ordered_from",
+        Unit::Count,
+        "Gets from which on a device puts a batch in order"
+    );
     describe_gauge!("warpkeep_items", Unit::Count, "Items in a table");
     describe_gauge!("warpkeep_load_factor", "Items as a share of the slots of a table");
     describe_counter!("warpkeep_growths_total", "How often a table, or a shard of one, was made larger");

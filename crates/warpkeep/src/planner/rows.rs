@@ -13,7 +13,7 @@ use warpkeep_image::Persist;
 use warpkeep_log::ChangeBatch;
 
 use super::on_device::{log_changes, step_back};
-use super::{Answer, Target, refusal, run, stage};
+use super::{Answer, Target, execute_on, refusal, run, stage};
 use crate::index::{Planned, with_table};
 use crate::tables::{NamedTable, Tables};
 use crate::{Error, Keeper, Result};
@@ -127,7 +127,7 @@ pub(crate) fn execute_rows<P: Persist>(
     let rows = Rows { keeper, named, engine, batch, durability, stream };
     match (batch.host(), output.space()) {
         (Some(host), MemorySpace::Host) => match output.into_host() {
-            Some(mut answers) => run(keeper, named, host.iter().collect(), durability, &mut answers),
+            Some(mut answers) => execute_on(keeper, named, &host, durability, &mut answers),
             None => unreachable!("all of an output is in one memory"),
         },
         (Some(host), MemorySpace::Device(_)) => {

@@ -15,6 +15,15 @@ const ASKING_BLOCKS: u32 = 66;
 /// there is to fetch, and a thread for each key of a batch that finds nothing would only be started to end.
 const FETCHING: u64 = 1 << 19;
 
+/// Blocks that a small batch is to have: about as many as a large device has multiprocessors, each with its own way to memory.
+const SPREAD_OVER: u64 = 128;
+
+/// A thread for each of so many, in blocks so small that many multiprocessors have one.
+fn spread(count: u64) -> Grid {
+    let threads = (count / SPREAD_OVER).next_power_of_two().clamp(32, u64::from(THREADS)) as u32;
+    Grid::covering(count.max(1), threads)
+}
+
 /// A batch that is to be looked up.
 pub(crate) struct Lookup<'l> {
     pub(crate) get: GetParams,
@@ -22,10 +31,14 @@ pub(crate) struct Lookup<'l> {
     pub(crate) mirror: &'l Reflection,
     /// Bytes of a value's row.
     pub(crate) row: u64,
+    /// Bytes of a record's block: as records follow each other, they are aligned to what divides it.
+    pub(crate) block: u64,
     /// Bytes of the image.
     pub(crate) image_len: u64,
     /// Whether the values are fetched in the order of their addresses.
     pub(crate) ordered: bool,
+    /// Otherwise: whether one launch does all of it.
+    pub(crate) few: bool,
 }
 
 impl Lookup<'_> {
@@ -46,13 +59,13 @@ impl Lookup<'_> {
         let ordered = self.ordered && !get.values.is_null();
         let mut params = LookupParams {
             get,
-            asked: scratch.asked.zeros(device, 8, stream)?,
-            asks: scratch.asks.room(device, 4 * count)?,
+            asked: warpkeep_device::DevicePtr::NULL,
+            asks: warpkeep_device::DevicePtr::NULL,
             located: warpkeep_device::DevicePtr::NULL,
             regions: warpkeep_device::DevicePtr::NULL,
             fetchings: warpkeep_device::DevicePtr::NULL,
             shift: region_bits(self.image_len),
-            wide: u32::from((self.row | get.values.address()).is_multiple_of(16)),
+            wide: u32::from((self.row | self.block | get.values.address()).is_multiple_of(16)),
         };
         let each = Grid::covering(get.count.max(1), THREADS);
         if let Some(heat) = self.mirror.heat().filter(|_| !get.values.is_null()) {
@@ -61,6 +74,13 @@ impl Lookup<'_> {
             // SAFETY: the caller's promise; the heat is as long as the mirror, which keeps it.
             unsafe { kernels.values_warm.launch(each, &warm, stream)? };
         }
+        if self.few && !ordered {
+            // SAFETY: the caller's promise.
+            unsafe { kernels.few.launch(spread(get.count), &params, stream)? };
+            return Ok(());
+        }
+        params.asked = scratch.asked.zeros(device, 8, stream)?;
+        params.asks = scratch.asks.room(device, 4 * count)?;
         // SAFETY: the caller's promise; the scratch is as long as the kernels take it to be.
         unsafe {
             if ordered {
@@ -94,6 +114,14 @@ pub(crate) fn region_bits(image_len: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_batches_go_to_many_multiprocessors() {
+        for (count, blocks, threads) in [(1, 1, 32), (4096, 128, 32), (5000, 79, 64), (1 << 15, 128, 256)] {
+            let grid = spread(count);
+            assert_eq!((grid.blocks, grid.threads), (blocks, threads), "{count}");
+        }
+    }
 
     #[test]
     fn the_whole_image_is_in_some_region() {

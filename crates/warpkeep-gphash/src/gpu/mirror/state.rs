@@ -196,6 +196,11 @@ impl Mirror {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether there is to be one.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.state().wanted
+    }
+
     /// The memory that it takes.
     pub(crate) fn bytes(&self) -> u64 {
         self.state().index.as_ref().map_or(0, |index| index.bytes())

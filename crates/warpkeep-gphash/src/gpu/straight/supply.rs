@@ -100,7 +100,7 @@ impl<P: Persist> Supply<P> {
     }
 
     /// Has so many blocks at hand: those that can be used again, in the order of their addresses, then new ones.
-    pub(super) fn ensure(
+    pub(crate) fn ensure(
         &mut self,
         device: &Device,
         kernels: &Kernels,

@@ -1,0 +1,144 @@
+//! Answers as rows that several threads fill at once.
+
+use crate::{Answers, Status};
+
+/// The arrays behind [`Answers`], for values of one length: they can be cut, and the parts be answered by several threads.
+///
+/// ```
+/// use warpkeep_core::{Answers, Batch, KeySpec, Results, Status, ValueSpec};
+/// let mut batch = Batch::new(KeySpec::U64, ValueSpec::U64);
+/// batch.get(1)?.get(2)?.get(3)?;
+///
+/// let mut results = Results::new(&batch.view());
+/// let (mut first, mut rest) = results.rows_mut().expect("all values have eight bytes").split_at(1);
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| first.answer_value(0, Status::Ok, 1, &[7; 8]));
+///     scope.spawn(|| (0..2).for_each(|index| rest.answer(index, Status::NotFound, 0)));
+/// });
+/// assert_eq!(results.statuses(), [Status::Ok, Status::NotFound, Status::NotFound]);
+/// # Ok::<(), warpkeep_core::CoreError>(())
+/// ```
+#[derive(Debug)]
+pub struct AnswerRows<'a> {
+    pub(crate) statuses: &'a mut [Status],
+    pub(crate) versions: Option<&'a mut [u64]>,
+    /// Nobody wants them, if `None`.
+    pub(crate) values: Option<&'a mut [u8]>,
+    /// Bytes of a value.
+    pub(crate) row: usize,
+    /// Whether rows of operations without a value are to be zeros, or are left as they are.
+    pub(crate) zeroes: bool,
+}
+
+impl<'a> AnswerRows<'a> {
+    /// How many operations there are.
+    pub fn len(&self) -> usize {
+        self.statuses.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.statuses.is_empty()
+    }
+
+    /// What was answered so far.
+    pub fn statuses(&self) -> &[Status] {
+        self.statuses
+    }
+
+    /// Whether anybody wants the values.
+    pub fn wants_values(&self) -> bool {
+        self.values.is_some()
+    }
+
+    /// Whether anybody wants the versions.
+    pub fn wants_versions(&self) -> bool {
+        self.versions.is_some()
+    }
+
+    /// The answers to the first `middle` operations, and to the others, counted from 0 again.
+    ///
+    /// # Panics
+    /// If there are not as many.
+    pub fn split_at(self, middle: usize) -> (AnswerRows<'a>, AnswerRows<'a>) {
+        let AnswerRows { statuses, versions, values, row, zeroes } = self;
+        let (statuses, other_statuses) = statuses.split_at_mut(middle);
+        let (versions, other_versions) = versions.map(|versions| versions.split_at_mut(middle)).unzip();
+        let (values, other_values) = values.map(|values| values.split_at_mut(row * middle)).unzip();
+        (
+            AnswerRows { statuses, versions, values, row, zeroes },
+            AnswerRows {
+                statuses: other_statuses,
+                versions: other_versions,
+                values: other_values,
+                row,
+                zeroes,
+            },
+        )
+    }
+
+    /// Parts of so many operations each, the last of what is left.
+    ///
+    /// # Panics
+    /// If the parts are to have none.
+    pub fn chunks(self, each: usize) -> Vec<AnswerRows<'a>> {
+        assert!(each > 0, "parts have at least one operation");
+        let mut parts = Vec::with_capacity(self.len().div_ceil(each));
+        let mut rest = self;
+        while rest.len() > each {
+            let (part, others) = rest.split_at(each);
+            parts.push(part);
+            rest = others;
+        }
+        parts.push(rest);
+        parts
+    }
+
+    /// The same, borrowed for a while.
+    pub fn reborrow(&mut self) -> AnswerRows<'_> {
+        AnswerRows {
+            statuses: self.statuses,
+            versions: self.versions.as_deref_mut(),
+            values: self.values.as_deref_mut(),
+            row: self.row,
+            zeroes: self.zeroes,
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, index: usize, status: Status, version: u64) {
+        self.statuses[index] = status;
+        if let Some(versions) = &mut self.versions {
+            versions[index] = version;
+        }
+    }
+}
+
+impl Answers for AnswerRows<'_> {
+    #[inline]
+    fn answer(&mut self, index: usize, status: Status, version: u64) {
+        if let Some(values) = self.values.as_deref_mut().filter(|_| self.zeroes) {
+            values[index * self.row..][..self.row].fill(0);
+        }
+        self.note(index, status, version);
+    }
+
+    #[inline]
+    fn answer_value(&mut self, index: usize, status: Status, version: u64, value: &[u8]) -> Status {
+        let Some(values) = self.values.as_deref_mut() else {
+            self.note(index, status, version);
+            return status;
+        };
+        if value.len() != self.row {
+            self.answer(index, Status::Corrupt, version);
+            return Status::Corrupt;
+        }
+        values[index * self.row..][..self.row].copy_from_slice(value);
+        self.note(index, status, version);
+        status
+    }
+
+    fn rows_mut(&mut self) -> Option<AnswerRows<'_>> {
+        Some(self.reborrow())
+    }
+}

@@ -1,0 +1,126 @@
+//! The device fetches the values, and the host copies them from pinned memory.
+
+use warpkeep_core::{AnswerRows, Answers, Status};
+use warpkeep_image::Persist;
+
+use super::filling::Filling;
+use super::{HostGets, SHARE};
+use crate::gpu::engine::{DeviceEngine, Workplace};
+use crate::gpu::stage::words;
+use crate::{Table, TableError};
+
+/// Keys of a launch, at least and at most: a part of a batch, so that others are looked up while these are answered; but enough that
+/// reads in the order of their addresses are near each other.
+const AT_ONCE: (usize, usize) = (1 << 16, 1 << 18);
+/// Launches of a batch, if it is large enough.
+const LAUNCHES: usize = 8;
+/// Places that launches take in turn: two of them keep the device busy while the host answers one and fills another.
+const PLACES: usize = 4;
+
+/// What one thread does.
+enum Part<'p> {
+    Fill(Filling<'p>),
+    Answer(&'p Workplace, usize, AnswerRows<'p>),
+}
+
+impl<P: Persist> DeviceEngine<P> {
+    /// Looks keys up: the device fetches the values, and the threads of the host copy them to where they are wanted.
+    pub fn fetch_rows(&self, table: &Table<P>, gets: HostGets<'_>) -> Result<(), TableError> {
+        gets.check(table)?;
+        let HostGets { keys, answers, pool, at_once } = gets;
+        let (device, key_words) = (self.device(), words(table.key.max_len()));
+        let (count, wants_versions) = (answers.len(), answers.wants_versions());
+        let at_once = match at_once {
+            0 => count.div_ceil(LAUNCHES).next_multiple_of(SHARE).clamp(AT_ONCE.0, AT_ONCE.1),
+            at_once => at_once,
+        };
+        let mut chunks: Vec<Option<AnswerRows<'_>>> = answers.chunks(at_once).into_iter().map(Some).collect();
+        let mut places = Vec::new();
+        while places.len() < chunks.len().min(PLACES) {
+            places.push(self.take_place()?);
+        }
+        // What kernels find stays while the epoch is pinned.
+        let guard = &crossbeam_epoch::pin();
+        let staying = self.stay();
+        // Mirrors that kernels look at.
+        let mut mirrors = vec![None; places.len()];
+        // Launches that are under way while the next is filled and one that is done is answered.
+        let behind = places.len().saturating_sub(1).max(1);
+        let mut work = || {
+            for number in 0..chunks.len() + behind {
+                let (taken, answered) = (number % places.len(), number.checked_sub(behind));
+                let mut parts = Vec::new();
+                if let Some(answered) = answered {
+                    places[answered % places.len()].stream.synchronize()?;
+                }
+                let filled = chunks.get(number).and_then(Option::as_ref).map_or(0, AnswerRows::len);
+                let answers = answered.and_then(|answered| chunks[answered].take());
+                if places.len() == 1 {
+                    // There is one launch, so nothing goes on beside anything.
+                    match answers {
+                        None => {
+                            let column = &mut places[0].columns.keys;
+                            let filling = Filling::parts(device, column, keys, (0, filled), key_words)?;
+                            parts.extend(filling.map(Part::Fill));
+                        }
+                        Some(answers) => parts.extend(answerings(&places[0], answers)),
+                    }
+                } else {
+                    // The place that is filled was answered a turn ago, and the next one is answered now.
+                    let next = (taken + 1) % places.len();
+                    let [place, done] =
+                        places.get_disjoint_mut([taken, next]).expect("there are two places at least");
+                    let range = (number * at_once, filled);
+                    parts.extend(
+                        Filling::parts(device, &mut place.columns.keys, keys, range, key_words)?
+                            .map(Part::Fill),
+                    );
+                    parts.extend(answers.into_iter().flat_map(|answers| answerings(&*done, answers)));
+                }
+                pool.share(parts, |part| match part {
+                    Part::Fill(filling) => filling.fill(),
+                    Part::Answer(place, first, answers) => answer(table, place, first, answers),
+                });
+                if filled > 0 {
+                    mirrors[taken] =
+                        self.ask_filled(table, &mut places[taken], filled, wants_versions, guard)?;
+                }
+            }
+            Ok(())
+        };
+        let done: Result<(), TableError> = work();
+        // Whatever came of it, nothing uses the places when they are kept for others, nor the items when they may move.
+        let idle: Vec<_> = places.iter().map(|place| place.stream.synchronize()).collect();
+        drop((staying, mirrors));
+        places.into_iter().for_each(|place| self.keep_place(place));
+        done.and(idle.into_iter().collect::<Result<(), _>>().map_err(TableError::from))
+    }
+}
+
+/// Answers that have arrived at a place, in parts for threads.
+fn answerings<'p>(place: &'p Workplace, answers: AnswerRows<'p>) -> impl Iterator<Item = Part<'p>> {
+    let parts = answers.chunks(SHARE).into_iter().enumerate();
+    parts.map(move |(part, answers)| Part::Answer(place, part * SHARE, answers))
+}
+
+/// Gives answers that have arrived, from `first` on.
+fn answer<P: Persist>(table: &Table<P>, place: &Workplace, first: usize, mut answers: AnswerRows<'_>) {
+    let (len, row) = (table.value.max_len(), 8 * words(table.value.max_len()));
+    let end = first + answers.len();
+    let statuses = &place.columns.statuses.fetched::<u8>(end)[first..];
+    let versions: &[u64] = match answers.wants_versions() {
+        true => &place.columns.versions.fetched::<u64>(end)[first..],
+        false => &[],
+    };
+    let values =
+        &bytemuck::cast_slice::<u64, u8>(place.columns.answers.fetched(end * row / 8))[row * first..];
+    for (index, &status) in statuses.iter().enumerate() {
+        match status == Status::Ok as u8 {
+            true => {
+                let version = versions.get(index).copied().unwrap_or(0);
+                answers.answer_value(index, Status::Ok, version, &values[row * index..][..len]);
+            }
+            false => answers.answer(index, Status::NotFound, 0),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Batches that are written from host memory straight through: they go up in parts, and while one is written the next is on its way.
+
+use warpkeep_core::{Answers, HostBatch, HostCells, Op, Operation, Status};
+use warpkeep_device::{Device, DevicePtr};
+use warpkeep_image::Persist;
+use warpkeep_record::Pool;
+
+use super::filling::Filling;
+use super::{SHARE, check_cells};
+use crate::gpu::columns::Column;
+use crate::gpu::engine::{DeviceEngine, Turn, Workplace, check_fixed};
+use crate::gpu::stage::words;
+use crate::gpu::straight::StraightRows;
+use crate::{Table, TableError};
+
+/// Operations that are written at once, at the most, and parts of a batch otherwise: enough to keep the device busy, and the host beside it.
+const AT_ONCE: usize = 1 << 19;
+const PARTS: usize = 4;
+/// The least that is worth a part of its own.
+const LEAST: usize = 1 << 16;
+
+/// A batch in host memory whose operations all do the same.
+pub struct HostWrites<'b> {
+    /// A put, an insert or an update: what a delete removes nobody could tell afterwards.
+    pub op: Op,
+    /// The batch.
+    pub batch: HostBatch<'b>,
+    /// Who helps.
+    pub pool: &'b Pool,
+    /// Operations that are written at once; 0 for as many as suit the batch.
+    pub at_once: usize,
+}
+
+impl<P: Persist> DeviceEngine<P> {
+    /// Whether [`Turn::write_from_host`] may do such a batch.
+    pub fn writes_straight(&self, table: &Table<P>, op: Op) -> bool {
+        matches!(op, Op::Put | Op::Insert | Op::Update)
+            && check_fixed(table).is_ok()
+            && table.key.fixed_len() == Some(8)
+            && self.points(table)
+    }
+}
+
+impl<P: Persist> Turn<'_, P> {
+    /// Writes a batch [straight through](Turn::write_straight), and answers. Operation `i` that writes gives its item the version
+    /// `first_version + i`. Counts in `done` how many operations were done, from the first on: all of them, unless this way closed
+    /// meanwhile. After an error some of those that are not answered may have been done.
+    ///
+    /// Nothing is logged, so it is for tables of stores without a log.
+    pub fn write_from_host(
+        &mut self,
+        table: &Table<P>,
+        writes: &HostWrites<'_>,
+        first_version: u64,
+        answers: &mut dyn Answers,
+        done: &mut usize,
+    ) -> Result<(), TableError> {
+        let (engine, count) = (self.engine, writes.batch.len());
+        if !engine.writes_straight(table, writes.op) {
+            return Ok(());
+        }
+        check_cells("keys", writes.batch.keys(), count, |len| table.key.check_len(len))?;
+        check_cells("values", writes.batch.values(), count, |len| table.value.check_len(len))?;
+        let at_once = match writes.at_once {
+            0 => count.div_ceil(PARTS).next_multiple_of(SHARE).clamp(LEAST, AT_ONCE),
+            at_once => at_once,
+        };
+        let mut places = [engine.take_place()?, engine.take_place()?];
+        let mut state = State { first_version, at_once, done };
+        let wrote = self.write_parts(table, writes, &mut state, &mut places, answers);
+        if wrote.is_ok() {
+            // After an error something may be under way: then they are dropped, which waits for the device.
+            places.into_iter().for_each(|place| engine.keep_place(place));
+        }
+        wrote
+    }
+
+    fn write_parts(
+        &mut self,
+        table: &Table<P>,
+        writes: &HostWrites<'_>,
+        state: &mut State<'_>,
+        places: &mut [Workplace; 2],
+        answers: &mut dyn Answers,
+    ) -> Result<(), TableError> {
+        let (engine, count, at_once) = (self.engine, writes.batch.len(), state.at_once);
+        let part = |first: usize| Part { table, writes, first, count: at_once.min(count - first) };
+        let [mut now, mut next] = places.each_mut();
+        if count > 0 {
+            let fillings = part(0).fillings(engine.device(), now)?;
+            writes.pool.share(fillings, Filling::fill);
+        }
+        while *state.done < count {
+            let this = part(*state.done);
+            let after = this.first + this.count;
+            // SAFETY: the stream is synchronised before the host's side is used again: below, or by whoever drops the place.
+            let rows = unsafe { this.send(engine.device(), now)? };
+            let fillings = match after < count {
+                true => part(after).fillings(engine.device(), next)?,
+                false => Vec::new(),
+            };
+            let version = state.first_version + this.first as u64;
+            let wrote =
+                writes.pool.share_beside(fillings, Filling::fill, || -> Result<bool, TableError> {
+                    // Apart, because before it nothing is done: whoever has no space for a record is told by the way that tells each.
+                    if self.has_blocks_for(rows.count).is_err() {
+                        return Ok(false);
+                    }
+                    // SAFETY: the columns are as long as that, and nobody else has the place.
+                    Ok(unsafe { self.write_straight(table, &rows, version, &now.stream)? }.is_some())
+                })?;
+            if !wrote {
+                break;
+            }
+            this.answer(engine.device(), now, version, answers)?;
+            (now, next, *state.done) = (next, now, after);
+        }
+        Ok(places.iter().try_for_each(|place| place.stream.synchronize())?)
+    }
+
+    fn has_blocks_for(&mut self, count: u64) -> Result<(), TableError> {
+        let engine = self.engine;
+        engine.supply().ensure(engine.device(), &engine.kernels, &mut self.place, count)
+    }
+}
+
+/// How far a batch has come.
+struct State<'s> {
+    first_version: u64,
+    /// Operations of a part.
+    at_once: usize,
+    done: &'s mut usize,
+}
+
+/// Operations of a batch that are written at once.
+struct Part<'p, P: Persist> {
+    table: &'p Table<P>,
+    writes: &'p HostWrites<'p>,
+    first: usize,
+    count: usize,
+}
+
+impl<'p, P: Persist> Part<'p, P> {
+    /// Keys and values to be copied to the host's side of a place.
+    fn fillings<'f>(&self, device: &Device, place: &'f mut Workplace) -> Result<Vec<Filling<'f>>, TableError>
+    where
+        'p: 'f,
+    {
+        let (batch, range) = (&self.writes.batch, (self.first, self.count));
+        let (key_words, value_words) = (words(self.table.key.max_len()), words(self.table.value.max_len()));
+        let columns = &mut place.columns;
+        let filling = |column: &'f mut Column, cells: HostCells<'f>, words: usize| {
+            Filling::parts(device, column, cells, range, words)
+        };
+        let keys = filling(&mut columns.keys, batch.keys(), key_words)?;
+        Ok(keys.chain(filling(&mut columns.values, batch.values(), value_words)?).collect())
+    }
+
+    /// Begins to copy them to the device.
+    ///
+    /// # Safety
+    /// The stream is synchronised before the host's side is used again.
+    unsafe fn send(&self, device: &Device, place: &mut Workplace) -> Result<StraightRows, TableError> {
+        let (key_words, value_words) = (words(self.table.key.max_len()), words(self.table.value.max_len()));
+        let (columns, stream, count) = (&mut place.columns, &place.stream, self.count);
+        // SAFETY: the caller's promise.
+        let (keys, values) = unsafe {
+            let keys = columns.keys.send::<u64>(device, count * key_words, stream)?;
+            let values = match value_words {
+                0 => DevicePtr::NULL,
+                words => columns.values.send::<u64>(device, count * words, stream)?,
+            };
+            (keys, values)
+        };
+        let statuses = columns.statuses.room(device, count)?;
+        Ok(StraightRows { op: self.writes.op, count: count as u64, keys, values, statuses })
+    }
+
+    /// Fetches the statuses, and answers.
+    fn answer(
+        &self,
+        device: &Device,
+        place: &mut Workplace,
+        version: u64,
+        answers: &mut dyn Answers,
+    ) -> Result<(), TableError> {
+        // SAFETY: the stream is synchronised next.
+        unsafe { place.columns.statuses.fetch::<u8>(device, self.count, &place.stream)? };
+        place.stream.synchronize()?;
+        for (index, &code) in place.columns.statuses.fetched::<u8>(self.count).iter().enumerate() {
+            let status = Status::try_from(code).unwrap_or(Status::Indeterminate);
+            let Operation { key, index: place, .. } = self.writes.batch.operation(self.first + index);
+            let version = match status {
+                Status::Ok | Status::Created => version + index as u64,
+                // The device did not look, and while this has the turn nobody writes.
+                Status::AlreadyExists => self.table.get(key, |value| value.version()).unwrap_or(0),
+                _ => 0,
+            };
+            answers.answer(place, status, version);
+        }
+        Ok(())
+    }
+}

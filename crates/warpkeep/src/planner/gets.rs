@@ -1,0 +1,166 @@
+//! Batches of gets alone, from host memory to host memory: by the device that works the table or by the CPU, whichever is faster, and
+//! by several threads if they are large.
+
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use warpkeep_core::{Answers, HostBatch, HostCells, Status};
+use warpkeep_gphash::Table;
+use warpkeep_gphash::gpu::{DeviceEngine, HostGets};
+use warpkeep_image::Persist;
+use warpkeep_record::{Pool, Value};
+
+use super::Target;
+use super::on_device::{self, step_back};
+use crate::index::Planned;
+use crate::{GetWay, Result};
+
+/// Gets that are worth more than one thread.
+const WORTH_THREADS: usize = 1 << 15;
+/// Keys that a thread takes at a time.
+const SHARE: usize = 1 << 12;
+/// Keys whose values are kept until they are answered, where answers are given one by one.
+const KEPT: usize = 1 << 17;
+
+/// Looks the keys of a batch up.
+pub(super) fn read<P: Persist, T: Planned<P>>(
+    pool: &Pool,
+    target: &Target<'_, P, T>,
+    batch: &HostBatch<'_>,
+    answers: &mut dyn Answers,
+) -> Result<()> {
+    let count = batch.len();
+    if count == 0 {
+        return Ok(());
+    }
+    let device = target.on_device().and_then(|target| Some((target.engine.device_for(count)?, target)));
+    let Some((device, target)) = device else {
+        by_cpu(pool, target.table, batch, answers);
+        return Ok(());
+    };
+    // The device copies to arrays, and only where keys and values have one length.
+    let to_rows = target.engine.writer().is_some() && answers.rows_mut().is_some();
+    let points = to_rows && device.points(target.table);
+    let way = match target.engine.way_for(device, count, points) {
+        GetWay::Gather if !points => GetWay::Cpu,
+        way => way,
+    };
+    let begun = Instant::now();
+    let done = match (way, to_rows) {
+        (GetWay::Cpu, _) => false,
+        (way, true) => by_device(pool, &target, device, way, batch, answers)?,
+        (_, false) => {
+            let keys = batch.iter().map(|operation| operation.key);
+            on_device::read(&target, keys, |index| index, answers)?
+        }
+    };
+    if !done {
+        by_cpu(pool, target.table, batch, answers);
+    }
+    target.engine.ways.note(if done { way } else { GetWay::Cpu }, count, begun.elapsed());
+    Ok(())
+}
+
+/// With the device, to arrays; `false` if it cannot, or has just been lost. Then nothing of what was answered counts.
+fn by_device<P: Persist>(
+    pool: &Pool,
+    target: &Target<'_, P, Table<P>>,
+    device: &DeviceEngine<P>,
+    way: GetWay,
+    batch: &HostBatch<'_>,
+    answers: &mut dyn Answers,
+) -> Result<bool> {
+    let Some(rows) = answers.rows_mut() else { return Ok(false) };
+    let gets = HostGets { keys: batch.keys(), answers: rows, pool, at_once: 0 };
+    let done = match way {
+        GetWay::Gather => device.gather_rows(target.table, gets),
+        _ => device.fetch_rows(target.table, gets).map(|()| true),
+    };
+    match done {
+        Ok(done) => {
+            if done && way == GetWay::Fetch {
+                target.engine.count_gets(batch.len());
+            }
+            Ok(done)
+        }
+        Err(error) => {
+            let _turn = device.turn();
+            step_back(target, error).map(|()| false)
+        }
+    }
+}
+
+/// Answers for a key that was looked up.
+#[inline]
+fn answer<P: Persist>(answers: &mut (impl Answers + ?Sized), index: usize, found: Option<Value<'_, P>>) {
+    match found {
+        None => answers.answer(index, Status::NotFound, 0),
+        Some(value) => {
+            answers.answer_value(index, Status::Ok, value.version(), value.bytes());
+        }
+    }
+}
+
+/// With the CPU.
+fn by_cpu<P: Persist, T: Planned<P>>(
+    pool: &Pool,
+    table: &T,
+    batch: &HostBatch<'_>,
+    answers: &mut dyn Answers,
+) {
+    let (keys, count) = (batch.keys(), batch.len());
+    let some = |first: usize, count: usize| (first..first + count).map(move |index| keys.get(index));
+    if count < WORTH_THREADS || pool.threads() == 1 {
+        return table.get_many(some(0, count), |index, found| answer(answers, index, found));
+    }
+    let Some(rows) = answers.rows_mut() else { return one_by_one(pool, table, keys, count, answers) };
+    let parts: Vec<_> = rows.chunks(SHARE).into_iter().enumerate().collect();
+    pool.share(parts, |(part, mut rows)| {
+        table.get_many(some(part * SHARE, rows.len()), |index, found| answer(&mut rows, index, found));
+    });
+}
+
+/// What one thread has found: for each key its version, if it is there, and where its value ends.
+#[derive(Default)]
+struct Found {
+    items: Vec<(Option<u64>, usize)>,
+    values: Vec<u8>,
+}
+
+/// The same, for answers that are given one by one: threads keep what they find.
+fn one_by_one<P: Persist, T: Planned<P>>(
+    pool: &Pool,
+    table: &T,
+    keys: HostCells<'_>,
+    count: usize,
+    answers: &mut dyn Answers,
+) {
+    for first in (0..count).step_by(KEPT) {
+        let some = KEPT.min(count - first);
+        let found: Vec<OnceLock<Found>> = (0..some.div_ceil(SHARE)).map(|_| OnceLock::new()).collect();
+        pool.run(found.len(), |part| {
+            let begin = first + part * SHARE;
+            let end = (begin + SHARE).min(first + some);
+            let mut mine = Found::default();
+            table.get_many((begin..end).map(|index| keys.get(index)), |_, found| {
+                if let Some(value) = &found {
+                    mine.values.extend_from_slice(value.bytes());
+                }
+                mine.items.push((found.map(|value| value.version()), mine.values.len()));
+            });
+            let _ = found[part].set(mine);
+        });
+        for (part, found) in found.into_iter().filter_map(OnceLock::into_inner).enumerate() {
+            let mut begin = 0;
+            for (index, (version, end)) in (first + part * SHARE..).zip(found.items) {
+                match version {
+                    None => answers.answer(index, Status::NotFound, 0),
+                    Some(version) => {
+                        answers.answer_value(index, Status::Ok, version, &found.values[begin..end]);
+                    }
+                }
+                begin = end;
+            }
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! From host memory to host memory: by whichever way and however many threads, answers are the same.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use warpkeep::rows::{BatchView, Cells, ColumnMut, Columns, Output, OutputValues};
+use warpkeep::{
+    Batch, Device, DeviceChoice, Durability, GetWay, IndexKind, KeySpec, Layout, Op, Results, Status, Store,
+    StoreOptions, Table, TableOptions, ValueSpec,
+};
+use warpkeep_device::Mode;
+
+/// More than one thread is worth for the CPU.
+const LARGE: u64 = 40_000;
+
+fn options(get_way: Option<GetWay>, threads: usize) -> StoreOptions {
+    StoreOptions { get_way, threads, without_log: true, ..StoreOptions::default() }
+}
+
+fn rows(key: KeySpec, value: u32) -> TableOptions {
+    TableOptions::new(key, ValueSpec::fixed(value).unwrap())
+}
+
+/// The key with this number, and its value.
+fn item(table: &Table<'_>, number: u64) -> (Vec<u8>, Vec<u8>) {
+    let spread = |len: usize| number.to_le_bytes().into_iter().cycle().take(len).collect::<Vec<u8>>();
+    let key = table.key_spec().fixed_len().map_or_else(|| format!("key {number}").into_bytes(), spread);
+    let len = table.value_spec().fixed_len().unwrap_or((number % 90) as usize);
+    (key, spread(len))
+}
+
+fn fill(table: &Table<'_>, numbers: impl Iterator<Item = u64>) {
+    let mut batch = table.batch();
+    for number in numbers {
+        let (key, value) = item(table, number);
+        batch.put(&key, &value).unwrap();
+    }
+    assert!(table.run(&batch, Durability::Process).unwrap().first_error().is_none());
+}
+
+fn gets(table: &Table<'_>, numbers: impl Iterator<Item = u64>) -> Batch {
+    let mut batch = table.batch();
+    for number in numbers {
+        batch.get(&item(table, number).0).unwrap();
+    }
+    batch
+}
+
+/// Even numbers are there, odd ones are not.
+fn check(table: &Table<'_>, numbers: impl Iterator<Item = u64>, results: &Results) {
+    let mut count = 0;
+    for (number, outcome) in numbers.zip(results.iter()) {
+        let expected = (number % 2 == 0).then(|| item(table, number).1);
+        assert_eq!(outcome.value, expected.as_deref(), "key {number}");
+        let status = if number % 2 == 0 { Status::Ok } else { Status::NotFound };
+        assert_eq!((outcome.status, outcome.version > 0), (status, number % 2 == 0));
+        count += 1;
+    }
+    assert_eq!(count, results.len());
+}
+
+/// The tables that a device works in different ways.
+fn kinds() -> [TableOptions; 4] {
+    let any = TableOptions::new(KeySpec::variable(20).unwrap(), ValueSpec::variable(100).unwrap());
+    [
+        rows(KeySpec::U64, 40),
+        rows(KeySpec::fixed(21).unwrap(), 13),
+        rows(KeySpec::U64, 8).layout(Layout::InPlace),
+        any,
+    ]
+}
+
+#[test]
+fn every_way_gives_the_same() {
+    let device = Device::simulated(Mode::fast()).unwrap();
+    for kind in kinds() {
+        for way in [None, Some(GetWay::Cpu), Some(GetWay::Gather), Some(GetWay::Fetch)] {
+            let home = tempfile::tempdir().unwrap();
+            let store = Store::open_on(home.path(), options(way, 3), &device).unwrap();
+            let table = store.create_table("t", kind.capacity(400)).unwrap();
+            fill(&table, (0..600).step_by(2));
+            for count in [0, 1, 33, 700] {
+                let numbers = || (0..count).map(|number| number * 7 % 620 / 2 * 2 + number % 2);
+                let numbers = || numbers().map(|number| if number >= 600 { 2 * number + 1 } else { number });
+                let batch = gets(&table, numbers());
+                check(&table, numbers(), &table.run(&batch, Durability::Process).unwrap());
+                // The same into what the caller has, which is counted.
+                let mut results = Results::new(&batch.view());
+                table.run_into(&batch.view(), Durability::Process, &mut results).unwrap();
+                check(&table, numbers(), &results);
+            }
+            // What is written in between is seen: new values, new keys, and keys that are gone.
+            fill(&table, (1000..1100).step_by(2));
+            table.delete(&item(&table, 8).0, Durability::Process).unwrap();
+            let batch = gets(&table, (1000..1100).chain([8]));
+            let results = table.run(&batch, Durability::Process).unwrap();
+            assert_eq!(results.statuses()[100], Status::NotFound);
+            let ok = results.statuses().iter().filter(|status| **status == Status::Ok).count();
+            assert_eq!(ok, 50);
+            let went: Vec<GetWay> = table.get_ways().iter().map(|figures| figures.way).collect();
+            let fixed = table.value_spec().fixed_len().is_some();
+            let mirrored = fixed && table.layout() == Some(Layout::Packed);
+            // Where the device does not know where values lie, the CPU looks.
+            let expected = match way {
+                Some(GetWay::Gather) if !mirrored => GetWay::Cpu,
+                way => way.unwrap_or(GetWay::Fetch),
+            };
+            assert!(!went.is_empty() && went.iter().all(|way| *way == expected), "{way:?} {went:?}");
+        }
+    }
+}
+
+#[test]
+fn a_way_can_be_changed_while_the_store_is_open() {
+    let home = tempfile::tempdir().unwrap();
+    let device = Device::simulated(Mode::fast()).unwrap();
+    let store = Store::open_on(home.path(), options(None, 2), &device).unwrap();
+    let table = store.create_table("t", rows(KeySpec::U64, 40)).unwrap();
+    fill(&table, (0..200).step_by(2));
+    let batch = gets(&table, 0..200);
+    for way in GetWay::ALL {
+        table.set_get_way(Some(way));
+        check(&table, 0..200, &table.run(&batch, Durability::Process).unwrap());
+    }
+    let went: Vec<(GetWay, u64)> =
+        table.get_ways().iter().map(|figures| (figures.way, figures.batches)).collect();
+    assert_eq!(went, GetWay::ALL.map(|way| (way, 1)));
+}
+
+/// Without a device, a large batch is done by several threads, whatever the table.
+#[test]
+fn large_batches_on_the_cpu_are_shared() {
+    for threads in [1, 3] {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::open_with(home.path(), options(None, threads)).unwrap();
+        let turbo = rows(KeySpec::U64, 24).index(IndexKind::TurboHash);
+        for (number, kind) in kinds().into_iter().chain([turbo]).enumerate() {
+            let table = store.create_table(&format!("t{number}"), kind.capacity(LARGE)).unwrap();
+            fill(&table, (0..LARGE).step_by(2));
+            let batch = gets(&table, 0..LARGE);
+            check(&table, 0..LARGE, &table.run(&batch, Durability::Process).unwrap());
+            let mut results = Results::new(&batch.view());
+            table.run_into(&batch.view(), Durability::Process, &mut results).unwrap();
+            check(&table, 0..LARGE, &results);
+        }
+    }
+}
+
+/// The caller's arrays: only statuses; or values, too, of which those of keys that are not there stay as they are.
+#[test]
+fn threads_answer_into_the_callers_arrays() {
+    let home = tempfile::tempdir().unwrap();
+    let store = Store::open_with(home.path(), options(None, 3)).unwrap();
+    let table = store.create_table("t", rows(KeySpec::U64, 8).capacity(LARGE)).unwrap();
+    fill(&table, (0..LARGE).step_by(2));
+    let keys: Vec<u64> = (0..LARGE).collect();
+    let columns = Columns::keys_only(Op::Get, Cells::u64s(&keys));
+    let view = BatchView::new(table.key_spec(), table.value_spec(), columns).unwrap();
+    for wanted in [false, true] {
+        let mut statuses = vec![Status::Pending; LARGE as usize];
+        let mut values = vec![0xee; 8 * LARGE as usize];
+        let wanted_values = match wanted {
+            true => OutputValues::Rows { len: 8, bytes: ColumnMut::Host(&mut values) },
+            false => OutputValues::None,
+        };
+        let output = Output::new(&view, ColumnMut::Host(&mut statuses), None, wanted_values).unwrap();
+        let mut answers = output.into_host().unwrap();
+        table.run_into(&view, Durability::Process, &mut answers).unwrap();
+        for number in 0..LARGE as usize {
+            let there = number % 2 == 0;
+            assert_eq!(statuses[number], if there { Status::Ok } else { Status::NotFound });
+            let value = u64::from_le_bytes(values[8 * number..][..8].try_into().unwrap());
+            assert_eq!(value, if there && wanted { number as u64 } else { 0xeeee_eeee_eeee_eeee });
+        }
+    }
+}
+
+/// Keys that are always there are always found, with a value that they were given, and never an older one than before.
+#[test]
+fn readers_of_every_way_beside_writers() {
+    const KEYS: u64 = 300;
+    let home = tempfile::tempdir().unwrap();
+    let device = Device::simulated(Mode::fast()).unwrap();
+    let store = Store::open_on(home.path(), options(None, 2), &device).unwrap();
+    for (number, key) in [KeySpec::U64, KeySpec::fixed(16).unwrap()].into_iter().enumerate() {
+        let table = store.create_table(&format!("t{number}"), rows(key, 16).capacity(50)).unwrap();
+        let put = |round: u8| {
+            let mut batch = table.batch();
+            for number in 0..KEYS {
+                batch.put(&item(&table, number).0, &[round; 16]).unwrap();
+            }
+            assert!(table.run(&batch, Durability::Process).unwrap().first_error().is_none());
+        };
+        put(0);
+        let done = AtomicBool::new(false);
+        let read = |way| {
+            let (batch, mut before) = (gets(&table, 0..KEYS), vec![0; KEYS as usize]);
+            while !done.load(Ordering::Relaxed) {
+                table.set_get_way(Some(way));
+                let results = table.run(&batch, Durability::Process).unwrap();
+                for (index, outcome) in results.iter().enumerate() {
+                    let value = outcome.value.expect("every key is always there");
+                    assert!(value.iter().all(|byte| *byte == value[0]), "torn: {value:?}");
+                    assert!(outcome.version >= before[index], "key {index} went back in time");
+                    before[index] = outcome.version;
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for way in GetWay::ALL {
+                let read = &read;
+                scope.spawn(move || read(way));
+            }
+            (1..30).for_each(put);
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+}
+
+/// Batches that write the same all over, without a log, go straight through: the device and the CPU come to the same.
+#[test]
+fn writes_from_host_memory_come_to_the_same() {
+    let homes = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let devices = [DeviceChoice::Sim, DeviceChoice::Cpu];
+    let stores: Vec<Store> = homes
+        .iter()
+        .zip(devices)
+        .map(|(home, device)| {
+            Store::open_with(home.path(), StoreOptions { device, ..options(None, 2) }).unwrap()
+        })
+        .collect();
+    let tables: Vec<Table<'_>> =
+        stores.iter().map(|store| store.create_table("t", rows(KeySpec::U64, 40)).unwrap()).collect();
+    let mut random = fastrand::Rng::with_seed(3);
+    for round in 0..9 {
+        let op = [Op::Put, Op::Insert, Op::Update][round % 3];
+        let mut batch = tables[0].batch();
+        for _ in 0..2500 {
+            let value = [random.u8(..); 40];
+            batch.push(op, &random.u64(..4000).to_le_bytes(), &value, 0).unwrap();
+        }
+        let results: Vec<Results> =
+            tables.iter().map(|table| table.run(&batch, Durability::Process).unwrap()).collect();
+        assert_eq!(results[0].statuses(), results[1].statuses(), "{op:?}");
+        for table in &tables {
+            table.delete(round as u64, Durability::Process).unwrap();
+        }
+        let batch = gets(&tables[0], 0..4000);
+        let results: Vec<Results> =
+            tables.iter().map(|table| table.run(&batch, Durability::Process).unwrap()).collect();
+        assert_eq!(results[0].statuses(), results[1].statuses());
+        assert_eq!(results[0].rows(), results[1].rows());
+        // A version is the one that whoever wrote it was told.
+        let number = (0..4000).find(|&number| results[0].statuses()[number] == Status::Ok).unwrap();
+        let known = results[0].versions()[number];
+        let mut batch = tables[0].batch();
+        batch.insert(number as u64, &[0; 40]).unwrap();
+        assert_eq!(tables[0].run(&batch, Durability::Process).unwrap().versions(), [known]);
+    }
+}
+
+/// The device is lost at some step of such a batch: the CPU does what is left, and answers as if nothing had been.
+#[test]
+fn a_device_lost_while_it_writes_straight_leaves_the_rest_to_the_cpu() {
+    let mut lost = 0;
+    for (round, op) in [Op::Insert, Op::Put, Op::Update].into_iter().cycle().enumerate().take(12) {
+        let home = tempfile::tempdir().unwrap();
+        let device = Device::simulated(Mode::seeded(round as u64)).unwrap();
+        let store = Store::open_on(home.path(), options(None, 2), &device).unwrap();
+        let table = store.create_table("t", rows(KeySpec::U64, 8).capacity(4000)).unwrap();
+        let write = |op: Op, numbers: std::ops::Range<u64>, value: u64| {
+            let mut batch = table.batch();
+            for number in numbers {
+                batch.push(op, &number.to_le_bytes(), &value.to_le_bytes(), 0).unwrap();
+            }
+            table.run(&batch, Durability::Process).unwrap()
+        };
+        write(Op::Put, 0..40, 1);
+        let now = device.last_run().map_or(0, |report| report.now);
+        device.simulator().unwrap().crash_at(Some(now + 1 + 20_011 * (round as u64 / 3 + 1)));
+        let results = write(op, 20..2100, 2);
+        lost += u32::from(device.check().is_err());
+        for number in 0..2100 {
+            let (there, hit) = (number < 40, number >= 20);
+            let expected = match op {
+                Op::Insert if there => 1,
+                Op::Update if hit && there => 2,
+                Op::Update if !there => 0,
+                _ if hit => 2,
+                _ => 1,
+            };
+            let found = table.get(number).unwrap().map_or(0, |value| value[0]);
+            assert_eq!(found, expected, "key {number}, {op:?}, round {round}");
+            if hit {
+                let status = results.statuses()[number as usize - 20];
+                match op {
+                    Op::Insert => {
+                        assert_eq!(status, if there { Status::AlreadyExists } else { Status::Created });
+                    }
+                    Op::Update => assert_eq!(status, if there { Status::Ok } else { Status::NotFound }),
+                    // A put that came through before the device was lost is found by the one that is done again.
+                    _ => assert!(status == Status::Created || status == Status::Ok),
+                }
+            }
+        }
+    }
+    assert!(lost > 3, "only {lost} were lost in a batch");
+}
