@@ -57,6 +57,16 @@ impl Lines {
         self.word(line).load(Ordering::Relaxed)
     }
 
+    /// Copies words from the beginning of a line on.
+    #[inline]
+    pub(crate) fn copy(&self, line: u64, to: &mut [u64]) {
+        assert!(line * LINE + 8 * to.len() as u64 <= self.count * LINE, "words beyond the last line");
+        let words = (0..).zip(to);
+        words.for_each(|(word, to)| {
+            *to = self.word_of(line + word / (LINE / 8), word % (LINE / 8)).load(Ordering::Relaxed)
+        });
+    }
+
     /// Writes all of a line.
     #[inline]
     pub(crate) fn write(&self, line: u64, value: u64) {

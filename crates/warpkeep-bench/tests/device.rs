@@ -49,7 +49,8 @@ fn every_way_does_every_operation_and_is_right() {
     let ours = ["over the link", "mirror", "mirror, values in order", "library, host to host"];
     let both = [&ours[..], &cached].concat();
     let writing = [&["mirror, written straight"][..], &both].concat();
-    let reading = [&["over the link, a thread each"][..], &both].concat();
+    let gets = ["library, fetched by the device", "library, gathered by the host", "library, by the CPU"];
+    let reading = [&["over the link, a thread each"][..], &both, &gets].concat();
     for case in ["get, uniform", "get, zipfian:0.99", "absent get, uniform"] {
         for variant in &reading {
             for metric in ["rate", "p50 of a batch", "p99 of a batch", "max of a batch"] {
@@ -85,6 +86,9 @@ fn every_way_does_every_operation_and_is_right() {
     };
     // Whichever of the two the simulator is slower with.
     assert!(bound("over the link", "get, uniform, batches of 200").starts_with("the link, "));
+    for gathered in ["library, gathered by the host", "library, by the CPU"] {
+        assert!(bound(gathered, "get, uniform, batches of 200").starts_with("the host, "), "{gathered}");
+    }
     let absent = bound("bucket cache, 100 %", "absent get, uniform, batches of 200");
     assert_eq!(absent, "device memory, random reads of 64 bytes");
 
@@ -94,7 +98,7 @@ fn every_way_does_every_operation_and_is_right() {
     };
     match chart("rate against latency, get, zipfian:0.99") {
         Drawing::Trades(trades) => {
-            assert_eq!(trades.iter().map(|trade| trade.points.len()).collect::<Vec<_>>(), [2; 9]);
+            assert_eq!(trades.iter().map(|trade| trade.points.len()).collect::<Vec<_>>(), [2; 12]);
         }
         other => panic!("{other:?}"),
     }
@@ -102,7 +106,7 @@ fn every_way_does_every_operation_and_is_right() {
         Drawing::Curves(curves) => assert_eq!((curves.len(), curves[0].points.len()), (2, 3)),
         other => panic!("{other:?}"),
     }
-    assert!(matches!(chart("gets by skew, batches of 200"), Drawing::Curves(curves) if curves.len() == 9));
+    assert!(matches!(chart("gets by skew, batches of 200"), Drawing::Curves(curves) if curves.len() == 12));
     let source = Source::parse("device", &report.to_json().expect("JSON")).expect("a report");
     let page = page::render(&[source]).expect("a page");
     assert!(

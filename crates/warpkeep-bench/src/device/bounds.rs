@@ -23,7 +23,7 @@ pub(super) fn bound(
     let without_record = matches!(operation, Operation::AbsentGet | Operation::Locate) || is_inline;
     let cached = variant.way == Way::BucketCache && variant.share >= 1.0 || variant.has_mirror();
     // Values need not be fetched one by one where the device knows where all of them lie.
-    let ordered = matches!(variant.way, Way::Ordered | Way::Straight | Way::Values);
+    let ordered = matches!(variant.way, Way::Ordered | Way::Straight | Way::Values) || variant.way.is_library();
     let straight = variant.way == Way::Straight || variant.way == Way::Values && workload.key_bytes == 8;
     let rows = workload.value_bytes.div_ceil(128).max(1) as f64;
     let mut bounds = Vec::new();
@@ -54,7 +54,7 @@ pub(super) fn bound(
             bounds.push((format!("the link, {access}"), limits.link(access) / rows));
         }
     }
-    let comes_from_host = variant.way == Way::Library || !straight && !operation.only_reads();
+    let comes_from_host = variant.way.is_library() || !straight && !operation.only_reads();
     if comes_from_host {
         let value = workload.value_bytes as f64;
         let writes = matches!(operation, Operation::Insert | Operation::Update);
@@ -66,7 +66,15 @@ pub(super) fn bound(
     }
     let lowest =
         bounds.into_iter().filter(|bound| bound.1 > 0.0).min_by(|one, other| one.1.total_cmp(&other.1));
-    lowest.unwrap_or_default()
+    let fetched = lowest.unwrap_or_default();
+    // Values that are there can be copied by the host, from where they lie; and the library takes what is better.
+    let (name, rate) = &limits.gathered;
+    let gathered = || (name.clone(), rate / rows);
+    match (variant.way, operation) {
+        (Way::LibraryGather | Way::LibraryCpu, Operation::Get) => gathered(),
+        (Way::Library, Operation::Get) if rate / rows > fetched.1 => gathered(),
+        _ => fetched,
+    }
 }
 
 /// Says for each figure what binds it and how near it comes, and how variants compare with the first.

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use warpkeep::{Durability, KeySpec, Op, Results, Status, Store, StoreOptions, TableOptions, ValueSpec};
+use warpkeep::{
+    Durability, GetWay, KeySpec, Op, Results, Status, Store, StoreOptions, TableOptions, ValueSpec,
+};
 use warpkeep_core::{BatchView, Cells, Columns};
 use warpkeep_image::CreateOptions;
 
@@ -82,6 +84,12 @@ impl Library {
         self.results.prepare(&view);
         table.run_into(&view, Durability::Process, &mut self.results)?;
         Ok(begun.elapsed())
+    }
+
+    /// Has gets go this way, or the one that is the fastest.
+    pub(super) fn use_way(&self, way: Option<GetWay>) -> Result<(), BenchError> {
+        self.store.table(TABLE)?.set_get_way(way);
+        Ok(())
     }
 
     /// Looks keys up.

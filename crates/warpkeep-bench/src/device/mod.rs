@@ -107,7 +107,7 @@ impl<'w> Workshop<'w> {
             largest: largest.max(options.most_inserted()),
             straight: false,
         };
-        let uses = |library: bool| options.ways.iter().any(|&way| (way == Way::Library) == library);
+        let uses = |library: bool| options.ways.iter().any(|&way| way.is_library() == library);
         let tables = u64::from(uses(false)) + u64::from(uses(true));
         progress.begin("loading", Amount::Count(tables * options.workload.items));
         let rig = match uses(false) {
@@ -171,6 +171,9 @@ impl<'w> Workshop<'w> {
                     rig.cache_values(variant.share, &lessons[number])?;
                 }
             }
+            if let (true, Some(library)) = (variant.way.is_library(), &*library) {
+                library.use_way(variant.way.get_way())?;
+            }
             for &operation in options.operations.iter().filter(|&&operation| variant.does(operation)) {
                 for batch in options.batch_sizes() {
                     let case = case_name(operation, *distribution, batch);
@@ -178,8 +181,8 @@ impl<'w> Workshop<'w> {
                         Cell { operation, batch, time: options.round_time, round, progress: *progress };
                     let hits = Hits::now(variant, rig.as_ref())?;
                     let mut worker = match (variant.way, &mut *rig, &mut *library) {
-                        (Way::Library, _, Some(library)) => Worker::Library(library),
-                        (_, Some(rig), _) => Worker::Rig(rig),
+                        (way, _, Some(library)) if way.is_library() => Worker::Library(library),
+                        (way, Some(rig), _) if !way.is_library() => Worker::Rig(rig),
                         _ => continue,
                     };
                     let outcome = match operation {
@@ -214,8 +217,8 @@ impl<'w> Workshop<'w> {
         }
         for batch in options.batch_sizes().into_iter().filter(|&batch| batch <= options.most_inserted()) {
             let mut worker = match (variant.way, &mut *rig, &mut *library) {
-                (Way::Library, _, Some(library)) => Worker::Library(library),
-                (_, Some(rig), _) => Worker::Rig(rig),
+                (way, _, Some(library)) if way.is_library() => Worker::Library(library),
+                (way, Some(rig), _) if !way.is_library() => Worker::Rig(rig),
                 _ => return Ok(()),
             };
             let operation = Operation::Insert;

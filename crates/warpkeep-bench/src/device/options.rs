@@ -139,16 +139,18 @@ impl Options {
     /// Whether such tables can be used in a way.
     pub(super) fn is_open(&self, way: Way) -> bool {
         match way {
-            Way::Mirror | Way::Ordered | Way::Values => self.layout == Layout::Packed,
+            Way::Mirror | Way::Ordered | Way::Values | Way::LibraryGather => self.layout == Layout::Packed,
             Way::Straight => self.layout == Layout::Packed && self.workload.key_bytes == 8,
-            Way::Alone | Way::Image | Way::BucketCache | Way::Library => true,
+            Way::Alone | Way::Image | Way::BucketCache => true,
+            Way::Library | Way::LibraryFetch | Way::LibraryCpu => true,
         }
     }
 
     /// What is compared, each once.
     pub(super) fn variants(&self) -> Vec<Variant> {
         let mut variants = Vec::new();
-        for &way in self.ways.iter().filter(|&&way| self.is_open(way)) {
+        let ways = self.ways.iter().flat_map(|way| way.with_kin());
+        for &way in ways.filter(|&&way| self.is_open(way)) {
             let shares = match way {
                 Way::BucketCache => self.cache_shares.clone(),
                 Way::Values => self.value_shares.clone(),

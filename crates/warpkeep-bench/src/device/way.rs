@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use warpkeep::GetWay;
+
 use super::Operation;
 
 /// How a table that a device works is used.
@@ -30,13 +32,20 @@ pub enum Way {
     Straight,
     /// The same, with the values that are asked for most in device memory.
     Values,
-    /// From host memory to host memory through the library, as a program uses it.
+    /// From host memory to host memory through the library, as a program uses it: gets go the way that is the fastest, as the library
+    /// measures it. Asking for this asks for those below, too.
     Library,
+    /// The same, with all values of gets fetched by the device.
+    LibraryFetch,
+    /// The same, with the device saying where values lie and the host copying them.
+    LibraryGather,
+    /// The same, with gets done by the CPU.
+    LibraryCpu,
 }
 
 impl Way {
     /// All of them.
-    pub const ALL: [Way; 8] = [
+    pub const ALL: [Way; 11] = [
         Way::Alone,
         Way::Image,
         Way::BucketCache,
@@ -45,6 +54,9 @@ impl Way {
         Way::Straight,
         Way::Values,
         Way::Library,
+        Way::LibraryFetch,
+        Way::LibraryGather,
+        Way::LibraryCpu,
     ];
 
     /// Its name as people write it.
@@ -58,6 +70,33 @@ impl Way {
             Way::Straight => "straight",
             Way::Values => "values",
             Way::Library => "library",
+            Way::LibraryFetch => "library-fetch",
+            Way::LibraryGather => "library-gather",
+            Way::LibraryCpu => "library-cpu",
+        }
+    }
+
+    /// Whether it is one of the library.
+    pub const fn is_library(self) -> bool {
+        matches!(self, Way::Library | Way::LibraryFetch | Way::LibraryGather | Way::LibraryCpu)
+    }
+
+    /// The way that the library's gets are to go; `None` if it chooses, or it is not the library.
+    pub(crate) const fn get_way(self) -> Option<GetWay> {
+        match self {
+            Way::LibraryFetch => Some(GetWay::Fetch),
+            Way::LibraryGather => Some(GetWay::Gather),
+            Way::LibraryCpu => Some(GetWay::Cpu),
+            _ => None,
+        }
+    }
+
+    /// What asking for it asks for.
+    pub(crate) fn with_kin(self) -> &'static [Way] {
+        let found = Way::ALL.iter().position(|&way| way == self).unwrap_or(0);
+        match self {
+            Way::Library => &Way::ALL[found..],
+            _ => &Way::ALL[found..=found],
         }
     }
 }
@@ -75,8 +114,8 @@ impl FromStr for Way {
         let found = Way::ALL.into_iter().find(|way| way.name() == text);
         found.ok_or_else(|| {
             format!(
-                "`{text}` is no way to use a device; there are: alone, image, cache, mirror, ordered, straight, values, \
-                 library"
+                "`{text}` is no way to use a device; there are: alone, image, cache, mirror, ordered, straight, values, library, \
+                 library-fetch, library-gather, library-cpu"
             )
         })
     }
@@ -102,6 +141,9 @@ impl Variant {
             // Shares of a small cache differ in what is behind the point.
             Way::Values => format!("value cache, {} %", (1000.0 * self.share).round() / 10.0),
             Way::Library => "library, host to host".to_owned(),
+            Way::LibraryFetch => "library, fetched by the device".to_owned(),
+            Way::LibraryGather => "library, gathered by the host".to_owned(),
+            Way::LibraryCpu => "library, by the CPU".to_owned(),
         }
     }
 
@@ -116,12 +158,15 @@ impl Variant {
             Way::Alone => operation.only_reads(),
             Way::Straight => !operation.only_reads(),
             Way::Library => operation != Operation::Locate,
+            Way::LibraryFetch | Way::LibraryGather | Way::LibraryCpu => {
+                matches!(operation, Operation::Get | Operation::AbsentGet)
+            }
             Way::Image | Way::BucketCache | Way::Mirror | Way::Ordered | Way::Values => true,
         }
     }
 
     /// Whether keys and answers of gets lie in device memory.
     pub(crate) fn is_on_device(self) -> bool {
-        self.way != Way::Library
+        !self.way.is_library()
     }
 }

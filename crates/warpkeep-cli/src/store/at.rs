@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use warpkeep::{DeviceChoice, DeviceIndex, DeviceValues, Peek, Store, StoreOptions, peek};
+use warpkeep::{DeviceChoice, DeviceIndex, DeviceValues, GetWay, Peek, Store, StoreOptions, peek};
 use warpkeep_image::{Domain, Placement};
 use warpkeep_log::{Log, ReadOnlyDisk};
 
@@ -25,6 +25,10 @@ pub(crate) struct StoreAt {
     pub(crate) device_index: DeviceIndex,
     #[arg(skip)]
     pub(crate) device_values: DeviceValues,
+    #[arg(skip)]
+    pub(crate) get_way: Option<GetWay>,
+    #[arg(skip)]
+    pub(crate) threads: usize,
 }
 
 /// What is there of a store.
@@ -54,7 +58,17 @@ impl StoreAt {
     fn options_for(&self, without_log: bool) -> StoreOptions {
         let (image, device) = (self.image.clone(), self.device);
         let (device_index, device_values) = (self.device_index, self.device_values);
-        StoreOptions { image, device, device_index, device_values, without_log, ..StoreOptions::default() }
+        let (get_way, threads) = (self.get_way, self.threads);
+        StoreOptions {
+            image,
+            device,
+            device_index,
+            device_values,
+            get_way,
+            threads,
+            without_log,
+            ..StoreOptions::default()
+        }
     }
 
     fn look(&self) -> Result<Found, Failure> {

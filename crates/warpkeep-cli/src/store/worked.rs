@@ -1,7 +1,7 @@
 //! What works the tables of a store that a command opens.
 
 use clap::Args;
-use warpkeep::{DeviceChoice, DeviceIndex, DeviceValues};
+use warpkeep::{DeviceChoice, DeviceIndex, DeviceValues, GetWay};
 use warpkeep_bench::size::Size;
 
 use super::StoreAt;
@@ -21,6 +21,13 @@ pub(crate) struct Worked {
     /// many bytes hold, such as 8G.
     #[arg(long, value_name = "SIZE|%", value_parser = values, conflicts_with = "cache_share")]
     pub(crate) value_cache: Option<DeviceValues>,
+    /// How batches of gets are done where a device works the table: cpu, gather (the device says where values lie, the CPU copies them)
+    /// or fetch. If not given, the way that is the fastest for batches of their size, as it is measured.
+    #[arg(long, value_name = "WAY")]
+    pub(crate) get_way: Option<GetWay>,
+    /// Threads that work on one large batch at a time; 0 for as many as the machine has.
+    #[arg(long, value_name = "COUNT", default_value_t)]
+    pub(crate) batch_threads: usize,
 }
 
 /// A share in per cent, or a number of bytes.
@@ -61,6 +68,8 @@ impl StoreAt {
             device: worked.device,
             device_index: worked.index(),
             device_values: worked.values(),
+            get_way: worked.get_way,
+            threads: worked.batch_threads,
             ..self.clone()
         }
     }

@@ -1,6 +1,7 @@
 //! What a device and the link to it give at most.
 
 mod calls;
+mod gather;
 mod rows;
 
 use std::path::Path;
@@ -8,6 +9,7 @@ use std::path::Path;
 use warpkeep_device::{Device, DeviceChoice};
 
 use self::calls::Calls;
+use self::gather::Gather;
 pub(crate) use self::rows::Access;
 use self::rows::Rows;
 use super::{RATE, median};
@@ -64,6 +66,8 @@ pub(crate) struct DeviceLimits {
     /// Bytes a second to the device and back.
     pub(crate) copy_in: f64,
     pub(crate) copy_out: f64,
+    /// Rows of 128 bytes a second that the threads of the host copy, from anywhere in as much memory to an array; and what that is called.
+    pub(crate) gathered: (String, f64),
 }
 
 /// What stands before the names of a device's cases; figures of the simulator say that they are no GPU's.
@@ -135,6 +139,19 @@ impl DeviceLimits {
                 .map(|access| round_by_round(&rows, access, accesses(access), &case))
                 .collect::<Result<Vec<_>, _>>()?;
         }
+        let gathered = {
+            let bytes = extent.host_bytes.last().copied().unwrap_or(0);
+            let gather = Gather::new(&images.join("gathered"), bytes)?;
+            let (case, variant) = (case_of(choice, "host memory"), gather.name());
+            let mut rates = Vec::new();
+            for round in 0..rounds {
+                progress.check()?;
+                let rate = gather.rate(u64::from(round), extent.accesses[1]);
+                report.add(&case, &variant, round, RATE, Unit::PerSecond, rate);
+                rates.push(rate);
+            }
+            (variant, median(&rates))
+        };
         let mut calls = Calls::new(device, extent.copied)?;
         let (copies, launches) = (case_of(choice, "copies"), case_of(choice, "launches"));
         let (mut ins, mut outs) = (Vec::new(), Vec::new());
@@ -151,7 +168,7 @@ impl DeviceLimits {
             progress.advance(1);
         }
         progress.finish();
-        Ok(DeviceLimits { device: in_device, link, copy_in: median(&ins), copy_out: median(&outs) })
+        Ok(DeviceLimits { device: in_device, link, copy_in: median(&ins), copy_out: median(&outs), gathered })
     }
 
     /// Rows a second over the link, to as much memory as was last asked for.

@@ -48,6 +48,8 @@ impl Places {
             device: DeviceChoice::default(),
             device_index: DeviceIndex::default(),
             device_values: DeviceValues::default(),
+            get_way: None,
+            threads: 0,
         }
         .on(self.worked)
     }
