@@ -61,10 +61,9 @@ impl Lines {
     #[inline]
     pub(crate) fn copy(&self, line: u64, to: &mut [u64]) {
         assert!(line * LINE + 8 * to.len() as u64 <= self.count * LINE, "words beyond the last line");
-        let words = (0..).zip(to);
-        words.for_each(|(word, to)| {
-            *to = self.word_of(line + word / (LINE / 8), word % (LINE / 8)).load(Ordering::Relaxed)
-        });
+        for (word, to) in (0..).zip(to) {
+            *to = self.word_of(line + word / (LINE / 8), word % (LINE / 8)).load(Ordering::Relaxed);
+        }
     }
 
     /// Writes all of a line.

@@ -9,10 +9,10 @@ use warpkeep_device::KernelEntry;
 
 use super::params::{
     AgeParams, ChooseParams, CollectParams, CopyParams, DrainParams, FillParams, FollowParams, GetParams,
-    LayoutParams, LoadParams, LookupParams, MeasureParams, PackParams, PlanParams, PointParams, PublishParams, RaceParams,
-    RecopyParams, ReflectParams, RefreshParams, RegionParams, RehashParams, ReleaseParams, RepairParams,
-    SortParams, SpareParams, SpellParams, SpreadParams, StageParams, StraightParams, TellParams, WarmParams,
-    WeighParams, body_code,
+    LayoutParams, LoadParams, LookupParams, MeasureParams, PackParams, PlanParams, PointParams,
+    PublishParams, RaceParams, RecopyParams, ReflectParams, RefreshParams, RegionParams, RehashParams,
+    ReleaseParams, RepairParams, SortParams, SpareParams, SpellParams, SpreadParams, StageParams,
+    StraightParams, TellParams, WarmParams, WeighParams, body_code,
 };
 use crate::bucket::{Body, Shape};
 use crate::header::Header;

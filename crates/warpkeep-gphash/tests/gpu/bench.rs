@@ -18,6 +18,9 @@ use crate::rig::{Kind, get, heap_of, put};
 /// Version and value of each key that is there.
 pub(crate) type Model = BTreeMap<u64, (u64, Vec<u8>)>;
 
+/// Version and value of each key of a batch, if it is there.
+type Answered = Vec<Option<(u64, Vec<u8>)>>;
+
 /// Space of so many chunks for a table: in memory, or in a file.
 pub(crate) type Space = fn(u64) -> Arc<Heap<Coherent>>;
 
@@ -240,7 +243,7 @@ impl Bench {
     }
 
     /// What is found from host memory to host memory, by the device and by it and the host together, where it can.
-    fn got_by_hosts(&self, keys: &[Vec<u8>]) -> Vec<Vec<Option<(u64, Vec<u8>)>>> {
+    fn got_by_hosts(&self, keys: &[Vec<u8>]) -> Vec<Answered> {
         let (key, value, bytes) = (self.table.key_spec(), self.table.value_spec(), keys.concat());
         let columns = Columns::keys_only(Op::Get, Cells::fixed(key.max_len(), &bytes));
         let view = BatchView::new(key, value, columns).unwrap();
@@ -274,7 +277,7 @@ impl Bench {
     }
 
     /// What threads that work alone find.
-    fn got_alone(&self, keys: &[Vec<u8>]) -> Vec<Option<(u64, Vec<u8>)>> {
+    fn got_alone(&self, keys: &[Vec<u8>]) -> Answered {
         let device = self.engine.device();
         let (count, stream) = (keys.len(), device.stream().unwrap());
         let row = |len: usize| len.next_multiple_of(8);
