@@ -42,9 +42,14 @@ fn every_way_does_every_operation_and_is_right() {
         return;
     }
     let directory = directory();
-    let options = Options { ways: Way::ALL.to_vec(), value_shares: vec![0.2, 1.0], ..small(&directory) };
+    let options =
+        Options { ways: Way::ALL.to_vec(), value_shares: vec![0.2, 1.0], steps: true, ..small(&directory) };
     let report = run(&options, &Quiet).expect("all answers are right");
     assert!(is_empty(&directory));
+    for step in ["clearing", "enrol", "decide", "finish", "first to last", "host: blocks", "host: waiting"] {
+        assert_series(&report, "insert, batches of 200: steps", step, "time in a batch", 2);
+    }
+    assert!(report.series("delete, batches of 50: steps", "beat", "time in a batch").is_empty());
     let cached = ["bucket cache, 20 %", "bucket cache, 100 %", "value cache, 20 %", "value cache, 100 %"];
     let ours = ["over the link", "mirror", "mirror, values in order", "library, host to host"];
     let both = [&ours[..], &cached].concat();
@@ -143,7 +148,11 @@ fn other_keys_values_layouts_and_loads_are_right_too() {
             assert_series(&report, case, "over the link", "rate", 1);
         }
         assert!(report.notes.iter().any(|note| note.contains("% full")), "{:?}", report.notes);
-        assert!(report.notes.iter().any(|note| note.starts_with("left out") && note.contains("straight")));
+        let left_out =
+            report.notes.iter().any(|note| note.starts_with("left out") && note.contains("straight"));
+        assert_eq!(left_out, layout == Layout::InPlace);
+        let straight = report.series("insert, batches of 64", "mirror, written straight", "rate");
+        assert_eq!(straight.len(), usize::from(!left_out));
         if let Some(load) = load_factor {
             let note = report.notes.iter().find(|note| note.contains("% full")).expect("a note");
             let (before, _) = note.split_once(" % full").expect("a share");

@@ -7,6 +7,7 @@
 #include "load.h"
 #include "lookup.h"
 #include "point.h"
+#include "parts.h"
 #include "reflect.h"
 #include "rows.h"
 #include "value_load.h"
@@ -14,3 +15,4 @@
 #include "stage.h"
 #include "straight.h"
 #include "supply.h"
+#include "verify.h"

@@ -4,12 +4,14 @@
 #include "load.h"
 #include "lookup.h"
 #include "point.h"
+#include "parts.h"
 #include "reflect.h"
 #include "straight.h"
 #include "supply.h"
 #include "rows.h"
 #include "value_load.h"
 #include "variable.h"
+#include "verify.h"
 
 namespace gphash {
 
@@ -44,6 +46,7 @@ WK_KERNEL(gphash_layout, gphash::LayoutParams) {
         sizeof(PlanParams),   kPendingStatus,    kMalformed,          kTwinThreads,
         sizeof(SpreadParams), sizeof(PackParams), sizeof(MeasureParams), sizeof(CopyParams),
         sizeof(PointParams),
+        sizeof(BeatParams),   sizeof(VerifyParams),
         sizeof(Values),       sizeof(WarmParams), sizeof(WeighParams), sizeof(ReleaseParams),
         sizeof(SpareParams),  sizeof(ChooseParams), sizeof(FillParams), sizeof(Choice),
         sizeof(FollowParams),

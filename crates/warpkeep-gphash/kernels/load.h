@@ -1,7 +1,6 @@
 // Loading the cache, and keeping it up with what the CPU writes.
 #pragma once
-#include "lookup.h"
-#include "stage.h"
+#include "parts.h"
 #include "value_load.h"
 
 namespace gphash {
@@ -40,11 +39,18 @@ struct RaceParams {
     LoadParams load;
     PublishParams publish;
     FillParams fill;
+    // A beat of a batch that is written straight through, or all of it if it has one part; or null.
+    const BeatParams* beat;
+    // Answers to the same without the cache, once more; or null.
+    u8* statuses_again;
+    u64* versions_again;
+    u64* values_again;
     // The first so many blocks, of a warp each, read, without the cache and then with it; the next so many publish; the next fill rows; the
-    // others fetch one bucket after the other.
+    // next do a beat; the others fetch one bucket after the other.
     u64 readers;
     u64 publishers;
     u64 fillers;
+    u64 beaters;
     u64 loaders;
 };
 
@@ -148,12 +154,24 @@ WK_KERNEL(gphash_cache_race, gphash::RaceParams) {
         read_all(p.plain, warp * kWarp);
         if (p.get.table.mirror.entries) look_up_or_ask(p.get, warp * kWarp);
         else read_all(p.get, warp * kWarp);
+        if (p.statuses_again) {
+            GetParams again = p.plain;
+            again.statuses = p.statuses_again;
+            again.versions = p.versions_again;
+            again.values = p.values_again;
+            read_all(again, warp * kWarp);
+        }
     } else if (warp < p.readers + p.publishers) {
         u64 i = (warp - p.readers) * kWarp + lane();
         if (i < p.publish.count) publish_one(p.publish, i);
     } else if (warp < p.readers + p.publishers + p.fillers) {
         fill_rows(p.fill, (warp - p.readers - p.publishers) * kWarp + lane());
+    } else if (warp < p.readers + p.publishers + p.fillers + p.beaters) {
+        u64 block = warp - p.readers - p.publishers - p.fillers;
+        if (p.beat->parts == 1) finish(p.beat->straight, block);
+        else beat(*p.beat, Hand{block * kWarp + lane(), p.beaters * kWarp}, block);
     } else {
-        for (u64 i = warp - p.readers - p.publishers - p.fillers; i < p.load.count; i += p.loaders) fetch_bucket(p.load, i);
+        u64 first = warp - p.readers - p.publishers - p.fillers - p.beaters;
+        for (u64 i = first; i < p.load.count; i += p.loaders) fetch_bucket(p.load, i);
     }
 }

@@ -25,10 +25,14 @@ enum class Step : u32 {
     Referenced = 10,
     // A copy shows nothing of an item that is changing, before it changes in the image.
     Veiled = 11,
-    // Records, before the words that lead to them: at the end of a kernel.
+    // Records, before the words that lead to them.
     Written = 12,
     // After a device that was lost while it moved items: what it left half done is finished. By the CPU, in src/gpu/settle.rs.
     Settled = 13,
+    // The words of a part of a batch, a launch after its records; without it, in the same.
+    Behind = 14,
+    // What a launch of a batch in parts has stored, before what the next one does: at the end of a kernel.
+    Beaten = 15,
     // A row of the value cache is filled, before an entry leads to it.
     Filled = 20,
 };

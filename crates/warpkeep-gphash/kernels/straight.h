@@ -3,7 +3,8 @@
 // which slots are empty (copies of the levels), which blocks are free (a list of them).
 //
 // In steps, a kernel each: keys are enrolled, so that of equal ones each knows who is the first and who the last; operations are
-// decided, slots claimed in the copies, and blocks handed out; records are written; then the words that make them count.
+// decided, slots claimed in the copies, and blocks handed out; records are written, and after them the words that make them count, here
+// by one kernel; see parts.h for large batches.
 //
 // In the image slots go from one word to another in one step, and nothing is ever claimed there: a crash leaves each key what it had, or
 // what it was to have. Blocks that nothing leads to are found by marking.
@@ -32,6 +33,8 @@ struct Act {
     u64 old;
     // The slot in the copies.
     u64* copy;
+    // The key's entry in the mirror while it is veiled, if it has one; of batches in parts.
+    U128* entry;
     u32 index;
     u32 kind;
 };
@@ -47,6 +50,7 @@ struct Came {
     u64 retired;
     // Rows of the value cache that were asked for.
     u64 rows;
+    u64 reserved[2];
 };
 
 struct StraightParams {
@@ -62,6 +66,8 @@ struct StraightParams {
     // An enrolment for each key, a power of two of them; and one more, for the key whose hash is 0.
     Enrolled* enrolled;
     u64 enrolments;
+    // What the mirror has for each key, if that is known already and verified; or null.
+    const u64* records;
     // Free blocks, as many as there are operations.
     const u64* blocks;
     Act* acts;
@@ -70,10 +76,16 @@ struct StraightParams {
     u64* retired;
     // For each that acts what its entry is to say, if not its record; null if there is no value cache.
     u64* rows;
+    // For acts in the order of their slots: as they were decided; for each its place among those of its region; for each region how many
+    // there are. Null if they stay in the order of the batch.
+    Act* decided;
+    u32* ranks;
+    u32* regions;
+    // A region has 2^shift slots.
+    u32 shift;
     u32 op;
     u32 block_len;
     u32 wide;
-    u32 reserved;
 };
 
 // What all lanes of a block have stored, before what any of them stores next. One lane fences for all of them: it has met them before,
@@ -190,16 +202,28 @@ WK_DEVICE Copied claim_copied(const StraightParams& p, u64 hash) {
     return Copied{0, nullptr};
 }
 
+// Whether two operations have the same key, which is likely: they have the same hash.
+WK_DEVICE bool same_row(const StraightParams& p, u64 one, u64 other) {
+    u32 words = p.table.key_words();
+    u64 differ = 0;
+    for (u32 i = 0; i < words; i++) differ |= load(p.keys + one * words + i) ^ load(p.keys + other * words + i);
+    return differ == 0;
+}
+
 // Everything about the operation of a lane but its record: whether it acts.
 WK_DEVICE bool plan_one(const StraightParams& p, u64 index, u64 hash, u64 record, Act& act) {
     const Table& t = p.table;
     Enrolled* its = enrolment(p, hash);
-    bool first = load<Scope::Device, Order::Relaxed>(&its->first) == (u32)(p.count - index);
-    bool last = load<Scope::Device, Order::Relaxed>(&its->last) == (u32)(index + 1);
+    u64 the_first = p.count - load<Scope::Device, Order::Relaxed>(&its->first);
+    u64 the_last = load<Scope::Device, Order::Relaxed>(&its->last) - 1;
+    bool first = the_first == index, last = the_last == index;
+    // Another key with the same hash is enrolled with this one. If both ends are this key's they are right for it, and the other is done
+    // by the CPU; if not, both are.
+    if (t.key_len() != 8 && !(same_row(p, index, the_first) && same_row(p, index, the_last))) record = kVeiled;
     bool there = record > kVeiled;
     Decision decision = decide_among(p.op, there, first, last);
     bool asks = record == kVeiled;
-    act = Act{0, 0, 0, nullptr, (u32)index, kNone};
+    act = Act{0, 0, 0, nullptr, nullptr, (u32)index, kNone};
     if (!asks && decision.writes) {
         Copied place = there ? find_word(p, hash, t.state_of(hash, record)) : claim_copied(p, hash);
         // In the overflow, or nowhere yet.
@@ -216,6 +240,25 @@ WK_DEVICE bool plan_one(const StraightParams& p, u64 index, u64 hash, u64 record
     return decision.writes && !asks;
 }
 
+// The region of an act: slots that are near each other in the image.
+WK_DEVICE u32 region_of_act(const StraightParams& p, const Act& act) {
+    u64 region = (u64)(act.copy - p.copies) >> p.shift;
+    return region < kRegions ? (u32)region : kRegions - 1;
+}
+
+WK_DEVICE void store_act(Act* to, const Act& act) {
+    store(&to->at, act.at);
+    store(&to->word, act.word);
+    store(&to->old, act.old);
+    store(&to->copy, act.copy);
+    store(&to->index, act.index);
+    store(&to->kind, act.kind);
+}
+
+WK_DEVICE Act load_act(const Act* from) {
+    return Act{load(&from->at), load(&from->word), load(&from->old), load(&from->copy), nullptr, load(&from->index), load(&from->kind)};
+}
+
 // The words of a block: the value, the key, the version, and zeros to its end, so that whole lines go over the link.
 WK_DEVICE u64 block_word(const StraightParams& p, u32 index, u32 i) {
     const Table& t = p.table;
@@ -225,30 +268,106 @@ WK_DEVICE u64 block_word(const StraightParams& p, u32 index, u32 i) {
     return i == values + keys ? p.first_version + index : 0;
 }
 
-// A piece of a record: whose, and which.
+// A piece of a record: whose, and which. What a thread writes at once.
 struct Piece {
     u64 number;
     u32 part;
 };
 
-// The piece that a thread writes. Neighbours write neighbouring bytes; of a tile, first the values of its records and then their tails, if its
-// records come one after the other in the list of blocks. Numbers beyond the last are nobody's.
-WK_DEVICE Piece piece_of(const StraightParams& p, u64 thread) {
+WK_DEVICE u32 pieces_of_record(const StraightParams& p) { return p.block_len / (p.wide ? 16 : 8); }
+
+// As many threads as there are pieces of so many records that are side by side in the list of blocks; in tiles, of all that they are in.
+WK_DEVICE u64 pieces_of(const StraightParams& p, u64 records) {
+    return (p.table.tiled() ? records + 2 * p.table.tile_records() : records) * pieces_of_record(p);
+}
+
+// Divisions of long words are slow, and each piece takes one.
+WK_DEVICE u64 divided(u64 by_what, u32 by) { return by_what >> 32 ? by_what / by : (u32)by_what / by; }
+
+// The piece that a thread writes, of records that are side by side in the list of blocks from `first` on. Neighbours write neighbouring
+// bytes; of a tile, first the values of its records and then their tails. Numbers, from `first` on, that are not of those records are nobody's.
+WK_DEVICE Piece piece_of(const StraightParams& p, u64 first, u64 thread) {
     const Table& t = p.table;
-    u32 size = p.wide ? 16 : 8, parts = p.block_len / size;
-    if (!t.tiled()) return Piece{thread / parts, (u32)(thread % parts)};
-    u32 records = t.tile_records(), values = t.value_len() / size, tails = t.tail_len() / size;
-    parts = values + tails;
-    u64 group = thread / (records * parts);
-    u32 within = (u32)(thread % (records * parts));
+    u32 parts = pieces_of_record(p);
+    if (!t.tiled()) {
+        u64 number = divided(thread, parts);
+        return Piece{number, (u32)(thread - number * parts)};
+    }
+    u32 size = p.wide ? 16 : 8, records = t.tile_records(), values = t.value_len() / size, tails = t.tail_len() / size;
+    u64 group = divided(thread, records * parts);
+    u32 within = (u32)(thread - group * records * parts);
     bool of_value = within < records * values;
     u32 behind = within - records * values;
     u32 record = of_value ? within / values : behind / tails;
     u32 part = of_value ? within % values : values + behind % tails;
-    // The list may begin in the middle of a tile.
-    u64 before = load(p.blocks) % 128 / 8;
+    // They may begin in the middle of a tile.
+    u64 before = load(p.blocks + first) % 128 / 8;
     u64 number = group * records + record;
     return Piece{number < before ? ~0ull : number - before, part};
+}
+
+// Writes a piece of the record of an act.
+WK_DEVICE void write_piece(const StraightParams& p, const Act* act, u32 part) {
+    const Table& t = p.table;
+    u32 index = load(&act->index);
+    u64 block = record_of(t, load(&act->word));
+    if (!p.wide) {
+        poke(t, t.word_at(block, part), block_word(p, index, part));
+    } else if (2 * part < t.value_words()) {
+        U128 words = load((const U128*)(p.values + (u64)index * t.value_words()) + part);
+        store_streaming((U128*)t.at(t.word_at(block, 2 * part)), words);
+    } else {
+        U128 words{block_word(p, index, 2 * part), block_word(p, index, 2 * part + 1)};
+        store_streaming((U128*)t.at(t.word_at(block, 2 * part)), words);
+    }
+}
+
+// Sends readers of an act's key to the image; its entry, if it has one.
+WK_DEVICE U128* veil_act(const StraightParams& p, const Act* act) {
+    if (left_out(Step::Mirrored)) return nullptr;
+    const Table& t = p.table;
+    Key key{p.keys + load(&act->index) * t.key_words(), t.key_len()};
+    return veil_entry(t.mirror, key.hash(t.seed), load(&act->kind) != kClear);
+}
+
+// Whose word is in the image: it reaches the copies and the mirror, and what it was instead of is gone. All lanes of a warp, each with
+// an act or none.
+WK_DEVICE void settle_act(const StraightParams& p, const Act* act, bool mine, U128* entry) {
+    Warp warp;
+    u32 kind = mine ? load(&act->kind) : kNone;
+    u64 word = mine ? load(&act->word) : 0, old = mine ? load(&act->old) : 0;
+    if (mine) store<Scope::Device, Order::Relaxed>(load(&act->copy), word);
+    u64 row = mine && p.rows ? load(p.rows + (act - p.acts)) : 0;
+    if (entry) set_entry(entry, kind == kClear ? kGone : row ? row : record_of(p.table, word));
+    u64 created = popc(warp.ballot(kind == kFill)), removed = popc(warp.ballot(kind == kClear));
+    if (lane() == 0 && created) fetch_add(&p.came->created, created);
+    if (lane() == 0 && removed) fetch_add(&p.came->removed, removed);
+    u64 place = take_number(&p.came->retired, old != 0);
+    if (old) store(p.retired + place, old);
+}
+
+// Writes the records of some acts and makes them count: in the image, then in the copies and the mirror. All threads of a block, or of a
+// warp that is one; the first of its warps has an act in each lane.
+WK_DEVICE void finish(const StraightParams& p, u64 block) {
+    u64 acts = load(&p.came->acts), first = block * kWarp;
+    if (first >= acts) return;
+    u32 count = acts - first < kWarp ? (u32)(acts - first) : kWarp;
+    bool mine = thread_index() < count;
+    const Act* act = p.acts + first + thread_index();
+    if (left_out(Step::Apart) && mine) poke(p.table, load(&act->at), load(&act->word));
+    u64 pieces = p.op == kDelete ? 0 : pieces_of(p, count);
+    for (u64 i = thread_index(); i < pieces; i += block_size()) {
+        Piece piece = piece_of(p, first, i);
+        if (piece.number < count) write_piece(p, p.acts + first + piece.number, piece.part);
+    }
+    U128* entry = mine ? veil_act(p, act) : nullptr;
+    // Records before the words that lead to them; and whoever finds a new word in the image, the CPU too, finds nothing older in the
+    // mirror afterwards.
+    fence_block_at(Step::Written);
+    if (mine) poke(p.table, load(&act->at), load(&act->word));
+    // Words before the acknowledgement, before entries, and before what they led to is used again.
+    fence_block_at(Step::Published);
+    if (warp_in_block() == 0) settle_act(p, act, mine, entry);
 }
 
 struct RecopyParams {
@@ -301,77 +420,34 @@ WK_KERNEL(gphash_decide, gphash::StraightParams) {
     if (index / kWarp * kWarp >= p.count) return;
     Key key{p.keys + index * t.key_words(), t.key_len()};
     u64 hash = index < p.count ? key.hash(t.seed) : 0;
-    u64 record = record_behind(t, locate(t.mirror, hash));
-    Act act{0, 0, 0, nullptr, 0, kNone};
+    u64 record = kVeiled;
+    if (p.records) {
+        if (index < p.count) record = load(p.records + index);
+    } else {
+        u64 said = locate(t.mirror, hash);
+        // Other keys can have the same hash; a key whose hash nobody has is new for certain.
+        bool doubtful = index < p.count && said > kVeiled && t.key_len() != 8;
+        record = doubtful && !record_has_key(t, key_behind(t, said), key) ? kVeiled : record_behind(t, said);
+    }
+    Act act{0, 0, 0, nullptr, nullptr, 0, kNone};
     bool acts = index < p.count && plan_one(p, index, hash, record, act);
     u64 number = take_number(&p.came->acts, acts);
+    u32 acting = Warp().ballot(acts);
+    // Behind the regions, how many there are in all.
+    if (p.decided && lane() == 0 && acting) fetch_add(p.regions + kRegions, popc(acting));
     if (!acts) return;
-    act.word = act.kind == kClear ? kEmpty : t.state_of(hash, load(p.blocks + number));
-    Act* to = p.acts + number;
-    store(&to->at, act.at);
-    store(&to->word, act.word);
-    store(&to->old, act.old);
-    store(&to->copy, act.copy);
-    store(&to->index, act.index);
-    store(&to->kind, act.kind);
+    if (p.decided) {
+        store(p.ranks + number, fetch_add(p.regions + region_of_act(p, act), 1u));
+        act.word = t.state_of(hash, 0);
+        store_act(p.decided + number, act);
+    } else {
+        act.word = act.kind == kClear ? kEmpty : t.state_of(hash, load(p.blocks + number));
+        store_act(p.acts + number, act);
+    }
 }
 
-// Writes records. A thread for each part of a block: neighbours write neighbouring bytes, of neighbouring blocks.
-WK_KERNEL(gphash_write, gphash::StraightParams) {
+// Writes records and makes them count, of a small batch. A block for as many acts as a warp has lanes.
+WK_KERNEL(gphash_finish, gphash::StraightParams) {
     using namespace gphash;
-    const Table& t = p.table;
-    Piece mine = piece_of(p, global_index());
-    u64 number = mine.number;
-    u32 part = mine.part;
-    if (number < load(&p.came->acts)) {
-        const Act* act = p.acts + number;
-        u32 index = load(&act->index);
-        u64 block = record_of(t, load(&act->word));
-        if (left_out(Step::Apart) && part == 0) poke(t, load(&act->at), load(&act->word));
-        if (!p.wide) {
-            poke(t, t.word_at(block, part), block_word(p, index, part));
-        } else if (2 * part < t.value_words()) {
-            U128 words = load((const U128*)(p.values + (u64)index * t.value_words()) + part);
-            store_streaming((U128*)t.at(t.word_at(block, 2 * part)), words);
-        } else {
-            U128 words{block_word(p, index, 2 * part), block_word(p, index, 2 * part + 1)};
-            store_streaming((U128*)t.at(t.word_at(block, 2 * part)), words);
-        }
-    }
-    // Records before the words that lead to them, which the next kernel stores.
-    fence_block_at(Step::Written);
-}
-
-// Makes it count: in the image, then in the copies and the mirror. A thread for each that acts.
-WK_KERNEL(gphash_commit, gphash::StraightParams) {
-    using namespace gphash;
-    Warp warp;
-    const Table& t = p.table;
-    u64 number = global_index();
-    u64 acts = load(&p.came->acts);
-    // A whole block, because its lanes wait for each other.
-    if ((u64)block_index() * block_size() >= acts) return;
-    bool mine = number < acts;
-    const Act* act = p.acts + number;
-    u32 kind = mine ? load(&act->kind) : kNone;
-    u64 at = mine ? load(&act->at) : 0, word = mine ? load(&act->word) : 0, old = mine ? load(&act->old) : 0;
-    u64* copy = mine ? load(&act->copy) : nullptr;
-    U128* entry = nullptr;
-    if (mine && !left_out(Step::Mirrored)) {
-        Key key{p.keys + load(&act->index) * t.key_words(), t.key_len()};
-        entry = veil_entry(t.mirror, key.hash(t.seed), kind != kClear);
-    }
-    // Whoever finds the new word in the image, the CPU too, finds nothing older in the mirror afterwards.
-    fence_block();
-    if (mine) poke(t, at, word);
-    // Words before the acknowledgement, and before what they led to is used again.
-    fence_block_at(Step::Published);
-    if (mine) store<Scope::Device, Order::Relaxed>(copy, word);
-    u64 row = mine && p.rows ? load(p.rows + number) : 0;
-    if (entry) set_entry(entry, kind == kClear ? kGone : row ? row : record_of(t, word));
-    u64 created = popc(warp.ballot(kind == kFill)), removed = popc(warp.ballot(kind == kClear));
-    if (lane() == 0 && created) fetch_add(&p.came->created, created);
-    if (lane() == 0 && removed) fetch_add(&p.came->removed, removed);
-    u64 place = take_number(&p.came->retired, old != 0);
-    if (old) store(p.retired + place, old);
+    finish(p, block_index());
 }

@@ -9,6 +9,7 @@ use super::answers::Expected;
 use super::library::Library;
 use super::pool::Pool;
 use super::rig::{Rig, UNDER_WAY};
+use super::steps::Steps;
 use super::way::Variant;
 use crate::measure::Latencies;
 use crate::report::{Report, Unit};
@@ -35,6 +36,8 @@ pub(crate) struct Outcome {
     latencies: Latencies,
     /// Operations a second with several batches under way.
     together: Option<f64>,
+    /// Where the time went, if that was asked for.
+    steps: Steps,
 }
 
 impl Outcome {
@@ -66,6 +69,7 @@ impl Outcome {
         {
             add(metric, Unit::Micros, self.latencies.micros(percent));
         }
+        self.steps.report(report, case, round);
     }
 }
 
@@ -215,6 +219,7 @@ impl Cell<'_> {
                     false => rig.write(op, &numbers, generation)?,
                 };
                 outcome.note(numbers.len(), written.whole, written.kernels);
+                outcome.steps.add(rig.engine.take_step_times());
                 rig.check_written(numbers, expected)
             }
             Worker::Library(library) => {

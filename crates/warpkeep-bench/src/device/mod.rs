@@ -14,6 +14,7 @@ mod options;
 mod pool;
 mod rig;
 mod scale;
+mod steps;
 mod way;
 
 use warpkeep_device::Device;
@@ -114,6 +115,9 @@ impl<'w> Workshop<'w> {
             true => Some(Rig::load(device, scratch.images(), &form, progress)?),
             false => None,
         };
+        if let Some(rig) = &rig {
+            rig.engine.time_steps(options.steps);
+        }
         let library = match uses(true) {
             true => Some(Library::load(options.device, scratch, &form, progress)?),
             false => None,
@@ -137,8 +141,7 @@ impl<'w> Workshop<'w> {
         let closed: Vec<String> = closed.map(ToString::to_string).collect();
         if !closed.is_empty() {
             report.notes.push(format!(
-                "left out, because such tables cannot be used that way: {}; mirrors want the layout packed, and writing straight wants keys \
-                 of 8 bytes, too",
+                "left out, because such tables cannot be used that way: {}; mirrors, and writing straight, want the layout packed",
                 closed.join(", ")
             ));
         }

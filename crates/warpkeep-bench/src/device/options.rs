@@ -44,6 +44,8 @@ pub struct Options {
     pub value_shares: Vec<f64>,
     /// Which buckets have copies.
     pub policy: CachePolicy,
+    /// Whether the steps of batches written straight through are timed, too.
+    pub steps: bool,
     /// How often everything is measured.
     pub rounds: u32,
     /// How long batches of one size go on in a round; at least one is done.
@@ -76,6 +78,7 @@ impl Options {
             cache_shares: vec![0.2, 1.0],
             value_shares: vec![0.2],
             policy: CachePolicy::Lfu,
+            steps: false,
             rounds: 3,
             round_time: Duration::from_millis(if simulated { 1 } else { 50 }),
             command: "warpkeep bench device".to_owned(),
@@ -100,9 +103,8 @@ impl Options {
         }
         if self.variants().is_empty() {
             return wrong(format!(
-                "tables with the layout {} and keys of {} bytes cannot be used in any of these ways; mirrors want the layout packed, and \
-                 writing straight wants keys of 8 bytes, too",
-                self.layout, self.workload.key_bytes
+                "tables with the layout {} cannot be used in any of these ways; mirrors, and writing straight, want the layout packed",
+                self.layout
             ));
         }
         if self.batches.iter().any(|batch| !(1..=MAX_BATCH).contains(batch)) {
@@ -139,8 +141,9 @@ impl Options {
     /// Whether such tables can be used in a way.
     pub(super) fn is_open(&self, way: Way) -> bool {
         match way {
-            Way::Mirror | Way::Ordered | Way::Values | Way::LibraryGather => self.layout == Layout::Packed,
-            Way::Straight => self.layout == Layout::Packed && self.workload.key_bytes == 8,
+            Way::Mirror | Way::Ordered | Way::Values | Way::Straight | Way::LibraryGather => {
+                self.layout == Layout::Packed
+            }
             Way::Alone | Way::Image | Way::BucketCache => true,
             Way::Library | Way::LibraryFetch | Way::LibraryCpu => true,
         }

@@ -140,6 +140,7 @@ impl Rig {
         let table = Table::create(&heap, &spec(capacity))?;
         let on_device = Arc::new(DeviceImage::new(device, &image)?);
         let engine = DeviceEngine::new(&on_device, &table)?;
+        engine.provide_ahead();
         let answers = (0..UNDER_WAY)
             .map(|_| Answers::new(device, &workload, form.largest))
             .collect::<Result<Vec<_>, _>>()?;
@@ -399,7 +400,10 @@ impl Rig {
         let workload = self.workload;
         let device = self.engine.device();
         let mut keys = Vec::new();
-        numbers.iter().for_each(|&number| workload.append_key(number, &mut keys));
+        for &number in numbers {
+            workload.append_key(number, &mut keys);
+            keys.resize(keys.len().next_multiple_of(8), 0);
+        }
         let keys = device.upload(&keys)?;
         let values = match op.takes_value() {
             true => {

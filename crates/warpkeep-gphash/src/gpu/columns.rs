@@ -171,4 +171,9 @@ pub(crate) struct Columns {
     pub(crate) left: Column,
     pub(crate) begins: Column,
     pub(crate) lengths: Column,
+    pub(crate) act_ranks: Column,
+    pub(crate) suspected: Column,
+    pub(crate) suspects: Column,
+    pub(crate) suspect_ranks: Column,
+    pub(crate) suspect_regions: Column,
 }

@@ -19,7 +19,7 @@ use super::order::{Measured, Order};
 use super::params::{GetParams, TableParams};
 use super::program::program_of;
 use super::stage::words;
-use super::straight::{LevelCopies, Supply};
+use super::straight::{LevelCopies, Straight, Supply};
 use crate::{Table, TableError};
 
 /// Threads of a block: a few warps, so that a multiprocessor has something to do while they wait. As many as kernels have room for who
@@ -50,6 +50,7 @@ pub struct DeviceEngine<P: Persist> {
     /// What batches written straight through need; for whoever has the turn.
     supply: Mutex<Supply<P>>,
     level_copies: Mutex<LevelCopies>,
+    pub(super) straight: Straight,
 }
 
 /// A stream, and the columns of the batch in it.
@@ -110,8 +111,12 @@ pub(crate) struct Kernels {
     pub(crate) recopy: Kernel,
     pub(crate) enrol: Kernel,
     pub(crate) decide: Kernel,
-    pub(crate) write: Kernel,
-    pub(crate) commit: Kernel,
+    pub(crate) finish: Kernel,
+    pub(crate) arrange: Kernel,
+    pub(crate) beat: Kernel,
+    pub(crate) suspect: Kernel,
+    pub(crate) queue: Kernel,
+    pub(crate) verify: Kernel,
     pub(crate) spell: Kernel,
     pub(crate) sort_count: Kernel,
     pub(crate) sort: Kernel,
@@ -160,8 +165,12 @@ impl Kernels {
             recopy: kernel("gphash_recopy")?,
             enrol: kernel("gphash_enrol")?,
             decide: kernel("gphash_decide")?,
-            write: kernel("gphash_write")?,
-            commit: kernel("gphash_commit")?,
+            finish: kernel("gphash_finish")?,
+            arrange: kernel("gphash_arrange")?,
+            beat: kernel("gphash_beat")?,
+            suspect: kernel("gphash_suspect")?,
+            queue: kernel("gphash_queue")?,
+            verify: kernel("gphash_verify")?,
             spell: kernel("gphash_spell")?,
             sort_count: kernel("gphash_sort_count")?,
             sort: kernel("gphash_sort")?,
@@ -243,6 +252,7 @@ impl<P: Persist> DeviceEngine<P> {
             program_of(table).ok_or(TableError::NotForDevices { key: table.key, value: table.value })?;
         let device = image.device();
         let kernels = Kernels::of(&device.load(&program)?)?;
+        image.follow(table.heap())?;
         table.by_device.store(true, Ordering::Release);
         Ok(DeviceEngine {
             image: Arc::clone(image),
@@ -256,6 +266,7 @@ impl<P: Persist> DeviceEngine<P> {
             few_to: AtomicUsize::new(FEW_TO),
             supply: Mutex::new(Supply::new(&table.heap, table.pool, table.form)),
             level_copies: Mutex::default(),
+            straight: Straight::default(),
         })
     }
 

@@ -1,10 +1,11 @@
 //! An image that a device reaches.
 
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use warpkeep_device::{Device, DevicePtr, RegisterOptions, Registered};
-use warpkeep_image::{Image, Persist};
+use warpkeep_image::{Heap, Image, Persist};
 
 use crate::TableError;
 
@@ -13,6 +14,8 @@ pub struct DeviceImage<P: Persist> {
     device: Device,
     // Before the image: what is registered must be mapped.
     registered: Mutex<Vec<Registered>>,
+    /// Where kernels have its beginning, while whatever is in use of it is registered; 0 if that has to be looked into.
+    covered: AtomicU64,
     image: Arc<Image<P>>,
 }
 
@@ -20,9 +23,31 @@ impl<P: Persist> DeviceImage<P> {
     /// Registers all of an image.
     pub fn new(device: &Device, image: &Arc<Image<P>>) -> Result<DeviceImage<P>, TableError> {
         let registered = Mutex::new(Vec::new());
-        let image = DeviceImage { device: device.clone(), registered, image: Arc::clone(image) };
+        let covered = AtomicU64::new(0);
+        let image = DeviceImage { device: device.clone(), registered, covered, image: Arc::clone(image) };
         image.cover()?;
         Ok(image)
+    }
+
+    /// Has what the image grows by registered before the heap uses it, by whoever makes it grow; so that nobody else has to wait for that,
+    /// which takes long.
+    pub(crate) fn follow(self: &Arc<Self>, heap: &Heap<P>) -> Result<(), TableError> {
+        if self.covered.load(Ordering::Acquire) != 0 {
+            return Ok(());
+        }
+        let image = Arc::downgrade(self);
+        heap.on_growth(move || {
+            let Some(image) = image.upgrade() else { return false };
+            if image.register().is_err() {
+                // Whoever launches the next kernel tries again, and is told.
+                image.covered.store(0, Ordering::Release);
+            }
+            true
+        });
+        // What it has grown by before.
+        let at = self.register()?;
+        self.covered.store(at.address(), Ordering::Release);
+        Ok(())
     }
 
     /// The device.
@@ -30,8 +55,15 @@ impl<P: Persist> DeviceImage<P> {
         &self.device
     }
 
-    /// Registers what the image has grown by; gives where kernels have its beginning.
+    /// Has all of the image registered that can be in use; gives where kernels have its beginning.
     pub(crate) fn cover(&self) -> Result<DevicePtr, TableError> {
+        match self.covered.load(Ordering::Acquire) {
+            0 => self.register(),
+            at => Ok(DevicePtr::new(at)),
+        }
+    }
+
+    fn register(&self) -> Result<DevicePtr, TableError> {
         let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
         let covered: usize = registered.iter().map(Registered::len).sum();
         let len = self.image.len() as usize;

@@ -21,6 +21,7 @@ mod program;
 mod rows;
 mod settle;
 mod stage;
+mod steps;
 mod straight;
 mod upkeep;
 mod values;
@@ -35,6 +36,7 @@ pub use mirror::MirrorReport;
 pub use program::program_for;
 pub use rows::{HostRows, RowOps, WriteRows};
 pub use stage::DeviceStage;
+pub use steps::StepTime;
 pub use straight::{StraightRows, Wrote};
 pub use values::{ValueRoom, ValuesReport, ValuesStats};
 

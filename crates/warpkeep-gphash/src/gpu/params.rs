@@ -448,9 +448,14 @@ pub(crate) struct RaceParams {
     pub(crate) load: LoadParams,
     pub(crate) publish: PublishParams,
     pub(crate) fill: FillParams,
+    pub(crate) beat: DevicePtr,
+    pub(crate) statuses_again: DevicePtr,
+    pub(crate) versions_again: DevicePtr,
+    pub(crate) values_again: DevicePtr,
     pub(crate) readers: u64,
     pub(crate) publishers: u64,
     pub(crate) fillers: u64,
+    pub(crate) beaters: u64,
     pub(crate) loaders: u64,
 }
 
@@ -513,97 +518,6 @@ pub(crate) struct RegionParams {
     pub(crate) regions: DevicePtr,
 }
 
-/// What a batch written straight through came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct Came {
-    pub(crate) acts: u64,
-    pub(crate) created: u64,
-    pub(crate) removed: u64,
-    pub(crate) asked: u64,
-    pub(crate) retired: u64,
-    /// Rows of the value cache that were asked for.
-    pub(crate) rows: u64,
-}
-
-/// Bytes of an enrolment, and of an act.
-pub(crate) const ENROLLED_BYTES: usize = 16;
-pub(crate) const ACT_BYTES: usize = 40;
-
-#[derive(Clone, Copy, Debug, NoUninit)]
-#[repr(C)]
-pub(crate) struct StraightParams {
-    pub(crate) table: TableParams,
-    pub(crate) count: u64,
-    pub(crate) keys: DevicePtr,
-    pub(crate) values: DevicePtr,
-    pub(crate) statuses: DevicePtr,
-    pub(crate) first_version: u64,
-    pub(crate) copies: DevicePtr,
-    pub(crate) enrolled: DevicePtr,
-    pub(crate) enrolments: u64,
-    pub(crate) blocks: DevicePtr,
-    pub(crate) acts: DevicePtr,
-    pub(crate) came: DevicePtr,
-    pub(crate) asks: DevicePtr,
-    pub(crate) retired: DevicePtr,
-    pub(crate) rows: DevicePtr,
-    pub(crate) op: u32,
-    pub(crate) block_len: u32,
-    pub(crate) wide: u32,
-    pub(crate) reserved: u32,
-}
-
-#[derive(Clone, Copy, Debug, NoUninit)]
-#[repr(C)]
-pub(crate) struct FollowParams {
-    pub(crate) batch: StraightParams,
-    pub(crate) rows: GetParams,
-    pub(crate) spares: DevicePtr,
-    pub(crate) spare_count: u64,
-}
-
-#[derive(Clone, Copy, Debug, NoUninit)]
-#[repr(C)]
-pub(crate) struct RecopyParams {
-    pub(crate) table: TableParams,
-    pub(crate) copies: DevicePtr,
-    pub(crate) count: u64,
-    pub(crate) offsets: DevicePtr,
-}
-
-/// Blocks side by side.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct BlockRun {
-    pub(crate) offset: u64,
-    pub(crate) before: u64,
-}
-
-#[derive(Clone, Copy, Debug, NoUninit)]
-#[repr(C)]
-pub(crate) struct SpellParams {
-    pub(crate) runs: DevicePtr,
-    pub(crate) run_count: u64,
-    pub(crate) count: u64,
-    pub(crate) block_len: u64,
-    pub(crate) tile_blocks: u32,
-    pub(crate) value_len: u32,
-    pub(crate) blocks: DevicePtr,
-}
-
-#[derive(Clone, Copy, Debug, NoUninit)]
-#[repr(C)]
-pub(crate) struct SortParams {
-    pub(crate) blocks: DevicePtr,
-    pub(crate) count: u64,
-    pub(crate) ranks: DevicePtr,
-    pub(crate) regions: DevicePtr,
-    pub(crate) sorted: DevicePtr,
-    pub(crate) shift: u32,
-    pub(crate) reserved: u32,
-}
-
 /// A change that is staged.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
@@ -648,6 +562,10 @@ impl Pending {
 pub(crate) mod facts {
     use super::*;
     use crate::gpu::CachePolicy;
+    use crate::gpu::straight::params::{
+        ACT_BYTES, BeatParams, BlockRun, Came, ENROLLED_BYTES, FollowParams, RecopyParams, SortParams,
+        SpellParams, StraightParams, VerifyParams,
+    };
     use crate::slot::{EMPTY, INSERT, REFERENCE_BITS};
     use warpkeep_core::{MergeRule, Op, Status};
 
@@ -733,6 +651,8 @@ pub(crate) mod facts {
             size_of::<MeasureParams>(),
             size_of::<CopyParams>(),
             size_of::<PointParams>(),
+            size_of::<BeatParams>(),
+            size_of::<VerifyParams>(),
         ];
         facts.extend(of_rows.map(|bytes| bytes as u64));
         let of_values = [

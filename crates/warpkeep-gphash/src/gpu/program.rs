@@ -8,11 +8,13 @@ use warpkeep_image::Persist;
 use warpkeep_device::KernelEntry;
 
 use super::params::{
-    AgeParams, ChooseParams, CollectParams, CopyParams, DrainParams, FillParams, FollowParams, GetParams,
-    LayoutParams, LoadParams, LookupParams, MeasureParams, PackParams, PlanParams, PointParams,
-    PublishParams, RaceParams, RecopyParams, ReflectParams, RefreshParams, RegionParams, RehashParams,
-    ReleaseParams, RepairParams, SortParams, SpareParams, SpellParams, SpreadParams, StageParams,
-    StraightParams, TellParams, WarmParams, WeighParams, body_code,
+    AgeParams, ChooseParams, CollectParams, CopyParams, DrainParams, FillParams, GetParams, LayoutParams,
+    LoadParams, LookupParams, MeasureParams, PackParams, PlanParams, PointParams, PublishParams, RaceParams,
+    ReflectParams, RefreshParams, RegionParams, RehashParams, ReleaseParams, RepairParams, SpareParams,
+    SpreadParams, StageParams, TellParams, WarmParams, WeighParams, body_code,
+};
+use super::straight::params::{
+    BeatParams, FollowParams, RecopyParams, SortParams, SpellParams, StraightParams, VerifyParams,
 };
 use crate::bucket::{Body, Shape};
 use crate::header::Header;
@@ -40,6 +42,8 @@ const SOURCES: &[(&str, &str)] = &[
     ("point.h", include_str!("../../kernels/point.h")),
     ("reflect.h", include_str!("../../kernels/reflect.h")),
     ("straight.h", include_str!("../../kernels/straight.h")),
+    ("parts.h", include_str!("../../kernels/parts.h")),
+    ("verify.h", include_str!("../../kernels/verify.h")),
     ("supply.h", include_str!("../../kernels/supply.h")),
     ("load.h", include_str!("../../kernels/load.h")),
     ("rows.h", include_str!("../../kernels/rows.h")),
@@ -77,8 +81,12 @@ warpkeep_device::kernels! {
         gphash_recopy: RecopyParams,
         gphash_enrol: StraightParams,
         gphash_decide: StraightParams,
-        gphash_write: StraightParams,
-        gphash_commit: StraightParams,
+        gphash_finish: StraightParams,
+        gphash_arrange: StraightParams,
+        gphash_beat: BeatParams,
+        gphash_suspect: VerifyParams,
+        gphash_queue: VerifyParams,
+        gphash_verify: VerifyParams,
         gphash_spell: SpellParams,
         gphash_sort_count: SortParams,
         gphash_sort: SortParams,
@@ -132,8 +140,12 @@ static KERNELS: &[KernelEntry] = {
         cuda_only("gphash_recopy", size_of::<RecopyParams>()),
         cuda_only("gphash_enrol", size_of::<StraightParams>()),
         cuda_only("gphash_decide", size_of::<StraightParams>()),
-        cuda_only("gphash_write", size_of::<StraightParams>()),
-        cuda_only("gphash_commit", size_of::<StraightParams>()),
+        cuda_only("gphash_finish", size_of::<StraightParams>()),
+        cuda_only("gphash_arrange", size_of::<StraightParams>()),
+        cuda_only("gphash_beat", size_of::<BeatParams>()),
+        cuda_only("gphash_suspect", size_of::<VerifyParams>()),
+        cuda_only("gphash_queue", size_of::<VerifyParams>()),
+        cuda_only("gphash_verify", size_of::<VerifyParams>()),
         cuda_only("gphash_spell", size_of::<SpellParams>()),
         cuda_only("gphash_sort_count", size_of::<SortParams>()),
         cuda_only("gphash_sort", size_of::<SortParams>()),

@@ -25,12 +25,18 @@ pub(crate) enum Script {
     Drain,
     /// Batches written straight through.
     Straight,
+    /// The same, in parts.
+    Parts,
 }
 
 impl Script {
     /// The kinds of tables it is for.
     pub(crate) fn kinds(self) -> &'static [Kind] {
-        if self == Script::Straight { &[Kind::Packed, Kind::Tiled] } else { &Kind::ALL }
+        if self.is_straight() { &[Kind::Packed, Kind::Tiled] } else { &Kind::ALL }
+    }
+
+    fn is_straight(self) -> bool {
+        matches!(self, Script::Straight | Script::Parts)
     }
 }
 
@@ -93,13 +99,13 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
     let one_level = Geometry::new(1, 4, 8).expect("a geometry");
     let ((table, model), slice) = match (script, seed % 2) {
         (Script::Batches, _) => (filled(kind, Geometry::default(), 20, 12), 0),
-        (Script::Straight, _) => (filled(kind, Geometry::default(), 100, 12), 0),
+        (Script::Straight | Script::Parts, _) => (filled(kind, Geometry::default(), 100, 12), 0),
         // As many as there is room for, and a few more in the overflow.
         (Script::Drain, 0) => (filled(kind, Geometry::default(), 1, 28), 1),
         // Several buckets at the same time.
         (Script::Drain, _) => (filled(kind, one_level, 20, 20), 3),
     };
-    if script == Script::Straight {
+    if script.is_straight() {
         // Room for the slab that is taken then: an image that grows lies in two pieces.
         let heap = table.heap();
         heap.free_extent(heap.allocate_extent(4 * heap.image().chunk_size()).unwrap()).unwrap();
@@ -113,7 +119,10 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
     bench.version = model.len() as u64;
     bench.model = model;
     let mut dice = Dice(seed);
-    if script == Script::Straight {
+    if script == Script::Parts {
+        bench.engine.write_in_parts_of(2);
+    }
+    if script.is_straight() {
         // The host takes blocks for this batch and many more to come.
         bench.engine.load_mirror(&bench.table).unwrap();
         straight_one(&mut bench, &device, Op::Put, &[0]);
@@ -122,12 +131,12 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
     let before = bytes_of(bench.table.heap().image());
     let mut models = vec![(0, now(&device), bench.model.clone())];
     let left = match script {
-        Script::Batches | Script::Straight => 0,
+        Script::Batches | Script::Straight | Script::Parts => 0,
         Script::Drain => outgoing(&bench.table),
     };
     let turns = match script {
         Script::Batches => 3,
-        Script::Straight => 5,
+        Script::Straight | Script::Parts => 5,
         Script::Drain => left.div_ceil(slice),
     };
     for turn in 0..turns {
@@ -136,7 +145,7 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
             let buckets = slice.min(left - turn * slice);
             bench.engine.turn().maintain(&bench.table, buckets).unwrap();
         }
-        if script == Script::Straight {
+        if script.is_straight() {
             let op = [Op::Put, Op::Delete, Op::Insert, Op::Update, Op::Put][turn as usize];
             let numbers: Vec<u64> = (0..9).map(|_| dice.below(KEYS)).collect();
             let began = now(&device);

@@ -29,3 +29,8 @@ fn every_crash_of_a_drain_is_survived() {
 fn every_crash_of_a_straight_batch_is_survived() {
     survived(Script::Straight, 12);
 }
+
+#[test]
+fn every_crash_of_a_straight_batch_in_parts_is_survived() {
+    survived(Script::Parts, 12);
+}

@@ -28,6 +28,7 @@ mod schedules;
 mod snapshot;
 #[macro_use]
 mod straight;
+mod straight_schedules;
 #[macro_use]
 mod values;
 mod values_schedules;

@@ -1,20 +1,21 @@
 //! Batches written straight through: whatever is written that way, and by others in between, is what a map would have.
 
-use warpkeep_core::{Op, Status};
+use warpkeep_core::{KeySpec, Op, Status, ValueSpec};
 use warpkeep_device::{Device, DevicePtr};
 use warpkeep_gphash::gpu::{StraightRows, Wrote};
-use warpkeep_gphash::{Geometry, Progress};
+use warpkeep_gphash::{Geometry, Progress, Table};
 
 use crate::bench::{Bench, Dice, Space};
-use crate::rig::{Kind, heap_of, put, remove};
+use crate::rig::{Kind, SEED, heap_of, put, remove, spec};
 
 /// A test for each case, with a function that brings the device.
 macro_rules! straight_cases {
     ($on:path) => {
         all_cases! {
             $on;
-            straight: straight_batches_do_what_a_map_does, equal_keys_act_in_the_order_of_the_batch,
-                blocks_are_used_again, what_finds_no_place_is_done_by_the_cpu,
+            straight: straight_batches_do_what_a_map_does, straight_batches_in_parts_do_what_a_map_does,
+                straight_batches_of_long_keys_do_what_a_map_does, keys_with_equal_hashes_are_told_apart,
+                equal_keys_act_in_the_order_of_the_batch, blocks_are_used_again, blocks_are_provided_ahead, what_finds_no_place_is_done_by_the_cpu,
                 a_full_heap_refuses_straight_batches, tables_without_a_mirror_are_not_written_straight
         }
     };
@@ -39,9 +40,16 @@ fn expect(bench: &mut Bench, op: Op, number: u64, value: Vec<u8>, version: u64) 
     }
 }
 
+/// A key with zeros behind it.
+pub(crate) fn key_row(kind: Kind, number: u64) -> Vec<u8> {
+    let mut key = kind.key(number);
+    key.resize(key.len().next_multiple_of(8), 0);
+    key
+}
+
 /// The last operation on a key gives its version; those before it are never seen, so their versions are nobody's concern.
 pub(crate) fn run(device: &Device, bench: &mut Bench, op: Op, numbers: &[u64], mark: u64) -> Option<Wrote> {
-    let keys: Vec<u8> = numbers.iter().flat_map(|&number| bench.kind.key(number)).collect();
+    let keys: Vec<u8> = numbers.iter().flat_map(|&number| key_row(bench.kind, number)).collect();
     let values: Vec<u8> =
         numbers.iter().zip(mark..).flat_map(|(&number, mark)| bench.kind.value(number, mark)).collect();
     let (keys, values) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
@@ -81,11 +89,22 @@ fn mirrored_of(kind: Kind, device: &Device, space: Space, geometry: Geometry, ca
 }
 
 /// Random batches of each operation, with keys that come more than once, between batches that are staged, writes by the CPU, and growth.
-pub(crate) fn mixed(device: &Device, space: Space, geometry: Geometry, seed: u64, batches: usize) {
+/// A part of a batch has so many operations.
+pub(crate) fn mixed(
+    device: &Device,
+    space: Space,
+    kind: Kind,
+    geometry: Geometry,
+    seed: u64,
+    batches: usize,
+    part: Option<u64>,
+) {
     const KEYS: u64 = 250;
     let mut dice = Dice(seed);
-    let kind = if seed.is_multiple_of(2) { Kind::Packed } else { Kind::Tiled };
     let mut bench = mirrored_of(kind, device, space, geometry, KEYS / 3);
+    if let Some(part) = part {
+        bench.engine.write_in_parts_of(part);
+    }
     let mut straight = 0;
     for number in 0..batches as u64 {
         let op = OPS[dice.below(4) as usize];
@@ -118,12 +137,28 @@ pub(crate) fn mixed(device: &Device, space: Space, geometry: Geometry, seed: u64
 
 pub(crate) fn straight_batches_do_what_a_map_does(device: &Device, space: Space) {
     for (seed, (l, h, s)) in (0..).zip([(2, 2, 8), (1, 4, 8), (4, 2, 4), (2, 1, 16), (2, 2, 8)]) {
-        mixed(device, space, Geometry::new(l, h, s).unwrap(), seed, 24);
+        let kind = if seed % 2 == 0 { Kind::Packed } else { Kind::Tiled };
+        mixed(device, space, kind, Geometry::new(l, h, s).unwrap(), seed, 24, None);
+    }
+}
+
+pub(crate) fn straight_batches_of_long_keys_do_what_a_map_does(device: &Device, space: Space) {
+    for (seed, part) in (200..).zip([None, Some(9)]) {
+        mixed(device, space, Kind::LongPacked, Geometry::default(), seed, 18, part);
+    }
+}
+
+pub(crate) fn straight_batches_in_parts_do_what_a_map_does(device: &Device, space: Space) {
+    for (seed, part) in (100..).zip([1, 5, 16, 40]) {
+        let kind = if seed % 2 == 0 { Kind::Packed } else { Kind::Tiled };
+        mixed(device, space, kind, Geometry::default(), seed, 18, Some(part));
     }
 }
 
 pub(crate) fn equal_keys_act_in_the_order_of_the_batch(device: &Device, space: Space) {
     let mut bench = mirrored(device, space, Geometry::default(), 400);
+    // Of one part, the first of them, and of several.
+    bench.engine.write_in_parts_of(80);
     // One key all the time, a few, and some that are there already.
     for (round, op) in
         (0..).zip([Op::Put, Op::Insert, Op::Update, Op::Delete, Op::Insert, Op::Put, Op::Delete])
@@ -143,6 +178,71 @@ pub(crate) fn equal_keys_act_in_the_order_of_the_batch(device: &Device, space: S
     bench.inspect();
 }
 
+/// Two keys of 16 bytes that have the same hash, for each number but 0.
+fn twins(number: u64) -> [[u64; 2]; 2] {
+    // What the hash of such a key begins with; then it multiplies two words, one of which is 0 here.
+    let x = (SEED.0 ^ 0x1F83_D9AB_FB41_BD6B).wrapping_add(0x3C6E_F372_FE94_F82B_u64.wrapping_mul(16));
+    let y = SEED.0.rotate_left(32) ^ 0x5BE0_CD19_137E_2179;
+    [[x, y ^ number], [x ^ number.rotate_left(32), y]]
+}
+
+pub(crate) fn keys_with_equal_hashes_are_told_apart(device: &Device, space: Space) {
+    let (key, value) = (KeySpec::fixed(16).unwrap(), ValueSpec::fixed(16).unwrap());
+    let table = Table::create(&space(200), &spec(key, value, Geometry::default(), 400)).unwrap();
+    let bytes = |key: [u64; 2]| key.map(u64::to_le_bytes).concat();
+    let [one, other] = twins(5);
+    assert!(one != other && table.hash_of(&bytes(one)) == table.hash_of(&bytes(other)));
+    let bench = Bench::over(device, Kind::LongPacked, table);
+    bench.engine.load_mirror(&bench.table).unwrap();
+    let stream = device.stream().unwrap();
+    let mut version = 0;
+    let mut expected = std::collections::BTreeMap::new();
+    // In one batch, in the middle of one another, alone beside the other in the table, and absent beside the other.
+    for (op, keys) in [
+        (Op::Put, vec![one, other, twins(7)[0], one]),
+        (Op::Insert, vec![twins(9)[0], twins(9)[1], twins(9)[1], twins(9)[0], twins(11)[0]]),
+        (Op::Update, vec![other, twins(7)[1], twins(11)[1], twins(9)[0]]),
+        (Op::Insert, vec![twins(11)[1], twins(7)[1], other]),
+        (Op::Put, (1..40).flat_map(twins).collect()),
+    ] {
+        let values: Vec<u64> = (0..2 * keys.len() as u64).map(|word| version << 8 | word).collect();
+        let columns = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+        let statuses = device.allocate_zeroed(keys.len()).unwrap();
+        let rows = StraightRows {
+            op,
+            count: keys.len() as u64,
+            keys: columns.0.ptr(),
+            values: columns.1.ptr(),
+            statuses: statuses.ptr(),
+        };
+        // SAFETY: the columns are as long as the rows say, and nobody else has them.
+        unsafe { bench.engine.turn().write_straight(&bench.table, &rows, version + 1, &stream) }
+            .unwrap()
+            .expect("a way");
+        let mut answers = Vec::new();
+        for (key, value) in keys.iter().zip(values.chunks_exact(2)) {
+            let there = expected.contains_key(key);
+            let (status, writes) = match (op, there) {
+                (Op::Insert, true) => (Status::AlreadyExists, false),
+                (Op::Update, false) => (Status::NotFound, false),
+                (_, there) => (if there { Status::Ok } else { Status::Created }, true),
+            };
+            if writes {
+                expected.insert(*key, value.to_vec());
+            }
+            answers.push(status as u8);
+        }
+        assert_eq!(statuses.to_vec::<u8>().unwrap(), answers, "{op:?} of {keys:?}");
+        version += keys.len() as u64;
+        let all: Vec<([u64; 2], Vec<u8>)> = (1..40).flat_map(twins).map(|key| (key, bytes(key))).collect();
+        let found = bench.engine.get_many(&bench.table, all.iter().map(|key| &key.1[..]), |index, found| {
+            let value = found.map(|(_, value)| bytemuck::pod_collect_to_vec::<u8, u64>(value));
+            assert_eq!(value.as_ref(), expected.get(&all[index].0), "{op:?}: {:?}", all[index].0);
+        });
+        found.unwrap();
+    }
+}
+
 pub(crate) fn blocks_are_used_again(device: &Device, space: Space) {
     for kind in [Kind::Packed, Kind::Tiled] {
         blocks_of_a_kind_are_used_again(kind, device, space);
@@ -158,8 +258,13 @@ fn blocks_of_a_kind_are_used_again(kind: Kind, device: &Device, space: Space) {
         for _ in 0..4 {
             warpkeep_gphash::hasten_freeing();
         }
+        let used = || heap_of(&bench.table).usage().used_blocks();
         // Other tests, in other threads, may hold it up; but not for ever.
-        let used = heap_of(&bench.table).usage().used_blocks();
+        for _ in 0..if used() > 10 * 1000 { 500 } else { 0 } {
+            warpkeep_gphash::hasten_freeing();
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        let used = used();
         assert!(used < 30 * 1000, "round {round}: {used} blocks are in use");
     }
     bench.check(1100);
@@ -172,6 +277,24 @@ fn blocks_of_a_kind_are_used_again(kind: Kind, device: &Device, space: Space) {
     }
     let used = heap_of(&table).usage().used_blocks();
     assert!(used < 30 * 1000, "{used}");
+}
+
+pub(crate) fn blocks_are_provided_ahead(device: &Device, space: Space) {
+    let mut bench = mirrored(device, space, Geometry::default(), 8000);
+    bench.engine.provide_ahead();
+    bench.engine.provide_ahead();
+    for first in (0..4000).step_by(500) {
+        let numbers: Vec<u64> = (first..first + 500).collect();
+        run(device, &mut bench, Op::Put, &numbers, first).unwrap();
+    }
+    bench.check(4100);
+    bench.inspect();
+    assert!(heap_of(&bench.table).usage().used_blocks() >= 4000);
+    let Bench { table, engine, image, .. } = bench;
+    drop((engine, image));
+    let used = heap_of(&table).usage().used_blocks();
+    // The table itself, and its items.
+    assert!((4000..4010).contains(&used), "{used} blocks are in use: what was taken ahead is not given back");
 }
 
 pub(crate) fn what_finds_no_place_is_done_by_the_cpu(device: &Device, space: Space) {

@@ -57,7 +57,7 @@ enum Shown {
 }
 
 /// The steps of `kernels/steps.h`, by number.
-const STEPS: [(u32, &str, Shown); 12] = [
+const STEPS: [(u32, &str, Shown); 14] = [
     (1, "Copied", Shown::By(Script::Drain)),
     (2, "Gathered", Shown::By(Script::Drain)),
     (3, "Moved", Shown::By(Script::Drain)),
@@ -68,8 +68,10 @@ const STEPS: [(u32, &str, Shown); 12] = [
     (8, "Apart", Shown::By(Script::Batches)),
     (8, "Apart, of a straight batch", Shown::By(Script::Straight)),
     (7, "Claimed, of a straight batch", Shown::ByStraightSchedule),
-    (12, "Written", Shown::ByNothing),
+    (12, "Written", Shown::By(Script::Straight)),
     (13, "Settled", Shown::ByLoss),
+    (14, "Behind", Shown::By(Script::Parts)),
+    (15, "Beaten", Shown::ByNothing),
 ];
 
 /// Crashes a script, with so many seeds, until something is wrong: what.
@@ -148,7 +150,7 @@ fn every_step_that_is_left_out_is_missed() {
     leave_out(0);
     assert_eq!(schedules(), None);
     assert_eq!(straight_schedules(), None);
-    for script in [Script::Batches, Script::Drain, Script::Straight] {
+    for script in [Script::Batches, Script::Drain, Script::Straight, Script::Parts] {
         assert_eq!(crashes(script, 2), None, "{script:?}, with nothing left out");
     }
     let (mut caught, mut of, mut kept) = (0, 0, Vec::new());
@@ -159,7 +161,7 @@ fn every_step_that_is_left_out_is_missed() {
             Shown::BySchedule => schedules(),
             Shown::ByLoss => losses(),
             Shown::ByStraightSchedule => straight_schedules(),
-            Shown::ByNothing => [Script::Batches, Script::Drain, Script::Straight]
+            Shown::ByNothing => [Script::Batches, Script::Drain, Script::Straight, Script::Parts]
                 .into_iter()
                 .find_map(|script| crashes(script, 1)),
         };

@@ -11,6 +11,7 @@ mod clearing;
 mod cut;
 mod descriptor;
 mod directory;
+mod growth;
 mod marker;
 mod pool;
 mod slab;
@@ -35,6 +36,7 @@ use chunk_map::ChunkMap;
 use classes::{CLASS_COUNT, class_index, slab_span};
 use cut::Cut;
 use descriptor::{Descriptor, MAX_EXTENT_CHUNKS};
+use growth::Growth;
 use pool::{Locator, Pool};
 use slab::Slab;
 
@@ -77,6 +79,7 @@ pub struct Heap<P: Persist> {
     extents: Mutex<BTreeMap<u64, u64>>,
     directory_chunks: AtomicU64,
     shards: usize,
+    growth: Growth,
 }
 
 /// A way to allocate blocks of one size.
@@ -126,8 +129,9 @@ impl<P: Persist> Heap<P> {
             extents: Mutex::default(),
             directory_chunks: AtomicU64::new(0),
             shards,
+            growth: Growth::default(),
         };
-        heap.add_chunks();
+        heap.add_chunks(image.chunks());
         for (turn, run) in marker.runs.into_iter().enumerate() {
             let span = run.descriptor.span();
             let used: Box<[u64]> = run.reached.iter().map(|word| word.load(Ordering::Relaxed)).collect();
@@ -339,9 +343,10 @@ impl<P: Persist> Heap<P> {
     }
 
     /// Makes chunks by which the image has grown available.
-    fn add_chunks(&self) {
+    /// The image has so many chunks, ready to be used.
+    fn add_chunks(&self, ready: u64) {
         let mut map = self.chunk_map();
-        let (known, grown) = (map.chunks(), self.image.chunks().min(self.locators.len() as u64));
+        let (known, grown) = (map.chunks(), ready.min(self.locators.len() as u64));
         if known < grown {
             map.extend(grown);
         }
@@ -395,7 +400,10 @@ impl<P: Persist> Heap<P> {
                 true => self.image.grow(least),
                 false => Err(error),
             })?;
-            self.add_chunks();
+            // What others add meanwhile is theirs to prepare.
+            let grown = self.image.chunks();
+            self.growth.prepare();
+            self.add_chunks(grown);
         }
     }
 

@@ -60,6 +60,9 @@ pub(super) struct Device {
     /// Items as a share of the table's slots, 0.01 to 0.95.
     #[arg(long, value_name = "SHARE")]
     load_factor: Option<f64>,
+    /// Times the steps of batches written straight through, kernel by kernel, with the host's share.
+    #[arg(long)]
+    steps: bool,
     /// How often everything is measured.
     #[arg(long)]
     rounds: Option<u32>,
@@ -112,6 +115,7 @@ impl Device {
                 Policy::Lru => CachePolicy::Lru,
                 Policy::Random => CachePolicy::Random,
             },
+            steps: self.steps,
             rounds: self.rounds.unwrap_or(usual.rounds),
             round_time: self.round_time.unwrap_or(usual.round_time),
             command: command_line(),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use warpkeep_core::{KeySpec, MergeRule, Op, Seed, Status, ValueSpec};
 use warpkeep_device::sim::Seeded;
-use warpkeep_device::{Buffer, Device, DevicePtr, Grid, KernelCache, Mode};
+use warpkeep_device::{Buffer, Device, DevicePtr, Grid, KernelCache, Mode, Stream};
 use warpkeep_image::{Coherent, Format, Heap, HeapOptions, Image, MIN_CHUNK, PlainMemory, Surroundings};
 
 use super::{CacheError, CachePolicy};
@@ -17,8 +17,9 @@ use crate::gpu::mirror::For;
 use crate::gpu::params::{
     Fetch, FillParams, GetParams, LoadParams, MIRROR_ENTRIES, PublishParams, RaceParams, TableParams,
 };
+use crate::gpu::straight::params::BeatParams;
 use crate::gpu::values::{Choose, Release};
-use crate::gpu::{DeviceBatch, DeviceEngine, DeviceImage, ValueRoom, program_for};
+use crate::gpu::{DeviceBatch, DeviceEngine, DeviceImage, StraightRows, ValueRoom, program_for};
 use crate::{Geometry, Layout, Table, TableError, TableSpec};
 
 unsafe extern "C" {
@@ -41,6 +42,8 @@ const KEYS: u64 = 48;
 const THERE: u64 = 40;
 /// How often each place changes hands while they are.
 const ROUNDS: u32 = 12;
+/// Warps of a beat.
+const BEATERS: u64 = 3;
 
 /// Version and value of a key.
 type Item = Option<(u64, u64)>;
@@ -143,7 +146,7 @@ impl Bench {
     /// All keys, looked up by two warps beside what else is in the launch: with the cache; before that without it, unless there is a
     /// load, which would be over by then.
     fn race(&self, beside: Beside) -> Seen {
-        let Beside { load, publish, fill, loaders } = beside;
+        let Beside { load, publish, fill, beat, loaders } = beside;
         let guard = &crossbeam_epoch::pin();
         let rows: Vec<u64> = (0..KEYS)
             .flat_map(|number| {
@@ -154,7 +157,7 @@ impl Bench {
             .collect();
         let keys = self.device.upload(&rows).unwrap();
         let words = self.table.value.max_len() / 8;
-        let [plain, cached] = [0, 1].map(|_| Answers::new(&self.device, words));
+        let [plain, cached, again] = [0, 1, 2].map(|_| Answers::new(&self.device, words));
         let none = LoadParams {
             table: self.plain_params(guard),
             count: 0,
@@ -167,6 +170,8 @@ impl Bench {
         let table = self.plain_params(guard);
         let nothing = PublishParams { table, count: 0, pending: DevicePtr::NULL, keys: DevicePtr::NULL };
         let readers = KEYS.div_ceil(32);
+        let beaters = if beat.is_some() { BEATERS } else { 0 };
+        let beating = beat.map(|beat| self.device.upload(&[beat]).unwrap());
         let mut without = plain.params(self.plain_params(guard), &keys);
         without.count = if load.count > 0 || fill.is_some() { 0 } else { KEYS };
         let fillers = fill.as_ref().map_or(0, |fill| fill.count.div_ceil(32));
@@ -187,15 +192,20 @@ impl Bench {
             load,
             publish: publish.unwrap_or(nothing),
             fill: fill.unwrap_or(no_rows),
+            beat: beating.as_ref().map_or(DevicePtr::NULL, Buffer::ptr),
+            statuses_again: if beat.is_some() { again.statuses.ptr() } else { DevicePtr::NULL },
+            versions_again: again.versions.ptr(),
+            values_again: again.values.ptr(),
             readers,
             publishers,
             fillers,
+            beaters,
             loaders,
         };
         let (geometry, layout) = (self.table.geometry, self.table.layout);
         let program = program_for(geometry, layout, self.table.key, self.table.value).unwrap();
         let module = self.device.load_with(&program, &KernelCache::none()).unwrap();
-        let blocks = (readers + publishers + fillers + loaders) as u32;
+        let blocks = (readers + publishers + fillers + beaters + loaders) as u32;
         let stream = self.device.stream().unwrap();
         // SAFETY: the columns are as long as the rows take, and all that the parameters lead to stays until the kernel is done.
         unsafe {
@@ -203,7 +213,7 @@ impl Bench {
             module.launch("gphash_cache_race", grid, &params, &stream).unwrap();
         }
         stream.synchronize().unwrap();
-        Seen { plain: plain.items(words), cached: cached.items(words) }
+        Seen { plain: plain.items(words), cached: cached.items(words), again: again.items(words) }
     }
 
     fn references(&self) -> Vec<u32> {
@@ -263,12 +273,14 @@ struct Beside {
     load: Option<LoadParams>,
     publish: Option<PublishParams>,
     fill: Option<FillParams>,
+    beat: Option<BeatParams>,
     loaders: u64,
 }
 
 struct Seen {
     plain: Vec<Item>,
     cached: Vec<Item>,
+    again: Vec<Item>,
 }
 
 const LAYOUTS: [(Layout, u32); 3] = [(Layout::Packed, 16), (Layout::InPlace, 8), (Layout::InPlace, 16)];
@@ -407,6 +419,75 @@ fn published_beside_readers(seed: u64, mut bench: Bench, afterwards: fn(&Bench))
     wrong
 }
 
+/// Readers beside each beat of batches that are written straight through, in parts of so many; what is wrong. They look at the image, into the mirror, and at the image again.
+fn beside_a_straight_batch(seed: u64, part: u64) -> Option<String> {
+    let mut bench = Bench::new(seed, Layout::Packed, 16);
+    bench.engine.load_mirror(&bench.table).unwrap();
+    bench.engine.write_in_parts_of(part);
+    let mut wrong = None;
+    for (op, numbers) in [(Op::Put, 0..30), (Op::Delete, 10..40), (Op::Put, 20..KEYS), (Op::Update, 20..KEYS)]
+    {
+        let first = 1000 * (bench.items.len() as u64 + 1 + op as u64);
+        let before = bench.items.clone();
+        for (version, number) in (first..).zip(numbers.clone()) {
+            match op {
+                Op::Delete => bench.items.remove(&number),
+                _ => bench.items.insert(number, (version, value(number, version))),
+            };
+        }
+        let row = |number| {
+            let mut row = [0_u8; 24];
+            row[..20].copy_from_slice(&key(number));
+            row
+        };
+        let keys: Vec<[u8; 24]> = numbers.clone().map(row).collect();
+        let values: Vec<[u64; 2]> =
+            (first..).zip(numbers.clone()).map(|(version, number)| [value(number, version); 2]).collect();
+        let keys = bench.device.upload(&keys).unwrap();
+        let values = bench.device.upload(&values).unwrap();
+        let statuses = bench.device.allocate_zeroed(KEYS as usize).unwrap();
+        let count = numbers.end - numbers.start;
+        let rows =
+            StraightRows { op, count, keys: keys.ptr(), values: values.ptr(), statuses: statuses.ptr() };
+        let stream = bench.device.stream().unwrap();
+        let mut beats = 0;
+        let each = |params: &BeatParams, _, _: &Stream| {
+            beats += 1;
+            let seen = bench.race(Beside { beat: Some(*params), ..Beside::default() });
+            for number in 0..KEYS {
+                let at = number as usize;
+                let looks = [seen.plain[at], seen.cached[at], seen.again[at]];
+                let (old, new) = (before.get(&number).copied(), bench.items.get(&number).copied());
+                // Time does not go back.
+                let turned = looks.iter().position(|look| *look == new).unwrap_or(looks.len());
+                let (earlier, later) = looks.split_at(turned);
+                if earlier.iter().any(|look| *look != old) || later.iter().any(|look| *look != new) {
+                    let what = format!("{op:?}, beat {}: key {number} has {looks:?}", params.beat);
+                    wrong.get_or_insert(format!("seed {seed}: {what}, was {old:?}, is to be {new:?}"));
+                }
+            }
+            Ok(())
+        };
+        // SAFETY: the columns are as long as the rows say, and nobody else has them.
+        let wrote =
+            unsafe { bench.engine.turn().write_in_beats(&bench.table, &rows, first, &stream, each) }.unwrap();
+        if wrote.is_none_or(|wrote| wrote.by_cpu > 0) {
+            wrong.get_or_insert(format!("seed {seed}: {op:?} of {numbers:?} came to {wrote:?}"));
+        }
+        assert_eq!(beats > 3, part < KEYS, "{beats}");
+        wrong = wrong.or_else(|| bench.wrong().map(|what| format!("seed {seed}: {what}")));
+    }
+    wrong
+}
+
+fn beside_a_small_batch(seed: u64) -> Option<String> {
+    beside_a_straight_batch(seed, KEYS).map(|what| format!("straight, {what}"))
+}
+
+fn beside_a_batch_in_parts(seed: u64) -> Option<String> {
+    beside_a_straight_batch(seed, 9).map(|what| format!("in parts, {what}"))
+}
+
 /// A place that somebody reads for ever is told of, and nothing hangs.
 fn a_reference_that_stays_is_an_error() {
     let bench = Bench::new(1, Layout::Packed, 16);
@@ -439,7 +520,15 @@ fn readers_beside_loads_and_batches_see_what_is_there() {
         assert_eq!(beside_a_batch_of_cached_values(seed), None);
         assert_eq!(beside_a_fill(seed), None);
     }
-    let mistakes: [(u32, &str, Attempt); 8] = [
+    for seed in 0..SEEDS / 4 {
+        assert_eq!(beside_a_small_batch(seed), None);
+        assert_eq!(beside_a_batch_in_parts(seed), None);
+    }
+    let mistakes: [(u32, &str, Attempt); 12] = [
+        (MIRRORED, "Mirrored, straight", beside_a_small_batch),
+        (VEILED, "Veiled, straight", beside_a_small_batch),
+        (MIRRORED, "Mirrored, in parts", beside_a_batch_in_parts),
+        (VEILED, "Veiled, in parts", beside_a_batch_in_parts),
         (MIRRORED, "Mirrored", beside_a_batch_of_cached_values),
         (VEILED, "Veiled", beside_a_batch_of_cached_values),
         (FILLED, "Filled", beside_a_fill),

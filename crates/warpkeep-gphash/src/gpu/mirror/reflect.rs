@@ -7,8 +7,9 @@ use crate::TableError;
 use crate::gpu::columns::Columns;
 use crate::gpu::engine::{DeviceEngine, Workplace};
 use crate::gpu::params::{
-    CollectParams, REGIONS, ReflectParams, RegionParams, Run, SCAN_THREADS, SortParams, TableParams,
+    CollectParams, REGIONS, ReflectParams, RegionParams, Run, SCAN_THREADS, TableParams,
 };
+use crate::gpu::straight::params::SortParams;
 
 /// Slots whose items are reflected in one go: their records take a few hundred megabytes of device memory meanwhile.
 const AT_ONCE: u64 = 1 << 24;

@@ -3,8 +3,9 @@
 use warpkeep_device::{Buffer, DevicePtr};
 use warpkeep_image::Persist;
 
+use super::params::RecopyParams;
 use crate::gpu::engine::{DeviceEngine, Workplace};
-use crate::gpu::params::{RecopyParams, TableParams};
+use crate::gpu::params::TableParams;
 use crate::{Table, TableError};
 
 /// Copies of the open levels. Whoever has the turn has them to himself.

@@ -29,16 +29,17 @@ impl<P: Persist> Turn<'_, P> {
         left: &[u32],
         wrote: &mut Wrote,
     ) -> Result<(), TableError> {
-        let value_len = table.value.max_len();
-        let row = 8 * value_len.div_ceil(8);
+        let (key_len, value_len) = (table.key.max_len(), table.value.max_len());
+        let (key_row, row) = (key_len.next_multiple_of(8), value_len.next_multiple_of(8));
         let mut refused = Vec::new();
         for &one in left {
             let (index, answered) = (one & !ANSWERED, one & ANSWERED != 0);
-            let mut key = [0_u8; 8];
+            let mut key = vec![0_u8; key_row];
             let mut value = vec![0_u8; if rows.op == Op::Delete { 0 } else { row }];
             // SAFETY: the caller's promise.
             unsafe {
-                self.fetch(&mut key, rows.keys.offset(8 * u64::from(index)))?;
+                self.fetch(&mut key, rows.keys.offset(key_row as u64 * u64::from(index)))?;
+                key.truncate(key_len);
                 if rows.op != Op::Delete {
                     self.fetch(&mut value, rows.values.offset(row as u64 * u64::from(index)))?;
                     value.truncate(value_len);
@@ -66,11 +67,11 @@ impl<P: Persist> Turn<'_, P> {
             return Ok(());
         }
         // Others on the same keys were answered as if there had been room.
-        let mut keys = vec![0_u8; 8 * rows.count as usize];
+        let mut keys = vec![0_u8; key_row * rows.count as usize];
         // SAFETY: the same.
         unsafe { self.fetch(&mut keys, rows.keys)? };
-        for (index, key) in (0..).zip(keys.chunks_exact(8)) {
-            if refused.iter().any(|refused| refused == key) {
+        for (index, key) in (0..).zip(keys.chunks_exact(key_row)) {
+            if refused.iter().any(|refused| refused[..] == key[..key_len]) {
                 // SAFETY: the same.
                 unsafe { self.answer(rows, index, Status::TableFull)? };
             }

@@ -1,19 +1,30 @@
 //! Batches written straight through: with no log between deciding and publishing, nothing has to come back to the host, and nothing
-//! crosses the link but records, in the order of their addresses, and one word a key. `kernels/straight.h` says how.
+//! crosses the link but records, in the order of their addresses, and one word a key. `kernels/straight.h` says how, and
+//! `kernels/parts.h` how large ones go in parts.
 //!
-//! It takes a [mirror](super::DeviceEngine::load_mirror), keys of eight bytes, and a table that is not just growing; otherwise a batch is
-//! [staged](super::Turn::stage).
+//! It takes a [mirror](super::DeviceEngine::load_mirror), and a table that is not just growing; otherwise a batch is
+//! [staged](super::Turn::stage). Keys of eight bytes are told apart by their hashes. Of others, those whose hash nobody has are new; the
+//! rest are compared with the keys of their records, over the link.
 
 mod copies;
 mod left;
+pub(super) mod params;
+mod provider;
 mod run;
 mod supply;
+mod verify;
 
 pub(crate) use copies::LevelCopies;
 pub(crate) use supply::Supply;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use warpkeep_core::Op;
 use warpkeep_device::DevicePtr;
+use warpkeep_image::Persist;
+
+use super::DeviceEngine;
+use super::steps::{StepTime, StepTimes};
 
 /// A batch in device memory whose operations all do the same. Keys may come more than once: they act in the order of the batch.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +33,7 @@ pub struct StraightRows {
     pub op: Op,
     /// How many operations.
     pub count: u64,
-    /// The keys, of eight bytes.
+    /// The keys, each of whole words with zeros behind it.
     pub keys: DevicePtr,
     /// The values, each of whole words; null for deletes.
     pub values: DevicePtr,
@@ -41,4 +52,75 @@ pub struct Wrote {
     pub removed: u64,
     /// Operations that the CPU had to do.
     pub by_cpu: u64,
+}
+
+/// Operations in a part of a batch: so many records take the link a few hundred microseconds, beside which a launch is nothing.
+const PART: u64 = 1 << 17;
+/// Parts of a batch, at the most: with more of them there is hardly more at once.
+const MOST_PARTS: u64 = 16;
+
+/// Operations from which on records are read in order: for fewer of them the order costs more than it saves.
+const VERIFIED_FROM: u64 = 1 << 16;
+
+/// How an engine writes straight through.
+pub(crate) struct Straight {
+    part: AtomicU64,
+    steps: StepTimes,
+}
+
+impl Default for Straight {
+    fn default() -> Straight {
+        Straight { part: AtomicU64::new(PART), steps: StepTimes::default() }
+    }
+}
+
+impl Straight {
+    /// Batches of long keys of this size and more have their records read in the order of their addresses.
+    fn verified_from(&self) -> u64 {
+        self.part.load(Ordering::Relaxed).min(VERIFIED_FROM)
+    }
+
+    /// Into how many parts a batch of so many operations is cut.
+    fn parts(&self, count: u64) -> u64 {
+        (count / self.part.load(Ordering::Relaxed).max(1)).clamp(1, MOST_PARTS)
+    }
+}
+
+impl<P: Persist> DeviceEngine<P> {
+    /// Has batches that are [written straight through](super::Turn::write_straight) go in parts of about so many operations: records of one
+    /// cross the link beside the words that make those of another count.
+    pub fn write_in_parts_of(&self, operations: u64) {
+        self.straight.part.store(operations, Ordering::Relaxed);
+    }
+
+    /// Has a thread take blocks of the heap ahead of need, as many as two more batches like the last one can take that was written straight
+    /// through: so batches do not wait for an image that grows. The thread ends with the engine.
+    pub fn provide_ahead(&self) {
+        self.supply().provide();
+    }
+
+    /// Begins, or ceases, to note how long the steps of batches take that are written straight through. Kernels that are timed run one
+    /// after the other as they do otherwise, with a few microseconds between them.
+    pub fn time_steps(&self, wanted: bool) {
+        self.straight.steps.want(wanted);
+    }
+
+    /// What was noted since the last call, batch by batch.
+    pub fn take_step_times(&self) -> Vec<Vec<StepTime>> {
+        self.straight.steps.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_batches_have_one_part_and_large_ones_not_too_many() {
+        let straight = Straight::default();
+        assert_eq!([1, PART - 1, PART, 2 * PART - 1].map(|count| straight.parts(count)), [1; 4]);
+        assert_eq!([1 << 18, 1 << 20, 1 << 22, 1 << 31].map(|count| straight.parts(count)), [2, 8, 16, 16]);
+        straight.part.store(0, Ordering::Relaxed);
+        assert_eq!(straight.parts(3), 3);
+    }
 }

@@ -3,20 +3,26 @@
 use std::sync::atomic::Ordering;
 
 use warpkeep_core::Op;
-use warpkeep_device::{DevicePtr, Stream};
+use warpkeep_device::{DevicePtr, Grid, Stream};
 use warpkeep_image::Persist;
 use warpkeep_record::RecordForm;
 
 use super::left::sort;
+use super::params::{ACT_BYTES, BeatParams, Came, ENROLLED_BYTES, StraightParams};
+use super::verify::Verifying;
 use super::{StraightRows, Wrote};
 use crate::bucket::Body;
-use crate::gpu::engine::Turn;
-use crate::gpu::mirror::For;
-use crate::gpu::params::{ACT_BYTES, Came, ENROLLED_BYTES, StraightParams, TableParams};
+use crate::gpu::engine::{DeviceEngine, Kernels, THREADS, Turn, Workplace};
+use crate::gpu::mirror::{For, region_bits};
+use crate::gpu::params::{REGIONS, RegionParams, SCAN_THREADS, TableParams};
+use crate::gpu::steps::Watch;
+use crate::gpu::values::Rows;
 use crate::{Table, TableError};
 
 /// Operations of a batch are numbered with 32 bits.
 const MOST: u64 = 1 << 31;
+/// Lanes of a warp.
+const WARP: u64 = 32;
 
 impl<P: Persist> Turn<'_, P> {
     /// Writes a batch that lies in device memory, after what is in the caller's stream, and answers there. Operation `i` that writes
@@ -34,21 +40,57 @@ impl<P: Persist> Turn<'_, P> {
         first_version: u64,
         stream: &Stream,
     ) -> Result<Option<Wrote>, TableError> {
+        let Kernels { finish, beat, .. } = &self.engine.kernels;
+        let launch = |params: &BeatParams, stores: u64, stream: &Stream| {
+            let threads = THREADS;
+            // SAFETY: the parameters are those of a batch, which stays until its stream is synchronised.
+            unsafe {
+                if params.parts == 1 {
+                    let blocks = params.straight.count.div_ceil(WARP) as u32;
+                    finish.launch(Grid { blocks, threads, shared_bytes: 0 }, &params.straight, stream)?;
+                } else {
+                    let most = beat.resident_blocks(threads, 0)?.max(1);
+                    let blocks = Grid::covering(stores, threads).blocks.min(most);
+                    beat.launch(Grid { blocks, threads, shared_bytes: 0 }, params, stream)?;
+                }
+            }
+            Ok(())
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.write_in_beats(table, rows, first_version, stream, launch) }
+    }
+
+    /// The same, with beats launched by the caller: each with its parameters, and about how many stores it takes. The one beat of a batch of
+    /// one part does all that is left to do.
+    ///
+    /// # Safety
+    /// As [`Turn::write_straight`].
+    pub(in crate::gpu) unsafe fn write_in_beats(
+        &mut self,
+        table: &Table<P>,
+        rows: &StraightRows,
+        first_version: u64,
+        stream: &Stream,
+        beat: impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError>,
+    ) -> Result<Option<Wrote>, TableError> {
         let (engine, count) = (self.engine, rows.count);
         let open = matches!(rows.op, Op::Put | Op::Insert | Op::Update | Op::Delete)
             && table.shape.body == Body::Packed
-            && table.key.fixed_len() == Some(8)
+            && table.key.fixed_len().is_some()
             && count <= MOST;
         let RecordForm::Fixed { block, .. } = table.form else { return Ok(None) };
         if !open || count == 0 {
             return Ok((open && count == 0).then(Wrote::default));
         }
+        let mut watch = engine.straight.steps.watch();
         let Some(mirror) = engine.mirror.join(engine, table, For::Writing(count))? else { return Ok(None) };
+        watch.host("host: mirror");
         let mut supply = engine.supply();
         let takes_blocks = rows.op != Op::Delete;
         if takes_blocks {
             supply.ensure(engine.device(), &engine.kernels, &mut self.place, count)?;
         }
+        watch.host("host: blocks");
         let guard = crossbeam_epoch::pin();
         // Items stay where they are for whoever reads; who moves them has the turn, too.
         let staying = engine.stay();
@@ -67,6 +109,7 @@ impl<P: Persist> Turn<'_, P> {
         let Some(copied) = copies.join(engine, table, params, slots, &mut self.place)? else {
             return Ok(None);
         };
+        watch.host("host: image and copies of its levels");
         let begun = engine.device().event()?;
         begun.record(stream)?;
         self.place.stream.wait_for(&begun)?;
@@ -75,7 +118,7 @@ impl<P: Persist> Turn<'_, P> {
         let enrolments = (2 * count).next_power_of_two();
         let retired = supply.room(device, count)?;
         let row = 8 * table.value.max_len().div_ceil(8) as u64;
-        let params = StraightParams {
+        let mut params = StraightParams {
             table: params,
             count,
             keys: rows.keys,
@@ -83,11 +126,12 @@ impl<P: Persist> Turn<'_, P> {
             statuses: rows.statuses,
             first_version,
             copies: copied,
-            enrolled: columns.records.zeros(device, ENROLLED_BYTES * (enrolments as usize + 1), own)?,
+            enrolled: DevicePtr::NULL,
             enrolments,
+            records: DevicePtr::NULL,
             blocks: if takes_blocks { supply.at() } else { DevicePtr::NULL },
             acts: columns.pending.room(device, ACT_BYTES * count as usize)?,
-            came: columns.counters.put(device, &[Came::default()], own)?,
+            came: DevicePtr::NULL,
             asks: columns.asks.room(device, 4 * count as usize)?,
             retired: retired.ptr(),
             rows: match cached {
@@ -97,28 +141,41 @@ impl<P: Persist> Turn<'_, P> {
             op: u32::from(rows.op as u8),
             block_len: block as u32,
             wide: u32::from((row | rows.values.address() | block).is_multiple_of(16)),
-            reserved: 0,
+            decided: DevicePtr::NULL,
+            ranks: DevicePtr::NULL,
+            regions: DevicePtr::NULL,
+            shift: region_bits(slots),
         };
+        let parts = engine.straight.parts(count);
+        if parts > 1 {
+            params.decided = columns.fetchings.room(device, ACT_BYTES * count as usize)?;
+            params.ranks = columns.act_ranks.room(device, 4 * count as usize)?;
+            params.regions = columns.regions.zeros(device, 4 * (REGIONS + 1), own)?;
+        }
+        // What the batch comes to, and behind it the enrolments.
+        let cleared = size_of::<Came>() + ENROLLED_BYTES * (enrolments as usize + 1);
+        watch.device("clearing", device, own, || {
+            params.came = columns.records.zeros(device, cleared, own)?;
+            params.enrolled = params.came.offset(size_of::<Came>() as u64);
+            Ok(())
+        })?;
+        if table.key.max_len() != 8 && count >= engine.straight.verified_from() {
+            let verifying = Verifying { image_len: table.image().len(), key_len: table.key.max_len() as u64 };
+            // SAFETY: the caller's promise; the columns are as long as the kernels take them to be, and stay until they are done.
+            params.records = unsafe { verifying.launch(engine, place, &params, &mut watch)? };
+        }
         // What is in the copies, if one of these fails, nobody knows.
         copies.outdate();
-        let parts = block / if params.wide == 1 { 16 } else { 8 };
-        // Whole tiles, the first of which may have begun before.
-        let written = table.form.tile().map_or(count, |tile| count + 2 * tile.blocks());
         // SAFETY: the caller's promise; the other columns are as long as the kernels take them to be, and are not touched until they
         // are done. The turn keeps other writers away.
-        let came: Vec<Came> = unsafe {
-            place.launch(&engine.kernels.enrol, count, &params)?;
-            place.launch(&engine.kernels.decide, count, &params)?;
-            if takes_blocks {
-                place.launch(&engine.kernels.write, written * parts, &params)?;
-            }
-            if let Some(rows) = cached {
-                engine.follow(place, &params, rows)?;
-            }
-            place.launch(&engine.kernels.commit, count, &params)?;
-            place.columns.counters.take(1, &place.stream)?
-        };
-        let came = came[0];
+        unsafe {
+            launch(engine, place, &params, parts, cached, &mut watch, beat)?;
+            place.columns.records.fetch::<Came>(device, 1, &place.stream)?;
+        }
+        watch.host("host: launches");
+        place.stream.synchronize()?;
+        watch.host("host: waiting");
+        let came = place.columns.records.fetched::<Came>(1)[0];
         copies.confirm(table);
         drop(copies);
         supply.used(if takes_blocks { came.acts } else { 0 });
@@ -126,9 +183,14 @@ impl<P: Persist> Turn<'_, P> {
         if let Some(rows) = cached {
             rows.took(came.rows);
         }
+        if takes_blocks {
+            supply.look_ahead(count);
+        }
         drop((supply, staying, guard));
         mirror.count(came.created);
         table.items.fetch_add(came.created as i64 - came.removed as i64, Ordering::Relaxed);
+        watch.host("host: accounts");
+        watch.finish()?;
         let mut wrote = Wrote {
             created: came.created,
             replaced: came.acts - came.created - came.removed,
@@ -143,4 +205,45 @@ impl<P: Persist> Turn<'_, P> {
         }
         Ok(Some(wrote))
     }
+}
+
+/// Puts the kernels of a batch into the stream of its workplace.
+///
+/// # Safety
+/// What the parameters lead to is as long as the kernels take it to be, and nobody else touches it until the stream is synchronised.
+unsafe fn launch<P: Persist>(
+    engine: &DeviceEngine<P>,
+    place: &Workplace,
+    params: &StraightParams,
+    parts: u64,
+    cached: Option<&Rows>,
+    watch: &mut Watch<'_>,
+    mut beat: impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError>,
+) -> Result<(), TableError> {
+    let (device, kernels) = (engine.device(), &engine.kernels);
+    let (count, stream) = (params.count, &place.stream);
+    // SAFETY: as this function's contract says.
+    unsafe {
+        watch.device("enrol", device, stream, || place.launch(&kernels.enrol, count, params))?;
+        watch.device("decide", device, stream, || place.launch(&kernels.decide, count, params))?;
+        if parts > 1 {
+            watch.device("line up", device, stream, || {
+                let one = Grid { blocks: 1, threads: SCAN_THREADS, shared_bytes: 0 };
+                Ok(kernels.line_up.launch(one, &RegionParams { regions: params.regions }, stream)?)
+            })?;
+            watch.device("arrange", device, stream, || place.launch(&kernels.arrange, count, params))?;
+        }
+        // Before entries are veiled: it looks which of them lead to rows.
+        if let Some(rows) = cached {
+            watch.device("follow", device, stream, || engine.follow(place, params, rows))?;
+        }
+    }
+    let pieces = u64::from(params.block_len) / if params.wide == 1 { 16 } else { 8 };
+    let stores = (count / parts + 1) * if params.blocks.is_null() { 1 } else { pieces };
+    let (step, beats) = if parts == 1 { ("finish", 1) } else { ("beat", parts + 2) };
+    for number in 0..beats {
+        let params = BeatParams { straight: *params, beat: number, parts };
+        watch.device(step, device, stream, || beat(&params, stores, stream))?;
+    }
+    Ok(())
 }

@@ -7,10 +7,12 @@ use warpkeep_device::{Buffer, Device, DevicePtr, Grid};
 use warpkeep_image::{Heap, Persist, PoolId};
 use warpkeep_record::RecordForm;
 
+use super::params::{BlockRun, SortParams, SpellParams};
+use super::provider::{Provider, Slab};
 use crate::TableError;
 use crate::gpu::engine::{Kernels, Workplace};
 use crate::gpu::mirror::region_bits;
-use crate::gpu::params::{BlockRun, REGIONS, RegionParams, SCAN_THREADS, SortParams, SpellParams};
+use crate::gpu::params::{REGIONS, RegionParams, SCAN_THREADS};
 
 /// Offsets of blocks in device memory.
 struct List {
@@ -40,16 +42,24 @@ pub(crate) struct Supply<P: Persist> {
     ready: Arc<Ready>,
     /// Memory that can be used again.
     spare: Vec<Buffer>,
+    /// Who takes slabs ahead of need, if anybody does.
+    provider: Option<Provider>,
 }
+
+/// Buffers that are kept to be used again.
+const MOST_SPARE: usize = 16;
 
 /// A buffer of at least so many bytes.
 fn buffer_of(device: &Device, spare: &mut Vec<Buffer>, bytes: u64) -> Result<Buffer, TableError> {
     let bytes = bytes.max(8) as usize;
-    match spare.iter().position(|buffer| buffer.len() >= bytes) {
+    let fitting = (0..spare.len()).filter(|&at| spare[at].len() >= bytes);
+    match fitting.min_by_key(|&at| spare[at].len()) {
         Some(at) => Ok(spare.swap_remove(at)),
         None => {
-            // Those that are too small would only lie about.
-            spare.clear();
+            // Small ones would lie about; but freeing one waits for whatever the device is doing, so not each time.
+            if spare.len() >= MOST_SPARE {
+                spare.clear();
+            }
             Ok(device.allocate(bytes.next_power_of_two())?)
         }
     }
@@ -67,7 +77,29 @@ impl<P: Persist> Supply<P> {
             end: 0,
             ready: Arc::default(),
             spare,
+            provider: None,
         }
+    }
+
+    /// Has slabs taken ahead of need from now on. Without a thread for it they are taken when they are needed.
+    pub(super) fn provide(&mut self) {
+        if let (None, Some(pool)) = (&self.provider, self.pool) {
+            self.provider = Provider::start(&self.heap, pool).ok();
+        }
+    }
+
+    /// There will be more batches like one of so many operations: two of them are to find their blocks ready.
+    pub(super) fn look_ahead(&self, count: u64) {
+        if let Some(provider) = &self.provider {
+            let again = self.ready.lists().iter().map(|list| list.count).sum::<u64>();
+            provider.want((2 * count).saturating_sub(self.end - self.next + again));
+        }
+    }
+
+    /// A slab, from those taken ahead if there is one.
+    fn slab(&self, heap: &Heap<P>, pool: PoolId) -> Result<Slab, TableError> {
+        let ahead = self.provider.as_ref().and_then(|provider| provider.take(1).pop());
+        Ok(ahead.map_or_else(|| heap.allocate_slab(pool), Ok)?)
     }
 
     /// Where the next blocks stand.
@@ -115,13 +147,16 @@ impl<P: Persist> Supply<P> {
         let left = self.end - self.next;
         let again = left + lists.iter().map(|list| list.count).sum::<u64>();
         let (mut runs, mut total) = (Vec::new(), again);
-        while total < count {
-            let (offset, blocks) = match heap.allocate_slab(pool) {
+        // Twice what this batch can take, if there is so much and nobody else sees to it: the next one finds it ready.
+        let ample = if self.provider.is_some() { count } else { 2 * count };
+        while total < ample {
+            let (offset, blocks) = match self.slab(&heap, pool) {
                 Ok(slab) => slab,
+                Err(_) if total >= count => break,
                 Err(error) => {
                     self.ready.lists().append(&mut lists);
                     give_back(&heap, &runs, total - again, self.form);
-                    return Err(error.into());
+                    return Err(error);
                 }
             };
             runs.push(BlockRun { offset, before: total - again });
@@ -188,8 +223,9 @@ impl<P: Persist> Supply<P> {
                 place.launch(&kernels.sort, again, &params)?;
             }
             if total > again {
+                place.columns.blocks.host::<BlockRun>(device, runs.len())?.copy_from_slice(runs);
                 let params = SpellParams {
-                    runs: place.columns.blocks.put(device, runs, &place.stream)?,
+                    runs: place.columns.blocks.send::<BlockRun>(device, runs.len(), &place.stream)?,
                     run_count: runs.len() as u64,
                     count: total - again,
                     block_len: self.form.block_len(),
@@ -206,13 +242,17 @@ impl<P: Persist> Supply<P> {
     }
 }
 
+/// A block of a slab.
+fn block_of(form: RecordForm, slab: u64, number: u64) -> u64 {
+    form.tile().map_or(slab + number * form.block_len(), |tile| tile.name(slab, number))
+}
+
 /// Frees the blocks of whole slabs, so many in all.
 fn give_back<P: Persist>(heap: &Heap<P>, runs: &[BlockRun], total: u64, form: RecordForm) {
     for (number, run) in runs.iter().enumerate() {
         let end = runs.get(number + 1).map_or(total, |next| next.before);
         for block in 0..end - run.before {
-            let plain = run.offset + block * form.block_len();
-            let freed = heap.free(form.tile().map_or(plain, |tile| tile.name(run.offset, block)));
+            let freed = heap.free(block_of(form, run.offset, block));
             debug_assert!(freed.is_ok(), "{freed:?}");
         }
     }
@@ -234,6 +274,9 @@ impl<P: Persist> Drop for Supply<P> {
         }
         for list in self.ready.lists().drain(..) {
             read(&list.buffer, 0, list.count);
+        }
+        for (first, count) in self.provider.as_mut().map(Provider::end).unwrap_or_default() {
+            offsets.extend((0..count).map(|number| block_of(self.form, first, number)));
         }
         for offset in offsets {
             let freed = heap.free(offset);

@@ -9,7 +9,8 @@ use super::Rows;
 use super::load::Release;
 use crate::TableError;
 use crate::gpu::engine::{DeviceEngine, Workplace};
-use crate::gpu::params::{FollowParams, GetParams, StraightParams, TableParams};
+use crate::gpu::params::{GetParams, TableParams};
+use crate::gpu::straight::params::{FollowParams, StraightParams};
 
 impl<P: Persist> DeviceEngine<P> {
     /// Has spare rows, if there are some that nobody reads. The caller has the turn.

@@ -269,7 +269,7 @@ impl<P: Persist> DeviceEngine<P> {
             ordered: columns.fetchings.room(device, CHOICE_BYTES * count as usize)?,
             spares: rows.list(0).offset(4 * filled),
             shift,
-            wide: u32::from(row.is_multiple_of(16)),
+            wide: u32::from((row | table.form.block_len()).is_multiple_of(16)),
         };
         // SAFETY: the lists are as long as the kernel takes them to be, and whoever fills rows synchronises the stream.
         unsafe { place.launch(&self.kernels.values_order, count, &fill)? };

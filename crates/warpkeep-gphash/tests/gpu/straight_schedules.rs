@@ -1,0 +1,21 @@
+//! Many schedules of small batches that are written straight through, as a whole and in parts.
+
+use warpkeep_device::{Device, Mode};
+use warpkeep_gphash::Geometry;
+
+use crate::bench::tell;
+use crate::rig::{Kind, heap};
+use crate::straight::mixed;
+
+const SEEDS: u64 = 24;
+
+#[test]
+fn every_schedule_of_a_straight_batch_does_what_a_map_does() {
+    for seed in 0..SEEDS {
+        let device = Device::simulated(Mode::seeded(seed)).unwrap();
+        let kind = [Kind::Packed, Kind::LongPacked, Kind::Tiled][seed as usize / 3 % 3];
+        let part = [None, Some(4), Some(20)][seed as usize % 3];
+        mixed(&device, heap, kind, Geometry::default(), seed, 3, part);
+    }
+    tell(&format!("{SEEDS} schedules of batches written straight through"));
+}
