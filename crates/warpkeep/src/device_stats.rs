@@ -16,7 +16,7 @@ pub struct DeviceStats {
     pub device: String,
     /// Bytes of the mirror: where the record of every key lies.
     pub mirror_bytes: u64,
-    /// Bytes of the bucket cache; the buckets it has, of how many; and the share of those asked for that it had.
+    /// Bytes of the bucket cache.
     pub bucket_bytes: u64,
     /// Buckets in the bucket cache.
     pub buckets: u64,

@@ -58,6 +58,8 @@ struct Listed {
     list: usize,
     next: u64,
     end: u64,
+    /// How many there were at first.
+    at_first: u64,
     /// So many in the other list, when nobody reads them any more.
     coming: Option<(u64, Arc<AtomicBool>)>,
 }
@@ -131,7 +133,7 @@ impl Rows {
 
     /// Of the first list, rows from `next` to `end` can be used, and no others.
     pub(in crate::gpu) fn have_spares(&self, next: u64, end: u64) {
-        *self.listed() = Listed { list: 0, next, end, coming: None };
+        *self.listed() = Listed { list: 0, next, end, at_first: end - next, coming: None };
     }
 
     /// Where the first list is, or the other.
@@ -162,11 +164,13 @@ impl Rows {
         // Those that are left of this list are found again.
         match listed.coming.take_if(ready) {
             Some((count, _)) if count > listed.end - listed.next => {
-                *listed = Listed { list: 1 - listed.list, next: 0, end: count, coming: None };
+                let list = 1 - listed.list;
+                *listed = Listed { list, next: 0, end: count, at_first: count, coming: None };
             }
             _ => {}
         }
-        (2 * (listed.end - listed.next) <= listed.end && listed.coming.is_none()).then_some(1 - listed.list)
+        let few = 2 * (listed.end - listed.next) <= listed.at_first;
+        (few && listed.coming.is_none()).then_some(1 - listed.list)
     }
 
     /// So many are in the other list, and can be used when all that are pinned now are not any more.
@@ -214,5 +218,33 @@ mod tests {
             "no more than the table has items"
         );
         assert_eq!(rows(ValueRoom::Share(7.5), 1 << 40), u64::from(u32::MAX));
+    }
+
+    #[test]
+    #[cfg(not(no_simulator))]
+    fn rows_are_used_again_when_nobody_can_be_reading_them() {
+        let device = Device::simulated(warpkeep_device::Mode::fast()).unwrap();
+        let plan = Plan::new(ValueRoom::Share(1.0), 100, KeySpec::U64, ValueSpec::fixed(16).unwrap());
+        let rows = Rows::new(&device, &plan).unwrap().unwrap();
+        let reader = crossbeam_epoch::pin();
+        assert_eq!(rows.wants_spares(), Some(1));
+        rows.await_spares(5, &crossbeam_epoch::pin());
+        for _ in 0..100 {
+            crossbeam_epoch::pin().flush();
+            assert_eq!((rows.wants_spares(), rows.spare().1), (None, 0), "somebody may be reading them");
+        }
+        drop(reader);
+        let begun = std::time::Instant::now();
+        while rows.spare().1 == 0 {
+            // Other tests, in other threads, may hold it up.
+            assert!(begun.elapsed().as_secs() < 60);
+            crossbeam_epoch::pin().flush();
+            rows.wants_spares();
+        }
+        assert_eq!((rows.spare().1, rows.spare().0), (5, rows.list(1)));
+        rows.took(2);
+        assert_eq!((rows.wants_spares(), rows.spare().1), (None, 3), "there are enough");
+        rows.took(1);
+        assert_eq!(rows.wants_spares(), Some(0));
     }
 }
