@@ -59,11 +59,14 @@ fn check(table: &Table<'_>, numbers: impl Iterator<Item = u64>, results: &Result
 }
 
 /// The tables that a device works in different ways.
-fn kinds() -> [TableOptions; 4] {
+fn kinds() -> [TableOptions; 6] {
     let any = TableOptions::new(KeySpec::variable(20).unwrap(), ValueSpec::variable(100).unwrap());
     [
         rows(KeySpec::U64, 40),
         rows(KeySpec::fixed(21).unwrap(), 13),
+        // Values that are whole lines lie apart from their keys.
+        rows(KeySpec::U64, 128),
+        rows(KeySpec::fixed(24).unwrap(), 256),
         rows(KeySpec::U64, 8).layout(Layout::InPlace),
         any,
     ]
