@@ -101,6 +101,10 @@ WK_DEVICE U128* claim_entry(const Mirror& m, u64 hash) {
     return nullptr;
 }
 
+// What an entry says whose item was removed. Only of keys of eight bytes the hash is the key in other words: of others, another can have the same,
+// and the image knows.
+WK_DEVICE u64 removed(const Table& t) { return t.key_len() == 8 ? kGone : kVeiled; }
+
 WK_DEVICE void set_entry(U128* entry, u64 record) { store<Scope::Device, Order::Release>(&entry->hi, record); }
 
 // Sends readers of a key to the image, until its entry is set; null if they go there anyhow. `there` says whether it is to have an item.

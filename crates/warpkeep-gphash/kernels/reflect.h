@@ -42,6 +42,8 @@ struct TellParams {
     u64 count;
     // No key twice.
     const Told* told;
+    // What entries say whose items were removed.
+    u64 removed;
 };
 
 }  // namespace gphash
@@ -96,5 +98,5 @@ WK_KERNEL(gphash_tell, gphash::TellParams) {
     u64 hash = load(&p.told[i].hash), record = load(&p.told[i].record);
     U128* entry = entry_of(p.mirror, hash);
     if (!entry && record) entry = claim_entry(p.mirror, hash);
-    if (entry) set_entry(entry, record ? record : kGone);
+    if (entry) set_entry(entry, record ? record : p.removed);
 }

@@ -273,7 +273,7 @@ WK_DEVICE void publish_one(const PublishParams& p, u64 i) {
     // Words before the acknowledgement, and before what they led to is used again.
     fence_at(Step::Published);
     if (copy.is()) renew(t, copy);
-    if (entry) set_entry(entry, kind == kClear ? kGone : record_of(t, word));
+    if (entry) set_entry(entry, kind == kClear ? removed(t) : record_of(t, word));
 }
 
 }  // namespace gphash

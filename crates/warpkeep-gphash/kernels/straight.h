@@ -338,7 +338,7 @@ WK_DEVICE void settle_act(const StraightParams& p, const Act* act, bool mine, U1
     u64 word = mine ? load(&act->word) : 0, old = mine ? load(&act->old) : 0;
     if (mine) store<Scope::Device, Order::Relaxed>(load(&act->copy), word);
     u64 row = mine && p.rows ? load(p.rows + (act - p.acts)) : 0;
-    if (entry) set_entry(entry, kind == kClear ? kGone : row ? row : record_of(p.table, word));
+    if (entry) set_entry(entry, kind == kClear ? removed(p.table) : row ? row : record_of(p.table, word));
     u64 created = popc(warp.ballot(kind == kFill)), removed = popc(warp.ballot(kind == kClear));
     if (lane() == 0 && created) fetch_add(&p.came->created, created);
     if (lane() == 0 && removed) fetch_add(&p.came->removed, removed);

@@ -383,6 +383,7 @@ pub(crate) struct TellParams {
     pub(crate) mirror: MirrorParams,
     pub(crate) count: u64,
     pub(crate) told: DevicePtr,
+    pub(crate) removed: u64,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]

@@ -204,6 +204,10 @@ pub(crate) fn keys_with_equal_hashes_are_told_apart(device: &Device, space: Spac
         (Op::Update, vec![other, twins(7)[1], twins(11)[1], twins(9)[0]]),
         (Op::Insert, vec![twins(11)[1], twins(7)[1], other]),
         (Op::Put, (1..40).flat_map(twins).collect()),
+        // One of two that are there; both; one whose twin is not there.
+        (Op::Delete, vec![one, twins(9)[1], twins(9)[0], twins(13)[0], one]),
+        (Op::Put, vec![twins(9)[1], one, twins(15)[0]]),
+        (Op::Delete, vec![twins(9)[1], twins(13)[0], twins(17)[1]]),
     ] {
         let values: Vec<u64> = (0..2 * keys.len() as u64).map(|word| version << 8 | word).collect();
         let columns = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
@@ -224,7 +228,11 @@ pub(crate) fn keys_with_equal_hashes_are_told_apart(device: &Device, space: Spac
             let there = expected.contains_key(key);
             let (status, writes) = match (op, there) {
                 (Op::Insert, true) => (Status::AlreadyExists, false),
-                (Op::Update, false) => (Status::NotFound, false),
+                (Op::Update | Op::Delete, false) => (Status::NotFound, false),
+                (Op::Delete, true) => {
+                    expected.remove(key);
+                    (Status::Ok, false)
+                }
                 (_, there) => (if there { Status::Ok } else { Status::Created }, true),
             };
             if writes {
@@ -234,13 +242,32 @@ pub(crate) fn keys_with_equal_hashes_are_told_apart(device: &Device, space: Spac
         }
         assert_eq!(statuses.to_vec::<u8>().unwrap(), answers, "{op:?} of {keys:?}");
         version += keys.len() as u64;
-        let all: Vec<([u64; 2], Vec<u8>)> = (1..40).flat_map(twins).map(|key| (key, bytes(key))).collect();
-        let found = bench.engine.get_many(&bench.table, all.iter().map(|key| &key.1[..]), |index, found| {
-            let value = found.map(|(_, value)| bytemuck::pod_collect_to_vec::<u8, u64>(value));
-            assert_eq!(value.as_ref(), expected.get(&all[index].0), "{op:?}: {:?}", all[index].0);
-        });
-        found.unwrap();
+        check_twins(&bench, &expected, &format!("after {op:?}"));
     }
+    // By the CPU, which tells the mirror of hashes.
+    let turn = bench.engine.turn();
+    for key in [twins(19)[0], twins(21)[1], twins(23)[0], twins(23)[1]] {
+        let (key, name) = (bytes(key), key);
+        let hash = bench.table.hash_of(&key);
+        let mut stage = bench.table.stage([hash]);
+        let seat = stage.seat(&key, hash);
+        assert!(stage.remove(&seat));
+        stage.publish();
+        expected.remove(&name);
+    }
+    drop(turn);
+    check_twins(&bench, &expected, "after the CPU");
+}
+
+/// Looks all twins up.
+fn check_twins(bench: &Bench, expected: &std::collections::BTreeMap<[u64; 2], Vec<u64>>, when: &str) {
+    let bytes = |key: [u64; 2]| key.map(u64::to_le_bytes).concat();
+    let all: Vec<([u64; 2], Vec<u8>)> = (1..40).flat_map(twins).map(|key| (key, bytes(key))).collect();
+    let found = bench.engine.get_many(&bench.table, all.iter().map(|key| &key.1[..]), |index, found| {
+        let value = found.map(|(_, value)| bytemuck::pod_collect_to_vec::<u8, u64>(value));
+        assert_eq!(value.as_ref(), expected.get(&all[index].0), "{when}: {:?}", all[index].0);
+    });
+    found.unwrap();
 }
 
 pub(crate) fn blocks_are_used_again(device: &Device, space: Space) {

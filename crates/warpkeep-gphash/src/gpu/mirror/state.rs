@@ -15,6 +15,10 @@ use crate::gpu::params::{MirrorParams, RehashParams, Run, TableParams, TellParam
 use crate::gpu::values::{Heat, Rows, Values};
 use crate::{Table, TableError};
 
+/// What the kernels have for entries of items that were removed, and for those that the image is asked about: see `kernels/mirror.h`.
+const GONE: u64 = 1;
+const VEILED: u64 = 2;
+
 /// The mirror of an engine: there, or not.
 #[derive(Default)]
 pub(crate) struct Mirror(Mutex<State>);
@@ -71,6 +75,11 @@ pub(crate) enum For {
     Reading,
     /// A batch that may bring so many new keys, by whoever has the turn.
     Writing(u64),
+}
+
+/// Whether no two keys have one hash.
+fn hashes_are_keys<P: Persist>(table: &Table<P>) -> bool {
+    table.key.fixed_len() == Some(8)
 }
 
 impl State {
@@ -141,8 +150,9 @@ impl State {
         more: u64,
     ) -> Result<(), TableError> {
         let Some(old) = self.index.clone().filter(|old| !old.has_room_for(more)) else { return Ok(()) };
-        // What found no place is in the image only, so the image is asked for all of it.
-        if old.unplaced.to_vec::<u64>()? != [0] {
+        // What found no place is in the image only, so the image is asked for all of it. Where keys can share a hash, nobody knows
+        // which of the veiled entries still have an item.
+        if !hashes_are_keys(table) || old.unplaced.to_vec::<u64>()? != [0] {
             return self.reflect(engine, table, more);
         }
         let used = old.used.load(Ordering::Relaxed);
@@ -173,13 +183,20 @@ impl State {
     }
 
     /// Passes on what the CPU has written.
-    fn tell(&mut self, device: &Device, kernels: &Kernels, told: &[Told]) -> Result<(), TableError> {
+    fn tell(
+        &mut self,
+        device: &Device,
+        kernels: &Kernels,
+        told: &[Told],
+        unique: bool,
+    ) -> Result<(), TableError> {
         let Some(index) = self.index.clone() else { return Ok(()) };
         let place = self.workplace(device)?;
         let params = TellParams {
             mirror: index.params(),
             count: told.len() as u64,
             told: place.columns.blocks.put(device, told, &place.stream)?,
+            removed: if unique { GONE } else { VEILED },
         };
         // SAFETY: the column is as long as the kernel takes it to be and stays until it is done, as does the index. Nobody else
         // changes these entries: what a device publishes meanwhile is of other keys.
@@ -256,7 +273,7 @@ impl State {
             return Ok(true);
         }
         let passed = match roomy(self) {
-            true => self.tell(engine.device(), &engine.kernels, &told).map(|()| true),
+            true => self.tell(engine.device(), &engine.kernels, &told, hashes_are_keys(table)).map(|()| true),
             false => Ok(false),
         };
         if !matches!(passed, Ok(true)) {
