@@ -47,9 +47,16 @@ fn every_way_does_every_operation_and_is_right() {
     let report = run(&options, &Quiet).expect("all answers are right");
     assert!(is_empty(&directory));
     for step in ["clearing", "enrol", "decide", "finish", "first to last", "host: blocks", "host: waiting"] {
-        assert_series(&report, "insert, batches of 200: steps", step, "time in a batch", 2);
+        for variant in ["mirror, written straight", "value cache, 20 %"] {
+            let case = format!("insert, batches of 200, {variant}: steps");
+            assert_series(&report, &case, step, "time in a batch", 2);
+        }
     }
-    assert!(report.series("delete, batches of 50: steps", "beat", "time in a batch").is_empty());
+    assert!(
+        report
+            .series("delete, batches of 50, mirror, written straight: steps", "beat", "time in a batch")
+            .is_empty()
+    );
     let cached = ["bucket cache, 20 %", "bucket cache, 100 %", "value cache, 20 %", "value cache, 100 %"];
     let ours = ["over the link", "mirror", "mirror, values in order", "library, host to host"];
     let both = [&ours[..], &cached].concat();

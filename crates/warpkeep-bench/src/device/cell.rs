@@ -69,7 +69,7 @@ impl Outcome {
         {
             add(metric, Unit::Micros, self.latencies.micros(percent));
         }
-        self.steps.report(report, case, round);
+        self.steps.report(report, case, variant, round);
     }
 }
 

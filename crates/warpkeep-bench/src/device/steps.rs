@@ -17,8 +17,8 @@ impl Steps {
     }
 
     /// A table of its own: a line a step, in the order in which they are done, with the median of the batches.
-    pub(super) fn report(&self, report: &mut Report, case: &str, round: u32) {
-        let case = format!("{case}: steps");
+    pub(super) fn report(&self, report: &mut Report, case: &str, variant: &str, round: u32) {
+        let case = format!("{case}, {variant}: steps");
         let mut names: Vec<&str> = Vec::new();
         for time in self.0.iter().flatten() {
             if !names.contains(&time.step) {
