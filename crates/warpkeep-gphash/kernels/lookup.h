@@ -62,8 +62,9 @@ WK_DEVICE u64 locate_key(const LookupParams& p, u64 index) {
     u64 record = locate(t.mirror, wanted ? key.hash(t.seed) : 0);
     if (!wanted) return 0;
     bool there = record > kVeiled;
-    // Other keys can have the same hash.
-    if (there && t.key_len() != 8 && !record_has_key(t, key_behind(t, record), key)) {
+    // Other keys can have the same hash. Where records are read in the order of their addresses, their keys are, too: see gphash_fetch.
+    bool doubtful = there && t.key_len() != 8 && (!p.located || in_row(record));
+    if (doubtful && !record_has_key(t, key_behind(t, record), key)) {
         record = kVeiled;
         there = false;
     }
@@ -124,6 +125,12 @@ template <class Part> WK_DEVICE void copy_different_rows(const GetParams& get, u
 WK_DEVICE void copy_located(const LookupParams& p, u64 record, u64 index) {
     if (p.wide) copy_different_rows<U128>(p.get, record, index);
     else copy_different_rows<u64>(p.get, record, index);
+}
+
+// Whether a record is that of the key which was located; keys of eight bytes never share a hash.
+WK_DEVICE bool is_its_own(const LookupParams& p, u64 record, u64 index) {
+    const Table& t = p.get.table;
+    return t.key_len() == 8 || record_has_key(t, t.tail_at(record), Key{p.get.keys + index * t.key_words(), t.key_len()});
 }
 
 // Copies 32 values that were found in rows.
@@ -259,6 +266,10 @@ WK_KERNEL(gphash_fetch, gphash::LookupParams) {
     u64 count = load(p.regions + kRegions);
     for (u64 place = global_index(); place / kWarp * kWarp < count; place += global_size()) {
         U128 mine = place < count ? load((const U128*)(p.fetchings + place)) : U128{0, 0};
+        if (mine.lo && !is_its_own(p, mine.lo, mine.hi)) {
+            ask(p, mine.hi);
+            mine.lo = 0;
+        }
         // Under way while the value is.
         bool versioned = p.get.versions && mine.lo;
         u64 version = versioned ? version_behind(p.get.table, mine.lo) : 0;

@@ -263,11 +263,19 @@ pub(crate) fn keys_with_equal_hashes_are_told_apart(device: &Device, space: Spac
 fn check_twins(bench: &Bench, expected: &std::collections::BTreeMap<[u64; 2], Vec<u64>>, when: &str) {
     let bytes = |key: [u64; 2]| key.map(u64::to_le_bytes).concat();
     let all: Vec<([u64; 2], Vec<u8>)> = (1..40).flat_map(twins).map(|key| (key, bytes(key))).collect();
-    let found = bench.engine.get_many(&bench.table, all.iter().map(|key| &key.1[..]), |index, found| {
-        let value = found.map(|(_, value)| bytemuck::pod_collect_to_vec::<u8, u64>(value));
-        assert_eq!(value.as_ref(), expected.get(&all[index].0), "{when}: {:?}", all[index].0);
-    });
-    found.unwrap();
+    for order_from in [usize::MAX, 0] {
+        bench.engine.order_from(order_from);
+        let found = bench.engine.get_many(&bench.table, all.iter().map(|key| &key.1[..]), |index, found| {
+            let value = found.map(|(_, value)| bytemuck::pod_collect_to_vec::<u8, u64>(value));
+            assert_eq!(
+                value.as_ref(),
+                expected.get(&all[index].0),
+                "{when}, {order_from}: {:?}",
+                all[index].0
+            );
+        });
+        found.unwrap();
+    }
 }
 
 pub(crate) fn blocks_are_used_again(device: &Device, space: Space) {
