@@ -58,15 +58,6 @@ impl Home {
         Home { directories: vec![directory.expect("a directory")], ..Home::at(Path::new("")) }.moved_in()
     }
 
-    /// The image in memory, the log on a disk: as a server would have it.
-    pub(crate) fn split() -> Home {
-        let mut home = Home::in_memory();
-        let disk = tempfile::tempdir().expect("a directory");
-        home.log = disk.path().join("log");
-        home.directories.push(disk);
-        home
-    }
-
     fn moved_in(mut self) -> Home {
         let directory = self.directory().to_path_buf();
         self.image = directory.join("image");

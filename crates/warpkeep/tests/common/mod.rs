@@ -1,8 +1,6 @@
 //! What the tests of the store share: where it lies, what it should hold, and how to break it.
-#![allow(dead_code, unused_imports, reason = "each test program uses its part")]
 
 mod files;
-pub(crate) mod form;
 mod home;
 mod model;
 mod mounted;
@@ -10,7 +8,6 @@ mod mounted;
 use std::io::Write as _;
 
 pub(crate) use files::{copy_directory, files_in, flip, reseal, restore};
-pub(crate) use form::Form;
 pub(crate) use home::{Home, Store};
 pub(crate) use model::{
     Model, assert_holds, assert_no_leak, check_holds, check_no_leak, content, value_of, versions,

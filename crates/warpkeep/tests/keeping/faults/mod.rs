@@ -3,9 +3,6 @@
 //! Each gives a typed error that says what to do next; nothing committed is lost, and when the fault is undone, or
 //! the image rebuilt from the log, everything is back.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod copies;
 mod failing_disk;
 mod full_disk;

@@ -7,9 +7,9 @@ use warpkeep::Error;
 use warpkeep_image::ImageError;
 use warpkeep_log::LogError;
 
+use super::log_bytes::{Count, examine};
+use super::written::Written;
 use crate::common::{Home, assert_holds, assert_remedy, files_in, reseal, restore, say};
-use crate::log_bytes::{Count, examine};
-use crate::written::Written;
 
 /// Bytes that are no file of a store.
 fn foreign_bytes() -> Vec<(&'static str, Vec<u8>)> {

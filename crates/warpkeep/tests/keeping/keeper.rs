@@ -1,12 +1,10 @@
 //! The store against a plain map: random histories, many threads, and requests that cannot be met.
 
-mod common;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use common::{
+use crate::common::{
     Home, Model, Store, assert_holds, assert_no_leak, assert_remedy, content, say, value_of, versions,
 };
 use proptest::prelude::*;

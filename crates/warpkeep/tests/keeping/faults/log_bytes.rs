@@ -6,8 +6,8 @@ use std::sync::Arc;
 use warpkeep::{Change, ChangeKind, Error, Origin};
 use warpkeep_log::{LogError, OsDisk, Recovery};
 
+use super::written::Written;
 use crate::common::{Home, Model, assert_holds, assert_remedy, copy_directory, files_in, flip, restore, say};
-use crate::written::Written;
 
 /// What reading a damaged log came to.
 #[derive(Debug, Default)]

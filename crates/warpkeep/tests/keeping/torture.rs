@@ -3,15 +3,13 @@
 //!
 //! What the victim does is a function of a seed and a number, so whoever looks can work out what must be there.
 
-mod common;
-
 use std::cell::RefCell;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use common::{Home, Model, Store, check_no_leak, content, copy_directory, say, value_of};
+use crate::common::{Home, Model, Store, check_no_leak, content, copy_directory, say, value_of};
 use fastrand::Rng;
 use warpkeep::{Durability, Edit};
 use warpkeep_crashlab::torture::{Round, Torture, acknowledge, role, this_test};
@@ -261,7 +259,7 @@ struct Rig {
 
 impl Rig {
     fn command(&self, role: &str) -> Command {
-        let mut command = this_test("victim", role).expect("this program");
+        let mut command = this_test("torture::victim", role).expect("this program");
         command.env(IMAGE, &self.image).env(LOG, &self.log).env(FOUND, &self.found);
         command.env(FIRST, self.next.to_string());
         command

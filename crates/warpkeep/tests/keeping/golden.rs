@@ -1,11 +1,9 @@
 //! Stores written by earlier programs, kept beside this test (see `golden/README.md`), must open for good.
 
-mod common;
-
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use common::{Home, Model, assert_holds, assert_no_leak, content, copy_directory, files_in, say};
+use crate::common::{Home, Model, assert_holds, assert_no_leak, content, copy_directory, files_in, say};
 use warpkeep::{Durability, Edit, Error, Origin};
 use warpkeep_image::ImageError;
 use warpkeep_log::LogOptions;

@@ -5,8 +5,8 @@ use std::path::Path;
 use warpkeep::{Error, Origin};
 use warpkeep_image::{Coherent, ImageError, MIN_CHUNK};
 
+use super::written::Written;
 use crate::common::{Home, Model, assert_no_leak, assert_remedy, check_holds, flip, restore, say, value_of};
-use crate::written::Written;
 
 /// An image that is opened without its log, over and over.
 struct Patient {

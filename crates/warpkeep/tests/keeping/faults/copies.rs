@@ -5,8 +5,8 @@ use std::path::Path;
 use warpkeep::{Durability, Error, Origin};
 use warpkeep_image::ImageError;
 
+use super::written::Written;
 use crate::common::{Home, assert_holds, assert_no_leak, assert_remedy, content, copy_directory, say};
-use crate::written::Written;
 
 /// Replaces a file by a copy of itself: the same bytes, but another file.
 fn become_a_copy(path: &Path) {

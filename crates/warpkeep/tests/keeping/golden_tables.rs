@@ -1,11 +1,9 @@
 //! Tables written by earlier programs, kept beside this test (see `golden/README.md`), must open for good.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use common::say;
+use crate::common::say;
 use warpkeep::{
     Durability, IndexKind, KeySpec, Layout, Origin, Store, StoreOptions, TableOptions, ValueSpec, verify,
 };

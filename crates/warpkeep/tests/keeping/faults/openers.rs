@@ -20,7 +20,7 @@ struct Other(Child);
 impl Other {
     /// Starts this program again, as the opener of a store in `directory`, and waits until it has it.
     fn start(role: &str, directory: &Path) -> Other {
-        let mut command = torture::this_test("openers::other_process", role).expect("this program");
+        let mut command = torture::this_test("faults::openers::other_process", role).expect("this program");
         command.env(PLACE, directory).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut other = Other(command.spawn().expect("a process"));
         let lines = BufReader::new(other.0.stdout.take().expect("piped")).lines();
