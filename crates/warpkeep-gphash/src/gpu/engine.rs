@@ -461,10 +461,21 @@ impl<P: Persist> DeviceEngine<P> {
             }
             Ok(())
         };
-        let done: Result<(), TableError> = work();
-        // Whatever came of it, nothing uses the places when they are kept for others, nor the items when they may move.
+        let done = work();
+        self.leave_places(places, (staying, mirrors), done)
+    }
+
+    /// Keeps the places of a batch for others, and lets go of what its kernels needed. Whatever came of it, nothing uses the places by then, nor
+    /// the items when they may move.
+    pub(super) fn leave_places<H>(
+        &self,
+        places: impl IntoIterator<Item = Workplace>,
+        held: H,
+        done: Result<(), TableError>,
+    ) -> Result<(), TableError> {
+        let places: Vec<Workplace> = places.into_iter().collect();
         let idle: Vec<_> = places.iter().map(|place| place.stream.synchronize()).collect();
-        drop((staying, mirrors));
+        drop(held);
         places.into_iter().for_each(|place| self.keep_place(place));
         done.and(idle.into_iter().collect::<Result<(), _>>().map_err(TableError::from))
     }

@@ -333,6 +333,21 @@ impl Bench {
         }
     }
 
+    /// Readers of the first keys beside writers, with values in the order of the batch and of their addresses, and beside what `also` does
+    /// until it is told that they are done.
+    pub(crate) fn read_beside_writes(&self, keys: u64, also: impl Fn(&AtomicBool) + Sync) {
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for from in [usize::MAX, 0] {
+                let done = &done;
+                scope.spawn(move || self.read_until(done, keys, |engine| engine.order_from(from)));
+            }
+            scope.spawn(|| also(&done));
+            self.write_marks(keys, 1..30);
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+
     /// Puts a third of the first keys with the device, and one with the CPU, for each mark; the same turn for both.
     pub(crate) fn write_marks(&self, keys: u64, marks: std::ops::Range<u64>) {
         let (table, kind) = (&self.table, self.kind);

@@ -1,7 +1,6 @@
 //! The record of each key in device memory: whatever is written, by whom and when, nobody reads anything else.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use warpkeep_core::{MergeRule, Op};
 use warpkeep_device::Device;
@@ -254,14 +253,6 @@ pub(crate) fn gets_beside_writes_find_what_is_there(device: &Device, space: Spac
         let mut bench = Bench::new(device, space, kind, Geometry::default(), 1200);
         assert!(bench.run(&bench.puts(0..KEYS, 0)).is_empty());
         load(&bench);
-        let (bench, done) = (&bench, AtomicBool::new(false));
-        std::thread::scope(|scope| {
-            for from in ORDERED_FROM {
-                let done = &done;
-                scope.spawn(move || bench.read_until(done, KEYS, |engine| engine.order_from(from)));
-            }
-            bench.write_marks(KEYS, 1..30);
-            done.store(true, Ordering::Relaxed);
-        });
+        bench.read_beside_writes(KEYS, |_| {});
     }
 }

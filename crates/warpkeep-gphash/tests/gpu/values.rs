@@ -1,7 +1,7 @@
 //! Values in device memory: whatever is written, by whom and when, nobody reads anything else; and what is hot is there.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use warpkeep_core::{MergeRule, Op};
@@ -254,23 +254,13 @@ pub(crate) fn gets_beside_writes_find_what_is_in_rows(device: &Device, space: Sp
         let mut bench = Bench::new(device, space, kind, Geometry::default(), 1200);
         assert!(bench.run(&bench.puts(0..KEYS, 0)).is_empty());
         bench.engine.load_mirror(&bench.table).unwrap();
-        let (bench, done) = (&bench, AtomicBool::new(false));
-        std::thread::scope(|scope| {
-            for from in [usize::MAX, 0] {
-                let done = &done;
-                scope.spawn(move || bench.read_until(done, KEYS, |engine| engine.order_from(from)));
+        bench.read_beside_writes(KEYS, |done| {
+            let mut share = 0.0;
+            while !done.load(Ordering::Relaxed) {
+                bench.engine.learn_values(&bench.table).unwrap();
+                share = if share > 0.9 { 0.1 } else { share + 0.2 };
+                bench.engine.load_values(&bench.table, ValueRoom::Share(share)).unwrap();
             }
-            let done = &done;
-            scope.spawn(move || {
-                let mut share = 0.0;
-                while !done.load(Ordering::Relaxed) {
-                    bench.engine.learn_values(&bench.table).unwrap();
-                    share = if share > 0.9 { 0.1 } else { share + 0.2 };
-                    bench.engine.load_values(&bench.table, ValueRoom::Share(share)).unwrap();
-                }
-            });
-            bench.write_marks(KEYS, 1..30);
-            done.store(true, Ordering::Relaxed);
         });
     }
 }

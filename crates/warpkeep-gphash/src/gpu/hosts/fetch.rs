@@ -88,12 +88,8 @@ impl<P: Persist> DeviceEngine<P> {
             }
             Ok(())
         };
-        let done: Result<(), TableError> = work();
-        // Whatever came of it, nothing uses the places when they are kept for others, nor the items when they may move.
-        let idle: Vec<_> = places.iter().map(|place| place.stream.synchronize()).collect();
-        drop((staying, mirrors));
-        places.into_iter().for_each(|place| self.keep_place(place));
-        done.and(idle.into_iter().collect::<Result<(), _>>().map_err(TableError::from))
+        let done = work();
+        self.leave_places(places, (staying, mirrors), done)
     }
 }
 
