@@ -12,6 +12,9 @@ use std::path::Path;
 
 use crate::ImageError;
 
+/// How often the list of locks is read before the holder counts as unknown.
+const READINGS: usize = 20;
+
 /// An open file whose lock, if it has one, ends with it.
 ///
 /// Closing the file is not enough: a process started at that very moment has the file, too, until it runs its own
@@ -87,7 +90,9 @@ fn holder_of(file: &File) -> Option<u32> {
     let metadata = file.metadata().ok()?;
     let (device, inode) = (metadata.dev(), metadata.ino());
     let wanted = format!("{:02x}:{:02x}:{inode}", libc::major(device), libc::minor(device));
-    holder_in(&std::fs::read_to_string("/proc/locks").ok()?, &wanted)
+    // The system hands the list out in pieces: a lock let go of between two of them, whosever it was, makes the next
+    // piece skip one.
+    (0..READINGS).find_map(|_| holder_in(&std::fs::read_to_string("/proc/locks").ok()?, &wanted))
 }
 
 /// Finds the writer of `file` (major:minor:inode) in the text of `/proc/locks`.
