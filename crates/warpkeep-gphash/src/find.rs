@@ -38,6 +38,15 @@ pub(crate) struct Place {
     pub(crate) in_overflow: bool,
 }
 
+/// A key that is looked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Sought<'k> {
+    pub(crate) hash: u64,
+    pub(crate) key: &'k [u8],
+    /// Whether its value is read next.
+    pub(crate) value_is_read: bool,
+}
+
 impl<P: Persist> Table<P> {
     /// The item of a key.
     ///
@@ -48,9 +57,9 @@ impl<P: Persist> Table<P> {
         &self,
         matching: M,
         levels: &Levels,
-        hash: u64,
-        key: &[u8],
+        sought: Sought<'_>,
     ) -> Option<Found> {
+        let Sought { hash, key, .. } = sought;
         if let Some(slot) = self.special_slot(hash) {
             let bucket = self.specials.bucket(&self.shape, 0);
             return self.read_in_place(bucket, slot, SPECIAL, key);
@@ -58,13 +67,13 @@ impl<P: Persist> Table<P> {
         let locations = self.geometry.locations(hash, levels.base_buckets());
         let in_level = |(below, level): (usize, &Level)| {
             locations.tops().iter().find_map(|top| {
-                self.find_in_bucket(matching, level.bucket(&self.shape, top >> below), hash, key)
+                self.find_in_bucket(matching, level.bucket(&self.shape, top >> below), sought)
             })
         };
         if levels.drained > 0 {
             let mut old = levels.old_overflows.iter();
             let found = old
-                .find_map(|old| self.find_in_overflow(matching, old, hash, key))
+                .find_map(|old| self.find_in_overflow(matching, old, sought))
                 .or_else(|| levels.drained().find_map(in_level));
             if found.is_some() {
                 return found;
@@ -74,7 +83,7 @@ impl<P: Persist> Table<P> {
         if found.is_some() || self.in_overflow.load(Ordering::Acquire) == 0 {
             return found;
         }
-        self.find_in_overflow(matching, &levels.overflow, hash, key)
+        self.find_in_overflow(matching, &levels.overflow, sought)
     }
 
     #[cold]
@@ -82,12 +91,10 @@ impl<P: Persist> Table<P> {
         &self,
         matching: M,
         overflow: &Level,
-        hash: u64,
-        key: &[u8],
+        sought: Sought<'_>,
     ) -> Option<Found> {
-        let found = overflow_buckets(overflow, hash).find_map(|bucket| {
-            self.find_in_bucket(matching, overflow.bucket(&self.shape, bucket), hash, key)
-        });
+        let found = overflow_buckets(overflow, sought.hash)
+            .find_map(|bucket| self.find_in_bucket(matching, overflow.bucket(&self.shape, bucket), sought));
         found.map(|found| Found { in_overflow: true, ..found })
     }
 
@@ -96,16 +103,17 @@ impl<P: Persist> Table<P> {
         &self,
         matching: M,
         bucket: Bucket<'_>,
-        hash: u64,
-        key: &[u8],
+        sought: Sought<'_>,
     ) -> Option<Found> {
-        let mut candidates = self.candidates(matching, bucket, hash);
+        let mut candidates = self.candidates(matching, bucket, sought.hash);
         while candidates != 0 {
             let slot = candidates.trailing_zeros() as usize;
             candidates &= candidates - 1;
             // All its lines at once: the key need not have been compared for the value to be on its way.
-            self.prefetch_slot(bucket, slot);
-            let found = self.read_slot(bucket, slot, hash, key);
+            if sought.value_is_read {
+                self.prefetch_slot(bucket, slot, true);
+            }
+            let found = self.read_slot(bucket, slot, sought.hash, sought.key);
             if found.is_some() {
                 return found;
             }

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use crossbeam_epoch::Guard;
 use warpkeep_core::{Change, ChangeKind, reduce, second_hash};
 use warpkeep_image::Persist;
-use warpkeep_record::prefetch;
+use warpkeep_record::{Expected, prefetch};
 
 use crate::bucket::{Body, Bucket};
-use crate::find::Found;
+use crate::find::{Found, Sought};
 use crate::levels::{Level, Levels};
 use crate::matching::{self, Matching, Portable};
 use crate::slot::offset_of;
@@ -52,21 +52,21 @@ impl<P: Persist> Table<P> {
         // All at once: alone, a key has nothing else to do while it waits for its buckets one by one.
         self.prefetch_buckets(levels, hash);
         self.prefetch_below(levels, hash);
-        let found = self.find_with_best(levels, hash, key)?;
+        let found = self.find_with_best(levels, Sought { hash, key, value_is_read: true })?;
         Some(then(Value::new(self.image(), found.item)))
     }
 
     /// [`Table::find`], compared by the best means of this machine.
     #[inline]
-    pub(crate) fn find_with_best(&self, levels: &Levels, hash: u64, key: &[u8]) -> Option<Found> {
+    pub(crate) fn find_with_best(&self, levels: &Levels, sought: Sought<'_>) -> Option<Found> {
         match self.matching {
-            matching::Level::Portable => self.find(Portable, levels, hash, key),
+            matching::Level::Portable => self.find(Portable, levels, sought),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: there is an `Avx2`, so the machine has it.
-            matching::Level::Avx2(avx2) => unsafe { find_avx2(self, avx2, levels, hash, key) },
+            matching::Level::Avx2(avx2) => unsafe { find_avx2(self, avx2, levels, sought) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: there is an `Avx512`, so the machine has it.
-            matching::Level::Avx512(avx512) => unsafe { find_avx512(self, avx512, levels, hash, key) },
+            matching::Level::Avx512(avx512) => unsafe { find_avx512(self, avx512, levels, sought) },
         }
     }
 
@@ -144,7 +144,7 @@ impl<P: Persist> Table<P> {
                 let candidates = self.candidates(matching, bucket, probe.hash);
                 if candidates != 0 {
                     let slot = candidates.trailing_zeros() as usize;
-                    self.prefetch_slot(bucket, slot);
+                    self.prefetch_slot(bucket, slot, true);
                     probe.hint = Some(Hint { bucket, slot });
                 } else if step + 1 < steps {
                     let next = (step + 1) / hashes;
@@ -168,7 +168,7 @@ impl<P: Persist> Table<P> {
     /// [`Table::find`], for a key that was not where it seemed to be, or is not there at all.
     #[inline(never)]
     fn find_again<M: Matching>(&self, matching: M, levels: &Levels, hash: u64, key: &[u8]) -> Option<Found> {
-        self.find(matching, levels, hash, key)
+        self.find(matching, levels, Sought { hash, key, value_is_read: true })
     }
 
     /// Brings the buckets of a key in the first level nearer.
@@ -187,27 +187,59 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// Brings the item in a slot nearer, if there is one.
+    /// Brings the item in a slot nearer, if there is one; of a record perhaps its key alone.
     #[inline(always)]
-    pub(crate) fn prefetch_slot(&self, bucket: Bucket<'_>, slot: usize) {
+    pub(crate) fn prefetch_slot(&self, bucket: Bucket<'_>, slot: usize, with_value: bool) {
         if self.shape.body != Body::Packed {
             return bucket.prefetch_slot(&self.shape, slot);
         }
         let offset = offset_of(bucket.state(slot));
-        if offset != 0 {
+        if offset != 0 && with_value {
             self.record_lines.fetch(self.image(), offset, prefetch::line);
+        } else if offset != 0 {
+            self.record_lines.fetch_key(self.image(), offset, prefetch::line);
         }
     }
 
-    /// Brings what a writer will look at nearer: the item of a key, if it is in the level so far below the first;
-    /// otherwise its buckets in the next level. Whether it found an item.
-    pub(crate) fn prefetch_items(&self, levels: &Levels, hash: u64, below: usize) -> bool {
-        let locations = self.geometry.locations(hash, levels.base_buckets());
+    /// Brings what a writer will look at nearer: the items of keys whose first buckets were asked for.
+    pub(crate) fn prefetch_items(&self, levels: &Levels, keys: Vec<Expected>) {
+        match self.matching {
+            matching::Level::Portable => self.prefetch_with(Portable, levels, keys),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: there is an `Avx2`, so the machine has it.
+            matching::Level::Avx2(avx2) => unsafe { prefetch_avx2(self, avx2, levels, keys) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: there is an `Avx512`, so the machine has it.
+            matching::Level::Avx512(avx512) => unsafe { prefetch_avx512(self, avx512, levels, keys) },
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch_with<M: Matching>(&self, matching: M, levels: &Levels, mut keys: Vec<Expected>) {
+        for below in 0..levels.levels.len() {
+            // Not `retain`: a closure would not be compiled for the machine's best means.
+            let mut left = 0;
+            for number in 0..keys.len() {
+                let key = keys[number];
+                if !self.prefetch_item(matching, levels, key, below) {
+                    keys[left] = key;
+                    left += 1;
+                }
+            }
+            keys.truncate(left);
+        }
+    }
+
+    /// The item of a key, if it is in the level so far below the first; otherwise its buckets in the next level. Whether
+    /// it found an item.
+    #[inline(always)]
+    fn prefetch_item<M: Matching>(&self, matching: M, levels: &Levels, key: Expected, below: usize) -> bool {
+        let locations = self.geometry.locations(key.hash, levels.base_buckets());
         for &top in locations.tops() {
             let bucket = levels.levels[below].bucket(&self.shape, top >> below);
-            let candidates = self.candidates(Portable, bucket, hash);
+            let candidates = self.candidates(matching, bucket, key.hash);
             if candidates != 0 {
-                self.prefetch_slot(bucket, candidates.trailing_zeros() as usize);
+                self.prefetch_slot(bucket, candidates.trailing_zeros() as usize, key.value_is_read);
                 return true;
             }
         }
@@ -284,10 +316,9 @@ fn find_avx2<P: Persist>(
     table: &Table<P>,
     avx2: matching::Avx2,
     levels: &Levels,
-    hash: u64,
-    key: &[u8],
+    sought: Sought<'_>,
 ) -> Option<Found> {
-    table.find(avx2, levels, hash, key)
+    table.find(avx2, levels, sought)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -296,10 +327,26 @@ fn find_avx512<P: Persist>(
     table: &Table<P>,
     avx512: matching::Avx512,
     levels: &Levels,
-    hash: u64,
-    key: &[u8],
+    sought: Sought<'_>,
 ) -> Option<Found> {
-    table.find(avx512, levels, hash, key)
+    table.find(avx512, levels, sought)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn prefetch_avx2<P: Persist>(table: &Table<P>, avx2: matching::Avx2, levels: &Levels, keys: Vec<Expected>) {
+    table.prefetch_with(avx2, levels, keys);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx2")]
+fn prefetch_avx512<P: Persist>(
+    table: &Table<P>,
+    avx512: matching::Avx512,
+    levels: &Levels,
+    keys: Vec<Expected>,
+) {
+    table.prefetch_with(avx512, levels, keys);
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -5,10 +5,10 @@ use std::sync::{Arc, MutexGuard, Weak};
 
 use crossbeam_epoch::Guard;
 use warpkeep_image::{Block, Heap, Persist};
-use warpkeep_record::prefetch;
+use warpkeep_record::{Expected, prefetch};
 
 use crate::bucket::{Body, Head};
-use crate::find::{Found, Place};
+use crate::find::{Found, Place, Sought};
 use crate::grow::Seen;
 use crate::levels::Levels;
 use crate::slot::{EMPTY, offset_of, pack};
@@ -60,18 +60,19 @@ impl<P: Persist> Table<P> {
         self.hash(key)
     }
 
-    /// Holds the keys with these hashes against other writers, and brings what they have nearer.
-    pub fn stage(&self, hashes: impl IntoIterator<Item = u64>) -> Stage<'_, P> {
-        let hashes = hashes.into_iter();
-        let mut stripes: Vec<usize> = Vec::with_capacity(hashes.size_hint().0);
-        let mut wanted: Vec<u64> = Vec::with_capacity(hashes.size_hint().0);
+    /// Holds these keys against other writers, and brings what they have nearer.
+    pub fn stage(&self, keys: impl IntoIterator<Item = impl Into<Expected>>) -> Stage<'_, P> {
+        let keys = keys.into_iter();
+        let mut stripes: Vec<usize> = Vec::with_capacity(keys.size_hint().0);
+        let mut wanted: Vec<Expected> = Vec::with_capacity(keys.size_hint().0);
         {
             let guard = &crossbeam_epoch::pin();
             let levels = self.levels(guard);
-            for hash in hashes {
-                self.prefetch_buckets(levels, hash);
-                wanted.push(hash);
-                stripes.push(stripe_of(hash));
+            for key in keys {
+                let key = key.into();
+                self.prefetch_buckets(levels, key.hash);
+                wanted.push(key);
+                stripes.push(stripe_of(key.hash));
             }
         }
         // In order, so that two batches never wait for each other.
@@ -81,17 +82,13 @@ impl<P: Persist> Table<P> {
         let held = stripes.into_iter().map(|stripe| self.lock_stripe(stripe)).collect();
         let stage = Stage {
             table: self,
-            changes: Vec::new(),
+            changes: Vec::with_capacity(wanted.len()),
             at_hand: Vec::new(),
             _held: held,
             guard: crossbeam_epoch::pin(),
         };
         if wanted.len() > 1 {
-            let levels = stage.levels();
-            wanted.retain(|&hash| !self.prefetch_items(levels, hash, 0));
-            for below in 1..levels.levels.len() {
-                wanted.retain(|&hash| !self.prefetch_items(levels, hash, below));
-            }
+            self.prefetch_items(stage.levels(), wanted);
         }
         stage
     }
@@ -120,7 +117,9 @@ impl<P: Persist> Stage<'_, P> {
 
     /// Where a key is. A change to it that was staged before is not seen: stage one change a key.
     pub fn seat(&self, key: &[u8], hash: u64) -> Seat {
-        Seat { hash, found: self.table.find_with_best(self.levels(), hash, key) }
+        // A value that is read has been asked for already.
+        let sought = Sought { hash, key, value_is_read: false };
+        Seat { hash, found: self.table.find_with_best(self.levels(), sought) }
     }
 
     /// What the key of a seat has.

@@ -24,7 +24,9 @@ use crate::{TableError, stats::TableStats};
 
 /// Buckets that a thread takes at a time in a walk over all.
 pub(crate) const SHARE: u64 = 16 * 1024;
-const STRIPES: usize = 4096;
+/// Locks of keys. A batch of a thread holds 64 at once: of 4096, two threads would have one in common more often than
+/// not, and the second would sleep.
+const STRIPES: usize = 1 << 16;
 /// How full a table is when it has the items it was created for.
 const CREATION_LOAD: f64 = 0.85;
 /// The overflow has one bucket for so many of the levels.
@@ -482,8 +484,9 @@ impl<P: Persist> Drop for Table<P> {
     }
 }
 
+/// By its upper bits: a batch in the order of its hashes is in the order of its stripes.
 pub(crate) fn stripe_of(hash: u64) -> usize {
-    hash as usize % STRIPES
+    (hash >> (u64::BITS - STRIPES.ilog2())) as usize
 }
 
 /// Buckets of the overflow for a top level of so many: a thousandth of a table of two levels.

@@ -84,6 +84,22 @@ pub trait Staged<P: Persist> {
     fn publish(self);
 }
 
+/// A key that something is about to happen to.
+#[derive(Clone, Copy, Debug)]
+pub struct Expected {
+    /// Its hash.
+    pub hash: u64,
+    /// Whether the value that it has will be read, and not only replaced or removed.
+    pub value_is_read: bool,
+}
+
+impl From<u64> for Expected {
+    /// A key of which nothing but its hash is known.
+    fn from(hash: u64) -> Expected {
+        Expected { hash, value_is_read: true }
+    }
+}
+
 /// Changes can be staged.
 pub trait Staging<P: Persist>: Lookup<P> {
     /// Changes that are staged.
@@ -95,8 +111,8 @@ pub trait Staging<P: Persist>: Lookup<P> {
     /// Why something cannot be done.
     type Error: std::error::Error + Full;
 
-    /// Holds the keys with these hashes against other writers, and brings what they have nearer.
-    fn stage(&self, hashes: impl IntoIterator<Item = u64>) -> Self::Stage<'_>;
+    /// Holds these keys against other writers, and brings what they have nearer.
+    fn stage(&self, keys: impl IntoIterator<Item = impl Into<Expected>>) -> Self::Stage<'_>;
     /// Makes room for a key that found none. The caller must not hold a stage any more.
     fn make_room(&self, seen: Self::Seen) -> Result<(), Self::Error>;
     /// Brings an item to the state that a change tells of, unless it is there or beyond already.
@@ -243,8 +259,8 @@ macro_rules! offer_index {
             type Error = $TableError;
 
             #[inline]
-            fn stage(&self, hashes: impl IntoIterator<Item = u64>) -> $Stage<'_, P> {
-                $Table::stage(self, hashes)
+            fn stage(&self, keys: impl IntoIterator<Item = impl Into<$crate::Expected>>) -> $Stage<'_, P> {
+                $Table::stage(self, keys)
             }
             fn make_room(&self, seen: $Seen) -> Result<(), $TableError> {
                 $Table::make_room(self, seen)

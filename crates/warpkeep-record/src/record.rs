@@ -39,6 +39,8 @@ pub enum RecordForm {
 pub struct RecordLines {
     /// Lines from its start on.
     together: usize,
+    /// Bytes from its start to its key, unless that is in a tile.
+    key_at: usize,
     /// In a tile there is one more, elsewhere.
     tile: Option<Tile>,
 }
@@ -55,6 +57,16 @@ impl RecordLines {
         // The key first: nothing can be done before it is compared.
         line(value.wrapping_add(tile.tail_at(offset).wrapping_sub(tile.value_at(offset)) as usize));
         (0..self.together).for_each(|number| line(value.wrapping_add(64 * number)));
+    }
+
+    /// The same for the line of its key alone: all that is read of a record that is to be replaced.
+    #[inline(always)]
+    pub fn fetch_key<P: Persist>(self, image: &Image<P>, offset: u64, line: impl Fn(*const u8)) {
+        let (from, key) = match self.tile {
+            Some(tile) => (tile.value_at(offset), tile.tail_at(offset)),
+            None => (offset, offset.wrapping_add(self.key_at as u64)),
+        };
+        line(image.pointer(from, 8).wrapping_add(key.wrapping_sub(from) as usize));
     }
 }
 
@@ -155,7 +167,11 @@ impl RecordForm {
             // Head, a short key and a value of a hundred bytes.
             RecordForm::Variable => 3,
         };
-        RecordLines { together: together.min(MOST), tile: self.tile() }
+        let key_at = match self {
+            RecordForm::Fixed { value, .. } => padded(value) as usize,
+            RecordForm::Variable => 0,
+        };
+        RecordLines { together: together.min(MOST), key_at, tile: self.tile() }
     }
 
     /// The bytes that a record takes.

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use crossbeam_epoch::Guard;
 use warpkeep_image::Persist;
-use warpkeep_record::prefetch;
+use warpkeep_record::{Expected, prefetch};
 
 use crate::bucket::{Bucket, Shape, tag_of};
 use crate::matching;
@@ -93,7 +93,7 @@ impl<P: Persist> Table<P> {
             if let (Some(index), Shape::References) = (at(2), self.shape)
                 && let Some((bucket, slot)) = ring[index % RING].hint
             {
-                self.prefetch_record(bucket.contents(self.shape, usize::from(slot)).payload);
+                self.prefetch_record(bucket.contents(self.shape, usize::from(slot)).payload, true);
             }
             if let Some(index) = turn.checked_sub(3 * APART) {
                 if index >= taken {
@@ -135,24 +135,31 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// Brings a record nearer, if there is one: the offset comes from a slot that may be in the middle of a change.
-    pub(crate) fn prefetch_record(&self, offset: u64) {
-        if self.image().contains(offset, 8) {
-            self.record_lines.fetch(self.image(), offset, prefetch::line);
+    /// Brings a record nearer, if there is one, perhaps its key alone: the offset comes from a slot that may be in the
+    /// middle of a change.
+    pub(crate) fn prefetch_record(&self, offset: u64, with_value: bool) {
+        if !self.image().contains(offset, 8) {
+            return;
+        }
+        match with_value {
+            true => self.record_lines.fetch(self.image(), offset, prefetch::line),
+            false => self.record_lines.fetch_key(self.image(), offset, prefetch::line),
         }
     }
 
     /// Brings what a writer will look at nearer: the slot and the record of a key in its home bucket.
-    pub(crate) fn prefetch_item(&self, hash: u64) {
-        let (number, fraction) = self.locate(hash);
+    pub(crate) fn prefetch_item(&self, key: &Expected) {
+        let (number, fraction) = self.locate(key.hash);
         let Some(bucket) = self.shard(number).path(fraction).next() else { return };
-        let candidates = matching::equal(bucket.tags(), tag_of(hash)) & bucket.commit().live();
+        let candidates = matching::equal(bucket.tags(), tag_of(key.hash)) & bucket.commit().live();
         if candidates == 0 {
             return;
         }
         let slot = candidates.trailing_zeros() as usize;
         match self.shape {
-            Shape::References => self.prefetch_record(bucket.contents(self.shape, slot).payload),
+            Shape::References => {
+                self.prefetch_record(bucket.contents(self.shape, slot).payload, key.value_is_read);
+            }
             Shape::Values { .. } => bucket.prefetch_slot(self.shape, slot),
         }
     }

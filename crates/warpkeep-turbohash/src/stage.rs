@@ -8,7 +8,7 @@ use std::sync::{Arc, MutexGuard, Weak};
 
 use crossbeam_epoch::Guard;
 use warpkeep_image::{Block, Heap, Persist};
-use warpkeep_record::prefetch;
+use warpkeep_record::{Expected, prefetch};
 
 use crate::bucket::{self, Bucket, Contents, Shape};
 use crate::commit::{Commit, Marks};
@@ -70,14 +70,14 @@ pub struct Stage<'t, P: Persist> {
 }
 
 impl<P: Persist> Table<P> {
-    /// Holds the shards of these hashes against other writers, and brings what their keys have nearer.
-    pub fn stage(&self, hashes: impl IntoIterator<Item = u64>) -> Stage<'_, P> {
-        let hashes: Vec<u64> = hashes.into_iter().collect();
-        let mut shards: Vec<usize> = Vec::with_capacity(hashes.len());
+    /// Holds the shards of these keys against other writers, and brings what the keys have nearer.
+    pub fn stage(&self, keys: impl IntoIterator<Item = impl Into<Expected>>) -> Stage<'_, P> {
+        let keys: Vec<Expected> = keys.into_iter().map(Into::into).collect();
+        let mut shards: Vec<usize> = Vec::with_capacity(keys.len());
         {
             let _guard = crossbeam_epoch::pin();
-            for &hash in &hashes {
-                let (shard, fraction) = self.locate(hash);
+            for key in &keys {
+                let (shard, fraction) = self.locate(key.hash);
                 prefetch_home(&self.shard(shard), fraction);
                 shards.push(shard);
             }
@@ -96,8 +96,8 @@ impl<P: Persist> Table<P> {
             held,
             guard: crossbeam_epoch::pin(),
         };
-        if hashes.len() > 1 {
-            hashes.iter().for_each(|&hash| self.prefetch_item(hash));
+        if keys.len() > 1 {
+            keys.iter().for_each(|key| self.prefetch_item(key));
         }
         stage
     }

@@ -16,7 +16,7 @@ use warpkeep_core::{
 };
 use warpkeep_image::{ImageError, Persist};
 use warpkeep_log::ChangeBatch;
-use warpkeep_record::{Seated, Staged, Staging};
+use warpkeep_record::{Expected, Seated, Staged, Staging};
 
 pub(crate) use rows::execute_rows;
 
@@ -259,7 +259,10 @@ fn stage<'t, P: Persist, T: Planned<P>>(
     order: &[(u64, u32)],
     changes: &mut ChangeBatch,
 ) -> Result<ReadyOr<'t, P, T>> {
-    let mut stage = target.table.stage(order.iter().map(|&(hash, _)| hash));
+    let reads = |number: u32| matches!(group[number as usize].op, Op::Get | Op::FetchAdd | Op::Merge);
+    let mut stage = target
+        .table
+        .stage(order.iter().map(|&(hash, number)| Expected { hash, value_is_read: reads(number) }));
     let takes_value = |&&(_, number): &&(u64, u32)| group[number as usize].op.takes_value();
     stage.expect_values(order.iter().filter(takes_value).count());
     let (held, given) = decide_all(keeper, &stage, target.table, group, order);

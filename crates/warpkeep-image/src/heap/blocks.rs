@@ -91,7 +91,11 @@ impl<P: Persist> Heap<P> {
     pub fn free_many(&self, offsets: &[u64]) -> Result<(), ImageError> {
         let mut held = None;
         let mut freed = Ok(());
-        for &offset in offsets {
+        // One shard after the other: each is locked once, however they come.
+        let shard_of = |offset: u64| self.locator(offset).map(|locator| (locator.pool, locator.shard));
+        let mut by_shard: Vec<_> = offsets.iter().map(|&offset| (shard_of(offset), offset)).collect();
+        by_shard.sort_by_key(|&(shard, _)| shard);
+        for (_, offset) in by_shard {
             freed = freed.and(self.give_back(offset, &mut held));
         }
         freed

@@ -242,11 +242,32 @@ impl<P: Persist> Heap<P> {
         Ok(place((first_chunk, number)))
     }
 
-    /// Up to so many blocks from a pool, as long as they are at hand: taken together they cost less than one by one.
+    /// Up to so many blocks from a pool: taken together they cost less than one by one. Fewer if there are no more; whoever
+    /// then asks for one is told why.
     pub fn allocate_at_hand(&self, pool: PoolId, count: usize) -> Vec<Block<'_, P>> {
-        let pool = self.pool_of(pool.0);
-        let mut shard = pool.shard(home_shard(self.shards));
-        std::iter::from_fn(|| shard.take()).take(count).map(|taken| self.place(pool, taken)).collect()
+        let mut blocks = Vec::with_capacity(count);
+        let of_pool = self.pool_of(pool.0);
+        let take = |blocks: &mut Vec<_>, shard: usize| {
+            let missing = count - blocks.len();
+            let place = |first_chunk, number| blocks.push(self.place(of_pool, (first_chunk, number)));
+            of_pool.shard(shard).take_many(missing, place);
+        };
+        let home = home_shard(self.shards);
+        take(&mut blocks, home);
+        // It comes with others at home, if there was room for a new slab, and otherwise from what others left over.
+        if blocks.len() < count
+            && let Ok(block) = self.allocate_from(pool)
+        {
+            blocks.push(block);
+            take(&mut blocks, home);
+            let mut others = (0..self.shards).filter(|&shard| shard != home);
+            while blocks.len() < count
+                && let Some(other) = others.next()
+            {
+                take(&mut blocks, other);
+            }
+        }
+        blocks
     }
 
     /// The block of a slab.

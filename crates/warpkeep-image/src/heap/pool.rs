@@ -43,8 +43,10 @@ pub(crate) struct Pool {
 pub(crate) struct Shard {
     slabs: Vec<Option<Slab>>,
     unused: Vec<u32>,
-    /// Slabs with free blocks; the last is allocated from.
+    /// Slabs with free blocks.
     open: Vec<u32>,
+    /// Which of them is allocated from.
+    turn: usize,
 }
 
 /// What giving a block back led to.
@@ -90,20 +92,15 @@ impl Shard {
 
     /// Takes a free block: first chunk of its slab, number of the block.
     pub(crate) fn take(&mut self) -> Option<(u64, u32)> {
-        let index = *self.open.last()?;
-        let slab = self.slabs[index as usize].as_mut()?;
-        let block = slab.take()?;
-        let first_chunk = slab.first_chunk;
-        if slab.free() == 0 {
-            self.close_slab(index);
-        }
-        Some((first_chunk, block))
+        let mut taken = None;
+        self.take_many(1, |first_chunk, block| taken = Some((first_chunk, block)));
+        taken
     }
 
     /// Takes up to so many free blocks: first chunk of the slab, and number, of each.
     pub(crate) fn take_many(&mut self, mut count: usize, mut each: impl FnMut(u64, u32)) {
         while count > 0
-            && let Some(&index) = self.open.last()
+            && let Some(index) = self.slab_in_turn()
             && let Some(slab) = self.slabs[index as usize].as_mut()
         {
             let first_chunk = slab.first_chunk;
@@ -111,6 +108,8 @@ impl Shard {
             count -= taken;
             if slab.free() == 0 {
                 self.close_slab(index);
+                // The newest of the list has taken its place there.
+                self.turn += 1;
             } else if taken == 0 {
                 return;
             }
@@ -178,6 +177,15 @@ impl Shard {
     pub(crate) fn count(&self) -> (u64, u64) {
         let slabs = self.slabs.iter().flatten();
         slabs.fold((0, 0), |(slabs, used), slab| (slabs + 1, used + u64::from(slab.in_use())))
+    }
+
+    /// The slab to take from until it is full. Those that have got room since are left until their turn comes: by then they
+    /// have more of it, and what is written together lies together.
+    fn slab_in_turn(&mut self) -> Option<u32> {
+        if self.turn >= self.open.len() {
+            self.turn = 0;
+        }
+        self.open.get(self.turn).copied()
     }
 
     fn open_slab(&mut self, index: u32) {
