@@ -469,6 +469,12 @@ impl<P: Persist> Table<P> {
         }
     }
 
+    /// How many locks stand for all keys.
+    #[inline]
+    pub(crate) fn locks(&self) -> usize {
+        self.stripes.len()
+    }
+
     pub(crate) fn lock_stripe(&self, stripe: usize) -> MutexGuard<'_, ()> {
         self.stripes[stripe].lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -100,6 +100,19 @@ impl From<u64> for Expected {
     }
 }
 
+/// How many keys a writer best holds at once where so many locks stand for all keys.
+///
+/// Two writers with `n` keys each have a lock in common about `n * n` times in as many turns as there are locks; one in eight
+/// is rare enough.
+///
+/// ```
+/// assert_eq!([1024, 10_000, 1 << 20].map(warpkeep_record::keys_at_once), [8, 32, 64]);
+/// ```
+pub fn keys_at_once(locks: usize) -> usize {
+    let most = (locks / 8).isqrt().max(1);
+    (1 << most.ilog2()).clamp(8, 64)
+}
+
 /// Changes can be staged.
 pub trait Staging<P: Persist>: Lookup<P> {
     /// Changes that are staged.
@@ -113,6 +126,9 @@ pub trait Staging<P: Persist>: Lookup<P> {
 
     /// Holds these keys against other writers, and brings what they have nearer.
     fn stage(&self, keys: impl IntoIterator<Item = impl Into<Expected>>) -> Self::Stage<'_>;
+    /// How many keys a writer best holds at once: enough that their misses overlap, and few enough that two writers rarely
+    /// meet.
+    fn keys_at_once(&self) -> usize;
     /// Makes room for a key that found none. The caller must not hold a stage any more.
     fn make_room(&self, seen: Self::Seen) -> Result<(), Self::Error>;
     /// Brings an item to the state that a change tells of, unless it is there or beyond already.
@@ -261,6 +277,10 @@ macro_rules! offer_index {
             #[inline]
             fn stage(&self, keys: impl IntoIterator<Item = impl Into<$crate::Expected>>) -> $Stage<'_, P> {
                 $Table::stage(self, keys)
+            }
+            #[inline]
+            fn keys_at_once(&self) -> usize {
+                $crate::keys_at_once(self.locks())
             }
             fn make_room(&self, seen: $Seen) -> Result<(), $TableError> {
                 $Table::make_room(self, seen)

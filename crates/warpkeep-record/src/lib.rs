@@ -12,7 +12,7 @@ pub mod prefetch;
 mod record;
 
 pub use chooser::Chooser;
-pub use index::{Expected, Full, Kept, Lookup, Progress, Seated, Staged, Staging, Upkeep};
+pub use index::{Expected, Full, Kept, Lookup, Progress, Seated, Staged, Staging, Upkeep, keys_at_once};
 pub use item::{ItemRef, Value, ValueRef};
 pub use parallel::in_parallel;
 pub use pool::Pool;

@@ -341,6 +341,12 @@ impl<P: Persist> Table<P> {
         self.mirror.len()
     }
 
+    /// How many locks stand for all keys.
+    #[inline]
+    pub(crate) fn locks(&self) -> usize {
+        self.shards()
+    }
+
     /// The shard of a hash, and the fraction that says where in it.
     #[inline]
     pub(crate) fn locate(&self, hash: u64) -> (usize, u64) {

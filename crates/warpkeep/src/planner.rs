@@ -25,9 +25,6 @@ use crate::index::{Planned, with_table};
 use crate::tables::{NamedTable, Tables};
 use crate::{Error, Keeper, Result};
 
-/// Operations of a `Process` batch that are done at once.
-const GROUP: usize = 64;
-
 /// Gets of a batch that are worth telling from what writes.
 const WORTH_APART: usize = 8;
 
@@ -133,7 +130,10 @@ fn run<P: Persist, T: Planned<P>>(
         None => 0,
     };
     let operations = &operations[done..];
-    let group = if durability == Durability::Power { operations.len() } else { GROUP };
+    let group = match durability {
+        Durability::Power => operations.len(),
+        Durability::Process => target.table.keys_at_once(),
+    };
     for group in operations.chunks(group.max(1)) {
         match write(keeper, target, group, durability, answers) {
             Err(error)
