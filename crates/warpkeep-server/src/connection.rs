@@ -1,4 +1,4 @@
-//! A client's connection: its socket, what it has sent, and what it has yet to read.
+//! A client's connection: what it has sent, and what it has yet to read.
 
 use std::io;
 use std::time::Instant;
@@ -6,6 +6,7 @@ use std::time::Instant;
 use crate::buffers::{Buffers, CHUNK};
 use crate::resp::Tally;
 use crate::session::Session;
+use crate::sockets::Socket;
 use crate::wire::Wire;
 
 /// Bytes that are read before others have their turn.
@@ -53,7 +54,7 @@ pub(crate) struct Connection {
     pub(crate) closing: bool,
     /// Its socket has failed: it is closed when its commands are done.
     pub(crate) doomed: bool,
-    /// It is watched for when it takes more.
+    /// It goes on when its socket has taken more.
     pub(crate) blocked: bool,
     pub(crate) active: Instant,
 }
@@ -88,19 +89,19 @@ impl Connection {
     }
 
     /// Reads what there is, within limits.
-    pub(crate) fn read(&mut self, buffers: &mut Buffers) -> io::Result<Reading> {
+    pub(crate) fn read(&mut self, mut socket: Socket<'_>, buffers: &mut Buffers) -> io::Result<Reading> {
         if self.input.len() < CHUNK {
             let mut larger = buffers.input();
             larger[..self.filled].copy_from_slice(&self.input[..self.filled]);
             self.input = larger;
         }
-        let reading = self.read_some();
+        let reading = self.read_some(&mut socket);
         // TLS has things to say of its own.
         self.blocked |= self.wire.has_unsent();
         reading
     }
 
-    fn read_some(&mut self) -> io::Result<Reading> {
+    fn read_some(&mut self, socket: &mut Socket<'_>) -> io::Result<Reading> {
         let mut turn = 0;
         while turn < TURN {
             // As much as the command under way still needs, so that a large value takes few turns.
@@ -108,7 +109,7 @@ impl Connection {
             if self.input.len() < self.filled + room {
                 self.input.resize((self.filled + room).next_multiple_of(CHUNK), 0);
             }
-            match self.wire.read(&mut self.input[self.filled..]) {
+            match self.wire.read(socket, &mut self.input[self.filled..]) {
                 Ok(0) => {
                     self.readable = false;
                     return Ok(Reading::Ended);
@@ -117,7 +118,7 @@ impl Connection {
                     let asked = self.input.len() - self.filled;
                     self.filled += count;
                     turn += count;
-                    if count < asked && !self.hung_up && self.wire.short_means_drained() {
+                    if count < asked && !self.hung_up && self.wire.is_plain() {
                         // The next read would say that there is no more; the poll will say when there is.
                         self.readable = false;
                         return Ok(Reading::Drained);
@@ -152,17 +153,23 @@ impl Connection {
         }
     }
 
-    /// Bytes that the client has yet to take.
+    /// Bytes that its socket has yet to take.
     pub(crate) fn unsent(&self) -> usize {
         self.output.len() - self.sent + usize::from(self.wire.has_unsent())
     }
 
     /// Sends what it takes.
-    pub(crate) fn write(&mut self, buffers: &mut Buffers) -> io::Result<()> {
+    pub(crate) fn write(&mut self, mut socket: Socket<'_>, buffers: &mut Buffers) -> io::Result<()> {
+        if self.wire.is_plain() && self.sent == 0 && socket.take_all(&mut self.output)? {
+            self.blocked = false;
+            buffers.give_output(std::mem::take(&mut self.output));
+            return Ok(());
+        }
+        let socket = &mut socket;
         loop {
             let done = match self.sent < self.output.len() {
-                true => self.wire.write(&self.output[self.sent..]),
-                false => match self.wire.flush() {
+                true => self.wire.write(socket, &self.output[self.sent..]),
+                false => match self.wire.flush(socket) {
                     Ok(()) => break,
                     Err(error) => Err(error),
                 },

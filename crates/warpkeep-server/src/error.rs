@@ -54,6 +54,17 @@ pub enum ServerError {
         name: String,
     },
 
+    /// io_uring was asked for and cannot be used.
+    #[error("cannot use io_uring: {what} ({source}); {remedy}, or take --io poll")]
+    Uring {
+        /// What is in the way.
+        what: String,
+        /// What removes it.
+        remedy: String,
+        /// What the system said.
+        source: io::Error,
+    },
+
     /// The operating system refused.
     #[error("cannot {doing}: {source}; check the limits of the process (ulimit -a)")]
     Io {

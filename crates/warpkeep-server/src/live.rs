@@ -82,6 +82,7 @@ impl Control {
             ("listen-tls", settings.listen_tls != before.listen_tls),
             ("http", settings.http != before.http),
             ("threads", settings.threads != before.threads),
+            ("io", settings.io != before.io),
             ("durability", settings.durability != before.durability),
             ("capacity", settings.capacity != before.capacity),
             ("max-memory", settings.max_memory != before.max_memory),

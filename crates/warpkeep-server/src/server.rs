@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use mio::net::{TcpListener, TcpStream};
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Events, Interest, Poll, Token};
 use parking_lot::Mutex;
 use warpkeep::Store;
 
@@ -15,8 +15,9 @@ use crate::http::Http;
 use crate::keyspace::Keyspace;
 use crate::live::{Control, Current};
 use crate::scans::Scans;
+use crate::sockets::{Backend, Sockets, Waker};
 use crate::traces::Traces;
-use crate::worker::{MAIL, Worker};
+use crate::worker::Worker;
 use crate::{ServerError, Settings};
 
 /// How often it is asked whether to stop.
@@ -45,6 +46,7 @@ pub struct Server {
     addresses: Vec<SocketAddr>,
     counters: Arc<Counters>,
     http: Option<Http>,
+    backend: Backend,
 }
 
 /// Where clients come in.
@@ -91,6 +93,7 @@ impl Server {
     /// Checks the settings and listens. Clients that connect wait until the server runs.
     pub fn bind(settings: Settings) -> Result<Server, ServerError> {
         settings.check()?;
+        let backend = settings.io.choose()?;
         let live = Arc::new(Current::new(&settings)?);
         let mut listeners = Vec::new();
         let mut addresses = Vec::new();
@@ -103,7 +106,7 @@ impl Server {
         }
         let counters = Arc::new(Counters::default());
         let http = settings.http.map(|address| Http::start(address, &counters)).transpose()?;
-        Ok(Server { settings: Arc::new(settings), live, listeners, addresses, counters, http })
+        Ok(Server { settings: Arc::new(settings), live, listeners, addresses, counters, http, backend })
     }
 
     /// Adds to what `/metrics` answers, such as what the store counts.
@@ -135,23 +138,23 @@ impl Server {
 
     /// Serves the items of a store until `stop` says so, or a client does. What was sent by then is done and answered.
     pub fn run(self, store: &Store, stop: impl Fn() -> bool) -> Result<(), ServerError> {
-        let Server { settings, live, mut listeners, counters, http, .. } = self;
+        let Server { settings, live, mut listeners, counters, http, backend, .. } = self;
         let keyspace = Keyspace::open(store, &settings)?;
         let shared = Shared::new(keyspace, settings, live, counters)?;
         // It may be long due.
         shared.flush_if_due();
-        let mut polls = Vec::new();
+        tracing::info!(io = backend.name(), threads = shared.settings.threads, "clients are waited for");
+        let mut sockets = Vec::new();
         let mut mailboxes = Vec::new();
         for _ in 0..shared.settings.threads {
-            let poll = Poll::new().map_err(ServerError::io("make a poll"))?;
-            let waker = Waker::new(poll.registry(), MAIL).map_err(ServerError::io("make a waker"))?;
+            let (theirs, waker) = Sockets::new(backend).map_err(ServerError::io("make a poll or a ring"))?;
             mailboxes.push(Mailbox { arrivals: Mutex::new(Vec::new()), waker });
-            polls.push(poll);
+            sockets.push(theirs);
         }
         std::thread::scope(|scope| {
             let mut workers = Vec::new();
-            for (number, (poll, mailbox)) in polls.into_iter().zip(&mailboxes).enumerate() {
-                let worker = Worker::new(&shared, mailbox, poll);
+            for (number, (sockets, mailbox)) in sockets.into_iter().zip(&mailboxes).enumerate() {
+                let worker = Worker::new(&shared, mailbox, sockets);
                 let named = std::thread::Builder::new().name(format!("worker-{number}"));
                 let shared = &shared;
                 let run = move || {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use warpkeep::Durability;
 
-use crate::{ServerError, TlsFiles};
+use crate::{Io, ServerError, TlsFiles};
 
 /// How a server is to run.
 #[derive(Clone, Debug)]
@@ -22,6 +22,8 @@ pub struct Settings {
     pub http: Option<SocketAddr>,
     /// Threads that serve; each has its own connections.
     pub threads: usize,
+    /// How they wait for clients.
+    pub io: Io,
     /// What a write has survived when it is answered.
     pub durability: Durability,
     /// Commands after which a batch is done, whatever else may be coming.
@@ -95,6 +97,7 @@ impl Default for Settings {
             handshake: Duration::from_secs(10),
             http: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
+            io: Io::Auto,
             durability: Durability::Process,
             batch: 4096,
             cycle: Duration::ZERO,

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use mio::{Events, Interest, Poll, Token};
 use slab::Slab;
 
 use crate::batch::{Batch, Inputs};
@@ -18,11 +17,10 @@ use crate::live::Live;
 use crate::outcome::Outcome;
 use crate::server::{Arrival, Mailbox, Shared};
 use crate::session::{Parsed, Session};
+use crate::sockets::{Event, Sockets};
 use crate::wire::Wire;
 use crate::{ServerError, memcached, resp, whole};
 
-/// The token of the mailbox.
-pub(crate) const MAIL: Token = Token(usize::MAX);
 /// How often what is idle is looked at.
 const TICK: Duration = Duration::from_secs(1);
 /// How long clients have, when the server stops, to take the answers that are theirs.
@@ -35,7 +33,7 @@ pub(crate) struct Worker<'k, 's> {
     live: Arc<Live>,
     changes: u64,
     mailbox: &'k Mailbox,
-    poll: Poll,
+    sockets: Sockets,
     connections: Slab<Connection>,
     buffers: Buffers,
     /// Connections that have something to do.
@@ -58,7 +56,7 @@ impl Inputs for Slab<Connection> {
 }
 
 impl<'k, 's> Worker<'k, 's> {
-    pub(crate) fn new(shared: &'k Shared<'s>, mailbox: &'k Mailbox, poll: Poll) -> Worker<'k, 's> {
+    pub(crate) fn new(shared: &'k Shared<'s>, mailbox: &'k Mailbox, sockets: Sockets) -> Worker<'k, 's> {
         let batch = Batch::new(&shared.keyspace.table());
         let (connections, buffers) = (Slab::new(), Buffers::default());
         let (queue, touched) = (VecDeque::new(), Vec::new());
@@ -69,7 +67,7 @@ impl<'k, 's> Worker<'k, 's> {
             live,
             changes,
             mailbox,
-            poll,
+            sockets,
             connections,
             buffers,
             queue,
@@ -81,7 +79,7 @@ impl<'k, 's> Worker<'k, 's> {
 
     /// Serves until the server stops.
     pub(crate) fn run(mut self) -> Result<(), ServerError> {
-        let mut events = Events::with_capacity(1024);
+        let mut events = Vec::new();
         let mut ticked = Instant::now();
         loop {
             let timeout = match (self.queue.is_empty(), self.stopping) {
@@ -118,30 +116,28 @@ impl<'k, 's> Worker<'k, 's> {
     }
 
     /// Waits for something to happen and notes for whom.
-    fn wait(&mut self, events: &mut Events, timeout: Duration) -> Result<(), ServerError> {
-        match self.poll.poll(events, Some(timeout)) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
-            done => done.map_err(ServerError::io("wait for clients"))?,
-        }
+    fn wait(&mut self, events: &mut Vec<Event>, timeout: Duration) -> Result<(), ServerError> {
+        events.clear();
+        let woken = self.sockets.wait(timeout, events).map_err(ServerError::io("wait for clients"))?;
         // Before anything else: whoever comes after a change finds it made.
         if self.shared.live.changes() != self.changes {
             self.changes = self.shared.live.changes();
             self.live = self.shared.live.get();
         }
+        if woken {
+            self.take_mail();
+        }
         for event in events.iter() {
-            if event.token() == MAIL {
-                self.take_mail();
-                continue;
-            }
-            let number = event.token().0;
+            let number = event.number;
             let Some(connection) = self.connections.get_mut(number) else { continue };
-            connection.readable |= event.is_readable() || event.is_read_closed();
-            connection.hung_up |= event.is_read_closed() || event.is_error();
-            if event.is_writable() && connection.blocked && connection.write(&mut self.buffers).is_err() {
+            connection.readable |= event.readable;
+            connection.hung_up |= event.ended;
+            let goes_on = event.writable && connection.blocked;
+            if goes_on && connection.write(self.sockets.of(number), &mut self.buffers).is_err() {
                 self.close(number);
-                continue;
+            } else if goes_on || event.readable {
+                self.enqueue(number);
             }
-            self.enqueue(number);
         }
         if self.stopping.is_none() && self.shared.is_stopping() {
             self.say_farewell();
@@ -159,18 +155,18 @@ impl<'k, 's> Worker<'k, 's> {
         }
     }
 
-    fn welcome(&mut self, (mut stream, secure): Arrival) -> io::Result<()> {
+    fn welcome(&mut self, (stream, secure): Arrival) -> io::Result<()> {
         // Answers are written in one piece; waiting for more to send would only delay them.
         stream.set_nodelay(true)?;
         let entry = self.connections.vacant_entry();
         let number = entry.key();
-        self.poll.registry().register(&mut stream, Token(number), Interest::READABLE | Interest::WRITABLE)?;
         let session = Session::new(self.shared.next_session(), &self.live.access);
         let wire = match (secure, &self.live.tls) {
-            (false, _) => Wire::Plain(stream),
-            (true, Some(config)) => Wire::secure(stream, config)?,
+            (false, _) => Wire::Plain,
+            (true, Some(config)) => Wire::secure(config)?,
             (true, None) => return Err(io::Error::other("there is no certificate")),
         };
+        self.sockets.add(number, stream)?;
         entry.insert(Connection::new(wire, session, Instant::now()));
         self.enqueue(number);
         Ok(())
@@ -203,11 +199,12 @@ impl<'k, 's> Worker<'k, 's> {
             return self.settle(number);
         }
         // Whoever does not read answers is not listened to. The poll tells when they are taken.
-        if connection.unsent() > live.unread {
-            return;
+        if connection.unsent() + self.sockets.unsent(number) > live.unread {
+            connection.blocked = true;
+            return self.sockets.tell_when_sent(number);
         }
         if connection.readable && !connection.pending && !connection.closing {
-            match connection.read(&mut self.buffers) {
+            match connection.read(self.sockets.of(number), &mut self.buffers) {
                 Ok(Reading::Drained | Reading::More) => connection.active = now,
                 Ok(Reading::Ended) => connection.ended = true,
                 Err(error) => {
@@ -267,7 +264,7 @@ impl<'k, 's> Worker<'k, 's> {
         for number in std::mem::take(&mut self.touched) {
             let connection = &mut self.connections[number];
             connection.session.in_batch = false;
-            match connection.write(&mut self.buffers) {
+            match connection.write(self.sockets.of(number), &mut self.buffers) {
                 Ok(()) if !connection.doomed => self.settle(number),
                 _ => self.close(number),
             }
@@ -385,23 +382,19 @@ impl<'k, 's> Worker<'k, 's> {
     fn settle(&mut self, number: usize) {
         let connection = &mut self.connections[number];
         connection.consume();
-        let sent = connection.unsent() == 0;
+        let sent = connection.unsent() + self.sockets.unsent(number) == 0;
+        connection.closing |= connection.ended && !connection.pending && !connection.readable;
         if connection.closing && sent {
             return self.close(number);
         }
         if connection.closing {
-            return;
+            connection.blocked = true;
+            return self.sockets.tell_when_sent(number);
         }
         if connection.pending || connection.readable {
             return self.enqueue(number);
         }
         connection.rest(&mut self.buffers);
-        // What is left is half a command, and its other half will not come.
-        if connection.ended && sent {
-            self.close(number);
-        } else if connection.ended {
-            connection.closing = true;
-        }
     }
 
     fn close(&mut self, number: usize) {
@@ -415,9 +408,8 @@ impl<'k, 's> Worker<'k, 's> {
         if connection.queued {
             self.queue.retain(|&queued| queued != number);
         }
-        connection.wire.say_goodbye();
-        // It is gone with its socket; a system that does not find it has nothing to forget.
-        let _ = self.poll.registry().deregister(connection.wire.stream());
+        connection.wire.say_goodbye(&mut self.sockets.of(number));
+        self.sockets.remove(number);
         self.shared.counters.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -442,7 +434,7 @@ impl<'k, 's> Worker<'k, 's> {
             connection.readable = true;
             connection.hung_up = true;
             // As if the client had ended it.
-            let _ = connection.wire.stream().shutdown(std::net::Shutdown::Read);
+            self.sockets.end_reading(number);
             self.enqueue(number);
         }
     }

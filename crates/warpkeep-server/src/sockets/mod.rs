@@ -1,0 +1,171 @@
+//! What a worker asks of the system: to wait for clients, to read from them and write to them, to let them go; and how
+//! others wake it. There are two ways: [a poll](poll), and [a ring](ring) of requests and completions.
+//!
+//! Sockets go by the numbers of their connections. Reading and writing never wait, in both; what differs is when the bytes
+//! move: a poll moves them at once, a call for each socket, and a ring all together, when it is waited next.
+
+mod io;
+mod poll;
+mod ring;
+
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::net::TcpStream;
+
+pub(crate) use self::io::Backend;
+pub use self::io::Io;
+use self::poll::Poll;
+use self::ring::Ring;
+
+/// Something that happened to a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Event {
+    /// Whose socket.
+    pub(crate) number: usize,
+    /// There is something to read, or an end, or a failure.
+    pub(crate) readable: bool,
+    /// It has taken something, or can.
+    pub(crate) writable: bool,
+    /// The client will send no more.
+    pub(crate) ended: bool,
+}
+
+/// The sockets of a worker.
+#[derive(Debug)]
+pub(crate) enum Sockets {
+    Poll(Poll),
+    Ring(Box<Ring>),
+}
+
+/// Wakes a worker that waits.
+#[derive(Debug)]
+pub(crate) enum Waker {
+    Poll(mio::Waker),
+    Ring(Arc<OwnedFd>),
+}
+
+impl Waker {
+    pub(crate) fn wake(&self) -> std::io::Result<()> {
+        match self {
+            Waker::Poll(waker) => waker.wake(),
+            Waker::Ring(bell) => ring::ring_bell(bell),
+        }
+    }
+}
+
+impl Sockets {
+    /// No sockets yet, and how to wake whoever waits for them.
+    pub(crate) fn new(backend: Backend) -> std::io::Result<(Sockets, Waker)> {
+        Ok(match backend {
+            Backend::Poll => {
+                let (poll, waker) = Poll::new()?;
+                (Sockets::Poll(poll), Waker::Poll(waker))
+            }
+            Backend::Uring => {
+                let ring = Ring::new()?;
+                let bell = ring.bell();
+                (Sockets::Ring(Box::new(ring)), Waker::Ring(bell))
+            }
+        })
+    }
+
+    /// Waits until something happens, and adds it to the list; gives whether somebody has woken it.
+    pub(crate) fn wait(&mut self, timeout: Duration, events: &mut Vec<Event>) -> std::io::Result<bool> {
+        match self {
+            Sockets::Poll(poll) => poll.wait(timeout, events),
+            Sockets::Ring(ring) => ring.wait(timeout, events),
+        }
+    }
+
+    /// Takes a socket for the connection of a number that is free.
+    pub(crate) fn add(&mut self, number: usize, stream: TcpStream) -> std::io::Result<()> {
+        match self {
+            Sockets::Poll(poll) => poll.add(number, stream),
+            Sockets::Ring(ring) => ring.add(number, stream.into()),
+        }
+    }
+
+    /// Closes a socket. What was just written goes out first as far as the client takes it at once; the number is free.
+    pub(crate) fn remove(&mut self, number: usize) {
+        match self {
+            Sockets::Poll(poll) => poll.remove(number),
+            Sockets::Ring(ring) => ring.remove(number),
+        }
+    }
+
+    /// What has come is still read, and then there is an end, as if the client had made it.
+    pub(crate) fn end_reading(&mut self, number: usize) {
+        match self {
+            Sockets::Poll(poll) => poll.end_reading(number),
+            Sockets::Ring(ring) => ring.end_reading(number),
+        }
+    }
+
+    /// Bytes that were written and that the system has not taken.
+    #[inline]
+    pub(crate) fn unsent(&self, number: usize) -> usize {
+        match self {
+            Sockets::Poll(_) => 0,
+            Sockets::Ring(ring) => ring.unsent(number),
+        }
+    }
+
+    /// Asks to be told when everything that was written is taken. A poll tells in any case.
+    #[inline]
+    pub(crate) fn tell_when_sent(&mut self, number: usize) {
+        if let Sockets::Ring(ring) = self {
+            ring.tell_when_sent(number);
+        }
+    }
+
+    /// One of them, to read from and to write to.
+    #[inline]
+    pub(crate) fn of(&mut self, number: usize) -> Socket<'_> {
+        Socket { sockets: self, number }
+    }
+}
+
+/// One socket, to read from and to write to. Neither waits.
+#[derive(Debug)]
+pub(crate) struct Socket<'a> {
+    sockets: &'a mut Sockets,
+    number: usize,
+}
+
+impl Socket<'_> {
+    /// Takes all bytes at once, if it is one that can, and leaves others, that are empty, in their place.
+    #[inline]
+    pub(crate) fn take_all(&mut self, bytes: &mut Vec<u8>) -> std::io::Result<bool> {
+        match self.sockets {
+            Sockets::Poll(_) => Ok(false),
+            Sockets::Ring(ring) => ring.take_all(self.number, bytes).map(|()| true),
+        }
+    }
+}
+
+impl Read for Socket<'_> {
+    #[inline]
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self.sockets {
+            Sockets::Poll(poll) => poll.stream(self.number)?.read(buffer),
+            Sockets::Ring(ring) => ring.read(self.number, buffer),
+        }
+    }
+}
+
+impl Write for Socket<'_> {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self.sockets {
+            Sockets::Poll(poll) => poll.stream(self.number)?.write(bytes),
+            Sockets::Ring(ring) => ring.write(self.number, bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! How a ring is made: with all that the kernel has of what makes it fast.
+
+use std::io;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+use io_uring::{Builder, IoUring, cqueue, squeue};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+use slab::Slab;
+
+use super::lent::Lent;
+use super::{Ring, Uring};
+
+/// Requests that are submitted at a time; more are submitted in several calls.
+const REQUESTS: u32 = 1024;
+/// Completions that may wait to be looked at; the kernel keeps more by itself.
+const COMPLETIONS: u32 = 8192;
+
+type Make = fn(&mut Builder<squeue::Entry, cqueue::Entry>);
+
+/// From what new kernels have to what all have that can be used.
+const WAYS: [Make; 3] = [
+    // Completions are gathered when the thread asks for them, which alone submits: Linux 6.1.
+    |builder| {
+        builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().setup_submit_all();
+    },
+    // Nobody is interrupted for a completion: 5.19.
+    |builder| {
+        builder.setup_coop_taskrun().setup_taskrun_flag().setup_submit_all();
+    },
+    |_| {},
+];
+
+impl Ring {
+    /// A ring without sockets, for the thread that first waits for it.
+    pub(in crate::sockets) fn new() -> io::Result<Ring> {
+        let uring = make()?;
+        let features = uring.params();
+        if !features.is_feature_ext_arg()
+            || !features.is_feature_nodrop()
+            || !features.is_feature_skip_cqe_on_success()
+        {
+            return Err(Errno::INVAL.into());
+        }
+        let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+        // SAFETY: the ring's drop frees the memory only when no request is left.
+        let lent = unsafe { Lent::to(&uring.submitter()) }?;
+        Ok(Ring {
+            uring: ManuallyDrop::new(Uring(uring)),
+            lent: ManuallyDrop::new(lent),
+            channels: ManuallyDrop::new(Slab::new()),
+            places: Vec::new(),
+            bell,
+            bell_is_watched: false,
+            is_enabled: false,
+            to_send: Vec::new(),
+            to_receive: Vec::new(),
+            to_keep: Vec::new(),
+            leaving: Vec::new(),
+            silent: Vec::new(),
+            spare: Vec::new(),
+        })
+    }
+}
+
+fn make() -> io::Result<IoUring> {
+    let mut last = Errno::INVAL.into();
+    for way in WAYS {
+        let mut builder = IoUring::builder();
+        // It belongs to the thread that enables it.
+        builder.setup_r_disabled().setup_clamp().setup_cqsize(COMPLETIONS).dontfork();
+        way(&mut builder);
+        match builder.build(REQUESTS) {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => last = error,
+            done => return done,
+        }
+    }
+    Err(last)
+}
