@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::batch::Batch;
 use crate::command::Verb;
 use crate::outcome::Outcome;
+use crate::sockets::Backend;
 
 /// What was done since the server started.
 #[derive(Debug, Default)]
@@ -27,9 +28,21 @@ pub(crate) struct Counters {
     pub(crate) items: AtomicU64,
     pub(crate) used_bytes: AtomicU64,
     pub(crate) evicted: AtomicU64,
+    /// How clients are waited for.
+    io: &'static str,
 }
 
 impl Counters {
+    /// Nothing yet.
+    pub(crate) fn new(backend: Backend) -> Counters {
+        Counters { io: backend.name(), ..Counters::default() }
+    }
+
+    /// How clients are waited for.
+    pub(crate) fn io(&self) -> &'static str {
+        self.io
+    }
+
     /// Counts a batch that is done.
     pub(crate) fn count(&self, batch: &Batch) {
         let (mut hits, mut misses, mut writes, mut refused) = (0, 0, 0, 0);
@@ -100,6 +113,12 @@ impl Counters {
             let _ = writeln!(text, "# HELP warpkeep_server_{name} {help}");
             let _ = writeln!(text, "# TYPE warpkeep_server_{name} {kind}\nwarpkeep_server_{name} {value}");
         }
+        let _ = writeln!(text, "# HELP warpkeep_server_io How clients are waited for.");
+        let _ = writeln!(
+            text,
+            "# TYPE warpkeep_server_io gauge\nwarpkeep_server_io{{backend=\"{}\"}} 1",
+            self.io()
+        );
         text
     }
 }

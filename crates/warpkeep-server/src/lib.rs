@@ -10,6 +10,7 @@ mod clock;
 mod command;
 mod connection;
 mod counters;
+mod device_report;
 mod entries;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]

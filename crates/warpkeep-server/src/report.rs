@@ -31,7 +31,7 @@ impl Shared<'_> {
         let counters = &self.counters;
         let usage = self.keyspace.store.usage();
         let (hits, misses) = (read(&counters.hits), read(&counters.misses));
-        let facts: [(&str, String); 20] = [
+        let facts: [(&str, String); 21] = [
             ("pid", std::process::id().to_string()),
             ("uptime", self.begun.elapsed().as_secs().to_string()),
             ("time", (now() / 1000).to_string()),
@@ -50,11 +50,15 @@ impl Shared<'_> {
             ("evictions", read(&self.keyspace.evicted).to_string()),
             ("expired", read(&counters.expired).to_string()),
             ("threads", self.settings.threads.to_string()),
+            ("io", counters.io().to_owned()),
             ("batches", read(&counters.batches).to_string()),
             ("commands", read(&counters.commands).to_string()),
         ];
         let mut text = String::new();
         for (name, value) in facts {
+            let _ = write!(text, "STAT {name} {value}\r\n");
+        }
+        for (name, value) in self.device_facts() {
             let _ = write!(text, "STAT {name} {value}\r\n");
         }
         text += "END\r\n";
@@ -66,19 +70,29 @@ impl Shared<'_> {
         let counters = &self.counters;
         let usage = self.keyspace.store.usage();
         let items = self.keyspace.table().len();
+        let device = match self.device_facts() {
+            facts if facts.is_empty() => String::new(),
+            facts => {
+                facts
+                    .iter()
+                    .fold("# Device\r\n".to_owned(), |text, (name, value)| text + name + ":" + value + "\r\n")
+                    + "\r\n"
+            }
+        };
         let keyspace =
             if items > 0 { format!("db0:keys={items},expires=0,avg_ttl=0\r\n") } else { String::new() };
         format!(
             "# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\nwarpkeep_version:{}\r\nprocess_id:{}\r\n\
-             uptime_in_seconds:{}\r\n\r\n# Clients\r\nconnected_clients:{}\r\nmaxclients:{}\r\n\r\n\
+             uptime_in_seconds:{}\r\nmultiplexing_api:{}\r\n\r\n# Clients\r\nconnected_clients:{}\r\nmaxclients:{}\r\n\r\n\
              # Memory\r\nused_memory:{}\r\ntotal_memory:{}\r\n\r\n\
              # Persistence\r\nloading:0\r\nrdb_bgsave_in_progress:{}\r\nrdb_last_save_time:{}\r\n\r\n\
              # Stats\r\ntotal_connections_received:{}\r\ntotal_commands_processed:{}\r\nrejected_connections:{}\r\n\
-             expired_keys:{}\r\nevicted_keys:{}\r\nkeyspace_hits:{}\r\nkeyspace_misses:{}\r\nbatches:{}\r\n\r\n\
+             expired_keys:{}\r\nevicted_keys:{}\r\nkeyspace_hits:{}\r\nkeyspace_misses:{}\r\nbatches:{}\r\n\r\n{device}\
              # Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n# Keyspace\r\n{keyspace}",
             env!("CARGO_PKG_VERSION"),
             std::process::id(),
             self.begun.elapsed().as_secs(),
+            counters.io(),
             read(&counters.connections),
             self.live.get().max_connections,
             usage.used_bytes(),

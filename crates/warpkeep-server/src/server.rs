@@ -104,7 +104,7 @@ impl Server {
             addresses.push(socket.local_addr().map_err(failed)?);
             listeners.push(Listener { socket, secure });
         }
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(Counters::new(backend));
         let http = settings.http.map(|address| Http::start(address, &counters)).transpose()?;
         Ok(Server { settings: Arc::new(settings), live, listeners, addresses, counters, http, backend })
     }

@@ -44,7 +44,7 @@ pub use self::items::Items;
 use self::options::Case;
 pub use self::options::{Options, Target};
 pub use self::protocol::{Answer, Malformed, Parsed, Protocol, Requests};
-pub use self::spawn::Program;
+pub use self::spawn::{Io, Program};
 use crate::measure::Latencies;
 use crate::report::Report;
 use crate::{Amount, Progress};

@@ -38,10 +38,13 @@ impl Target {
             Target::Running { address, protocol } => format!("{address} ({protocol})"),
             Target::Started { program, protocol } => {
                 let mut name = program.name().to_owned();
-                if let Program::Warpkeep { cycle } = program
-                    && !cycle.is_zero()
-                {
-                    name += &format!(", cycle of {} us", cycle.as_micros());
+                if let Program::Warpkeep { cycle, io } = program {
+                    if let Some(io) = io {
+                        name += &format!(", {}", io.name());
+                    }
+                    if !cycle.is_zero() {
+                        name += &format!(", cycle of {} us", cycle.as_micros());
+                    }
                 }
                 match *protocol == program.protocol() {
                     true => name,

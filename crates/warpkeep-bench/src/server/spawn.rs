@@ -34,7 +34,40 @@ pub enum Program {
     Warpkeep {
         /// How long it may gather a batch.
         cycle: Duration,
+        /// How it waits for its clients, if it is told.
+        io: Option<Io>,
     },
+}
+
+/// How `warpkeep serve` can wait for its clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Io {
+    /// With a poll.
+    Poll,
+    /// With io_uring.
+    Uring,
+}
+
+impl Io {
+    /// As the server has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Io::Poll => "poll",
+            Io::Uring => "uring",
+        }
+    }
+}
+
+impl FromStr for Io {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Io, String> {
+        match text {
+            "poll" => Ok(Io::Poll),
+            "uring" => Ok(Io::Uring),
+            _ => Err(format!("`{text}` is no way to wait for clients; write poll or uring")),
+        }
+    }
 }
 
 impl Program {
@@ -105,7 +138,7 @@ impl FromStr for Program {
         match text {
             "memcached" => Ok(Program::Memcached),
             "redis" => Ok(Program::Redis),
-            "warpkeep" => Ok(Program::Warpkeep { cycle: Duration::ZERO }),
+            "warpkeep" => Ok(Program::Warpkeep { cycle: Duration::ZERO, io: None }),
             _ => Err(format!("`{text}` cannot be started; write memcached, redis or warpkeep")),
         }
     }
@@ -265,10 +298,13 @@ fn settings(program: Program, launch: &Launch) -> Vec<OsString> {
                 say("--io-threads-do-reads", "yes".to_owned());
             }
         }
-        Program::Warpkeep { cycle } => {
+        Program::Warpkeep { cycle, io } => {
             say("--threads", threads.to_string());
             say("--cycle", format!("{}us", cycle.as_micros()));
             say("--log-level", "warn".to_owned());
+            if let Some(io) = io {
+                say("--io", io.name().to_owned());
+            }
             if cache {
                 let bytes = items.saturating_mul(item_bytes as u64 + ITEM_BYTES) / 2 * 3;
                 say("--max-memory", bytes.max(256 << 20).to_string());

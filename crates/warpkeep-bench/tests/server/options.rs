@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use warpkeep_bench::Quiet;
-use warpkeep_bench::server::{self, Address, Options, Program, Protocol, Target};
+use warpkeep_bench::server::{self, Address, Io, Options, Program, Protocol, Target};
 use warpkeep_bench::workload::Distribution;
 
 fn good() -> Options {
@@ -52,9 +52,13 @@ fn words_for_addresses_protocols_and_programs() {
         assert_eq!(protocol.to_string().parse(), Ok(protocol));
     }
     let cycle = Duration::from_micros(120);
-    let target =
-        |cycle| Target::Started { program: Program::Warpkeep { cycle }, protocol: Protocol::Memcached };
-    assert_eq!(target(cycle).name(), "warpkeep, cycle of 120 us (memcached)");
-    assert_eq!(target(Duration::ZERO).name(), "warpkeep (memcached)");
+    let target = |cycle, io| Target::Started {
+        program: Program::Warpkeep { cycle, io },
+        protocol: Protocol::Memcached,
+    };
+    assert_eq!(target(cycle, None).name(), "warpkeep, cycle of 120 us (memcached)");
+    assert_eq!(target(Duration::ZERO, None).name(), "warpkeep (memcached)");
+    assert_eq!(target(cycle, Some(Io::Uring)).name(), "warpkeep, uring, cycle of 120 us (memcached)");
+    assert!("uring".parse() == Ok(Io::Uring) && "epoll".parse::<Io>().is_err());
     assert!("http".parse::<Protocol>().is_err() && "postgres".parse::<Program>().is_err());
 }

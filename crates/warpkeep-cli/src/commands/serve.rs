@@ -12,7 +12,7 @@ use clap::Args;
 use serde::Deserialize;
 use warpkeep::{Durability, Store};
 use warpkeep_bench::size::Size;
-use warpkeep_server::{Access, Control, Server, ServerError, Settings, TlsFiles};
+use warpkeep_server::{Access, Control, Io, Server, ServerError, Settings, TlsFiles};
 
 use self::hangup::Hangup;
 use crate::failure::Failure;
@@ -66,6 +66,10 @@ struct Given {
     /// Threads that serve; by default one for each core.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// How to wait for clients: poll, uring (io_uring, which takes fewer calls of the system), or auto: what is faster here.
+    #[arg(long, value_name = "auto|poll|uring")]
+    #[serde(deserialize_with = "file::text")]
+    io: Option<Io>,
     /// What a write has survived when it is answered; the process if not said.
     #[arg(long, value_enum)]
     durability: Option<Survives>,
@@ -123,6 +127,7 @@ impl Serve {
         settings.check()?;
         if self.check {
             settings.read_files()?;
+            settings.io.check()?;
             return print("the settings make sense\n");
         }
         let level = given.log_level.unwrap_or(tracing::Level::INFO);
@@ -209,6 +214,7 @@ impl Given {
             http,
             password_file,
             threads,
+            io,
             durability,
             without_log,
             max_memory,
@@ -256,6 +262,7 @@ impl Given {
             handshake: defaults.handshake,
             http: self.http,
             threads: self.threads.unwrap_or(defaults.threads),
+            io: self.io.unwrap_or(defaults.io),
             durability: match self.durability {
                 Some(Survives::Power) => Durability::Power,
                 Some(Survives::Process) | None => Durability::Process,

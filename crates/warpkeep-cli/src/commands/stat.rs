@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use serde::Serialize;
-use warpkeep::{DeviceStats, Peek, PeekSource, TableStats};
+use warpkeep::{DeviceStats, Peek, PeekSource, TableStats, WayFigures};
 use warpkeep_bench::size::Size;
 use warpkeep_log::LogError;
 
@@ -45,6 +45,8 @@ struct TableReport<'a> {
     stats: TableStats,
     /// What a device keeps of it.
     device: Option<DeviceStats>,
+    /// Which way batches of gets go there.
+    get_ways: Vec<WayFigures>,
 }
 
 impl Stat {
@@ -56,14 +58,14 @@ impl Stat {
     }
 
     fn table(&self, name: &str) -> Result<(), Failure> {
-        let (stats, device) = self.store.on(self.worked).with_store(|store| {
+        let (stats, device, get_ways) = self.store.on(self.worked).with_store(|store| {
             let table = store.table(name)?;
-            Ok((table.stats(), table.device_stats()?))
+            Ok((table.stats(), table.device_stats()?, table.get_ways()))
         })?;
-        let report = TableReport { table: name, stats, device };
+        let report = TableReport { table: name, stats, device, get_ways };
         self.format.show(&report, || {
             let device = report.device.as_ref().map(table_stats::device).unwrap_or_default();
-            table_stats::text(report.table, &report.stats) + &device
+            table_stats::text(report.table, &report.stats) + &device + &table_stats::ways(&report.get_ways)
         })
     }
 

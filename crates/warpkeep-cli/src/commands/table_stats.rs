@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use warpkeep::stats::{Distances, GpHashStats, TurboHashStats};
-use warpkeep::{DeviceStats, TableStats};
+use warpkeep::{DeviceStats, TableStats, WayFigures};
 
 use warpkeep_bench::size::Size;
 
@@ -36,12 +36,29 @@ pub(crate) fn device(stats: &DeviceStats) -> String {
     );
     if stats.bucket_bytes > 0 {
         let _ = write!(text, ", {} for {} buckets", Size(stats.bucket_bytes), count(stats.buckets));
+        let _ = write!(text, " ({:.1}% of those asked for)", 100.0 * stats.bucket_hits);
     }
     if stats.value_bytes > 0 {
         let _ = write!(text, ", {} for {} values", Size(stats.value_bytes), count(stats.values));
+        let _ = write!(text, " ({:.1}% of gets)", 100.0 * stats.value_hits);
     }
     text.push('\n');
     text
+}
+
+/// What it says about the ways that batches of gets have gone there.
+pub(crate) fn ways(ways: &[WayFigures]) -> String {
+    ways.iter().fold(String::new(), |mut text, figures| {
+        let WayFigures { keys, way, nanos_per_key, batches, chosen } = *figures;
+        let taken = if chosen { ", taken" } else { "" };
+        let _ = writeln!(
+            text,
+            "  {way:<9}{} batches of {} keys and more, {nanos_per_key:.1} ns a key{taken}",
+            count(batches),
+            count(keys)
+        );
+        text
+    })
 }
 
 fn levels(stats: &GpHashStats, text: &mut String) {

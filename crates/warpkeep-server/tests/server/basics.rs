@@ -284,6 +284,8 @@ fn a_device_looks_keys_up() {
     let expected: String =
         keys.iter().map(|key| format!("${}\r\n{}\r\n", 3 * key.len(), key.repeat(3))).collect();
     assert_eq!(client.call(&words), format!("*201\r\n$-1\r\n{expected}"));
+    assert!(server.memcached().say("stats\r\n").contains("STAT device sim\r\nSTAT device_bytes "));
+    assert!(client.call(&["INFO"]).contains("\r\n\r\n# Device\r\ndevice:sim\r\n"));
     assert_eq!(client.call(&["INCR", "n"]), ":1\r\n");
     assert_eq!(client.call(&["FLUSHALL"]), "+OK\r\n");
     assert_eq!(client.call(&["EXISTS", "key-1", "n"]), ":0\r\n");

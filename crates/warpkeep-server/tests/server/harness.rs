@@ -3,14 +3,14 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tempfile::TempDir;
 use warpkeep::{Store, StoreOptions};
-use warpkeep_server::{Server, Settings};
+use warpkeep_server::{Io, Server, Settings};
 
 /// A server that runs until this is dropped.
 pub(crate) struct Running {
@@ -22,9 +22,21 @@ pub(crate) struct Running {
     home: Option<TempDir>,
 }
 
+/// How servers wait for their clients here: as this program of tests has it, or with a poll where that cannot be.
+pub(crate) fn io() -> Io {
+    static IO: OnceLock<Io> = OnceLock::new();
+    *IO.get_or_init(|| match crate::IO.check() {
+        Ok(()) => crate::IO,
+        Err(error) => {
+            writeln!(std::io::stdout().lock(), "SKIPPED: over a poll instead: {error}").unwrap();
+            Io::Poll
+        }
+    })
+}
+
 /// Settings for tests: any free port, two threads.
 pub(crate) fn settings() -> Settings {
-    Settings { listen: vec![([127, 0, 0, 1], 0).into()], threads: 2, ..Settings::default() }
+    Settings { listen: vec![([127, 0, 0, 1], 0).into()], threads: 2, io: io(), ..Settings::default() }
 }
 
 impl Running {

@@ -1,5 +1,10 @@
 //! The server through its sockets: protocols, order, limits, restarts; and beside the servers whose protocols it speaks.
 
+use warpkeep_server::Io;
+
+/// How servers wait for their clients here; `server_uring` has the same tests with the other.
+const IO: Io = Io::Poll;
+
 mod basics;
 mod crowd;
 mod differential;

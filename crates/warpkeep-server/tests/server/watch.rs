@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use warpkeep_server::Settings;
 
-use crate::harness::{Running, settings};
+use crate::harness::{Running, io, settings};
 
 fn get(server: &Running, path: &str) -> String {
     let mut stream = TcpStream::connect(server.http.unwrap()).unwrap();
@@ -24,7 +24,13 @@ fn metrics_count_what_is_done() {
     assert!(get(&server, "/healthz").starts_with("HTTP/1.1 200"));
     assert!(get(&server, "/nothing").starts_with("HTTP/1.1 404"));
     let metrics = get(&server, "/metrics");
-    for line in ["warpkeep_server_get_hits_total 1", "warpkeep_server_writes_total 1"] {
+    let io = format!("warpkeep_server_io{{backend=\"{}\"}} 1", io());
+    for line in [io.as_str(), "warpkeep_server_get_hits_total 1", "warpkeep_server_writes_total 1"] {
         assert!(metrics.contains(line), "{metrics}");
     }
+    let (stats, info) = (server.memcached().say("stats\r\n"), server.resp().call(&["INFO"]));
+    assert!(stats.contains(&format!("STAT io {}\r\n", io())), "{stats}");
+    assert!(info.contains(&format!("multiplexing_api:{}\r\n", io())), "{info}");
+    // There is no device, and nothing to tell of one.
+    assert!(!stats.contains("device") && !info.contains("evice"), "{stats}{info}");
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use warpkeep_bench::server::{self, Address, Program, Protocol, ServerError, Target};
+use warpkeep_bench::server::{self, Address, Io, Program, Protocol, ServerError, Target};
 use warpkeep_bench::workload::Distribution;
 
 use super::{Files, command_line};
@@ -30,6 +30,9 @@ pub(super) struct Server {
     /// Start warpkeep once for each of these: how long it may gather a batch, such as 0us,120us,160us. Needs --spawn warpkeep.
     #[arg(long, value_delimiter = ',', value_parser = humantime::parse_duration, value_name = "TIME,...")]
     cycles: Vec<Duration>,
+    /// Start warpkeep once for each of these ways to wait for clients: poll, uring. Needs --spawn warpkeep.
+    #[arg(long, value_delimiter = ',', value_name = "WAY,...")]
+    io: Vec<Io>,
     /// Threads of servers that are started.
     #[arg(long, default_value_t = 1, value_name = "N")]
     server_threads: usize,
@@ -93,10 +96,10 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn run(&self) -> Result<(), Failure> {
-        if !self.cycles.is_empty()
+        if !(self.cycles.is_empty() && self.io.is_empty())
             && !self.spawn.iter().any(|program| matches!(program, Program::Warpkeep { .. }))
         {
-            let what = "cycles are those of warpkeep; give --spawn warpkeep, too";
+            let what = "cycles, and ways to wait, are those of warpkeep; give --spawn warpkeep, too";
             return Err(Failure::Usage(what.to_owned()));
         }
         let options = server::Options {
@@ -131,8 +134,12 @@ impl Server {
         let running =
             running.map(|(address, &protocol)| Target::Running { address: address.clone(), protocol });
         let each = |&program: &Program| match program {
-            Program::Warpkeep { .. } if !self.cycles.is_empty() => {
-                self.cycles.iter().map(|&cycle| Program::Warpkeep { cycle }).collect()
+            Program::Warpkeep { cycle, io } => {
+                let cycles = if self.cycles.is_empty() { vec![cycle] } else { self.cycles.clone() };
+                let ways =
+                    if self.io.is_empty() { vec![io] } else { self.io.iter().copied().map(Some).collect() };
+                let each = |&cycle: &Duration| ways.iter().map(move |&io| Program::Warpkeep { cycle, io });
+                cycles.iter().flat_map(each).collect()
             }
             program => vec![program],
         };

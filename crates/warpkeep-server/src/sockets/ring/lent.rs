@@ -9,10 +9,13 @@ use io_uring::Submitter;
 use io_uring::types::BufRingEntry;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-/// So many buffers; a power of two.
-const COUNT: u16 = 256;
+/// So many buffers; a power of two. Tests have few, so that there are too few.
+const COUNT: u16 = if cfg!(test) { 16 } else { 256 };
 /// Bytes of each.
-const BYTES: usize = 16 << 10;
+pub(super) const BYTES: usize = 16 << 10;
+/// How many there are, for tests.
+#[cfg(test)]
+pub(super) const BUFFERS: usize = COUNT as usize;
 /// What the kernel finds them by, before the buffers themselves.
 const ENTRIES: usize = (COUNT as usize * size_of::<BufRingEntry>()).next_multiple_of(4096);
 const ALL: usize = ENTRIES + COUNT as usize * BYTES;

@@ -13,6 +13,8 @@ mod lent;
 mod probe;
 mod requests;
 mod setup;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::mem::ManuallyDrop;

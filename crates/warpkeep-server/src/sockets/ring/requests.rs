@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd as _;
 
 use io_uring::opcode;
 use io_uring::squeue::{Entry, Flags};
-use io_uring::types::{CancelBuilder, Fd};
+use io_uring::types::Fd;
 use rustix::event::PollFlags;
 use rustix::net::SendFlags;
 
@@ -76,9 +76,7 @@ impl Ring {
         }
         channel.keep(&mut self.lent);
         if channel.kept() > KEPT && channel.receiving && channel.cancels == 0 {
-            channel.cancels += 1;
-            let cancel = opcode::AsyncCancel::new(Of::Receiving(place).user_data());
-            self.push(&cancel.build().user_data(Of::Cancelling(place).user_data()))?;
+            self.cancel(place, Of::Receiving(place))?;
         }
         Ok(())
     }
@@ -129,9 +127,18 @@ impl Ring {
         if channel.number.is_some() || !channel.receiving && channel.sending != Sending::Patient {
             return Ok(());
         }
-        channel.cancels += 1;
-        let all = CancelBuilder::fd(Fd(channel.socket.as_raw_fd())).all();
-        let cancel = opcode::AsyncCancel2::new(all).build();
+        // One by one: to have all of a socket's cancelled the kernel would look at the requests of all others, too.
+        let receiving = channel.receiving.then_some(Of::Receiving(place));
+        let sending = (channel.sending == Sending::Patient).then_some(Of::Sending(place));
+        for request in receiving.into_iter().chain(sending) {
+            self.cancel(place, request)?;
+        }
+        Ok(())
+    }
+
+    fn cancel(&mut self, place: usize, request: Of) -> io::Result<()> {
+        self.channels[place].cancels += 1;
+        let cancel = opcode::AsyncCancel::new(request.user_data()).build();
         self.push(&cancel.user_data(Of::Cancelling(place).user_data()))
     }
 

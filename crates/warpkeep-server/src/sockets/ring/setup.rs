@@ -12,10 +12,10 @@ use slab::Slab;
 use super::lent::Lent;
 use super::{Ring, Uring};
 
-/// Requests that are submitted at a time; more are submitted in several calls.
-const REQUESTS: u32 = 1024;
+/// Requests that are submitted at a time; more are submitted in several calls, which tests see to by having few.
+const REQUESTS: u32 = if cfg!(test) { 16 } else { 1024 };
 /// Completions that may wait to be looked at; the kernel keeps more by itself.
-const COMPLETIONS: u32 = 8192;
+const COMPLETIONS: u32 = if cfg!(test) { 32 } else { 8192 };
 
 type Make = fn(&mut Builder<squeue::Entry, cqueue::Entry>);
 

@@ -1,0 +1,28 @@
+//! The tests of `server`, over io_uring: all but those in which no byte moves in another way.
+
+use warpkeep_server::Io;
+
+const IO: Io = Io::Uring;
+
+#[path = "../server/basics.rs"]
+mod basics;
+#[path = "../server/crowd.rs"]
+mod crowd;
+#[path = "../server/differential.rs"]
+mod differential;
+#[path = "../server/faults.rs"]
+mod faults;
+#[path = "../server/harness.rs"]
+mod harness;
+#[path = "../server/kill.rs"]
+mod kill;
+#[path = "../server/load.rs"]
+mod load;
+#[path = "../server/more_clients.rs"]
+mod more_clients;
+#[path = "../server/peers.rs"]
+mod peers;
+#[path = "../server/tls.rs"]
+mod tls;
+#[path = "../server/watch.rs"]
+mod watch;
