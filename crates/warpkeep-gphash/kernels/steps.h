@@ -33,6 +33,10 @@ enum class Step : u32 {
     Behind = 14,
     // What a launch of a batch in parts has stored, before what the next one does: at the end of a kernel.
     Beaten = 15,
+    // Of a batch that is logged with `Power`, by the host, in warpkeep's keeper.rs: its record is durable before the first word is stored;
+    // and the image says that it is under way until the last one is.
+    Logged = 16,
+    Named = 17,
     // A row of the value cache is filled, before an entry leads to it.
     Filled = 20,
 };

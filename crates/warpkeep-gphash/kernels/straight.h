@@ -1,10 +1,13 @@
-// Writing a batch straight through: nothing is logged, all operations do the same, and nothing of it crosses the link but records, in
+// Writing a batch straight through: all operations do the same, and nothing of it crosses the link but records, in
 // the order of their addresses, and one word a key. What else is needed is in device memory: which record a key has (the mirror),
 // which slots are empty (copies of the levels), which blocks are free (a list of them).
 //
 // In steps, a kernel each: keys are enrolled, so that of equal ones each knows who is the first and who the last; operations are
 // decided, slots claimed in the copies, and blocks handed out; records are written, and after them the words that make them count, here
 // by one kernel; see parts.h for large batches.
+//
+// Where there is a log, the host is told between deciding and writing which operations act, and logs them; nothing of the batch is in the
+// image before it has.
 //
 // In the image slots go from one word to another in one step, and nothing is ever claimed there: a crash leaves each key what it had, or
 // what it was to have. Blocks that nothing leads to are found by marking.
@@ -76,6 +79,8 @@ struct StraightParams {
     u64* retired;
     // For each that acts what its entry is to say, if not its record; null if there is no value cache.
     u64* rows;
+    // For each operation, whether it acts; null if nobody wants to know.
+    u8* acting;
     // For acts in the order of their slots: as they were decided; for each its place among those of its region; for each region how many
     // there are. Null if they stay in the order of the batch.
     Act* decided;
@@ -431,6 +436,7 @@ WK_KERNEL(gphash_decide, gphash::StraightParams) {
     }
     Act act{0, 0, 0, nullptr, nullptr, 0, kNone};
     bool acts = index < p.count && plan_one(p, index, hash, record, act);
+    if (p.acting && index < p.count) store(p.acting + index, (u8)acts);
     u64 number = take_number(&p.came->acts, acts);
     u32 acting = Warp().ballot(acts);
     // Behind the regions, how many there are in all.

@@ -387,6 +387,13 @@ impl<P: Persist> Table<P> {
                 image.store(bucket.slot(&self.shape, slot).state, EMPTY);
             }
         }
+        // What it was writing when it was lost nobody has counted. Items that are being moved can be in two places; but then it was moving
+        // them, and did not write.
+        let levels = self.levels(guard);
+        if levels.drained == 0 && levels.old_overflows.is_empty() {
+            let items: u64 = self.runs(levels).map(|run| self.count_items(run)).sum();
+            self.items.store(items as i64, Ordering::Relaxed);
+        }
         self.by_device.store(false, Ordering::Release);
     }
 

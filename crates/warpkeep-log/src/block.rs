@@ -30,12 +30,26 @@ impl Seed {
     }
 }
 
+/// The end of a block that somebody has summed already.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Summed {
+    /// Where it begins.
+    pub(crate) from: usize,
+    /// Its CRC, not seeded.
+    pub(crate) crc: u32,
+}
+
 /// Fills in magic, length and CRC of a block whose own header words and payload are in place.
-pub(crate) fn seal(block: &mut [u8], magic: &[u8; 4], seed: Seed) {
+pub(crate) fn seal(block: &mut [u8], magic: &[u8; 4], summed: Option<Summed>, seed: Seed) {
     let payload_len = (block.len() - BLOCK_HEADER) as u64;
     block[..4].copy_from_slice(magic);
     put_u64(block, 8, payload_len);
-    let crc = seed.crc(&block[8..]);
+    let crc = match summed {
+        None => seed.crc(&block[8..]),
+        Some(Summed { from, crc }) => {
+            crc32c::crc32c_combine(seed.crc(&block[8..from]), crc, block.len() - from)
+        }
+    };
     put_u32(block, 4, crc);
 }
 

@@ -5,7 +5,8 @@ use warpkeep_core::{Change, ChangeKind};
 use crate::error::LogError;
 use crate::layout::{u32_at, u64_at};
 
-const HEADER: usize = 24;
+/// Bytes of a change before its key.
+pub(crate) const HEADER: usize = 24;
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
 
@@ -33,6 +34,24 @@ pub(crate) fn encode(change: &Change<'_>, out: &mut Vec<u8>) -> Result<(), LogEr
 
 fn length(what: &'static str, bytes: &[u8]) -> Result<u32, LogError> {
     u32::try_from(bytes.len()).map_err(|_| LogError::TooLong { what, len: bytes.len() as u64 })
+}
+
+/// The same, to exactly as many bytes as it takes. The caller has checked the lengths, and that a delete has no value.
+#[inline]
+pub(crate) fn encode_at(table: u32, kind: ChangeKind, version: u64, key: &[u8], value: &[u8], to: &mut [u8]) {
+    let kind = match kind {
+        ChangeKind::Put => PUT,
+        ChangeKind::Delete => DELETE,
+    };
+    let (header, rest) = to.split_at_mut(HEADER);
+    header[..4].copy_from_slice(&table.to_le_bytes());
+    header[4..8].copy_from_slice(&[kind, 0, 0, 0]);
+    header[8..16].copy_from_slice(&version.to_le_bytes());
+    header[16..20].copy_from_slice(&(key.len() as u32).to_le_bytes());
+    header[20..].copy_from_slice(&(value.len() as u32).to_le_bytes());
+    rest[..key.len()].copy_from_slice(key);
+    rest[key.len()..][..value.len()].copy_from_slice(value);
+    rest[key.len() + value.len()..].fill(0);
 }
 
 /// Takes the first change off `bytes`; `None` if that is not one.

@@ -10,8 +10,9 @@ use warpkeep_core::{Durability, Lsn};
 use crate::batch::ChangeBatch;
 use crate::error::LogError;
 use crate::files::{Directory, Poison};
+use crate::laid::LaidRecord;
 use crate::options::LogOptions;
-use crate::queue::Queue;
+use crate::queue::{Queue, worst_footprint};
 use crate::segment::SegmentMaker;
 use crate::tail::Tail;
 
@@ -40,6 +41,12 @@ struct Shared {
     flusher_idle: bool,
     spare_wanted: bool,
     stop: bool,
+}
+
+/// What is appended: a batch that is copied, or a record that is laid out, with the sum of its changes.
+enum Appended<'a> {
+    Batch(&'a ChangeBatch),
+    Laid(LaidRecord, u32),
 }
 
 pub(crate) struct Commit {
@@ -89,8 +96,59 @@ impl Commit {
         durability: Durability,
         on_lsn: impl FnOnce(Lsn),
     ) -> Result<Lsn, LogError> {
-        self.check_size(batch)?;
-        self.append_to(self.lock(), batch, durability, on_lsn)
+        self.check_size(batch.bytes().len())?;
+        self.append_to(self.lock(), Appended::Batch(batch), durability, on_lsn)
+    }
+
+    /// Appends a record that is laid out.
+    pub(crate) fn append_laid(
+        &self,
+        record: LaidRecord,
+        durability: Durability,
+        on_lsn: impl FnOnce(Lsn),
+    ) -> Result<Lsn, LogError> {
+        self.check_size(record.changes_len())?;
+        let crc = record.sum()?;
+        self.append_to(self.lock(), Appended::Laid(record, crc), durability, on_lsn)
+    }
+
+    /// The same, if it was promised room.
+    pub(crate) fn append_laid_promised(
+        &self,
+        footprint: u64,
+        record: LaidRecord,
+        durability: Durability,
+    ) -> Result<Lsn, LogError> {
+        let crc = record.sum();
+        let mut shared = self.lock();
+        shared.queue.redeem(footprint);
+        self.append_to(shared, Appended::Laid(record, crc?), durability, |_| ())
+    }
+
+    /// Has a segment ready that has room for a record of so many bytes: a full disk is found here, where it can still be refused.
+    pub(crate) fn make_room(&self, changes_len: usize) -> Result<(), LogError> {
+        self.check_size(changes_len)?;
+        self.poison.check()?;
+        if self.lock().queue.has_room_for(changes_len) {
+            return Ok(());
+        }
+        let made = self.maker.prepare_for(worst_footprint(changes_len));
+        self.poison.check()?;
+        made.map_err(|cause| LogError::NoSegment { cause: Arc::new(cause) })
+    }
+
+    /// Memory for a record of so many bytes that is to be laid out.
+    pub(crate) fn take_buffer(&self, changes_len: usize) -> Vec<u8> {
+        self.lock().queue.take_buffer(changes_len)
+    }
+
+    /// Nothing more is to be done with this log.
+    pub(crate) fn give_up(&self, error: LogError) -> LogError {
+        let poisoned = self.poison.set(error);
+        // Under the lock, so that nobody falls asleep who has not seen it.
+        let _shared = self.lock();
+        self.wake_all();
+        poisoned
     }
 
     /// Appends a batch that was promised room.
@@ -102,20 +160,27 @@ impl Commit {
     ) -> Result<Lsn, LogError> {
         let mut shared = self.lock();
         shared.queue.redeem(footprint);
-        self.append_to(shared, batch, durability, |_| ())
+        self.append_to(shared, Appended::Batch(batch), durability, |_| ())
     }
 
     fn append_to(
         &self,
         mut shared: MutexGuard<'_, Shared>,
-        batch: &ChangeBatch,
+        appended: Appended<'_>,
         durability: Durability,
         on_lsn: impl FnOnce(Lsn),
     ) -> Result<Lsn, LogError> {
         self.poison.check()?;
-        let lsn = shared.queue.next_lsn(batch, durability)?;
+        let changes_len = match &appended {
+            Appended::Batch(batch) => batch.bytes().len(),
+            Appended::Laid(record, _) => record.changes_len(),
+        };
+        let lsn = shared.queue.next_lsn(changes_len, durability)?;
         on_lsn(lsn);
-        shared.queue.push(lsn, batch, durability);
+        match appended {
+            Appended::Batch(batch) => shared.queue.push(lsn, batch, durability),
+            Appended::Laid(record, crc) => shared.queue.push_laid(lsn, record, crc, durability),
+        }
         // Someone who asks for `Power` will come and wait, and writes then.
         let unattended = durability == Durability::Process || shared.queue.backlog() > FLUSH_EARLY;
         if unattended && shared.flusher_idle {
@@ -126,20 +191,20 @@ impl Commit {
     }
 
     /// Sets room aside for a batch, if it would be taken now; gives how much.
-    pub(crate) fn promise(&self, batch: &ChangeBatch, durability: Durability) -> Result<u64, LogError> {
-        self.check_size(batch)?;
+    pub(crate) fn promise(&self, changes_len: usize, durability: Durability) -> Result<u64, LogError> {
+        self.check_size(changes_len)?;
         let mut shared = self.lock();
         self.poison.check()?;
-        shared.queue.next_lsn(batch, durability)?;
-        Ok(shared.queue.promise(batch))
+        shared.queue.next_lsn(changes_len, durability)?;
+        Ok(shared.queue.promise(changes_len))
     }
 
     pub(crate) fn withdraw(&self, footprint: u64) {
         self.lock().queue.redeem(footprint);
     }
 
-    fn check_size(&self, batch: &ChangeBatch) -> Result<(), LogError> {
-        let (bytes, limit) = (batch.bytes().len() as u64, self.options.max_batch_bytes);
+    fn check_size(&self, changes_len: usize) -> Result<(), LogError> {
+        let (bytes, limit) = (changes_len as u64, self.options.max_batch_bytes);
         if bytes > limit { Err(LogError::BatchTooLarge { bytes, limit }) } else { Ok(()) }
     }
 
@@ -235,9 +300,8 @@ impl Commit {
             // If the disk panics, those who sleep must not sleep for ever.
             let on_panic = WakeOnPanic { commit: self };
             let mut tail = self.tail();
-            let written = self.poison.check().and_then(|()| {
-                tail.write(&self.maker, &mut group.frame, group.first, group.last, after_checkpoint)
-            });
+            let written =
+                self.poison.check().and_then(|()| tail.write(&self.maker, &mut group, after_checkpoint));
             let (room, wants_spare) = (tail.room(), tail.wants_spare());
             drop(tail);
             std::mem::forget(on_panic);
@@ -249,7 +313,7 @@ impl Commit {
                 self.wake_all();
                 return shared;
             }
-            shared.queue.finish(group.frame);
+            shared.queue.finish(group.frame, group.summed.is_some());
             shared.queue.set_room(room);
             self.durable.store(group.last.bits(), Ordering::Release);
             let spare_wanted = wants_spare && !self.maker.has_spare();

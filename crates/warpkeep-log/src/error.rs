@@ -169,6 +169,12 @@ pub enum LogError {
         /// What failed first.
         first: Arc<LogError>,
     },
+    /// What the log says could not be applied to the image.
+    #[error("what the log holds could not be applied: {why}. Open the store again: it is applied then")]
+    GivenUp {
+        /// Why not.
+        why: String,
+    },
     /// There is no room for the batch, and no further segment could be made.
     #[error(
         "no further log segment could be made, so writes are refused; what was committed is safe. Free some space, or take a \

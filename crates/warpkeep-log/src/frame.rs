@@ -2,13 +2,13 @@
 
 use warpkeep_core::{Durability, Lsn};
 
-use crate::block::{self, BlockHeader, Seed};
+use crate::block::{self, BlockHeader, Seed, Summed};
 use crate::change::Changes;
 use crate::layout::{BLOCK_HEADER, PAGE, put_u64, u32_at, u64_at};
 
 pub(crate) const FRAME_MAGIC: &[u8; 4] = b"WKFR";
 
-const RECORD_HEADER: usize = 24;
+pub(crate) const RECORD_HEADER: usize = 24;
 const POWER: u32 = 1;
 
 /// What a frame says about itself.
@@ -24,15 +24,15 @@ pub(crate) struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// Completes a frame whose payload begins at byte 64 of `frame`.
-    pub(crate) fn seal(&self, frame: &mut [u8], seed: Seed) {
+    /// Completes a frame whose payload begins at byte 64 of `frame`, and of which a part at the end may have been summed.
+    pub(crate) fn seal(&self, frame: &mut [u8], summed: Option<Summed>, seed: Seed) {
         put_u64(frame, 16, self.segment);
         put_u64(frame, 24, self.first.bits());
         put_u64(frame, 32, self.last.bits());
         put_u64(frame, 40, self.prev.bits());
         put_u64(frame, 48, self.after_checkpoint);
         put_u64(frame, 56, 0);
-        block::seal(frame, FRAME_MAGIC, seed);
+        block::seal(frame, FRAME_MAGIC, summed, seed);
     }
 
     /// What the bytes say, if they can be a frame of that segment. The checksum is another matter.
@@ -80,12 +80,24 @@ pub(crate) fn record_len(changes_len: usize) -> usize {
 
 /// Appends a record to a payload.
 pub(crate) fn push_record(out: &mut Vec<u8>, lsn: Lsn, changes: &[u8], count: u32, durability: Durability) {
-    out.extend_from_slice(&lsn.bits().to_le_bytes());
-    out.extend_from_slice(&(changes.len() as u64).to_le_bytes());
-    out.extend_from_slice(&count.to_le_bytes());
-    let flags = if durability == Durability::Power { POWER } else { 0 };
-    out.extend_from_slice(&flags.to_le_bytes());
+    out.extend_from_slice(&record_header(lsn, changes.len() as u64, count, durability));
     out.extend_from_slice(changes);
+}
+
+/// What stands before the changes of a record.
+pub(crate) fn record_header(
+    lsn: Lsn,
+    changes_len: u64,
+    count: u32,
+    durability: Durability,
+) -> [u8; RECORD_HEADER] {
+    let mut header = [0; RECORD_HEADER];
+    header[..8].copy_from_slice(&lsn.bits().to_le_bytes());
+    header[8..16].copy_from_slice(&changes_len.to_le_bytes());
+    header[16..20].copy_from_slice(&count.to_le_bytes());
+    let flags = if durability == Durability::Power { POWER } else { 0 };
+    header[20..].copy_from_slice(&flags.to_le_bytes());
+    header
 }
 
 /// One batch as it was logged.
@@ -220,7 +232,7 @@ mod tests {
     fn a_sealed_frame_is_plausible_in_its_segment_only() {
         let header = FrameHeader { after_checkpoint: 9, ..header(Lsn::new(1, 1), Lsn::new(1, 4)) };
         let mut frame = vec![0; 64 + 24];
-        header.seal(&mut frame, Seed::of(&[7; 16]));
+        header.seal(&mut frame, None, Seed::of(&[7; 16]));
         let bytes: BlockHeader = frame[..64].try_into().unwrap();
         assert_eq!(FrameHeader::plausible(&bytes, 3), Some(header));
         assert_eq!(FrameHeader::plausible(&bytes, 4), None);

@@ -15,6 +15,7 @@ use crate::error::LogError;
 use crate::files::Directory;
 use crate::frame::FRAME_MAGIC;
 use crate::gate::{Gate, OpGuard};
+use crate::laid::{ChangeForm, LaidRecord};
 use crate::layout::{FileName, MANIFEST, PAGE, TMP, checkpoint_name, segment_name};
 use crate::manifest::Manifest;
 use crate::options::LogOptions;
@@ -206,8 +207,60 @@ impl Log {
     /// Sets room aside for a batch whose effects come before its record: what the log refuses must not have happened.
     /// Only the failure of the log itself can break the promise.
     pub fn promise(&self, batch: &ChangeBatch, durability: Durability) -> Result<Promise<'_>, LogError> {
-        let footprint = self.commit.promise(batch, durability)?;
+        self.promise_bytes(batch.bytes().len() as u64, durability)
+    }
+
+    /// The same for a record of so many bytes: see [`LaidRecord::bytes`].
+    pub fn promise_bytes(&self, bytes: u64, durability: Durability) -> Result<Promise<'_>, LogError> {
+        let footprint = self.commit.promise(usize::try_from(bytes).unwrap_or(usize::MAX), durability)?;
         Ok(Promise { commit: &self.commit, footprint })
+    }
+
+    /// A record to be laid out, by several threads if there are several pieces: so many changes of one form in each, and behind them others of
+    /// the same batch.
+    pub fn lay(
+        &self,
+        form: ChangeForm,
+        pieces: &[usize],
+        beside: &ChangeBatch,
+    ) -> Result<LaidRecord, LogError> {
+        let alike = pieces.iter().sum::<usize>().saturating_mul(form.change_len());
+        let buffer = self.commit.take_buffer(alike.saturating_add(beside.bytes().len()));
+        LaidRecord::new(buffer, form, pieces, beside)
+    }
+
+    /// Sees to it that a record of so many bytes finds room, by making a segment for it ahead of time if need be. To be called before anything
+    /// of a large batch is done.
+    pub fn make_room(&self, bytes: u64) -> Result<(), LogError> {
+        self.commit.make_room(usize::try_from(bytes).unwrap_or(usize::MAX))
+    }
+
+    /// Appends a record that is [laid out](Log::lay), as [`Log::append`] does: nothing of it is copied or summed again. Refused if a piece
+    /// of it was not finished.
+    pub fn append_laid(
+        &self,
+        record: LaidRecord,
+        durability: Durability,
+        on_lsn: impl FnOnce(Lsn),
+    ) -> Result<Lsn, LogError> {
+        self.commit.append_laid(record, durability, on_lsn)
+    }
+
+    /// The same, for a record that was [promised](Log::promise_bytes) room.
+    pub fn append_laid_promised(
+        &self,
+        promise: Promise<'_>,
+        record: LaidRecord,
+        durability: Durability,
+    ) -> Result<Lsn, LogError> {
+        let footprint = std::mem::ManuallyDrop::new(promise).footprint;
+        self.commit.append_laid_promised(footprint, record, durability)
+    }
+
+    /// Stops the log, because what it says and what is in the image could not be brought together: the next opening does it. Gives what every
+    /// later caller is told.
+    pub fn give_up(&self, why: String) -> LogError {
+        self.commit.give_up(LogError::GivenUp { why })
     }
 
     /// Appends a batch that was [promised](Log::promise) room.

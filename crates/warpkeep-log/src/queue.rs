@@ -6,8 +6,10 @@ use std::sync::Arc;
 use warpkeep_core::{Durability, Lsn};
 
 use crate::batch::ChangeBatch;
+use crate::block::Summed;
 use crate::error::LogError;
 use crate::frame;
+use crate::laid::{self, BEFORE_CHANGES, LaidRecord};
 use crate::layout::{BLOCK_HEADER, PAGE};
 
 /// A group takes no more records above this size: it is large enough for the disk, and while it is written the next one fills. Its
@@ -16,6 +18,9 @@ const GROUP_BYTES: usize = 4 << 20;
 /// How many buffers wait for a group. A buffer that a large batch has made larger is given back to the system.
 const IDLE_BUFFERS: usize = 4;
 const BUFFER_BYTES: usize = GROUP_BYTES + PAGE as usize;
+/// Buffers of large records that are laid out as they come: whoever appends one is likely to append more. Larger ones are given back.
+const LARGE_BUFFERS: usize = 2;
+const LARGE_BYTES: usize = 256 << 20;
 
 /// Records that will be one frame.
 pub(crate) struct Group {
@@ -25,6 +30,8 @@ pub(crate) struct Group {
     pub(crate) last: Lsn,
     /// The frame: room for its header, then the records.
     pub(crate) frame: Vec<u8>,
+    /// What of it was summed before it came; such a group takes no more records.
+    pub(crate) summed: Option<Summed>,
     /// What the records would take if each had a frame of its own.
     worst_footprint: u64,
 }
@@ -53,6 +60,7 @@ pub(crate) struct Queue {
     /// The same for records that were promised room but are yet to come.
     promised: u64,
     idle_buffers: Vec<Vec<u8>>,
+    large_buffers: Vec<Vec<u8>>,
     /// What frames carry until a checkpoint of this number completes; 0: nothing is owed.
     after_checkpoint: u64,
     /// Bytes left in the segment, and why there is no next one.
@@ -74,6 +82,7 @@ impl Queue {
             worst_footprint: 0,
             promised: 0,
             idle_buffers: Vec::new(),
+            large_buffers: Vec::new(),
             after_checkpoint,
             room: segment_bytes - PAGE,
             no_segment: None,
@@ -125,12 +134,12 @@ impl Queue {
     }
 
     /// The number the next record will have.
-    pub(crate) fn next_lsn(&self, batch: &ChangeBatch, durability: Durability) -> Result<Lsn, LogError> {
+    pub(crate) fn next_lsn(&self, changes_len: usize, durability: Durability) -> Result<Lsn, LogError> {
         if durability == Durability::Power && self.after_checkpoint != 0 {
             return Err(LogError::CheckpointNeeded);
         }
         if let Some(cause) = &self.no_segment
-            && self.worst_footprint + self.promised + worst_footprint(batch) > self.room
+            && !self.has_room_for(changes_len)
         {
             return Err(LogError::NoSegment { cause: Arc::clone(cause) });
         }
@@ -143,9 +152,14 @@ impl Queue {
         }
     }
 
+    /// Whether the segment has room for another record, whatever comes before it.
+    pub(crate) fn has_room_for(&self, changes_len: usize) -> bool {
+        self.worst_footprint + self.promised + worst_footprint(changes_len) <= self.room
+    }
+
     /// Sets room aside for a record that [`Queue::next_lsn`] would take now, and gives how much.
-    pub(crate) fn promise(&mut self, batch: &ChangeBatch) -> u64 {
-        let footprint = worst_footprint(batch);
+    pub(crate) fn promise(&mut self, changes_len: usize) -> u64 {
+        let footprint = worst_footprint(changes_len);
         self.promised += footprint;
         footprint
     }
@@ -162,24 +176,54 @@ impl Queue {
 
     /// Appends a record with the number that [`Queue::next_lsn`] gave.
     pub(crate) fn push(&mut self, lsn: Lsn, batch: &ChangeBatch, durability: Durability) {
-        let len = frame::record_len(batch.bytes().len());
+        let changes_len = batch.bytes().len();
+        let len = frame::record_len(changes_len);
         let most = BLOCK_HEADER + self.max_payload.min(GROUP_BYTES - BLOCK_HEADER);
-        let fits = |group: &Group| group.frame.len() + len <= most;
+        let fits = |group: &Group| group.summed.is_none() && group.frame.len() + len <= most;
         if !self.groups.back().is_some_and(fits) {
             let mut frame = self.idle_buffers.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES));
             frame.resize(BLOCK_HEADER, 0);
-            let seq = self.next_seq;
-            self.next_seq += 1;
-            self.groups.push_back(Group { seq, first: lsn, last: lsn, frame, worst_footprint: 0 });
+            self.begin_group(lsn, frame, None);
         }
         let Some(group) = self.groups.back_mut() else { return };
         let count = u32::try_from(batch.len()).unwrap_or(u32::MAX);
         frame::push_record(&mut group.frame, lsn, batch.bytes(), count, durability);
-        group.last = lsn;
-        group.worst_footprint += worst_footprint(batch);
-        self.worst_footprint += worst_footprint(batch);
-        self.backlog += len as u64;
+        self.pushed(lsn, changes_len);
+    }
+
+    /// The same with a record that is laid out: it has a group to itself, and is not copied. `crc` is that of its changes.
+    pub(crate) fn push_laid(&mut self, lsn: Lsn, record: LaidRecord, crc: u32, durability: Durability) {
+        let (changes_len, count) = (record.changes_len(), record.count());
+        let mut frame = record.into_frame();
+        laid::head(&mut frame, lsn, count, durability);
+        self.begin_group(lsn, frame, Some(Summed { from: BEFORE_CHANGES, crc }));
+        self.pushed(lsn, changes_len);
+    }
+
+    fn begin_group(&mut self, first: Lsn, frame: Vec<u8>, summed: Option<Summed>) {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        self.groups.push_back(Group { seq, first, last: first, frame, summed, worst_footprint: 0 });
+    }
+
+    /// The last group has another record.
+    fn pushed(&mut self, lsn: Lsn, changes_len: usize) {
+        let footprint = worst_footprint(changes_len);
+        if let Some(group) = self.groups.back_mut() {
+            group.last = lsn;
+            group.worst_footprint += footprint;
+        }
+        self.worst_footprint += footprint;
+        self.backlog += frame::record_len(changes_len) as u64;
         self.last = lsn;
+    }
+
+    /// Memory for a record of so many bytes that is to be laid out.
+    pub(crate) fn take_buffer(&mut self, changes_len: usize) -> Vec<u8> {
+        if BEFORE_CHANGES + changes_len + PAGE as usize <= BUFFER_BYTES {
+            return self.idle_buffers.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES));
+        }
+        self.large_buffers.pop().unwrap_or_default()
     }
 
     /// Which group the record is in; the one being written, or a later one.
@@ -209,15 +253,22 @@ impl Queue {
     }
 
     /// The group taken last is durable.
-    pub(crate) fn finish(&mut self, mut buffer: Vec<u8>) {
+    pub(crate) fn finish(&mut self, mut buffer: Vec<u8>, laid: bool) {
         if let Some(in_flight) = self.in_flight.take() {
             self.durable = in_flight.last;
             self.backlog -= in_flight.bytes;
             self.worst_footprint -= in_flight.worst_footprint;
         }
-        if buffer.capacity() <= BUFFER_BYTES && self.idle_buffers.len() < IDLE_BUFFERS {
-            buffer.clear();
-            self.idle_buffers.push(buffer);
+        match buffer.capacity() {
+            0..=BUFFER_BYTES if self.idle_buffers.len() < IDLE_BUFFERS => {
+                buffer.clear();
+                self.idle_buffers.push(buffer);
+            }
+            // Not emptied: whoever lays out the next record writes all of it, and need not clear it first.
+            0..=LARGE_BYTES if laid && self.large_buffers.len() < LARGE_BUFFERS => {
+                self.large_buffers.push(buffer);
+            }
+            _ => {}
         }
     }
 
@@ -227,8 +278,9 @@ impl Queue {
     }
 }
 
-fn worst_footprint(batch: &ChangeBatch) -> u64 {
-    frame::footprint(frame::record_len(batch.bytes().len()) as u64)
+/// What a record takes that has a frame of its own.
+pub(crate) fn worst_footprint(changes_len: usize) -> u64 {
+    frame::footprint(frame::record_len(changes_len) as u64)
 }
 
 #[cfg(test)]
@@ -246,7 +298,7 @@ mod tests {
             value: &value,
         };
         batch.push(&change).unwrap();
-        let lsn = queue.next_lsn(&batch, Durability::Process).unwrap();
+        let lsn = queue.next_lsn(batch.bytes().len(), Durability::Process).unwrap();
         queue.push(lsn, &batch, Durability::Process);
         lsn
     }
@@ -261,7 +313,7 @@ mod tests {
             assert!(frame::footprint((group.frame.len() - BLOCK_HEADER) as u64) <= (16 << 10) - PAGE);
             assert_eq!(queue.group_of(group.last), group.seq);
             seen.push((group.first.counter(), group.last.counter()));
-            queue.finish(group.frame);
+            queue.finish(group.frame, false);
         }
         assert_eq!(seen, [(1, 4), (5, 8), (9, 10)]);
         assert_eq!((queue.backlog(), queue.worst_footprint), (0, 0));
@@ -280,7 +332,7 @@ mod tests {
             let mut sizes = Vec::new();
             while let Some(group) = queue.take() {
                 sizes.push(group.frame.len());
-                queue.finish(group.frame);
+                queue.finish(group.frame, false);
             }
             assert_eq!(sizes.len(), 3);
             assert!(sizes[0] <= GROUP_BYTES && sizes[0] > GROUP_BYTES - (400 << 10));
@@ -295,10 +347,10 @@ mod tests {
     fn numbers_run_out_with_an_error() {
         let batch = ChangeBatch::new();
         let mut queue = Queue::new(5, Lsn::new(5, Lsn::MAX_COUNTER - 1), 0, 16 << 10);
-        let last = queue.next_lsn(&batch, Durability::Process).unwrap();
+        let last = queue.next_lsn(0, Durability::Process).unwrap();
         assert_eq!(last, Lsn::new(5, Lsn::MAX_COUNTER));
         queue.push(last, &batch, Durability::Process);
-        assert!(matches!(queue.next_lsn(&batch, Durability::Process), Err(LogError::LsnExhausted)));
+        assert!(matches!(queue.next_lsn(0, Durability::Process), Err(LogError::LsnExhausted)));
     }
 
     #[test]
@@ -309,7 +361,7 @@ mod tests {
         for _ in 0..3 {
             push(&mut queue, 10);
         }
-        let refused = queue.next_lsn(&ChangeBatch::new(), Durability::Process);
+        let refused = queue.next_lsn(0, Durability::Process);
         assert!(matches!(refused, Err(error) if error.is_disk_full()));
         queue.set_no_segment(None);
         push(&mut queue, 10);

@@ -63,6 +63,8 @@ pub(crate) struct SegmentMaker {
     store_id: [u8; 16],
     segment_bytes: u64,
     next_number: AtomicU64,
+    /// The last frame was larger than a segment usually is: the next may be, too, and finds room in a reserve of that size.
+    large: AtomicU64,
     /// Locked while one is being made: segments must come into use in the order of their numbers.
     spare: Mutex<Option<Segment>>,
 }
@@ -75,12 +77,15 @@ impl SegmentMaker {
         next_number: u64,
     ) -> SegmentMaker {
         let next_number = AtomicU64::new(next_number);
-        SegmentMaker { directory, store_id, segment_bytes, next_number, spare: Mutex::new(None) }
+        let (large, spare) = (AtomicU64::new(0), Mutex::new(None));
+        SegmentMaker { directory, store_id, segment_bytes, next_number, large, spare }
     }
 
     /// A segment that has room for a frame of `footprint` bytes.
     pub(crate) fn take(&self, footprint: u64) -> Result<Segment, LogError> {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_large = footprint > self.segment_bytes - PAGE;
+        self.large.store(if is_large { footprint } else { 0 }, Ordering::Relaxed);
         match spare.take() {
             Some(segment) if segment.len - PAGE >= footprint => Ok(segment),
             Some(too_small) => {
@@ -103,8 +108,28 @@ impl SegmentMaker {
     pub(crate) fn prepare(&self) -> Result<(), LogError> {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.is_none() {
-            *spare = Some(self.make(0)?);
+            let made = match self.large.load(Ordering::Relaxed) {
+                0 => self.make(0),
+                // Where there is no space for so much there may be for less.
+                large => self.make(large).or_else(|_| self.make(0)),
+            };
+            *spare = Some(made?);
         }
+        Ok(())
+    }
+
+    /// Makes one that has room for a frame of so many bytes, unless the one in reserve has.
+    pub(crate) fn prepare_for(&self, footprint: u64) -> Result<(), LogError> {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.as_ref().is_some_and(|spare| spare.len - PAGE >= footprint) {
+            return Ok(());
+        }
+        if let Some(too_small) = spare.take() {
+            let name = segment_name(too_small.number);
+            drop(too_small);
+            self.directory.discard(&name);
+        }
+        *spare = Some(self.make(footprint)?);
         Ok(())
     }
 

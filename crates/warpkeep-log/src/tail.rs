@@ -8,6 +8,7 @@ use crate::block::Seed;
 use crate::error::LogError;
 use crate::frame::{self, FrameHeader};
 use crate::layout::{BLOCK_HEADER, PAGE};
+use crate::queue::Group;
 use crate::segment::{Segment, SegmentMaker};
 use crate::site;
 
@@ -48,15 +49,14 @@ impl Tail {
         Tail { seed, segment, offset: PAGE, last, filled: PAGE, fill_ahead, zeros: Vec::new(), finished }
     }
 
-    /// Writes and syncs one frame: `frame` has its payload from byte 64 on.
+    /// Writes and syncs the frame of a group.
     pub(crate) fn write(
         &mut self,
         maker: &SegmentMaker,
-        frame: &mut Vec<u8>,
-        first: Lsn,
-        last: Lsn,
+        group: &mut Group,
         after_checkpoint: u64,
     ) -> Result<(), LogError> {
+        let Group { first, last, summed, ref mut frame, .. } = *group;
         let footprint = frame::footprint((frame.len() - BLOCK_HEADER) as u64);
         if footprint > self.room() {
             let next = maker.take(footprint)?;
@@ -67,7 +67,7 @@ impl Tail {
         }
         let header =
             FrameHeader { segment: self.segment.number, first, last, prev: self.last, after_checkpoint };
-        header.seal(frame, self.seed);
+        header.seal(frame, summed, self.seed);
         frame.resize(footprint as usize, 0);
         self.segment.file.write(frame, self.offset)?;
         let end = self.offset + footprint;

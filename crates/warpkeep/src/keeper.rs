@@ -5,10 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use warpkeep_core::{Durability, Lsn};
+use warpkeep_gphash::gpu::is_left_out;
 use warpkeep_image::{Heap, Image, Persist};
-use warpkeep_log::{ChangeBatch, CheckpointInfo, Log};
+use warpkeep_log::{ChangeBatch, CheckpointInfo, LaidRecord, Log};
 
 use crate::{Error, Items, Result, metrics};
+
+/// Steps of `kernels/steps.h` in the gphash crate that are taken here, and that a test can leave out.
+const LOGGED: u32 = 16;
+const NAMED: u32 = 17;
 
 /// Keeps the items of an index through crashes of the process and of the machine.
 ///
@@ -104,6 +109,59 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
                 let applied = apply();
                 pending.finish();
                 Ok(applied)
+            }
+        }
+    }
+
+    /// The same for a batch that a device has decided, and whose changes are laid out by several threads: `lay` gives the record that `fill`
+    /// fills. `apply` is given what it may do while the device writes, and must bring the image to what the record says; if it cannot, it
+    /// has stopped the log.
+    pub(crate) fn write_laid<R>(
+        &self,
+        durability: Durability,
+        lay: impl FnOnce(&Log) -> Result<LaidRecord>,
+        fill: impl FnOnce(&mut LaidRecord),
+        apply: impl FnOnce(&mut dyn FnMut()) -> Result<R>,
+    ) -> Result<R> {
+        let log = self.log.as_ref().ok_or(Error::NoLog)?;
+        let mut record = lay(log)?;
+        log.make_room(record.bytes())?;
+        let _inside = log.enter();
+        match durability {
+            Durability::Process => {
+                // What the log refuses must not have happened.
+                let promise = log.promise_bytes(record.bytes(), durability)?;
+                let mut fill = Some(fill);
+                let applied = apply(&mut || {
+                    if let Some(fill) = fill.take() {
+                        fill(&mut record);
+                    }
+                })?;
+                if let Some(fill) = fill {
+                    fill(&mut record);
+                }
+                log.append_laid_promised(promise, record, durability)?;
+                Ok(applied)
+            }
+            Durability::Power => {
+                fill(&mut record);
+                let mut pending = self.image().claim_pending()?;
+                let mut apply = Some(apply);
+                let mut applied = None;
+                if is_left_out(LOGGED) {
+                    applied = apply.take().map(|apply| apply(&mut || ())).transpose()?;
+                }
+                let lsn = log.append_laid(record, durability, |lsn| pending.name(lsn))?;
+                log.wait_durable(lsn)?;
+                if is_left_out(NAMED) {
+                    pending.finish();
+                    pending = self.image().claim_pending()?;
+                }
+                if let Some(apply) = apply {
+                    applied = Some(apply(&mut || ())?);
+                }
+                pending.finish();
+                applied.ok_or_else(|| Error::Invalid("a batch was not applied".into()))
             }
         }
     }

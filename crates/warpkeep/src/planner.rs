@@ -5,6 +5,7 @@
 //! nothing; with `Process` it is cut into small groups, so that a large batch does not hold many keys at once.
 
 mod gets;
+mod logged;
 mod on_device;
 mod rows;
 mod straight;

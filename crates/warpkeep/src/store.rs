@@ -122,6 +122,12 @@ impl<P: Persist> Store<P> {
         Ok(Store { keeper: Arc::new(keeper), report, maintenance: None })
     }
 
+    /// Gives all tables to a device, as [`Store::open_on`] does.
+    #[doc(hidden)]
+    pub fn give_to(&self, device: &Device) -> Result<()> {
+        self.keeper.items().give_to(device, on_device(&StoreOptions::default())?)
+    }
+
     /// What the thread in the background does, once: a slice of so many buckets for each table; whether there is more
     /// to do.
     #[doc(hidden)]

@@ -172,6 +172,7 @@ pub(crate) struct Columns {
     pub(crate) begins: Column,
     pub(crate) lengths: Column,
     pub(crate) act_ranks: Column,
+    pub(crate) acting: Column,
     pub(crate) suspected: Column,
     pub(crate) suspects: Column,
     pub(crate) suspect_ranks: Column,

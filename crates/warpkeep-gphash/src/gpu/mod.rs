@@ -14,6 +14,7 @@ mod columns;
 mod engine;
 mod hosts;
 mod image;
+mod left_out;
 mod mirror;
 mod order;
 mod params;
@@ -30,14 +31,16 @@ mod variable;
 pub use batch::{BatchRows, DeviceBatch};
 pub use cache::{CacheError, CachePolicy, CacheReport, CacheStats};
 pub use engine::{DeviceEngine, GetRows, Reading, Turn};
-pub use hosts::{HostGets, HostWrites};
+pub use hosts::{HostGets, HostWrites, PartAnswers, SentPart};
 pub use image::DeviceImage;
+#[doc(hidden)]
+pub use left_out::is_left_out;
 pub use mirror::MirrorReport;
 pub use program::program_for;
 pub use rows::{HostRows, RowOps, WriteRows};
 pub use stage::DeviceStage;
 pub use steps::StepTime;
-pub use straight::{StraightRows, Wrote};
+pub use straight::{Decided, StraightRows, StraightStage, Wrote};
 pub use values::{ValueRoom, ValuesReport, ValuesStats};
 
 #[cfg(test)]

@@ -4,16 +4,20 @@ use std::sync::atomic::Ordering;
 
 use warpkeep_image::Persist;
 
+use super::left_out::is_left_out;
 use crate::Table;
 use crate::levels::Levels;
 use crate::slot::{EMPTY, INSERT};
+
+/// The number of this step in `kernels/steps.h`.
+const SETTLED: u32 = 13;
 
 impl<P: Persist> Table<P> {
     /// Finishes what a kernel that moved items left: slots that were claimed are empty again, and of an item in two places the
     /// old one goes. What opening a table does, but in a table that goes on: otherwise a key that is changed here and moved once more
     /// would have its former value beside it. Nobody writes meanwhile.
     pub(super) fn settle_moves(&self, levels: &Levels) {
-        if is_left_out() {
+        if is_left_out(SETTLED) {
             return;
         }
         let image = self.image();
@@ -42,23 +46,4 @@ impl<P: Persist> Table<P> {
         image.fence("gphash.settle");
         self.in_overflow.store(in_overflow, Ordering::Release);
     }
-}
-
-/// The number of this step in `kernels/steps.h`.
-#[cfg(not(no_simulator))]
-const SETTLED: u32 = 13;
-
-/// Whether a test leaves this step out, to see that it is missed.
-#[cfg(not(no_simulator))]
-fn is_left_out() -> bool {
-    unsafe extern "C" {
-        static gphash_left_out: std::sync::atomic::AtomicU32;
-    }
-    // SAFETY: the kernels for the simulator define it, and it is only ever used atomically.
-    unsafe { &gphash_left_out }.load(Ordering::Relaxed) == SETTLED
-}
-
-#[cfg(no_simulator)]
-fn is_left_out() -> bool {
-    false
 }

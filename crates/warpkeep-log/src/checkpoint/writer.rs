@@ -112,7 +112,7 @@ impl CheckpointWriter {
         put_u64(&mut self.block, 24, self.block_index);
         put_u64(&mut self.block, 32, changes);
         put_u64(&mut self.block, 40, end.bits());
-        block::seal(&mut self.block, magic, self.seed);
+        block::seal(&mut self.block, magic, None, self.seed);
         let padded = self.block.len().next_multiple_of(BLOCK_UNIT as usize);
         self.block.resize(padded, 0);
         self.file.write(&self.block, self.offset)?;

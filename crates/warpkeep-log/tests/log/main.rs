@@ -6,6 +6,7 @@ mod damage;
 mod full_disk;
 mod gap;
 mod history;
+mod laid;
 mod mem_disk;
 mod oracle;
 mod os_disk;

@@ -12,6 +12,7 @@ use warpkeep_gphash::{Table, TableError};
 use warpkeep_image::Persist;
 use warpkeep_log::ChangeBatch;
 
+use super::logged::Logged;
 use super::on_device::{log_changes, step_back};
 use super::{Answer, Target, execute_on, refusal, run, stage};
 use crate::index::{Planned, with_table};
@@ -258,13 +259,14 @@ impl<P: Persist> Rows<'_, P> {
         }
     }
 
-    /// Does a batch that nobody wants more of than statuses, and no log either, without a word to the host; `None` if that is not possible.
+    /// Does a batch that nobody wants more of than statuses; without a log, without a word to the host. `None` if that is not possible.
     fn write_straight(&self, rows: &WriteRows, target: Places) -> Option<Result<()>> {
         let RowOps::Uniform(op) = rows.ops else { return None };
         let in_words = |at: DevicePtr, len: usize| len.is_multiple_of(8) && at.address().is_multiple_of(8);
         let table = self.named.table;
-        let possible = self.keeper.log().is_none()
-            && self.durability == Durability::Process
+        let log = self.keeper.log();
+        // `Power` without a log is refused by those who come next.
+        let possible = (log.is_some() || self.durability == Durability::Process)
             && target.versions.is_null()
             && !op.answers_value()
             && in_words(rows.keys, table.key_spec().max_len())
@@ -279,8 +281,11 @@ impl<P: Persist> Rows<'_, P> {
             values: rows.values,
             statuses: target.statuses,
         };
-        let first_version = self.keeper.next_versions(rows.count);
+        if log.is_some() {
+            return self.write_logged(rows, &straight).transpose();
+        }
         let mut turn = self.engine.turn();
+        let first_version = self.keeper.next_versions(rows.count);
         // SAFETY: as in `copied` and `put`.
         match unsafe { turn.write_straight(table, &straight, first_version, self.stream) } {
             Ok(Some(_)) => Some(Ok(())),
@@ -295,6 +300,35 @@ impl<P: Persist> Rows<'_, P> {
                 Some(Err(error.into()))
             }
         }
+    }
+
+    /// The same with a log; `None`, with nothing done, if it is to go another way.
+    fn write_logged(&self, rows: &WriteRows, straight: &StraightRows) -> Result<Option<()>> {
+        let Rows { keeper, named, engine, durability, stream, .. } = *self;
+        if !engine.points(named.table) || rows.count == 0 {
+            return Ok(None);
+        }
+        // What is logged is copied first: once it is decided, others wait.
+        let host = self.copied(rows)?;
+        keeper.admit(durability)?;
+        let mut turn = engine.turn();
+        let first_version = keeper.next_versions(rows.count);
+        // SAFETY: as in `copied` and `put`.
+        let decided = unsafe { turn.decide_straight(named.table, straight, first_version, stream) };
+        let stage = match decided {
+            Ok(Some(stage)) => stage,
+            Ok(None) => return Ok(None),
+            Err(error) => return step_back(named, error).map(|()| None),
+        };
+        let row = |index: usize| {
+            host.operation(index).expect("all operations are the same, and keys and values were copied")
+        };
+        let logged = Logged { keeper, target: named, durability, op: straight.op };
+        let Some(committed) = logged.commit(stage, first_version, row)? else { return Ok(None) };
+        for Answer { index, status, .. } in committed.apart {
+            self.put(straight.statuses.offset(index as u64), &[status as u8])?;
+        }
+        Ok(Some(()))
     }
 
     /// Does a batch that writes; `false` if the device has stepped back, with nothing done.

@@ -1,14 +1,15 @@
-//! Large batches that write, all of them the same, where there is no log: from host memory straight through the device.
+//! Large batches that write, all of them the same: from host memory straight through the device, with a log or without.
 
 use warpkeep_core::{Answers, Durability, HostBatch, Op, Status};
 use warpkeep_gphash::Table;
-use warpkeep_gphash::gpu::HostWrites;
+use warpkeep_gphash::gpu::{HostWrites, PartAnswers, SentPart, Turn};
 use warpkeep_image::Persist;
 
-use super::Target;
+use super::logged::Logged;
 use super::on_device::step_back;
+use super::{Answer, Target};
 use crate::tables::Tables;
-use crate::{Keeper, Result};
+use crate::{Error, Keeper, Result};
 
 /// Operations that are worth it: fewer are staged, which takes fewer steps.
 const WORTH_IT: usize = 2048;
@@ -32,21 +33,55 @@ pub(super) fn write<P: Persist>(
 ) -> Result<Straight> {
     let mut straight = Straight::default();
     let Some(op) = batch.uniform_op() else { return Ok(straight) };
-    let large = batch.len() >= WORTH_IT && keeper.log().is_none() && durability == Durability::Process;
+    // `Power` without a log is refused by those who come next.
+    let large = batch.len() >= WORTH_IT && (keeper.log().is_some() || durability == Durability::Process);
     let device = target.engine.writer_for(batch.len()).filter(|_| large);
     let Some(device) = device.filter(|device| device.writes_straight(target.table, op)) else {
         return Ok(straight);
     };
     keeper.admit(durability)?;
-    let first_version = keeper.next_versions(batch.len() as u64);
-    let writes = HostWrites { op, batch: *batch, pool: keeper.items().pool(), at_once: 0 };
+    // With `Power` all of it is one record of the log.
+    let at_once = if durability == Durability::Power { batch.len() } else { 0 };
+    let writes = HostWrites { op, batch: *batch, pool: keeper.items().pool(), at_once };
     let mut turn = device.turn();
-    let wrote = turn.write_from_host(target.table, &writes, first_version, answers, &mut straight.done);
-    if let Err(error) = wrote {
-        step_back(target, error)?;
-        straight.interrupted = Some(first_version);
+    // Under the turn: versions of a key grow in the order of its changes.
+    let first_version = keeper.next_versions(batch.len() as u64);
+    let done = &mut straight.done;
+    if keeper.log().is_none() {
+        let wrote = turn.write_from_host(target.table, &writes, first_version, answers, done);
+        if let Err(error) = wrote {
+            step_back(target, error)?;
+            straight.interrupted = Some(first_version);
+        }
+        return Ok(straight);
+    }
+    let logged = Logged { keeper, target, durability, op };
+    let each = |turn: &mut Turn<'_, P>, part: &SentPart<'_, P>| write_logged(&logged, batch, turn, part);
+    match turn.write_from_host_by(target.table, &writes, first_version, answers, done, each) {
+        // Not of a part that was logged: that is done whatever becomes of the device.
+        Err(Error::Table(error)) => step_back(target, error)?,
+        wrote => wrote?,
     }
     Ok(straight)
+}
+
+/// Writes a part of a batch, and logs it.
+fn write_logged<P: Persist>(
+    logged: &Logged<'_, P>,
+    batch: &HostBatch<'_>,
+    turn: &mut Turn<'_, P>,
+    part: &SentPart<'_, P>,
+) -> Result<Option<PartAnswers>> {
+    if logged.durability == Durability::Process {
+        // Parts before it may wait to be written. Nobody whom the log waits for waits for the turn.
+        logged.keeper.admit(logged.durability)?;
+    }
+    let Some(stage) = part.decide(turn)? else { return Ok(None) };
+    let row = |index: usize| batch.operation(part.first + index);
+    let Some(committed) = logged.commit(stage, part.version, row)? else { return Ok(None) };
+    let apart = committed.apart.into_iter();
+    let apart = apart.map(|Answer { index, status, version, .. }| (index, status, version)).collect();
+    Ok(Some(PartAnswers::Here { statuses: committed.statuses, apart }))
 }
 
 /// Answers for operations that are done again, because nobody knows whether they were done: an insert that finds what it has written

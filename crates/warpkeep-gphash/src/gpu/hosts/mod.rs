@@ -9,7 +9,7 @@ mod filling;
 mod gather;
 mod write;
 
-pub use write::HostWrites;
+pub use write::{HostWrites, PartAnswers, SentPart};
 
 use warpkeep_core::{AnswerRows, CoreError, HostCells};
 use warpkeep_image::Persist;

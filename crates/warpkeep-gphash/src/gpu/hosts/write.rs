@@ -1,7 +1,7 @@
 //! Batches that are written from host memory straight through: they go up in parts, and while one is written the next is on its way.
 
 use warpkeep_core::{Answers, HostBatch, HostCells, Op, Operation, Status};
-use warpkeep_device::{Device, DevicePtr};
+use warpkeep_device::{Device, DevicePtr, Stream};
 use warpkeep_image::Persist;
 use warpkeep_record::Pool;
 
@@ -10,7 +10,7 @@ use super::{SHARE, check_cells};
 use crate::gpu::columns::Column;
 use crate::gpu::engine::{DeviceEngine, Turn, Workplace, check_fixed};
 use crate::gpu::stage::words;
-use crate::gpu::straight::StraightRows;
+use crate::gpu::straight::{StraightRows, StraightStage, Wrote};
 use crate::{Table, TableError};
 
 /// Operations that are written at once, at the most, and parts of a batch otherwise: enough to keep the device busy, and the host beside it.
@@ -29,6 +29,48 @@ pub struct HostWrites<'b> {
     pub pool: &'b Pool,
     /// Operations that are written at once; 0 for as many as suit the batch.
     pub at_once: usize,
+}
+
+/// Operations of such a batch that are in device memory, to be written.
+pub struct SentPart<'p, P: Persist> {
+    /// The place of the first in the batch.
+    pub first: usize,
+    /// The version that the first writes.
+    pub version: u64,
+    table: &'p Table<P>,
+    rows: StraightRows,
+    /// What they are sent with: they are there after what is in it.
+    stream: &'p Stream,
+}
+
+impl<P: Persist> SentPart<'_, P> {
+    /// Writes them [straight through](Turn::write_straight).
+    pub fn write(&self, turn: &mut Turn<'_, P>) -> Result<Option<Wrote>, TableError> {
+        // SAFETY: the columns are as long as the part, stay while it is there, and nobody else has their place.
+        unsafe { turn.write_straight(self.table, &self.rows, self.version, self.stream) }
+    }
+
+    /// [Decides](Turn::decide_straight) them.
+    pub fn decide<'s, 'e>(
+        &'s self,
+        turn: &'s mut Turn<'e, P>,
+    ) -> Result<Option<StraightStage<'s, 'e, P>>, TableError> {
+        // SAFETY: the same.
+        unsafe { turn.decide_straight(self.table, &self.rows, self.version, self.stream) }
+    }
+}
+
+/// What the operations of a part are answered.
+pub enum PartAnswers {
+    /// The device has the codes, in the column that was given.
+    OnDevice,
+    /// All of it is known here.
+    Here {
+        /// The codes.
+        statuses: Vec<u8>,
+        /// What stands in place of them, by the place in the batch and in its order: status and version.
+        apart: Vec<(usize, Status, u64)>,
+    },
 }
 
 impl<P: Persist> DeviceEngine<P> {
@@ -55,19 +97,38 @@ impl<P: Persist> Turn<'_, P> {
         answers: &mut dyn Answers,
         done: &mut usize,
     ) -> Result<(), TableError> {
+        let each = |turn: &mut Turn<'_, P>, part: &SentPart<'_, P>| {
+            Ok(part.write(turn)?.map(|_| PartAnswers::OnDevice))
+        };
+        self.write_from_host_by(table, writes, first_version, answers, done, each)
+    }
+
+    /// The same; each part is written by the caller, who says where its answers are. `None`, with nothing of the part done, ends it.
+    pub fn write_from_host_by<E: From<TableError>>(
+        &mut self,
+        table: &Table<P>,
+        writes: &HostWrites<'_>,
+        first_version: u64,
+        answers: &mut dyn Answers,
+        done: &mut usize,
+        each: impl FnMut(&mut Turn<'_, P>, &SentPart<'_, P>) -> Result<Option<PartAnswers>, E>,
+    ) -> Result<(), E> {
         let (engine, count) = (self.engine, writes.batch.len());
         if !engine.writes_straight(table, writes.op) {
             return Ok(());
         }
-        check_cells("keys", writes.batch.keys(), count, |len| table.key.check_len(len))?;
-        check_cells("values", writes.batch.values(), count, |len| table.value.check_len(len))?;
+        check_cells("keys", writes.batch.keys(), count, |len| table.key.check_len(len))
+            .and_then(|()| {
+                check_cells("values", writes.batch.values(), count, |len| table.value.check_len(len))
+            })
+            .map_err(TableError::from)?;
         let at_once = match writes.at_once {
             0 => count.div_ceil(PARTS).next_multiple_of(SHARE).clamp(LEAST, AT_ONCE),
             at_once => at_once,
         };
         let mut places = [engine.take_place()?, engine.take_place()?];
         let mut state = State { first_version, at_once, done };
-        let wrote = self.write_parts(table, writes, &mut state, &mut places, answers);
+        let wrote = self.write_parts(table, writes, &mut state, &mut places, answers, each);
         if wrote.is_ok() {
             // After an error something may be under way: then they are dropped, which waits for the device.
             places.into_iter().for_each(|place| engine.keep_place(place));
@@ -75,14 +136,15 @@ impl<P: Persist> Turn<'_, P> {
         wrote
     }
 
-    fn write_parts(
+    fn write_parts<E: From<TableError>>(
         &mut self,
         table: &Table<P>,
         writes: &HostWrites<'_>,
         state: &mut State<'_>,
         places: &mut [Workplace; 2],
         answers: &mut dyn Answers,
-    ) -> Result<(), TableError> {
+        mut each: impl FnMut(&mut Turn<'_, P>, &SentPart<'_, P>) -> Result<Option<PartAnswers>, E>,
+    ) -> Result<(), E> {
         let (engine, count, at_once) = (self.engine, writes.batch.len(), state.at_once);
         let part = |first: usize| Part { table, writes, first, count: at_once.min(count - first) };
         let [mut now, mut next] = places.each_mut();
@@ -100,22 +162,19 @@ impl<P: Persist> Turn<'_, P> {
                 false => Vec::new(),
             };
             let version = state.first_version + this.first as u64;
-            let wrote =
-                writes.pool.share_beside(fillings, Filling::fill, || -> Result<bool, TableError> {
-                    // Apart, because before it nothing is done: whoever has no space for a record is told by the way that tells each.
-                    if self.has_blocks_for(rows.count).is_err() {
-                        return Ok(false);
-                    }
-                    // SAFETY: the columns are as long as that, and nobody else has the place.
-                    Ok(unsafe { self.write_straight(table, &rows, version, &now.stream)? }.is_some())
-                })?;
-            if !wrote {
-                break;
-            }
-            this.answer(engine.device(), now, version, answers)?;
+            let sent = SentPart { first: this.first, version, table, rows, stream: &now.stream };
+            let wrote = writes.pool.share_beside(fillings, Filling::fill, || {
+                // Before anything is done: whoever has no space for a record is told by the way that tells each.
+                match self.has_blocks_for(rows.count) {
+                    Ok(()) => each(self, &sent),
+                    Err(_) => Ok(None),
+                }
+            })?;
+            let Some(answered) = wrote else { break };
+            this.answer(engine.device(), now, version, &answered, answers)?;
             (now, next, *state.done) = (next, now, after);
         }
-        Ok(places.iter().try_for_each(|place| place.stream.synchronize())?)
+        Ok(places.iter().try_for_each(|place| place.stream.synchronize()).map_err(TableError::from)?)
     }
 
     fn has_blocks_for(&mut self, count: u64) -> Result<(), TableError> {
@@ -176,20 +235,31 @@ impl<'p, P: Persist> Part<'p, P> {
         Ok(StraightRows { op: self.writes.op, count: count as u64, keys, values, statuses })
     }
 
-    /// Fetches the statuses, and answers.
+    /// Fetches the statuses, if they are on the device, and answers.
     fn answer(
         &self,
         device: &Device,
         place: &mut Workplace,
         version: u64,
+        answered: &PartAnswers,
         answers: &mut dyn Answers,
     ) -> Result<(), TableError> {
-        // SAFETY: the stream is synchronised next.
-        unsafe { place.columns.statuses.fetch::<u8>(device, self.count, &place.stream)? };
-        place.stream.synchronize()?;
-        for (index, &code) in place.columns.statuses.fetched::<u8>(self.count).iter().enumerate() {
+        let (statuses, apart) = match answered {
+            PartAnswers::Here { statuses, apart } => (&statuses[..], &apart[..]),
+            PartAnswers::OnDevice => {
+                // SAFETY: the stream is synchronised next.
+                unsafe { place.columns.statuses.fetch::<u8>(device, self.count, &place.stream)? };
+                place.stream.synchronize()?;
+                (place.columns.statuses.fetched::<u8>(self.count), &[][..])
+            }
+        };
+        for (index, &code) in statuses.iter().enumerate() {
             let status = Status::try_from(code).unwrap_or(Status::Indeterminate);
             let Operation { key, index: place, .. } = self.writes.batch.operation(self.first + index);
+            if let Ok(known) = apart.binary_search_by_key(&place, |apart| apart.0) {
+                answers.answer(place, apart[known].1, apart[known].2);
+                continue;
+            }
             let version = match status {
                 Status::Ok | Status::Created => version + index as u64,
                 // The device did not look, and while this has the turn nobody writes.

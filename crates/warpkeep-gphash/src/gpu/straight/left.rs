@@ -9,7 +9,7 @@ use crate::gpu::engine::Turn;
 use crate::{Table, TableError};
 
 /// The operation has its answer already, which stands unless it cannot be done.
-const ANSWERED: u32 = 1 << 31;
+pub(super) const ANSWERED: u32 = 1 << 31;
 
 /// The order of the batch.
 pub(super) fn sort(left: &mut [u32]) {

@@ -1,4 +1,5 @@
-//! Batches written straight through: with no log between deciding and publishing, nothing has to come back to the host, and nothing
+//! Batches written straight through: with no log between deciding and publishing, nothing has to come back to the host; with one, no more
+//! than which operations act. Nothing
 //! crosses the link but records, in the order of their addresses, and one word a key. `kernels/straight.h` says how, and
 //! `kernels/parts.h` how large ones go in parts.
 //!
@@ -11,10 +12,12 @@ mod left;
 pub(super) mod params;
 mod provider;
 mod run;
+mod stage;
 mod supply;
 mod verify;
 
 pub(crate) use copies::LevelCopies;
+pub use stage::{Decided, StraightStage};
 pub(crate) use supply::Supply;
 
 use std::sync::atomic::{AtomicU64, Ordering};

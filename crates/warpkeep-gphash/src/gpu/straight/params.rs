@@ -42,6 +42,7 @@ pub(crate) struct StraightParams {
     pub(crate) asks: DevicePtr,
     pub(crate) retired: DevicePtr,
     pub(crate) rows: DevicePtr,
+    pub(crate) acting: DevicePtr,
     pub(crate) decided: DevicePtr,
     pub(crate) ranks: DevicePtr,
     pub(crate) regions: DevicePtr,

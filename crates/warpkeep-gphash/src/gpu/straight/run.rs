@@ -1,14 +1,12 @@
-//! Running such a batch.
-
-use std::sync::atomic::Ordering;
+//! Deciding such a batch: what is known of it before anything is in the image.
 
 use warpkeep_core::Op;
 use warpkeep_device::{DevicePtr, Grid, Stream};
 use warpkeep_image::Persist;
 use warpkeep_record::RecordForm;
 
-use super::left::sort;
 use super::params::{ACT_BYTES, BeatParams, Came, ENROLLED_BYTES, StraightParams};
+use super::stage::{Held, StraightStage};
 use super::verify::Verifying;
 use super::{StraightRows, Wrote};
 use crate::bucket::Body;
@@ -24,12 +22,41 @@ const MOST: u64 = 1 << 31;
 /// Lanes of a warp.
 const WARP: u64 = 32;
 
-impl<P: Persist> Turn<'_, P> {
+/// Launches beats, each with its parameters and about how many stores it takes. The one beat of a batch of one part does all that is left
+/// to do.
+pub(super) fn beats(kernels: &Kernels) -> impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError> {
+    let Kernels { finish, beat, .. } = kernels;
+    move |params: &BeatParams, stores: u64, stream: &Stream| {
+        let threads = THREADS;
+        // SAFETY: the parameters are those of a batch, which stays until its stream is synchronised.
+        unsafe {
+            if params.parts == 1 {
+                let blocks = params.straight.count.div_ceil(WARP) as u32;
+                finish.launch(Grid { blocks, threads, shared_bytes: 0 }, &params.straight, stream)?;
+            } else {
+                let most = beat.resident_blocks(threads, 0)?.max(1);
+                let blocks = Grid::covering(stores, threads).blocks.min(most);
+                beat.launch(Grid { blocks, threads, shared_bytes: 0 }, params, stream)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether there is such a way for such a batch at all.
+fn is_open<P: Persist>(table: &Table<P>, rows: &StraightRows) -> bool {
+    matches!(rows.op, Op::Put | Op::Insert | Op::Update | Op::Delete)
+        && table.shape.body == Body::Packed
+        && table.key.fixed_len().is_some()
+        && rows.count <= MOST
+}
+
+impl<'e, P: Persist> Turn<'e, P> {
     /// Writes a batch that lies in device memory, after what is in the caller's stream, and answers there. Operation `i` that writes
     /// gives its item the version `first_version + i`. When it returns, everything is in the image. `None`, with nothing done, if
     /// this way is not open at the moment: then the batch is to be [staged](Turn::stage).
     ///
-    /// Nothing is logged, so it is for tables of stores without a log.
+    /// Nothing is logged, so it is for tables of stores without a log; where there is one, see [`Turn::decide_straight`].
     ///
     /// # Safety
     /// The columns are memory of this engine's device and as long as [`StraightRows`] says, and nobody else uses them meanwhile.
@@ -40,22 +67,7 @@ impl<P: Persist> Turn<'_, P> {
         first_version: u64,
         stream: &Stream,
     ) -> Result<Option<Wrote>, TableError> {
-        let Kernels { finish, beat, .. } = &self.engine.kernels;
-        let launch = |params: &BeatParams, stores: u64, stream: &Stream| {
-            let threads = THREADS;
-            // SAFETY: the parameters are those of a batch, which stays until its stream is synchronised.
-            unsafe {
-                if params.parts == 1 {
-                    let blocks = params.straight.count.div_ceil(WARP) as u32;
-                    finish.launch(Grid { blocks, threads, shared_bytes: 0 }, &params.straight, stream)?;
-                } else {
-                    let most = beat.resident_blocks(threads, 0)?.max(1);
-                    let blocks = Grid::covering(stores, threads).blocks.min(most);
-                    beat.launch(Grid { blocks, threads, shared_bytes: 0 }, params, stream)?;
-                }
-            }
-            Ok(())
-        };
+        let launch = beats(&self.engine.kernels);
         // SAFETY: the caller's promise.
         unsafe { self.write_in_beats(table, rows, first_version, stream, launch) }
     }
@@ -73,14 +85,53 @@ impl<P: Persist> Turn<'_, P> {
         stream: &Stream,
         beat: impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError>,
     ) -> Result<Option<Wrote>, TableError> {
+        if rows.count == 0 {
+            return Ok(is_open(table, rows).then(Wrote::default));
+        }
+        let (mut wrote, left) = {
+            // SAFETY: the caller's promise.
+            let decided = unsafe { self.decide(table, rows, first_version, stream, false)? };
+            let Some(mut stage) = decided else { return Ok(None) };
+            let wrote = stage.finish(beat, || ())?;
+            let left = if wrote.by_cpu > 0 { stage.take_left(wrote.by_cpu)? } else { Vec::new() };
+            (wrote, left)
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.do_left(table, rows, first_version, &left, &mut wrote)? };
+        Ok(Some(wrote))
+    }
+
+    /// Decides a batch that lies in device memory, after what is in the caller's stream, and answers there what the device knows. Nothing of
+    /// it is in the image: [`StraightStage::learn`] tells what it comes to, so that it can be logged first. `None` if this way is not open
+    /// at the moment.
+    ///
+    /// # Safety
+    /// As [`Turn::write_straight`], until the stage is published or dropped.
+    pub unsafe fn decide_straight<'s>(
+        &'s mut self,
+        table: &'s Table<P>,
+        rows: &StraightRows,
+        first_version: u64,
+        stream: &Stream,
+    ) -> Result<Option<StraightStage<'s, 'e, P>>, TableError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.decide(table, rows, first_version, stream, true) }
+    }
+
+    /// # Safety
+    /// As [`Turn::decide_straight`].
+    unsafe fn decide<'s>(
+        &'s mut self,
+        table: &'s Table<P>,
+        rows: &StraightRows,
+        first_version: u64,
+        stream: &Stream,
+        tells: bool,
+    ) -> Result<Option<StraightStage<'s, 'e, P>>, TableError> {
         let (engine, count) = (self.engine, rows.count);
-        let open = matches!(rows.op, Op::Put | Op::Insert | Op::Update | Op::Delete)
-            && table.shape.body == Body::Packed
-            && table.key.fixed_len().is_some()
-            && count <= MOST;
         let RecordForm::Fixed { block, .. } = table.form else { return Ok(None) };
-        if !open || count == 0 {
-            return Ok((open && count == 0).then(Wrote::default));
+        if !is_open(table, rows) || count == 0 {
+            return Ok(None);
         }
         let mut watch = engine.straight.steps.watch();
         let Some(mirror) = engine.mirror.join(engine, table, For::Writing(count))? else { return Ok(None) };
@@ -138,6 +189,10 @@ impl<P: Persist> Turn<'_, P> {
                 Some(_) => columns.ranks.room(device, 8 * count as usize)?,
                 None => DevicePtr::NULL,
             },
+            acting: match tells {
+                true => columns.acting.room(device, count as usize)?,
+                false => DevicePtr::NULL,
+            },
             op: u32::from(rows.op as u8),
             block_len: block as u32,
             wide: u32::from((row | rows.values.address() | block).is_multiple_of(16)),
@@ -164,61 +219,29 @@ impl<P: Persist> Turn<'_, P> {
             // SAFETY: the caller's promise; the columns are as long as the kernels take them to be, and stay until they are done.
             params.records = unsafe { verifying.launch(engine, place, &params, &mut watch)? };
         }
-        // What is in the copies, if one of these fails, nobody knows.
+        // What is in the copies, if one of these fails or it is given up, nobody knows.
         copies.outdate();
+        let held = Held { watch, retired, supply, copies, staying, guard };
+        let mut stage =
+            StraightStage { table, turn: self, rows: *rows, params, parts, mirror, held: Some(held) };
         // SAFETY: the caller's promise; the other columns are as long as the kernels take them to be, and are not touched until they
-        // are done. The turn keeps other writers away.
-        unsafe {
-            launch(engine, place, &params, parts, cached, &mut watch, beat)?;
-            place.columns.records.fetch::<Came>(device, 1, &place.stream)?;
-        }
-        watch.host("host: launches");
-        place.stream.synchronize()?;
-        watch.host("host: waiting");
-        let came = place.columns.records.fetched::<Came>(1)[0];
-        copies.confirm(table);
-        drop(copies);
-        supply.used(if takes_blocks { came.acts } else { 0 });
-        supply.retire(retired, came.retired, &guard);
-        if let Some(rows) = cached {
-            rows.took(came.rows);
-        }
-        if takes_blocks {
-            supply.look_ahead(count);
-        }
-        drop((supply, staying, guard));
-        mirror.count(came.created);
-        table.items.fetch_add(came.created as i64 - came.removed as i64, Ordering::Relaxed);
-        watch.host("host: accounts");
-        watch.finish()?;
-        let mut wrote = Wrote {
-            created: came.created,
-            replaced: came.acts - came.created - came.removed,
-            removed: came.removed,
-            by_cpu: came.asked,
-        };
-        if came.asked > 0 {
-            let mut left: Vec<u32> = place.columns.asks.take(came.asked as usize, &place.stream)?;
-            sort(&mut left);
-            // SAFETY: the caller's promise.
-            unsafe { self.do_left(table, rows, first_version, &left, &mut wrote)? };
-        }
-        Ok(Some(wrote))
+        // are done, which the stage sees to. The turn keeps other writers away.
+        unsafe { stage.launch_deciding()? };
+        Ok(Some(stage))
     }
 }
 
-/// Puts the kernels of a batch into the stream of its workplace.
+/// Puts the kernels that decide a batch into the stream of its workplace.
 ///
 /// # Safety
 /// What the parameters lead to is as long as the kernels take it to be, and nobody else touches it until the stream is synchronised.
-unsafe fn launch<P: Persist>(
+pub(super) unsafe fn launch_deciding<P: Persist>(
     engine: &DeviceEngine<P>,
     place: &Workplace,
     params: &StraightParams,
     parts: u64,
     cached: Option<&Rows>,
     watch: &mut Watch<'_>,
-    mut beat: impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError>,
 ) -> Result<(), TableError> {
     let (device, kernels) = (engine.device(), &engine.kernels);
     let (count, stream) = (params.count, &place.stream);
@@ -238,6 +261,19 @@ unsafe fn launch<P: Persist>(
             watch.device("follow", device, stream, || engine.follow(place, params, rows))?;
         }
     }
+    Ok(())
+}
+
+/// Puts those that write it behind them.
+pub(super) fn launch_beats<P: Persist>(
+    engine: &DeviceEngine<P>,
+    stream: &Stream,
+    params: &StraightParams,
+    parts: u64,
+    watch: &mut Watch<'_>,
+    mut beat: impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError>,
+) -> Result<(), TableError> {
+    let (device, count) = (engine.device(), params.count);
     let pieces = u64::from(params.block_len) / if params.wide == 1 { 16 } else { 8 };
     let stores = (count / parts + 1) * if params.blocks.is_null() { 1 } else { pieces };
     let (step, beats) = if parts == 1 { ("finish", 1) } else { ("beat", parts + 2) };

@@ -1,0 +1,185 @@
+//! A batch that is decided, and not yet written.
+
+use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, RwLockReadGuard};
+
+use crossbeam_epoch::Guard;
+use warpkeep_core::Op;
+use warpkeep_device::{Buffer, Stream};
+use warpkeep_image::Persist;
+
+use super::left::{ANSWERED, sort};
+use super::params::{BeatParams, Came, StraightParams};
+use super::run::{beats, launch_beats, launch_deciding};
+use super::{LevelCopies, StraightRows, Supply, Wrote};
+use crate::gpu::engine::Turn;
+use crate::gpu::mirror::Reflection;
+use crate::gpu::steps::Watch;
+use crate::{Table, TableError};
+
+/// A batch that is decided: slots are claimed, and blocks handed out, in device memory only. Dropped, it leaves nothing behind.
+pub struct StraightStage<'s, 'e, P: Persist> {
+    pub(super) table: &'s Table<P>,
+    pub(super) turn: &'s mut Turn<'e, P>,
+    pub(super) rows: StraightRows,
+    pub(super) params: StraightParams,
+    pub(super) parts: u64,
+    pub(super) mirror: Reflection,
+    /// Until it is published.
+    pub(super) held: Option<Held<'e, P>>,
+}
+
+/// What is kept from others meanwhile.
+pub(super) struct Held<'e, P: Persist> {
+    pub(super) watch: Watch<'e>,
+    pub(super) retired: Buffer,
+    pub(super) supply: MutexGuard<'e, Supply<P>>,
+    pub(super) copies: MutexGuard<'e, LevelCopies>,
+    pub(super) staying: RwLockReadGuard<'e, ()>,
+    pub(super) guard: Guard,
+}
+
+/// What a batch comes to.
+#[derive(Clone, Debug, Default)]
+pub struct Decided {
+    /// For each operation, whether it changes its key: 1, or 0. Of those on one key at most one does.
+    pub acting: Vec<u8>,
+    /// For each operation, the code of what it is answered, unless it is left to the CPU.
+    pub statuses: Vec<u8>,
+    /// Operations that are left to the CPU, in their order: on items in the overflow, new ones that find no place in the levels, and those
+    /// on keys of which the device does not know what they have. None of them is acting.
+    pub left: Vec<u32>,
+}
+
+impl<P: Persist> StraightStage<'_, '_, P> {
+    /// # Safety
+    /// As for [`launch_deciding`].
+    pub(super) unsafe fn launch_deciding(&mut self) -> Result<(), TableError> {
+        let takes_blocks = self.takes_blocks();
+        let Some(held) = &mut self.held else { return Ok(()) };
+        let (turn, cached) = (&*self.turn, self.mirror.rows().filter(|_| takes_blocks));
+        // SAFETY: as this function's contract says.
+        unsafe {
+            launch_deciding(turn.engine, &turn.place, &self.params, self.parts, cached, &mut held.watch)
+        }
+    }
+
+    fn takes_blocks(&self) -> bool {
+        self.rows.op != Op::Delete
+    }
+
+    /// Waits until it is decided, and tells what it comes to. After an error it can only be dropped.
+    pub fn learn(&mut self) -> Result<Decided, TableError> {
+        let (device, place) = (self.turn.engine.device(), &mut *self.turn.place);
+        let count = self.rows.count as usize;
+        if self.params.acting.is_null() {
+            return Ok(Decided::default());
+        }
+        // SAFETY: the stream is synchronised before anybody looks; the caller's column is as long as that, which he has promised.
+        unsafe {
+            place.columns.records.fetch::<Came>(device, 1, &place.stream)?;
+            place.columns.acting.fetch::<u8>(device, count, &place.stream)?;
+            let statuses = place.columns.statuses.room(device, count)?;
+            device.copy_raw(statuses, self.rows.statuses, count, &place.stream)?;
+            place.columns.statuses.fetch::<u8>(device, count, &place.stream)?;
+        }
+        place.stream.synchronize()?;
+        if let Some(held) = &mut self.held {
+            held.watch.host("host: deciding");
+        }
+        let came = place.columns.records.fetched::<Came>(1)[0];
+        let acting = place.columns.acting.fetched::<u8>(count).to_vec();
+        let statuses = place.columns.statuses.fetched::<u8>(count).to_vec();
+        let left = match came.asked {
+            0 => Vec::new(),
+            asked => self.take_left(asked)?.into_iter().map(|one| one & !ANSWERED).collect(),
+        };
+        Ok(Decided { acting, statuses, left })
+    }
+
+    /// Operations that are left to the CPU, so many, in the order of the batch.
+    pub(super) fn take_left(&self, count: u64) -> Result<Vec<u32>, TableError> {
+        let place = &self.turn.place;
+        let mut left = place.columns.asks.take(count as usize, &place.stream)?;
+        sort(&mut left);
+        Ok(left)
+    }
+
+    /// Writes it: when this returns, all that acts is in the image. `beside` is done while the device writes. Once it has begun an error means
+    /// that some of it may be there, and some not; then the device is not to be used again.
+    pub fn publish(&mut self, beside: impl FnOnce()) -> Result<Wrote, TableError> {
+        let launch = beats(&self.turn.engine.kernels);
+        self.finish(launch, beside)
+    }
+
+    pub(super) fn finish(
+        &mut self,
+        beat: impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError>,
+        beside: impl FnOnce(),
+    ) -> Result<Wrote, TableError> {
+        let Some(mut held) = self.held.take() else { return Ok(Wrote::default()) };
+        let came = self.write(&mut held.watch, beat, beside);
+        let takes_blocks = self.takes_blocks();
+        let Held { mut watch, retired, mut supply, mut copies, staying, guard } = held;
+        let came = match came {
+            Ok(came) => came,
+            Err(error) => {
+                // Whatever is in them by now: nobody is to have them a second time.
+                supply.used(if takes_blocks { self.rows.count } else { 0 });
+                return Err(error);
+            }
+        };
+        copies.confirm(self.table);
+        drop(copies);
+        supply.used(if takes_blocks { came.acts } else { 0 });
+        supply.retire(retired, came.retired, &guard);
+        if let Some(rows) = self.mirror.rows().filter(|_| takes_blocks) {
+            rows.took(came.rows);
+        }
+        if takes_blocks {
+            supply.look_ahead(self.rows.count);
+        }
+        drop((supply, staying, guard));
+        self.mirror.count(came.created);
+        self.table.items.fetch_add(came.created as i64 - came.removed as i64, Ordering::Relaxed);
+        watch.host("host: accounts");
+        watch.finish()?;
+        Ok(Wrote {
+            created: came.created,
+            replaced: came.acts - came.created - came.removed,
+            removed: came.removed,
+            by_cpu: came.asked,
+        })
+    }
+
+    fn write(
+        &mut self,
+        watch: &mut Watch<'_>,
+        beat: impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError>,
+        beside: impl FnOnce(),
+    ) -> Result<Came, TableError> {
+        let (engine, place) = (self.turn.engine, &mut *self.turn.place);
+        let launched = launch_beats(engine, &place.stream, &self.params, self.parts, watch, beat);
+        // SAFETY: the stream is synchronised before anybody looks.
+        let fetched = launched
+            .and_then(|()| unsafe { place.columns.records.fetch::<Came>(engine.device(), 1, &place.stream) });
+        watch.host("host: launches");
+        beside();
+        watch.host("host: beside it");
+        // Also after an error: nothing may be under way when others have the columns.
+        let waited = place.stream.synchronize();
+        fetched?;
+        waited?;
+        watch.host("host: waiting");
+        Ok(place.columns.records.fetched::<Came>(1)[0])
+    }
+}
+
+impl<P: Persist> Drop for StraightStage<'_, '_, P> {
+    fn drop(&mut self) {
+        if self.held.is_some() {
+            // Nothing may be under way when others have the columns. An error is told by whoever uses the device next.
+            let _ = self.turn.place.stream.synchronize();
+        }
+    }
+}

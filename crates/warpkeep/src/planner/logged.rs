@@ -1,0 +1,158 @@
+//! Batches that a device writes straight through, with a log: once it has decided which operations act, and before anything of it is in the
+//! image, their changes are laid out as one record of the log, by several threads. What the order is then says the keeper.
+
+use warpkeep_core::{Change, ChangeKind, Durability, Op, Operation};
+use warpkeep_gphash::Table;
+use warpkeep_gphash::gpu::{Decided, StraightStage};
+use warpkeep_image::Persist;
+use warpkeep_log::{ChangeBatch, ChangeForm, LaidRecord};
+
+use super::on_device::step_back;
+use super::{Answer, Target, refusal, stage};
+use crate::tables::Tables;
+use crate::{Error, Keeper, Result};
+
+/// Operations whose changes one thread lays out at a time: as many bytes as stay in its cache until they are summed.
+const SHARE: usize = 1 << 11;
+
+/// Who commits such batches.
+pub(super) struct Logged<'l, P: Persist> {
+    pub(super) keeper: &'l Keeper<P, Tables<P>>,
+    pub(super) target: &'l Target<'l, P, Table<P>>,
+    pub(super) durability: Durability,
+    pub(super) op: Op,
+}
+
+/// What a batch was answered.
+pub(super) struct Committed {
+    /// By the device, a code each.
+    pub(super) statuses: Vec<u8>,
+    /// By the CPU, in place of that, in the order of the batch.
+    pub(super) apart: Vec<Answer>,
+}
+
+impl<P: Persist> Logged<'_, P> {
+    /// Logs and publishes a batch that is decided. `row` gives its operations by number; number `i` writes the version `first_version + i`.
+    /// `None`, with nothing done, if it is to go another way: a new key has no place in the levels, or the device has stepped back.
+    pub(super) fn commit<'r>(
+        &self,
+        mut straight: StraightStage<'_, '_, P>,
+        first_version: u64,
+        row: impl Fn(usize) -> Operation<'r> + Sync,
+    ) -> Result<Option<Committed>> {
+        let (keeper, target) = (self.keeper, self.target);
+        let Decided { acting, statuses, left } = match straight.learn() {
+            Ok(decided) => decided,
+            Err(error) => {
+                drop(straight);
+                return step_back(target, error).map(|()| None);
+            }
+        };
+        let operations: Vec<Operation<'_>> = left.iter().map(|&index| row(index as usize)).collect();
+        // The CPU knows nothing of the slots that the device is about to fill, so it must not look for one.
+        let is_new = |operation: &Operation<'_>| target.table.get(operation.key, |_| ()).is_none();
+        if matches!(self.op, Op::Put | Op::Insert) && operations.iter().any(is_new) {
+            return Ok(None);
+        }
+        let mut order: Vec<(u64, u32)> =
+            operations.iter().map(|operation| target.table.hash_of(operation.key)).zip(0..).collect();
+        order.sort_unstable();
+        let mut changes = ChangeBatch::new();
+        let beside = match stage(keeper, target, &operations, &order, &mut changes) {
+            Ok(Ok(beside)) => beside,
+            Ok(Err(_)) => return Ok(None),
+            Err(error) if refusal(&error).is_some() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut apart = beside.given;
+        apart.sort_unstable_by_key(|answer| answer.index);
+        let committed = Committed { statuses, apart };
+        let counts: Vec<usize> =
+            acting.chunks(SHARE).map(|share| share.iter().map(|&acts| usize::from(acts)).sum()).collect();
+        let acts = Acts { acting: &acting, first_version, row: &row };
+        if counts.iter().sum::<usize>() == 0 && !beside.changed {
+            // The device may keep what it knows of the levels.
+            return match straight.publish(|| ()) {
+                Ok(_) => Ok(Some(committed)),
+                Err(error) => {
+                    drop(straight);
+                    step_back(target, error).map(|()| Some(committed))
+                }
+            };
+        }
+        let lay = |log: &warpkeep_log::Log| Ok(log.lay(self.form(), &counts, &changes)?);
+        let fill = |record: &mut LaidRecord| {
+            let pieces = record.pieces().into_iter().enumerate().collect();
+            keeper.items().pool().share(pieces, |(number, mut piece)| {
+                for (version, operation) in acts.of_share(number) {
+                    piece.push(version, operation.key, operation.value);
+                }
+                piece.finish();
+            });
+        };
+        keeper.write_laid(self.durability, lay, fill, |meanwhile| {
+            let published = straight.publish(meanwhile);
+            drop(straight);
+            beside.stage.publish();
+            match published {
+                Ok(_) => Ok(()),
+                // It is logged, or will be: so it happens.
+                Err(_) => self.redo(&acts),
+            }
+        })?;
+        Ok(Some(committed))
+    }
+
+    /// What the changes of the batch look like.
+    fn form(&self) -> ChangeForm {
+        let (key_len, value) =
+            (self.target.table.key_spec().max_len(), self.target.table.value_spec().max_len());
+        let (kind, value_len) = match self.op {
+            Op::Delete => (ChangeKind::Delete, 0),
+            _ => (ChangeKind::Put, value),
+        };
+        ChangeForm { table: self.target.id, kind, key_len, value_len }
+    }
+
+    /// Does with the CPU what a device that was lost has not done. If that is not possible either, the log stops: what is in it is
+    /// applied when the store is opened again.
+    fn redo<'r>(&self, acts: &Acts<'_, impl Fn(usize) -> Operation<'r>>) -> Result<()> {
+        let Target { id, engine, table } = *self.target;
+        engine.take_over(table);
+        let _moving = engine.moving();
+        let kind = self.form().kind;
+        for (version, Operation { key, value, .. }) in acts.all() {
+            if let Err(error) = table.redo(&Change { table: id, kind, version, key, value }) {
+                return Err(match self.keeper.log() {
+                    Some(log) => log.give_up(error.to_string()).into(),
+                    None => Error::from(error),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The operations of a batch that act.
+struct Acts<'a, R> {
+    acting: &'a [u8],
+    first_version: u64,
+    row: &'a R,
+}
+
+impl<'r, R: Fn(usize) -> Operation<'r>> Acts<'_, R> {
+    /// Those of a share, each with the version that it writes.
+    fn of_share(&self, number: usize) -> impl Iterator<Item = (u64, Operation<'r>)> {
+        let first = number * SHARE;
+        self.between(first, (first + SHARE).min(self.acting.len()))
+    }
+
+    fn all(&self) -> impl Iterator<Item = (u64, Operation<'r>)> {
+        self.between(0, self.acting.len())
+    }
+
+    fn between(&self, first: usize, end: usize) -> impl Iterator<Item = (u64, Operation<'r>)> {
+        let acting = (first..end).filter(|&index| self.acting[index] != 0);
+        acting.map(|index| (self.first_version + index as u64, (self.row)(index)))
+    }
+}

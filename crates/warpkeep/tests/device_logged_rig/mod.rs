@@ -1,0 +1,115 @@
+//! What tests of logged batches on a device share: an image in memory that outlives its store, and batches in device memory.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use warpkeep::rows::{
+    BatchView, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, Ops, Output, OutputValues,
+};
+use warpkeep::{Device, Durability, ImagePlace, Op, Result, Status, Table};
+use warpkeep_image::{
+    Attached, Backing as _, Coherent, Format, Identity, Image, ImageError, MIN_CHUNK, Persist, PlainMemory,
+    Surroundings,
+};
+use warpkeep_log::LogOptions;
+
+/// A log that is written by those who wait for it, in small segments.
+pub(crate) fn log_options() -> LogOptions {
+    LogOptions { segment_bytes: 64 << 10, background: false, fill_ahead_bytes: 0, ..LogOptions::default() }
+}
+
+/// Memory for an image.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) memory: Arc<PlainMemory>,
+}
+
+/// An image there, written to with this.
+pub(crate) struct PlaceOf<P> {
+    place: Place,
+    persist: P,
+}
+
+impl Place {
+    /// With room for so many chunks, all of them there from the beginning: a device that works it need not follow it.
+    pub(crate) fn new(chunks: u64) -> Place {
+        Place { memory: Arc::new(PlainMemory::new(chunks * MIN_CHUNK, chunks * MIN_CHUNK)) }
+    }
+
+    /// All bytes, while nobody writes.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        // SAFETY: the memory has this length, and the caller sees to it that nobody writes.
+        unsafe { std::slice::from_raw_parts(self.memory.base(), self.memory.len() as usize) }.to_vec()
+    }
+
+    pub(crate) fn with<P>(&self, persist: P) -> PlaceOf<P> {
+        PlaceOf { place: self.clone(), persist }
+    }
+
+    pub(crate) fn plain(&self) -> PlaceOf<Coherent> {
+        self.with(Coherent)
+    }
+}
+
+fn surroundings() -> Surroundings {
+    let identity = Identity { boot_id: [5; 16], device: 1, inode: 2, born: 3 };
+    Surroundings { identity, persistent: false, pid: 7, start_time: 8, now: 9, adopt: false }
+}
+
+impl<P: Persist + Clone> ImagePlace<P> for PlaceOf<P> {
+    fn open(&self) -> std::result::Result<Option<Attached<P>>, ImageError> {
+        if self.place.bytes()[..8] == [0; 8] {
+            return Ok(None);
+        }
+        let memory = Arc::clone(&self.place.memory);
+        Image::attach(memory, self.persist.clone(), Path::new("memory"), surroundings(), true).map(Some)
+    }
+
+    fn new_store_id(&self) -> std::result::Result<[u8; 16], ImageError> {
+        Ok([9; 16])
+    }
+
+    fn create(&self, store_id: [u8; 16]) -> std::result::Result<Image<P>, ImageError> {
+        let format = Format { store_id, chunk_size: MIN_CHUNK, hash_seed: 3 };
+        let memory = Arc::clone(&self.place.memory);
+        Image::format(memory, self.persist.clone(), Path::new("memory"), &format, surroundings())
+    }
+}
+
+/// Runs the same operation on keys that lie in device memory, with answers there; every value is the mark, all over. Gives the statuses, and the values.
+pub(crate) fn put_rows<P: Persist>(
+    table: &Table<'_, P>,
+    device: &Device,
+    op: Op,
+    keys: &[u64],
+    mark: u8,
+    durability: Durability,
+) -> Result<(Vec<Status>, Vec<Vec<u8>>)> {
+    let (count, len) = (keys.len(), table.value_spec().max_len());
+    let values: Vec<u8> = vec![mark; len * count];
+    let (on_device, there) = (device.upload(keys).unwrap(), device.upload(&values).unwrap());
+    let statuses = device.allocate_zeroed(count).unwrap();
+    // SAFETY: the buffers are as long as that, live until the end of this function, and nobody else has them.
+    let (key_rows, value_rows, answers) = unsafe {
+        (
+            DeviceSlice::from_raw(on_device.ptr().address(), 8 * count, 0),
+            DeviceSlice::from_raw(there.ptr().address(), len * count, 0),
+            DeviceSliceMut::from_raw(statuses.ptr().address(), count, 0),
+        )
+    };
+    let columns = Columns {
+        ops: Ops::Uniform(op),
+        keys: Cells::Fixed { len: 8, bytes: Column::Device(key_rows) },
+        values: match op.takes_value() {
+            true => Cells::Fixed { len, bytes: Column::Device(value_rows) },
+            false => Cells::Empty,
+        },
+        arguments: None,
+    };
+    let batch = BatchView::new(table.key_spec(), table.value_spec(), columns).unwrap();
+    let output = Output::new(&batch, ColumnMut::Device(answers), None, OutputValues::None).unwrap();
+    table.run_on(&batch, durability, output, &device.stream()?)?;
+    let codes = statuses.to_vec::<u8>()?;
+    let codes = codes.into_iter().map(|code| Status::try_from(code).unwrap()).collect();
+    Ok((codes, values.chunks(len).map(<[u8]>::to_vec).collect()))
+}
