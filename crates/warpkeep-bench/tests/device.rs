@@ -81,6 +81,12 @@ fn every_way_does_every_operation_and_is_right() {
         assert!(report.series(case, "over the link, a thread each", "rate").is_empty());
         assert_series(&report, case, "over the link", "rate of the kernels", 2);
     }
+    for variant in ["library, logged, process", "library, logged, power"] {
+        assert_series(&report, "update, uniform, batches of 200", variant, "rate", 2);
+        assert_series(&report, "insert, batches of 200", variant, "rate", 2);
+        assert!(report.series("get, uniform, batches of 200", variant, "rate").is_empty());
+    }
+    assert_series(&report, "limits of the disk", "sequential write", "rate", 2);
     let hits = report.series("get, uniform, batches of 200", "value cache, 100 %", "hit rate");
     assert_eq!(hits, [100.0, 100.0]);
     let some = report.series("get, zipfian:0.99, batches of 200", "value cache, 20 %", "hit rate");

@@ -99,7 +99,10 @@ impl LaidRecord {
         let count =
             count.map_err(|_| LogError::TooLong { what: "a batch", len: (alike + beside.len()) as u64 })?;
         let len = BEFORE_CHANGES + alike * form.change_len() + beside.bytes().len();
-        buffer.reserve_exact((len + PAGE as usize).saturating_sub(buffer.len()));
+        if buffer.capacity() < len + PAGE as usize {
+            // The system clears it page by page as it is written, which is done by all threads.
+            buffer = vec![0; len + PAGE as usize];
+        }
         buffer.resize(len, 0);
         buffer[len - beside.bytes().len()..].copy_from_slice(beside.bytes());
         Ok(LaidRecord {

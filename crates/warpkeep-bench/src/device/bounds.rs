@@ -65,6 +65,12 @@ pub(super) fn bound(
             bounds.push(("copies from the device".to_owned(), limits.copy_out / value));
         }
     }
+    if variant.way.is_logged() {
+        // Head, key and value of a change, in words.
+        let value = if operation == Operation::Delete { 0 } else { workload.value_bytes };
+        let change = (24 + (workload.key_bytes + value).next_multiple_of(8)) as f64;
+        bounds.push(("the disk, sequential writes".to_owned(), limits.disk / change));
+    }
     let lowest =
         bounds.into_iter().filter(|bound| bound.1 > 0.0).min_by(|one, other| one.1.total_cmp(&other.1));
     let fetched = lowest.unwrap_or_default();

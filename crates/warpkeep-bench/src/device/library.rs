@@ -8,6 +8,7 @@ use warpkeep::{
 };
 use warpkeep_core::{BatchView, Cells, Columns};
 use warpkeep_image::CreateOptions;
+use warpkeep_log::LogOptions;
 
 use super::answers::Expected;
 use super::rig::Form;
@@ -19,10 +20,12 @@ use crate::{BenchError, Progress, pinned};
 const TABLE: &str = "rows";
 /// Answers that a thread checks, at least.
 const CHECKED: usize = 1 << 14;
+/// Bytes of a batch in the log: more than the largest batch takes.
+const MOST_LOGGED: u64 = 16 << 30;
 /// Items that are loaded at once.
 const LOADED: u64 = 1 << 20;
 
-/// A store of one table, without a log: what is measured is the way to the device and back.
+/// A store of one table; without a log what is measured is the way to the device and back.
 pub(crate) struct Library {
     // Before the directories it lies in.
     store: Store,
@@ -30,6 +33,7 @@ pub(crate) struct Library {
     workload: Workload,
     key: KeySpec,
     value: ValueSpec,
+    durability: Durability,
     _image: TempDir,
     _directory: TempDir,
 }
@@ -39,6 +43,7 @@ impl Library {
         device: warpkeep::DeviceChoice,
         scratch: &Scratch,
         form: &Form,
+        logged: bool,
         progress: &dyn Progress,
     ) -> Result<Library, BenchError> {
         let workload = form.workload;
@@ -46,7 +51,8 @@ impl Library {
         let with_extra = Workload { items: workload.items + form.extra, ..workload };
         let options = StoreOptions {
             image: Some(image.path().join("image")),
-            without_log: true,
+            without_log: !logged,
+            log: LogOptions { max_batch_bytes: MOST_LOGGED, ..LogOptions::default() },
             device,
             create: CreateOptions { len: warpkeep_image_bytes(&with_extra), ..CreateOptions::default() },
             ..StoreOptions::default()
@@ -59,9 +65,17 @@ impl Library {
         let value = ValueSpec::fixed(workload.value_bytes as u32).map_err(warpkeep::Error::from)?;
         let options = TableOptions::new(key, value).capacity(with_extra.items).geometry(form.geometry);
         store.create_table(TABLE, options.layout(form.layout))?;
-        let results = Results::default();
-        let mut library =
-            Library { store, results, workload, key, value, _image: image, _directory: directory };
+        let (results, durability) = (Results::default(), Durability::Process);
+        let mut library = Library {
+            store,
+            results,
+            workload,
+            key,
+            value,
+            durability,
+            _image: image,
+            _directory: directory,
+        };
         for first in (0..workload.items).step_by(LOADED as usize) {
             progress.check()?;
             let numbers: Vec<u64> = (first..(first + LOADED).min(workload.items)).collect();
@@ -82,7 +96,7 @@ impl Library {
         let table = self.store.table(TABLE)?;
         let begun = Instant::now();
         self.results.prepare(&view);
-        table.run_into(&view, Durability::Process, &mut self.results)?;
+        table.run_into(&view, self.durability, &mut self.results)?;
         Ok(begun.elapsed())
     }
 
@@ -90,6 +104,12 @@ impl Library {
     pub(super) fn use_way(&self, way: Option<GetWay>) -> Result<(), BenchError> {
         self.store.table(TABLE)?.set_get_way(way);
         Ok(())
+    }
+
+    /// Has writes survive this. A log begins anew, so that it does not fill the disk.
+    pub(super) fn use_durability(&mut self, durability: Durability) -> Result<(), BenchError> {
+        self.durability = durability;
+        Ok(self.store.checkpoint()?)
     }
 
     /// Looks keys up.

@@ -31,6 +31,7 @@ pub(crate) use self::rig::{Form, Rig, Written};
 pub use self::scale::{ScaleOptions, run_scale};
 pub(crate) use self::way::Variant;
 pub use self::way::Way;
+use crate::limits::Rounds;
 use crate::limits::device::{DeviceLimits, Extent};
 use crate::report::{Report, Unit};
 use crate::scratch::Scratch;
@@ -82,6 +83,8 @@ struct Workshop<'w> {
     progress: &'w dyn Progress,
     rig: Option<Rig>,
     library: Option<Library>,
+    /// The same with a log.
+    logged: Option<Library>,
     /// Keys that are there and keys that are not, by distribution.
     pools: Vec<(Distribution, Pool, Pool)>,
     /// What is hot, by distribution, if there are value caches.
@@ -108,8 +111,10 @@ impl<'w> Workshop<'w> {
             largest: largest.max(options.most_inserted()),
             straight: false,
         };
-        let uses = |library: bool| options.ways.iter().any(|&way| way.is_library() == library);
-        let tables = u64::from(uses(false)) + u64::from(uses(true));
+        let uses =
+            |library: bool| options.ways.iter().any(|&way| !way.is_logged() && way.is_library() == library);
+        let logs = options.ways.iter().any(|way| way.is_logged());
+        let tables = [uses(false), uses(true), logs].into_iter().map(u64::from).sum::<u64>();
         progress.begin("loading", Amount::Count(tables * options.workload.items));
         let rig = match uses(false) {
             true => Some(Rig::load(device, scratch.images(), &form, progress)?),
@@ -119,7 +124,11 @@ impl<'w> Workshop<'w> {
             rig.engine.time_steps(options.steps);
         }
         let library = match uses(true) {
-            true => Some(Library::load(options.device, scratch, &form, progress)?),
+            true => Some(Library::load(options.device, scratch, &form, false, progress)?),
+            false => None,
+        };
+        let logged = match logs {
+            true => Some(Library::load(options.device, scratch, &form, true, progress)?),
             false => None,
         };
         progress.finish();
@@ -146,7 +155,8 @@ impl<'w> Workshop<'w> {
             ));
         }
         let fresh = options.workload.items;
-        Ok(Workshop { options, device, progress, rig, library, pools, lessons, generation: 0, fresh })
+        let generation = 0;
+        Ok(Workshop { options, device, progress, rig, library, logged, pools, lessons, generation, fresh })
     }
 
     /// The limits of the device and of its link to as much memory as the table's image has.
@@ -157,7 +167,14 @@ impl<'w> Workshop<'w> {
             .map_or_else(|| crate::compare::warpkeep_image_bytes(&self.options.workload), Rig::image_bytes);
         let extent = Extent::of(self.options.device, image, &[image]);
         let (rounds, images) = (self.options.rounds, scratch.images());
-        let limits = DeviceLimits::measure(self.device, images, &extent, rounds, self.progress, report)?;
+        let mut limits = DeviceLimits::measure(self.device, images, &extent, rounds, self.progress, report)?;
+        if self.logged.is_some() {
+            let (disk, rounds) =
+                (scratch.fresh_disk()?, Rounds { count: rounds, time: self.options.round_time });
+            self.progress.begin("limits of the disk", Amount::Count(u64::from(rounds.count)));
+            limits.disk = crate::limits::disk::measure(disk.path(), rounds, self.progress, report)?.0;
+            self.progress.finish();
+        }
         let total = u64::from(rounds) * self.options.variants().len() as u64;
         self.progress.begin(&format!("tables worked by {}", self.options.device), Amount::Count(total));
         Ok(limits)
@@ -165,7 +182,7 @@ impl<'w> Workshop<'w> {
 
     /// All cases of one variant, once.
     fn round(&mut self, variant: Variant, round: u32, report: &mut Report) -> Result<(), BenchError> {
-        let Workshop { options, progress, rig, library, pools, lessons, generation, .. } = self;
+        let Workshop { options, progress, rig, library, logged, pools, lessons, generation, .. } = self;
         let name = variant.name();
         for (number, (distribution, pool, absent)) in pools.iter().enumerate() {
             if let (true, Some(rig)) = (variant.is_on_device(), &*rig) {
@@ -177,13 +194,17 @@ impl<'w> Workshop<'w> {
             if let (true, Some(library)) = (variant.way.is_library(), &*library) {
                 library.use_way(variant.way.get_way())?;
             }
+            if let (true, Some(logged)) = (variant.way.is_logged(), &mut *logged) {
+                logged.use_durability(variant.way.durability())?;
+            }
             for &operation in options.operations.iter().filter(|&&operation| variant.does(operation)) {
                 for batch in options.batch_sizes() {
                     let case = case_name(operation, *distribution, batch);
                     let cell =
                         Cell { operation, batch, time: options.round_time, round, progress: *progress };
                     let hits = Hits::now(variant, rig.as_ref())?;
-                    let mut worker = match (variant.way, &mut *rig, &mut *library) {
+                    let library = if variant.way.is_logged() { &mut *logged } else { &mut *library };
+                    let mut worker = match (variant.way, &mut *rig, library) {
                         (way, _, Some(library)) if way.is_library() => Worker::Library(library),
                         (way, Some(rig), _) if !way.is_library() => Worker::Rig(rig),
                         _ => continue,
@@ -213,13 +234,14 @@ impl<'w> Workshop<'w> {
         round: u32,
         report: &mut Report,
     ) -> Result<(), BenchError> {
-        let Workshop { options, progress, rig, library, fresh, .. } = self;
+        let Workshop { options, progress, rig, library, logged, fresh, .. } = self;
         let asked = |operation: Operation| options.operations.contains(&operation);
         if !variant.does(Operation::Insert) || !(asked(Operation::Insert) || asked(Operation::Delete)) {
             return Ok(());
         }
         for batch in options.batch_sizes().into_iter().filter(|&batch| batch <= options.most_inserted()) {
-            let mut worker = match (variant.way, &mut *rig, &mut *library) {
+            let library = if variant.way.is_logged() { &mut *logged } else { &mut *library };
+            let mut worker = match (variant.way, &mut *rig, library) {
                 (way, _, Some(library)) if way.is_library() => Worker::Library(library),
                 (way, Some(rig), _) if !way.is_library() => Worker::Rig(rig),
                 _ => return Ok(()),
@@ -238,7 +260,7 @@ impl<'w> Workshop<'w> {
     }
 
     fn close(self) -> Result<(), BenchError> {
-        self.library.map_or(Ok(()), Library::close)
+        self.library.into_iter().chain(self.logged).try_for_each(Library::close)
     }
 }
 

@@ -71,7 +71,8 @@ impl Options {
             layout: Layout::Packed,
             geometry: Geometry::default(),
             load_factor: None,
-            ways: Way::ALL.into_iter().filter(|&way| way != Way::Alone).collect(),
+            // A log of all that is written takes a disk, and space on it.
+            ways: Way::ALL.into_iter().filter(|&way| way != Way::Alone && !way.is_logged()).collect(),
             operations: Operation::ALL.to_vec(),
             distributions: vec![Distribution::Uniform, Distribution::Zipfian(0.99)],
             batches: (if simulated { 6..=10 } else { 10..=24 }).step_by(2).map(|bits| 1 << bits).collect(),
@@ -146,6 +147,7 @@ impl Options {
             }
             Way::Alone | Way::Image | Way::BucketCache => true,
             Way::Library | Way::LibraryFetch | Way::LibraryCpu => true,
+            Way::LibraryProcess | Way::LibraryPower => true,
         }
     }
 

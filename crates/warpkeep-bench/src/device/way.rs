@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use warpkeep::GetWay;
+use warpkeep::{Durability, GetWay};
 
 use super::Operation;
 
@@ -32,6 +32,10 @@ pub enum Way {
     Straight,
     /// The same, with the values that are asked for most in device memory.
     Values,
+    /// From host memory through the library, with a log: written when the image has it, and behind that to the log. Writes only.
+    LibraryProcess,
+    /// The same, written when the log has it durably.
+    LibraryPower,
     /// From host memory to host memory through the library, as a program uses it: gets go the way that is the fastest, as the library
     /// measures it. Asking for this asks for those below, too.
     Library,
@@ -45,7 +49,7 @@ pub enum Way {
 
 impl Way {
     /// All of them.
-    pub const ALL: [Way; 11] = [
+    pub const ALL: [Way; 13] = [
         Way::Alone,
         Way::Image,
         Way::BucketCache,
@@ -53,6 +57,8 @@ impl Way {
         Way::Ordered,
         Way::Straight,
         Way::Values,
+        Way::LibraryProcess,
+        Way::LibraryPower,
         Way::Library,
         Way::LibraryFetch,
         Way::LibraryGather,
@@ -69,6 +75,8 @@ impl Way {
             Way::Ordered => "ordered",
             Way::Straight => "straight",
             Way::Values => "values",
+            Way::LibraryProcess => "library-process",
+            Way::LibraryPower => "library-power",
             Way::Library => "library",
             Way::LibraryFetch => "library-fetch",
             Way::LibraryGather => "library-gather",
@@ -79,6 +87,20 @@ impl Way {
     /// Whether it is one of the library.
     pub const fn is_library(self) -> bool {
         matches!(self, Way::Library | Way::LibraryFetch | Way::LibraryGather | Way::LibraryCpu)
+            || self.is_logged()
+    }
+
+    /// Whether its store has a log.
+    pub const fn is_logged(self) -> bool {
+        matches!(self, Way::LibraryProcess | Way::LibraryPower)
+    }
+
+    /// What its writes are to survive.
+    pub(crate) const fn durability(self) -> Durability {
+        match self {
+            Way::LibraryPower => Durability::Power,
+            _ => Durability::Process,
+        }
     }
 
     /// The way that the library's gets are to go; `None` if it chooses, or it is not the library.
@@ -114,8 +136,8 @@ impl FromStr for Way {
         let found = Way::ALL.into_iter().find(|way| way.name() == text);
         found.ok_or_else(|| {
             format!(
-                "`{text}` is no way to use a device; there are: alone, image, cache, mirror, ordered, straight, values, library, \
-                 library-fetch, library-gather, library-cpu"
+                "`{text}` is no way to use a device; there are: alone, image, cache, mirror, ordered, straight, values, \
+                 library-process, library-power, library, library-fetch, library-gather, library-cpu"
             )
         })
     }
@@ -140,6 +162,8 @@ impl Variant {
             Way::Straight => "mirror, written straight".to_owned(),
             // Shares of a small cache differ in what is behind the point.
             Way::Values => format!("value cache, {} %", (1000.0 * self.share).round() / 10.0),
+            Way::LibraryProcess => "library, logged, process".to_owned(),
+            Way::LibraryPower => "library, logged, power".to_owned(),
             Way::Library => "library, host to host".to_owned(),
             Way::LibraryFetch => "library, fetched by the device".to_owned(),
             Way::LibraryGather => "library, gathered by the host".to_owned(),
@@ -156,7 +180,7 @@ impl Variant {
     pub(crate) fn does(self, operation: Operation) -> bool {
         match self.way {
             Way::Alone => operation.only_reads(),
-            Way::Straight => !operation.only_reads(),
+            Way::Straight | Way::LibraryProcess | Way::LibraryPower => !operation.only_reads(),
             Way::Library => operation != Operation::Locate,
             Way::LibraryFetch | Way::LibraryGather | Way::LibraryCpu => {
                 matches!(operation, Operation::Get | Operation::AbsentGet)

@@ -18,6 +18,7 @@ mod left_out;
 mod mirror;
 mod order;
 mod params;
+mod pinned_rows;
 mod program;
 mod rows;
 mod settle;
@@ -36,6 +37,7 @@ pub use image::DeviceImage;
 #[doc(hidden)]
 pub use left_out::is_left_out;
 pub use mirror::MirrorReport;
+pub use pinned_rows::PinnedRows;
 pub use program::program_for;
 pub use rows::{HostRows, RowOps, WriteRows};
 pub use stage::DeviceStage;

@@ -309,7 +309,8 @@ impl<P: Persist> Rows<'_, P> {
             return Ok(None);
         }
         // What is logged is copied first: once it is decided, others wait.
-        let host = self.copied(rows)?;
+        // SAFETY: as in `copied`.
+        let host = unsafe { engine.pin_rows(named.table, straight, stream)? };
         keeper.admit(durability)?;
         let mut turn = engine.turn();
         let first_version = keeper.next_versions(rows.count);
@@ -320,10 +321,14 @@ impl<P: Persist> Rows<'_, P> {
             Ok(None) => return Ok(None),
             Err(error) => return step_back(named, error).map(|()| None),
         };
+        let (op, keys, values) = (straight.op, host.keys(), host.values());
+        let (key_len, value_len) = (named.table.key_spec().max_len(), named.table.value_spec().max_len());
         let row = |index: usize| {
-            host.operation(index).expect("all operations are the same, and keys and values were copied")
+            let key = &keys[key_len * index..][..key_len];
+            let value = if op.takes_value() { &values[value_len * index..][..value_len] } else { &[] };
+            Operation { index, op, key, value, argument: 0 }
         };
-        let logged = Logged { keeper, target: named, durability, op: straight.op };
+        let logged = Logged { keeper, target: named, durability, op };
         let Some(committed) = logged.commit(stage, first_version, row)? else { return Ok(None) };
         for Answer { index, status, .. } in committed.apart {
             self.put(straight.statuses.offset(index as u64), &[status as u8])?;

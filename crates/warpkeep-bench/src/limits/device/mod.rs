@@ -68,6 +68,8 @@ pub(crate) struct DeviceLimits {
     pub(crate) copy_out: f64,
     /// Rows of 128 bytes a second that the threads of the host copy, from anywhere in as much memory to an array; and what that is called.
     pub(crate) gathered: (String, f64),
+    /// Bytes a second to the disk, where that matters; otherwise 0.
+    pub(crate) disk: f64,
 }
 
 /// What stands before the names of a device's cases; figures of the simulator say that they are no GPU's.
@@ -168,7 +170,8 @@ impl DeviceLimits {
             progress.advance(1);
         }
         progress.finish();
-        Ok(DeviceLimits { device: in_device, link, copy_in: median(&ins), copy_out: median(&outs), gathered })
+        let (copy_in, copy_out) = (median(&ins), median(&outs));
+        Ok(DeviceLimits { device: in_device, link, copy_in, copy_out, gathered, disk: 0.0 })
     }
 
     /// Rows a second over the link, to as much memory as was last asked for.

@@ -21,7 +21,8 @@ pub(super) struct Device {
     device: DeviceChoice,
     /// How the table is used: image (over the link), cache (with copies of buckets), mirror (the device knows where records lie),
     /// ordered (and fetches them in order), straight (writes from device memory), values (and has hot values in its memory), library
-    /// (from host to host), alone (a thread a key, gets only).
+    /// (from host to host), library-process and library-power (writes with a log, which takes a disk with space for it), alone (a thread a
+    /// key, gets only).
     #[arg(long, value_delimiter = ',', value_name = "WAY,...")]
     ways: Vec<Way>,
     /// What is done: get, absent, locate (gets without values), insert, update, delete.
