@@ -5,10 +5,10 @@ mod device_logged_rig;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use device_logged_rig::{Place, log_options, put_rows};
+use device_logged_rig::{Place, key_of, log_options, put_rows};
 use warpkeep::{
     Device, DeviceChoice, Durability, Error, KeySpec, LogPlace, Op, Status, Store, StoreOptions, Table,
-    TableOptions, ValueSpec, verify,
+    TableOptions, TableStats, ValueSpec, verify,
 };
 use warpkeep_crashlab::{DiskCall, Fault, LabDisk, Trace};
 use warpkeep_device::Mode;
@@ -135,6 +135,123 @@ fn logged_batches_do_what_a_map_does() {
         let report = verify(home.path(), &StoreOptions::default()).unwrap();
         assert!(report.sound, "{report:#?}");
     }
+}
+
+/// Keys in the overflow, which the device leaves to the CPU, and keys longer than their hashes: all of it is in the same record.
+#[test]
+fn what_the_cpu_does_of_a_batch_is_logged_with_it() {
+    for key_len in [8, 24] {
+        let device = Device::simulated(Mode::fast()).unwrap();
+        let (place, disk) = (Place::new(100), LabDisk::new(&Trace::new()));
+        let open = |place: &Place| -> Store<Coherent> {
+            let log = LogPlace { disk: Arc::new(disk.clone()), options: log_options() };
+            Store::open_in(&place.plain(), Some(log), HeapOptions::default()).unwrap()
+        };
+        let store = open(&place);
+        store.give_to(&device).unwrap();
+        let key = KeySpec::fixed(key_len).unwrap();
+        let options = TableOptions::new(key, ValueSpec::fixed(16).unwrap()).capacity(1);
+        let rows = store.create_table("rows", options).unwrap();
+        let mut model: BTreeMap<u64, u8> = BTreeMap::new();
+        let overflowed = || match rows.stats() {
+            TableStats::GpHash(stats) if !stats.growing => stats.overflow[0].used,
+            _ => 0,
+        };
+        for number in 0..1000 {
+            rows.put(&key_of(number, key_len as usize)[..], &[1; 16][..], Durability::Process).unwrap();
+            model.insert(number, 1);
+            if overflowed() > 1 {
+                break;
+            }
+        }
+        assert!(overflowed() > 1, "the overflow is empty");
+        let ops = [Op::Put, Op::Update, Op::Insert, Op::Delete];
+        for (op, mark) in ops.into_iter().zip(2..) {
+            let durability = if mark % 2 == 0 { Durability::Power } else { Durability::Process };
+            // All that are there, some of them twice; of deletes only some.
+            let mut numbers: Vec<u64> = model.keys().copied().collect();
+            numbers.extend(0..5);
+            if op == Op::Delete {
+                numbers.retain(|number| number % 3 == 0);
+            }
+            let (statuses, _) = put_rows(&rows, &device, op, &numbers, mark, durability).unwrap();
+            for (number, status) in numbers.iter().zip(statuses) {
+                let expected = match (op, model.contains_key(number)) {
+                    (Op::Insert, _) => Status::AlreadyExists,
+                    (Op::Delete, there) => {
+                        if there {
+                            Status::Ok
+                        } else {
+                            Status::NotFound
+                        }
+                    }
+                    _ => Status::Ok,
+                };
+                assert_eq!(status, expected, "{op:?} of {number}");
+                match op {
+                    Op::Insert => {}
+                    Op::Delete => drop(model.remove(number)),
+                    _ => drop(model.insert(*number, mark)),
+                }
+            }
+        }
+        let check = |store: &Store<Coherent>| {
+            let rows = store.table("rows").unwrap();
+            assert_eq!(rows.len(), model.len() as u64);
+            for number in 0..1000 {
+                let found = rows.get(&key_of(number, key_len as usize)[..]).unwrap();
+                assert_eq!(found, model.get(&number).map(|&mark| vec![mark; 16]), "key {number}");
+            }
+        };
+        check(&store);
+        store.flush().unwrap();
+        drop(rows);
+        drop(store);
+        check(&open(&place));
+        check(&open(&Place::new(100)));
+    }
+}
+
+/// Batches of several threads, single operations and checkpoints beside each other: the log tells what the image has.
+#[test]
+fn logged_batches_beside_others_come_back_from_the_log() {
+    let home = tempfile::tempdir().unwrap();
+    let device = Device::simulated(Mode::fast()).unwrap();
+    let store = Store::open_on(home.path(), StoreOptions::default(), &device).unwrap();
+    let keys = 5000;
+    let rows = store.create_table("rows", table(24, 9000)).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..3_u64 {
+            let rows = &rows;
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(thread);
+                for round in 0..6 {
+                    let durability =
+                        if (thread + round) % 2 == 0 { Durability::Power } else { Durability::Process };
+                    let mut batch = rows.batch();
+                    for _ in 0..2500 {
+                        batch.put(random.u64(..keys), &[random.u8(..); 24]).unwrap();
+                    }
+                    assert!(rows.run(&batch, durability).unwrap().first_error().is_none());
+                    rows.put(random.u64(..keys), &[random.u8(..); 24], durability).unwrap();
+                    rows.delete(random.u64(..keys), durability).unwrap();
+                }
+            });
+        }
+        scope.spawn(|| (0..3).for_each(|_| store.checkpoint().unwrap()));
+    });
+    let contents = |store: &Store| -> Vec<Option<(u64, Vec<u8>)>> {
+        let rows = store.table("rows").unwrap();
+        (0..keys).map(|key| rows.get_versioned(key).unwrap()).collect()
+    };
+    let before = contents(&store);
+    assert!(before.iter().flatten().count() > 4000);
+    store.flush().unwrap();
+    drop(rows);
+    drop(store);
+    std::fs::remove_file(home.path().join("image")).unwrap();
+    let store = Store::open_with(home.path(), StoreOptions::default()).unwrap();
+    assert!(contents(&store) == before, "the log does not tell what the image had");
 }
 
 /// A `Power` batch is one record, however large, and is there as a whole when the machine comes back.

@@ -76,6 +76,11 @@ impl<P: Persist + Clone> ImagePlace<P> for PlaceOf<P> {
     }
 }
 
+/// The key with this number, of so many bytes.
+pub(crate) fn key_of(number: u64, len: usize) -> Vec<u8> {
+    number.to_le_bytes().into_iter().cycle().take(len).collect()
+}
+
 /// Runs the same operation on keys that lie in device memory, with answers there; every value is the mark, all over. Gives the statuses, and the values.
 pub(crate) fn put_rows<P: Persist>(
     table: &Table<'_, P>,
@@ -85,21 +90,22 @@ pub(crate) fn put_rows<P: Persist>(
     mark: u8,
     durability: Durability,
 ) -> Result<(Vec<Status>, Vec<Vec<u8>>)> {
-    let (count, len) = (keys.len(), table.value_spec().max_len());
+    let (count, key_len, len) = (keys.len(), table.key_spec().max_len(), table.value_spec().max_len());
+    let keys: Vec<u8> = keys.iter().flat_map(|&number| key_of(number, key_len)).collect();
     let values: Vec<u8> = vec![mark; len * count];
-    let (on_device, there) = (device.upload(keys).unwrap(), device.upload(&values).unwrap());
+    let (on_device, there) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
     let statuses = device.allocate_zeroed(count).unwrap();
     // SAFETY: the buffers are as long as that, live until the end of this function, and nobody else has them.
     let (key_rows, value_rows, answers) = unsafe {
         (
-            DeviceSlice::from_raw(on_device.ptr().address(), 8 * count, 0),
+            DeviceSlice::from_raw(on_device.ptr().address(), key_len * count, 0),
             DeviceSlice::from_raw(there.ptr().address(), len * count, 0),
             DeviceSliceMut::from_raw(statuses.ptr().address(), count, 0),
         )
     };
     let columns = Columns {
         ops: Ops::Uniform(op),
-        keys: Cells::Fixed { len: 8, bytes: Column::Device(key_rows) },
+        keys: Cells::Fixed { len: key_len, bytes: Column::Device(key_rows) },
         values: match op.takes_value() {
             true => Cells::Fixed { len, bytes: Column::Device(value_rows) },
             false => Cells::Empty,
