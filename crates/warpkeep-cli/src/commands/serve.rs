@@ -66,7 +66,7 @@ struct Given {
     /// Threads that serve; by default one for each core.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// How to wait for clients: poll, uring (io_uring, which takes fewer calls of the system), or auto: what is faster here.
+    /// How to wait for clients: poll, uring (io_uring, which takes fewer calls of the system), or auto, if not said: what was measured to be faster.
     #[arg(long, value_name = "auto|poll|uring")]
     #[serde(deserialize_with = "file::text")]
     io: Option<Io>,

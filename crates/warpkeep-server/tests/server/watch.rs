@@ -24,8 +24,8 @@ fn metrics_count_what_is_done() {
     assert!(get(&server, "/healthz").starts_with("HTTP/1.1 200"));
     assert!(get(&server, "/nothing").starts_with("HTTP/1.1 404"));
     let metrics = get(&server, "/metrics");
-    let io = format!("warpkeep_server_io{{backend=\"{}\"}} 1", io());
-    for line in [io.as_str(), "warpkeep_server_get_hits_total 1", "warpkeep_server_writes_total 1"] {
+    let told = format!("warpkeep_server_io{{backend=\"{}\"}} 1", io());
+    for line in [told.as_str(), "warpkeep_server_get_hits_total 1", "warpkeep_server_writes_total 1"] {
         assert!(metrics.contains(line), "{metrics}");
     }
     let (stats, info) = (server.memcached().say("stats\r\n"), server.resp().call(&["INFO"]));
