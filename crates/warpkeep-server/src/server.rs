@@ -23,6 +23,9 @@ use crate::{ServerError, Settings};
 /// How often it is asked whether to stop.
 const ASK: Duration = Duration::from_millis(50);
 
+/// Clients that may wait to be taken: one more would have to try again, after a second.
+const WAITING: i32 = 16 << 10;
+
 /// A server that listens, and serves when it is [run](Server::run).
 ///
 /// ```
@@ -101,6 +104,8 @@ impl Server {
         for (address, secure) in plain.chain(settings.listen_tls.iter().map(|&address| (address, true))) {
             let failed = |source| ServerError::Listen { address, source };
             let socket = TcpListener::bind(address).map_err(failed)?;
+            // Clients come in crowds; the system takes less if that is its limit.
+            rustix::net::listen(&socket, WAITING).map_err(|error| failed(error.into()))?;
             addresses.push(socket.local_addr().map_err(failed)?);
             listeners.push(Listener { socket, secure });
         }
