@@ -51,7 +51,8 @@ fn time_kills_too_and_a_failed_verification_is_reported() {
     let test = "time_kills_too_and_a_failed_verification_is_reported";
     let victim = |round| torture::this_test(test, path(round).to_str().unwrap()).unwrap();
     let delay = Duration::from_millis(30)..=Duration::from_millis(200);
-    let result = Torture::new(3)
+    // The first that had time to say something is the last; on a busy machine many may not.
+    let result = Torture::new(100)
         .kill_after(delay)
         .run(victim, |round| if round.acks.is_empty() { Ok(()) } else { Err("a planted fault".into()) });
     let error = result.expect_err("some round had acknowledgements");
@@ -70,11 +71,13 @@ fn victims_that_fail_hang_or_do_nothing_are_errors() {
             command
         }
     };
-    let run = |script| Torture::new(1).patience(Duration::from_millis(300)).run(shell(script), |_| Ok(()));
+    // Those that end may take their time on a busy machine; for the others it is waited in vain.
+    let run = |script| Torture::new(1).run(shell(script), |_| Ok(()));
+    let hang = |script| Torture::new(1).patience(Duration::from_millis(300)).run(shell(script), |_| Ok(()));
     assert!(matches!(run("exit 3"), Err(TortureError::Failed { round: 1, .. })));
-    assert!(matches!(run("exec sleep 60"), Err(TortureError::Stuck { round: 1, acks: 0, .. })));
+    assert!(matches!(hang("exec sleep 60"), Err(TortureError::Stuck { round: 1, acks: 0, .. })));
     assert!(matches!(run("kill -SEGV $$"), Err(TortureError::Failed { .. })));
-    assert!(matches!(run("exec >&- sleep 60"), Err(TortureError::Stuck { .. })));
+    assert!(matches!(hang("exec >&- sleep 60"), Err(TortureError::Stuck { .. })));
     assert!(matches!(run("true"), Err(TortureError::Idle(_))));
     let missing = Torture::new(1).run(|_| Command::new("./no such program"), |_| Ok(()));
     assert!(matches!(missing, Err(TortureError::Io { doing: "start the victim", .. })));

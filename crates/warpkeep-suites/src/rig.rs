@@ -2,11 +2,15 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use warpkeep_image::{
     Coherent, Format, Heap, HeapOptions, Image, ImageError, MIN_CHUNK, Persist, PlainMemory, Surroundings,
 };
 use warpkeep_record::{Full as _, Kept, Lookup, Seated as _, Staged as _, Staging};
+
+/// Readers that are held up longer than this count as stuck.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A heap in plain memory that may come to have so many chunks.
 pub fn heap(max_chunks: u64) -> Arc<Heap<Coherent>> {
@@ -77,8 +81,16 @@ pub fn get<P: Persist, T: Lookup<P>>(table: &T, key: &[u8]) -> Option<(u64, Vec<
 /// Whether something comes true once what was replaced is freed: when the last readers have moved on, also those of other
 /// tests beside this one.
 pub fn settled(done: impl Fn() -> bool) -> bool {
-    (0..1_000_000).any(|_| {
+    let begun = Instant::now();
+    loop {
         crossbeam_epoch::pin().flush();
-        done()
-    })
+        if done() {
+            return true;
+        }
+        if begun.elapsed() > PATIENCE {
+            return false;
+        }
+        // Whoever is in the way may be waiting for this very core.
+        std::thread::yield_now();
+    }
 }

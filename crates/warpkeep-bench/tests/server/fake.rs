@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use warpkeep_bench::server::{Address, Protocol, Target};
@@ -74,6 +75,7 @@ struct Shared {
 pub(crate) struct Fake {
     shared: Arc<Shared>,
     address: String,
+    listening: Option<JoinHandle<()>>,
 }
 
 impl Fake {
@@ -90,7 +92,7 @@ impl Fake {
             over: AtomicBool::new(false),
         });
         let for_all = Arc::clone(&shared);
-        std::thread::spawn(move || {
+        let listening = std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let for_one = Arc::clone(&for_all);
                 if for_all.over.load(Ordering::Relaxed) {
@@ -101,7 +103,7 @@ impl Fake {
                 }
             }
         });
-        Fake { shared, address }
+        Fake { shared, address, listening: Some(listening) }
     }
 
     pub(crate) fn target(&self) -> Target {
@@ -115,6 +117,9 @@ impl Drop for Fake {
         self.shared.over.store(true, Ordering::Relaxed);
         // Wakes the listener.
         let _ = TcpStream::connect(&self.address);
+        if let Some(listening) = self.listening.take() {
+            let _ = listening.join();
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::common::{Home, Model, Store, check_no_leak, content, copy_directory, say, value_of};
 use fastrand::Rng;
 use warpkeep::{Durability, Edit};
-use warpkeep_crashlab::torture::{Round, Torture, acknowledge, role, this_test};
+use warpkeep_crashlab::torture::{Round, Torture, TortureError, acknowledge, role, this_test};
 use warpkeep_image::HeapOptions;
 
 const IMAGE: &str = "WARPKEEP_TEST_IMAGE";
@@ -430,7 +430,10 @@ fn two_hundred_kills() {
             |round| rig.borrow().command(if round % 2 == 1 { "work" } else { "open" }),
             |round| rig.borrow_mut().verify(round, round.number % 2 == 1),
         );
-    early.unwrap_or_else(|error| panic!("{error}"));
+    // A busy machine may have killed all of these before they had said anything, which is a moment as good as others.
+    if let Err(error) = early {
+        assert!(matches!(error, TortureError::Idle(_)), "{error}");
+    }
     let Rig { struck, rounds, operations, lost_images, finished, .. } = rig.into_inner();
     say(&format!(
         "{rounds} rounds of kill -9, {operations} operations, {lost_images} images thrown away; killed while opening {}, \
