@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use warpkeep_core::{KeySpec, ValueSpec};
+use warpkeep_crashlab::explores_fully;
 use warpkeep_device::{Arch, DeviceError, KernelCache, compile_with, compiler_version};
 use warpkeep_gphash::gpu::program_for;
 use warpkeep_gphash::{Geometry, Layout};
@@ -75,10 +76,13 @@ fn cases() -> Vec<Case> {
     let geometries = geometries();
     assert!(geometries.len() > 12, "{geometries:?}");
     let mut cases = Vec::new();
-    // Each geometry with both layouts; lengths go round, so that each comes with several geometries.
+    // Each geometry with both layouts, or, as usual, with one or the other; lengths go round, so that each comes with several geometries.
     for (number, &geometry) in geometries.iter().enumerate() {
         for (half, layout) in [Layout::Packed, Layout::InPlace].into_iter().enumerate() {
             let turn = 2 * number + half;
+            if !explores_fully() && half != number % 2 {
+                continue;
+            }
             let lengths = (KEYS[turn % KEYS.len()], VALUES[turn % VALUES.len()]);
             cases.push(Case { geometry, layout, key_len: lengths.0, value_len: lengths.1, told: false });
         }
@@ -89,6 +93,10 @@ fn cases() -> Vec<Case> {
             [(8, 8), (8, 16), (8, 128), (20, 8), (20, 128), (32, 16), (128, 8), (128, 128)]
         {
             let told = matches!((layout, key_len, value_len), (_, 8, 8) | (_, 8, 128));
+            // The longest keys take most registers.
+            if !told && key_len < 128 && !explores_fully() {
+                continue;
+            }
             cases.push(Case { geometry: Geometry::default(), layout, key_len, value_len, told });
         }
     }
@@ -140,7 +148,7 @@ fn all_kinds_of_tables_compile_and_nothing_spills() {
         Err(other) => panic!("{other}"),
     }
     let cases = cases();
-    assert!(cases.len() >= 40, "{}", cases.len());
+    assert!(cases.len() >= if explores_fully() { 40 } else { 20 }, "{}", cases.len());
     let next = AtomicUsize::new(0);
     // Two at a time: what a small machine has cores for.
     std::thread::scope(|scope| {

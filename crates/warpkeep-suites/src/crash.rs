@@ -6,7 +6,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use warpkeep_crashlab::{Crash, Explorer, LabMemory, MemoryModel, Recorder, Reopen, Trace, mutation_gate_of};
+use warpkeep_crashlab::{
+    Crash, Explorer, LabMemory, MemoryModel, Recorder, Reopen, Trace, explores_fully, mutation_gate_of,
+};
 use warpkeep_image::{Clear, Format, Heap, HeapOptions, Image, ImageError, MIN_CHUNK, Surroundings};
 use warpkeep_record::{Full as _, Kept, Lookup as _, Staged as _, Staging, Upkeep as _};
 
@@ -283,6 +285,15 @@ pub struct Thoroughness {
     pub per_boundary: usize,
     /// Crashes of each recovery.
     pub per_recovery: usize,
+}
+
+impl Thoroughness {
+    /// What is usual, or, where the environment asks for everything, all of it: see [`explores_fully`]. Less thorough means fewer of
+    /// the things at risk taken alone and fewer random mixtures of them, by the explorer's seed; at every boundary nothing, everything
+    /// and some of them alone stay.
+    pub fn usual(self, full: Thoroughness) -> Thoroughness {
+        if explores_fully() { full } else { self }
+    }
 }
 
 fn explorer(thoroughness: Thoroughness) -> Explorer {

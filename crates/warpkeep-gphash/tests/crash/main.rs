@@ -317,7 +317,8 @@ const SCRIPTS: [&Script; 4] = [&FILLED, &DRAINED, &SHRUNK, &CROWDED];
 #[test]
 fn crashes_are_survived() {
     let cases = Kind::ALL.into_iter().flat_map(|kind| SCRIPTS.map(|script| Case(kind, script)));
-    every_crash_is_survived(cases, Thoroughness { per_boundary: 64, per_recovery: 8 });
+    let full = Thoroughness { per_boundary: 64, per_recovery: 8 };
+    every_crash_is_survived(cases, Thoroughness { per_boundary: 12, per_recovery: 4 }.usual(full));
 }
 
 #[test]
@@ -334,9 +335,7 @@ fn missing_flushes_and_fences_are_noticed() {
         Case(Kind::Tiled, &FILLED),
         Case(Kind::Tiled, &SHRUNK),
     ];
-    every_missing_flush_and_fence_is_noticed(
-        cases,
-        "gphash.",
-        Thoroughness { per_boundary: 32, per_recovery: 16 },
-    );
+    let full = Thoroughness { per_boundary: 32, per_recovery: 16 };
+    let usual = Thoroughness { per_boundary: 16, per_recovery: 16 };
+    every_missing_flush_and_fence_is_noticed(cases, "gphash.", usual.usual(full));
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use warpkeep_core::Op;
+use warpkeep_crashlab::explores_fully;
 use warpkeep_device::Device;
 use warpkeep_device::sim::{CrashImage, Mode, Seeded, StoreRecord};
 use warpkeep_gphash::gpu::StraightRows;
@@ -236,15 +237,33 @@ fn publish_one(bench: &mut Bench, device: &Device, dice: &mut Dice, models: &mut
     models.push((began, now(device), bench.model.clone()));
 }
 
-/// How many images were opened; or what is wrong with one.
-pub(crate) fn explore(recorded: &Recorded, samples: u64) -> Result<u64, String> {
-    // Between two of these a crash leaves the same.
-    let mut steps: BTreeSet<u64> =
-        recorded.log.iter().flat_map(|store| [Some(store.issued), store.fenced]).flatten().collect();
+/// The steps after which the power goes. Between two of them a crash leaves the same; but of stores that come one after the other from one
+/// line of the kernels only the first, the last and one in four between them are taken, unless everything is asked for.
+fn crashes(recorded: &Recorded) -> BTreeSet<u64> {
+    const ONE_IN: u64 = 4;
+    let mut steps: BTreeSet<u64> = recorded.log.iter().filter_map(|store| store.fenced).collect();
     steps.extend(recorded.models.iter().flat_map(|&(began, ended, _)| [began, ended]));
     steps.insert(recorded.end);
+    let mut stores: Vec<&StoreRecord> = recorded.log.iter().collect();
+    stores.sort_by_key(|store| store.issued);
+    let (mut dice, full, mut taken_steps) = (Dice(recorded.end), explores_fully(), BTreeSet::new());
+    for alike in stores.chunk_by(|one, next| {
+        one.place == next.place && steps.range(one.issued..next.issued).next().is_none()
+    }) {
+        let last = alike.len() - 1;
+        let taken = alike
+            .iter()
+            .enumerate()
+            .filter(|&(index, _)| index == 0 || index == last || full || dice.below(ONE_IN) == 0);
+        taken_steps.extend(taken.map(|(_, store)| store.issued));
+    }
+    &steps | &taken_steps
+}
+
+/// How many images were opened; or what is wrong with one.
+pub(crate) fn explore(recorded: &Recorded, samples: u64) -> Result<u64, String> {
     let mut images = 0;
-    for step in steps {
+    for step in crashes(recorded) {
         let crash = CrashImage::new(&recorded.before, recorded.region, &recorded.log, step);
         let possible = crash.all(samples.ilog2()).unwrap_or_else(|| {
             // None, all, and some of what is open.

@@ -1,5 +1,7 @@
 //! Every crash is survived.
 
+use warpkeep_crashlab::explores_fully;
+
 use crate::bench::tell;
 use crate::crash::{Script, explore, record};
 
@@ -15,6 +17,10 @@ fn survived(script: Script, seeds: u64) {
     }
 }
 
+fn straight_seeds() -> u64 {
+    if explores_fully() { 12 } else { 4 }
+}
+
 #[test]
 fn every_crash_of_a_batch_is_survived() {
     survived(Script::Batches, 4);
@@ -27,10 +33,10 @@ fn every_crash_of_a_drain_is_survived() {
 
 #[test]
 fn every_crash_of_a_straight_batch_is_survived() {
-    survived(Script::Straight, 12);
+    survived(Script::Straight, straight_seeds());
 }
 
 #[test]
 fn every_crash_of_a_straight_batch_in_parts_is_survived() {
-    survived(Script::Parts, 12);
+    survived(Script::Parts, straight_seeds());
 }

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use warpkeep::{Change, ChangeKind, Durability, Lsn};
-use warpkeep_crashlab::{Crash, Exploration, Explorer, Gate, LabDisk, Reopen, Trace, mutation_gate};
+use warpkeep_crashlab::{
+    Crash, Exploration, Explorer, Gate, LabDisk, Reopen, Trace, explores_fully, mutation_gate,
+};
 use warpkeep_log::{ChangeBatch, Disk, Log, LogError, LogOptions, Recovery};
 
 const STORE: [u8; 16] = [9; 16];
@@ -150,7 +152,10 @@ impl From<LogError> for Problem {
 }
 
 fn explorer() -> Explorer {
-    Explorer::new([Crash::Process, Crash::PowerVolatile]).per_boundary(700).per_recovery(60)
+    let (per_boundary, per_recovery) = if explores_fully() { (700, 60) } else { (160, 24) };
+    Explorer::new([Crash::Process, Crash::PowerVolatile])
+        .per_boundary(per_boundary)
+        .per_recovery(per_recovery)
 }
 
 pub(crate) fn explore() -> Exploration {

@@ -14,7 +14,7 @@ mod store;
 
 use std::io::Write as _;
 
-use warpkeep_crashlab::{Exploration, Gate};
+use warpkeep_crashlab::{Exploration, Gate, explores_fully};
 
 type Scenario<Found> = (&'static str, fn() -> Found);
 
@@ -46,7 +46,8 @@ fn every_crash_is_survived() {
         images += exploration.images;
     }
     say(&format!("explored in all: {images} images"));
-    assert!(images > 100_000, "the scenarios have become too small: {images} images");
+    let enough = if explores_fully() { 100_000 } else { 20_000 };
+    assert!(images > enough, "the scenarios have become too small: {images} images");
 }
 
 /// Drops every site in turn. A site may be dealt with by any of the scenarios that pass it.

@@ -5,7 +5,8 @@
 
 use warpkeep::{Cells, Durability, Edit, Keeper, LogPlace, open};
 use warpkeep_crashlab::{
-    Crash, Exploration, Explorer, Gate, LabDisk, MemoryModel, Recorder, Reopen, Trace, mutation_gate,
+    Crash, Exploration, Explorer, Gate, LabDisk, MemoryModel, Recorder, Reopen, Trace, explores_fully,
+    mutation_gate,
 };
 use warpkeep_image::HeapOptions;
 use warpkeep_log::LogOptions;
@@ -225,7 +226,8 @@ fn explorer(persistent: bool) -> Explorer {
             Crash::PowerPersistent(MemoryModel::Words),
         ],
     };
-    Explorer::new(crashes.iter().copied()).per_boundary(80).per_recovery(40)
+    let (per_boundary, per_recovery) = if explores_fully() { (80, 40) } else { (20, 20) };
+    Explorer::new(crashes.iter().copied()).per_boundary(per_boundary).per_recovery(per_recovery)
 }
 
 fn explore(persistent: bool) -> Exploration {
@@ -236,7 +238,7 @@ fn explore(persistent: bool) -> Exploration {
 
 fn gate(persistent: bool) -> Gate {
     mutation_gate(
-        &explorer(persistent).per_boundary(24).per_recovery(40),
+        &explorer(persistent).per_boundary(if explores_fully() { 24 } else { 12 }).per_recovery(40),
         |trace| scenario(trace, persistent),
         |(), reopen| check(reopen, persistent),
     )

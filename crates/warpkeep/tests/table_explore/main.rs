@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::sync::OnceLock;
 
-use warpkeep_crashlab::{Crash, Exploration, Explorer, MemoryModel, Site, SiteKind, Trace};
+use warpkeep_crashlab::{Crash, Exploration, Explorer, MemoryModel, Site, SiteKind, Trace, explores_fully};
 
 use rig::Rig;
 
@@ -60,7 +60,9 @@ fn explore(rig: Rig) -> Explored {
     };
     let trace = Trace::new();
     rig.record(&trace);
-    let explorer = explorer(crashes).per_boundary(12).per_recovery(rig.per_recovery);
+    let (per_boundary, per_recovery) =
+        if explores_fully() { (12, rig.per_recovery) } else { (6, rig.per_recovery / 2) };
+    let explorer = explorer(crashes).per_boundary(per_boundary).per_recovery(per_recovery);
     let exploration = explorer.explore(&trace, |reopen| check::check(&rig, reopen));
     say(&format!("explored tables of a store, {rig}: {exploration}"));
     let sites = trace.sites().union(&exploration.recovery_sites).copied().collect();
@@ -74,7 +76,10 @@ fn every_crash_is_survived() {
         exploration.assert_clean();
         images += exploration.images;
     }
-    assert!(images > 20_000, "the scripts have become too small: {images} images");
+    assert!(
+        images > if explores_fully() { 20_000 } else { 10_000 },
+        "the scripts have become too small: {images} images"
+    );
 }
 
 /// Parts of the store whose flushes, fences and syncs are looked at here. Those of the image and its heap are dropped by
