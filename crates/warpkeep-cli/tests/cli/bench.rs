@@ -153,4 +153,5 @@ fn the_server_is_measured_cycle_by_cycle() {
         |end: &str| names.iter().filter(|name| name.contains("latencies") && name.ends_with(end)).count();
     assert_eq!((of(".csv"), of(".svg")), (2, 2), "{names:?}");
     Ran::of(warpkeep().args(["bench", "server", "--spawn", "redis", "--cycles", "1us"])).expect(2);
+    Ran::of(warpkeep().args(["bench", "server", "--spawn", "redis", "--io", "poll"])).expect(2);
 }

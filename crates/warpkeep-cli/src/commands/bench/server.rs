@@ -96,9 +96,9 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn run(&self) -> Result<(), Failure> {
-        if !(self.cycles.is_empty() && self.io.is_empty())
-            && !self.spawn.iter().any(|program| matches!(program, Program::Warpkeep { .. }))
-        {
+        let is_warpkeep = |program: &Program| matches!(program, Program::Warpkeep { .. });
+        let is_told = !self.cycles.is_empty() || !self.io.is_empty();
+        if is_told && !self.spawn.iter().any(is_warpkeep) {
             let what = "cycles, and ways to wait, are those of warpkeep; give --spawn warpkeep, too";
             return Err(Failure::Usage(what.to_owned()));
         }
