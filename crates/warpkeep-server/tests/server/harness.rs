@@ -151,6 +151,8 @@ impl Client {
                 match self.stream.read(&mut some) {
                     Ok(0) => return answer,
                     Ok(count) => answer.extend_from_slice(&some[..count]),
+                    // As the system ends a connection of which something was not read any more.
+                    Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return answer,
                     Err(error) => panic!("{error} after {:?}", String::from_utf8_lossy(&answer)),
                 }
             }
