@@ -66,7 +66,7 @@ struct Given {
     /// Threads that serve; by default one for each core.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// How to wait for clients: poll, uring (io_uring, which takes fewer calls of the system), or auto, if not said: what was measured to be faster.
+    /// How to wait for clients: poll, uring (io_uring, which takes fewer calls of the system), or auto, if not said: poll, until uring is measured to be much faster.
     #[arg(long, value_name = "auto|poll|uring")]
     #[serde(deserialize_with = "file::text")]
     io: Option<Io>,

@@ -18,8 +18,8 @@ pub enum Io {
     Uring,
 }
 
-/// What [`Io::Auto`] takes if it can. Measured side by side, neither was faster beyond what rounds differ by (docs/server.md), so
-/// it is the one that works everywhere.
+/// What [`Io::Auto`] takes if it can. Side by side io_uring was no more than a tenth faster (docs/server.md), so the older of the
+/// two it is.
 const PREFERRED: Backend = Backend::Poll;
 
 /// What was taken.
