@@ -77,6 +77,8 @@ pub(crate) trait Backend: Send + Sync + std::fmt::Debug {
     fn record(&self, event: RawEvent, stream: RawStream) -> Result<()>;
     /// Makes the stream wait for the event.
     fn wait(&self, stream: RawStream, event: RawEvent) -> Result<()>;
+    /// Makes this thread wait for the event.
+    fn wait_here(&self, event: RawEvent) -> Result<()>;
     /// Makes this thread wait for both, and gives the time between them.
     fn elapsed(&self, from: RawEvent, to: RawEvent) -> Result<Duration>;
 

@@ -39,6 +39,11 @@ impl Event {
         self.core.backend.record(self.raw, stream.raw)
     }
 
+    /// Returns when the device has come to it; at once if it was never recorded.
+    pub fn synchronize(&self) -> Result<()> {
+        self.core.backend.wait_here(self.raw)
+    }
+
     /// How long the device took from the earlier event to this one. Waits for both.
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration> {
         self.core.same(&earlier.core, "an event")?;

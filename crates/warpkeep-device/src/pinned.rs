@@ -2,6 +2,7 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use bytemuck::Pod;
 
@@ -82,6 +83,13 @@ impl PinnedBuffer {
     pub fn elements_mut<T: Pod>(&mut self) -> Result<&mut [T]> {
         let error = self.not_whole::<T>();
         bytemuck::try_cast_slice_mut(self.as_mut_slice()).map_err(|_| error)
+    }
+
+    /// The bytes as words that kernels may be writing to: those that are under way hold anything.
+    pub fn shared_words(&self) -> &[AtomicU64] {
+        // SAFETY: the memory is this value's, aligned for words, and as long as that; whoever else has it through a shared reference only
+        // reads, and looks at what kernels write only when they are done.
+        unsafe { std::slice::from_raw_parts(self.at.as_ptr().cast(), self.bytes / 8) }
     }
 
     fn not_whole<T>(&self) -> DeviceError {

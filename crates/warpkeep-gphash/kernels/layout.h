@@ -50,7 +50,7 @@ WK_KERNEL(gphash_layout, gphash::LayoutParams) {
         sizeof(Values),       sizeof(WarmParams), sizeof(WeighParams), sizeof(ReleaseParams),
         sizeof(SpareParams),  sizeof(ChooseParams), sizeof(FillParams), sizeof(Choice),
         sizeof(FollowParams),
-        kInRow,               kHeats,
+        kInRow,               kHeats,            kMostParts,
     };
     for (u32 i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) store(p.out + i, facts[i]);
 }

@@ -3,10 +3,17 @@
 //   - records of part i are written, and the entries of its keys veiled;
 //   - words of part i - 1 are stored, which lead to records of the beat before;
 //   - entries of part i - 2 are set, whose words are in the image.
+//
+// The words can be the host's to store, whose cores are nearer to the index than the device: one at a time they cost the link as much as
+// 60 bytes of a record. Then beat i tells the host the words of part i, one after the other, beside the records; the host waits for the
+// end of the beat, stores them while beat i + 1 goes on, and launches beat i + 2 when it has. And parts are decided one after the other, each while the
+// records of those before it go.
+//
 // Within a beat nothing has an order. From one to the next everything has: each block fences when it has stored what it stores, once,
 // for there are only as many blocks as run at the same time.
 //
-// Acts are in the order of their slots: the words of a part lie in one stretch of each level, and those of a warp on few lines.
+// Where the device stores words, acts are in the order of their slots: the words of a part lie in one stretch of each level, and those of a
+// warp on few lines. The host has caches, and no need for it.
 //
 // A crash finds each key with what it had or with what it was to have, as in a batch of one part; and words of a part, but never one
 // whose record is not there.
@@ -14,6 +21,9 @@
 #include "straight.h"
 
 namespace gphash {
+
+// Parts of a batch, at the most.
+constexpr u32 kMostParts = 32;
 
 struct BeatParams {
     StraightParams straight;
@@ -30,6 +40,10 @@ struct Span {
 // The acts of a part; none if there is no such part.
 WK_DEVICE Span part_of(const BeatParams& p, u64 part) {
     if (part >= p.parts) return Span{0, 0};
+    if (p.straight.marks) {
+        u64 before = load(p.straight.marks + part);
+        return Span{before, load(p.straight.marks + part + 1) - before};
+    }
     u64 acts = load(&p.straight.came->acts);
     u64 first = acts * part / p.parts;
     return Span{first, acts * (part + 1) / p.parts - first};
@@ -62,6 +76,16 @@ WK_DEVICE void store_words(const StraightParams& p, const Span& span, const Hand
     }
 }
 
+// Tells the host the words of a part.
+WK_DEVICE void tell_words(const StraightParams& p, u64 part, const Span& span, const Hand& hand) {
+    if (hand.index == 0) store_streaming(p.words + part, U128{span.first, span.count});
+    U128* words = p.words + kMostParts + span.first;
+    for (u64 i = hand.index; i < span.count; i += hand.hands) {
+        const Act* act = p.acts + span.first + i;
+        store_streaming(words + i, U128{load(&act->at), load(&act->word)});
+    }
+}
+
 // All lanes of a warp.
 WK_DEVICE void settle_entries(const StraightParams& p, const Span& span, const Hand& hand) {
     for (u64 i = hand.index; i / kWarp * kWarp < span.count; i += hand.hands) {
@@ -74,7 +98,8 @@ WK_DEVICE void settle_entries(const StraightParams& p, const Span& span, const H
 // The share of a thread in a beat; all threads of a block.
 WK_DEVICE void beat(const BeatParams& p, const Hand& hand, u64 block) {
     const StraightParams& s = p.straight;
-    Span records = part_of(p, p.beat);
+    // Left out, the host stores words of records that come later: it has seen the next beat launched by then.
+    Span records = part_of(p, s.words && left_out(Step::Behind) ? p.beat - 2 : p.beat);
     Span words = part_of(p, left_out(Step::Behind) ? p.beat : p.beat - 1);
     Span entries = part_of(p, p.beat - 2);
     bool writes = s.op != kDelete;
@@ -85,7 +110,8 @@ WK_DEVICE void beat(const BeatParams& p, const Hand& hand, u64 block) {
         // Blocks do the rest at different times, so that it goes among the records and not before them.
         if (round != block % rounds) continue;
         veil_entries(s, records, hand);
-        store_words(s, words, hand);
+        if (!s.words) store_words(s, words, hand);
+        else if (p.beat < p.parts) tell_words(s, p.beat, part_of(p, p.beat), hand);
         settle_entries(s, entries, hand);
     }
     // Records before words, veils before words, words before entries: all of them a beat later.

@@ -86,6 +86,14 @@ struct StraightParams {
     Act* decided;
     u32* ranks;
     u32* regions;
+    // In host memory, where the host stores the words: first, for each part, which acts it has; then where each word goes, and what it is.
+    // Null if the device stores them itself.
+    U128* words;
+    // How many acts there are when so many parts are decided, where a part is decided after the other; null where all are at once.
+    const u64* marks;
+    // Operations that are decided by a launch: from the first of these to before the second.
+    u64 begin;
+    u64 end;
     // A region has 2^shift slots.
     u32 shift;
     u32 op;
@@ -421,22 +429,23 @@ WK_KERNEL(gphash_enrol, gphash::StraightParams) {
 WK_KERNEL(gphash_decide, gphash::StraightParams) {
     using namespace gphash;
     const Table& t = p.table;
-    u64 index = global_index();
-    if (index / kWarp * kWarp >= p.count) return;
+    u64 index = p.begin + global_index();
+    if (index - lane() >= p.end) return;
+    bool mine = index < p.end;
     Key key{p.keys + index * t.key_words(), t.key_len()};
-    u64 hash = index < p.count ? key.hash(t.seed) : 0;
+    u64 hash = mine ? key.hash(t.seed) : 0;
     u64 record = kVeiled;
     if (p.records) {
-        if (index < p.count) record = load(p.records + index);
+        if (mine) record = load(p.records + index);
     } else {
         u64 said = locate(t.mirror, hash);
         // Other keys can have the same hash; a key whose hash nobody has is new for certain.
-        bool doubtful = index < p.count && said > kVeiled && t.key_len() != 8;
+        bool doubtful = mine && said > kVeiled && t.key_len() != 8;
         record = doubtful && !record_has_key(t, key_behind(t, said), key) ? kVeiled : record_behind(t, said);
     }
     Act act{0, 0, 0, nullptr, nullptr, 0, kNone};
-    bool acts = index < p.count && plan_one(p, index, hash, record, act);
-    if (p.acting && index < p.count) store(p.acting + index, (u8)acts);
+    bool acts = mine && plan_one(p, index, hash, record, act);
+    if (p.acting && mine) store(p.acting + index, (u8)acts);
     u64 number = take_number(&p.came->acts, acts);
     u32 acting = Warp().ballot(acts);
     // Behind the regions, how many there are in all.

@@ -94,8 +94,8 @@ struct Table {
     u32 merge_rule;
     // Records say themselves how long their keys and values are.
     u32 variable_;
-    // Records lie in tiles.
-    u32 tiled_;
+    // Bytes of what is behind the value of a record that lies in a tile; 0 if it lies in none.
+    u32 tail_len_;
     u32 reserved;
     Run level[kMaxLevels];
     Run overflow[kMaxOverflows];
@@ -111,7 +111,7 @@ struct Table {
     WK_DEVICE u32 key_len() const { return GPHASH_KEY_LEN; }
     WK_DEVICE u32 value_len() const { return GPHASH_VALUE_LEN; }
     WK_DEVICE bool variable() const { return GPHASH_VARIABLE; }
-    WK_DEVICE bool tiled() const { return GPHASH_TILED; }
+    WK_DEVICE u32 tail_len() const { return GPHASH_TAIL_LEN; }
 #else
     WK_DEVICE u32 hashes() const { return hashes_; }
     WK_DEVICE u32 slots() const { return slots_; }
@@ -119,7 +119,7 @@ struct Table {
     WK_DEVICE u32 key_len() const { return key_len_; }
     WK_DEVICE u32 value_len() const { return value_len_; }
     WK_DEVICE bool variable() const { return variable_ != 0; }
-    WK_DEVICE bool tiled() const { return tiled_ != 0; }
+    WK_DEVICE u32 tail_len() const { return tail_len_; }
 #endif
 
     WK_DEVICE u32 key_words() const { return (key_len() + 7) / 8; }
@@ -135,8 +135,8 @@ struct Table {
 
     // Records of fixed lengths, by what slots and mirror call them: the offset, or in a tile the name, which is where the value lies plus eight
     // times the record's number there. In a tile the values come first, each at a multiple of 128 bytes, and then the tails.
-    WK_DEVICE u32 tail_len() const { return (8 * record_key_words() + 8 + 31) / 32 * 32; }
-    WK_DEVICE u32 tile_records() const { return tail_len() % 64 ? 4 : 2; }
+    WK_DEVICE bool tiled() const { return tail_len() != 0; }
+    WK_DEVICE u32 tile_records() const { return tail_len() == 16 ? 8 : tail_len() % 64 ? 4 : 2; }
     // Where the value lies; where key and version do; where the version does.
     WK_DEVICE u64 value_at(u64 record) const { return tiled() ? record & ~127ull : record; }
     WK_DEVICE u64 tail_at(u64 record) const {

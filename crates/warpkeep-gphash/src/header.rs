@@ -16,15 +16,13 @@
 
 use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec};
 use warpkeep_image::{Heap, Image, ImageError, Persist};
-use warpkeep_record::RecordForm;
+use warpkeep_record::{RecordForm, Tiling};
 
 use crate::bucket::Shape;
 use crate::levels::Level;
 use crate::{Geometry, Layout, TableSpec};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"WKGPHASH");
-/// Beside the merge rule: records lie in tiles. There, because a program that knows no tiles refuses a rule that it does not know.
-const TILED: u8 = 0x80;
 /// Where the word lies that leads to the levels.
 pub(crate) const LEVELS_AT: u64 = 64;
 /// Where the word lies that names the slot that is being left.
@@ -41,15 +39,15 @@ pub(crate) struct Header {
     pub(crate) seed: Seed,
     pub(crate) layout: Layout,
     pub(crate) merge: MergeRule,
-    /// Records lie in tiles.
-    pub(crate) tiled: bool,
+    /// Whether, and how, records lie in tiles.
+    pub(crate) tiling: Tiling,
 }
 
 impl Header {
     pub(crate) fn of(spec: &TableSpec) -> Header {
         let TableSpec { key, value, geometry, layout, merge, seed, capacity: _ } = *spec;
-        let tiled = RecordForm::new(record_key(layout, key), value).tile().is_some();
-        Header { geometry, key, value, seed, layout, merge, tiled }
+        let tiling = Tiling::of(record_key(layout, key), value);
+        Header { geometry, key, value, seed, layout, merge, tiling }
     }
 
     pub(crate) fn shape(&self) -> Shape {
@@ -59,7 +57,8 @@ impl Header {
     /// What records look like: in place, keys are in the slots, and records have none.
     pub(crate) fn form(&self) -> RecordForm {
         let key = record_key(self.layout, self.key);
-        if self.tiled { RecordForm::new(key, self.value) } else { RecordForm::whole(key, self.value) }
+        // What is read is checked first, and what is made suits.
+        RecordForm::of(key, self.value, self.tiling).unwrap_or_else(|| RecordForm::whole(key, self.value))
     }
 
     /// Bytes in the header.
@@ -83,7 +82,7 @@ impl Header {
         bytes[32..40].copy_from_slice(&self.value.to_bytes());
         bytes[40..48].copy_from_slice(&self.seed.0.to_le_bytes());
         bytes[48] = self.layout.code();
-        bytes[49] = self.merge.code() | if self.tiled { TILED } else { 0 };
+        bytes[49] = self.merge.code() | self.tiling.code();
         let crc = u64::from(crc32c::crc32c(&bytes[16..LEVELS_AT as usize]));
         bytes[8..16].copy_from_slice(&crc.to_le_bytes());
         bytes[LEVELS_AT as usize..][..8].copy_from_slice(&levels.to_le_bytes());
@@ -114,14 +113,14 @@ impl Header {
             value: ValueSpec::from_bytes(word(32)).map_err(|error| damaged(&error.to_string()))?,
             seed: Seed(u64::from_le_bytes(word(40))),
             layout: Layout::from_code(bytes[48]).ok_or_else(|| damaged("a layout of a newer version"))?,
-            merge: MergeRule::from_code(bytes[49] & !TILED)
+            merge: MergeRule::from_code(bytes[49] & !Tiling::BITS)
                 .ok_or_else(|| damaged("a merge rule of a newer version"))?,
-            tiled: bytes[49] & TILED != 0,
+            tiling: Tiling::from_code(bytes[49]).ok_or_else(|| damaged("tiles of a newer version"))?,
         };
         if bytes[50..LEVELS_AT as usize].iter().any(|&byte| byte != 0) {
             return Err(damaged("something of a newer version"));
         }
-        if header.tiled && header.form().tile().is_none() {
+        if RecordForm::of(record_key(header.layout, header.key), header.value, header.tiling).is_none() {
             return Err(damaged("records in tiles do not go with its keys and values"));
         }
         let possible = header.layout == Layout::Packed || header.key.fixed_len().is_some();
@@ -135,4 +134,44 @@ impl Header {
 /// Bytes of a key in a record, if all have the same: in place the slots have the keys.
 fn record_key(layout: Layout, key: KeySpec) -> Option<usize> {
     if layout == Layout::InPlace { Some(0) } else { key.fixed_len() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use warpkeep_image::{Coherent, Format, HeapOptions, MIN_CHUNK, PlainMemory, Surroundings};
+
+    use super::*;
+
+    #[test]
+    fn tables_of_older_versions_stay_what_they_are() {
+        let memory = PlainMemory::new(4 * MIN_CHUNK, 8 * MIN_CHUNK);
+        let format = Format { store_id: [1; 16], chunk_size: MIN_CHUNK, hash_seed: 7 };
+        let surroundings = Surroundings::default();
+        let image =
+            Image::format(Arc::new(memory), Coherent, Path::new("memory"), &format, surroundings).unwrap();
+        image.begin(1).unwrap();
+        let heap = Heap::recover::<ImageError>(&Arc::new(image), HeapOptions::default(), |_| Ok(())).unwrap();
+        let new = Header {
+            geometry: Geometry::default(),
+            key: KeySpec::U64,
+            value: ValueSpec::fixed(128).unwrap(),
+            seed: Seed(3),
+            layout: Layout::Packed,
+            merge: MergeRule::AddU64,
+            tiling: Tiling::Close,
+        };
+        for (tiling, block) in [(Tiling::None, 160), (Tiling::Roomy, 160), (Tiling::Close, 144)] {
+            let at = Header { tiling, ..new }.write(&heap, 0).unwrap();
+            let read = Header::read(heap.image(), at).unwrap();
+            assert_eq!((read.tiling, read.merge), (tiling, MergeRule::AddU64));
+            assert_eq!(read.form().block_len(), block, "{tiling:?}");
+        }
+        // Tails that short have no room for such a key.
+        let long = Header { key: KeySpec::fixed(16).unwrap(), ..new };
+        let at = long.write(&heap, 0).unwrap();
+        assert!(Header::read(heap.image(), at).unwrap_err().to_string().contains("tiles"));
+    }
 }

@@ -16,4 +16,4 @@ pub use index::{Expected, Full, Kept, Lookup, Progress, Seated, Staged, Staging,
 pub use item::{ItemRef, Value, ValueRef};
 pub use parallel::in_parallel;
 pub use pool::Pool;
-pub use record::{RecordForm, RecordLines, RecordRef};
+pub use record::{RecordForm, RecordLines, RecordRef, Tiling};

@@ -34,6 +34,44 @@ pub enum RecordForm {
     Variable,
 }
 
+/// Whether, and how, the records of a table lie in tiles: chosen when it is made, for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tiling {
+    /// Each record in one piece.
+    None,
+    /// In tiles, with tails of 32 bytes, or a multiple.
+    Roomy,
+    /// In tiles, with tails of 16 bytes: where key and version need no more.
+    Close,
+}
+
+impl Tiling {
+    /// The bits of a byte that headers have this in, beside a merge rule: a program that does not know them refuses the rule.
+    pub const BITS: u8 = 0xc0;
+
+    /// How a new table has it, whose keys take so many bytes of a record: as [`RecordForm::whole`] is told.
+    pub fn of(key: Option<usize>, value: ValueSpec) -> Tiling {
+        let suits = |tiling: &Tiling| RecordForm::of(key, value, *tiling).is_some();
+        [Tiling::Close, Tiling::Roomy].into_iter().find(suits).unwrap_or(Tiling::None)
+    }
+
+    /// As headers have it.
+    pub fn code(self) -> u8 {
+        match self {
+            Tiling::None => 0,
+            Tiling::Roomy => 0x80,
+            Tiling::Close => 0xc0,
+        }
+    }
+
+    /// What a byte of a header says; `None` if nothing that is known.
+    pub fn from_code(byte: u8) -> Option<Tiling> {
+        [Tiling::None, Tiling::Roomy, Tiling::Close]
+            .into_iter()
+            .find(|tiling| tiling.code() == byte & Tiling::BITS)
+    }
+}
+
 /// The lines of a record that are worth fetching ahead.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordLines {
@@ -100,17 +138,37 @@ impl RecordForm {
     /// use warpkeep_core::ValueSpec;
     /// use warpkeep_record::RecordForm;
     /// let form = RecordForm::new(Some(8), ValueSpec::fixed(128)?);
-    /// assert_eq!((form.block_len(), form.tile().map(|tile| tile.blocks())), (160, Some(4)));
+    /// assert_eq!((form.block_len(), form.tile().map(|tile| tile.blocks())), (144, Some(8)));
     /// assert_eq!(RecordForm::new(Some(8), ValueSpec::fixed(100)?).tile(), None);
     /// # Ok::<(), warpkeep_core::CoreError>(())
     /// ```
     pub fn new(key: Option<usize>, value: ValueSpec) -> RecordForm {
+        let form = RecordForm::of(key, value, Tiling::of(key, value));
+        form.unwrap_or_else(|| RecordForm::whole(key, value))
+    }
+
+    /// What they look like in a table that was made so; `None` if it cannot have been, with such keys and values.
+    pub fn of(key: Option<usize>, value: ValueSpec, tiling: Tiling) -> Option<RecordForm> {
         let whole = RecordForm::whole(key, value);
-        match whole {
-            RecordForm::Fixed { key, value, block, .. } => {
-                RecordForm::Fixed { key, value, block, tile: Tile::of(value as u64, block - value as u64) }
+        match (tiling, whole) {
+            (Tiling::None, _) => Some(whole),
+            (_, RecordForm::Variable) => None,
+            (_, RecordForm::Fixed { key, value, .. }) => {
+                let tail = padded(key) + 8;
+                let tail = if tiling == Tiling::Roomy {
+                    tail.next_multiple_of(32)
+                } else {
+                    tail.next_multiple_of(16)
+                };
+                let tile = Tile::of(value as u64, tail)?;
+                let close = tiling == Tiling::Close;
+                (close == (tail == 16)).then_some(RecordForm::Fixed {
+                    key,
+                    value,
+                    block: tile.block(),
+                    tile: Some(tile),
+                })
             }
-            RecordForm::Variable => whole,
         }
     }
 

@@ -7,7 +7,7 @@ use warpkeep_core::ValueSpec;
 use warpkeep_image::{
     Coherent, Format, Heap, HeapOptions, Image, ImageError, MIN_CHUNK, PlainMemory, Surroundings, Tile,
 };
-use warpkeep_record::{RecordForm, Value};
+use warpkeep_record::{RecordForm, Tiling, Value};
 
 fn heap() -> Heap<Coherent> {
     let memory = Arc::new(PlainMemory::new(4 * MIN_CHUNK, 64 * MIN_CHUNK));
@@ -32,9 +32,9 @@ fn value_of(number: u64, len: usize) -> Vec<u8> {
 
 #[test]
 fn records_read_as_they_were_written() {
-    // Tails of 32, 64 and 96 bytes, and keys that do not end with a word.
+    // Tails of 16, 32, 64 and 96 bytes, and keys that do not end with a word.
     for (key_len, value_len, blocks) in
-        [(0, 128, 4), (8, 128, 4), (21, 256, 4), (32, 128, 2), (50, 384, 2), (70, 128, 4)]
+        [(0, 128, 8), (8, 128, 8), (10, 128, 4), (21, 256, 4), (32, 128, 2), (50, 384, 2), (70, 128, 4)]
     {
         let (heap, form) = (heap(), form(key_len, value_len as u32));
         assert_eq!(form.tile().map(Tile::blocks), Some(blocks), "{key_len}, {value_len}");
@@ -80,11 +80,37 @@ fn only_new_tables_and_values_that_gain_by_it_have_tiles() {
     for (key, value) in [(8, 128), (8, 100), (8, 64), (8, 160), (120, 128), (200, 128), (8, 8192)] {
         let whole = RecordForm::whole(Some(key), ValueSpec::fixed(value).unwrap());
         assert_eq!(whole.tile(), None);
-        // A block is as long in a tile as without.
-        assert_eq!(lengths(whole), lengths(form(key, value)));
+        let (is, was) = (lengths(form(key, value)), lengths(whole));
+        assert_eq!((is.0, is.1), (was.0, was.1));
+        // In a tile a block is shorter, if anything.
+        assert!(is.2 <= was.2 && is.2 >= whole.len(key, value as usize), "{key}, {value}");
         assert_eq!(form(key, value).tile().is_some(), (key, value) == (8, 128), "{key}, {value}");
     }
     assert!(RecordForm::new(None, ValueSpec::fixed(128).unwrap()).tile().is_none());
+}
+
+#[test]
+fn tables_stay_as_they_were_made() {
+    let value = ValueSpec::fixed(128).unwrap();
+    for (key, tiling, block) in [
+        (8, Tiling::None, Some(160)),
+        (8, Tiling::Roomy, Some(160)),
+        (8, Tiling::Close, Some(144)),
+        (0, Tiling::Close, Some(144)),
+        (16, Tiling::Roomy, Some(160)),
+        (16, Tiling::Close, None),
+        (32, Tiling::Roomy, Some(192)),
+    ] {
+        let form = RecordForm::of(Some(key), value, tiling);
+        assert_eq!(form.map(RecordForm::block_len), block, "{key}, {tiling:?}");
+        assert!(form.is_none_or(|form| form.tile().is_some() == (tiling != Tiling::None)));
+    }
+    let new = [8, 16, 120].map(|key| Tiling::of(Some(key), value));
+    assert_eq!(new, [Tiling::Close, Tiling::Roomy, Tiling::None]);
+    for tiling in [Tiling::None, Tiling::Roomy, Tiling::Close] {
+        assert_eq!(Tiling::from_code(tiling.code() | 0x3f), Some(tiling));
+    }
+    assert_eq!(Tiling::from_code(0x40), None);
 }
 
 #[test]

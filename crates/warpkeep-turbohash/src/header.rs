@@ -13,14 +13,12 @@
 
 use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec};
 use warpkeep_image::{Heap, Image, ImageError, Persist};
-use warpkeep_record::RecordForm;
+use warpkeep_record::{RecordForm, Tiling};
 
 use crate::bucket::Shape;
 use crate::shard::MAX_SHARDS;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"WKTURBO1");
-/// Beside the merge rule: records lie in tiles. There, because a program that knows no tiles refuses a rule that it does not know.
-const TILED: u8 = 0x80;
 /// Bytes in the header.
 pub(crate) const LEN: u64 = 64;
 
@@ -31,8 +29,8 @@ pub(crate) struct Header {
     pub(crate) value: ValueSpec,
     pub(crate) seed: Seed,
     pub(crate) merge: MergeRule,
-    /// Records lie in tiles.
-    pub(crate) tiled: bool,
+    /// Whether, and how, records lie in tiles.
+    pub(crate) tiling: Tiling,
     pub(crate) shards: u32,
     pub(crate) directory: u64,
 }
@@ -41,12 +39,13 @@ impl Header {
     /// What records look like: keys of 8 bytes are told by the hash in the slot.
     pub(crate) fn form(&self) -> RecordForm {
         let key = record_key(self.key);
-        if self.tiled { RecordForm::new(key, self.value) } else { RecordForm::whole(key, self.value) }
+        // What is read is checked first, and what is made suits.
+        RecordForm::of(key, self.value, self.tiling).unwrap_or_else(|| RecordForm::whole(key, self.value))
     }
 
-    /// Whether the records of a new table lie in tiles.
-    pub(crate) fn tiles(key: KeySpec, value: ValueSpec) -> bool {
-        RecordForm::new(record_key(key), value).tile().is_some()
+    /// Whether, and how, the records of a new table lie in tiles.
+    pub(crate) fn tiling_of(key: KeySpec, value: ValueSpec) -> Tiling {
+        Tiling::of(record_key(key), value)
     }
 
     pub(crate) fn shape(&self) -> Shape {
@@ -61,7 +60,7 @@ impl Header {
         bytes[24..32].copy_from_slice(&self.value.to_bytes());
         bytes[32..40].copy_from_slice(&self.seed.0.to_le_bytes());
         bytes[40..44].copy_from_slice(&self.shards.to_le_bytes());
-        bytes[44] = self.merge.code() | if self.tiled { TILED } else { 0 };
+        bytes[44] = self.merge.code() | self.tiling.code();
         bytes[48..56].copy_from_slice(&self.directory.to_le_bytes());
         let crc = u64::from(crc32c::crc32c(&bytes[16..]));
         bytes[8..16].copy_from_slice(&crc.to_le_bytes());
@@ -89,16 +88,16 @@ impl Header {
             key: KeySpec::from_bytes(word(16)).map_err(|error| damaged(&error.to_string()))?,
             value: ValueSpec::from_bytes(word(24)).map_err(|error| damaged(&error.to_string()))?,
             seed: Seed(u64::from_le_bytes(word(32))),
-            merge: MergeRule::from_code(bytes[44] & !TILED)
+            merge: MergeRule::from_code(bytes[44] & !Tiling::BITS)
                 .ok_or_else(|| damaged("a merge rule of a newer version"))?,
-            tiled: bytes[44] & TILED != 0,
+            tiling: Tiling::from_code(bytes[44]).ok_or_else(|| damaged("tiles of a newer version"))?,
             shards: u64::from_le_bytes(word(40)) as u32,
             directory: u64::from_le_bytes(word(48)),
         };
         if bytes[45..48].iter().chain(&bytes[56..]).any(|&byte| byte != 0) {
             return Err(damaged("something of a newer version"));
         }
-        if header.tiled && header.form().tile().is_none() {
+        if RecordForm::of(record_key(header.key), header.value, header.tiling).is_none() {
             return Err(damaged("records in tiles do not go with its keys and values"));
         }
         if header.shards == 0 || header.shards > MAX_SHARDS {

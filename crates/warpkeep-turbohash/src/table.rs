@@ -117,7 +117,7 @@ impl<P: Persist> Table<P> {
         directory::write(heap, at, &runs);
         let TableSpec { key, value, merge, seed, .. } = *spec;
         let identity =
-            Header { key, value, seed, merge, tiled: Header::tiles(key, value), shards, directory: at };
+            Header { key, value, seed, merge, tiling: Header::tiling_of(key, value), shards, directory: at };
         let header = identity.write(heap)?;
         let table = Table::over(heap, header, &identity, &runs)?;
         unused.keep();

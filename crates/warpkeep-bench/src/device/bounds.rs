@@ -23,9 +23,10 @@ pub(super) fn bound(
     let without_record = matches!(operation, Operation::AbsentGet | Operation::Locate) || is_inline;
     let cached = variant.way == Way::BucketCache && variant.share >= 1.0 || variant.has_mirror();
     // Values need not be fetched one by one where the device knows where all of them lie.
-    let ordered =
-        matches!(variant.way, Way::Ordered | Way::Straight | Way::Values) || variant.way.is_library();
-    let straight = variant.way == Way::Straight || variant.way == Way::Values && workload.key_bytes == 8;
+    let ordered = matches!(variant.way, Way::Ordered | Way::Straight | Way::StraightLink | Way::Values)
+        || variant.way.is_library();
+    let straight = matches!(variant.way, Way::Straight | Way::StraightLink)
+        || variant.way == Way::Values && workload.key_bytes == 8;
     let rows = workload.value_bytes.div_ceil(128).max(1) as f64;
     let mut bounds = Vec::new();
     match (operation.only_reads(), without_record && cached) {

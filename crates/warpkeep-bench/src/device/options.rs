@@ -142,9 +142,8 @@ impl Options {
     /// Whether such tables can be used in a way.
     pub(super) fn is_open(&self, way: Way) -> bool {
         match way {
-            Way::Mirror | Way::Ordered | Way::Values | Way::Straight | Way::LibraryGather => {
-                self.layout == Layout::Packed
-            }
+            Way::Mirror | Way::Ordered | Way::Values => self.layout == Layout::Packed,
+            Way::Straight | Way::StraightLink | Way::LibraryGather => self.layout == Layout::Packed,
             Way::Alone | Way::Image | Way::BucketCache => true,
             Way::Library | Way::LibraryFetch | Way::LibraryCpu => true,
             Way::LibraryProcess | Way::LibraryPower => true,

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use warpkeep_core::{KeySpec, MergeRule, Op, Seed, Status, ValueSpec};
 use warpkeep_device::{Buffer, Device, DevicePtr, Stream};
 use warpkeep_gphash::gpu::{
-    CachePolicy, DeviceBatch, DeviceEngine, DeviceImage, GetRows, Reading, StraightRows, ValueRoom,
+    CachePolicy, DeviceBatch, DeviceEngine, DeviceImage, GetRows, Reading, StraightRows, ValueRoom, WordsBy,
 };
 use warpkeep_gphash::{Geometry, Layout, Table, TableError, TableSpec};
 use warpkeep_image::{Access, Coherent, CreateOptions, Heap, HeapOptions, Image, OpenOptions};
@@ -209,6 +209,10 @@ impl Rig {
         if variant.has_mirror() {
             engine.load_cache(table, 0.0, CachePolicy::Random)?;
             engine.order_from(if variant.way == Way::Mirror { usize::MAX } else { 0 });
+            engine.store_words_by(match variant.way {
+                Way::StraightLink => WordsBy::Device,
+                _ => WordsBy::usual(),
+            });
             let report = engine.load_mirror(table)?;
             if report.bytes == 0 && !table.is_empty() {
                 return Err(BenchError::Invalid(format!(
@@ -384,7 +388,7 @@ impl Rig {
     /// Whether a variant writes straight through.
     pub(crate) fn writes_straight(&self, variant: Variant) -> bool {
         match variant.way {
-            Way::Straight => true,
+            Way::Straight | Way::StraightLink => true,
             Way::Values => self.workload.key_bytes == 8,
             _ => false,
         }

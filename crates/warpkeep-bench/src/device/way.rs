@@ -30,6 +30,8 @@ pub enum Way {
     /// The same, and writes go from device memory straight through: what they need is chosen there, and nothing comes back to the host.
     /// Writes only.
     Straight,
+    /// The same, with the words of the index stored by the device, over the link, also where the host's cores would do it.
+    StraightLink,
     /// The same, with the values that are asked for most in device memory.
     Values,
     /// From host memory through the library, with a log: written when the image has it, and behind that to the log. Writes only.
@@ -49,13 +51,14 @@ pub enum Way {
 
 impl Way {
     /// All of them.
-    pub const ALL: [Way; 13] = [
+    pub const ALL: [Way; 14] = [
         Way::Alone,
         Way::Image,
         Way::BucketCache,
         Way::Mirror,
         Way::Ordered,
         Way::Straight,
+        Way::StraightLink,
         Way::Values,
         Way::LibraryProcess,
         Way::LibraryPower,
@@ -74,6 +77,7 @@ impl Way {
             Way::Mirror => "mirror",
             Way::Ordered => "ordered",
             Way::Straight => "straight",
+            Way::StraightLink => "straight-link",
             Way::Values => "values",
             Way::LibraryProcess => "library-process",
             Way::LibraryPower => "library-power",
@@ -136,7 +140,7 @@ impl FromStr for Way {
         let found = Way::ALL.into_iter().find(|way| way.name() == text);
         found.ok_or_else(|| {
             format!(
-                "`{text}` is no way to use a device; there are: alone, image, cache, mirror, ordered, straight, values, \
+                "`{text}` is no way to use a device; there are: alone, image, cache, mirror, ordered, straight, straight-link, values, \
                  library-process, library-power, library, library-fetch, library-gather, library-cpu"
             )
         })
@@ -160,6 +164,7 @@ impl Variant {
             Way::Mirror => "mirror".to_owned(),
             Way::Ordered => "mirror, values in order".to_owned(),
             Way::Straight => "mirror, written straight".to_owned(),
+            Way::StraightLink => "mirror, written straight, words over the link".to_owned(),
             // Shares of a small cache differ in what is behind the point.
             Way::Values => format!("value cache, {} %", (1000.0 * self.share).round() / 10.0),
             Way::LibraryProcess => "library, logged, process".to_owned(),
@@ -173,14 +178,16 @@ impl Variant {
 
     /// Whether the device has the record of every key.
     pub(crate) fn has_mirror(self) -> bool {
-        matches!(self.way, Way::Mirror | Way::Ordered | Way::Straight | Way::Values)
+        matches!(self.way, Way::Mirror | Way::Ordered | Way::Straight | Way::StraightLink | Way::Values)
     }
 
     /// Whether it does such operations.
     pub(crate) fn does(self, operation: Operation) -> bool {
         match self.way {
             Way::Alone => operation.only_reads(),
-            Way::Straight | Way::LibraryProcess | Way::LibraryPower => !operation.only_reads(),
+            Way::Straight | Way::StraightLink | Way::LibraryProcess | Way::LibraryPower => {
+                !operation.only_reads()
+            }
             Way::Library => operation != Operation::Locate,
             Way::LibraryFetch | Way::LibraryGather | Way::LibraryCpu => {
                 matches!(operation, Operation::Get | Operation::AbsentGet)

@@ -253,6 +253,12 @@ impl Backend for Context {
         })
     }
 
+    fn wait_here(&self, event: RawEvent) -> Result<()> {
+        let _entered = self.enter()?;
+        // SAFETY: inside the context; the event is live.
+        self.check("cuEventSynchronize", unsafe { sys::cuEventSynchronize(event_of(event)) })
+    }
+
     fn elapsed(&self, from: RawEvent, to: RawEvent) -> Result<Duration> {
         let _entered = self.enter()?;
         for event in [from, to] {

@@ -1,6 +1,8 @@
 //! Columns of a batch in device memory, kept from batch to batch, with pinned memory on the host's side: the device copies from and to that as
 //! fast as the link goes, and beside what the program does.
 
+use std::sync::atomic::AtomicU64;
+
 use bytemuck::{NoUninit, Pod};
 use warpkeep_device::{Buffer, Device, DevicePtr, PinnedBuffer, Stream};
 
@@ -89,6 +91,11 @@ impl Column {
         }
     }
 
+    /// The host's side as words that the device may be writing to.
+    pub(crate) fn shared_words(&self) -> &[AtomicU64] {
+        self.host.as_ref().map_or(&[], PinnedBuffer::shared_words)
+    }
+
     /// Where it lies on the device.
     pub(crate) fn at(&self) -> DevicePtr {
         self.device.as_ref().map_or(DevicePtr::NULL, Buffer::ptr)
@@ -173,6 +180,7 @@ pub(crate) struct Columns {
     pub(crate) lengths: Column,
     pub(crate) act_ranks: Column,
     pub(crate) acting: Column,
+    pub(crate) told_words: Column,
     pub(crate) suspected: Column,
     pub(crate) suspects: Column,
     pub(crate) suspect_ranks: Column,

@@ -42,7 +42,7 @@ pub use program::program_for;
 pub use rows::{HostRows, RowOps, WriteRows};
 pub use stage::DeviceStage;
 pub use steps::StepTime;
-pub use straight::{Decided, StraightRows, StraightStage, Wrote};
+pub use straight::{Decided, StraightRows, StraightStage, WordsBy, Wrote};
 pub use values::{ValueRoom, ValuesReport, ValuesStats};
 
 #[cfg(test)]

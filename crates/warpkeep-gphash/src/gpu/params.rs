@@ -132,7 +132,7 @@ pub(crate) struct TableParams {
     value_len: u32,
     merge_rule: u32,
     variable: u32,
-    tiled: u32,
+    tail_len: u32,
     reserved: u32,
     level: [Run; MAX_LEVELS],
     overflow: [Run; MAX_OVERFLOWS],
@@ -180,7 +180,7 @@ impl TableParams {
             value_len: table.value.fixed_len().unwrap_or_default() as u32,
             merge_rule: u32::from(table.merge_rule().code()),
             variable: u32::from(table.key.fixed_len().is_none() || table.value.fixed_len().is_none()),
-            tiled: u32::from(table.form.tile().is_some()),
+            tail_len: super::program::tail_len(table.form) as u32,
             reserved: 0,
             level: runs(levels.levels.iter()),
             overflow: runs(levels.overflows()),
@@ -564,8 +564,8 @@ pub(crate) mod facts {
     use super::*;
     use crate::gpu::CachePolicy;
     use crate::gpu::straight::params::{
-        ACT_BYTES, BeatParams, BlockRun, Came, ENROLLED_BYTES, FollowParams, RecopyParams, SortParams,
-        SpellParams, StraightParams, VerifyParams,
+        ACT_BYTES, BeatParams, BlockRun, Came, ENROLLED_BYTES, FollowParams, MOST_PARTS, RecopyParams,
+        SortParams, SpellParams, StraightParams, VerifyParams,
     };
     use crate::slot::{EMPTY, INSERT, REFERENCE_BITS};
     use warpkeep_core::{MergeRule, Op, Status};
@@ -668,7 +668,7 @@ pub(crate) mod facts {
             size_of::<FollowParams>(),
         ];
         facts.extend(of_values.map(|bytes| bytes as u64));
-        facts.extend([1 << 63, HEATS as u64]);
+        facts.extend([1 << 63, HEATS as u64, MOST_PARTS as u64]);
         facts
     }
 }

@@ -3,6 +3,7 @@
 use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec};
 use warpkeep_device::Program;
 use warpkeep_image::Persist;
+use warpkeep_record::RecordForm;
 
 #[cfg(no_simulator)]
 use warpkeep_device::KernelEntry;
@@ -170,12 +171,17 @@ static KERNELS: &[KernelEntry] = {
 /// no device can work such tables: keys or values have any length, and lie in place.
 pub fn program_for(geometry: Geometry, layout: Layout, key: KeySpec, value: ValueSpec) -> Option<Program> {
     let spec = TableSpec { key, value, geometry, capacity: 0, layout, merge: MergeRule::None, seed: Seed(0) };
-    program(geometry, layout, key, value, Header::of(&spec).tiled)
+    program(geometry, layout, key, value, tail_len(Header::of(&spec).form()))
 }
 
 /// The kernels for a table.
 pub(crate) fn program_of<P: Persist>(table: &Table<P>) -> Option<Program> {
-    program(table.geometry, table.layout, table.key, table.value, table.form.tile().is_some())
+    program(table.geometry, table.layout, table.key, table.value, tail_len(table.form))
+}
+
+/// Bytes of a record's tail in its tile; 0 if it lies in none.
+pub(crate) fn tail_len(form: RecordForm) -> u64 {
+    form.tile().map_or(0, |tile| tile.tail())
 }
 
 fn program(
@@ -183,7 +189,7 @@ fn program(
     layout: Layout,
     key: KeySpec,
     value: ValueSpec,
-    tiled: bool,
+    tail_len: u64,
 ) -> Option<Program> {
     let variable = key.fixed_len().is_none() || value.fixed_len().is_none();
     let body = Shape::new(geometry, layout, key, value).body;
@@ -197,7 +203,7 @@ fn program(
         ("GPHASH_KEY_LEN", key.fixed_len().unwrap_or_default() as u64),
         ("GPHASH_VALUE_LEN", value.fixed_len().unwrap_or_default() as u64),
         ("GPHASH_VARIABLE", u64::from(variable)),
-        ("GPHASH_TILED", u64::from(tiled)),
+        ("GPHASH_TAIL_LEN", tail_len),
     ];
     Some(Program {
         name: "gphash",

@@ -1,6 +1,7 @@
 //! The power goes at every step of the kernels that write: what each crash could leave is opened and checked.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 
 use warpkeep_core::Op;
 use warpkeep_crashlab::explores_fully;
@@ -28,6 +29,8 @@ pub(crate) enum Script {
     Straight,
     /// The same, in parts.
     Parts,
+    /// The same, with words that the host stores.
+    Words,
 }
 
 impl Script {
@@ -37,7 +40,7 @@ impl Script {
     }
 
     fn is_straight(self) -> bool {
-        matches!(self, Script::Straight | Script::Parts)
+        matches!(self, Script::Straight | Script::Parts | Script::Words)
     }
 }
 
@@ -100,7 +103,9 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
     let one_level = Geometry::new(1, 4, 8).expect("a geometry");
     let ((table, model), slice) = match (script, seed % 2) {
         (Script::Batches, _) => (filled(kind, Geometry::default(), 20, 12), 0),
-        (Script::Straight | Script::Parts, _) => (filled(kind, Geometry::default(), 100, 12), 0),
+        (Script::Straight | Script::Parts | Script::Words, _) => {
+            (filled(kind, Geometry::default(), 100, 12), 0)
+        }
         // As many as there is room for, and a few more in the overflow.
         (Script::Drain, 0) => (filled(kind, Geometry::default(), 1, 28), 1),
         // Several buckets at the same time.
@@ -120,24 +125,31 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
     bench.version = model.len() as u64;
     bench.model = model;
     let mut dice = Dice(seed);
-    if script == Script::Parts {
+    if script != Script::Straight {
         bench.engine.write_in_parts_of(2);
+    }
+    // When the host stored a word, where, and which.
+    let words: Arc<Mutex<Vec<(u64, u64, u64)>>> = Arc::default();
+    if script == Script::Words {
+        let (device, words) = (device.clone(), Arc::clone(&words));
+        bench.engine.observe_words(move |at, word| words.lock().unwrap().push((now(&device), at, word)));
     }
     if script.is_straight() {
         // The host takes blocks for this batch and many more to come.
         bench.engine.load_mirror(&bench.table).unwrap();
         straight_one(&mut bench, &device, Op::Put, &[0]);
         device.simulator().unwrap().take_store_log();
+        words.lock().unwrap().clear();
     }
     let before = bytes_of(bench.table.heap().image());
     let mut models = vec![(0, now(&device), bench.model.clone())];
     let left = match script {
-        Script::Batches | Script::Straight | Script::Parts => 0,
+        Script::Batches | Script::Straight | Script::Parts | Script::Words => 0,
         Script::Drain => outgoing(&bench.table),
     };
     let turns = match script {
         Script::Batches => 3,
-        Script::Straight | Script::Parts => 5,
+        Script::Straight | Script::Parts | Script::Words => 5,
         Script::Drain => left.div_ceil(slice),
     };
     for turn in 0..turns {
@@ -157,16 +169,28 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
         }
     }
     let [(region, 0)] = bench.image.regions()[..] else { panic!("the image has grown") };
-    let recorded = Recorded {
-        kind,
-        header: bench.table.header(),
-        log: device.simulator().unwrap().take_store_log(),
-        before,
+    let mut log = device.simulator().unwrap().take_store_log();
+    let words = std::mem::take(&mut *words.lock().unwrap());
+    assert_eq!(words.is_empty(), script != Script::Words, "who stores words?");
+    // Between two launches: what the one before has stored is there for certain, and when the next begins so is the word.
+    let stored = words.iter().map(|&(when, offset, word)| StoreRecord {
         region,
-        models,
-        end: now(&device),
-    };
-    // Nobody but the kernels stored anything, so the log tells all of it.
+        offset,
+        bytes: word.to_le_bytes().to_vec(),
+        issued: when,
+        arrived: Some(when + 1),
+        fenced: Some(when + 1),
+        epoch: 0,
+        block: 0,
+        thread: 0,
+        place: log[0].place.clone(),
+    });
+    let stored: Vec<StoreRecord> = stored.collect();
+    log.extend(stored);
+    log.sort_by_key(|store| store.issued);
+    let recorded =
+        Recorded { kind, header: bench.table.header(), log, before, region, models, end: now(&device) };
+    // Nobody else stored anything, so the log tells all of it.
     let whole = CrashImage::new(&recorded.before, region, &recorded.log, recorded.end);
     assert_eq!(whole.open_stores(), 0, "the end of a launch orders everything");
     assert!(whole.sample(0) == bytes_of(bench.table.heap().image()), "the log is not all there is");

@@ -2,7 +2,7 @@
 
 use warpkeep_core::{KeySpec, Op, Status, ValueSpec};
 use warpkeep_device::{Device, DevicePtr};
-use warpkeep_gphash::gpu::{StraightRows, Wrote};
+use warpkeep_gphash::gpu::{StraightRows, WordsBy, Wrote};
 use warpkeep_gphash::{Geometry, Progress, Table};
 
 use crate::bench::{Bench, Dice, Space};
@@ -13,7 +13,7 @@ macro_rules! straight_cases {
     ($on:path) => {
         all_cases! {
             $on;
-            straight: straight_batches_do_what_a_map_does, straight_batches_in_parts_do_what_a_map_does,
+            straight: straight_batches_do_what_a_map_does, straight_batches_in_parts_do_what_a_map_does, batches_whose_words_the_host_stores_do_what_a_map_does,
                 straight_batches_of_long_keys_do_what_a_map_does, keys_with_equal_hashes_are_told_apart,
                 equal_keys_act_in_the_order_of_the_batch, blocks_are_used_again, blocks_are_provided_ahead, what_finds_no_place_is_done_by_the_cpu,
                 a_full_heap_refuses_straight_batches, tables_without_a_mirror_are_not_written_straight
@@ -89,7 +89,7 @@ fn mirrored_of(kind: Kind, device: &Device, space: Space, geometry: Geometry, ca
 }
 
 /// Random batches of each operation, with keys that come more than once, between batches that are staged, writes by the CPU, and growth.
-/// A part of a batch has so many operations.
+/// A part of a batch has so many operations, and its words are stored by these.
 pub(crate) fn mixed(
     device: &Device,
     space: Space,
@@ -97,7 +97,7 @@ pub(crate) fn mixed(
     geometry: Geometry,
     seed: u64,
     batches: usize,
-    part: Option<u64>,
+    (part, words): (Option<u64>, WordsBy),
 ) {
     const KEYS: u64 = 250;
     let mut dice = Dice(seed);
@@ -105,6 +105,7 @@ pub(crate) fn mixed(
     if let Some(part) = part {
         bench.engine.write_in_parts_of(part);
     }
+    bench.engine.store_words_by(words);
     let mut straight = 0;
     for number in 0..batches as u64 {
         let op = OPS[dice.below(4) as usize];
@@ -138,27 +139,41 @@ pub(crate) fn mixed(
 pub(crate) fn straight_batches_do_what_a_map_does(device: &Device, space: Space) {
     for (seed, (l, h, s)) in (0..).zip([(2, 2, 8), (1, 4, 8), (4, 2, 4), (2, 1, 16), (2, 2, 8)]) {
         let kind = if seed % 2 == 0 { Kind::Packed } else { Kind::Tiled };
-        mixed(device, space, kind, Geometry::new(l, h, s).unwrap(), seed, 24, None);
+        mixed(device, space, kind, Geometry::new(l, h, s).unwrap(), seed, 24, (None, WordsBy::Device));
     }
 }
 
 pub(crate) fn straight_batches_of_long_keys_do_what_a_map_does(device: &Device, space: Space) {
     for (seed, part) in (200..).zip([None, Some(9)]) {
-        mixed(device, space, Kind::LongPacked, Geometry::default(), seed, 18, part);
+        mixed(device, space, Kind::LongPacked, Geometry::default(), seed, 18, (part, WordsBy::Device));
     }
 }
 
 pub(crate) fn straight_batches_in_parts_do_what_a_map_does(device: &Device, space: Space) {
     for (seed, part) in (100..).zip([1, 5, 16, 40]) {
         let kind = if seed % 2 == 0 { Kind::Packed } else { Kind::Tiled };
-        mixed(device, space, kind, Geometry::default(), seed, 18, Some(part));
+        mixed(device, space, kind, Geometry::default(), seed, 18, (Some(part), WordsBy::Device));
+    }
+}
+
+pub(crate) fn batches_whose_words_the_host_stores_do_what_a_map_does(device: &Device, space: Space) {
+    for (seed, (part, threads)) in (300..).zip([(1, 1), (5, 2), (16, 3), (9, 2)]) {
+        let kind = [Kind::Packed, Kind::Tiled, Kind::LongPacked][seed as usize % 3];
+        mixed(device, space, kind, Geometry::default(), seed, 18, (Some(part), WordsBy::Host(threads)));
     }
 }
 
 pub(crate) fn equal_keys_act_in_the_order_of_the_batch(device: &Device, space: Space) {
+    for words in [WordsBy::Device, WordsBy::Host(2)] {
+        equal_keys_act_in_order(device, space, words);
+    }
+}
+
+fn equal_keys_act_in_order(device: &Device, space: Space, words: WordsBy) {
     let mut bench = mirrored(device, space, Geometry::default(), 400);
     // Of one part, the first of them, and of several.
     bench.engine.write_in_parts_of(80);
+    bench.engine.store_words_by(words);
     // One key all the time, a few, and some that are there already.
     for (round, op) in
         (0..).zip([Op::Put, Op::Insert, Op::Update, Op::Delete, Op::Insert, Op::Put, Op::Delete])

@@ -2,6 +2,7 @@
 
 use warpkeep_device::{Device, Mode};
 use warpkeep_gphash::Geometry;
+use warpkeep_gphash::gpu::WordsBy;
 
 use crate::bench::tell;
 use crate::rig::{Kind, heap};
@@ -15,7 +16,8 @@ fn every_schedule_of_a_straight_batch_does_what_a_map_does() {
         let device = Device::simulated(Mode::seeded(seed)).unwrap();
         let kind = [Kind::Packed, Kind::LongPacked, Kind::Tiled][seed as usize / 3 % 3];
         let part = [None, Some(4), Some(20)][seed as usize % 3];
-        mixed(&device, heap, kind, Geometry::default(), seed, 3, part);
+        let words = [WordsBy::Device, WordsBy::Host(2)][seed as usize % 2];
+        mixed(&device, heap, kind, Geometry::default(), seed, 3, (part, words));
     }
     tell(&format!("{SEEDS} schedules of batches written straight through"));
 }

@@ -57,7 +57,7 @@ enum Shown {
 }
 
 /// The steps of `kernels/steps.h`, by number.
-const STEPS: [(u32, &str, Shown); 14] = [
+const STEPS: [(u32, &str, Shown); 15] = [
     (1, "Copied", Shown::By(Script::Drain)),
     (2, "Gathered", Shown::By(Script::Drain)),
     (3, "Moved", Shown::By(Script::Drain)),
@@ -71,6 +71,7 @@ const STEPS: [(u32, &str, Shown); 14] = [
     (12, "Written", Shown::By(Script::Straight)),
     (13, "Settled", Shown::ByLoss),
     (14, "Behind", Shown::By(Script::Parts)),
+    (14, "Behind, with words that the host stores", Shown::By(Script::Words)),
     (15, "Beaten", Shown::ByNothing),
 ];
 

@@ -22,6 +22,7 @@ const MAX_VALUE: u64 = 4096;
 /// use warpkeep_image::Tile;
 /// let tile = Tile::of(128, 32).expect("a value of one line, and a tail of a quarter");
 /// assert_eq!((tile.blocks(), tile.bytes()), (4, 640));
+/// assert_eq!(Tile::of(128, 16).map(|tile| tile.blocks()), Some(8));
 /// let third = tile.name(4096, 2);
 /// assert_eq!((tile.value_at(third), tile.tail_at(third)), (4096 + 2 * 128, 4096 + 4 * 128 + 2 * 32));
 /// ```
@@ -36,9 +37,9 @@ pub struct Tile {
 impl Tile {
     /// The tile of blocks with such a value and such a tail; `None` if they are better laid one after the other.
     pub fn of(value: u64, tail: u64) -> Option<Tile> {
-        // With a shorter tail the block's length alone tells both parts.
+        // With a shorter tail the block's length alone tells both parts. Of other lengths some would lie across two lines.
         let suits = value.is_multiple_of(LINE) && (LINE..=MAX_VALUE).contains(&value);
-        if !suits || !tail.is_multiple_of(32) || !(32..LINE).contains(&tail) {
+        if !suits || tail != 16 && !(tail.is_multiple_of(32) && (32..LINE).contains(&tail)) {
             return None;
         }
         let bits = LINE.trailing_zeros() - tail.trailing_zeros();
@@ -65,7 +66,7 @@ impl Tile {
         u64::from(self.tail)
     }
 
-    /// Blocks in a tile: 2 or 4.
+    /// Blocks in a tile: 2, 4 or 8.
     pub fn blocks(self) -> u64 {
         1 << self.bits
     }
@@ -134,7 +135,7 @@ mod tests {
             assert!(!taken.contains(&false), "{tile:?}");
             assert_eq!(Tile::of_block(tile.block()), Some(tile));
         }
-        assert_eq!(tiles, 20 * 3);
+        assert_eq!(tiles, 20 * 4);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::gpu::params::{
 };
 use crate::gpu::straight::params::BeatParams;
 use crate::gpu::values::{Choose, Release};
-use crate::gpu::{DeviceBatch, DeviceEngine, DeviceImage, StraightRows, ValueRoom, program_for};
+use crate::gpu::{DeviceBatch, DeviceEngine, DeviceImage, StraightRows, ValueRoom, WordsBy, program_for};
 use crate::{Geometry, Layout, Table, TableError, TableSpec};
 
 unsafe extern "C" {
@@ -420,8 +420,9 @@ fn published_beside_readers(seed: u64, mut bench: Bench, afterwards: fn(&Bench))
 }
 
 /// Readers beside each beat of batches that are written straight through, in parts of so many; what is wrong. They look at the image, into the mirror, and at the image again.
-fn beside_a_straight_batch(seed: u64, part: u64) -> Option<String> {
+fn beside_a_straight_batch(seed: u64, part: u64, words: WordsBy) -> Option<String> {
     let mut bench = Bench::new(seed, Layout::Packed, 16);
+    bench.engine.store_words_by(words);
     bench.engine.write_in_parts_of(part);
     let mut wrong = None;
     for (op, numbers) in [(Op::Put, 0..30), (Op::Delete, 10..40), (Op::Put, 20..KEYS), (Op::Update, 20..KEYS)]
@@ -482,11 +483,15 @@ fn beside_a_straight_batch(seed: u64, part: u64) -> Option<String> {
 }
 
 fn beside_a_small_batch(seed: u64) -> Option<String> {
-    beside_a_straight_batch(seed, KEYS).map(|what| format!("straight, {what}"))
+    beside_a_straight_batch(seed, KEYS, WordsBy::Device).map(|what| format!("straight, {what}"))
 }
 
 fn beside_a_batch_in_parts(seed: u64) -> Option<String> {
-    beside_a_straight_batch(seed, 9).map(|what| format!("in parts, {what}"))
+    beside_a_straight_batch(seed, 9, WordsBy::Device).map(|what| format!("in parts, {what}"))
+}
+
+fn beside_words_of_the_host(seed: u64) -> Option<String> {
+    beside_a_straight_batch(seed, 9, WordsBy::Host(2)).map(|what| format!("with words of the host, {what}"))
 }
 
 /// A place that somebody reads for ever is told of, and nothing hangs.
@@ -524,12 +529,15 @@ fn readers_beside_loads_and_batches_see_what_is_there() {
     for seed in 0..SEEDS / 10 {
         assert_eq!(beside_a_small_batch(seed), None);
         assert_eq!(beside_a_batch_in_parts(seed), None);
+        assert_eq!(beside_words_of_the_host(seed), None);
     }
-    let mistakes: [(u32, &str, Attempt); 12] = [
+    let mistakes: [(u32, &str, Attempt); 14] = [
         (MIRRORED, "Mirrored, straight", beside_a_small_batch),
         (VEILED, "Veiled, straight", beside_a_small_batch),
         (MIRRORED, "Mirrored, in parts", beside_a_batch_in_parts),
         (VEILED, "Veiled, in parts", beside_a_batch_in_parts),
+        (MIRRORED, "Mirrored, words of the host", beside_words_of_the_host),
+        (VEILED, "Veiled, words of the host", beside_words_of_the_host),
         (MIRRORED, "Mirrored", beside_a_batch_of_cached_values),
         (VEILED, "Veiled", beside_a_batch_of_cached_values),
         (FILLED, "Filled", beside_a_fill),

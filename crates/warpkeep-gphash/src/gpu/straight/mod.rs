@@ -7,6 +7,7 @@
 //! [staged](super::Turn::stage). Keys of eight bytes are told apart by their hashes. Of others, those whose hash nobody has are new; the
 //! rest are compared with the keys of their records, over the link.
 
+mod beside;
 mod copies;
 mod left;
 pub(super) mod params;
@@ -15,10 +16,12 @@ mod run;
 mod stage;
 mod supply;
 mod verify;
+mod words;
 
 pub(crate) use copies::LevelCopies;
 pub use stage::{Decided, StraightStage};
 pub(crate) use supply::Supply;
+pub use words::WordsBy;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,6 +29,8 @@ use warpkeep_core::Op;
 use warpkeep_device::DevicePtr;
 use warpkeep_image::Persist;
 
+use self::params::MOST_PARTS;
+use self::words::Words;
 use super::DeviceEngine;
 use super::steps::{StepTime, StepTimes};
 
@@ -57,10 +62,8 @@ pub struct Wrote {
     pub by_cpu: u64,
 }
 
-/// Operations in a part of a batch: so many records take the link a few hundred microseconds, beside which a launch is nothing.
-const PART: u64 = 1 << 17;
-/// Parts of a batch, at the most: with more of them there is hardly more at once.
-const MOST_PARTS: u64 = 16;
+/// Operations in a part of a batch: so many records take the link two hundred microseconds, beside which a launch is nothing.
+const PART: u64 = 1 << 16;
 
 /// Operations from which on records are read in order: for fewer of them the order costs more than it saves.
 const VERIFIED_FROM: u64 = 1 << 16;
@@ -68,12 +71,13 @@ const VERIFIED_FROM: u64 = 1 << 16;
 /// How an engine writes straight through.
 pub(crate) struct Straight {
     part: AtomicU64,
+    words: Words,
     steps: StepTimes,
 }
 
 impl Default for Straight {
     fn default() -> Straight {
-        Straight { part: AtomicU64::new(PART), steps: StepTimes::default() }
+        Straight { part: AtomicU64::new(PART), words: Words::default(), steps: StepTimes::default() }
     }
 }
 
@@ -85,7 +89,7 @@ impl Straight {
 
     /// Into how many parts a batch of so many operations is cut.
     fn parts(&self, count: u64) -> u64 {
-        (count / self.part.load(Ordering::Relaxed).max(1)).clamp(1, MOST_PARTS)
+        (count / self.part.load(Ordering::Relaxed).max(1)).clamp(1, MOST_PARTS as u64)
     }
 }
 
@@ -94,6 +98,17 @@ impl<P: Persist> DeviceEngine<P> {
     /// cross the link beside the words that make those of another count.
     pub fn write_in_parts_of(&self, operations: u64) {
         self.straight.part.store(operations, Ordering::Relaxed);
+    }
+
+    /// Has the words of such parts stored by the host or by the device; if nothing is said, by what [suits the machine](WordsBy::usual).
+    pub fn store_words_by(&self, by: WordsBy) {
+        self.straight.words.store_by(by, None);
+    }
+
+    /// The same, by a thread of the host, which tells where it is about to store what: for tests that crash it there.
+    #[doc(hidden)]
+    pub fn observe_words(&self, observer: impl Fn(u64, u64) + Send + Sync + 'static) {
+        self.straight.words.store_by(WordsBy::Host(1), Some(std::sync::Arc::new(observer)));
     }
 
     /// Has a thread take blocks of the heap ahead of need, as many as two more batches like the last one can take that was written straight
@@ -122,7 +137,7 @@ mod tests {
     fn small_batches_have_one_part_and_large_ones_not_too_many() {
         let straight = Straight::default();
         assert_eq!([1, PART - 1, PART, 2 * PART - 1].map(|count| straight.parts(count)), [1; 4]);
-        assert_eq!([1 << 18, 1 << 20, 1 << 22, 1 << 31].map(|count| straight.parts(count)), [2, 8, 16, 16]);
+        assert_eq!([1 << 17, 1 << 20, 1 << 22, 1 << 31].map(|count| straight.parts(count)), [2, 16, 32, 32]);
         straight.part.store(0, Ordering::Relaxed);
         assert_eq!(straight.parts(3), 3);
     }

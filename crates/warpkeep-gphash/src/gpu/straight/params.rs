@@ -19,6 +19,9 @@ pub(crate) struct Came {
     reserved: [u64; 2],
 }
 
+/// Parts of a batch, at the most: with more of them there is hardly more at once.
+pub(crate) const MOST_PARTS: usize = 32;
+
 /// Bytes of an enrolment, and of an act.
 pub(crate) const ENROLLED_BYTES: usize = 16;
 pub(crate) const ACT_BYTES: usize = 48;
@@ -46,6 +49,10 @@ pub(crate) struct StraightParams {
     pub(crate) decided: DevicePtr,
     pub(crate) ranks: DevicePtr,
     pub(crate) regions: DevicePtr,
+    pub(crate) words: DevicePtr,
+    pub(crate) marks: DevicePtr,
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
     pub(crate) shift: u32,
     pub(crate) op: u32,
     pub(crate) block_len: u32,

@@ -5,14 +5,14 @@ use warpkeep_device::{DevicePtr, Grid, Stream};
 use warpkeep_image::Persist;
 use warpkeep_record::RecordForm;
 
-use super::params::{ACT_BYTES, BeatParams, Came, ENROLLED_BYTES, StraightParams};
+use super::params::{ACT_BYTES, BeatParams, Came, ENROLLED_BYTES, MOST_PARTS, StraightParams};
 use super::stage::{Held, StraightStage};
 use super::verify::Verifying;
 use super::{StraightRows, Wrote};
 use crate::bucket::Body;
 use crate::gpu::engine::{DeviceEngine, Kernels, THREADS, Turn, Workplace};
 use crate::gpu::mirror::{For, region_bits};
-use crate::gpu::params::{REGIONS, RegionParams, SCAN_THREADS, TableParams};
+use crate::gpu::params::{PointParams, REGIONS, RegionParams, SCAN_THREADS, TableParams};
 use crate::gpu::steps::Watch;
 use crate::gpu::values::Rows;
 use crate::{Table, TableError};
@@ -22,10 +22,17 @@ const MOST: u64 = 1 << 31;
 /// Lanes of a warp.
 const WARP: u64 = 32;
 
+/// Blocks of a beat for each multiprocessor: enough to keep the link busy. With more of them there would be no room for a part that is
+/// decided meanwhile.
+const BLOCKS_OF_A_BEAT: u32 = 2;
+
 /// Launches beats, each with its parameters and about how many stores it takes. The one beat of a batch of one part does all that is left
 /// to do.
-pub(super) fn beats(kernels: &Kernels) -> impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError> {
-    let Kernels { finish, beat, .. } = kernels;
+pub(super) fn beats<P: Persist>(
+    engine: &DeviceEngine<P>,
+) -> impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError> {
+    let Kernels { finish, beat, .. } = &engine.kernels;
+    let multiprocessors = engine.device().info().abilities.multiprocessors.max(1);
     move |params: &BeatParams, stores: u64, stream: &Stream| {
         let threads = THREADS;
         // SAFETY: the parameters are those of a batch, which stays until its stream is synchronised.
@@ -34,7 +41,11 @@ pub(super) fn beats(kernels: &Kernels) -> impl FnMut(&BeatParams, u64, &Stream) 
                 let blocks = params.straight.count.div_ceil(WARP) as u32;
                 finish.launch(Grid { blocks, threads, shared_bytes: 0 }, &params.straight, stream)?;
             } else {
-                let most = beat.resident_blocks(threads, 0)?.max(1);
+                let resident = beat.resident_blocks(threads, 0)?.max(1);
+                let most = match params.straight.marks.is_null() {
+                    true => resident,
+                    false => resident.min(BLOCKS_OF_A_BEAT * multiprocessors),
+                };
                 let blocks = Grid::covering(stores, threads).blocks.min(most);
                 beat.launch(Grid { blocks, threads, shared_bytes: 0 }, params, stream)?;
             }
@@ -67,7 +78,7 @@ impl<'e, P: Persist> Turn<'e, P> {
         first_version: u64,
         stream: &Stream,
     ) -> Result<Option<Wrote>, TableError> {
-        let launch = beats(&self.engine.kernels);
+        let launch = beats(self.engine);
         // SAFETY: the caller's promise.
         unsafe { self.write_in_beats(table, rows, first_version, stream, launch) }
     }
@@ -199,31 +210,57 @@ impl<'e, P: Persist> Turn<'e, P> {
             decided: DevicePtr::NULL,
             ranks: DevicePtr::NULL,
             regions: DevicePtr::NULL,
+            words: DevicePtr::NULL,
+            marks: DevicePtr::NULL,
+            begin: 0,
+            end: count,
             shift: region_bits(slots),
         };
         let parts = engine.straight.parts(count);
-        if parts > 1 {
+        let hands = if parts > 1 { engine.straight.words.hands() } else { None };
+        if hands.is_some() {
+            columns.told_words.host::<[u64; 2]>(device, MOST_PARTS + count as usize)?;
+            params.words = columns.told_words.host_ptr();
+        } else if parts > 1 {
             params.decided = columns.fetchings.room(device, ACT_BYTES * count as usize)?;
             params.ranks = columns.act_ranks.room(device, 4 * count as usize)?;
             params.regions = columns.regions.zeros(device, 4 * (REGIONS + 1), own)?;
         }
-        // What the batch comes to, and behind it the enrolments.
-        let cleared = size_of::<Came>() + ENROLLED_BYTES * (enrolments as usize + 1);
+        // What the batch comes to, and behind it the marks of its parts and the enrolments.
+        let marks = 8 * (MOST_PARTS + 2);
+        let cleared = size_of::<Came>() + marks + ENROLLED_BYTES * (enrolments as usize + 1);
         watch.device("clearing", device, own, || {
             params.came = columns.records.zeros(device, cleared, own)?;
-            params.enrolled = params.came.offset(size_of::<Came>() as u64);
+            params.enrolled = params.came.offset((size_of::<Came>() + marks) as u64);
             Ok(())
         })?;
+        // Whoever is to know what acts before anything is written waits for all of it; so does the value cache.
+        if hands.is_some() && !tells && cached.is_none() {
+            params.marks = params.came.offset(size_of::<Came>() as u64);
+        }
         if table.key.max_len() != 8 && count >= engine.straight.verified_from() {
             let verifying = Verifying { image_len: table.image().len(), key_len: table.key.max_len() as u64 };
             // SAFETY: the caller's promise; the columns are as long as the kernels take them to be, and stay until they are done.
             params.records = unsafe { verifying.launch(engine, place, &params, &mut watch)? };
+        } else if !params.marks.is_null() {
+            // While parts are decided, entries of those before them are veiled.
+            let point = PointParams {
+                table: params.table,
+                count,
+                keys: rows.keys,
+                records: columns.suspected.room(device, 8 * count as usize)?,
+            };
+            // SAFETY: the same.
+            watch.device("point", device, &place.stream, || unsafe {
+                place.launch(&engine.kernels.point, count, &point)
+            })?;
+            params.records = point.records;
         }
         // What is in the copies, if one of these fails or it is given up, nobody knows.
         copies.outdate();
         let held = Held { watch, retired, supply, copies, staying, guard };
         let mut stage =
-            StraightStage { table, turn: self, rows: *rows, params, parts, mirror, held: Some(held) };
+            StraightStage { table, turn: self, rows: *rows, params, parts, hands, mirror, held: Some(held) };
         // SAFETY: the caller's promise; the other columns are as long as the kernels take them to be, and are not touched until they
         // are done, which the stage sees to. The turn keeps other writers away.
         unsafe { stage.launch_deciding()? };
@@ -231,7 +268,8 @@ impl<'e, P: Persist> Turn<'e, P> {
     }
 }
 
-/// Puts the kernels that decide a batch into the stream of its workplace.
+/// Puts the kernels that decide a batch into the stream of its workplace; those that decide it part by part come
+/// [later](super::beside::launch_with_host).
 ///
 /// # Safety
 /// What the parameters lead to is as long as the kernels take it to be, and nobody else touches it until the stream is synchronised.
@@ -239,7 +277,6 @@ pub(super) unsafe fn launch_deciding<P: Persist>(
     engine: &DeviceEngine<P>,
     place: &Workplace,
     params: &StraightParams,
-    parts: u64,
     cached: Option<&Rows>,
     watch: &mut Watch<'_>,
 ) -> Result<(), TableError> {
@@ -248,8 +285,11 @@ pub(super) unsafe fn launch_deciding<P: Persist>(
     // SAFETY: as this function's contract says.
     unsafe {
         watch.device("enrol", device, stream, || place.launch(&kernels.enrol, count, params))?;
+        if !params.marks.is_null() {
+            return Ok(());
+        }
         watch.device("decide", device, stream, || place.launch(&kernels.decide, count, params))?;
-        if parts > 1 {
+        if !params.decided.is_null() {
             watch.device("line up", device, stream, || {
                 let one = Grid { blocks: 1, threads: SCAN_THREADS, shared_bytes: 0 };
                 Ok(kernels.line_up.launch(one, &RegionParams { regions: params.regions }, stream)?)
@@ -273,13 +313,18 @@ pub(super) fn launch_beats<P: Persist>(
     watch: &mut Watch<'_>,
     mut beat: impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError>,
 ) -> Result<(), TableError> {
-    let (device, count) = (engine.device(), params.count);
-    let pieces = u64::from(params.block_len) / if params.wide == 1 { 16 } else { 8 };
-    let stores = (count / parts + 1) * if params.blocks.is_null() { 1 } else { pieces };
+    let device = engine.device();
+    let stores = stores_of_beat(params, parts);
     let (step, beats) = if parts == 1 { ("finish", 1) } else { ("beat", parts + 2) };
     for number in 0..beats {
         let params = BeatParams { straight: *params, beat: number, parts };
         watch.device(step, device, stream, || beat(&params, stores, stream))?;
     }
     Ok(())
+}
+
+/// About how many stores a beat takes.
+pub(super) fn stores_of_beat(params: &StraightParams, parts: u64) -> u64 {
+    let pieces = u64::from(params.block_len) / if params.wide == 1 { 16 } else { 8 };
+    (params.count / parts + 1) * if params.blocks.is_null() { 1 } else { pieces }
 }

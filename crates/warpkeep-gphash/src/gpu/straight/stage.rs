@@ -8,9 +8,11 @@ use warpkeep_core::Op;
 use warpkeep_device::{Buffer, Stream};
 use warpkeep_image::Persist;
 
+use super::beside::WithHost;
 use super::left::{ANSWERED, sort};
 use super::params::{BeatParams, Came, StraightParams};
 use super::run::{beats, launch_beats, launch_deciding};
+use super::words::Hands;
 use super::{LevelCopies, StraightRows, Supply, Wrote};
 use crate::gpu::engine::Turn;
 use crate::gpu::mirror::Reflection;
@@ -24,6 +26,8 @@ pub struct StraightStage<'s, 'e, P: Persist> {
     pub(super) rows: StraightRows,
     pub(super) params: StraightParams,
     pub(super) parts: u64,
+    /// Who stores its words, if it is the host.
+    pub(super) hands: Option<Hands>,
     pub(super) mirror: Reflection,
     /// Until it is published.
     pub(super) held: Option<Held<'e, P>>,
@@ -59,9 +63,7 @@ impl<P: Persist> StraightStage<'_, '_, P> {
         let Some(held) = &mut self.held else { return Ok(()) };
         let (turn, cached) = (&*self.turn, self.mirror.rows().filter(|_| takes_blocks));
         // SAFETY: as this function's contract says.
-        unsafe {
-            launch_deciding(turn.engine, &turn.place, &self.params, self.parts, cached, &mut held.watch)
-        }
+        unsafe { launch_deciding(turn.engine, &turn.place, &self.params, cached, &mut held.watch) }
     }
 
     fn takes_blocks(&self) -> bool {
@@ -108,7 +110,7 @@ impl<P: Persist> StraightStage<'_, '_, P> {
     /// Writes it: when this returns, all that acts is in the image. `beside` is done while the device writes. Once it has begun an error means
     /// that some of it may be there, and some not; then the device is not to be used again.
     pub fn publish(&mut self, beside: impl FnOnce()) -> Result<Wrote, TableError> {
-        let launch = beats(&self.turn.engine.kernels);
+        let launch = beats(self.turn.engine);
         self.finish(launch, beside)
     }
 
@@ -159,17 +161,33 @@ impl<P: Persist> StraightStage<'_, '_, P> {
         beside: impl FnOnce(),
     ) -> Result<Came, TableError> {
         let (engine, place) = (self.turn.engine, &mut *self.turn.place);
-        let launched = launch_beats(engine, &place.stream, &self.params, self.parts, watch, beat);
+        let lane = match &self.hands {
+            Some(_) => Some(engine.straight.words.take_lane(engine.device())?),
+            None => None,
+        };
+        let (params, parts) = (&self.params, self.parts);
+        let launched = match (&lane, self.hands.take()) {
+            (Some(lane), Some(hands)) => {
+                let image = self.table.image();
+                let with_host = WithHost { engine, image, place, lane, params, parts };
+                with_host.launch_beats(hands, watch, beat)
+            }
+            _ => launch_beats(engine, &place.stream, params, parts, watch, beat),
+        };
+        let stream = lane.as_ref().map_or(&place.stream, |lane| &lane.stream);
         // SAFETY: the stream is synchronised before anybody looks.
         let fetched = launched
-            .and_then(|()| unsafe { place.columns.records.fetch::<Came>(engine.device(), 1, &place.stream) });
-        watch.host("host: launches");
+            .and_then(|()| unsafe { place.columns.records.fetch::<Came>(engine.device(), 1, stream) });
+        watch.host("host: launches, and words that are its own");
         beside();
         watch.host("host: beside it");
         // Also after an error: nothing may be under way when others have the columns.
-        let waited = place.stream.synchronize();
+        let waited = stream.synchronize().and(place.stream.synchronize());
         fetched?;
         waited?;
+        if let Some(lane) = lane {
+            engine.straight.words.keep_lane(lane);
+        }
         watch.host("host: waiting");
         Ok(place.columns.records.fetched::<Came>(1)[0])
     }

@@ -1,0 +1,248 @@
+//! Words of the index that the host stores, for batches that the device writes in parts.
+//!
+//! A word goes anywhere in the index, and over the link that costs as much as sixty bytes of a record, which go one after the other. The
+//! host's cores are nearer. So the device tells the host where words go and what they are, beside the records; and while it
+//! writes the records of the next part, threads of the host store the words of this one.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use warpkeep_device::{Device, Event, Stream};
+use warpkeep_image::{Image, Persist};
+use warpkeep_record::{Pool, prefetch};
+
+use super::params::MOST_PARTS;
+use crate::TableError;
+
+/// Threads that store words, at the most: that many are several times as fast as the link brings records.
+const MOST_THREADS: usize = 8;
+/// Cores that a machine has at least if its host is to store words: with fewer the device has done it sooner.
+const LEAST_CORES: usize = 8;
+/// Words that a thread stores at a time.
+const SHARE: u64 = 2048;
+/// Words ahead of the one that is stored: their lines are on their way meanwhile.
+const AHEAD: usize = 24;
+/// Looks at what others do before a thread lets others run.
+const LOOKS: u32 = 1 << 12;
+
+/// Who stores the words of batches that are written in parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WordsBy {
+    /// The device, over the link.
+    Device,
+    /// The host, with so many threads.
+    Host(usize),
+}
+
+impl WordsBy {
+    /// What suits this machine.
+    pub fn usual() -> WordsBy {
+        match std::thread::available_parallelism().map_or(1, usize::from) {
+            cores if cores >= LEAST_CORES => WordsBy::Host((cores / 2).min(MOST_THREADS)),
+            _ => WordsBy::Device,
+        }
+    }
+}
+
+/// Told of each word before it is stored: where it goes, and what it is.
+pub(super) type Observer = Arc<dyn Fn(u64, u64) + Send + Sync>;
+
+/// Streams and events of such batches, kept from one to the next.
+pub(super) struct Lane {
+    /// The stream of the records.
+    pub(super) stream: Stream,
+    /// Parts that are decided, and beats that are over.
+    pub(super) decided: Vec<Event>,
+    pub(super) beaten: Vec<Event>,
+}
+
+/// How words are stored.
+pub(super) struct Words {
+    settings: Mutex<Settings>,
+    lanes: Mutex<Vec<Lane>>,
+}
+
+struct Settings {
+    by: WordsBy,
+    /// Started with the first batch that needs it.
+    pool: Option<Arc<Pool>>,
+    observer: Option<Observer>,
+}
+
+/// Who stores the words of a batch.
+#[derive(Clone)]
+pub(super) struct Hands {
+    pool: Arc<Pool>,
+    observer: Option<Observer>,
+}
+
+impl Default for Words {
+    fn default() -> Words {
+        let settings = Settings { by: WordsBy::usual(), pool: None, observer: None };
+        Words { settings: Mutex::new(settings), lanes: Mutex::default() }
+    }
+}
+
+impl Words {
+    pub(super) fn store_by(&self, by: WordsBy, observer: Option<Observer>) {
+        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = Settings { by, pool: None, observer };
+    }
+
+    /// The host's hands, if it is the host that stores them.
+    pub(super) fn hands(&self) -> Option<Hands> {
+        let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        let WordsBy::Host(threads) = settings.by else { return None };
+        let pool = Arc::clone(settings.pool.get_or_insert_with(|| Arc::new(Pool::new(threads.max(1)))));
+        Some(Hands { pool, observer: settings.observer.clone() })
+    }
+
+    /// Streams and events for a batch.
+    pub(super) fn take_lane(&self, device: &Device) -> Result<Lane, TableError> {
+        if let Some(lane) = self.lanes.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+            return Ok(lane);
+        }
+        let events = || (0..MOST_PARTS + 2).map(|_| device.event()).collect::<Result<Vec<_>, _>>();
+        Ok(Lane { stream: device.stream()?, decided: events()?, beaten: events()? })
+    }
+
+    /// Gives them back, when nothing is under way in them.
+    pub(super) fn keep_lane(&self, lane: Lane) {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
+    }
+}
+
+/// The words of a batch, as the device tells them part by part, and how far they are stored.
+pub(super) struct Told<'w, P: Persist> {
+    image: &'w Image<P>,
+    /// As `StraightParams::words` in `kernels/straight.h`, two words each.
+    told: &'w [AtomicU64],
+    hands: Hands,
+    parts: usize,
+    /// Parts that the device has told.
+    ready: AtomicUsize,
+    /// Nothing more comes.
+    over: AtomicBool,
+    progress: [Progress; MOST_PARTS],
+}
+
+/// Shares of a part that were taken, and that are stored.
+#[derive(Default)]
+struct Progress {
+    taken: AtomicU64,
+    stored: AtomicU64,
+}
+
+impl<'w, P: Persist> Told<'w, P> {
+    pub(super) fn new(image: &'w Image<P>, told: &'w [AtomicU64], hands: Hands, parts: usize) -> Told<'w, P> {
+        let progress = std::array::from_fn(|_| Progress::default());
+        Told { image, told, hands, parts, ready: AtomicUsize::new(0), over: AtomicBool::new(false), progress }
+    }
+
+    /// Does something that makes parts [ready](Told::store_part), with threads that store their words beside it.
+    pub(super) fn beside<R>(&self, lead: impl FnOnce() -> R) -> R {
+        /// Whatever comes of it, those who wait for more are not to wait for ever.
+        struct Over<'o>(&'o AtomicBool);
+        impl Drop for Over<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Release);
+            }
+        }
+        let help = |_| (0..self.parts).for_each(|part| self.help(part));
+        self.hands.pool.run_beside(self.hands.pool.threads() - 1, help, || {
+            let _over = Over(&self.over);
+            lead()
+        })
+    }
+
+    /// Stores the words of a part that the device has told, with whoever helps; parts come in their order. Returns when all are stored.
+    pub(super) fn store_part(&self, part: usize) {
+        self.ready.store(part + 1, Ordering::Release);
+        self.store_shares(part);
+        let shares = self.shares(part);
+        // Those who have taken the last ones are at them.
+        look_until(|| self.progress[part].stored.load(Ordering::Acquire) == shares);
+    }
+
+    /// Waits for a part and stores some of it.
+    fn help(&self, part: usize) {
+        look_until(|| self.ready.load(Ordering::Acquire) > part || self.over.load(Ordering::Acquire));
+        if self.ready.load(Ordering::Acquire) > part {
+            self.store_shares(part);
+        }
+    }
+
+    /// The first act of a part, and how many it has.
+    fn span(&self, part: usize) -> (u64, u64) {
+        let of = |at: usize| self.told[at].load(Ordering::Relaxed);
+        (of(2 * part), of(2 * part + 1))
+    }
+
+    fn shares(&self, part: usize) -> u64 {
+        self.span(part).1.div_ceil(SHARE)
+    }
+
+    fn store_shares(&self, part: usize) {
+        let ((first, count), shares) = (self.span(part), self.shares(part));
+        let Progress { taken, stored } = &self.progress[part];
+        loop {
+            let share = taken.fetch_add(1, Ordering::Relaxed);
+            if share >= shares {
+                return;
+            }
+            let begin = share * SHARE;
+            self.store_words(first + begin, SHARE.min(count - begin));
+            stored.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    fn store_words(&self, first: u64, count: u64) {
+        let begin = 2 * (MOST_PARTS + first as usize);
+        let words = &self.told[begin..begin + 2 * count as usize];
+        let near = |word: &AtomicU64| {
+            let at = word.load(Ordering::Relaxed);
+            if self.image.contains(at, 8) {
+                prefetch::line_to_write(self.image.pointer(at, 8));
+            }
+        };
+        words.iter().step_by(2).take(AHEAD).for_each(near);
+        for index in (0..words.len()).step_by(2) {
+            if let Some(later) = words.get(index + 2 * AHEAD) {
+                near(later);
+            }
+            let (at, word) = (words[index].load(Ordering::Relaxed), words[index + 1].load(Ordering::Relaxed));
+            if let Some(observer) = &self.hands.observer {
+                observer(at, word);
+            }
+            self.image.store(at, word);
+            self.image.flush("straight-words", at, 8);
+        }
+        // Before the acknowledgement, before entries, and before what they led to is used again.
+        self.image.fence("straight-words");
+    }
+}
+
+/// Looks again and again; after a while others are let run in between.
+fn look_until(is_so: impl Fn() -> bool) {
+    let mut looks = 0;
+    while !is_so() {
+        looks += 1;
+        if looks % LOOKS == 0 {
+            std::thread::yield_now();
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_cores_leave_words_to_the_device() {
+        match WordsBy::usual() {
+            WordsBy::Device => assert!(std::thread::available_parallelism().unwrap().get() < LEAST_CORES),
+            WordsBy::Host(threads) => assert!((LEAST_CORES / 2..=MOST_THREADS).contains(&threads)),
+        }
+    }
+}
