@@ -6,8 +6,10 @@
 //
 // The words can be the host's to store, whose cores are nearer to the index than the device: one at a time they cost the link as much as
 // 60 bytes of a record. Then beat i tells the host the words of part i, one after the other, beside the records; the host waits for the
-// end of the beat, stores them while beat i + 1 goes on, and launches beat i + 2 when it has. And parts are decided one after the other, each while the
-// records of those before it go.
+// end of the beat, and stores them while beat i + 1 goes on. A beat is two launches then, in streams of their own. One, of a few large blocks, has all that crosses
+// the link, which a few multiprocessors keep busy; the other has what is in device memory. In one launch that is six times as slow: what
+// a multiprocessor loads waits behind what it has stored to the link. Parts are decided one after the other, each while the records of
+// those before it go.
 //
 // Within a beat nothing has an order. From one to the next everything has: each block fences when it has stored what it stores, once,
 // for there are only as many blocks as run at the same time.
@@ -25,10 +27,17 @@ namespace gphash {
 // Parts of a batch, at the most.
 constexpr u32 kMostParts = 32;
 
+// What a launch does of a beat, in bits.
+constexpr u64 kRecords = 1;
+constexpr u64 kVeils = 2;
+constexpr u64 kWords = 4;
+constexpr u64 kEntries = 8;
+
 struct BeatParams {
     StraightParams straight;
     u64 beat;
     u64 parts;
+    u64 does;
 };
 
 // Acts side by side.
@@ -54,13 +63,6 @@ struct Hand {
     u64 index;
     u64 hands;
 };
-
-// Writes piece `i` of those that the records of a part have.
-WK_DEVICE void write_records(const StraightParams& p, const Span& span, u64 i) {
-    if (span.count == 0) return;
-    Piece piece = piece_of(p, span.first, i);
-    if (piece.number < span.count) write_piece(p, p.acts + span.first + piece.number, piece.part);
-}
 
 WK_DEVICE void veil_entries(const StraightParams& p, const Span& span, const Hand& hand) {
     for (u64 i = hand.index; i < span.count; i += hand.hands) {
@@ -102,17 +104,17 @@ WK_DEVICE void beat(const BeatParams& p, const Hand& hand, u64 block) {
     Span records = part_of(p, s.words && left_out(Step::Behind) ? p.beat - 2 : p.beat);
     Span words = part_of(p, left_out(Step::Behind) ? p.beat : p.beat - 1);
     Span entries = part_of(p, p.beat - 2);
-    bool writes = s.op != kDelete;
-    u64 stores = writes ? pieces_of(s, records.count) : 0;
-    u64 rounds = stores > hand.hands ? (stores + hand.hands - 1) / hand.hands : 1;
+    bool writes = s.op != kDelete && (p.does & kRecords) && records.count > 0;
+    u64 stores = writes ? pieces_of(s, records.count) : 0, at_once = kPieces * hand.hands;
+    u64 rounds = stores > at_once ? (stores + at_once - 1) / at_once : 1;
     for (u64 round = 0; round < rounds; round++) {
-        if (writes) write_records(s, records, round * hand.hands + hand.index);
+        if (writes) write_pieces(s, records.first, records.count, round * at_once + hand.index, hand.hands);
         // Blocks do the rest at different times, so that it goes among the records and not before them.
         if (round != block % rounds) continue;
-        veil_entries(s, records, hand);
-        if (!s.words) store_words(s, words, hand);
-        else if (p.beat < p.parts) tell_words(s, p.beat, part_of(p, p.beat), hand);
-        settle_entries(s, entries, hand);
+        if (p.does & kVeils) veil_entries(s, part_of(p, p.beat), hand);
+        if ((p.does & kWords) && !s.words) store_words(s, words, hand);
+        if ((p.does & kWords) && s.words && p.beat < p.parts) tell_words(s, p.beat, part_of(p, p.beat), hand);
+        if (p.does & kEntries) settle_entries(s, entries, hand);
     }
     // Records before words, veils before words, words before entries: all of them a beat later.
     fence_block_at(Step::Beaten);

@@ -319,19 +319,40 @@ WK_DEVICE Piece piece_of(const StraightParams& p, u64 first, u64 thread) {
     return Piece{number < before ? ~0ull : number - before, part};
 }
 
-// Writes a piece of the record of an act.
-WK_DEVICE void write_piece(const StraightParams& p, const Act* act, u32 part) {
+// What a piece of the record of an operation has, where pieces are wide.
+WK_DEVICE U128 wide_piece(const StraightParams& p, u32 index, u32 part) {
+    u32 values = p.table.value_words();
+    if (2 * part < values) return load((const U128*)(p.values + (u64)index * values) + part);
+    return U128{block_word(p, index, 2 * part), block_word(p, index, 2 * part + 1)};
+}
+
+// Writes pieces of records that are side by side in the list of blocks: every `stride`-th of `kPieces`, from `piece` on, of those that there are.
+// What all of them need is under way at once.
+constexpr u32 kPieces = 4;
+WK_DEVICE void write_pieces(const StraightParams& p, u64 first, u64 count, u64 piece, u64 stride) {
     const Table& t = p.table;
-    u32 index = load(&act->index);
-    u64 block = record_of(t, load(&act->word));
+    u32 parts[kPieces], indexes[kPieces];
+    u64 records[kPieces];
+    for (u32 i = 0; i < kPieces; i++) {
+        Piece its = piece_of(p, first, piece + i * stride);
+        bool is = its.number < count;
+        const Act* act = p.acts + first + its.number;
+        parts[i] = its.part;
+        indexes[i] = is ? load(&act->index) : 0;
+        records[i] = is ? record_of(t, load(&act->word)) : 0;
+    }
     if (!p.wide) {
-        poke(t, t.word_at(block, part), block_word(p, index, part));
-    } else if (2 * part < t.value_words()) {
-        U128 words = load((const U128*)(p.values + (u64)index * t.value_words()) + part);
-        store_streaming((U128*)t.at(t.word_at(block, 2 * part)), words);
-    } else {
-        U128 words{block_word(p, index, 2 * part), block_word(p, index, 2 * part + 1)};
-        store_streaming((U128*)t.at(t.word_at(block, 2 * part)), words);
+        for (u32 i = 0; i < kPieces; i++) {
+            if (records[i]) poke(t, t.word_at(records[i], parts[i]), block_word(p, indexes[i], parts[i]));
+        }
+        return;
+    }
+    U128 words[kPieces];
+    for (u32 i = 0; i < kPieces; i++) {
+        if (records[i]) words[i] = wide_piece(p, indexes[i], parts[i]);
+    }
+    for (u32 i = 0; i < kPieces; i++) {
+        if (records[i]) store_streaming((U128*)t.at(t.word_at(records[i], 2 * parts[i])), words[i]);
     }
 }
 
@@ -369,10 +390,7 @@ WK_DEVICE void finish(const StraightParams& p, u64 block) {
     const Act* act = p.acts + first + thread_index();
     if (left_out(Step::Apart) && mine) poke(p.table, load(&act->at), load(&act->word));
     u64 pieces = p.op == kDelete ? 0 : pieces_of(p, count);
-    for (u64 i = thread_index(); i < pieces; i += block_size()) {
-        Piece piece = piece_of(p, first, i);
-        if (piece.number < count) write_piece(p, p.acts + first + piece.number, piece.part);
-    }
+    for (u64 i = thread_index(); i < pieces; i += kPieces * block_size()) write_pieces(p, first, count, i, block_size());
     U128* entry = mine ? veil_act(p, act) : nullptr;
     // Records before the words that lead to them; and whoever finds a new word in the image, the CPU too, finds nothing older in the
     // mirror afterwards.

@@ -3,7 +3,7 @@
 use warpkeep_device::Stream;
 use warpkeep_image::{Image, Persist};
 
-use super::params::{BeatParams, Came, StraightParams};
+use super::params::{BeatParams, Came, ENTRIES, OVER_THE_LINK, StraightParams, VEILS};
 use super::run::stores_of_beat;
 use super::words::{Hands, Lane, Told};
 use crate::TableError;
@@ -21,8 +21,8 @@ pub(super) struct WithHost<'b, P: Persist> {
 }
 
 impl<P: Persist> WithHost<'_, P> {
-    /// Launches beats in the stream of the lane, behind what decides them, and stores the words of each part when its records are in the
-    /// image. When it returns all words are; and the last beats are under way.
+    /// Launches beats: what crosses the link in the stream of the lane, the rest in that of the workplace. Stores the words of each part
+    /// when its records are in the image. When it returns all words are; and the last launches are under way.
     pub(super) fn launch_beats(
         &self,
         hands: Hands,
@@ -31,49 +31,63 @@ impl<P: Persist> WithHost<'_, P> {
     ) -> Result<(), TableError> {
         let (parts, lane, stores) = (self.parts, self.lane, stores_of_beat(self.params, self.parts));
         let told = Told::new(self.image, self.place.columns.told_words.shared_words(), hands, parts as usize);
+        let mut launch = |step, beat_number, does, stream: &Stream, watch: &mut Watch<'_>| {
+            let params = BeatParams { straight: *self.params, beat: beat_number, parts, does };
+            watch.device(step, self.engine.device(), stream, || beat(&params, stores, stream))
+        };
         told.beside(|| {
-            self.decide(0, watch)?;
-            for number in 0..parts + 2 {
-                // One ahead, so that its records can follow those of this one at once.
-                self.decide(number + 1, watch)?;
-                if let Some(part) = number.checked_sub(2) {
-                    lane.beaten[part as usize].synchronize()?;
-                    told.store_part(part as usize);
-                }
+            for number in 0..=parts {
+                // One ahead, so that its records can follow those of the one before at once.
                 if number < parts {
-                    lane.stream.wait_for(&lane.decided[number as usize])?;
+                    self.decide(number, watch)?;
+                    launch("veil", number, VEILS, &self.place.stream, watch)?;
+                    lane.decided[number as usize].record(&self.place.stream)?;
                 }
-                let params = BeatParams { straight: *self.params, beat: number, parts };
-                watch.device("beat", self.engine.device(), &lane.stream, || {
-                    beat(&params, stores, &lane.stream)
-                })?;
-                lane.beaten[number as usize].record(&lane.stream)?;
+                if let Some(part) = number.checked_sub(1) {
+                    lane.stream.wait_for(&lane.decided[part as usize])?;
+                    launch("over the link", part, OVER_THE_LINK, &lane.stream, watch)?;
+                    lane.beaten[part as usize].record(&lane.stream)?;
+                }
+                // While that goes, the words of the part before it.
+                if let Some(part) = number.checked_sub(2) {
+                    self.publish(part, &told, watch, &mut launch)?;
+                }
             }
-            Ok(())
+            self.publish(parts - 1, &told, watch, &mut launch)
         })
     }
 
-    /// Puts what decides a part into the stream of the workplace, if there is such a part and it is not decided with all others.
+    /// Stores the words of a part, and then sets its entries.
+    fn publish(
+        &self,
+        part: u64,
+        told: &Told<'_, P>,
+        watch: &mut Watch<'_>,
+        launch: &mut impl FnMut(&'static str, u64, u64, &Stream, &mut Watch<'_>) -> Result<(), TableError>,
+    ) -> Result<(), TableError> {
+        self.lane.beaten[part as usize].synchronize()?;
+        told.store_part(part as usize);
+        launch("entries", part + 2, ENTRIES, &self.place.stream, watch)
+    }
+
+    /// Puts what decides a part into the stream of the workplace, unless it is decided with all others.
     fn decide(&self, part: u64, watch: &mut Watch<'_>) -> Result<(), TableError> {
         let (device, stream) = (self.engine.device(), &self.place.stream);
-        if part >= self.parts {
+        if self.params.marks.is_null() {
             return Ok(());
         }
-        if !self.params.marks.is_null() {
-            let bound = |part: u64| self.params.count * part / self.parts;
-            let params = StraightParams { begin: bound(part), end: bound(part + 1), ..*self.params };
-            let acts = self.params.came.offset(std::mem::offset_of!(Came, acts) as u64);
-            let mark = self.params.marks.offset(8 * (part + 1));
-            watch.device("decide", device, stream, || {
-                // SAFETY: the parameters are those of the batch, which stays until its streams are synchronised; there is a mark more
-                // than there are parts.
-                unsafe {
-                    self.place.launch(&self.engine.kernels.decide, params.end - params.begin, &params)?;
-                    device.copy_raw(mark, acts, 8, stream)?;
-                }
-                Ok(())
-            })?;
-        }
-        Ok(self.lane.decided[part as usize].record(stream)?)
+        let bound = |part: u64| self.params.count * part / self.parts;
+        let params = StraightParams { begin: bound(part), end: bound(part + 1), ..*self.params };
+        let acts = self.params.came.offset(std::mem::offset_of!(Came, acts) as u64);
+        let mark = self.params.marks.offset(8 * (part + 1));
+        watch.device("decide", device, stream, || {
+            // SAFETY: the parameters are those of the batch, which stays until its streams are synchronised; there is a mark more than
+            // there are parts.
+            unsafe {
+                self.place.launch(&self.engine.kernels.decide, params.end - params.begin, &params)?;
+                device.copy_raw(mark, acts, 8, stream)?;
+            }
+            Ok(())
+        })
     }
 }

@@ -65,7 +65,15 @@ pub(crate) struct BeatParams {
     pub(crate) straight: StraightParams,
     pub(crate) beat: u64,
     pub(crate) parts: u64,
+    pub(crate) does: u64,
 }
+
+/// What a launch does of a beat: what crosses the link, what sends readers to the image, and what brings them back.
+pub(crate) const OVER_THE_LINK: u64 = 1 | 4;
+pub(crate) const VEILS: u64 = 2;
+pub(crate) const ENTRIES: u64 = 8;
+/// All of it.
+pub(crate) const WHOLE_BEAT: u64 = OVER_THE_LINK | VEILS | ENTRIES;
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]

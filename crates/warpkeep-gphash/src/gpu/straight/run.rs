@@ -5,7 +5,9 @@ use warpkeep_device::{DevicePtr, Grid, Stream};
 use warpkeep_image::Persist;
 use warpkeep_record::RecordForm;
 
-use super::params::{ACT_BYTES, BeatParams, Came, ENROLLED_BYTES, MOST_PARTS, StraightParams};
+use super::params::{
+    ACT_BYTES, BeatParams, Came, ENROLLED_BYTES, MOST_PARTS, OVER_THE_LINK, StraightParams, WHOLE_BEAT,
+};
 use super::stage::{Held, StraightStage};
 use super::verify::Verifying;
 use super::{StraightRows, Wrote};
@@ -22,32 +24,30 @@ const MOST: u64 = 1 << 31;
 /// Lanes of a warp.
 const WARP: u64 = 32;
 
-/// Blocks of a beat for each multiprocessor: enough to keep the link busy. With more of them there would be no room for a part that is
-/// decided meanwhile.
-const BLOCKS_OF_A_BEAT: u32 = 2;
+/// Blocks of a launch that only writes over the link, and their threads: so few keep it busy, and leave most multiprocessors to others.
+const LINK_BLOCKS: u32 = 8;
+const LINK_THREADS: u32 = 512;
 
 /// Launches beats, each with its parameters and about how many stores it takes. The one beat of a batch of one part does all that is left
 /// to do.
-pub(super) fn beats<P: Persist>(
-    engine: &DeviceEngine<P>,
-) -> impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError> {
-    let Kernels { finish, beat, .. } = &engine.kernels;
-    let multiprocessors = engine.device().info().abilities.multiprocessors.max(1);
+pub(super) fn beats(kernels: &Kernels) -> impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError> {
+    let Kernels { finish, beat, .. } = kernels;
     move |params: &BeatParams, stores: u64, stream: &Stream| {
-        let threads = THREADS;
-        // SAFETY: the parameters are those of a batch, which stays until its stream is synchronised.
+        let (blocks, threads) = match (params.parts, params.does) {
+            (1, _) => (params.straight.count.div_ceil(WARP) as u32, THREADS),
+            (_, OVER_THE_LINK) => (LINK_BLOCKS, LINK_THREADS),
+            (_, WHOLE_BEAT) => {
+                let resident = beat.resident_blocks(THREADS, 0)?.max(1);
+                (Grid::covering(stores, THREADS).blocks.min(resident), THREADS)
+            }
+            _ => (Grid::covering(params.straight.count / params.parts + 1, THREADS).blocks, THREADS),
+        };
+        let grid = Grid { blocks, threads, shared_bytes: 0 };
+        // SAFETY: the parameters are those of a batch, which stays until its streams are synchronised.
         unsafe {
-            if params.parts == 1 {
-                let blocks = params.straight.count.div_ceil(WARP) as u32;
-                finish.launch(Grid { blocks, threads, shared_bytes: 0 }, &params.straight, stream)?;
-            } else {
-                let resident = beat.resident_blocks(threads, 0)?.max(1);
-                let most = match params.straight.marks.is_null() {
-                    true => resident,
-                    false => resident.min(BLOCKS_OF_A_BEAT * multiprocessors),
-                };
-                let blocks = Grid::covering(stores, threads).blocks.min(most);
-                beat.launch(Grid { blocks, threads, shared_bytes: 0 }, params, stream)?;
+            match params.parts {
+                1 => finish.launch(grid, &params.straight, stream)?,
+                _ => beat.launch(grid, params, stream)?,
             }
         }
         Ok(())
@@ -78,7 +78,7 @@ impl<'e, P: Persist> Turn<'e, P> {
         first_version: u64,
         stream: &Stream,
     ) -> Result<Option<Wrote>, TableError> {
-        let launch = beats(self.engine);
+        let launch = beats(&self.engine.kernels);
         // SAFETY: the caller's promise.
         unsafe { self.write_in_beats(table, rows, first_version, stream, launch) }
     }
@@ -269,7 +269,7 @@ impl<'e, P: Persist> Turn<'e, P> {
 }
 
 /// Puts the kernels that decide a batch into the stream of its workplace; those that decide it part by part come
-/// [later](super::beside::launch_with_host).
+/// [later](super::beside::WithHost::launch_beats).
 ///
 /// # Safety
 /// What the parameters lead to is as long as the kernels take it to be, and nobody else touches it until the stream is synchronised.
@@ -317,7 +317,7 @@ pub(super) fn launch_beats<P: Persist>(
     let stores = stores_of_beat(params, parts);
     let (step, beats) = if parts == 1 { ("finish", 1) } else { ("beat", parts + 2) };
     for number in 0..beats {
-        let params = BeatParams { straight: *params, beat: number, parts };
+        let params = BeatParams { straight: *params, beat: number, parts, does: WHOLE_BEAT };
         watch.device(step, device, stream, || beat(&params, stores, stream))?;
     }
     Ok(())

@@ -110,7 +110,7 @@ impl<P: Persist> StraightStage<'_, '_, P> {
     /// Writes it: when this returns, all that acts is in the image. `beside` is done while the device writes. Once it has begun an error means
     /// that some of it may be there, and some not; then the device is not to be used again.
     pub fn publish(&mut self, beside: impl FnOnce()) -> Result<Wrote, TableError> {
-        let launch = beats(self.turn.engine);
+        let launch = beats(&self.turn.engine.kernels);
         self.finish(launch, beside)
     }
 
@@ -174,15 +174,15 @@ impl<P: Persist> StraightStage<'_, '_, P> {
             }
             _ => launch_beats(engine, &place.stream, params, parts, watch, beat),
         };
-        let stream = lane.as_ref().map_or(&place.stream, |lane| &lane.stream);
         // SAFETY: the stream is synchronised before anybody looks.
         let fetched = launched
-            .and_then(|()| unsafe { place.columns.records.fetch::<Came>(engine.device(), 1, stream) });
+            .and_then(|()| unsafe { place.columns.records.fetch::<Came>(engine.device(), 1, &place.stream) });
         watch.host("host: launches, and words that are its own");
         beside();
         watch.host("host: beside it");
         // Also after an error: nothing may be under way when others have the columns.
-        let waited = stream.synchronize().and(place.stream.synchronize());
+        let waited = lane.as_ref().map_or(Ok(()), |lane| lane.stream.synchronize());
+        let waited = waited.and(place.stream.synchronize());
         fetched?;
         waited?;
         if let Some(lane) = lane {
