@@ -105,6 +105,29 @@ impl<'a> AnswerRows<'a> {
         }
     }
 
+    /// As [`answer_value`](Answers::answer_value), with a way of copying that suits the caller: from the value to its row, which is as long.
+    #[inline]
+    pub fn answer_by(
+        &mut self,
+        index: usize,
+        status: Status,
+        version: u64,
+        value: &[u8],
+        copy: impl FnOnce(&[u8], &mut [u8]),
+    ) -> Status {
+        let Some(values) = self.values.as_deref_mut() else {
+            self.note(index, status, version);
+            return status;
+        };
+        if value.len() != self.row {
+            self.answer(index, Status::Corrupt, version);
+            return Status::Corrupt;
+        }
+        copy(value, &mut values[index * self.row..][..self.row]);
+        self.note(index, status, version);
+        status
+    }
+
     #[inline]
     fn note(&mut self, index: usize, status: Status, version: u64) {
         self.statuses[index] = status;
@@ -125,17 +148,7 @@ impl Answers for AnswerRows<'_> {
 
     #[inline]
     fn answer_value(&mut self, index: usize, status: Status, version: u64, value: &[u8]) -> Status {
-        let Some(values) = self.values.as_deref_mut() else {
-            self.note(index, status, version);
-            return status;
-        };
-        if value.len() != self.row {
-            self.answer(index, Status::Corrupt, version);
-            return Status::Corrupt;
-        }
-        values[index * self.row..][..self.row].copy_from_slice(value);
-        self.note(index, status, version);
-        status
+        self.answer_by(index, status, version, value, |value, row| row.copy_from_slice(value))
     }
 
     fn rows_mut(&mut self) -> Option<AnswerRows<'_>> {

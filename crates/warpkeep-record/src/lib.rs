@@ -10,6 +10,7 @@ mod parallel;
 mod pool;
 pub mod prefetch;
 mod record;
+mod streaming;
 
 pub use chooser::Chooser;
 pub use index::{Expected, Full, Kept, Lookup, Progress, Seated, Staged, Staging, Upkeep, keys_at_once};
@@ -17,3 +18,4 @@ pub use item::{ItemRef, Value, ValueRef};
 pub use parallel::in_parallel;
 pub use pool::Pool;
 pub use record::{RecordForm, RecordLines, RecordRef, Tiling};
+pub use streaming::Streaming;

@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Turns that a thread looks for more work before it sleeps: the parts of one batch come soon after each other.
+/// Turns that a thread looks for more work, or for the others to finish, before it sleeps: the parts of one batch come soon after each
+/// other, and to be woken takes longer than most of what is waited for.
 const LOOKS: u32 = 4096;
+/// A machine with so many cores spares one: see [`Pool::new`].
+const SPARES_ONE: usize = 8;
 
 /// Threads that help whoever has much to do. They are started when they are first needed, and have ended when this is dropped.
 ///
@@ -48,7 +51,8 @@ struct Job {
     work: Work,
     parts: usize,
     next: AtomicUsize,
-    /// Helpers that are at it. Changed under the lock.
+    /// Helpers that are at it. They come under the lock, and none comes once the job is off the list; the last thing that a helper does
+    /// with the work is to count itself down.
     at_it: AtomicUsize,
     panicked: AtomicBool,
 }
@@ -112,8 +116,9 @@ impl Shared {
             job.at_it.fetch_add(1, Ordering::Relaxed);
             drop(state);
             job.help();
-            let _state = self.state();
-            if job.at_it.fetch_sub(1, Ordering::Relaxed) == 1 {
+            if job.at_it.fetch_sub(1, Ordering::AcqRel) == 1 {
+                // Under the lock, so that nobody falls asleep who has not seen it.
+                let _state = self.state();
                 self.left.notify_all();
             }
         }
@@ -128,19 +133,31 @@ struct Posted<'p> {
 
 impl Drop for Posted<'_> {
     fn drop(&mut self) {
+        self.shared.state().jobs.retain(|job| !Arc::ptr_eq(job, &self.job));
+        let is_done = || self.job.at_it.load(Ordering::Acquire) == 0;
+        for _ in 0..LOOKS {
+            if is_done() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
         let mut state = self.shared.state();
-        state.jobs.retain(|job| !Arc::ptr_eq(job, &self.job));
-        while self.job.at_it.load(Ordering::Relaxed) > 0 {
+        while !is_done() {
             state = self.shared.left.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
 
 impl Pool {
-    /// So many threads work at a time, the caller among them; 0 stands for as many as the machine has.
+    /// So many threads work at a time, the caller among them; 0 stands for as many as suit the machine.
+    ///
+    /// That is one a core, and where there are eight cores or more one less. A batch is done when its slowest thread is, and there is always
+    /// somebody else who wants to run: the program's other threads, the log's, the driver's of a device. If all cores are taken, one of ours
+    /// waits until the system takes a core from another, which is a slice of several milliseconds, more than a batch takes. The core that
+    /// is spared costs an eighth of the rate at the most, and less where memory is what all of them wait for.
     pub fn new(threads: usize) -> Pool {
         let threads = match threads {
-            0 => std::thread::available_parallelism().map_or(1, NonZero::get),
+            0 => usual_threads(std::thread::available_parallelism().map_or(1, NonZero::get)),
             some => some,
         };
         let shared = Shared {
@@ -256,8 +273,13 @@ impl Pool {
     }
 }
 
+/// How many threads suit so many cores.
+fn usual_threads(cores: usize) -> usize {
+    if cores >= SPARES_ONE { cores - 1 } else { cores }
+}
+
 impl Default for Pool {
-    /// As many threads as the machine has.
+    /// As many threads as suit the machine.
     fn default() -> Pool {
         Pool::new(0)
     }
@@ -310,6 +332,27 @@ mod tests {
             meeting.wait();
         };
         pool.run_beside(2, |_| meet(), meet);
+    }
+
+    #[test]
+    fn large_machines_spare_a_core() {
+        assert_eq!([1, 2, 7, 8, 16, 64].map(usual_threads), [1, 2, 7, 7, 15, 63]);
+        assert!(Pool::new(0).threads() >= 1);
+    }
+
+    /// Helpers that leave late, after the caller has gone to sleep, and early, while it still looks.
+    #[test]
+    fn the_caller_waits_for_those_who_are_at_it() {
+        let pool = Pool::new(3);
+        for wait in [0, 20] {
+            let (done, begun) = (AtomicUsize::new(0), Barrier::new(3));
+            pool.run(3, |_| {
+                begun.wait();
+                std::thread::sleep(std::time::Duration::from_millis(wait));
+                done.fetch_add(1, Ordering::Relaxed);
+            });
+            assert_eq!(done.into_inner(), 3);
+        }
     }
 
     #[test]

@@ -34,8 +34,8 @@ pub struct StoreOptions {
     /// How batches of gets are done where a device works the table and keys and answers are in host memory; if not said, the way that is
     /// the fastest for batches of their size, which is measured as they come. The simulator, which is there for its kernels, fetches.
     pub get_way: Option<GetWay>,
-    /// Threads that work on one large batch at a time, the caller among them; 0 for as many as the machine has. With 1 nobody but the
-    /// caller does. They are started by the first batch that is worth it.
+    /// Threads that work on one large batch at a time, the caller among them; 0 for one a core, less one that is spared where there are
+    /// eight or more. With 1 nobody but the caller does. They are started by the first batch that is worth it.
     pub threads: usize,
     /// How the image is created.
     pub create: CreateOptions,

@@ -31,6 +31,10 @@ const FEW_TO: usize = 1 << 15;
 /// looked up while these are answered; but enough that reads in the order of their addresses are near each other.
 const AT_ONCE: (usize, usize) = (1 << 17, 1 << 20);
 
+/// Bytes of values from which on those that the host gathers go past its caches: what is larger than these would drive out what others have
+/// there, and every line of it would be read before it is overwritten.
+const STREAMED_FROM: usize = 32 << 20;
+
 /// Runs the batches of one table on a device.
 pub struct DeviceEngine<P: Persist> {
     pub(crate) image: Arc<DeviceImage<P>>,
@@ -47,6 +51,7 @@ pub struct DeviceEngine<P: Persist> {
     pub(super) mirror: Mirror,
     pub(super) order: Order,
     few_to: AtomicUsize,
+    pub(super) streamed_from: AtomicUsize,
     /// What batches written straight through need; for whoever has the turn.
     supply: Mutex<Supply<P>>,
     level_copies: Mutex<LevelCopies>,
@@ -264,6 +269,7 @@ impl<P: Persist> DeviceEngine<P> {
             mirror: Mirror::default(),
             order: Order::on(device),
             few_to: AtomicUsize::new(FEW_TO),
+            streamed_from: AtomicUsize::new(STREAMED_FROM),
             supply: Mutex::new(Supply::new(&table.heap, table.pool, table.form)),
             level_copies: Mutex::default(),
             straight: Straight::default(),
@@ -312,6 +318,12 @@ impl<P: Persist> DeviceEngine<P> {
     /// mirror cannot tell is asked for at once. Only with a [mirror](DeviceEngine::load_mirror).
     pub fn one_launch_to(&self, keys: usize) {
         self.few_to.store(keys, Ordering::Relaxed);
+    }
+
+    /// Has batches whose values take so many bytes or more, and are [gathered](DeviceEngine::gather_rows) by the host, written past its
+    /// caches.
+    pub fn stream_values_from(&self, bytes: usize) {
+        self.streamed_from.store(bytes, Ordering::Relaxed);
     }
 
     pub(super) fn supply(&self) -> MutexGuard<'_, Supply<P>> {

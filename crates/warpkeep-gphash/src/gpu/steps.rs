@@ -67,6 +67,18 @@ impl Watch<'_> {
         noted.last = now;
     }
 
+    /// Whether anybody wants to know.
+    pub(crate) fn is_on(&self) -> bool {
+        self.noted.is_some()
+    }
+
+    /// What the host's threads have done for so long.
+    pub(crate) fn note(&mut self, step: &'static str, took: Duration) {
+        if let Some(noted) = &mut self.noted {
+            noted.host.push(StepTime { step, on_device: false, took });
+        }
+    }
+
     /// Puts something into a stream.
     pub(crate) fn device(
         &mut self,

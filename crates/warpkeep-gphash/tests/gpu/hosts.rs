@@ -25,7 +25,7 @@ macro_rules! hosts_cases {
     };
 }
 
-const KINDS: [Kind; 2] = [Kind::Packed, Kind::LongPacked];
+const KINDS: [Kind; 4] = [Kind::Packed, Kind::LongPacked, Kind::Tiled, Kind::LongTiled];
 
 fn mirrored(device: &Device, space: Space, kind: Kind, keys: u64) -> Bench {
     let mut bench = Bench::new(device, space, kind, Geometry::default(), 2 * keys);
@@ -48,6 +48,7 @@ pub(crate) fn gets_of_any_length_are_answered_alike(device: &Device, space: Spac
             let columns = Columns::keys_only(Op::Get, Cells::fixed(key.max_len(), &keys));
             let view = BatchView::new(key, value, columns).unwrap();
             for (pool, at_once) in [(&alone, 0), (&alone, 32), (&*POOL, 0), (&*POOL, 50), (&*POOL, 7)] {
+                bench.engine.stream_values_from(if at_once == 50 { 0 } else { usize::MAX });
                 for gathers in [true, false] {
                     let mut results = Results::new(&view);
                     let (keys, answers) = (view.host().unwrap().keys(), results.rows_mut().unwrap());
@@ -79,7 +80,14 @@ pub(crate) fn what_nobody_wants_is_left_alone(device: &Device, space: Space) {
         let (key, value) = (bench.table.key_spec(), bench.table.value_spec());
         let columns = Columns::keys_only(Op::Get, Cells::fixed(key.max_len(), &keys));
         let view = BatchView::new(key, value, columns).unwrap();
-        for (gathers, wanted) in [(true, true), (true, false), (false, true), (false, false)] {
+        for (gathers, wanted, streams) in [
+            (true, true, false),
+            (true, true, true),
+            (true, false, false),
+            (false, true, false),
+            (false, false, false),
+        ] {
+            bench.engine.stream_values_from(if streams { 0 } else { usize::MAX });
             let mut statuses = [Status::Pending; 100];
             let mut bytes = vec![0xaa; 100 * value.max_len()];
             let values = match wanted {

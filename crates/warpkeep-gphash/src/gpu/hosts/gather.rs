@@ -1,13 +1,15 @@
 //! The device points at records, and the host copies the values.
 
-use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 
 use warpkeep_core::{AnswerRows, Answers, HostCells, Status};
-use warpkeep_device::{DeviceError, Grid};
+use warpkeep_device::Grid;
 use warpkeep_image::Persist;
-use warpkeep_record::{Value, prefetch};
+use warpkeep_record::{ItemRef, Streaming, Value, prefetch};
 
+use super::clock::Clock;
 use super::filling::Filling;
+use super::launches::Launches;
 use super::{HostGets, SHARE};
 use crate::gpu::engine::{DeviceEngine, THREADS, Workplace};
 use crate::gpu::mirror::{For, Reflection};
@@ -20,6 +22,8 @@ const WAVE: usize = 1 << 22;
 /// Keys of a launch, at least, and launches of a wave, at most: the first records are copied while others are looked for.
 const AT_ONCE: usize = 16 * SHARE;
 const LAUNCHES: usize = 8;
+/// Keys whose values one thread copies at a time: so few that the last ones to finish do not hold up the others for long.
+const COPIED: usize = 1 << 10;
 /// Records that are under way to a core at once: as many as it can have misses.
 const AHEAD: usize = 12;
 /// What the device says of a key that the image is to be asked for.
@@ -34,7 +38,7 @@ impl<P: Persist> DeviceEngine<P> {
             return Ok(false);
         }
         let HostGets { keys, answers, pool, at_once: wanted } = gets;
-        let mut first = 0;
+        let (whole, mut first) = (answers.len(), 0);
         for answers in answers.chunks(WAVE) {
             let count = answers.len();
             if count == 0 {
@@ -48,7 +52,7 @@ impl<P: Persist> DeviceEngine<P> {
             while places.len() < count.div_ceil(at_once) {
                 places.push(self.take_place()?);
             }
-            let wave = Wave { keys, first, at_once, share: SHARE.min(at_once), pool };
+            let wave = Wave { keys, first, at_once, share: COPIED.min(at_once), whole, pool };
             let done = self.gather_wave(table, &mut places, &wave, answers);
             if done.is_ok() {
                 // After an error something may be under way: then they are dropped, which waits for the device.
@@ -69,11 +73,13 @@ impl<P: Persist> DeviceEngine<P> {
         wave: &Wave<'_>,
         answers: AnswerRows<'_>,
     ) -> Result<bool, TableError> {
+        let mut watch = self.straight.steps.watch();
         let (device, count, key_words) = (self.device(), answers.len(), words(table.key.max_len()));
         // A record that the device points at stays what it is while the epoch is pinned: whoever replaces it from now on keeps it until
         // then, and what was replaced before is told to the mirror first.
         let guard = crossbeam_epoch::pin();
         let Some(mirror) = self.mirror.join(self, table, For::Reading)? else { return Ok(false) };
+        watch.host("gathering: the mirror is brought up to date");
         let mut fillings = Vec::new();
         for (number, place) in places.iter_mut().enumerate() {
             let (first, some) = wave.launch(number, count);
@@ -81,27 +87,44 @@ impl<P: Persist> DeviceEngine<P> {
             fillings.extend(Filling::parts(device, &mut place.columns.keys, wave.keys, range, key_words)?);
         }
         wave.pool.share(fillings, Filling::fill);
+        watch.host("gathering: keys are filled in");
         let params = TableParams::new(table, table.levels(&guard), self.image.cover()?);
-        for (number, place) in places.iter_mut().enumerate() {
-            let (_, some) = wave.launch(number, count);
-            // SAFETY: the columns are as long as the kernel takes them to be and are not touched until the stream is synchronised,
-            // which `gather` does; the mirror is held until then.
-            unsafe { self.point(params, &mirror, place, some, key_words)? };
-        }
-        let arrivals: Vec<OnceLock<Result<(), DeviceError>>> =
-            places.iter().map(|_| OnceLock::new()).collect();
-        let (places, ready) = (&*places, &arrivals[..]);
-        wave.pool.share(wave.parts(answers), |Part { launch, within, answers }| {
-            // The first thread that needs them waits for the device, the others for that thread.
-            if ready[launch].get_or_init(|| places[launch].stream.synchronize()).is_ok() {
-                let records =
-                    &places[launch].columns.records.fetched::<u64>(within + answers.len())[within..];
-                copy_values(table, records, wave.keys, wave.first + launch * wave.at_once + within, answers);
+        let (launches, clock) = (Launches::new(places.len()), Clock::begin(watch.is_on()));
+        let streamed = table.value.max_len() * wave.whole >= self.streamed_from.load(Ordering::Relaxed);
+        let places = places.iter_mut().enumerate();
+        let launch = || {
+            let _end = launches.end();
+            for (number, place) in places {
+                let (_, some) = wave.launch(number, count);
+                // SAFETY: the columns are as long as the kernel takes them to be and are not touched until the stream is synchronised,
+                // which those do who wait for the launch, or `finish`; the mirror is held until then.
+                unsafe { self.point(params, &mirror, place, some, key_words)? };
+                launches.under_way(number, place);
             }
-        });
+            watch.host("gathering: launches");
+            Ok(())
+        };
+        // While the caller launches, the others wait for the first records already.
+        let launched: Result<(), TableError> = wave.pool.share_beside(
+            wave.parts(answers),
+            |Part { launch, within, answers }| {
+                let since = clock.now();
+                let Some(place) = launches.wait_for(launch) else { return };
+                clock.waited(since);
+                let since = clock.now();
+                let records = &place.columns.records.fetched::<u64>(within + answers.len())[within..];
+                let first = wave.first + launch * wave.at_once + within;
+                copy_values(table, records, wave.keys, first, answers, streamed);
+                clock.copied(since);
+            },
+            launch,
+        );
+        watch.host("gathering: from the last launch to the end");
+        clock.tell(&mut watch, wave.pool.threads());
+        let arrived = launches.finish();
         drop((mirror, guard));
-        let mut arrivals = arrivals.into_iter().filter_map(OnceLock::into_inner);
-        arrivals.try_for_each(|arrived| arrived.map_err(TableError::from))?;
+        launched.and(arrived)?;
+        watch.finish()?;
         Ok(true)
     }
 
@@ -140,6 +163,8 @@ struct Wave<'w> {
     /// Keys of a launch, and of what a thread takes.
     at_once: usize,
     share: usize,
+    /// Keys of the batch.
+    whole: usize,
     pool: &'w warpkeep_record::Pool,
 }
 
@@ -175,18 +200,27 @@ fn copy_values<P: Persist>(
     keys: HostCells<'_>,
     first: usize,
     mut answers: AnswerRows<'_>,
+    streamed: bool,
 ) {
     let (image, form) = (table.image(), table.form);
     let (block, exact) = (form.block_len(), table.key.fixed_len() == Some(8));
+    // Then the value is all that is read of a record: key and version lie in another line.
+    let bare = exact && !answers.wants_versions() && form.value_ref(0).is_some();
+    let streaming = streamed.then(Streaming::begin);
+    let copy = |from: &[u8], to: &mut [u8]| match &streaming {
+        Some(streaming) => streaming.copy(from, to),
+        None => to.copy_from_slice(from),
+    };
     let is_within = |record: u64| match form.tile() {
+        Some(tile) if bare => image.contains(tile.value_at(record), tile.value()),
         None => image.contains(record, block),
         Some(tile) => image.contains(tile.value_at(record), 8) && image.contains(tile.tail_at(record), 8),
     };
     let is_record = |record: u64| record > VEILED && record.is_multiple_of(8) && is_within(record);
-    let bring_nearer = |record: u64| {
-        if is_record(record) {
-            table.record_lines.fetch(image, record, prefetch::line);
-        }
+    let bring_nearer = |record: u64| match is_record(record) {
+        true if bare => table.record_lines.fetch_value(image, record, prefetch::line),
+        true => table.record_lines.fetch(image, record, prefetch::line),
+        false => {}
     };
     records.iter().take(AHEAD).for_each(|&record| bring_nearer(record));
     for (index, &record) in records.iter().enumerate() {
@@ -197,11 +231,16 @@ fn copy_values<P: Persist>(
             answers.answer(index, Status::NotFound, 0);
             continue;
         }
+        if let (true, true, Some(value)) = (bare, is_record(record), form.value_ref(record)) {
+            let value = Value::new(image, ItemRef { version: 0, value });
+            answers.answer_by(index, Status::Ok, 0, value.bytes(), copy);
+            continue;
+        }
         if is_record(record) {
             let found = form.at(image, record);
             if exact || found.has_key(image, keys.get(first + index)) {
                 let value = Value::new(image, found.item());
-                answers.answer_value(index, Status::Ok, value.version(), value.bytes());
+                answers.answer_by(index, Status::Ok, value.version(), value.bytes(), copy);
                 continue;
             }
         }

@@ -4,9 +4,11 @@
 //! Two ways. The device [fetches](DeviceEngine::fetch_rows) the values, and they come to the host as the link brings them; or it
 //! [points](DeviceEngine::gather_rows) at the records only, and the host copies the values from where they lie.
 
+mod clock;
 mod fetch;
 mod filling;
 mod gather;
+mod launches;
 mod write;
 
 pub use write::{HostWrites, PartAnswers, SentPart};

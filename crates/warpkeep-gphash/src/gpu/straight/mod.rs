@@ -72,7 +72,8 @@ const VERIFIED_FROM: u64 = 1 << 16;
 pub(crate) struct Straight {
     part: AtomicU64,
     words: Words,
-    steps: StepTimes,
+    /// Also of gets from host memory.
+    pub(in crate::gpu) steps: StepTimes,
 }
 
 impl Default for Straight {
@@ -117,7 +118,8 @@ impl<P: Persist> DeviceEngine<P> {
         self.supply().provide();
     }
 
-    /// Begins, or ceases, to note how long the steps of batches take that are written straight through. Kernels that are timed run one
+    /// Begins, or ceases, to note how long the steps of batches take that are written straight through, and of gets from host memory
+    /// whose values the host [gathers](DeviceEngine::gather_rows). Kernels that are timed run one
     /// after the other as they do otherwise, with a few microseconds between them.
     pub fn time_steps(&self, wanted: bool) {
         self.straight.steps.want(wanted);

@@ -1,0 +1,95 @@
+//! Copies that go past the caches.
+
+/// Bytes of a line of memory: what a store past the caches is to fill.
+const LINE: usize = 64;
+
+/// Copies rows past the caches: for answers that are larger than these, and read later if at all. A line that is filled so is not read first,
+/// which saves a third of what goes to and from memory. What was copied is there for other threads once this is dropped.
+///
+/// ```
+/// use warpkeep_record::Streaming;
+///
+/// let (from, mut to) = ([7; 128], [0; 128]);
+/// let streaming = Streaming::begin();
+/// streaming.copy(&from, &mut to);
+/// drop(streaming);
+/// assert_eq!(to, from);
+/// ```
+#[derive(Debug)]
+pub struct Streaming(());
+
+impl Streaming {
+    /// Begins to copy.
+    #[inline]
+    pub fn begin() -> Streaming {
+        Streaming(())
+    }
+
+    /// Copies bytes. Where the machine has no such stores, or they would not fill lines, as usual.
+    ///
+    /// # Panics
+    /// If one slice is not as long as the other.
+    #[inline(always)]
+    pub fn copy(&self, from: &[u8], to: &mut [u8]) {
+        assert_eq!(from.len(), to.len(), "a row is as long as its value");
+        let is_whole = to.len().is_multiple_of(LINE) && to.as_ptr().addr().is_multiple_of(16);
+        match cfg!(target_arch = "x86_64") && is_whole {
+            true => past_caches(from, to),
+            false => to.copy_from_slice(from),
+        }
+    }
+}
+
+impl Drop for Streaming {
+    #[inline]
+    fn drop(&mut self) {
+        // Stores of this kind wait for nobody: without a fence another thread could be told that they are done before they are.
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: SSE is part of every x86-64.
+        unsafe {
+            std::arch::x86_64::_mm_sfence();
+        }
+    }
+}
+
+/// Both are as long as each other, in multiples of 16 bytes, and `to` is aligned to as many.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn past_caches(from: &[u8], to: &mut [u8]) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+    for (from, to) in from.chunks_exact(16).zip(to.chunks_exact_mut(16)) {
+        // SAFETY: both are 16 bytes, the second aligned to 16; SSE2 is part of every x86-64. `Streaming` has a fence behind it.
+        unsafe { _mm_stream_si128(to.as_mut_ptr().cast::<__m128i>(), _mm_loadu_si128(from.as_ptr().cast())) };
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn past_caches(from: &[u8], to: &mut [u8]) {
+    to.copy_from_slice(from);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_arrives_wherever_it_goes() {
+        let from: Vec<u8> = (0..512_u32).map(|number| (number * 7) as u8).collect();
+        for len in [0, 8, 16, 64, 128, 192, 200, 256] {
+            for at in 0..40 {
+                let mut to = vec![0xaa; 512];
+                let streaming = Streaming::begin();
+                streaming.copy(&from[at..at + len], &mut to[64 + at..64 + at + len]);
+                drop(streaming);
+                assert_eq!(to[64 + at..64 + at + len], from[at..at + len]);
+                assert!(to[..64 + at].iter().chain(&to[64 + at + len..]).all(|&byte| byte == 0xaa));
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "as long as its value")]
+    fn what_does_not_fit_is_not_copied() {
+        Streaming::begin().copy(&[1; 64], &mut [0; 128]);
+    }
+}
