@@ -99,8 +99,9 @@ impl<'a> Output<'a> {
             OutputValues::Rows { .. } | OutputValues::Spans { .. } => return None,
         };
         let mut output = HostOutput { statuses, versions, values };
-        for index in 0..output.statuses.len() {
-            output.answer(index, Status::Pending, 0);
+        output.statuses.fill(Status::Pending);
+        if let Some(versions) = &mut output.versions {
+            versions.fill(0);
         }
         Some(output)
     }

@@ -8,7 +8,7 @@ use warpkeep_core::{
     ToCell, ValueSpec,
 };
 use warpkeep_device::Stream;
-use warpkeep_gphash::gpu::{CacheError, CacheStats};
+use warpkeep_gphash::gpu::{CacheError, CacheStats, StepTime};
 use warpkeep_gphash::{Geometry, Layout};
 use warpkeep_image::{Coherent, Persist};
 
@@ -158,6 +158,20 @@ impl<P: Persist> Table<'_, P> {
     /// and [no way is set](crate::StoreOptions::get_way) for all of them. Empty if there was none yet.
     pub fn get_ways(&self) -> Vec<WayFigures> {
         self.named.engine.ways.figures()
+    }
+
+    /// Begins, or ceases, to note how long the steps of large batches take that a device does: for measurements of this library itself.
+    #[doc(hidden)]
+    pub fn time_steps(&self, wanted: bool) {
+        if let Some(device) = self.named.engine.device() {
+            device.time_steps(wanted);
+        }
+    }
+
+    /// What was noted since the last call, batch by batch.
+    #[doc(hidden)]
+    pub fn take_step_times(&self) -> Vec<Vec<StepTime>> {
+        self.named.engine.device().map_or_else(Vec::new, |device| device.take_step_times())
     }
 
     /// Makes the table twice as large now, rather than when it is nearly full. Others read and write meanwhile.

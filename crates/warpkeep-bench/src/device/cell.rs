@@ -10,7 +10,7 @@ use super::library::Library;
 use super::pool::Pool;
 use super::rig::{Rig, UNDER_WAY};
 use super::steps::Steps;
-use super::way::Variant;
+use super::way::{Variant, Way};
 use crate::measure::Latencies;
 use crate::report::{Report, Unit};
 use crate::{BenchError, Progress};
@@ -107,6 +107,9 @@ impl Cell<'_> {
         // The first batch of the first round takes what the others find ready.
         let mut is_warm = self.round > 0;
         let mut is_sampled = false;
+        if let (Worker::Library(library), Way::Library) = (&mut *worker, variant.way) {
+            library.learn(pool.keys(&pool.batch(turn, self.batch)))?;
+        }
         while self.goes_on(&outcome) {
             self.progress.check()?;
             let parts = [pool.batch(turn, self.batch)];
@@ -123,6 +126,10 @@ impl Cell<'_> {
                 }
                 Worker::Library(library) => {
                     let took = library.get(pool.keys(part))?;
+                    let steps = library.take_step_times()?;
+                    if is_warm && !steps.is_empty() {
+                        outcome.steps.add(vec![steps]);
+                    }
                     library.check(&pool.numbers[part.clone()], expected)?;
                     took
                 }
@@ -169,7 +176,7 @@ impl Cell<'_> {
         pool: &Pool,
         generation: &mut u64,
     ) -> Result<Outcome, BenchError> {
-        let mut outcome = Outcome::default();
+        let (mut outcome, mut cold) = (Outcome::default(), self.cold(worker, variant));
         let mut turn = self.round as usize * 7;
         while self.goes_on(&outcome) && outcome.latencies.count() < MOST_WRITES {
             self.progress.check()?;
@@ -177,7 +184,9 @@ impl Cell<'_> {
             numbers.sort_unstable();
             numbers.dedup();
             *generation += 1;
-            self.write(worker, variant, Op::Update, numbers, *generation, &mut outcome)?;
+            let outcome = cold.as_mut().unwrap_or(&mut outcome);
+            self.write(worker, variant, Op::Update, numbers, *generation, outcome)?;
+            cold = None;
             turn += 1;
         }
         Ok(outcome)
@@ -191,14 +200,25 @@ impl Cell<'_> {
         fresh: &mut u64,
     ) -> Result<(Outcome, Outcome), BenchError> {
         let (mut inserts, mut deletes) = (Outcome::default(), Outcome::default());
+        let (mut cold, mut removed) = (self.cold(worker, variant), Outcome::default());
         while self.goes_on(&inserts) && inserts.latencies.count() < MOST_WRITES {
             self.progress.check()?;
             let numbers: Vec<u64> = (*fresh..*fresh + self.batch as u64).collect();
             *fresh += self.batch as u64;
-            self.write(worker, variant, Op::Insert, numbers.clone(), 0, &mut inserts)?;
-            self.write(worker, variant, Op::Delete, numbers, 0, &mut deletes)?;
+            let deleted = if cold.is_some() { &mut removed } else { &mut deletes };
+            let inserted = cold.as_mut().unwrap_or(&mut inserts);
+            self.write(worker, variant, Op::Insert, numbers.clone(), 0, inserted)?;
+            self.write(worker, variant, Op::Delete, numbers, 0, deleted)?;
+            cold = None;
         }
         Ok((inserts, deletes))
+    }
+
+    /// Where the first batch of writes is noted, if it does not count: a library gets memory for batches of such a size, and a segment of the
+    /// log, which those after it find ready.
+    fn cold(&self, worker: &Worker<'_>, variant: Variant) -> Option<Outcome> {
+        let is_cold = self.round == 0 || variant.way.is_logged();
+        (matches!(worker, Worker::Library(_)) && is_cold).then(Outcome::default)
     }
 
     /// Writes, and reads back every byte of it.
@@ -225,6 +245,10 @@ impl Cell<'_> {
             Worker::Library(library) => {
                 let took = library.write(op, &numbers, generation)?;
                 outcome.note(numbers.len(), took, Duration::ZERO);
+                let steps = library.take_step_times()?;
+                if !steps.is_empty() {
+                    outcome.steps.add(vec![steps]);
+                }
                 library.check_written(&numbers, expected)
             }
         }

@@ -26,8 +26,19 @@ pub(crate) fn measure(
     progress: &dyn Progress,
     report: &mut Report,
 ) -> Result<(f64, f64), BenchError> {
-    let path = directory.join("sequential");
-    let bytes = ((rounds.time.as_secs_f64() * PER_SECOND) as u64).clamp(MIN_BYTES, MAX_BYTES);
+    let bytes = ((rounds.time.as_secs_f64() * PER_SECOND) as u64).min(MAX_BYTES);
+    measure_of(directory, bytes, rounds, progress, report)
+}
+
+/// The same with a file of so many bytes.
+pub(crate) fn measure_of(
+    directory: &Path,
+    bytes: u64,
+    rounds: Rounds,
+    progress: &dyn Progress,
+    report: &mut Report,
+) -> Result<(f64, f64), BenchError> {
+    let (path, bytes) = (directory.join("sequential"), bytes.max(MIN_BYTES));
     let bare = BareFile::filled(&directory.join("bare"), rounds.time)?;
     let (mut writes, mut syncs) = (Vec::new(), Vec::new());
     for round in 0..rounds.count {

@@ -41,7 +41,7 @@ pub use pinned_rows::PinnedRows;
 pub use program::program_for;
 pub use rows::{HostRows, RowOps, WriteRows};
 pub use stage::DeviceStage;
-pub use steps::StepTime;
+pub use steps::{StepTime, Watch};
 pub use straight::{Decided, StraightRows, StraightStage, WordsBy, Wrote};
 pub use values::{ValueRoom, ValuesReport, ValuesStats};
 

@@ -46,8 +46,8 @@ impl StepTimes {
     }
 }
 
-/// A batch that is watched, or not.
-pub(crate) struct Watch<'w> {
+/// A batch that is watched, or not: see [`DeviceEngine::watch_steps`](super::DeviceEngine::watch_steps).
+pub struct Watch<'w> {
     times: &'w StepTimes,
     noted: Option<Noted>,
 }
@@ -60,7 +60,7 @@ struct Noted {
 
 impl Watch<'_> {
     /// What the host has done since the last call was this.
-    pub(crate) fn host(&mut self, step: &'static str) {
+    pub fn host(&mut self, step: &'static str) {
         let Some(noted) = &mut self.noted else { return };
         let now = Instant::now();
         noted.host.push(StepTime { step, on_device: false, took: now - noted.last });
@@ -97,7 +97,7 @@ impl Watch<'_> {
     }
 
     /// The batch is done, and its stream synchronised.
-    pub(crate) fn finish(self) -> Result<(), TableError> {
+    pub fn finish(self) -> Result<(), TableError> {
         let Some(Noted { mut host, device, .. }) = self.noted else { return Ok(()) };
         let mut steps: Vec<StepTime> = Vec::new();
         for &(step, ref before, ref after) in &device {

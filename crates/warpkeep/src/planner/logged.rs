@@ -1,6 +1,8 @@
 //! Batches that a device writes straight through, with a log: once it has decided which operations act, and before anything of it is in the
 //! image, their changes are laid out as one record of the log, by several threads. What the order is then says the keeper.
 
+use std::cell::RefCell;
+
 use warpkeep_core::{Change, ChangeKind, Durability, Op, Operation};
 use warpkeep_gphash::Table;
 use warpkeep_gphash::gpu::{Decided, StraightStage};
@@ -41,6 +43,9 @@ impl<P: Persist> Logged<'_, P> {
         row: impl Fn(usize) -> Operation<'r> + Sync,
     ) -> Result<Option<Committed>> {
         let (keeper, target) = (self.keeper, self.target);
+        let Some(device) = target.engine.writer() else { return Ok(None) };
+        let watch = RefCell::new(device.watch_steps());
+        let passed = |step| watch.borrow_mut().host(step);
         let Decided { acting, statuses, left } = match straight.learn() {
             Ok(decided) => decided,
             Err(error) => {
@@ -48,6 +53,7 @@ impl<P: Persist> Logged<'_, P> {
                 return step_back(target, error).map(|()| None);
             }
         };
+        passed("log: the host is told what acts");
         let operations: Vec<Operation<'_>> = left.iter().map(|&index| row(index as usize)).collect();
         // The CPU knows nothing of the slots that the device is about to fill, so it must not look for one.
         let is_new = |operation: &Operation<'_>| target.table.get(operation.key, |_| ()).is_none();
@@ -89,17 +95,24 @@ impl<P: Persist> Logged<'_, P> {
                 }
                 piece.finish();
             });
+            passed("log: the record is laid out");
         };
         keeper.write_laid(self.durability, lay, fill, |meanwhile| {
+            if self.durability == Durability::Power {
+                passed("log: the record is written and made durable");
+            }
             let published = straight.publish(meanwhile);
             drop(straight);
             beside.stage.publish();
+            passed("log: the batch is published");
             match published {
                 Ok(_) => Ok(()),
                 // It is logged, or will be: so it happens.
                 Err(_) => self.redo(&acts),
             }
         })?;
+        // An error is the device's, and told by whoever uses it next: the batch is done.
+        let _ = watch.into_inner().finish();
         Ok(Some(committed))
     }
 

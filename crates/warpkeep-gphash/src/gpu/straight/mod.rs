@@ -32,7 +32,7 @@ use warpkeep_image::Persist;
 use self::params::MOST_PARTS;
 use self::words::Words;
 use super::DeviceEngine;
-use super::steps::{StepTime, StepTimes};
+use super::steps::{StepTime, StepTimes, Watch};
 
 /// A batch in device memory whose operations all do the same. Keys may come more than once: they act in the order of the batch.
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +123,11 @@ impl<P: Persist> DeviceEngine<P> {
     /// after the other as they do otherwise, with a few microseconds between them.
     pub fn time_steps(&self, wanted: bool) {
         self.straight.steps.want(wanted);
+    }
+
+    /// Begins to watch what somebody else does for a batch, if [steps are timed](Self::time_steps).
+    pub fn watch_steps(&self) -> Watch<'_> {
+        self.straight.steps.watch()
     }
 
     /// What was noted since the last call, batch by batch.
