@@ -29,7 +29,9 @@ mod report;
 mod scan;
 mod segment;
 pub mod site;
+mod sums;
 mod tail;
+mod writeback;
 
 pub use batch::ChangeBatch;
 pub use change::Changes;

@@ -2,15 +2,15 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
-use std::num::NonZero;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Advice, FallocateFlags, FlockOperation};
+use rustix::fs::{FallocateFlags, FlockOperation};
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
 use crate::layout::LOCK;
+use crate::writeback;
 
 /// What is written at once of what is longer, so that the disk is at work while the rest is copied for it.
 const PIECE: usize = 4 << 20;
@@ -155,10 +155,8 @@ impl DiskFile for OsFile {
         let mut at = offset;
         for piece in bytes.chunks(PIECE) {
             self.0.write_all_at(piece, at)?;
-            if let (true, Some(len)) = (bytes.len() > PIECE, NonZero::new(piece.len() as u64)) {
-                // Has the system begin with it while the next piece is copied, and not keep what nobody reads. A hint: whether it is
-                // taken, the sync that follows is what counts.
-                let _ = rustix::fs::fadvise(&self.0, at, Some(len), Advice::DontNeed);
+            if bytes.len() > PIECE {
+                writeback::begin(&self.0, at, piece.len());
             }
             at += piece.len() as u64;
         }
