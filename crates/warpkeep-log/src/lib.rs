@@ -10,6 +10,7 @@ mod change;
 mod checkpoint;
 mod commit;
 mod copy;
+mod direct;
 mod disk;
 mod error;
 mod files;

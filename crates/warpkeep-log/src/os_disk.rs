@@ -4,9 +4,11 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, FlockOperation};
 
+use crate::direct::{Buffers, Direct};
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
 use crate::layout::LOCK;
@@ -34,6 +36,8 @@ pub struct OsDisk {
     lock: fs::File,
     /// The process that has the lock.
     owner: u32,
+    /// For what goes past the system's cache.
+    buffers: Arc<Buffers>,
 }
 
 impl OsDisk {
@@ -64,7 +68,7 @@ impl OsDisk {
         }
         // Only a hint for the message above, so a full disk is no reason to fail here.
         let _ = lock.set_len(0).and_then(|()| lock.write_all(format!("{}\n", std::process::id()).as_bytes()));
-        Ok(OsDisk { path, directory, lock, owner: std::process::id() })
+        Ok(OsDisk { path, directory, lock, owner: std::process::id(), buffers: Arc::default() })
     }
 
     /// Where it is.
@@ -102,13 +106,15 @@ fn create_durably(path: &Path) -> io::Result<()> {
 
 impl Disk for OsDisk {
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        let file = OpenOptions::new().read(true).write(true).open(self.path.join(name))?;
-        Ok(Box::new(OsFile(file)))
+        let path = self.path.join(name);
+        let file = OpenOptions::new().read(true).write(true).open(&path)?;
+        Ok(Box::new(OsFile { file, direct: Direct::new(path, &self.buffers) }))
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(self.path.join(name))?;
-        Ok(Box::new(OsFile(file)))
+        let path = self.path.join(name);
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+        Ok(Box::new(OsFile { file, direct: Direct::new(path, &self.buffers) }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -140,23 +146,29 @@ pub(crate) fn list_files(directory: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-struct OsFile(fs::File);
+struct OsFile {
+    file: fs::File,
+    direct: Direct,
+}
 
 impl DiskFile for OsFile {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        FileExt::read_at(&self.0, buffer, offset)
+        FileExt::read_at(&self.file, buffer, offset)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if self.direct.write(&self.file, bytes, offset)? {
+            return Ok(());
+        }
         let mut at = offset;
         for piece in bytes.chunks(PIECE) {
-            self.0.write_all_at(piece, at)?;
+            self.file.write_all_at(piece, at)?;
             if bytes.len() > PIECE {
-                writeback::begin(&self.0, at, piece.len());
+                writeback::begin(&self.file, at, piece.len());
             }
             at += piece.len() as u64;
         }
@@ -164,20 +176,20 @@ impl DiskFile for OsFile {
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
-        let old = self.0.metadata()?.len();
+        let old = self.file.metadata()?.len();
         if old >= len {
             return Ok(());
         }
-        match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), old, len - old) {
+        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), old, len - old) {
             Ok(()) => Ok(()),
             // The file system cannot reserve: written zeros are the next best thing.
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => write_zeros(&self.0, old, len),
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => write_zeros(&self.file, old, len),
             Err(error) => Err(error.into()),
         }
     }
 
     fn sync(&self, _site: &'static str) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 }
 
