@@ -30,11 +30,11 @@ WK_KERNEL(gphash_few, gphash::LookupParams) {
     bool wanted = index < get.count;
     Key key{get.keys + index * t.key_words(), t.key_len()};
     u64 hash = wanted ? key.hash(t.seed) : 0;
-    u64 record = locate(t.mirror, hash);
+    u64 record = locate_own(t, hash, key, wanted);
     bool there = wanted && record > kVeiled;
     bool asks = wanted && record == kVeiled;
     // Other keys can have the same hash.
-    if (there && t.key_len() != 8 && !record_has_key(t, key_behind(t, record), key)) {
+    if (there && !tells_keys_apart(t) && !record_has_key(t, key_behind(t, record), key)) {
         there = false;
         asks = true;
     }

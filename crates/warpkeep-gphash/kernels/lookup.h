@@ -59,11 +59,11 @@ WK_DEVICE u64 locate_key(const LookupParams& p, u64 index) {
     const Table& t = get.table;
     bool wanted = index < get.count;
     Key key{get.keys + index * t.key_words(), t.key_len()};
-    u64 record = locate(t.mirror, wanted ? key.hash(t.seed) : 0);
+    u64 record = locate_own(t, wanted ? key.hash(t.seed) : 0, key, wanted);
     if (!wanted) return 0;
     bool there = record > kVeiled;
     // Other keys can have the same hash. Where records are read in the order of their addresses, their keys are, too: see gphash_fetch.
-    bool doubtful = there && t.key_len() != 8 && (!p.located || in_row(record));
+    bool doubtful = there && !tells_keys_apart(t) && (!p.located || in_row(record));
     if (doubtful && !record_has_key(t, key_behind(t, record), key)) {
         record = kVeiled;
         there = false;
@@ -127,10 +127,10 @@ WK_DEVICE void copy_located(const LookupParams& p, u64 record, u64 index) {
     else copy_different_rows<u64>(p.get, record, index);
 }
 
-// Whether a record is that of the key which was located; keys of eight bytes never share a hash.
+// Whether a record is that of the key which was located.
 WK_DEVICE bool is_its_own(const LookupParams& p, u64 record, u64 index) {
     const Table& t = p.get.table;
-    return t.key_len() == 8 || record_has_key(t, t.tail_at(record), Key{p.get.keys + index * t.key_words(), t.key_len()});
+    return tells_keys_apart(t) || record_has_key(t, t.tail_at(record), Key{p.get.keys + index * t.key_words(), t.key_len()});
 }
 
 // Copies 32 values that were found in rows.
@@ -142,13 +142,13 @@ WK_DEVICE void copy_from_rows(const LookupParams& p, u64 place, u64 count) {
     else copy_rows<u64>(get, get.table.at(0), from, (u32)mine.hi);
 }
 
-// Answers for the keys of a warp, asking the image at once: for tests on the simulator, with keys whose hashes differ.
+// Answers for the keys of a warp, asking the image at once: for tests on the simulator, with keys whose hashes differ, or that the mirror tells apart.
 WK_DEVICE void look_up_or_ask(const GetParams& get, u64 first) {
     if (first >= get.count) return;
     const Table& t = get.table;
     u64 mine = first + lane();
     Key own{get.keys + mine * t.key_words(), t.key_len()};
-    u64 record = locate(t.mirror, mine < get.count ? own.hash(t.seed) : 0);
+    u64 record = locate_own(t, mine < get.count ? own.hash(t.seed) : 0, own, mine < get.count);
     Tally tally{0, 0, 1};
     for (u32 i = 0; i < kWarp && first + i < get.count; i++) {
         Key key{get.keys + (first + i) * t.key_words(), t.key_len()};

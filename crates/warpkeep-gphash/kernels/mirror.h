@@ -5,7 +5,7 @@
 // gone, not vacant, so that nobody stops too early. What the mirror cannot answer for, the image does: a key whose item is changing
 // at this moment (its entry is veiled), and one that finds no vacant entry within reach.
 #pragma once
-#include "table.h"
+#include "keys.h"
 
 namespace gphash {
 
@@ -17,7 +17,11 @@ constexpr u32 kMirrorReach = 64;
 // What an entry has in place of a record's offset.
 constexpr u64 kVacant = 0;
 constexpr u64 kGone = 1;
-constexpr u64 kVeiled = 2;
+// Of a mirror with keys: its key is not there yet.
+constexpr u64 kClaimed = 2;
+// The same: its key has no item. Other keys with its hash may have one.
+constexpr u64 kAbsent = 3;
+constexpr u64 kVeiled = 4;
 // The key's value is in a row of the value cache, whose number the other bits are; see values.h.
 constexpr u64 kInRow = 1ull << 63;
 // No answer: the entry is further on.
@@ -32,17 +36,20 @@ WK_DEVICE U128* mirror_bucket(const Mirror& m, u64 home, u32 step) {
 
 WK_DEVICE U128 read_entry(const U128* entry) { return load<Scope::Device, Order::Relaxed>(entry); }
 
-// What the four entries that a tile holds say about a key.
-WK_DEVICE u64 judge(const U128& entry, u64 hash) {
+// What the four entries that a tile holds say about a key, and which of them does, if one of them is of its hash.
+WK_DEVICE u64 judge(const U128& entry, u64 hash, u32& which) {
     Tile<kMirrorEntries> tile;
     u32 its = tile.ballot(entry.lo == hash && entry.hi > kGone);
-    if (its) return tile.shfl(entry.hi, ffs(its) - 1);
+    which = ffs(its) - 1;
+    if (its) return tile.shfl(entry.hi, which);
     return tile.any(entry.hi == kVacant) ? kVacant : kFurther;
 }
 
-// The record of a key for each lane of a warp, or its row: kVacant if there is none, kVeiled if the image is to be asked. Four lanes look
-// for the keys of all four, and their looks are under way at once.
-WK_DEVICE u64 locate(const Mirror& m, u64 hash) {
+constexpr u64 kNoEntry = ~0ull;
+
+// What the entry of a key says, for each lane of a warp: kVacant if there is none, kVeiled if the image is to be asked. Four lanes look
+// for the keys of all four, and their looks are under way at once. If anybody wants to know, also which entry it is, or kNoEntry.
+template <bool kWhich> WK_DEVICE u64 locate_entry(const Mirror& m, u64 hash, u64& number) {
     Tile<kMirrorEntries> tile;
     u64 home = reduce(hash, m.buckets);
     u64 homes[kMirrorEntries], hashes[kMirrorEntries];
@@ -59,13 +66,38 @@ WK_DEVICE u64 locate(const Mirror& m, u64 hash) {
             if (open >> i & 1) entries[i] = read_entry(mirror_bucket(m, homes[i], step) + tile.rank());
         }
         for (u32 i = 0; i < kMirrorEntries; i++) {
-            u64 said = open >> i & 1 ? judge(entries[i], hashes[i]) : kFurther;
+            u32 which = 0;
+            u64 said = open >> i & 1 ? judge(entries[i], hashes[i], which) : kFurther;
             if (said == kFurther) continue;
             open &= ~(1u << i);
-            if (tile.rank() == i) record = said;
+            if (tile.rank() != i) continue;
+            record = said;
+            if (kWhich && said != kVacant) number = mirror_bucket(m, home, step) + which - m.entries;
         }
     }
     return record;
+}
+
+// The record of a key for each lane of a warp, or its row: kVacant if there is none, kVeiled if the image is to be asked. Other keys
+// can have the same hash.
+WK_DEVICE u64 locate(const Mirror& m, u64 hash) {
+    u64 nobody_asks;
+    return locate_entry<false>(m, hash, nobody_asks);
+}
+
+// What an entry says of a key that has its hash, where there are keys beside the entries.
+WK_DEVICE u64 said_of_key(const Table& t, u64 number, const Key& key) {
+    u64 said = load<Scope::Device, Order::Acquire>(&t.mirror.entries[number].hi);
+    if (said == kClaimed || said == kVeiled || !entry_has_key(t, number, key)) return kVeiled;
+    return said == kAbsent ? kVacant : said;
+}
+
+// The same as `locate`, of the key of each lane that wants one: where there are keys beside the entries, nothing is said of another.
+WK_DEVICE u64 locate_own(const Table& t, u64 hash, const Key& key, bool wants) {
+    if (t.key_len() == 8 || !t.mirror.keys) return locate(t.mirror, hash);
+    u64 number = kNoEntry;
+    u64 said = locate_entry<true>(t.mirror, hash, number);
+    return wants && number != kNoEntry ? said_of_key(t, number, key) : said;
 }
 
 // The entry of a key, for one lane; null if it has none.
@@ -82,8 +114,8 @@ WK_DEVICE U128* entry_of(const Mirror& m, u64 hash) {
     return nullptr;
 }
 
-// Makes an entry, veiled, for a key that has none; null if there is no room within reach, and then the image is asked for it.
-WK_DEVICE U128* claim_entry(const Mirror& m, u64 hash) {
+// Makes an entry that says this for a key that has none; null if there is no room within reach, and then the image is asked for it.
+WK_DEVICE U128* claim_entry(const Mirror& m, u64 hash, u64 says) {
     u64 home = reduce(hash, m.buckets);
     for (u32 step = 0; step < kMirrorReach; step++) {
         U128* bucket = mirror_bucket(m, home, step);
@@ -91,7 +123,7 @@ WK_DEVICE U128* claim_entry(const Mirror& m, u64 hash) {
             U128 had = read_entry(bucket + i);
             while (had.hi <= kGone) {
                 // Both halves at once: an entry that is gone still has the hash of its last key, which may be about to come back.
-                U128 before = cas<Scope::Device, Order::AcqRel>(bucket + i, had, U128{hash, kVeiled});
+                U128 before = cas<Scope::Device, Order::AcqRel>(bucket + i, had, U128{hash, says});
                 if (before.lo == had.lo && before.hi == had.hi) return bucket + i;
                 had = before;
             }
@@ -101,16 +133,33 @@ WK_DEVICE U128* claim_entry(const Mirror& m, u64 hash) {
     return nullptr;
 }
 
-// What an entry says whose item was removed. Only of keys of eight bytes the hash is the key in other words: of others, another can have the same,
-// and the image knows.
-WK_DEVICE u64 removed(const Table& t) { return t.key_len() == 8 ? kGone : kVeiled; }
+// The same for a key, which stands beside the entry if there are keys. Nobody is told more of the entry before it is set.
+WK_DEVICE U128* claim_for_key(const Table& t, u64 hash, const Key& key) {
+    if (t.key_len() == 8 || !t.mirror.keys) return claim_entry(t.mirror, hash, kVeiled);
+    U128* entry = claim_entry(t.mirror, hash, left_out(Step::Reserved) ? kVeiled : kClaimed);
+    if (entry) put_key(t, entry, key);
+    return entry;
+}
+
+// Whether an entry with the hash of a key counts as that key's. Without keys beside the entries it does.
+WK_DEVICE bool is_entry_of(const Table& t, const U128* entry, const Key& key) {
+    if (t.key_len() == 8 || !t.mirror.keys) return true;
+    return load<Scope::Device, Order::Acquire>(&entry->hi) != kClaimed && entry_has_key(t, entry - t.mirror.entries, key);
+}
+
+// What an entry says whose item was removed. Only of keys of eight bytes the hash is the key in other words: of others, another can have the same.
+// Where there are keys, those who have another ask the image; where there are none, everybody does.
+WK_DEVICE u64 removed(const Table& t) { return t.key_len() == 8 ? kGone : t.mirror.keys ? kAbsent : kVeiled; }
 
 WK_DEVICE void set_entry(U128* entry, u64 record) { store<Scope::Device, Order::Release>(&entry->hi, record); }
 
 // Sends readers of a key to the image, until its entry is set; null if they go there anyhow. `there` says whether it is to have an item.
-WK_DEVICE U128* veil_entry(const Mirror& m, u64 hash, bool there) {
-    U128* entry = entry_of(m, hash);
-    if (!entry) return there ? claim_entry(m, hash) : nullptr;
+WK_DEVICE U128* veil_entry(const Table& t, const Key& key, bool there) {
+    u64 hash = key.hash(t.seed);
+    U128* entry = entry_of(t.mirror, hash);
+    if (!entry) return there ? claim_for_key(t, hash, key) : nullptr;
+    // That of another key stays as it is.
+    if (!is_entry_of(t, entry, key)) return nullptr;
     if (!left_out(Step::Veiled)) set_entry(entry, kVeiled);
     return entry;
 }

@@ -38,9 +38,9 @@ struct Told {
 };
 
 struct TellParams {
-    Mirror mirror;
+    Table table;
     u64 count;
-    // No key twice.
+    // No hash twice: of keys that share one, the last that was written.
     const Told* told;
     // What entries say whose items were removed.
     u64 removed;
@@ -71,18 +71,19 @@ WK_KERNEL(gphash_reflect, gphash::ReflectParams) {
     u64 i = global_index();
     if (i >= p.count) return;
     u64 record = load(p.records + i);
-    U128* entry = claim_entry(t.mirror, hash_of_record(t, record));
+    Key key = key_of_record(t, record);
+    U128* entry = claim_for_key(t, key.hash(t.seed), key);
     if (entry) set_entry(entry, record);
 }
 
-// Moves entries to a mirror of another size. A thread an entry; nobody changes the old one meanwhile.
+// Moves entries to a mirror of another size, which has no keys. A thread an entry; nobody changes the old one meanwhile.
 WK_KERNEL(gphash_rehash, gphash::RehashParams) {
     using namespace gphash;
     u64 i = global_index();
     if (i >= p.from.buckets * kMirrorEntries) return;
     U128 entry = read_entry(p.from.entries + i);
     if (entry.hi <= kGone) return;
-    U128* to = claim_entry(p.to, entry.lo);
+    U128* to = claim_entry(p.to, entry.lo, kVeiled);
     if (!to) return;
     set_entry(to, entry.hi);
     if (!p.to_heat) return;
@@ -95,8 +96,22 @@ WK_KERNEL(gphash_tell, gphash::TellParams) {
     using namespace gphash;
     u64 i = global_index();
     if (i >= p.count) return;
+    const Table& t = p.table;
     u64 hash = load(&p.told[i].hash), record = load(&p.told[i].record);
-    U128* entry = entry_of(p.mirror, hash);
-    if (!entry && record) entry = claim_entry(p.mirror, hash);
-    if (entry) set_entry(entry, record ? record : p.removed);
+    U128* entry = entry_of(t.mirror, hash);
+    if (!entry && record) {
+        entry = claim_for_key(t, hash, key_of_record(t, record));
+        if (entry) set_entry(entry, record);
+        return;
+    }
+    if (!entry) return;
+    if (t.mirror.keys) {
+        // Its own key is being written at this moment, by whoever sets it afterwards: this one is another.
+        if (load<Scope::Device, Order::Acquire>(&entry->hi) == kClaimed) return;
+        // Which key was removed is not said; and what was told of the entry's own may have gone with what was told of another.
+        bool own = record && entry_has_key(t, entry - t.mirror.entries, key_of_record(t, record));
+        set_entry(entry, own ? record : kVeiled);
+        return;
+    }
+    set_entry(entry, record ? record : p.removed);
 }

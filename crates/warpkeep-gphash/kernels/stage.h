@@ -262,7 +262,7 @@ WK_DEVICE void publish_one(const PublishParams& p, u64 i) {
     U128* entry = nullptr;
     if (changes && t.mirror.entries && !left_out(Step::Mirrored)) {
         Key key{p.keys + i * t.key_words(), t.key_len()};
-        entry = veil_entry(t.mirror, key.hash(t.seed), kind != kClear);
+        entry = veil_entry(t, key, kind != kClear);
     }
     if ((t.cache.places || t.mirror.entries) && !left_out(Step::Veiled)) {
         if (copy.is()) veil(copy);

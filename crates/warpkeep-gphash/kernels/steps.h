@@ -39,6 +39,10 @@ enum class Step : u32 {
     Named = 17,
     // A row of the value cache is filled, before an entry leads to it.
     Filled = 20,
+    // The key of an entry stands beside it, before the entry says anything of it; without it, never.
+    Keyed = 21,
+    // An entry whose key does not stand beside it yet says so, to writers of other keys with its hash.
+    Reserved = 22,
 };
 
 #if WK_ON_GPU

@@ -361,7 +361,7 @@ WK_DEVICE U128* veil_act(const StraightParams& p, const Act* act) {
     if (left_out(Step::Mirrored)) return nullptr;
     const Table& t = p.table;
     Key key{p.keys + load(&act->index) * t.key_words(), t.key_len()};
-    return veil_entry(t.mirror, key.hash(t.seed), load(&act->kind) != kClear);
+    return veil_entry(t, key, load(&act->kind) != kClear);
 }
 
 // Whose word is in the image: it reaches the copies and the mirror, and what it was instead of is gone. All lanes of a warp, each with
@@ -456,9 +456,9 @@ WK_KERNEL(gphash_decide, gphash::StraightParams) {
     if (p.records) {
         if (mine) record = load(p.records + index);
     } else {
-        u64 said = locate(t.mirror, hash);
+        u64 said = locate_own(t, hash, key, mine);
         // Other keys can have the same hash; a key whose hash nobody has is new for certain.
-        bool doubtful = mine && said > kVeiled && t.key_len() != 8;
+        bool doubtful = mine && said > kVeiled && !tells_keys_apart(t);
         record = doubtful && !record_has_key(t, key_behind(t, said), key) ? kVeiled : record_behind(t, said);
     }
     Act act{0, 0, 0, nullptr, nullptr, 0, kNone};

@@ -69,6 +69,8 @@ struct Mirror {
     u64 buckets;
     // Keys that found no room.
     u64* unplaced;
+    // For each entry its key, in whole words, where keys can share a hash; null if there are none. See keys.h.
+    u64* keys;
     Values values;
 };
 

@@ -1,5 +1,5 @@
-// Whether keys that the mirror has a record for are the keys of those records, for keys that are longer than their hashes: their records are
-// read over the link, so in the order of their addresses.
+// Whether keys that the mirror has a record for are the keys of those records, for keys that are longer than their hashes, where they do not stand beside
+// the mirror's entries: their records are read over the link, so in the order of their addresses.
 #pragma once
 #include "lookup.h"
 

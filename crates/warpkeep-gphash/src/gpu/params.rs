@@ -99,6 +99,7 @@ pub(crate) struct MirrorParams {
     pub(crate) entries: DevicePtr,
     pub(crate) buckets: u64,
     pub(crate) unplaced: DevicePtr,
+    pub(crate) keys: DevicePtr,
     pub(crate) values: ValuesParams,
 }
 
@@ -107,6 +108,7 @@ impl MirrorParams {
         entries: DevicePtr::NULL,
         buckets: 0,
         unplaced: DevicePtr::NULL,
+        keys: DevicePtr::NULL,
         values: ValuesParams::NONE,
     };
 }
@@ -380,7 +382,7 @@ pub(crate) struct Told {
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
 pub(crate) struct TellParams {
-    pub(crate) mirror: MirrorParams,
+    pub(crate) table: TableParams,
     pub(crate) count: u64,
     pub(crate) told: DevicePtr,
     pub(crate) removed: u64,

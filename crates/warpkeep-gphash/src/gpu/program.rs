@@ -35,6 +35,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("alone.h", include_str!("../../kernels/alone.h")),
     ("stage.h", include_str!("../../kernels/stage.h")),
     ("drain.h", include_str!("../../kernels/drain.h")),
+    ("keys.h", include_str!("../../kernels/keys.h")),
     ("mirror.h", include_str!("../../kernels/mirror.h")),
     ("lookup.h", include_str!("../../kernels/lookup.h")),
     ("values.h", include_str!("../../kernels/values.h")),

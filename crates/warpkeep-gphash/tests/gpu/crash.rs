@@ -36,7 +36,7 @@ pub(crate) enum Script {
 impl Script {
     /// The kinds of tables it is for.
     pub(crate) fn kinds(self) -> &'static [Kind] {
-        if self.is_straight() { &[Kind::Packed, Kind::Tiled] } else { &Kind::ALL }
+        if self.is_straight() { &[Kind::Packed, Kind::Tiled, Kind::Wide] } else { &Kind::ALL }
     }
 
     fn is_straight(self) -> bool {

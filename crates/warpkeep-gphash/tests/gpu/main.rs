@@ -15,6 +15,8 @@ mod crash;
 mod crashes;
 #[macro_use]
 mod hosts;
+#[macro_use]
+mod keys;
 mod losses;
 mod lost;
 #[macro_use]
@@ -42,6 +44,7 @@ fn on_the_simulator(case: fn(&warpkeep_device::Device, bench::Space)) {
 all_cases!(crate::on_the_simulator);
 cache_cases!(crate::on_the_simulator);
 mirror_cases!(crate::on_the_simulator);
+keys_cases!(crate::on_the_simulator);
 straight_cases!(crate::on_the_simulator);
 values_cases!(crate::on_the_simulator);
 hosts_cases!(crate::on_the_simulator);

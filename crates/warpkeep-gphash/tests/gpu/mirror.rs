@@ -5,7 +5,7 @@ use std::sync::Arc;
 use warpkeep_core::{MergeRule, Op};
 use warpkeep_device::Device;
 use warpkeep_gphash::gpu::{DeviceEngine, DeviceImage};
-use warpkeep_gphash::{Geometry, Table};
+use warpkeep_gphash::{Geometry, Layout, Table};
 use warpkeep_image::Clear;
 
 use crate::bench::{Bench, Dice, Space, batch_of};
@@ -33,8 +33,9 @@ const ORDERED_FROM: [usize; 2] = [usize::MAX, 0];
 /// A mirror that has what the table has.
 fn load(bench: &Bench) {
     let report = bench.engine.load_mirror(&bench.table).unwrap();
-    let expected = if KINDS.contains(&bench.kind) { bench.table.len() } else { 0 };
-    assert_eq!((report.items, report.bytes > 0), (expected, KINDS.contains(&bench.kind)), "{report:?}");
+    let packed = bench.table.layout() == Layout::Packed;
+    let expected = if packed { bench.table.len() } else { 0 };
+    assert_eq!((report.items, report.bytes > 0), (expected, packed), "{report:?}");
 }
 
 /// A table with these keys, and a mirror.
@@ -77,9 +78,16 @@ pub(crate) fn on_the_cpu(bench: &mut Bench, dice: &mut Dice, keys: u64, count: u
 
 /// Random batches, writes by the CPU, and growth, by both.
 pub(crate) fn run(device: &Device, space: Space, kind: Kind, geometry: Geometry, seed: u64, batches: usize) {
-    const KEYS: u64 = 300;
+    run_over(Bench::new(device, space, kind, geometry, RUN_KEYS / 4), seed, batches);
+}
+
+/// Keys of such batches.
+pub(crate) const RUN_KEYS: u64 = 300;
+
+/// The same, with an empty table.
+pub(crate) fn run_over(mut bench: Bench, seed: u64, batches: usize) {
+    const KEYS: u64 = RUN_KEYS;
     let mut dice = Dice(seed);
-    let mut bench = Bench::new(device, space, kind, geometry, KEYS / 4);
     load(&bench);
     for number in 0..batches {
         bench.batch(&mut dice, KEYS, 40);
@@ -153,9 +161,15 @@ pub(crate) fn a_mirror_answers_equal_keys_alike(device: &Device, space: Space) {
 }
 
 pub(crate) fn a_mirror_grows_with_its_table(device: &Device, space: Space) {
+    for kind in [Kind::Packed, Kind::Wide] {
+        a_mirror_of_a_kind_grows(device, space, kind);
+    }
+}
+
+fn a_mirror_of_a_kind_grows(device: &Device, space: Space, kind: Kind) {
     // A mirror has room for three thousand from the first.
     const KEYS: u64 = 5000;
-    let mut bench = mirrored(device, space, Kind::Packed, 10);
+    let mut bench = mirrored(device, space, kind, 10);
     let before = bench.engine.load_mirror(&bench.table).unwrap().bytes;
     for first in (0..KEYS).step_by(1000) {
         let rows = bench.puts(first..first + 1000, 2);
@@ -169,7 +183,8 @@ pub(crate) fn a_mirror_grows_with_its_table(device: &Device, space: Space) {
         bench.settle(1 << 10);
     }
     check(&bench, KEYS + 100);
-    assert!(bench.engine.load_mirror(&bench.table).unwrap().bytes > before);
+    let report = bench.engine.load_mirror(&bench.table).unwrap();
+    assert!(report.bytes > before && (report.key_bytes > 0) == (kind == Kind::Wide), "{report:?}");
     // The CPU alone makes it grow, too: whoever reads sees to it.
     for number in KEYS..2 * KEYS {
         let (_turn, _moving) = (bench.engine.turn(), bench.engine.moving());

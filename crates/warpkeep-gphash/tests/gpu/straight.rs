@@ -6,7 +6,7 @@ use warpkeep_gphash::gpu::{StraightRows, WordsBy, Wrote};
 use warpkeep_gphash::{Geometry, Progress, Table};
 
 use crate::bench::{Bench, Dice, Space};
-use crate::rig::{Kind, SEED, heap_of, put, remove, spec};
+use crate::rig::{Kind, heap_of, put, remove, spec, twins};
 
 /// A test for each case, with a function that brings the device.
 macro_rules! straight_cases {
@@ -99,9 +99,17 @@ pub(crate) fn mixed(
     batches: usize,
     (part, words): (Option<u64>, WordsBy),
 ) {
-    const KEYS: u64 = 250;
+    let bench = mirrored_of(kind, device, space, geometry, MIXED_KEYS / 3);
+    mixed_over(device, bench, seed, batches, part);
+}
+
+/// Keys of such batches.
+pub(crate) const MIXED_KEYS: u64 = 250;
+
+/// The same, with a table that has a mirror.
+pub(crate) fn mixed_over(device: &Device, mut bench: Bench, seed: u64, batches: usize, part: Option<u64>) {
+    const KEYS: u64 = MIXED_KEYS;
     let mut dice = Dice(seed);
-    let mut bench = mirrored_of(kind, device, space, geometry, KEYS / 3);
     if let Some(part) = part {
         bench.engine.write_in_parts_of(part);
     }
@@ -193,22 +201,21 @@ fn equal_keys_act_in_order(device: &Device, space: Space, words: WordsBy) {
     bench.inspect();
 }
 
-/// Two keys of 16 bytes that have the same hash, for each number but 0.
-fn twins(number: u64) -> [[u64; 2]; 2] {
-    // What the hash of such a key begins with; then it multiplies two words, one of which is 0 here.
-    let x = (SEED.0 ^ 0x1F83_D9AB_FB41_BD6B).wrapping_add(0x3C6E_F372_FE94_F82B_u64.wrapping_mul(16));
-    let y = SEED.0.rotate_left(32) ^ 0x5BE0_CD19_137E_2179;
-    [[x, y ^ number], [x ^ number.rotate_left(32), y]]
+pub(crate) fn keys_with_equal_hashes_are_told_apart(device: &Device, space: Space) {
+    for keeps_keys in [true, false] {
+        told_apart(device, space, keeps_keys);
+    }
 }
 
-pub(crate) fn keys_with_equal_hashes_are_told_apart(device: &Device, space: Space) {
+fn told_apart(device: &Device, space: Space, keeps_keys: bool) {
     let (key, value) = (KeySpec::fixed(16).unwrap(), ValueSpec::fixed(16).unwrap());
     let table = Table::create(&space(200), &spec(key, value, Geometry::default(), 400)).unwrap();
     let bytes = |key: [u64; 2]| key.map(u64::to_le_bytes).concat();
     let [one, other] = twins(5);
     assert!(one != other && table.hash_of(&bytes(one)) == table.hash_of(&bytes(other)));
-    let bench = Bench::over(device, Kind::LongPacked, table);
-    bench.engine.load_mirror(&bench.table).unwrap();
+    let bench = Bench::over(device, Kind::Twins, table);
+    bench.engine.keep_keys(keeps_keys);
+    assert_eq!(bench.engine.load_mirror(&bench.table).unwrap().key_bytes > 0, keeps_keys);
     let stream = device.stream().unwrap();
     let mut version = 0;
     let mut expected = std::collections::BTreeMap::new();
@@ -278,8 +285,9 @@ pub(crate) fn keys_with_equal_hashes_are_told_apart(device: &Device, space: Spac
 fn check_twins(bench: &Bench, expected: &std::collections::BTreeMap<[u64; 2], Vec<u64>>, when: &str) {
     let bytes = |key: [u64; 2]| key.map(u64::to_le_bytes).concat();
     let all: Vec<([u64; 2], Vec<u8>)> = (1..40).flat_map(twins).map(|key| (key, bytes(key))).collect();
-    for order_from in [usize::MAX, 0] {
+    for (order_from, few) in [(usize::MAX, 0), (0, 0), (usize::MAX, usize::MAX)] {
         bench.engine.order_from(order_from);
+        bench.engine.one_launch_to(few);
         let found = bench.engine.get_many(&bench.table, all.iter().map(|key| &key.1[..]), |index, found| {
             let value = found.map(|(_, value)| bytemuck::pod_collect_to_vec::<u8, u64>(value));
             assert_eq!(

@@ -14,7 +14,7 @@ const SEEDS: u64 = 24;
 fn every_schedule_of_a_straight_batch_does_what_a_map_does() {
     for seed in 0..SEEDS {
         let device = Device::simulated(Mode::seeded(seed)).unwrap();
-        let kind = [Kind::Packed, Kind::LongPacked, Kind::Tiled][seed as usize / 3 % 3];
+        let kind = [Kind::Packed, Kind::LongPacked, Kind::Tiled, Kind::Twins][seed as usize / 3 % 4];
         let part = [None, Some(4), Some(20)][seed as usize % 3];
         let words = [WordsBy::Device, WordsBy::Host(2)][seed as usize % 2];
         mixed(&device, heap, kind, Geometry::default(), seed, 3, (part, words));

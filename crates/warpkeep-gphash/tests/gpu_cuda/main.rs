@@ -17,6 +17,9 @@ mod cache;
 #[path = "../gpu/hosts.rs"]
 mod hosts;
 #[macro_use]
+#[path = "../gpu/keys.rs"]
+mod keys;
+#[macro_use]
 #[path = "../gpu/mirror.rs"]
 mod mirror;
 #[path = "../gpu/oracle.rs"]
@@ -81,6 +84,7 @@ fn on_the_gpu(case: fn(&Device, bench::Space)) {
 all_cases!(crate::on_the_gpu);
 cache_cases!(crate::on_the_gpu);
 mirror_cases!(crate::on_the_gpu);
+keys_cases!(crate::on_the_gpu);
 straight_cases!(crate::on_the_gpu);
 values_cases!(crate::on_the_gpu);
 hosts_cases!(crate::on_the_gpu);

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use warpkeep_core::Op;
 use warpkeep_device::{Device, Mode};
 use warpkeep_gphash::gpu::StraightRows;
-use warpkeep_gphash::{Geometry, Table};
+use warpkeep_gphash::{Geometry, Table, TableError};
 
 use bench::{Bench, batch_of, tell};
 use crash::{Script, explore, record};
@@ -50,6 +50,8 @@ enum Shown {
     BySchedule,
     /// A schedule of a batch that is written straight through.
     ByStraightSchedule,
+    /// A schedule of a batch that is staged, of keys of which two have the same hash, with a mirror.
+    ByTwins,
     /// A device that is lost while it moves items.
     ByLoss,
     /// Nothing can: the end of the launch orders the same stores, and the host waits for it before it goes on.
@@ -73,6 +75,7 @@ const STEPS: [(u32, &str, Shown); 15] = [
     (14, "Behind", Shown::By(Script::Parts)),
     (14, "Behind, with words that the host stores", Shown::By(Script::Words)),
     (15, "Beaten", Shown::ByNothing),
+    (21, "Keyed", Shown::ByTwins),
 ];
 
 /// Crashes a script, with so many seeds, until something is wrong: what.
@@ -135,6 +138,31 @@ fn straight_schedules() -> Option<String> {
     })
 }
 
+/// Puts keys of which two have the same hash, in many orders, and looks them up in the mirror, until something is wrong.
+fn twins() -> Option<String> {
+    (0..40).find_map(|seed| {
+        let device = Device::simulated(Mode::seeded(seed)).unwrap();
+        let table = Table::create(&heap(24), &Kind::Twins.spec(Geometry::default(), 200)).unwrap();
+        let bench = Bench::over(&device, Kind::Twins, table);
+        bench.engine.load_mirror(&bench.table).unwrap();
+        let rows = bench.puts((0..32).step_by(2).chain((1..32).step_by(2)), 1);
+        let mut wrong = None;
+        let mut work = || {
+            // Of two with one hash in one batch, both would be left to the CPU.
+            for rows in [&rows[..16], &rows[16..]] {
+                bench.engine.turn().stage(&bench.table, &batch_of(rows), 1)?.publish()?;
+            }
+            bench.engine.get_many(&bench.table, rows.iter().map(|row| &row.key[..]), |index, found| {
+                if found.map(|(_, value)| value) != Some(&rows[index].value[..]) {
+                    wrong = Some(format!("key {index} has {found:?}"));
+                }
+            })
+        };
+        let done: Result<(), TableError> = work();
+        done.err().map(|error| error.to_string()).or(wrong).map(|what| format!("seed {seed}: {what}"))
+    })
+}
+
 /// Loses a device wherever it can be lost while it moves items, until something is wrong: what.
 fn losses() -> Option<String> {
     // What is wrong is told below.
@@ -151,6 +179,7 @@ fn every_step_that_is_left_out_is_missed() {
     leave_out(0);
     assert_eq!(schedules(), None);
     assert_eq!(straight_schedules(), None);
+    assert_eq!(twins(), None);
     for script in [Script::Batches, Script::Drain, Script::Straight, Script::Parts] {
         assert_eq!(crashes(script, 2), None, "{script:?}, with nothing left out");
     }
@@ -160,6 +189,7 @@ fn every_step_that_is_left_out_is_missed() {
         let wrong = match shown {
             Shown::By(script) => crashes(script, 4),
             Shown::BySchedule => schedules(),
+            Shown::ByTwins => twins(),
             Shown::ByLoss => losses(),
             Shown::ByStraightSchedule => straight_schedules(),
             Shown::ByNothing => [Script::Batches, Script::Drain, Script::Straight, Script::Parts]

@@ -49,6 +49,20 @@ pub(crate) enum Kind {
     /// The same, in tiles of two, with keys that are not one word.
     #[allow(dead_code, reason = "of the tests of a mirror")]
     LongTiled,
+    /// Packed, with keys of four words.
+    #[allow(dead_code, reason = "of the tests of a mirror")]
+    Wide,
+    /// Packed, with keys of two words, of which two after the other have the same hash.
+    #[allow(dead_code, reason = "of the tests of a mirror")]
+    Twins,
+}
+
+/// Two keys of 16 bytes that have the same hash, for each number but 0.
+pub(crate) fn twins(number: u64) -> [[u64; 2]; 2] {
+    // What the hash of such a key begins with; then it multiplies two words, one of which is 0 here.
+    let x = (SEED.0 ^ 0x1F83_D9AB_FB41_BD6B).wrapping_add(0x3C6E_F372_FE94_F82B_u64.wrapping_mul(16));
+    let y = SEED.0.rotate_left(32) ^ 0x5BE0_CD19_137E_2179;
+    [[x, y ^ number], [x ^ number.rotate_left(32), y]]
 }
 
 impl Kind {
@@ -66,6 +80,8 @@ impl Kind {
             Kind::Reference => (Layout::InPlace, long, fixed(16)),
             Kind::Tiled => (Layout::Packed, KeySpec::U64, fixed(128)),
             Kind::LongTiled => (Layout::Packed, KeySpec::fixed(40).unwrap(), fixed(256)),
+            Kind::Wide => (Layout::Packed, KeySpec::fixed(32).unwrap(), fixed(16)),
+            Kind::Twins => (Layout::Packed, KeySpec::fixed(16).unwrap(), fixed(16)),
         };
         spec_in(layout, key, value, geometry, capacity)
     }
@@ -76,13 +92,17 @@ impl Kind {
             Kind::Inline => SPECIAL_KEYS.get(number as usize).unwrap_or(&number).to_le_bytes().to_vec(),
             Kind::LongPacked | Kind::KeyedInline | Kind::Reference => format!("{number:020}").into_bytes(),
             Kind::LongTiled => format!("{number:040}").into_bytes(),
+            Kind::Wide => format!("{number:032}").into_bytes(),
+            Kind::Twins => twins(number / 2 + 1)[number as usize % 2].map(u64::to_le_bytes).concat(),
         }
     }
 
     /// A value that says whose it is.
     pub(crate) fn value(self, key: u64, version: u64) -> Vec<u8> {
         match self {
-            Kind::Packed | Kind::Reference => [key.to_le_bytes(), version.to_le_bytes()].concat(),
+            Kind::Packed | Kind::Reference | Kind::Wide | Kind::Twins => {
+                [key.to_le_bytes(), version.to_le_bytes()].concat()
+            }
             Kind::LongPacked => [key, version, !key].map(u64::to_le_bytes).concat(),
             Kind::Inline | Kind::KeyedInline => (key << 32 | version).to_le_bytes().to_vec(),
             Kind::Tiled => [key, version].map(u64::to_le_bytes).concat().repeat(8),
@@ -94,7 +114,7 @@ impl Kind {
     #[allow(dead_code, reason = "of the tests that do not crash")]
     pub(crate) fn bucket_bytes(self) -> u64 {
         match self {
-            Kind::Packed | Kind::LongPacked | Kind::Tiled | Kind::LongTiled => 64,
+            Kind::Packed | Kind::LongPacked | Kind::Tiled | Kind::LongTiled | Kind::Wide | Kind::Twins => 64,
             Kind::Inline => 256,
             Kind::KeyedInline => 64 + 8 * 24 + 8 * 24,
             Kind::Reference => 64 + 8 * 24 + 8 * 8,

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -50,17 +51,28 @@ type Item = Option<(u64, u64)>;
 
 /// A table with a device and a cache.
 struct Bench {
+    key: fn(u64) -> Vec<u8>,
     device: Device,
     table: Table<Coherent>,
     engine: DeviceEngine<Coherent>,
     items: BTreeMap<u64, (u64, u64)>,
 }
 
-fn key(number: u64) -> [u8; 20] {
-    let mut key = [b'0'; 20];
-    key[..8].copy_from_slice(&number.to_le_bytes());
-    key
+fn long_key(number: u64) -> Vec<u8> {
+    [&number.to_le_bytes()[..], &[b'0'; 12]].concat()
 }
+
+/// Keys of 16 bytes, of which two after the other have the same hash.
+fn twin_key(number: u64) -> Vec<u8> {
+    // What the hash of such a key begins with; then it multiplies two words, one of which is 0 here.
+    let x = (SEED.0 ^ 0x1F83_D9AB_FB41_BD6B).wrapping_add(0x3C6E_F372_FE94_F82B_u64.wrapping_mul(16));
+    let y = SEED.0.rotate_left(32) ^ 0x5BE0_CD19_137E_2179;
+    let pair = number / 2 + 1;
+    let words = if number % 2 == 0 { [x, y ^ pair] } else { [x ^ pair.rotate_left(32), y] };
+    words.map(u64::to_le_bytes).concat()
+}
+
+const SEED: Seed = Seed(5);
 
 fn value(number: u64, version: u64) -> u64 {
     number << 32 | version
@@ -69,6 +81,10 @@ fn value(number: u64, version: u64) -> u64 {
 impl Bench {
     /// Values of eight bytes lie in slots, others in records, beside their keys or not.
     fn new(seed: u64, layout: Layout, value_len: u32) -> Bench {
+        Bench::with_keys(seed, layout, value_len, long_key)
+    }
+
+    fn with_keys(seed: u64, layout: Layout, value_len: u32, key: fn(u64) -> Vec<u8>) -> Bench {
         let mode = Mode::Seeded(Seeded { resident_blocks: 8, ..Seeded::new(seed) });
         let device = Device::simulated(mode).unwrap();
         let memory = PlainMemory::new(4 * MIN_CHUNK, 60 * MIN_CHUNK);
@@ -79,20 +95,29 @@ impl Bench {
         image.begin(1).unwrap();
         let heap = Heap::recover::<TableError>(&Arc::new(image), HeapOptions::default(), |_| Ok(())).unwrap();
         let spec = TableSpec {
-            key: KeySpec::fixed(20).unwrap(),
+            key: KeySpec::fixed(key(0).len() as u32).unwrap(),
             value: ValueSpec::fixed(value_len).unwrap(),
             geometry: Geometry::default(),
             capacity: 80,
             layout,
             merge: MergeRule::None,
-            seed: Seed(5),
+            seed: SEED,
         };
         let table = Table::create(&Arc::new(heap), &spec).unwrap();
         let on_device = Arc::new(DeviceImage::new(&device, table.heap().image()).unwrap());
         let engine = DeviceEngine::new(&on_device, &table).unwrap();
-        let mut bench = Bench { device, table, engine, items: BTreeMap::new() };
-        bench.write(Op::Put, 0..THERE, 1, |_, _| {});
+        let mut bench = Bench { key, device, table, engine, items: BTreeMap::new() };
+        for (first, numbers) in (1..).step_by(100).zip(bench.batches(0..THERE)) {
+            bench.write(Op::Put, numbers.into_iter(), first, |_, _| {});
+        }
         bench
+    }
+
+    /// These keys in batches: of two that have one hash both would be left to the CPU.
+    fn batches(&self, numbers: Range<u64>) -> Vec<Vec<u64>> {
+        let apart =
+            if self.table.hash_of(&(self.key)(0)) == self.table.hash_of(&(self.key)(1)) { 2 } else { 1 };
+        (0..apart).map(|rest| numbers.clone().filter(|number| number % apart == rest).collect()).collect()
     }
 
     /// Stages operations, lets something happen, and publishes.
@@ -105,7 +130,7 @@ impl Bench {
     ) {
         let numbers: Vec<u64> = numbers.collect();
         let (table, len) = (&self.table, self.table.value.max_len());
-        let keys: Vec<[u8; 20]> = numbers.iter().map(|&number| key(number)).collect();
+        let keys: Vec<Vec<u8>> = numbers.iter().map(|&number| (self.key)(number)).collect();
         let values: Vec<Vec<u8>> = (first_version..)
             .zip(&numbers)
             .map(|(version, &number)| value(number, version).to_le_bytes().repeat(len / 8))
@@ -129,6 +154,13 @@ impl Bench {
         }
     }
 
+    /// A key with zeros behind it.
+    fn row(&self, number: u64) -> Vec<u8> {
+        let mut row = (self.key)(number);
+        row.resize(row.len().next_multiple_of(8), 0);
+        row
+    }
+
     fn params(&self, loading: bool) -> TableParams {
         let guard = &crossbeam_epoch::pin();
         let plain = self.plain_params(guard);
@@ -148,13 +180,7 @@ impl Bench {
     fn race(&self, beside: Beside) -> Seen {
         let Beside { load, publish, fill, beat, loaders } = beside;
         let guard = &crossbeam_epoch::pin();
-        let rows: Vec<u64> = (0..KEYS)
-            .flat_map(|number| {
-                let mut padded = [0_u8; 24];
-                padded[..20].copy_from_slice(&key(number));
-                bytemuck::cast::<[u8; 24], [u64; 3]>(padded)
-            })
-            .collect();
+        let rows: Vec<u8> = (0..KEYS).flat_map(|number| self.row(number)).collect();
         let keys = self.device.upload(&rows).unwrap();
         let words = self.table.value.max_len() / 8;
         let [plain, cached, again] = [0, 1, 2].map(|_| Answers::new(&self.device, words));
@@ -222,7 +248,7 @@ impl Bench {
 
     /// What is wrong with what the device finds now.
     fn wrong(&self) -> Option<String> {
-        let keys: Vec<[u8; 20]> = (0..KEYS).map(key).collect();
+        let keys: Vec<Vec<u8>> = (0..KEYS).map(self.key).collect();
         let mut wrong = None;
         self.engine
             .get_many(&self.table, keys.iter().map(|key| &key[..]), |index, found| {
@@ -345,25 +371,38 @@ fn beside_a_batch(seed: u64) -> Option<String> {
 
 /// The same, with a mirror.
 fn beside_a_mirrored_batch(seed: u64) -> Option<String> {
-    let bench = Bench::new(seed, Layout::Packed, 16);
-    bench.engine.load_mirror(&bench.table).unwrap();
-    published_beside_readers(seed, bench, |_| {}).map(|what| format!("with a mirror, {what}"))
+    published_beside_readers(seed, mirrored(seed, long_key), |_| {})
+        .map(|what| format!("with a mirror, {what}"))
+}
+
+/// The same, with keys that share their hashes.
+fn beside_a_mirrored_batch_of_twins(seed: u64) -> Option<String> {
+    // Readers of a mirror without keys take keys with one hash for one here.
+    let bench = mirrored(2 * seed, twin_key);
+    published_beside_readers(seed, bench, |_| {}).map(|what| format!("of twins, {what}"))
+}
+
+/// A table with a mirror, which has its keys or not.
+fn mirrored(seed: u64, key: fn(u64) -> Vec<u8>) -> Bench {
+    let bench = Bench::with_keys(seed, Layout::Packed, 16, key);
+    bench.engine.keep_keys(seed.is_multiple_of(2));
+    let report = bench.engine.load_mirror(&bench.table).unwrap();
+    assert_eq!(report.key_bytes > 0, seed.is_multiple_of(2));
+    bench
 }
 
 /// The same, with values in rows.
 fn beside_a_batch_of_cached_values(seed: u64) -> Option<String> {
-    let bench = Bench::new(seed, Layout::Packed, 16);
-    bench.engine.load_mirror(&bench.table).unwrap();
-    let share = [1.0, 0.5][seed as usize % 2];
+    let bench = mirrored(seed, long_key);
+    let share = [1.0, 0.5][seed as usize / 2 % 2];
     assert!(bench.engine.load_values(&bench.table, ValueRoom::Share(share)).unwrap().cached >= THERE / 2);
     published_beside_readers(seed, bench, |_| {}).map(|what| format!("with values in rows, {what}"))
 }
 
 /// Readers beside whoever fills rows, which had other values before.
 fn beside_a_fill(seed: u64) -> Option<String> {
-    let bench = Bench::new(seed, Layout::Packed, 16);
+    let bench = mirrored(seed, long_key);
     let Bench { engine, table, .. } = &bench;
-    engine.load_mirror(table).unwrap();
     engine.load_values(table, ValueRoom::Share(1.0)).unwrap();
     let params = bench.params(false);
     let mut turn = engine.turn();
@@ -388,22 +427,26 @@ fn beside_a_fill(seed: u64) -> Option<String> {
 
 fn published_beside_readers(seed: u64, mut bench: Bench, afterwards: fn(&Bench)) -> Option<String> {
     let mut wrong = None;
-    for (round, (op, numbers)) in
-        [(Op::Put, 0..30), (Op::Delete, 10..40), (Op::Put, 20..KEYS), (Op::Put, 20..KEYS)]
-            .into_iter()
-            .enumerate()
-    {
+    let all = [(Op::Put, 0..30), (Op::Delete, 10..40), (Op::Put, 20..KEYS), (Op::Put, 20..KEYS)];
+    let all: Vec<(Op, Vec<u64>)> = all
+        .into_iter()
+        .flat_map(|(op, numbers)| bench.batches(numbers).into_iter().map(move |numbers| (op, numbers)))
+        .collect();
+    for (round, (op, numbers)) in all.into_iter().enumerate() {
         let first = 1000 * (round as u64 + 1);
         let before = bench.items.clone();
-        bench.write(op, numbers.clone(), first, |bench, publish| {
+        bench.write(op, numbers.iter().copied(), first, |bench, publish| {
             let seen = bench.race(Beside { publish: Some(publish), ..Beside::default() });
             for (number, (plain, cached)) in (0..).zip(seen.plain.into_iter().zip(seen.cached)) {
                 let old = before.get(&number).copied();
-                let version = first + number - numbers.start.min(number);
-                let new = match (numbers.contains(&number), op) {
-                    (false, _) => old,
-                    (true, Op::Delete) => None,
-                    (true, _) => Some((version, value(number, version))),
+                let place = numbers.iter().position(|&one| one == number);
+                let new = match (place, op) {
+                    (None, _) => old,
+                    (Some(_), Op::Delete) => None,
+                    (Some(place), _) => {
+                        let version = first + place as u64;
+                        Some((version, value(number, version)))
+                    }
                 };
                 // One after the other, by one reader: time does not go back.
                 let fine = [(old, old), (old, new), (new, new)].contains(&(plain, cached));
@@ -421,14 +464,16 @@ fn published_beside_readers(seed: u64, mut bench: Bench, afterwards: fn(&Bench))
 
 /// Readers beside each beat of batches that are written straight through, in parts of so many; what is wrong. They look at the image, into the mirror, and at the image again.
 fn beside_a_straight_batch(seed: u64, part: u64, words: WordsBy) -> Option<String> {
-    let mut bench = Bench::new(seed, Layout::Packed, 16);
+    let mut bench = mirrored(seed, long_key);
     bench.engine.store_words_by(words);
     bench.engine.write_in_parts_of(part);
     let mut wrong = None;
     for (op, numbers) in [(Op::Put, 0..30), (Op::Delete, 10..40), (Op::Put, 20..KEYS), (Op::Update, 20..KEYS)]
     {
-        // Anew: of keys of this length, those that were removed are the CPU's until then.
-        bench.engine.load_mirror(&bench.table).unwrap();
+        if !seed.is_multiple_of(2) {
+            // Anew: where it does not have the keys, those that were removed are the CPU's until then.
+            bench.engine.load_mirror(&bench.table).unwrap();
+        }
         let first = 1000 * (bench.items.len() as u64 + 1 + op as u64);
         let before = bench.items.clone();
         for (version, number) in (first..).zip(numbers.clone()) {
@@ -437,12 +482,7 @@ fn beside_a_straight_batch(seed: u64, part: u64, words: WordsBy) -> Option<Strin
                 _ => bench.items.insert(number, (version, value(number, version))),
             };
         }
-        let row = |number| {
-            let mut row = [0_u8; 24];
-            row[..20].copy_from_slice(&key(number));
-            row
-        };
-        let keys: Vec<[u8; 24]> = numbers.clone().map(row).collect();
+        let keys: Vec<u8> = numbers.clone().flat_map(|number| bench.row(number)).collect();
         let values: Vec<[u64; 2]> =
             (first..).zip(numbers.clone()).map(|(version, number)| [value(number, version); 2]).collect();
         let keys = bench.device.upload(&keys).unwrap();
@@ -523,6 +563,7 @@ fn readers_beside_loads_and_batches_see_what_is_there() {
         assert_eq!(beside_a_load(seed), None);
         assert_eq!(beside_a_batch(seed), None);
         assert_eq!(beside_a_mirrored_batch(seed), None);
+        assert_eq!(beside_a_mirrored_batch_of_twins(seed), None);
         assert_eq!(beside_a_batch_of_cached_values(seed), None);
         assert_eq!(beside_a_fill(seed), None);
     }

@@ -27,7 +27,7 @@ const COPIED: usize = 1 << 10;
 /// Records that are under way to a core at once: as many as it can have misses.
 const AHEAD: usize = 12;
 /// What the device says of a key that the image is to be asked for.
-const VEILED: u64 = 2;
+const VEILED: u64 = 4;
 
 impl<P: Persist> DeviceEngine<P> {
     /// Looks keys up: the device says where their records lie, and the threads of the host copy the values. Nothing of a value crosses the
@@ -90,6 +90,7 @@ impl<P: Persist> DeviceEngine<P> {
         watch.host("gathering: keys are filled in");
         let params = TableParams::new(table, table.levels(&guard), self.image.cover()?);
         let (launches, clock) = (Launches::new(places.len()), Clock::begin(watch.is_on()));
+        let exact = mirror.tells_keys_apart(table);
         let streamed = table.value.max_len() * wave.whole >= self.streamed_from.load(Ordering::Relaxed);
         let places = places.iter_mut().enumerate();
         let launch = || {
@@ -114,7 +115,7 @@ impl<P: Persist> DeviceEngine<P> {
                 let since = clock.now();
                 let records = &place.columns.records.fetched::<u64>(within + answers.len())[within..];
                 let first = wave.first + launch * wave.at_once + within;
-                copy_values(table, records, wave.keys, first, answers, streamed);
+                copy_values(table, records, exact, (wave.keys, first), answers, streamed);
                 clock.copied(since);
             },
             launch,
@@ -193,17 +194,16 @@ struct Part<'a> {
     answers: AnswerRows<'a>,
 }
 
-/// Copies the values of records to where they are wanted.
+/// Copies the values of records to where they are wanted, for keys from the first on. `exact` says that the records are certain to be theirs.
 fn copy_values<P: Persist>(
     table: &Table<P>,
     records: &[u64],
-    keys: HostCells<'_>,
-    first: usize,
+    exact: bool,
+    (keys, first): (HostCells<'_>, usize),
     mut answers: AnswerRows<'_>,
     streamed: bool,
 ) {
-    let (image, form) = (table.image(), table.form);
-    let (block, exact) = (form.block_len(), table.key.fixed_len() == Some(8));
+    let (image, form, block) = (table.image(), table.form, table.form.block_len());
     // Then the value is all that is read of a record: key and version lie in another line.
     let bare = exact && !answers.wants_versions() && form.value_ref(0).is_some();
     let streaming = streamed.then(Streaming::begin);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use warpkeep_device::{Buffer, Device};
+use warpkeep_device::{Buffer, Device, DevicePtr};
 
 use crate::TableError;
 use crate::gpu::params::{MIRROR_ENTRIES, MirrorParams, ValuesParams};
@@ -16,6 +16,8 @@ const LEAST_BUCKETS: u64 = 1 << 10;
 /// The entries, for one size.
 pub(super) struct Index {
     entries: Buffer,
+    /// The key of each, where keys can share a hash and there is memory for them.
+    keys: Option<Buffer>,
     buckets: u64,
     pub(super) unplaced: Buffer,
     /// Entries that are not vacant, at the most.
@@ -23,10 +25,16 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Room for so many items, all vacant; `None` if the device has no memory for it.
-    pub(super) fn with_room_for(device: &Device, items: u64) -> Result<Option<Index>, TableError> {
+    /// Room for so many items, all vacant; `None` if the device has no memory for it. With keys of so many words beside the entries, unless
+    /// there is no memory for those.
+    pub(super) fn with_room_for(
+        device: &Device,
+        items: u64,
+        key_words: Option<u64>,
+    ) -> Result<Option<Index>, TableError> {
         let buckets = (SPARE * items).div_ceil(MIRROR_ENTRIES).max(LEAST_BUCKETS);
-        let bytes = buckets * MIRROR_ENTRIES * ENTRY_BYTES;
+        let count = buckets * MIRROR_ENTRIES;
+        let bytes = count * ENTRY_BYTES;
         let free = device.budget_left().min(device.memory()?.0);
         // Batches need their columns.
         if bytes > free - free / 8 {
@@ -34,7 +42,15 @@ impl Index {
         }
         let made = device.allocate_zeroed(bytes as usize).and_then(|entries| {
             let unplaced = device.allocate_zeroed(8)?;
-            Ok(Index { entries, buckets, unplaced, used: AtomicU64::new(0) })
+            let key_bytes = count * 8 * key_words.unwrap_or_default();
+            // A mirror does without them, so others come first.
+            let keys = match key_bytes > 0 && key_bytes <= (free - free / 4).saturating_sub(bytes) {
+                // They are written before they are read.
+                true => device.allocate(key_bytes as usize).map(Some),
+                false => Ok(None),
+            };
+            let keys = keys.or_else(|error| if error.is_out_of_memory() { Ok(None) } else { Err(error) })?;
+            Ok(Index { entries, keys, buckets, unplaced, used: AtomicU64::new(0) })
         });
         match made {
             Err(error) if error.is_out_of_memory() => Ok(None),
@@ -42,8 +58,14 @@ impl Index {
         }
     }
 
+    /// Device memory that it takes, with its keys.
     pub(super) fn bytes(&self) -> u64 {
-        self.entries.len() as u64
+        self.entries.len() as u64 + self.key_bytes()
+    }
+
+    /// Device memory that its keys take.
+    pub(super) fn key_bytes(&self) -> u64 {
+        self.keys.as_ref().map_or(0, |keys| keys.len() as u64)
     }
 
     pub(super) fn entry_count(&self) -> u64 {
@@ -60,6 +82,7 @@ impl Index {
             entries: self.entries.ptr(),
             buckets: self.buckets,
             unplaced: self.unplaced.ptr(),
+            keys: self.keys.as_ref().map_or(DevicePtr::NULL, Buffer::ptr),
             values: ValuesParams::NONE,
         }
     }

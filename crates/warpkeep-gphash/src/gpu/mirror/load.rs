@@ -15,6 +15,9 @@ impl<P: Persist> DeviceEngine<P> {
     /// up with what is written and made larger as the table grows. Where the device's memory budget does not allow it there is none,
     /// as the report says, and kernels read the image, or the [bucket cache](DeviceEngine::load_cache).
     ///
+    /// Where keys are longer than their hashes they are kept there, too, unless the budget does not allow that, or somebody
+    /// [says otherwise](DeviceEngine::keep_keys); without them such keys are compared with those in the image.
+    ///
     /// Tables whose values are in slots have no use for one. Batches that write wait meanwhile.
     pub fn load_mirror(&self, table: &Table<P>) -> Result<MirrorReport, TableError> {
         check_fixed(table)?;
@@ -25,9 +28,19 @@ impl<P: Persist> DeviceEngine<P> {
         if state.wanted {
             state.reflect(self, table, 0)?;
         }
-        let (items, bytes) =
-            state.index.as_ref().map_or((0, 0), |index| (index.used.load(Ordering::Relaxed), index.bytes()));
-        Ok(MirrorReport { items, bytes, took: begun.elapsed() })
+        let report = MirrorReport { items: 0, bytes: 0, key_bytes: 0, took: begun.elapsed() };
+        Ok(state.index.as_ref().map_or(report, |index| MirrorReport {
+            items: index.used.load(Ordering::Relaxed),
+            bytes: index.bytes(),
+            key_bytes: index.key_bytes(),
+            ..report
+        }))
+    }
+
+    /// Whether mirrors that are [made](DeviceEngine::load_mirror) from now on keep keys that are longer than their hashes, as they do if nothing
+    /// is said: for measurements, and for whoever would rather have that memory for values.
+    pub fn keep_keys(&self, keep: bool) {
+        self.mirror.state().without_keys = !keep;
     }
 
     /// Gives the mirror's memory back.

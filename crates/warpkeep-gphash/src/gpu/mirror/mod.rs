@@ -23,6 +23,8 @@ pub struct MirrorReport {
     pub items: u64,
     /// Device memory that it takes; 0 if there is no mirror, because it would not fit the device's budget.
     pub bytes: u64,
+    /// How much of it keys take that are longer than their hashes; 0 if they are not kept there.
+    pub key_bytes: u64,
     /// How long it took.
     pub took: Duration,
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crossbeam_epoch::Guard;
 use warpkeep_device::{Device, DevicePtr};
 use warpkeep_image::Persist;
 
@@ -10,14 +11,14 @@ use super::index::Index;
 use super::lookup::region_bits;
 use super::reflect::Way;
 use crate::gpu::cache::Notes;
-use crate::gpu::engine::{DeviceEngine, Kernels, Workplace};
+use crate::gpu::engine::{DeviceEngine, Workplace};
 use crate::gpu::params::{MirrorParams, RehashParams, Run, TableParams, TellParams, Told};
 use crate::gpu::values::{Heat, Rows, Values};
 use crate::{Table, TableError};
 
 /// What the kernels have for entries of items that were removed, and for those that the image is asked about: see `kernels/mirror.h`.
 const GONE: u64 = 1;
-const VEILED: u64 = 2;
+const VEILED: u64 = 4;
 
 /// The mirror of an engine: there, or not.
 #[derive(Default)]
@@ -28,6 +29,8 @@ pub(crate) struct Mirror(Mutex<State>);
 pub(in crate::gpu) struct State {
     /// Whether there is to be one.
     pub(super) wanted: bool,
+    /// Whether keys are not to be kept beside entries.
+    pub(super) without_keys: bool,
     pub(super) index: Option<Arc<Index>>,
     /// Values of some keys, and what is known of how hot keys are.
     pub(in crate::gpu) values: Values,
@@ -45,6 +48,11 @@ pub(crate) struct Reflection {
 impl Reflection {
     pub(crate) fn params(&self) -> MirrorParams {
         MirrorParams { values: self.values.params(), ..self.index.params() }
+    }
+
+    /// Whether what it says of a key is said of no other, even if that has the same hash.
+    pub(crate) fn tells_keys_apart<P: Persist>(&self, table: &Table<P>) -> bool {
+        hashes_are_keys(table) || self.index.key_bytes() > 0
     }
 
     /// So many keys that were not there have got entries.
@@ -118,7 +126,9 @@ impl State {
     ) -> Result<(), TableError> {
         let device = engine.device();
         self.replace(None, &table.notes);
-        let Some(index) = Index::with_room_for(device, table.len() + more)? else {
+        let key_words =
+            (!hashes_are_keys(table) && !self.without_keys).then(|| table.key.max_len().div_ceil(8) as u64);
+        let Some(index) = Index::with_room_for(device, table.len() + more, key_words)? else {
             // There is no sense in trying again with every batch.
             self.wanted = false;
             return Ok(());
@@ -156,7 +166,7 @@ impl State {
             return self.reflect(engine, table, more);
         }
         let used = old.used.load(Ordering::Relaxed);
-        let Some(larger) = Index::with_room_for(engine.device(), used + more)? else {
+        let Some(larger) = Index::with_room_for(engine.device(), used + more, None)? else {
             self.replace(None, &table.notes);
             self.wanted = false;
             return Ok(());
@@ -182,25 +192,27 @@ impl State {
         Ok(())
     }
 
-    /// Passes on what the CPU has written.
-    fn tell(
+    /// Passes on what the CPU has written. The caller has pinned an epoch since before it took note of it, so that records are still
+    /// what they were: their keys are read.
+    fn tell<P: Persist>(
         &mut self,
-        device: &Device,
-        kernels: &Kernels,
+        engine: &DeviceEngine<P>,
+        table: &Table<P>,
         told: &[Told],
-        unique: bool,
+        guard: &Guard,
     ) -> Result<(), TableError> {
         let Some(index) = self.index.clone() else { return Ok(()) };
+        let (device, image) = (engine.device(), engine.image.cover()?);
         let place = self.workplace(device)?;
         let params = TellParams {
-            mirror: index.params(),
+            table: TableParams::new(table, table.levels(guard), image).reflected(index.params()),
             count: told.len() as u64,
             told: place.columns.blocks.put(device, told, &place.stream)?,
-            removed: if unique { GONE } else { VEILED },
+            removed: if hashes_are_keys(table) { GONE } else { VEILED },
         };
         // SAFETY: the column is as long as the kernel takes it to be and stays until it is done, as does the index. Nobody else
         // changes these entries: what a device publishes meanwhile is of other keys.
-        unsafe { place.launch(&kernels.tell, params.count, &params)? };
+        unsafe { place.launch(&engine.kernels.tell, params.count, &params)? };
         place.stream.synchronize()?;
         let new = told.iter().filter(|one| one.record != 0).count() as u64;
         index.used.fetch_add(new, Ordering::Relaxed);
@@ -254,6 +266,8 @@ impl State {
         let turn = if purpose == For::Reading { engine.try_turn() } else { None };
         let may_replace = turn.is_some() || purpose != For::Reading;
         let more = if let For::Writing(more) = purpose { more } else { 0 };
+        // Records that are told of are looked at.
+        let guard = &crossbeam_epoch::pin();
         let told = table.notes.changed().take_told();
         let (Some(told), true) = (told, self.index.is_some()) else {
             if may_replace {
@@ -273,7 +287,7 @@ impl State {
             return Ok(true);
         }
         let passed = match roomy(self) {
-            true => self.tell(engine.device(), &engine.kernels, &told, hashes_are_keys(table)).map(|()| true),
+            true => self.tell(engine, table, &told, guard).map(|()| true),
             false => Ok(false),
         };
         if !matches!(passed, Ok(true)) {

@@ -238,7 +238,7 @@ impl<'e, P: Persist> Turn<'e, P> {
         if hands.is_some() && !tells && cached.is_none() {
             params.marks = params.came.offset(size_of::<Came>() as u64);
         }
-        if table.key.max_len() != 8 && count >= engine.straight.verified_from() {
+        if !mirror.tells_keys_apart(table) && count >= engine.straight.verified_from() {
             let verifying = Verifying { image_len: table.image().len(), key_len: table.key.max_len() as u64 };
             // SAFETY: the caller's promise; the columns are as long as the kernels take them to be, and stay until they are done.
             params.records = unsafe { verifying.launch(engine, place, &params, &mut watch)? };

@@ -1,0 +1,43 @@
+// Keys beside the entries of a mirror, in device memory, for keys that are longer than their hashes: whoever finds an entry compares there,
+// and nothing of a key crosses the link.
+//
+// An entry has one key for as long as there is the mirror, the one that it was claimed for: its hash stays, what is removed leaves it
+// absent and not vacant, and another key with the same hash never gets it. Readers and writers of such another find by this that the entry is not theirs, and ask the image.
+// So a key is written once, by whoever claimed the entry, and before the entry first says anything but that it is claimed; whoever has
+// read anything else from it, with acquire, can read the key, and what the entry says is said of that key. It need not be read again afterwards.
+#pragma once
+#include "table.h"
+
+namespace gphash {
+
+// Whether what the mirror says of a key is said of no other.
+WK_DEVICE bool tells_keys_apart(const Table& t) { return t.key_len() == 8 || t.mirror.keys; }
+
+// The key of a packed table's record.
+WK_DEVICE Key key_of_record(const Table& t, u64 record) { return Key{t.at(t.tail_at(record)), t.key_len()}; }
+
+// Gives an entry its key.
+WK_DEVICE void put_key(const Table& t, const U128* entry, const Key& key) {
+    if (left_out(Step::Keyed)) return;
+    u64* to = t.mirror.keys + (entry - t.mirror.entries) * t.key_words();
+    for (u32 i = 0; i < t.key_words(); i++) store(to + i, key.word(i));
+}
+
+// Whether an entry that is more than claimed has this key. Without an early end, so that the words come together.
+WK_DEVICE bool entry_has_key(const Table& t, u64 number, const Key& key) {
+    const u64* its = t.mirror.keys + number * t.key_words();
+    u64 differ = 0;
+    u32 i = 0, len = t.key_len();
+    if (t.key_words() % 2 == 0) {
+        for (; i + 2 <= len / 8; i += 2) {
+            U128 two = load_l2((const U128*)(its + i));
+            differ |= (two.lo ^ key.word(i)) | (two.hi ^ key.word(i + 1));
+        }
+    }
+    for (; i < len / 8; i++) differ |= load_l2(its + i) ^ key.word(i);
+    // What is behind the last byte does not count.
+    if (len % 8) differ |= (load_l2(its + i) ^ key.word(i)) << (64 - len % 8 * 8);
+    return differ == 0;
+}
+
+}  // namespace gphash
