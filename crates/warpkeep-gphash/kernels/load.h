@@ -1,6 +1,7 @@
 // Loading the cache, and keeping it up with what the CPU writes.
 #pragma once
 #include "parts.h"
+#include "reflect.h"
 #include "value_load.h"
 
 namespace gphash {
@@ -39,6 +40,8 @@ struct RaceParams {
     LoadParams load;
     PublishParams publish;
     FillParams fill;
+    // What the CPU has written; or null.
+    const TellParams* tell;
     // A beat of a batch that is written straight through, or all of it if it has one part; or null.
     const BeatParams* beat;
     // Answers to the same without the cache, once more; or null.
@@ -46,11 +49,12 @@ struct RaceParams {
     u64* versions_again;
     u64* values_again;
     // The first so many blocks, of a warp each, read, without the cache and then with it; the next so many publish; the next fill rows; the
-    // next do a beat; the others fetch one bucket after the other.
+    // next do a beat; the next tell; the others fetch one bucket after the other.
     u64 readers;
     u64 publishers;
     u64 fillers;
     u64 beaters;
+    u64 tellers;
     u64 loaders;
 };
 
@@ -170,8 +174,11 @@ WK_KERNEL(gphash_cache_race, gphash::RaceParams) {
         u64 block = warp - p.readers - p.publishers - p.fillers;
         if (p.beat->parts == 1) finish(p.beat->straight, block);
         else beat(*p.beat, Hand{block * kWarp + lane(), p.beaters * kWarp}, block);
+    } else if (warp < p.readers + p.publishers + p.fillers + p.beaters + p.tellers) {
+        u64 i = (warp - p.readers - p.publishers - p.fillers - p.beaters) * kWarp + lane();
+        if (i < p.tell->count) tell_one(*p.tell, i);
     } else {
-        u64 first = warp - p.readers - p.publishers - p.fillers - p.beaters;
+        u64 first = warp - p.readers - p.publishers - p.fillers - p.beaters - p.tellers;
         for (u64 i = first; i < p.load.count; i += p.loaders) fetch_bucket(p.load, i);
     }
 }

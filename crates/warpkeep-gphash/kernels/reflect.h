@@ -46,6 +46,28 @@ struct TellParams {
     u64 removed;
 };
 
+// Takes over what the CPU has given a key.
+WK_DEVICE void tell_one(const TellParams& p, u64 i) {
+    const Table& t = p.table;
+    u64 hash = load(&p.told[i].hash), record = load(&p.told[i].record);
+    U128* entry = entry_of(t.mirror, hash);
+    if (!entry && record) {
+        entry = claim_for_key(t, hash, key_of_record(t, record));
+        if (entry) set_entry(entry, record);
+        return;
+    }
+    if (!entry) return;
+    if (t.mirror.keys) {
+        // Its own key is being written at this moment, by whoever sets it afterwards: this one is another.
+        if (load<Scope::Device, Order::Acquire>(&entry->hi) == kClaimed) return;
+        // Which key was removed is not said; and what was told of the entry's own may have gone with what was told of another.
+        bool own = record && entry_has_key(t, entry - t.mirror.entries, key_of_record(t, record));
+        set_entry(entry, own ? record : kVeiled);
+        return;
+    }
+    set_entry(entry, record ? record : p.removed);
+}
+
 }  // namespace gphash
 
 // Lists the records of slots, which are packed. A thread a slot; nobody writes meanwhile.
@@ -95,23 +117,5 @@ WK_KERNEL(gphash_rehash, gphash::RehashParams) {
 WK_KERNEL(gphash_tell, gphash::TellParams) {
     using namespace gphash;
     u64 i = global_index();
-    if (i >= p.count) return;
-    const Table& t = p.table;
-    u64 hash = load(&p.told[i].hash), record = load(&p.told[i].record);
-    U128* entry = entry_of(t.mirror, hash);
-    if (!entry && record) {
-        entry = claim_for_key(t, hash, key_of_record(t, record));
-        if (entry) set_entry(entry, record);
-        return;
-    }
-    if (!entry) return;
-    if (t.mirror.keys) {
-        // Its own key is being written at this moment, by whoever sets it afterwards: this one is another.
-        if (load<Scope::Device, Order::Acquire>(&entry->hi) == kClaimed) return;
-        // Which key was removed is not said; and what was told of the entry's own may have gone with what was told of another.
-        bool own = record && entry_has_key(t, entry - t.mirror.entries, key_of_record(t, record));
-        set_entry(entry, own ? record : kVeiled);
-        return;
-    }
-    set_entry(entry, record ? record : p.removed);
+    if (i < p.count) tell_one(p, i);
 }

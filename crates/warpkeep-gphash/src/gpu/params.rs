@@ -451,6 +451,7 @@ pub(crate) struct RaceParams {
     pub(crate) load: LoadParams,
     pub(crate) publish: PublishParams,
     pub(crate) fill: FillParams,
+    pub(crate) tell: DevicePtr,
     pub(crate) beat: DevicePtr,
     pub(crate) statuses_again: DevicePtr,
     pub(crate) versions_again: DevicePtr,
@@ -459,6 +460,7 @@ pub(crate) struct RaceParams {
     pub(crate) publishers: u64,
     pub(crate) fillers: u64,
     pub(crate) beaters: u64,
+    pub(crate) tellers: u64,
     pub(crate) loaders: u64,
 }
 
