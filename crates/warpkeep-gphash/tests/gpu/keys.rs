@@ -50,7 +50,7 @@ pub(crate) fn tables_of_long_keys_do_what_a_map_does(device: &Device, space: Spa
 /// Beside all that, batches written straight through, as a whole and in parts.
 pub(crate) fn straight_batches_with_keys_in_device_memory_do_what_a_map_does(device: &Device, space: Space) {
     for (seed, kind) in (300..).zip(LONG) {
-        for (keeps_keys, part) in [(true, None), (true, Some(9)), (false, None)] {
+        for (keeps_keys, part) in [(true, None), (true, Some(9)), (false, None), (false, Some(9))] {
             let bench = bench(device, space, kind, MIXED_KEYS / 3, keeps_keys);
             mixed_over(device, bench, seed, 12, part);
         }

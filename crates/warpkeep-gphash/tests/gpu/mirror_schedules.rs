@@ -3,8 +3,8 @@
 use warpkeep_device::{Device, Mode};
 use warpkeep_gphash::Geometry;
 
-use crate::bench::tell;
-use crate::mirror::run;
+use crate::bench::{Bench, tell};
+use crate::mirror::{RUN_KEYS, run_over};
 use crate::rig::{Kind, heap};
 
 const SEEDS: u64 = 60;
@@ -15,7 +15,9 @@ fn every_schedule_finds_what_a_map_has() {
         let device = Device::simulated(Mode::seeded(seed)).unwrap();
         let kind =
             [Kind::Packed, Kind::LongPacked, Kind::Tiled, Kind::LongTiled, Kind::Twins][seed as usize % 5];
-        run(&device, heap, kind, Geometry::default(), seed, 2);
+        let bench = Bench::new(&device, heap, kind, Geometry::default(), RUN_KEYS / 4);
+        bench.engine.keep_keys(seed / 5 % 2 == 0);
+        run_over(bench, seed, 2);
     }
     tell(&format!("{SEEDS} schedules with a mirror"));
 }

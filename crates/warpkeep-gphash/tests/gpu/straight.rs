@@ -100,6 +100,7 @@ pub(crate) fn mixed(
     (part, words): (Option<u64>, WordsBy),
 ) {
     let bench = mirrored_of(kind, device, space, geometry, MIXED_KEYS / 3);
+    bench.engine.store_words_by(words);
     mixed_over(device, bench, seed, batches, part);
 }
 
@@ -113,7 +114,6 @@ pub(crate) fn mixed_over(device: &Device, mut bench: Bench, seed: u64, batches: 
     if let Some(part) = part {
         bench.engine.write_in_parts_of(part);
     }
-    bench.engine.store_words_by(words);
     let mut straight = 0;
     for number in 0..batches as u64 {
         let op = OPS[dice.below(4) as usize];

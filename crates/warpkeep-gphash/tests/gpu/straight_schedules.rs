@@ -4,9 +4,9 @@ use warpkeep_device::{Device, Mode};
 use warpkeep_gphash::Geometry;
 use warpkeep_gphash::gpu::WordsBy;
 
-use crate::bench::tell;
+use crate::bench::{Bench, tell};
 use crate::rig::{Kind, heap};
-use crate::straight::mixed;
+use crate::straight::{MIXED_KEYS, mixed_over};
 
 const SEEDS: u64 = 24;
 
@@ -17,7 +17,11 @@ fn every_schedule_of_a_straight_batch_does_what_a_map_does() {
         let kind = [Kind::Packed, Kind::LongPacked, Kind::Tiled, Kind::Twins][seed as usize / 3 % 4];
         let part = [None, Some(4), Some(20)][seed as usize % 3];
         let words = [WordsBy::Device, WordsBy::Host(2)][seed as usize % 2];
-        mixed(&device, heap, kind, Geometry::default(), seed, 3, (part, words));
+        let bench = Bench::new(&device, heap, kind, Geometry::default(), MIXED_KEYS / 3);
+        bench.engine.keep_keys(seed / 12 == 0);
+        bench.engine.load_mirror(&bench.table).unwrap();
+        bench.engine.store_words_by(words);
+        mixed_over(&device, bench, seed, 3, part);
     }
     tell(&format!("{SEEDS} schedules of batches written straight through"));
 }

@@ -70,12 +70,10 @@ pub(crate) fn run(device: &Device, space: Space, kind: Kind, geometry: Geometry,
             _ => drop(bench.engine.load_values(&bench.table, share).unwrap()),
         }
         check(&bench, KEYS);
-        if kind == Kind::Packed {
-            let op = [Op::Put, Op::Insert, Op::Update, Op::Delete][dice.below(4) as usize];
-            let numbers: Vec<u64> = (0..1 + dice.below(60)).map(|_| dice.below(KEYS)).collect();
-            straight::run(device, &mut bench, op, &numbers, 1000 * number as u64);
-            check(&bench, KEYS);
-        }
+        let op = [Op::Put, Op::Insert, Op::Update, Op::Delete][dice.below(4) as usize];
+        let numbers: Vec<u64> = (0..1 + dice.below(60)).map(|_| dice.below(KEYS)).collect();
+        straight::run(device, &mut bench, op, &numbers, 1000 * number as u64);
+        check(&bench, KEYS);
     }
     // Tables that grow a little keep the rows that they have.
     bench.engine.load_values(&bench.table, ValueRoom::Share(0.0)).unwrap();
