@@ -65,6 +65,9 @@ impl CacheParams {
 
 /// Entries of a bucket of a mirror.
 pub(crate) const MIRROR_ENTRIES: u64 = 4;
+/// What an entry of a mirror says of a key that was removed; and of one that the image is to be asked for. Records lie further on.
+pub(crate) const GONE: u64 = 1;
+pub(crate) const VEILED: u64 = 4;
 /// Regions of the image that a batch is ordered by.
 pub(crate) const REGIONS: usize = 32_768;
 /// Threads of the block that lines them up.
@@ -635,7 +638,7 @@ pub(crate) mod facts {
             size_of::<[u64; 2]>(),
         ];
         facts.extend(of_the_mirror.map(|bytes| bytes as u64));
-        facts.extend([REGIONS as u64, u64::from(SCAN_THREADS), MIRROR_ENTRIES]);
+        facts.extend([REGIONS as u64, u64::from(SCAN_THREADS), MIRROR_ENTRIES, GONE, VEILED]);
         let of_straight_batches = [
             size_of::<RegionParams>(),
             size_of::<StraightParams>(),

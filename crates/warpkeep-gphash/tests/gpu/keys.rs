@@ -7,10 +7,11 @@ use warpkeep_core::Op;
 use warpkeep_device::Device;
 use warpkeep_gphash::gpu::{DeviceEngine, DeviceImage};
 use warpkeep_gphash::{Geometry, Table};
+use warpkeep_image::Coherent;
 
-use crate::bench::{Bench, Space};
+use crate::bench::{Bench, Model, Space};
 use crate::mirror::{RUN_KEYS, check, mirrored, run_over};
-use crate::rig::Kind;
+use crate::rig::{Kind, put, remove};
 use crate::snapshot::bytes_of;
 use crate::straight::{self, MIXED_KEYS, mixed_over};
 
@@ -20,7 +21,7 @@ macro_rules! keys_cases {
         all_cases! {
             $on;
             keys: tables_of_long_keys_do_what_a_map_does, straight_batches_with_keys_in_device_memory_do_what_a_map_does,
-                keys_are_compared_in_device_memory, keys_that_come_back_are_found_in_device_memory,
+                whatever_the_cpu_does_to_twins_is_seen, keys_are_compared_in_device_memory, keys_that_come_back_are_found_in_device_memory,
                 keys_that_do_not_fit_are_left_out
         }
     };
@@ -54,6 +55,58 @@ pub(crate) fn straight_batches_with_keys_in_device_memory_do_what_a_map_does(dev
             let bench = bench(device, space, kind, MIXED_KEYS / 3, keeps_keys);
             mixed_over(device, bench, seed, 12, part);
         }
+    }
+}
+
+/// A key, or the other that has its hash, or both are there; the CPU does two things to them, of which the device is told once.
+pub(crate) fn whatever_the_cpu_does_to_twins_is_seen(device: &Device, space: Space) {
+    // For each: which are there, and what is done.
+    const PAIRS: u64 = 4 * 4 * 4;
+    const KEYS: u64 = 2 * PAIRS;
+    for keeps_keys in [true, false] {
+        for reflected in [true, false] {
+            let mut bench = bench(device, space, Kind::Twins, 2 * KEYS, keeps_keys);
+            for which in 0..2 {
+                let there = (0..PAIRS).filter(|pair| (pair >> which) & 1 == 1).map(|pair| 2 * pair + which);
+                assert!(bench.run(&bench.puts(there, 1)).is_empty());
+            }
+            if reflected {
+                bench.engine.load_mirror(&bench.table).unwrap();
+            }
+            check(&bench, KEYS);
+            for step in [4, 16] {
+                for pair in 0..PAIRS {
+                    let (what, turn) = (pair / step % 4, bench.engine.turn());
+                    by_cpu(&bench.table, &mut bench.model, Kind::Twins, 2 * pair + what % 2, what < 2, step);
+                    drop(turn);
+                }
+            }
+            check(&bench, KEYS);
+            // And what the device does to them afterwards.
+            let numbers: Vec<u64> = (0..KEYS).collect();
+            for (op, mark) in [(Op::Update, 40), (Op::Delete, 50), (Op::Insert, 60), (Op::Put, 70)] {
+                for which in 0..2 {
+                    let some: Vec<u64> =
+                        numbers.iter().copied().filter(|number| number % 2 == which).collect();
+                    bench.version = 1000 * mark + which;
+                    straight::run(device, &mut bench, op, &some, mark).unwrap();
+                    check(&bench, KEYS);
+                }
+            }
+            bench.inspect();
+        }
+    }
+}
+
+/// Puts a key with the CPU, or removes it.
+fn by_cpu(table: &Table<Coherent>, model: &mut Model, kind: Kind, number: u64, puts: bool, version: u64) {
+    let key = kind.key(number);
+    if puts {
+        let (value, version) = (kind.value(number, version), 500 + version);
+        put(table, &key, &value, version).unwrap();
+        model.insert(number, (version, value));
+    } else {
+        assert_eq!(remove(table, &key), model.remove(&number).is_some());
     }
 }
 

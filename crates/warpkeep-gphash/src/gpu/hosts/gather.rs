@@ -13,7 +13,7 @@ use super::launches::Launches;
 use super::{HostGets, SHARE};
 use crate::gpu::engine::{DeviceEngine, THREADS, Workplace};
 use crate::gpu::mirror::{For, Reflection};
-use crate::gpu::params::{PointParams, TableParams};
+use crate::gpu::params::{PointParams, TableParams, VEILED};
 use crate::gpu::stage::words;
 use crate::{Table, TableError};
 
@@ -26,8 +26,6 @@ const LAUNCHES: usize = 8;
 const COPIED: usize = 1 << 10;
 /// Records that are under way to a core at once: as many as it can have misses.
 const AHEAD: usize = 12;
-/// What the device says of a key that the image is to be asked for.
-const VEILED: u64 = 4;
 
 impl<P: Persist> DeviceEngine<P> {
     /// Looks keys up: the device says where their records lie, and the threads of the host copy the values. Nothing of a value crosses the

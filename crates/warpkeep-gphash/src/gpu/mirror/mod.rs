@@ -1,6 +1,7 @@
 //! The mirror: the record of every key of a table in device memory, so that the link carries values and nothing else.
 //!
-//! It is a hash table of its own, laid out for that memory: one look at 64 bytes finds a key, or that it is not there. It knows nothing
+//! It is a hash table of its own, laid out for that memory: one look at 64 bytes finds a key, or that it is not there. Keys that are longer than
+//! their hashes stand beside the entries, where there is memory for them: `kernels/keys.h`. It knows nothing
 //! of slots, so a table that grows keeps it. What a device publishes reaches the image and the mirror, in an order that shows nobody
 //! anything older than what he has seen; what the CPU writes is [noted](super::cache::Notes) and told before the next kernel reads.
 //! The image stays the truth: a mirror is made anew whenever a table is opened.

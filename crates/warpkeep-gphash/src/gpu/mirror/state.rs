@@ -12,13 +12,9 @@ use super::lookup::region_bits;
 use super::reflect::Way;
 use crate::gpu::cache::Notes;
 use crate::gpu::engine::{DeviceEngine, Workplace};
-use crate::gpu::params::{MirrorParams, RehashParams, Run, TableParams, TellParams, Told};
+use crate::gpu::params::{GONE, MirrorParams, RehashParams, Run, TableParams, TellParams, Told, VEILED};
 use crate::gpu::values::{Heat, Rows, Values};
 use crate::{Table, TableError};
-
-/// What the kernels have for entries of items that were removed, and for those that the image is asked about: see `kernels/mirror.h`.
-const GONE: u64 = 1;
-const VEILED: u64 = 4;
 
 /// The mirror of an engine: there, or not.
 #[derive(Default)]

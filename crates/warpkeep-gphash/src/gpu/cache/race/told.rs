@@ -5,10 +5,9 @@ use warpkeep_core::Op;
 use super::bench::{Beside, KEYS, THERE, twin_key, value};
 use super::mirrored;
 use crate::gpu::DeviceBatch;
-use crate::gpu::params::TellParams;
+use crate::gpu::params::{TellParams, VEILED};
 
-/// What the kernels have for entries that the image is asked about.
-const VEILED: u64 = 4;
+/// The first version.
 const FIRST: u64 = 9000;
 
 /// New keys are published, and their twins, which the CPU has put just before, are told; what is wrong.
