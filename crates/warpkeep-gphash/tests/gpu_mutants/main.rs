@@ -59,7 +59,7 @@ enum Shown {
 }
 
 /// The steps of `kernels/steps.h`, by number.
-const STEPS: [(u32, &str, Shown); 15] = [
+const STEPS: [(u32, &str, Shown); 16] = [
     (1, "Copied", Shown::By(Script::Drain)),
     (2, "Gathered", Shown::By(Script::Drain)),
     (3, "Moved", Shown::By(Script::Drain)),
