@@ -121,7 +121,8 @@ fn compiled(case: &Case) -> Vec<String> {
         assert!(!uses.spills() && uses.stack_bytes == 0, "{case:?}: {kernel}: {uses:?}");
         // More, and a multiprocessor has room for less than half of the warps that hide how far the image is. Those that have eight values
         // on their way in each lane need fewer warps.
-        const WIDE: [&str; 3] = ["gphash_lookup", "gphash_values_fill", "gphash_values_follow"];
+        const WIDE: [&str; 5] =
+            ["gphash_lookup", "gphash_values_fill", "gphash_values_follow", "gphash_beat", "gphash_finish"];
         // That one has two loops of them, and with 166 registers reads at 0.95 of what the link gives.
         const WIDEST: &str = "gphash_fetch";
         let most = if kernel == WIDEST { 168 } else { 72 + 24 * u32::from(WIDE.contains(&kernel)) };

@@ -137,17 +137,19 @@ fn logged_batches_do_what_a_map_does() {
     }
 }
 
+/// A store in that place, with its log on that disk.
+fn opened(place: &Place, disk: &LabDisk) -> Store<Coherent> {
+    let log = LogPlace { disk: Arc::new(disk.clone()), options: log_options() };
+    Store::open_in(&place.plain(), Some(log), HeapOptions::default()).unwrap()
+}
+
 /// Keys in the overflow, which the device leaves to the CPU, and keys longer than their hashes: all of it is in the same record.
 #[test]
 fn what_the_cpu_does_of_a_batch_is_logged_with_it() {
     for key_len in [8, 24] {
         let device = Device::simulated(Mode::fast()).unwrap();
         let (place, disk) = (Place::new(100), LabDisk::new(&Trace::new()));
-        let open = |place: &Place| -> Store<Coherent> {
-            let log = LogPlace { disk: Arc::new(disk.clone()), options: log_options() };
-            Store::open_in(&place.plain(), Some(log), HeapOptions::default()).unwrap()
-        };
-        let store = open(&place);
+        let store = opened(&place, &disk);
         store.give_to(&device).unwrap();
         let key = KeySpec::fixed(key_len).unwrap();
         let options = TableOptions::new(key, ValueSpec::fixed(16).unwrap()).capacity(1);
@@ -207,8 +209,8 @@ fn what_the_cpu_does_of_a_batch_is_logged_with_it() {
         store.flush().unwrap();
         drop(rows);
         drop(store);
-        check(&open(&place));
-        check(&open(&Place::new(100)));
+        check(&opened(&place, &disk));
+        check(&opened(&Place::new(100), &disk));
     }
 }
 
@@ -282,9 +284,7 @@ fn what_the_log_refuses_has_not_happened() {
     for durability in [Durability::Process, Durability::Power] {
         let device = Device::simulated(Mode::fast()).unwrap();
         let (place, disk) = (Place::new(2000), LabDisk::new(&Trace::new()));
-        let log = || LogPlace { disk: Arc::new(disk.clone()), options: log_options() };
-        let store: Store<Coherent> =
-            Store::open_in(&place.plain(), Some(log()), HeapOptions::default()).unwrap();
+        let store = opened(&place, &disk);
         store.give_to(&device).unwrap();
         let rows = store.create_table("rows", table(64, 9000)).unwrap();
         let (mut random, mut model) = (fastrand::Rng::with_seed(3), Model::new());
@@ -307,8 +307,7 @@ fn what_the_log_refuses_has_not_happened() {
         store.flush().unwrap();
         drop(rows);
         drop(store);
-        let store: Store<Coherent> =
-            Store::open_in(&place.plain(), Some(log()), HeapOptions::default()).unwrap();
+        let store = opened(&place, &disk);
         check(&store.table("rows").unwrap(), &model, 9000);
     }
 }
@@ -319,9 +318,7 @@ fn a_log_that_breaks_leaves_nothing_half_done() {
     for call in [DiskCall::Write, DiskCall::Sync] {
         let device = Device::simulated(Mode::fast()).unwrap();
         let (place, disk) = (Place::new(2000), LabDisk::new(&Trace::new()));
-        let log = || LogPlace { disk: Arc::new(disk.clone()), options: log_options() };
-        let store: Store<Coherent> =
-            Store::open_in(&place.plain(), Some(log()), HeapOptions::default()).unwrap();
+        let store = opened(&place, &disk);
         store.give_to(&device).unwrap();
         let rows = store.create_table("rows", table(16, 300)).unwrap();
         let keys: Vec<u64> = (0..40).collect();
@@ -334,8 +331,7 @@ fn a_log_that_breaks_leaves_nothing_half_done() {
         assert!(matches!(refused, Err(Error::Log(LogError::Poisoned { .. }))), "{refused:?}");
         drop(rows);
         drop(store);
-        let store: Store<Coherent> =
-            Store::open_in(&place.plain(), Some(log()), HeapOptions::default()).unwrap();
+        let store = opened(&place, &disk);
         let rows = store.table("rows").unwrap();
         let first = rows.get(0).unwrap();
         assert!(first == Some(vec![1; 16]) || first == Some(vec![2; 16]), "{call:?}: {first:?}");
@@ -350,11 +346,7 @@ fn a_device_lost_in_a_logged_batch_leaves_it_whole() {
     for round in 0..16_u64 {
         let device = Device::simulated(Mode::seeded(round)).unwrap();
         let (place, disk) = (Place::new(60), LabDisk::new(&Trace::new()));
-        let open = |place: &Place| -> Store<Coherent> {
-            let log = LogPlace { disk: Arc::new(disk.clone()), options: log_options() };
-            Store::open_in(&place.plain(), Some(log), HeapOptions::default()).unwrap()
-        };
-        let store = open(&place);
+        let store = opened(&place, &disk);
         store.give_to(&device).unwrap();
         let rows = store.create_table("rows", table(16, 100)).unwrap();
         let keys: Vec<u64> = (0..20).collect();
@@ -384,8 +376,8 @@ fn a_device_lost_in_a_logged_batch_leaves_it_whole() {
         store.flush().unwrap();
         drop(rows);
         drop(store);
-        assert_eq!(check(&open(&place)), new, "round {round}, from the image");
-        assert_eq!(check(&open(&Place::new(60))), new, "round {round}, from the log");
+        assert_eq!(check(&opened(&place, &disk)), new, "round {round}, from the image");
+        assert_eq!(check(&opened(&Place::new(60), &disk)), new, "round {round}, from the log");
     }
     assert!(lost_in_a_batch > 8, "only {lost_in_a_batch} of them were lost");
 }

@@ -89,6 +89,9 @@ impl<P: Persist> Heap<P> {
 
     /// Frees many blocks; what cannot be freed does not keep the others, and the first error is told.
     pub fn free_many(&self, offsets: &[u64]) -> Result<(), ImageError> {
+        if let [offset] = *offsets {
+            return self.free(offset);
+        }
         let mut held = None;
         let mut freed = Ok(());
         // One shard after the other: each is locked once, however they come.
