@@ -28,10 +28,12 @@ namespace gphash {
 constexpr u32 kMostParts = 32;
 
 // What a launch does of a beat, in bits.
-constexpr u64 kRecords = 1;
+constexpr u64 kSends = 1;
 constexpr u64 kVeils = 2;
-constexpr u64 kWords = 4;
-constexpr u64 kEntries = 8;
+constexpr u64 kEntries = 4;
+
+// Threads of a block that does nothing but send.
+constexpr u32 kSendThreads = 1024;
 
 struct BeatParams {
     StraightParams straight;
@@ -97,24 +99,37 @@ WK_DEVICE void settle_entries(const StraightParams& p, const Span& span, const H
     }
 }
 
+// What crosses the link where the host stores the words: the records of a part, and the words for the host.
+WK_DEVICE void send(const BeatParams& p, const Hand& hand) {
+    const StraightParams& s = p.straight;
+    // Left out, the host stores words of records that come later: it has seen the next beat launched by then.
+    Span records = part_of(p, left_out(Step::Behind) ? p.beat - 2 : p.beat);
+    u64 stores = s.op != kDelete && records.count > 0 ? pieces_of(s, records.count) : 0;
+    for (u64 i = hand.index; i < stores; i += kPieces * hand.hands) write_pieces(s, records.first, records.count, i, hand.hands);
+    if (p.beat < p.parts) tell_words(s, p.beat, part_of(p, p.beat), hand);
+}
+
 // The share of a thread in a beat; all threads of a block.
 WK_DEVICE void beat(const BeatParams& p, const Hand& hand, u64 block) {
     const StraightParams& s = p.straight;
-    // Left out, the host stores words of records that come later: it has seen the next beat launched by then.
-    Span records = part_of(p, s.words && left_out(Step::Behind) ? p.beat - 2 : p.beat);
-    Span words = part_of(p, left_out(Step::Behind) ? p.beat : p.beat - 1);
     Span entries = part_of(p, p.beat - 2);
-    bool writes = s.op != kDelete && (p.does & kRecords) && records.count > 0;
-    u64 stores = writes ? pieces_of(s, records.count) : 0, at_once = kPieces * hand.hands;
-    u64 rounds = stores > at_once ? (stores + at_once - 1) / at_once : 1;
-    for (u64 round = 0; round < rounds; round++) {
-        if (writes) write_pieces(s, records.first, records.count, round * at_once + hand.index, hand.hands);
-        // Blocks do the rest at different times, so that it goes among the records and not before them.
-        if (round != block % rounds) continue;
+    if (s.words) {
+        if (p.does & kSends) send(p, hand);
         if (p.does & kVeils) veil_entries(s, part_of(p, p.beat), hand);
-        if ((p.does & kWords) && !s.words) store_words(s, words, hand);
-        if ((p.does & kWords) && s.words && p.beat < p.parts) tell_words(s, p.beat, part_of(p, p.beat), hand);
         if (p.does & kEntries) settle_entries(s, entries, hand);
+    } else {
+        Span records = part_of(p, p.beat), words = part_of(p, left_out(Step::Behind) ? p.beat : p.beat - 1);
+        bool writes = s.op != kDelete && records.count > 0;
+        u64 stores = writes ? pieces_of(s, records.count) : 0, at_once = kPieces * hand.hands;
+        u64 rounds = stores > at_once ? (stores + at_once - 1) / at_once : 1;
+        for (u64 round = 0; round < rounds; round++) {
+            if (writes) write_pieces(s, records.first, records.count, round * at_once + hand.index, hand.hands);
+            // Blocks do the rest at different times, so that it goes among the records and not before them.
+            if (round != block % rounds) continue;
+            veil_entries(s, records, hand);
+            store_words(s, words, hand);
+            settle_entries(s, entries, hand);
+        }
     }
     // Records before words, veils before words, words before entries: all of them a beat later.
     fence_block_at(Step::Beaten);
@@ -139,4 +154,11 @@ WK_KERNEL(gphash_arrange, gphash::StraightParams) {
 WK_KERNEL(gphash_beat, gphash::BeatParams) {
     using namespace gphash;
     beat(p, Hand{global_index(), global_size()}, block_index());
+}
+
+// The part of a beat that crosses the link, where the host stores the words. A few blocks.
+WK_KERNEL_OF(gphash_send, gphash::BeatParams, gphash::kSendThreads) {
+    using namespace gphash;
+    send(p, Hand{global_index(), global_size()});
+    fence_block_at(Step::Beaten);
 }

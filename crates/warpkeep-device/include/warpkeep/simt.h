@@ -63,10 +63,13 @@ constexpr u32 kWarp = 32;
 #if WK_ON_GPU
 
 // Defines a kernel. Its body sees the parameters as `p`.
-#define WK_KERNEL(name, Params)                                                                                  \
+#define WK_KERNEL(name, Params) WK_KERNEL_IN_BLOCKS(name, Params, )
+// The same for a kernel that is only launched in blocks of `threads`: the compiler lets it have no more registers than there are then.
+#define WK_KERNEL_OF(name, Params, threads) WK_KERNEL_IN_BLOCKS(name, Params, __launch_bounds__(threads))
+#define WK_KERNEL_IN_BLOCKS(name, Params, bounds)                                                                \
     static_assert(sizeof(Params) <= ::wk::kMaxParams, "kernel parameters are at most 4096 bytes");                \
     static_assert(__is_trivially_copyable(Params), "kernel parameters are plain old data");                       \
-    extern "C" __global__ void name(const Params p)
+    extern "C" __global__ void bounds name(const Params p)
 
 // Declares `count` elements of block-shared memory as Shared<type> name. They hold nothing in particular at first.
 #define WK_SHARED(type, name, count)          \

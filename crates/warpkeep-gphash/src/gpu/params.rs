@@ -572,7 +572,7 @@ pub(crate) mod facts {
     use crate::gpu::CachePolicy;
     use crate::gpu::straight::params::{
         ACT_BYTES, BeatParams, BlockRun, Came, ENROLLED_BYTES, FollowParams, MOST_PARTS, RecopyParams,
-        SortParams, SpellParams, StraightParams, VerifyParams,
+        SEND_THREADS, SortParams, SpellParams, StraightParams, VerifyParams,
     };
     use crate::slot::{EMPTY, INSERT, REFERENCE_BITS};
     use warpkeep_core::{MergeRule, Op, Status};
@@ -675,7 +675,7 @@ pub(crate) mod facts {
             size_of::<FollowParams>(),
         ];
         facts.extend(of_values.map(|bytes| bytes as u64));
-        facts.extend([1 << 63, HEATS as u64, MOST_PARTS as u64]);
+        facts.extend([1 << 63, HEATS as u64, MOST_PARTS as u64, u64::from(SEND_THREADS)]);
         facts
     }
 }

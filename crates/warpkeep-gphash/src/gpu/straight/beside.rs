@@ -3,7 +3,7 @@
 use warpkeep_device::Stream;
 use warpkeep_image::{Image, Persist};
 
-use super::params::{BeatParams, Came, ENTRIES, OVER_THE_LINK, StraightParams, VEILS};
+use super::params::{BeatParams, Came, ENTRIES, SENDS, StraightParams, VEILS};
 use super::run::stores_of_beat;
 use super::words::{Hands, Lane, Told};
 use crate::TableError;
@@ -21,8 +21,9 @@ pub(super) struct WithHost<'b, P: Persist> {
 }
 
 impl<P: Persist> WithHost<'_, P> {
-    /// Launches beats: what crosses the link in the stream of the lane, the rest in that of the workplace. Stores the words of each part
-    /// when its records are in the image. When it returns all words are; and the last launches are under way.
+    /// Launches beats: what decides parts in the stream of the workplace, what crosses the link in one of the lane, what is kept up with it
+    /// in the other. Stores the words of each part when its records are in the image. When it returns all words are; and the last
+    /// launches are under way.
     pub(super) fn launch_beats(
         &self,
         hands: Hands,
@@ -40,13 +41,15 @@ impl<P: Persist> WithHost<'_, P> {
                 // One ahead, so that its records can follow those of the one before at once.
                 if number < parts {
                     self.decide(number, watch)?;
-                    launch("veil", number, VEILS, &self.place.stream, watch)?;
                     lane.decided[number as usize].record(&self.place.stream)?;
+                    lane.keeping.wait_for(&lane.decided[number as usize])?;
+                    launch("veil", number, VEILS, &lane.keeping, watch)?;
+                    lane.veiled[number as usize].record(&lane.keeping)?;
                 }
                 if let Some(part) = number.checked_sub(1) {
-                    lane.stream.wait_for(&lane.decided[part as usize])?;
-                    launch("over the link", part, OVER_THE_LINK, &lane.stream, watch)?;
-                    lane.beaten[part as usize].record(&lane.stream)?;
+                    lane.sending.wait_for(&lane.veiled[part as usize])?;
+                    launch("send", part, SENDS, &lane.sending, watch)?;
+                    lane.sent[part as usize].record(&lane.sending)?;
                 }
                 // While that goes, the words of the part before it.
                 if let Some(part) = number.checked_sub(2) {
@@ -65,9 +68,9 @@ impl<P: Persist> WithHost<'_, P> {
         watch: &mut Watch<'_>,
         launch: &mut impl FnMut(&'static str, u64, u64, &Stream, &mut Watch<'_>) -> Result<(), TableError>,
     ) -> Result<(), TableError> {
-        self.lane.beaten[part as usize].synchronize()?;
+        self.lane.sent[part as usize].synchronize()?;
         told.store_part(part as usize);
-        launch("entries", part + 2, ENTRIES, &self.place.stream, watch)
+        launch("entries", part + 2, ENTRIES, &self.lane.keeping, watch)
     }
 
     /// Puts what decides a part into the stream of the workplace, unless it is decided with all others.

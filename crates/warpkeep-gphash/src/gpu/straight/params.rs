@@ -69,11 +69,13 @@ pub(crate) struct BeatParams {
 }
 
 /// What a launch does of a beat: what crosses the link, what sends readers to the image, and what brings them back.
-pub(crate) const OVER_THE_LINK: u64 = 1 | 4;
+pub(crate) const SENDS: u64 = 1;
 pub(crate) const VEILS: u64 = 2;
-pub(crate) const ENTRIES: u64 = 8;
+pub(crate) const ENTRIES: u64 = 4;
 /// All of it.
-pub(crate) const WHOLE_BEAT: u64 = OVER_THE_LINK | VEILS | ENTRIES;
+pub(crate) const WHOLE_BEAT: u64 = SENDS | VEILS | ENTRIES;
+/// Threads of a block that does nothing but send.
+pub(crate) const SEND_THREADS: u32 = 1024;
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]

@@ -6,7 +6,7 @@ use warpkeep_image::Persist;
 use warpkeep_record::RecordForm;
 
 use super::params::{
-    ACT_BYTES, BeatParams, Came, ENROLLED_BYTES, MOST_PARTS, OVER_THE_LINK, StraightParams, WHOLE_BEAT,
+    ACT_BYTES, BeatParams, Came, ENROLLED_BYTES, MOST_PARTS, SEND_THREADS, SENDS, StraightParams, WHOLE_BEAT,
 };
 use super::stage::{Held, StraightStage};
 use super::verify::Verifying;
@@ -24,18 +24,17 @@ const MOST: u64 = 1 << 31;
 /// Lanes of a warp.
 const WARP: u64 = 32;
 
-/// Blocks of a launch that only writes over the link, and their threads: so few keep it busy, and leave most multiprocessors to others.
-const LINK_BLOCKS: u32 = 8;
-const LINK_THREADS: u32 = 512;
+/// Blocks that send records over the link, where nothing else is in their launch: so few keep it busy, and leave most multiprocessors to others.
+const SEND_BLOCKS: u32 = 8;
 
 /// Launches beats, each with its parameters and about how many stores it takes. The one beat of a batch of one part does all that is left
 /// to do.
 pub(super) fn beats(kernels: &Kernels) -> impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError> {
-    let Kernels { finish, beat, .. } = kernels;
+    let Kernels { finish, beat, send, .. } = kernels;
     move |params: &BeatParams, stores: u64, stream: &Stream| {
         let (blocks, threads) = match (params.parts, params.does) {
             (1, _) => (params.straight.count.div_ceil(WARP) as u32, THREADS),
-            (_, OVER_THE_LINK) => (LINK_BLOCKS, LINK_THREADS),
+            (_, SENDS) => (SEND_BLOCKS, SEND_THREADS),
             (_, WHOLE_BEAT) => {
                 let resident = beat.resident_blocks(THREADS, 0)?.max(1);
                 (Grid::covering(stores, THREADS).blocks.min(resident), THREADS)
@@ -45,8 +44,9 @@ pub(super) fn beats(kernels: &Kernels) -> impl FnMut(&BeatParams, u64, &Stream) 
         let grid = Grid { blocks, threads, shared_bytes: 0 };
         // SAFETY: the parameters are those of a batch, which stays until its streams are synchronised.
         unsafe {
-            match params.parts {
-                1 => finish.launch(grid, &params.straight, stream)?,
+            match (params.parts, params.does) {
+                (1, _) => finish.launch(grid, &params.straight, stream)?,
+                (_, SENDS) => send.launch(grid, params, stream)?,
                 _ => beat.launch(grid, params, stream)?,
             }
         }

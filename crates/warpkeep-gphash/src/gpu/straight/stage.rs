@@ -174,15 +174,16 @@ impl<P: Persist> StraightStage<'_, '_, P> {
             }
             _ => launch_beats(engine, &place.stream, params, parts, watch, beat),
         };
+        let last = lane.as_ref().map_or(&place.stream, |lane| &lane.keeping);
         // SAFETY: the stream is synchronised before anybody looks.
-        let fetched = launched
-            .and_then(|()| unsafe { place.columns.records.fetch::<Came>(engine.device(), 1, &place.stream) });
+        let fetched =
+            launched.and_then(|()| unsafe { place.columns.records.fetch::<Came>(engine.device(), 1, last) });
         watch.host("host: launches, and words that are its own");
         beside();
         watch.host("host: beside it");
         // Also after an error: nothing may be under way when others have the columns.
-        let waited = lane.as_ref().map_or(Ok(()), |lane| lane.stream.synchronize());
-        let waited = waited.and(place.stream.synchronize());
+        let streams = lane.iter().flat_map(|lane| [&lane.sending, &lane.keeping]).chain([&place.stream]);
+        let waited = streams.map(Stream::synchronize).fold(Ok(()), Result::and);
         fetched?;
         waited?;
         if let Some(lane) = lane {

@@ -49,11 +49,13 @@ pub(super) type Observer = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
 /// Streams and events of such batches, kept from one to the next.
 pub(super) struct Lane {
-    /// The stream of the records.
-    pub(super) stream: Stream,
-    /// Parts that are decided, and beats that are over.
+    /// The stream of what crosses the link, and that of what is kept up with it in device memory.
+    pub(super) sending: Stream,
+    pub(super) keeping: Stream,
+    /// Parts that are decided, veiled and sent.
     pub(super) decided: Vec<Event>,
-    pub(super) beaten: Vec<Event>,
+    pub(super) veiled: Vec<Event>,
+    pub(super) sent: Vec<Event>,
 }
 
 /// How words are stored.
@@ -101,8 +103,14 @@ impl Words {
         if let Some(lane) = self.lanes.lock().unwrap_or_else(PoisonError::into_inner).pop() {
             return Ok(lane);
         }
-        let events = || (0..MOST_PARTS + 2).map(|_| device.event()).collect::<Result<Vec<_>, _>>();
-        Ok(Lane { stream: device.stream()?, decided: events()?, beaten: events()? })
+        let events = || (0..MOST_PARTS).map(|_| device.event()).collect::<Result<Vec<_>, _>>();
+        Ok(Lane {
+            sending: device.stream()?,
+            keeping: device.stream()?,
+            decided: events()?,
+            veiled: events()?,
+            sent: events()?,
+        })
     }
 
     /// Gives them back, when nothing is under way in them.
