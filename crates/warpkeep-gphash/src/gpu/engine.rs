@@ -135,12 +135,19 @@ pub(crate) struct Kernels {
     pub(crate) values_order: Kernel,
     pub(crate) values_fill: Kernel,
     pub(crate) values_follow: Kernel,
+    /// Blocks of these that the device runs at once: more of them would only come and go.
+    pub(crate) ordering: u32,
+    pub(crate) fetching: u32,
 }
 
 impl Kernels {
     fn of(module: &Module) -> Result<Kernels, TableError> {
         let kernel = |name| module.kernel(name);
+        let (order, fetch) = (kernel("gphash_order")?, kernel("gphash_fetch")?);
+        let resident = |kernel: &Kernel| kernel.resident_blocks(THREADS, 0).map(|blocks| blocks.max(1));
         Ok(Kernels {
+            ordering: resident(&order)?,
+            fetching: resident(&fetch)?,
             get: kernel("gphash_get")?,
             plan: kernel("gphash_plan")?,
             get_alone: kernel("gphash_get_alone")?,
@@ -159,8 +166,8 @@ impl Kernels {
             lookup: kernel("gphash_lookup")?,
             locate: kernel("gphash_locate")?,
             line_up: kernel("gphash_line_up")?,
-            order: kernel("gphash_order")?,
-            fetch: kernel("gphash_fetch")?,
+            order,
+            fetch,
             ask: kernel("gphash_ask")?,
             collect: kernel("gphash_collect")?,
             few: kernel("gphash_few")?,

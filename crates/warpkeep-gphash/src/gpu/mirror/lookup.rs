@@ -11,9 +11,8 @@ use crate::gpu::params::{GetParams, LookupParams, REGIONS, RegionParams, SCAN_TH
 /// Warps that ask the image for what the mirror could not tell: rarely any of them has anything to do.
 const ASKING_BLOCKS: u32 = 66;
 
-/// Threads that fetch values in order, at the most: several times what a large GPU runs at once. They find out on the device how much
-/// there is to fetch, and a thread for each key of a batch that finds nothing would only be started to end.
-const FETCHING: u64 = 1 << 19;
+/// Bytes of the counts of regions, and of the two counts behind them.
+const COUNTS: usize = 4 * (REGIONS + 2);
 
 /// Blocks that a small batch is to have: about as many as a large device has multiprocessors, each with its own way to memory.
 const SPREAD_OVER: u64 = 128;
@@ -79,20 +78,26 @@ impl Lookup<'_> {
             unsafe { kernels.few.launch(spread(get.count), &params, stream)? };
             return Ok(());
         }
-        params.asked = scratch.asked.zeros(device, 8, stream)?;
+        params.asked = match ordered {
+            // One look for zeros is enough: the count of what is asked for stands behind the others.
+            true => scratch.regions.zeros(device, COUNTS + 8, stream)?.offset(COUNTS as u64),
+            false => scratch.asked.zeros(device, 8, stream)?,
+        };
         params.asks = scratch.asks.room(device, 4 * count)?;
         // SAFETY: the caller's promise; the scratch is as long as the kernels take it to be.
         unsafe {
             if ordered {
                 params.located = scratch.records.room(device, 16 * count)?;
-                params.regions = scratch.regions.zeros(device, 4 * (REGIONS + 2), stream)?;
+                params.regions = scratch.regions.at();
                 params.fetchings = scratch.fetchings.room(device, 16 * count)?;
                 kernels.locate.launch(each, &params, stream)?;
                 let one = Grid { blocks: 1, threads: SCAN_THREADS, shared_bytes: 0 };
                 kernels.line_up.launch(one, &RegionParams { regions: params.regions }, stream)?;
-                let some = Grid::covering(get.count.clamp(1, FETCHING), THREADS);
-                kernels.order.launch(some, &params, stream)?;
-                kernels.fetch.launch(some, &params, stream)?;
+                // They find out on the device how much there is to do, and go on from one place to the next: of more blocks than there is
+                // room for at once, those of a batch that finds nothing would be started one after the other, only to end.
+                let some = |most: u32| Grid { blocks: each.blocks.min(most), ..each };
+                kernels.order.launch(some(kernels.ordering), &params, stream)?;
+                kernels.fetch.launch(some(kernels.fetching), &params, stream)?;
             } else if get.values.is_null() {
                 kernels.locate.launch(each, &params, stream)?;
             } else {
