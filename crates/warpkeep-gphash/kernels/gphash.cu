@@ -2,6 +2,7 @@
 #include "alone.h"
 #include "drain.h"
 #include "few.h"
+#include "few_ordered.h"
 #include "get.h"
 #include "layout.h"
 #include "load.h"

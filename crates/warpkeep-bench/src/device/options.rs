@@ -72,7 +72,10 @@ impl Options {
             geometry: Geometry::default(),
             load_factor: None,
             // A log of all that is written takes a disk, and space on it.
-            ways: Way::ALL.into_iter().filter(|&way| way != Way::Alone && !way.is_logged()).collect(),
+            ways: Way::ALL
+                .into_iter()
+                .filter(|&way| !matches!(way, Way::Alone | Way::FewOrdered) && !way.is_logged())
+                .collect(),
             operations: Operation::ALL.to_vec(),
             distributions: vec![Distribution::Uniform, Distribution::Zipfian(0.99)],
             batches: (if simulated { 6..=10 } else { 10..=24 }).step_by(2).map(|bits| 1 << bits).collect(),
@@ -142,7 +145,7 @@ impl Options {
     /// Whether such tables can be used in a way.
     pub(super) fn is_open(&self, way: Way) -> bool {
         match way {
-            Way::Mirror | Way::Ordered | Way::Values => self.layout == Layout::Packed,
+            Way::Mirror | Way::FewOrdered | Way::Ordered | Way::Values => self.layout == Layout::Packed,
             Way::Straight | Way::StraightLink | Way::LibraryGather => self.layout == Layout::Packed,
             Way::Alone | Way::Image | Way::BucketCache => true,
             Way::Library | Way::LibraryFetch | Way::LibraryCpu => true,
@@ -158,6 +161,8 @@ impl Options {
             let shares = match way {
                 Way::BucketCache => self.cache_shares.clone(),
                 Way::Values => self.value_shares.clone(),
+                // A quarter of what a block can put in order, and all of it.
+                Way::FewOrdered => vec![0.25, 1.0],
                 _ => vec![0.0],
             };
             for variant in shares.into_iter().map(|share| Variant { way, share }) {

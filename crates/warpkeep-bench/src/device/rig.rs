@@ -208,7 +208,10 @@ impl Rig {
         let Rig { engine, table, .. } = self;
         if variant.has_mirror() {
             engine.load_cache(table, 0.0, CachePolicy::Random)?;
-            engine.order_from(if variant.way == Way::Mirror { usize::MAX } else { 0 });
+            let as_they_come = matches!(variant.way, Way::Mirror | Way::FewOrdered);
+            engine.order_from(if as_they_come { usize::MAX } else { 0 });
+            let at_a_time = if variant.way == Way::FewOrdered { 1024.0 * variant.share } else { 0.0 };
+            engine.order_few_by(at_a_time as usize);
             engine.store_words_by(match variant.way {
                 Way::StraightLink => WordsBy::Device,
                 _ => WordsBy::usual(),

@@ -25,7 +25,9 @@ pub enum Way {
     BucketCache,
     /// The record of every key in device memory, so that the link carries values alone, as they are asked for.
     Mirror,
-    /// The same, with values fetched in the order of their addresses.
+    /// The same, with values of small batches fetched in about the order of their addresses, in one launch. Gets only.
+    FewOrdered,
+    /// The same as the mirror, with values fetched in the order of their addresses.
     Ordered,
     /// The same, and writes go from device memory straight through: what they need is chosen there, and nothing comes back to the host.
     /// Writes only.
@@ -51,11 +53,12 @@ pub enum Way {
 
 impl Way {
     /// All of them.
-    pub const ALL: [Way; 14] = [
+    pub const ALL: [Way; 15] = [
         Way::Alone,
         Way::Image,
         Way::BucketCache,
         Way::Mirror,
+        Way::FewOrdered,
         Way::Ordered,
         Way::Straight,
         Way::StraightLink,
@@ -75,6 +78,7 @@ impl Way {
             Way::Image => "image",
             Way::BucketCache => "cache",
             Way::Mirror => "mirror",
+            Way::FewOrdered => "few-ordered",
             Way::Ordered => "ordered",
             Way::Straight => "straight",
             Way::StraightLink => "straight-link",
@@ -140,7 +144,7 @@ impl FromStr for Way {
         let found = Way::ALL.into_iter().find(|way| way.name() == text);
         found.ok_or_else(|| {
             format!(
-                "`{text}` is no way to use a device; there are: alone, image, cache, mirror, ordered, straight, straight-link, values, \
+                "`{text}` is no way to use a device; there are: alone, image, cache, mirror, few-ordered, ordered, straight, straight-link, values, \
                  library-process, library-power, library, library-fetch, library-gather, library-cpu"
             )
         })
@@ -162,6 +166,7 @@ impl Variant {
             Way::Image => "over the link".to_owned(),
             Way::BucketCache => format!("bucket cache, {:.0} %", 100.0 * self.share),
             Way::Mirror => "mirror".to_owned(),
+            Way::FewOrdered => format!("mirror, {:.0} values at a time in order", 1024.0 * self.share),
             Way::Ordered => "mirror, values in order".to_owned(),
             Way::Straight => "mirror, written straight".to_owned(),
             Way::StraightLink => "mirror, written straight, words over the link".to_owned(),
@@ -178,13 +183,14 @@ impl Variant {
 
     /// Whether the device has the record of every key.
     pub(crate) fn has_mirror(self) -> bool {
-        matches!(self.way, Way::Mirror | Way::Ordered | Way::Straight | Way::StraightLink | Way::Values)
+        matches!(self.way, Way::Mirror | Way::FewOrdered | Way::Ordered)
+            || matches!(self.way, Way::Straight | Way::StraightLink | Way::Values)
     }
 
     /// Whether it does such operations.
     pub(crate) fn does(self, operation: Operation) -> bool {
         match self.way {
-            Way::Alone => operation.only_reads(),
+            Way::Alone | Way::FewOrdered => operation.only_reads(),
             Way::Straight | Way::StraightLink | Way::LibraryProcess | Way::LibraryPower => {
                 !operation.only_reads()
             }

@@ -27,6 +27,8 @@ use crate::{Table, TableError};
 pub(super) const THREADS: u32 = 256;
 /// Batches of gets to this size take one launch: what they save is more than what the larger kernel costs.
 const FEW_TO: usize = 1 << 15;
+/// Keys that a block puts in order, at the most.
+const FEW_ORDERED: usize = 1024;
 /// Keys that are looked up by one launch where the answers go to the host, at least and at most: a quarter of a batch, so that the rest is
 /// looked up while these are answered; but enough that reads in the order of their addresses are near each other.
 const AT_ONCE: (usize, usize) = (1 << 17, 1 << 20);
@@ -51,6 +53,7 @@ pub struct DeviceEngine<P: Persist> {
     pub(super) mirror: Mirror,
     pub(super) order: Order,
     few_to: AtomicUsize,
+    few_ordered: AtomicUsize,
     pub(super) streamed_from: AtomicUsize,
     /// What batches written straight through need; for whoever has the turn.
     supply: Mutex<Supply<P>>,
@@ -109,6 +112,7 @@ pub(crate) struct Kernels {
     pub(crate) ask: Kernel,
     pub(crate) collect: Kernel,
     pub(crate) few: Kernel,
+    pub(crate) few_ordered: Kernel,
     pub(crate) point: Kernel,
     pub(crate) reflect: Kernel,
     pub(crate) rehash: Kernel,
@@ -171,6 +175,7 @@ impl Kernels {
             ask: kernel("gphash_ask")?,
             collect: kernel("gphash_collect")?,
             few: kernel("gphash_few")?,
+            few_ordered: kernel("gphash_few_ordered")?,
             point: kernel("gphash_point")?,
             reflect: kernel("gphash_reflect")?,
             rehash: kernel("gphash_rehash")?,
@@ -278,6 +283,7 @@ impl<P: Persist> DeviceEngine<P> {
             mirror: Mirror::default(),
             order: Order::on(device),
             few_to: AtomicUsize::new(FEW_TO),
+            few_ordered: AtomicUsize::new(0),
             streamed_from: AtomicUsize::new(STREAMED_FROM),
             supply: Mutex::new(Supply::new(&table.heap, table.pool, table.form)),
             level_copies: Mutex::default(),
@@ -327,6 +333,13 @@ impl<P: Persist> DeviceEngine<P> {
     /// mirror cannot tell is asked for at once. Only with a [mirror](DeviceEngine::load_mirror).
     pub fn one_launch_to(&self, keys: usize) {
         self.few_to.store(keys, Ordering::Relaxed);
+    }
+
+    /// Has batches of gets that take [one launch](Self::one_launch_to) read their values in about the order of their addresses: of so many
+    /// keys each, 32 to 1024, a power of two. 0, which is usual, has them read as they come.
+    pub fn order_few_by(&self, keys: usize) {
+        let keys = if keys == 0 { 0 } else { keys.clamp(32, FEW_ORDERED).next_power_of_two() };
+        self.few_ordered.store(keys, Ordering::Relaxed);
     }
 
     /// Has batches whose values take so many bytes or more, and are [gathered](DeviceEngine::gather_rows) by the host, written past its
@@ -437,6 +450,7 @@ impl<P: Persist> DeviceEngine<P> {
             image_len: table.image().len(),
             ordered,
             few: get.count as usize <= self.few_to.load(Ordering::Relaxed),
+            few_ordered: self.few_ordered.load(Ordering::Relaxed) as u64,
         };
         // SAFETY: the same; and the caller keeps the mirror.
         unsafe { lookup.launch(self.device(), &self.kernels, scratch, stream)? };

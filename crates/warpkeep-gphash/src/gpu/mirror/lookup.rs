@@ -38,6 +38,8 @@ pub(crate) struct Lookup<'l> {
     pub(crate) ordered: bool,
     /// Otherwise: whether one launch does all of it.
     pub(crate) few: bool,
+    /// Then: how many keys each block puts in order; 0 if none.
+    pub(crate) few_ordered: u64,
 }
 
 impl Lookup<'_> {
@@ -75,7 +77,20 @@ impl Lookup<'_> {
         }
         if self.few && !ordered {
             // SAFETY: the caller's promise.
-            unsafe { kernels.few.launch(spread(get.count), &params, stream)? };
+            unsafe {
+                match self.few_ordered {
+                    0 => kernels.few.launch(spread(get.count), &params, stream)?,
+                    each => {
+                        let threads = (each as u32).min(THREADS);
+                        let blocks = get.count.div_ceil(each).max(1) as u32;
+                        kernels.few_ordered.launch(
+                            Grid { blocks, threads, shared_bytes: 0 },
+                            &params,
+                            stream,
+                        )?;
+                    }
+                }
+            }
             return Ok(());
         }
         params.asked = match ordered {
