@@ -38,6 +38,7 @@ WK_KERNEL(gphash_layout, gphash::LayoutParams) {
         sizeof(RefreshParams), sizeof(AgeParams), sizeof(RaceParams), kNotCached,
         kRandom,              kLru,              kLfu,                kTallies,
         sizeof(Mirror),       sizeof(LookupParams), sizeof(CollectParams), sizeof(ReflectParams),
+        sizeof(CensusParams),
         sizeof(RehashParams),
         sizeof(TellParams),   sizeof(Told),      sizeof(Fetching),    kRegions,
         kScanThreads,         kMirrorEntries,    kGone,               kVeiled,

@@ -23,6 +23,12 @@ struct ReflectParams {
     u64 count;
 };
 
+struct CensusParams {
+    Mirror mirror;
+    // How many entries are not vacant, and how many of those are not gone.
+    u64* counts;
+};
+
 struct RehashParams {
     Mirror from;
     Mirror to;
@@ -96,6 +102,18 @@ WK_KERNEL(gphash_reflect, gphash::ReflectParams) {
     Key key = key_of_record(t, record);
     U128* entry = claim_for_key(t, key.hash(t.seed), key);
     if (entry) set_entry(entry, record);
+}
+
+// Counts entries. A thread an entry; nobody changes them meanwhile.
+WK_KERNEL(gphash_census, gphash::CensusParams) {
+    using namespace gphash;
+    Warp warp;
+    u64 i = global_index();
+    u64 said = i < p.mirror.buckets * kMirrorEntries ? read_entry(p.mirror.entries + i).hi : kVacant;
+    u64 taken = popc(warp.ballot(said != kVacant)), kept = popc(warp.ballot(said > kGone));
+    if (lane() != 0) return;
+    if (taken) fetch_add(p.counts, taken);
+    if (kept) fetch_add(p.counts + 1, kept);
 }
 
 // Moves entries to a mirror of another size, which has no keys. A thread an entry; nobody changes the old one meanwhile.

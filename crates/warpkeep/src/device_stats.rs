@@ -14,7 +14,7 @@ use serde::Serialize;
 pub struct DeviceStats {
     /// The device.
     pub device: String,
-    /// Bytes of the mirror: where the record of every key lies.
+    /// Bytes of the mirror: where the record of every key lies, and keys that are longer than their hashes.
     pub mirror_bytes: u64,
     /// Bytes of the bucket cache.
     pub bucket_bytes: u64,

@@ -297,6 +297,13 @@ pub(crate) struct ReflectParams {
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
+pub(crate) struct CensusParams {
+    pub(crate) mirror: MirrorParams,
+    pub(crate) counts: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
 pub(crate) struct RehashParams {
     pub(crate) from: MirrorParams,
     pub(crate) to: MirrorParams,
@@ -632,6 +639,7 @@ pub(crate) mod facts {
             size_of::<LookupParams>(),
             size_of::<CollectParams>(),
             size_of::<ReflectParams>(),
+            size_of::<CensusParams>(),
             size_of::<RehashParams>(),
             size_of::<TellParams>(),
             size_of::<Told>(),

@@ -9,10 +9,10 @@ use warpkeep_record::RecordForm;
 use warpkeep_device::KernelEntry;
 
 use super::params::{
-    AgeParams, ChooseParams, CollectParams, CopyParams, DrainParams, FillParams, GetParams, LayoutParams,
-    LoadParams, LookupParams, MeasureParams, PackParams, PlanParams, PointParams, PublishParams, RaceParams,
-    ReflectParams, RefreshParams, RegionParams, RehashParams, ReleaseParams, RepairParams, SpareParams,
-    SpreadParams, StageParams, TellParams, WarmParams, WeighParams, body_code,
+    AgeParams, CensusParams, ChooseParams, CollectParams, CopyParams, DrainParams, FillParams, GetParams,
+    LayoutParams, LoadParams, LookupParams, MeasureParams, PackParams, PlanParams, PointParams,
+    PublishParams, RaceParams, ReflectParams, RefreshParams, RegionParams, RehashParams, ReleaseParams,
+    RepairParams, SpareParams, SpreadParams, StageParams, TellParams, WarmParams, WeighParams, body_code,
 };
 use super::straight::params::{
     BeatParams, FollowParams, RecopyParams, SortParams, SpellParams, StraightParams, VerifyParams,
@@ -80,6 +80,7 @@ warpkeep_device::kernels! {
         gphash_few_ordered: LookupParams,
         gphash_point: PointParams,
         gphash_reflect: ReflectParams,
+        gphash_census: CensusParams,
         gphash_rehash: RehashParams,
         gphash_tell: TellParams,
         gphash_recopy: RecopyParams,
@@ -141,6 +142,7 @@ static KERNELS: &[KernelEntry] = {
         cuda_only("gphash_few_ordered", size_of::<LookupParams>()),
         cuda_only("gphash_point", size_of::<PointParams>()),
         cuda_only("gphash_reflect", size_of::<ReflectParams>()),
+        cuda_only("gphash_census", size_of::<CensusParams>()),
         cuda_only("gphash_rehash", size_of::<RehashParams>()),
         cuda_only("gphash_tell", size_of::<TellParams>()),
         cuda_only("gphash_recopy", size_of::<RecopyParams>()),

@@ -8,7 +8,7 @@ use warpkeep_gphash::gpu::{DeviceEngine, DeviceImage};
 use warpkeep_gphash::{Geometry, Layout, Table};
 use warpkeep_image::Clear;
 
-use crate::bench::{Bench, Dice, Space, batch_of};
+use crate::bench::{Bench, Dice, Row, Space, batch_of};
 use crate::rig::{Kind, put, remove};
 
 /// A test for each case, with a function that brings the device.
@@ -17,7 +17,7 @@ macro_rules! mirror_cases {
         all_cases! {
             $on;
             mirror: tables_with_a_mirror_do_what_a_map_does, a_mirror_shows_nothing_old, a_mirror_answers_equal_keys_alike,
-                a_mirror_grows_with_its_table, a_mirror_follows_records_that_move,
+                a_mirror_grows_with_its_table, keys_that_come_and_go_leave_a_mirror_as_it_is, a_mirror_follows_records_that_move,
                 entries_used_again_fool_nobody, a_mirror_that_does_not_fit_is_left_out,
                 gets_beside_writes_find_what_is_there
         }
@@ -198,6 +198,31 @@ fn a_mirror_of_a_kind_grows(device: &Device, space: Space, kind: Kind) {
         bench.model.insert(number, (bench.version, value));
     }
     check(&bench, 2 * KEYS + 100);
+}
+
+/// A table that never has many items needs no larger mirror, however many were there.
+pub(crate) fn keys_that_come_and_go_leave_a_mirror_as_it_is(device: &Device, space: Space) {
+    for kind in [Kind::Packed, Kind::Wide] {
+        let mut bench = mirrored(device, space, kind, 500);
+        let before = bench.engine.mirror_bytes();
+        // The same keys, and always others.
+        for others in [0, 500] {
+            for round in 1..12 {
+                let mut rows = bench.puts(others * (round - 1)..others * (round - 1) + 500, 0);
+                rows.iter_mut().for_each(|row| row.op = Op::Delete);
+                assert!(bench.run(&rows).is_empty());
+                assert!(bench.run(&bench.puts(others * round..others * round + 500, round)).is_empty());
+            }
+            check(&bench, 6100);
+            let rest = bench.puts((0..6100).filter(|number| *number >= 500), 0);
+            let rest = rest.into_iter().map(|row| Row { op: Op::Delete, ..row }).collect::<Vec<_>>();
+            bench.run(&rest);
+            bench.run(&bench.puts(0..500, 1));
+        }
+        assert_eq!(bench.engine.mirror_bytes(), before, "{kind:?}");
+        check(&bench, 600);
+        bench.inspect();
+    }
 }
 
 pub(crate) fn a_mirror_follows_records_that_move(device: &Device, space: Space) {

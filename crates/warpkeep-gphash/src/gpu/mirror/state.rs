@@ -12,7 +12,9 @@ use super::lookup::region_bits;
 use super::reflect::Way;
 use crate::gpu::cache::Notes;
 use crate::gpu::engine::{DeviceEngine, Workplace};
-use crate::gpu::params::{GONE, MirrorParams, RehashParams, Run, TableParams, TellParams, Told, VEILED};
+use crate::gpu::params::{
+    CensusParams, GONE, MirrorParams, RehashParams, Run, TableParams, TellParams, Told, VEILED,
+};
 use crate::gpu::values::{Heat, Rows, Values};
 use crate::{Table, TableError};
 
@@ -32,6 +34,12 @@ pub(in crate::gpu) struct State {
     pub(in crate::gpu) values: Values,
     notes: Option<Arc<Notes>>,
     telling: Option<Workplace>,
+}
+
+/// How many entries of a mirror are not vacant, and how many of those are not gone.
+struct Counts {
+    taken: u64,
+    kept: u64,
 }
 
 /// A mirror in use: it stays while kernels read it, even if the engine has another by then.
@@ -156,13 +164,19 @@ impl State {
         more: u64,
     ) -> Result<(), TableError> {
         let Some(old) = self.index.clone().filter(|old| !old.has_room_for(more)) else { return Ok(()) };
+        // Keys that come back get the entries that they had, and are counted again nevertheless: so it is looked how many entries there are.
+        let counts = self.count_entries(engine, &old)?;
+        old.used.store(counts.taken, Ordering::Relaxed);
+        if old.has_room_for(more) {
+            return Ok(());
+        }
         // What found no place is in the image only, so the image is asked for all of it. Where keys can share a hash, nobody knows
         // which of the veiled entries still have an item.
         if !hashes_are_keys(table) || old.unplaced.to_vec::<u64>()? != [0] {
             return self.reflect(engine, table, more);
         }
-        let used = old.used.load(Ordering::Relaxed);
-        let Some(larger) = Index::with_room_for(engine.device(), used + more, None)? else {
+        // Those of keys that are gone are left behind.
+        let Some(larger) = Index::with_room_for(engine.device(), counts.kept + more, None)? else {
             self.replace(None, &table.notes);
             self.wanted = false;
             return Ok(());
@@ -182,10 +196,25 @@ impl State {
         // SAFETY: both have as many buckets as they say, and stay until the stream is synchronised, which follows.
         unsafe { place.launch(&engine.kernels.rehash, old.entry_count(), &params)? };
         place.stream.synchronize()?;
-        larger.used.store(used, Ordering::Relaxed);
+        larger.used.store(counts.kept, Ordering::Relaxed);
         self.values.heat = hotter.map(Arc::new);
         self.replace(Some(larger), &table.notes);
         Ok(())
+    }
+
+    /// How many entries are used. Nobody changes them meanwhile.
+    fn count_entries<P: Persist>(
+        &mut self,
+        engine: &DeviceEngine<P>,
+        index: &Index,
+    ) -> Result<Counts, TableError> {
+        let place = self.workplace(engine.device())?;
+        let counts = place.columns.counters.put(engine.device(), &[0_u64; 2], &place.stream)?;
+        let params = CensusParams { mirror: index.params(), counts };
+        // SAFETY: it has as many buckets as it says, and stays until the stream is synchronised, as do the counters.
+        unsafe { place.launch(&engine.kernels.census, index.entry_count(), &params)? };
+        let counts: Vec<u64> = place.columns.counters.take(2, &place.stream)?;
+        Ok(Counts { taken: counts[0], kept: counts[1] })
     }
 
     /// Passes on what the CPU has written. The caller has pinned an epoch since before it took note of it, so that records are still
