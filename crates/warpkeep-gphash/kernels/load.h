@@ -44,6 +44,8 @@ struct RaceParams {
     const TellParams* tell;
     // A beat of a batch that is written straight through, or all of it if it has one part; or null.
     const BeatParams* beat;
+    // Readers that have looked without the cache, which those of a beat wait for; or null, if they do not wait.
+    u64* arrived;
     // Answers to the same without the cache, once more; or null.
     u8* statuses_again;
     u64* versions_again;
@@ -156,6 +158,7 @@ WK_KERNEL(gphash_cache_race, gphash::RaceParams) {
     u64 warp = block_index();
     if (warp < p.readers) {
         read_all(p.plain, warp * kWarp);
+        if (p.arrived && lane() == 0) fetch_add(p.arrived, (u64)1);
         if (p.get.table.mirror.entries) look_up_or_ask(p.get, warp * kWarp);
         else read_all(p.get, warp * kWarp);
         if (p.statuses_again) {
@@ -172,6 +175,9 @@ WK_KERNEL(gphash_cache_race, gphash::RaceParams) {
         fill_rows(p.fill, (warp - p.readers - p.publishers) * kWarp + lane());
     } else if (warp < p.readers + p.publishers + p.fillers + p.beaters) {
         u64 block = warp - p.readers - p.publishers - p.fillers;
+        // Somebody has seen in the image what there is, and not yet looked into the mirror.
+        while (p.arrived && load<Scope::Device, Order::Acquire>(p.arrived) == 0) backoff(kPauseNanoseconds);
+        Warp().sync();
         if (p.beat->parts == 1) finish(p.beat->straight, block);
         else beat(*p.beat, Hand{block * kWarp + lane(), p.beaters * kWarp}, block);
     } else if (warp < p.readers + p.publishers + p.fillers + p.beaters + p.tellers) {

@@ -463,6 +463,7 @@ pub(crate) struct RaceParams {
     pub(crate) fill: FillParams,
     pub(crate) tell: DevicePtr,
     pub(crate) beat: DevicePtr,
+    pub(crate) arrived: DevicePtr,
     pub(crate) statuses_again: DevicePtr,
     pub(crate) versions_again: DevicePtr,
     pub(crate) values_again: DevicePtr,

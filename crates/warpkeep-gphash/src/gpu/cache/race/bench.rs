@@ -161,7 +161,7 @@ impl Bench {
 
     /// The same, where the simulator may find fault with it.
     pub(super) fn try_race(&self, beside: Beside) -> Result<Seen, TableError> {
-        let Beside { load, publish, fill, beat, tell, loaders } = beside;
+        let Beside { load, publish, fill, beat, late, tell, loaders } = beside;
         let guard = &crossbeam_epoch::pin();
         let rows: Vec<u8> = (0..KEYS).flat_map(|number| self.row(number)).collect();
         let keys = self.device.upload(&rows).unwrap();
@@ -180,6 +180,7 @@ impl Bench {
         let nothing = PublishParams { table, count: 0, pending: DevicePtr::NULL, keys: DevicePtr::NULL };
         let readers = KEYS.div_ceil(32);
         let beaters = if beat.is_some() { BEATERS } else { 0 };
+        let late = late.then(|| self.device.allocate_zeroed(8).unwrap());
         let telling = tell.map(|tell| self.device.upload(&[tell]).unwrap());
         let tellers = tell.map_or(0, |tell| tell.count.div_ceil(32));
         let beating = beat.map(|beat| self.device.upload(&[beat]).unwrap());
@@ -205,6 +206,7 @@ impl Bench {
             fill: fill.unwrap_or(no_rows),
             tell: telling.as_ref().map_or(DevicePtr::NULL, Buffer::ptr),
             beat: beating.as_ref().map_or(DevicePtr::NULL, Buffer::ptr),
+            arrived: late.as_ref().map_or(DevicePtr::NULL, Buffer::ptr),
             statuses_again: if beat.is_some() { again.statuses.ptr() } else { DevicePtr::NULL },
             versions_again: again.versions.ptr(),
             values_again: again.values.ptr(),
@@ -287,6 +289,8 @@ pub(super) struct Beside {
     pub(super) publish: Option<PublishParams>,
     pub(super) fill: Option<FillParams>,
     pub(super) beat: Option<BeatParams>,
+    /// Those of the beat wait until somebody has read without the cache.
+    pub(super) late: bool,
     pub(super) tell: Option<TellParams>,
     pub(super) loaders: u64,
 }

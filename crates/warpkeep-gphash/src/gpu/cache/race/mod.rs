@@ -224,7 +224,8 @@ fn beside_a_straight_batch(seed: u64, part: u64, words: WordsBy) -> Option<Strin
         let mut beats = 0;
         let each = |params: &BeatParams, _, _: &Stream| {
             beats += 1;
-            let seen = bench.race(Beside { beat: Some(*params), ..Beside::default() });
+            let late = seed / 2 % 2 == 1;
+            let seen = bench.race(Beside { beat: Some(*params), late, ..Beside::default() });
             for number in 0..KEYS {
                 let at = number as usize;
                 let looks = [seen.plain[at], seen.cached[at], seen.again[at]];
