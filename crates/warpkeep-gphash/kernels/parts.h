@@ -105,7 +105,10 @@ WK_DEVICE void send(const BeatParams& p, const Hand& hand) {
     // Left out, the host stores words of records that come later: it has seen the next beat launched by then.
     Span records = part_of(p, left_out(Step::Behind) ? p.beat - 2 : p.beat);
     u64 stores = s.op != kDelete && records.count > 0 ? pieces_of(s, records.count) : 0;
-    for (u64 i = hand.index; i < stores; i += kPieces * hand.hands) write_pieces(s, records.first, records.count, i, hand.hands);
+    u64 before = stores ? before_in_tile(s, records.first) : 0;
+    for (u64 i = hand.index; i < stores; i += kPieces * hand.hands) {
+        write_pieces(s, records.first, records.count, before, i, hand.hands);
+    }
     if (p.beat < p.parts) tell_words(s, p.beat, part_of(p, p.beat), hand);
 }
 
@@ -121,9 +124,9 @@ WK_DEVICE void beat(const BeatParams& p, const Hand& hand, u64 block) {
         Span records = part_of(p, p.beat), words = part_of(p, left_out(Step::Behind) ? p.beat : p.beat - 1);
         bool writes = s.op != kDelete && records.count > 0;
         u64 stores = writes ? pieces_of(s, records.count) : 0, at_once = kPieces * hand.hands;
-        u64 rounds = stores > at_once ? (stores + at_once - 1) / at_once : 1;
+        u64 rounds = stores > at_once ? (stores + at_once - 1) / at_once : 1, before = writes ? before_in_tile(s, records.first) : 0;
         for (u64 round = 0; round < rounds; round++) {
-            if (writes) write_pieces(s, records.first, records.count, round * at_once + hand.index, hand.hands);
+            if (writes) write_pieces(s, records.first, records.count, before, round * at_once + hand.index, hand.hands);
             // Blocks do the rest at different times, so that it goes among the records and not before them.
             if (round != block % rounds) continue;
             veil_entries(s, records, hand);

@@ -287,73 +287,85 @@ struct Piece {
     u32 part;
 };
 
-WK_DEVICE u32 pieces_of_record(const StraightParams& p) { return p.block_len / (p.wide ? 16 : 8); }
+// Bytes of a block. Of those in tiles the compiler knows them, and divides by them without a division.
+WK_DEVICE u32 block_len(const StraightParams& p) {
+    return p.table.tiled() ? p.table.value_len() + p.table.tail_len() : p.block_len;
+}
 
 // As many threads as there are pieces of so many records that are side by side in the list of blocks; in tiles, of all that they are in.
 WK_DEVICE u64 pieces_of(const StraightParams& p, u64 records) {
-    return (p.table.tiled() ? records + 2 * p.table.tile_records() : records) * pieces_of_record(p);
+    return (p.table.tiled() ? records + 2 * p.table.tile_records() : records) * (block_len(p) / (p.wide ? 16 : 8));
 }
 
 // Divisions of long words are slow, and each piece takes one.
 WK_DEVICE u64 divided(u64 by_what, u32 by) { return by_what >> 32 ? by_what / by : (u32)by_what / by; }
 
-// The piece that a thread writes, of records that are side by side in the list of blocks from `first` on. Neighbours write neighbouring
-// bytes; of a tile, first the values of its records and then their tails. Numbers, from `first` on, that are not of those records are nobody's.
-WK_DEVICE Piece piece_of(const StraightParams& p, u64 first, u64 thread) {
+// Records in front of those that are side by side in the list of blocks from `first` on, in the same tile.
+WK_DEVICE u64 before_in_tile(const StraightParams& p, u64 first) { return p.table.tiled() ? load(p.blocks + first) % 128 / 8 : 0; }
+
+// The piece that a thread writes, of records that are side by side in the list of blocks. Neighbours write neighbouring bytes; of a
+// tile, first the values of its records and then their tails. Numbers that are not of those records are nobody's. `Part` is what a thread
+// writes at once.
+template <class Part> WK_DEVICE Piece piece_of(const StraightParams& p, u64 before, u64 thread) {
     const Table& t = p.table;
-    u32 parts = pieces_of_record(p);
+    u32 size = sizeof(Part), parts = block_len(p) / size;
     if (!t.tiled()) {
         u64 number = divided(thread, parts);
         return Piece{number, (u32)(thread - number * parts)};
     }
-    u32 size = p.wide ? 16 : 8, records = t.tile_records(), values = t.value_len() / size, tails = t.tail_len() / size;
+    u32 records = t.tile_records(), values = t.value_len() / size, tails = t.tail_len() / size;
     u64 group = divided(thread, records * parts);
     u32 within = (u32)(thread - group * records * parts);
     bool of_value = within < records * values;
     u32 behind = within - records * values;
     u32 record = of_value ? within / values : behind / tails;
     u32 part = of_value ? within % values : values + behind % tails;
-    // They may begin in the middle of a tile.
-    u64 before = load(p.blocks + first) % 128 / 8;
     u64 number = group * records + record;
     return Piece{number < before ? ~0ull : number - before, part};
 }
 
-// What a piece of the record of an operation has, where pieces are wide.
-WK_DEVICE U128 wide_piece(const StraightParams& p, u32 index, u32 part) {
+// What a piece of the record of an operation has.
+WK_DEVICE void piece_words(const StraightParams& p, u32 index, u32 part, u64& words) { words = block_word(p, index, part); }
+
+WK_DEVICE void piece_words(const StraightParams& p, u32 index, u32 part, U128& words) {
     u32 values = p.table.value_words();
-    if (2 * part < values) return load((const U128*)(p.values + (u64)index * values) + part);
-    return U128{block_word(p, index, 2 * part), block_word(p, index, 2 * part + 1)};
+    if (2 * part < values) words = load((const U128*)(p.values + (u64)index * values) + part);
+    else words = U128{block_word(p, index, 2 * part), block_word(p, index, 2 * part + 1)};
 }
 
-// Writes pieces of records that are side by side in the list of blocks: every `stride`-th of `kPieces`, from `piece` on, of those that there are.
-// What all of them need is under way at once.
+WK_DEVICE void store_piece(const Table& t, u64 at, const u64& words) { poke(t, at, words); }
+WK_DEVICE void store_piece(const Table& t, u64 at, const U128& words) { store_streaming((U128*)t.at(at), words); }
+
+// Pieces that a thread has under way at once.
 constexpr u32 kPieces = 4;
-WK_DEVICE void write_pieces(const StraightParams& p, u64 first, u64 count, u64 piece, u64 stride) {
+
+template <class Part>
+WK_DEVICE void write_parts(const StraightParams& p, u64 first, u64 count, u64 before, u64 piece, u64 stride) {
     const Table& t = p.table;
     u32 parts[kPieces], indexes[kPieces];
     u64 records[kPieces];
     for (u32 i = 0; i < kPieces; i++) {
-        Piece its = piece_of(p, first, piece + i * stride);
+        Piece its = piece_of<Part>(p, before, piece + i * stride);
         bool is = its.number < count;
         const Act* act = p.acts + first + its.number;
         parts[i] = its.part;
         indexes[i] = is ? load(&act->index) : 0;
         records[i] = is ? record_of(t, load(&act->word)) : 0;
     }
-    if (!p.wide) {
-        for (u32 i = 0; i < kPieces; i++) {
-            if (records[i]) poke(t, t.word_at(records[i], parts[i]), block_word(p, indexes[i], parts[i]));
-        }
-        return;
-    }
-    U128 words[kPieces];
+    Part words[kPieces];
     for (u32 i = 0; i < kPieces; i++) {
-        if (records[i]) words[i] = wide_piece(p, indexes[i], parts[i]);
+        if (records[i]) piece_words(p, indexes[i], parts[i], words[i]);
     }
     for (u32 i = 0; i < kPieces; i++) {
-        if (records[i]) store_streaming((U128*)t.at(t.word_at(records[i], 2 * parts[i])), words[i]);
+        if (records[i]) store_piece(t, t.word_at(records[i], sizeof(Part) / 8 * parts[i]), words[i]);
     }
+}
+
+// Writes pieces of `count` records that are side by side in the list of blocks from `first` on: every `stride`-th of `kPieces`, from `piece` on,
+// of those that there are.
+WK_DEVICE void write_pieces(const StraightParams& p, u64 first, u64 count, u64 before, u64 piece, u64 stride) {
+    if (p.wide) write_parts<U128>(p, first, count, before, piece, stride);
+    else write_parts<u64>(p, first, count, before, piece, stride);
 }
 
 // Sends readers of an act's key to the image; its entry, if it has one.
@@ -390,7 +402,8 @@ WK_DEVICE void finish(const StraightParams& p, u64 block) {
     const Act* act = p.acts + first + thread_index();
     if (left_out(Step::Apart) && mine) poke(p.table, load(&act->at), load(&act->word));
     u64 pieces = p.op == kDelete ? 0 : pieces_of(p, count);
-    for (u64 i = thread_index(); i < pieces; i += kPieces * block_size()) write_pieces(p, first, count, i, block_size());
+    u64 before = pieces ? before_in_tile(p, first) : 0;
+    for (u64 i = thread_index(); i < pieces; i += kPieces * block_size()) write_pieces(p, first, count, before, i, block_size());
     U128* entry = mine ? veil_act(p, act) : nullptr;
     // Records before the words that lead to them; and whoever finds a new word in the image, the CPU too, finds nothing older in the
     // mirror afterwards.
