@@ -36,20 +36,37 @@ WK_DEVICE U128* mirror_bucket(const Mirror& m, u64 home, u32 step) {
 
 WK_DEVICE U128 read_entry(const U128* entry) { return load<Scope::Device, Order::Relaxed>(entry); }
 
-// What the four entries that a tile holds say about a key, and which of them does, if one of them is of its hash.
-WK_DEVICE u64 judge(const U128& entry, u64 hash, u32& which) {
-    Tile<kMirrorEntries> tile;
-    u32 its = tile.ballot(entry.lo == hash && entry.hi > kGone);
-    which = ffs(its) - 1;
-    if (its) return tile.shfl(entry.hi, which);
-    return tile.any(entry.hi == kVacant) ? kVacant : kFurther;
-}
+// What the four entries that a tile holds say about a key: its record, or its row.
+struct Record {
+    using Said = u64;
+    static constexpr Said kFurtherOn = kFurther;
+    static constexpr Said kOutOfReach = kVeiled;
 
-constexpr u64 kNoEntry = ~0ull;
+    static WK_DEVICE Said judge(const U128& entry, u64 hash, u32) {
+        Tile<kMirrorEntries> tile;
+        u32 its = tile.ballot(entry.lo == hash && entry.hi > kGone);
+        if (its) return tile.shfl(entry.hi, ffs(its) - 1);
+        return tile.any(entry.hi == kVacant) ? kVacant : kFurther;
+    }
+};
 
-// What the entry of a key says, for each lane of a warp: kVacant if there is none, kVeiled if the image is to be asked. Four lanes look
-// for the keys of all four, and their looks are under way at once. If anybody wants to know, also which entry it is, or kNoEntry.
-template <bool kWhich> WK_DEVICE u64 locate_entry(const Mirror& m, u64 hash, u64& number) {
+// The same: the place of its entry, counted from the first of the bucket that its hash says.
+struct Place {
+    using Said = u32;
+    static constexpr Said kNowhere = ~0u;
+    static constexpr Said kFurtherOn = ~0u - 1;
+    static constexpr Said kOutOfReach = ~0u - 2;
+
+    static WK_DEVICE Said judge(const U128& entry, u64 hash, u32 step) {
+        Tile<kMirrorEntries> tile;
+        u32 its = tile.ballot(entry.lo == hash && entry.hi > kGone);
+        if (its) return step * kMirrorEntries + ffs(its) - 1;
+        return tile.any(entry.hi == kVacant) ? kNowhere : kFurtherOn;
+    }
+};
+
+// What there is for the key of each lane of a warp. Four lanes look for the keys of all four, and their looks are under way at once.
+template <class What> WK_DEVICE typename What::Said look_in_mirror(const Mirror& m, u64 hash) {
     Tile<kMirrorEntries> tile;
     u64 home = reduce(hash, m.buckets);
     u64 homes[kMirrorEntries], hashes[kMirrorEntries];
@@ -58,7 +75,7 @@ template <bool kWhich> WK_DEVICE u64 locate_entry(const Mirror& m, u64 hash, u64
         homes[i] = tile.shfl(home, i);
         hashes[i] = tile.shfl(hash, i);
     }
-    u64 record = kVeiled;
+    typename What::Said mine = What::kOutOfReach;
     // Keys that there is no answer for yet, a bit each.
     u32 open = tile.full;
     for (u32 step = 0; open && step < kMirrorReach; step++) {
@@ -66,24 +83,18 @@ template <bool kWhich> WK_DEVICE u64 locate_entry(const Mirror& m, u64 hash, u64
             if (open >> i & 1) entries[i] = read_entry(mirror_bucket(m, homes[i], step) + tile.rank());
         }
         for (u32 i = 0; i < kMirrorEntries; i++) {
-            u32 which = 0;
-            u64 said = open >> i & 1 ? judge(entries[i], hashes[i], which) : kFurther;
-            if (said == kFurther) continue;
+            typename What::Said said = open >> i & 1 ? What::judge(entries[i], hashes[i], step) : What::kFurtherOn;
+            if (said == What::kFurtherOn) continue;
             open &= ~(1u << i);
-            if (tile.rank() != i) continue;
-            record = said;
-            if (kWhich && said != kVacant) number = mirror_bucket(m, home, step) + which - m.entries;
+            if (tile.rank() == i) mine = said;
         }
     }
-    return record;
+    return mine;
 }
 
 // The record of a key for each lane of a warp, or its row: kVacant if there is none, kVeiled if the image is to be asked. Other keys
 // can have the same hash.
-WK_DEVICE u64 locate(const Mirror& m, u64 hash) {
-    u64 nobody_asks;
-    return locate_entry<false>(m, hash, nobody_asks);
-}
+WK_DEVICE u64 locate(const Mirror& m, u64 hash) { return look_in_mirror<Record>(m, hash); }
 
 // What an entry says of a key that has its hash, where there are keys beside the entries.
 WK_DEVICE u64 said_of_key(const Table& t, u64 number, const Key& key) {
@@ -95,9 +106,13 @@ WK_DEVICE u64 said_of_key(const Table& t, u64 number, const Key& key) {
 // The same as `locate`, of the key of each lane that wants one: where there are keys beside the entries, nothing is said of another.
 WK_DEVICE u64 locate_own(const Table& t, u64 hash, const Key& key, bool wants) {
     if (t.key_len() == 8 || !t.mirror.keys) return locate(t.mirror, hash);
-    u64 number = kNoEntry;
-    u64 said = locate_entry<true>(t.mirror, hash, number);
-    return wants && number != kNoEntry ? said_of_key(t, number, key) : said;
+    u32 place = look_in_mirror<Place>(t.mirror, hash);
+    if (place == Place::kNowhere) return kVacant;
+    if (!wants || place == Place::kOutOfReach) return kVeiled;
+    // Hashed again: what is kept while all lanes look takes registers, and a multiprocessor has room for a quarter fewer warps then.
+    u64 home = reduce(key.hash(t.seed), t.mirror.buckets);
+    u64 number = mirror_bucket(t.mirror, home, place / kMirrorEntries) + place % kMirrorEntries - t.mirror.entries;
+    return said_of_key(t, number, key);
 }
 
 // The entry of a key, for one lane; null if it has none.
