@@ -23,21 +23,27 @@ WK_DEVICE void put_key(const Table& t, const U128* entry, const Key& key) {
     for (u32 i = 0; i < t.key_words(); i++) store(to + i, key.word(i));
 }
 
-// Whether an entry that is more than claimed has this key. Without an early end, so that the words come together.
+// Whether an entry that is more than claimed has this key. A sector of 32 bytes at a time: more on their way would take registers of kernels
+// that have none to spare.
 WK_DEVICE bool entry_has_key(const Table& t, u64 number, const Key& key) {
+    constexpr u32 kAtOnce = 4;
     const u64* its = t.mirror.keys + number * t.key_words();
-    u64 differ = 0;
-    u32 i = 0, len = t.key_len();
-    if (t.key_words() % 2 == 0) {
-        for (; i + 2 <= len / 8; i += 2) {
-            U128 two = load_l2((const U128*)(its + i));
-            differ |= (two.lo ^ key.word(i)) | (two.hi ^ key.word(i + 1));
+    u32 len = t.key_len();
+    for (u32 first = 0; first < t.key_words(); first += kAtOnce) {
+        u64 differ = 0;
+        u32 i = first, end = first + kAtOnce;
+        if (t.key_words() % 2 == 0) {
+            for (; i < end && i + 2 <= len / 8; i += 2) {
+                U128 two = load_l2((const U128*)(its + i));
+                differ |= (two.lo ^ key.word(i)) | (two.hi ^ key.word(i + 1));
+            }
         }
+        for (; i < end && i < len / 8; i++) differ |= load_l2(its + i) ^ key.word(i);
+        // What is behind the last byte does not count.
+        if (i < end && i < t.key_words()) differ |= (load_l2(its + i) ^ key.word(i)) << (64 - len % 8 * 8);
+        if (differ) return false;
     }
-    for (; i < len / 8; i++) differ |= load_l2(its + i) ^ key.word(i);
-    // What is behind the last byte does not count.
-    if (len % 8) differ |= (load_l2(its + i) ^ key.word(i)) << (64 - len % 8 * 8);
-    return differ == 0;
+    return true;
 }
 
 }  // namespace gphash

@@ -130,6 +130,8 @@ fn compiled(case: &Case) -> Vec<String> {
         // enough.
         const WIDEST: [&str; 3] = ["gphash_fetch", "gphash_few", "gphash_few_ordered"];
         let most = if WIDEST.contains(&kernel) { 168 } else { 72 + 32 * u32::from(WIDE.contains(&kernel)) };
+        // With more, keys that are not there are looked for by three blocks and not four, at three quarters of the rate.
+        let most = if case.told && kernel == "gphash_locate" { 64 } else { most };
         assert!(uses.registers <= most, "{case:?}: {kernel}: {uses:?}");
         if case.told {
             let Case { geometry, layout, key_len, value_len, .. } = case;
