@@ -189,7 +189,7 @@ pub(crate) fn program_of<P: Persist>(table: &Table<P>) -> Option<Program> {
 
 /// Bytes of a record's tail in its tile; 0 if it lies in none.
 pub(crate) fn tail_len(form: RecordForm) -> u64 {
-    form.tile().map_or(0, |tile| tile.tail())
+    form.tile().map_or(0, warpkeep_image::Tile::tail)
 }
 
 fn program(
