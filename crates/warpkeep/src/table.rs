@@ -8,7 +8,7 @@ use warpkeep_core::{
     ToCell, ValueSpec,
 };
 use warpkeep_device::Stream;
-use warpkeep_gphash::gpu::{CacheError, CacheStats, StepTime};
+use warpkeep_gphash::gpu::{CacheError, CacheStats, DeviceEngine, StepTime};
 use warpkeep_gphash::{Geometry, Layout};
 use warpkeep_image::{Coherent, Persist};
 
@@ -171,7 +171,7 @@ impl<P: Persist> Table<'_, P> {
     /// What was noted since the last call, batch by batch.
     #[doc(hidden)]
     pub fn take_step_times(&self) -> Vec<Vec<StepTime>> {
-        self.named.engine.device().map_or_else(Vec::new, |device| device.take_step_times())
+        self.named.engine.device().map_or_else(Vec::new, DeviceEngine::take_step_times)
     }
 
     /// Makes the table twice as large now, rather than when it is nearly full. Others read and write meanwhile.
