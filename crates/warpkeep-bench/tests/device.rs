@@ -86,6 +86,10 @@ fn every_way_does_every_operation_and_is_right() {
         assert_series(&report, "insert, batches of 200", variant, "rate", 2);
         assert!(report.series("get, uniform, batches of 200", variant, "rate").is_empty());
     }
+    for variant in ["mirror, 256 values at a time in order", "mirror, 1024 values at a time in order"] {
+        assert_series(&report, "get, uniform, batches of 200", variant, "rate", 2);
+        assert!(report.series("update, uniform, batches of 200", variant, "rate").is_empty());
+    }
     assert_series(&report, "limits of the disk", "sequential write", "rate", 2);
     let hits = report.series("get, uniform, batches of 200", "value cache, 100 %", "hit rate");
     assert_eq!(hits, [100.0, 100.0]);
@@ -116,7 +120,7 @@ fn every_way_does_every_operation_and_is_right() {
     };
     match chart("rate against latency, get, zipfian:0.99") {
         Drawing::Trades(trades) => {
-            assert_eq!(trades.iter().map(|trade| trade.points.len()).collect::<Vec<_>>(), [2; 12]);
+            assert_eq!(trades.iter().map(|trade| trade.points.len()).collect::<Vec<_>>(), [2; 14]);
         }
         other => panic!("{other:?}"),
     }
@@ -124,7 +128,7 @@ fn every_way_does_every_operation_and_is_right() {
         Drawing::Curves(curves) => assert_eq!((curves.len(), curves[0].points.len()), (2, 3)),
         other => panic!("{other:?}"),
     }
-    assert!(matches!(chart("gets by skew, batches of 200"), Drawing::Curves(curves) if curves.len() == 12));
+    assert!(matches!(chart("gets by skew, batches of 200"), Drawing::Curves(curves) if curves.len() == 14));
     let source = Source::parse("device", &report.to_json().expect("JSON")).expect("a report");
     let page = page::render(&[source]).expect("a page");
     assert!(
