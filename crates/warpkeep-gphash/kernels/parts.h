@@ -5,11 +5,10 @@
 //   - entries of part i - 2 are set, whose words are in the image.
 //
 // The words can be the host's to store, whose cores are nearer to the index than the device: one at a time they cost the link as much as
-// 60 bytes of a record. Then beat i tells the host the words of part i, one after the other, beside the records; the host waits for the
-// end of the beat, and stores them while beat i + 1 goes on. A beat is two launches then, in streams of their own. One, of a few large blocks, has all that crosses
-// the link, which a few multiprocessors keep busy; the other has what is in device memory. In one launch that is six times as slow: what
-// a multiprocessor loads waits behind what it has stored to the link. Parts are decided one after the other, each while the records of
-// those before it go.
+// 60 bytes of a record. Then all entries are veiled first. Part after part is sent, records and words, one after the other; the host waits
+// for each, and stores its words while the next ones go. When it has stored the last, all entries are set. What is done in device
+// memory is not in a launch with what crosses the link, nor beside it: what a multiprocessor loads waits behind what it has stored to
+// the link, six times as long as otherwise.
 //
 // Within a beat nothing has an order. From one to the next everything has: each block fences when it has stored what it stores, once,
 // for there are only as many blocks as run at the same time.
@@ -27,7 +26,7 @@ namespace gphash {
 // Parts of a batch, at the most.
 constexpr u32 kMostParts = 32;
 
-// What a launch does of a beat, in bits.
+// What a launch does of a beat, in bits. Entries are those of two beats before.
 constexpr u64 kSends = 1;
 constexpr u64 kVeils = 2;
 constexpr u64 kEntries = 4;
@@ -51,10 +50,6 @@ struct Span {
 // The acts of a part; none if there is no such part.
 WK_DEVICE Span part_of(const BeatParams& p, u64 part) {
     if (part >= p.parts) return Span{0, 0};
-    if (p.straight.marks) {
-        u64 before = load(p.straight.marks + part);
-        return Span{before, load(p.straight.marks + part + 1) - before};
-    }
     u64 acts = load(&p.straight.came->acts);
     u64 first = acts * part / p.parts;
     return Span{first, acts * (part + 1) / p.parts - first};
@@ -102,8 +97,8 @@ WK_DEVICE void settle_entries(const StraightParams& p, const Span& span, const H
 // What crosses the link where the host stores the words: the records of a part, and the words for the host.
 WK_DEVICE void send(const BeatParams& p, const Hand& hand) {
     const StraightParams& s = p.straight;
-    // Left out, the host stores words of records that come later: it has seen the next beat launched by then.
-    Span records = part_of(p, left_out(Step::Behind) ? p.beat - 2 : p.beat);
+    // Left out, records come with the words of the part after theirs.
+    Span records = part_of(p, left_out(Step::Behind) ? p.beat - 1 : p.beat);
     u64 stores = s.op != kDelete && records.count > 0 ? pieces_of(s, records.count) : 0;
     u64 before = stores ? before_in_tile(s, records.first) : 0;
     for (u64 i = hand.index; i < stores; i += kPieces * hand.hands) {

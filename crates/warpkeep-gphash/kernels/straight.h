@@ -89,11 +89,6 @@ struct StraightParams {
     // In host memory, where the host stores the words: first, for each part, which acts it has; then where each word goes, and what it is.
     // Null if the device stores them itself.
     U128* words;
-    // How many acts there are when so many parts are decided, where a part is decided after the other; null where all are at once.
-    const u64* marks;
-    // Operations that are decided by a launch: from the first of these to before the second.
-    u64 begin;
-    u64 end;
     // A region has 2^shift slots.
     u32 shift;
     u32 op;
@@ -460,9 +455,9 @@ WK_KERNEL(gphash_enrol, gphash::StraightParams) {
 WK_KERNEL(gphash_decide, gphash::StraightParams) {
     using namespace gphash;
     const Table& t = p.table;
-    u64 index = p.begin + global_index();
-    if (index - lane() >= p.end) return;
-    bool mine = index < p.end;
+    u64 index = global_index();
+    if (index - lane() >= p.count) return;
+    bool mine = index < p.count;
     Key key{p.keys + index * t.key_words(), t.key_len()};
     u64 hash = mine ? key.hash(t.seed) : 0;
     u64 record = kVeiled;

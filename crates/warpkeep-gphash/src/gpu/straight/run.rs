@@ -14,7 +14,7 @@ use super::{StraightRows, Wrote};
 use crate::bucket::Body;
 use crate::gpu::engine::{DeviceEngine, Kernels, THREADS, Turn, Workplace};
 use crate::gpu::mirror::{For, region_bits};
-use crate::gpu::params::{PointParams, REGIONS, RegionParams, SCAN_THREADS, TableParams};
+use crate::gpu::params::{REGIONS, RegionParams, SCAN_THREADS, TableParams};
 use crate::gpu::steps::Watch;
 use crate::gpu::values::Rows;
 use crate::{Table, TableError};
@@ -25,7 +25,7 @@ const MOST: u64 = 1 << 31;
 const WARP: u64 = 32;
 
 /// Blocks that send records over the link, where nothing else is in their launch: so few keep it busy, and leave most multiprocessors to others.
-const SEND_BLOCKS: u32 = 8;
+const SEND_BLOCKS: u32 = 16;
 
 /// Launches beats, each with its parameters and about how many stores it takes. The one beat of a batch of one part does all that is left
 /// to do.
@@ -33,7 +33,7 @@ pub(super) fn beats(kernels: &Kernels) -> impl FnMut(&BeatParams, u64, &Stream) 
     let Kernels { finish, beat, send, .. } = kernels;
     move |params: &BeatParams, stores: u64, stream: &Stream| {
         let (blocks, threads) = match (params.parts, params.does) {
-            (1, _) => (params.straight.count.div_ceil(WARP) as u32, THREADS),
+            (1, WHOLE_BEAT) => (params.straight.count.div_ceil(WARP) as u32, THREADS),
             (_, SENDS) => (SEND_BLOCKS, SEND_THREADS),
             (_, WHOLE_BEAT) => {
                 let resident = beat.resident_blocks(THREADS, 0)?.max(1);
@@ -45,7 +45,7 @@ pub(super) fn beats(kernels: &Kernels) -> impl FnMut(&BeatParams, u64, &Stream) 
         // SAFETY: the parameters are those of a batch, which stays until its streams are synchronised.
         unsafe {
             match (params.parts, params.does) {
-                (1, _) => finish.launch(grid, &params.straight, stream)?,
+                (1, WHOLE_BEAT) => finish.launch(grid, &params.straight, stream)?,
                 (_, SENDS) => send.launch(grid, params, stream)?,
                 _ => beat.launch(grid, params, stream)?,
             }
@@ -211,9 +211,6 @@ impl<'e, P: Persist> Turn<'e, P> {
             ranks: DevicePtr::NULL,
             regions: DevicePtr::NULL,
             words: DevicePtr::NULL,
-            marks: DevicePtr::NULL,
-            begin: 0,
-            end: count,
             shift: region_bits(slots),
         };
         let parts = engine.straight.parts(count);
@@ -226,35 +223,17 @@ impl<'e, P: Persist> Turn<'e, P> {
             params.ranks = columns.act_ranks.room(device, 4 * count as usize)?;
             params.regions = columns.regions.zeros(device, 4 * (REGIONS + 1), own)?;
         }
-        // What the batch comes to, and behind it the marks of its parts and the enrolments.
-        let marks = 8 * (MOST_PARTS + 2);
-        let cleared = size_of::<Came>() + marks + ENROLLED_BYTES * (enrolments as usize + 1);
+        // What the batch comes to, and behind it the enrolments.
+        let cleared = size_of::<Came>() + ENROLLED_BYTES * (enrolments as usize + 1);
         watch.device("clearing", device, own, || {
             params.came = columns.records.zeros(device, cleared, own)?;
-            params.enrolled = params.came.offset((size_of::<Came>() + marks) as u64);
+            params.enrolled = params.came.offset(size_of::<Came>() as u64);
             Ok(())
         })?;
-        // Whoever is to know what acts before anything is written waits for all of it; so does the value cache.
-        if hands.is_some() && !tells && cached.is_none() {
-            params.marks = params.came.offset(size_of::<Came>() as u64);
-        }
         if !mirror.tells_keys_apart(table) && count >= engine.straight.verified_from() {
             let verifying = Verifying { image_len: table.image().len(), key_len: table.key.max_len() as u64 };
             // SAFETY: the caller's promise; the columns are as long as the kernels take them to be, and stay until they are done.
             params.records = unsafe { verifying.launch(engine, place, &params, &mut watch)? };
-        } else if !params.marks.is_null() {
-            // While parts are decided, entries of those before them are veiled.
-            let point = PointParams {
-                table: params.table,
-                count,
-                keys: rows.keys,
-                records: columns.suspected.room(device, 8 * count as usize)?,
-            };
-            // SAFETY: the same.
-            watch.device("point", device, &place.stream, || unsafe {
-                place.launch(&engine.kernels.point, count, &point)
-            })?;
-            params.records = point.records;
         }
         // What is in the copies, if one of these fails or it is given up, nobody knows.
         copies.outdate();
@@ -268,8 +247,7 @@ impl<'e, P: Persist> Turn<'e, P> {
     }
 }
 
-/// Puts the kernels that decide a batch into the stream of its workplace; those that decide it part by part come
-/// [later](super::beside::WithHost::launch_beats).
+/// Puts the kernels that decide a batch into the stream of its workplace.
 ///
 /// # Safety
 /// What the parameters lead to is as long as the kernels take it to be, and nobody else touches it until the stream is synchronised.
@@ -285,9 +263,6 @@ pub(super) unsafe fn launch_deciding<P: Persist>(
     // SAFETY: as this function's contract says.
     unsafe {
         watch.device("enrol", device, stream, || place.launch(&kernels.enrol, count, params))?;
-        if !params.marks.is_null() {
-            return Ok(());
-        }
         watch.device("decide", device, stream, || place.launch(&kernels.decide, count, params))?;
         if !params.decided.is_null() {
             watch.device("line up", device, stream, || {

@@ -161,34 +161,28 @@ impl<P: Persist> StraightStage<'_, '_, P> {
         beside: impl FnOnce(),
     ) -> Result<Came, TableError> {
         let (engine, place) = (self.turn.engine, &mut *self.turn.place);
-        let lane = match &self.hands {
-            Some(_) => Some(engine.straight.words.take_lane(engine.device())?),
-            None => None,
-        };
         let (params, parts) = (&self.params, self.parts);
-        let launched = match (&lane, self.hands.take()) {
-            (Some(lane), Some(hands)) => {
-                let image = self.table.image();
-                let with_host = WithHost { engine, image, place, lane, params, parts };
-                with_host.launch_beats(hands, watch, beat)
+        let launched = match self.hands.take() {
+            Some(hands) => {
+                let sent = engine.straight.words.take_events(engine.device(), parts as usize)?;
+                let with_host =
+                    WithHost { engine, image: self.table.image(), place, params, parts, sent: &sent };
+                let launched = with_host.launch_beats(hands, watch, beat);
+                engine.straight.words.keep_events(sent);
+                launched
             }
-            _ => launch_beats(engine, &place.stream, params, parts, watch, beat),
+            None => launch_beats(engine, &place.stream, params, parts, watch, beat),
         };
-        let last = lane.as_ref().map_or(&place.stream, |lane| &lane.keeping);
         // SAFETY: the stream is synchronised before anybody looks.
-        let fetched =
-            launched.and_then(|()| unsafe { place.columns.records.fetch::<Came>(engine.device(), 1, last) });
+        let fetched = launched
+            .and_then(|()| unsafe { place.columns.records.fetch::<Came>(engine.device(), 1, &place.stream) });
         watch.host("host: launches, and words that are its own");
         beside();
         watch.host("host: beside it");
         // Also after an error: nothing may be under way when others have the columns.
-        let streams = lane.iter().flat_map(|lane| [&lane.sending, &lane.keeping]).chain([&place.stream]);
-        let waited = streams.map(Stream::synchronize).fold(Ok(()), Result::and);
+        let waited = place.stream.synchronize();
         fetched?;
         waited?;
-        if let Some(lane) = lane {
-            engine.straight.words.keep_lane(lane);
-        }
         watch.host("host: waiting");
         Ok(place.columns.records.fetched::<Came>(1)[0])
     }

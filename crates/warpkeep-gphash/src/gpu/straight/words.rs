@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use warpkeep_device::{Device, Event, Stream};
+use warpkeep_device::{Device, Event};
 use warpkeep_image::{Image, Persist};
 use warpkeep_record::{Pool, prefetch};
 
@@ -47,21 +47,11 @@ impl WordsBy {
 /// Told of each word before it is stored: where it goes, and what it is.
 pub(super) type Observer = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
-/// Streams and events of such batches, kept from one to the next.
-pub(super) struct Lane {
-    /// The stream of what crosses the link, and that of what is kept up with it in device memory.
-    pub(super) sending: Stream,
-    pub(super) keeping: Stream,
-    /// Parts that are decided, veiled and sent.
-    pub(super) decided: Vec<Event>,
-    pub(super) veiled: Vec<Event>,
-    pub(super) sent: Vec<Event>,
-}
-
 /// How words are stored.
 pub(super) struct Words {
     settings: Mutex<Settings>,
-    lanes: Mutex<Vec<Lane>>,
+    /// Events of parts, kept from one batch to the next.
+    events: Mutex<Vec<Event>>,
 }
 
 struct Settings {
@@ -81,7 +71,7 @@ pub(super) struct Hands {
 impl Default for Words {
     fn default() -> Words {
         let settings = Settings { by: WordsBy::usual(), pool: None, observer: None };
-        Words { settings: Mutex::new(settings), lanes: Mutex::default() }
+        Words { settings: Mutex::new(settings), events: Mutex::default() }
     }
 }
 
@@ -98,24 +88,18 @@ impl Words {
         Some(Hands { pool, observer: settings.observer.clone() })
     }
 
-    /// Streams and events for a batch.
-    pub(super) fn take_lane(&self, device: &Device) -> Result<Lane, TableError> {
-        if let Some(lane) = self.lanes.lock().unwrap_or_else(PoisonError::into_inner).pop() {
-            return Ok(lane);
+    /// Events for so many parts.
+    pub(super) fn take_events(&self, device: &Device, count: usize) -> Result<Vec<Event>, TableError> {
+        let mut events = std::mem::take(&mut *self.events.lock().unwrap_or_else(PoisonError::into_inner));
+        while events.len() < count {
+            events.push(device.event()?);
         }
-        let events = || (0..MOST_PARTS).map(|_| device.event()).collect::<Result<Vec<_>, _>>();
-        Ok(Lane {
-            sending: device.stream()?,
-            keeping: device.stream()?,
-            decided: events()?,
-            veiled: events()?,
-            sent: events()?,
-        })
+        Ok(events)
     }
 
-    /// Gives them back, when nothing is under way in them.
-    pub(super) fn keep_lane(&self, lane: Lane) {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
+    /// Gives them back.
+    pub(super) fn keep_events(&self, events: Vec<Event>) {
+        *self.events.lock().unwrap_or_else(PoisonError::into_inner) = events;
     }
 }
 
