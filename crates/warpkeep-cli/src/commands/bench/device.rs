@@ -20,7 +20,8 @@ pub(super) struct Device {
     #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
     device: DeviceChoice,
     /// How the table is used: image (over the link), cache (with copies of buckets), mirror (the device knows where records lie),
-    /// ordered (and fetches them in order), straight (writes from device memory), values (and has hot values in its memory), library
+    /// ordered (and fetches them in order), few-ordered (small batches, put in order block by block), straight (writes from device memory),
+    /// straight-link (with the words of the index stored by the device, not by the host), values (and has hot values in its memory), library
     /// (from host to host), library-process and library-power (writes with a log, which takes a disk with space for it), alone (a thread a
     /// key, gets only).
     #[arg(long, value_delimiter = ',', value_name = "WAY,...")]
