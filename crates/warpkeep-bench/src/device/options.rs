@@ -74,7 +74,9 @@ impl Options {
             // A log of all that is written takes a disk, and space on it.
             ways: Way::ALL
                 .into_iter()
-                .filter(|&way| !matches!(way, Way::Alone | Way::FewOrdered) && !way.is_logged())
+                .filter(|&way| {
+                    !matches!(way, Way::Alone | Way::FewOrdered | Way::StraightLink) && !way.is_logged()
+                })
                 .collect(),
             operations: Operation::ALL.to_vec(),
             distributions: vec![Distribution::Uniform, Distribution::Zipfian(0.99)],
