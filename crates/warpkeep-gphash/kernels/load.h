@@ -178,7 +178,7 @@ WK_KERNEL(gphash_cache_race, gphash::RaceParams) {
         // Somebody has seen in the image what there is, and not yet looked into the mirror.
         while (p.arrived && load<Scope::Device, Order::Acquire>(p.arrived) == 0) backoff(kPauseNanoseconds);
         Warp().sync();
-        if (p.beat->parts == 1) finish(p.beat->straight, block);
+        if (p.beat->parts == 1 && !p.beat->straight.words) finish(p.beat->straight, block);
         else beat(*p.beat, Hand{block * kWarp + lane(), p.beaters * kWarp}, block);
     } else if (warp < p.readers + p.publishers + p.fillers + p.beaters + p.tellers) {
         u64 i = (warp - p.readers - p.publishers - p.fillers - p.beaters) * kWarp + lane();
