@@ -32,7 +32,7 @@ constexpr u64 kVeils = 2;
 constexpr u64 kEntries = 4;
 
 // Threads of a block that does nothing but send.
-constexpr u32 kSendThreads = 1024;
+constexpr u32 kSendThreads = 512;
 
 struct BeatParams {
     StraightParams straight;

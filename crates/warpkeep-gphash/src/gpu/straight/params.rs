@@ -72,7 +72,7 @@ pub(crate) const ENTRIES: u64 = 4;
 /// All of it.
 pub(crate) const WHOLE_BEAT: u64 = SENDS | VEILS | ENTRIES;
 /// Threads of a block that does nothing but send.
-pub(crate) const SEND_THREADS: u32 = 1024;
+pub(crate) const SEND_THREADS: u32 = 512;
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
