@@ -164,12 +164,13 @@ impl<P: Persist> StraightStage<'_, '_, P> {
         let (params, parts) = (&self.params, self.parts);
         let launched = match self.hands.take() {
             Some(hands) => {
-                let sent = engine.straight.words.take_events(engine.device(), parts as usize)?;
-                let with_host =
-                    WithHost { engine, image: self.table.image(), place, params, parts, sent: &sent };
-                let launched = with_host.launch_beats(hands, watch, beat);
-                engine.straight.words.keep_events(sent);
-                launched
+                engine.straight.words.take_events(engine.device(), parts as usize).and_then(|sent| {
+                    let with_host =
+                        WithHost { engine, image: self.table.image(), place, params, parts, sent: &sent };
+                    let launched = with_host.launch_beats(hands, watch, beat);
+                    engine.straight.words.keep_events(sent);
+                    launched
+                })
             }
             None => launch_beats(engine, &place.stream, params, parts, watch, beat),
         };
