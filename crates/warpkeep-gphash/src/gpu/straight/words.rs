@@ -228,7 +228,51 @@ fn look_until(is_so: impl Fn() -> bool) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::time::{Duration, Instant};
+
+    use warpkeep_image::{Coherent, Format, MIN_CHUNK, PlainMemory, Surroundings};
+
     use super::*;
+
+    /// Somebody who helps is slow; whoever goes on would acknowledge, and set entries, before the words are there.
+    #[test]
+    fn a_part_is_stored_when_the_slowest_has_stored_his_share() {
+        let memory = PlainMemory::new(4 * MIN_CHUNK, 8 * MIN_CHUNK);
+        let format = Format { store_id: [1; 16], chunk_size: MIN_CHUNK, hash_seed: 7 };
+        let surroundings = Surroundings::default();
+        let image =
+            Image::format(Arc::new(memory), Coherent, Path::new("memory"), &format, surroundings).unwrap();
+        image.begin(1).unwrap();
+        // Two shares, somewhere in the image.
+        let (count, first) = (SHARE + 5, 2 * MIN_CHUNK);
+        let mut words = vec![0; 2 * MOST_PARTS];
+        words[1] = count;
+        words.extend((0..count).flat_map(|word| [first + 8 * word, word + 1]));
+        let told: Vec<AtomicU64> = words.into_iter().map(AtomicU64::new).collect();
+        let (lead, helped) = (std::thread::current().id(), Arc::new(AtomicBool::new(false)));
+        let seen = Arc::clone(&helped);
+        let observer = move |_, _| {
+            if std::thread::current().id() != lead {
+                if !seen.swap(true, Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                return;
+            }
+            let begun = Instant::now();
+            while !seen.load(Ordering::SeqCst) && begun.elapsed() < Duration::from_secs(20) {
+                std::thread::yield_now();
+            }
+        };
+        let hands = Hands { pool: Arc::new(Pool::new(2)), observer: Some(Arc::new(observer)) };
+        let told = Told::new(&image, &told, hands, 1);
+        let stored = told.beside(|| {
+            told.store_part(0);
+            (0..count).filter(|word| image.load(first + 8 * word) == word + 1).count() as u64
+        });
+        assert!(helped.load(Ordering::SeqCst), "nobody helped");
+        assert_eq!(stored, count);
+    }
 
     #[test]
     fn few_cores_leave_words_to_the_device() {
