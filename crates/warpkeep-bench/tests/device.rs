@@ -57,6 +57,15 @@ fn every_way_does_every_operation_and_is_right() {
             .series("delete, batches of 50, mirror, written straight: steps", "beat", "time in a batch")
             .is_empty()
     );
+    for step in ["clearing", "locate", "line up", "order", "fetch", "ask", "first to last", "host: waiting"] {
+        let case = "absent get, uniform, batches of 200, mirror, values in order: steps";
+        assert_series(&report, case, step, "time in a batch", 2);
+        let written = "insert, batches of 200, mirror, written straight: steps";
+        assert!(
+            !["locate", "ask"].contains(&step) || report.series(written, step, "time in a batch").is_empty(),
+            "of another batch"
+        );
+    }
     let cached = ["bucket cache, 20 %", "bucket cache, 100 %", "value cache, 20 %", "value cache, 100 %"];
     let ours = ["over the link", "mirror", "mirror, values in order", "library, host to host"];
     let both = [&ours[..], &cached].concat();
@@ -86,7 +95,12 @@ fn every_way_does_every_operation_and_is_right() {
         assert_series(&report, "insert, batches of 200", variant, "rate", 2);
         assert!(report.series("get, uniform, batches of 200", variant, "rate").is_empty());
     }
-    for variant in ["mirror, 256 values at a time in order", "mirror, 1024 values at a time in order"] {
+    for variant in [
+        "mirror, 256 values at a time in order",
+        "mirror, 1024 values at a time in order",
+        "mirror, values gathered by the host",
+        "mirror, whichever way is the fastest",
+    ] {
         assert_series(&report, "get, uniform, batches of 200", variant, "rate", 2);
         assert!(report.series("update, uniform, batches of 200", variant, "rate").is_empty());
     }
@@ -120,7 +134,7 @@ fn every_way_does_every_operation_and_is_right() {
     };
     match chart("rate against latency, get, zipfian:0.99") {
         Drawing::Trades(trades) => {
-            assert_eq!(trades.iter().map(|trade| trade.points.len()).collect::<Vec<_>>(), [2; 14]);
+            assert_eq!(trades.iter().map(|trade| trade.points.len()).collect::<Vec<_>>(), [2; 16]);
         }
         other => panic!("{other:?}"),
     }
@@ -128,7 +142,7 @@ fn every_way_does_every_operation_and_is_right() {
         Drawing::Curves(curves) => assert_eq!((curves.len(), curves[0].points.len()), (2, 3)),
         other => panic!("{other:?}"),
     }
-    assert!(matches!(chart("gets by skew, batches of 200"), Drawing::Curves(curves) if curves.len() == 14));
+    assert!(matches!(chart("gets by skew, batches of 200"), Drawing::Curves(curves) if curves.len() == 16));
     let source = Source::parse("device", &report.to_json().expect("JSON")).expect("a report");
     let page = page::render(&[source]).expect("a page");
     assert!(
@@ -198,6 +212,7 @@ fn nonsense_is_refused_and_whoever_interrupts_leaves_nothing() {
     refused(&|options| options.batches = vec![1 << 25]);
     refused(&|options| options.cache_shares = vec![1.5]);
     refused(&|options| options.load_factor = Some(0.99));
+    refused(&|options| options.word_threads = Some(0));
     assert!("warp".parse::<Way>().is_err() && "put".parse::<Operation>().is_err());
     refused(&|options| {
         options.layout = Layout::InPlace;
@@ -233,4 +248,37 @@ fn tables_of_growing_sizes_come_back() {
     }
     assert_eq!(report.charts.len(), 2);
     assert!(is_empty(&scratch));
+}
+
+/// In tables whose keys lie in cells, with keys of 8 to 24 bytes: every way, and every answer is right.
+#[test]
+fn keys_of_any_length_go_every_way() {
+    if !has_simulator() {
+        return;
+    }
+    let directory = directory();
+    let small = small(&directory);
+    let workload = Workload { key_bytes: 24, ..small.workload };
+    let options = Options {
+        ways: Way::ALL.to_vec(),
+        variable_keys: true,
+        workload,
+        batches: vec![200],
+        rounds: 1,
+        ..small
+    };
+    let report = run(&options, &Quiet).expect("all answers are right");
+    for variant in ["mirror, values in order", "value cache, 20 %", "library, gathered by the host"] {
+        assert_series(&report, "get, uniform, batches of 200", variant, "rate", 1);
+    }
+    for variant in ["mirror, written straight", "library, host to host", "library, logged, power"] {
+        assert_series(&report, "update, uniform, batches of 200", variant, "rate", 1);
+    }
+    for (layout, key_bytes, told) in [(Layout::InPlace, 24, "packed"), (Layout::Packed, 64, "var:63")] {
+        let wrong = Options { layout, workload: Workload { key_bytes, ..workload }, ..options.clone() };
+        match run(&wrong, &Quiet) {
+            Err(BenchError::Invalid(what)) => assert!(what.contains(told), "{what}"),
+            other => panic!("{other:?}"),
+        }
+    }
 }

@@ -45,6 +45,10 @@ pub trait Answers {
     fn rows_mut(&mut self) -> Option<AnswerRows<'_>> {
         None
     }
+
+    /// Says what all operations of a batch of gets came to that were answered through [the arrays](Answers::rows_mut): so many were found, and
+    /// so many were not. Whoever counts answers need not read them again.
+    fn tell_gets(&mut self, _found: u64, _absent: u64) {}
 }
 
 /// The answers to a batch, owned, in host memory.

@@ -44,7 +44,9 @@ pub enum KeySpec {
         /// The length in bytes.
         len: u32,
     },
-    /// Keys of any length up to a limit, the empty key included; made with [`KeySpec::variable`].
+    /// Keys of any length up to a limit, the empty key included; made with [`KeySpec::variable`]. With a limit of
+    /// [63 bytes](crate::KeyCells::LONGEST) or less and values of one length, a packed GPHash table keeps them in
+    /// [cells](crate::KeyCells) of one size, and is worked as one with fixed keys is, by devices too.
     #[non_exhaustive]
     Variable {
         /// The longest length in bytes.

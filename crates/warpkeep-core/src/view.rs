@@ -1,7 +1,7 @@
 //! A batch as an engine sees it.
 
 use crate::cells::HostCells;
-use crate::{Cells, Column, CoreError, KeySpec, MemorySpace, Op, ValueSpec};
+use crate::{Cells, Column, CoreError, KeyCells, KeySpec, MemorySpace, Op, ValueSpec};
 
 /// The most operations in a batch, so that kernels can count them in signed 32-bit numbers with room to spare.
 pub const MAX_BATCH: usize = 1 << 30;
@@ -21,7 +21,8 @@ pub enum Ops<'a> {
 pub struct Columns<'a> {
     /// What is to be done.
     pub ops: Ops<'a>,
-    /// To which keys; their number is the number of operations.
+    /// To which keys; their number is the number of operations. In device memory, keys of any length up to a short limit are
+    /// rows of their [cells](KeyCells).
     pub keys: Cells<'a>,
     /// With which values. Cells of operations that take no value are passed over.
     pub values: Cells<'a>,
@@ -115,7 +116,10 @@ impl<'a> BatchView<'a> {
     /// What can be said of lengths without reading the columns.
     fn check_lengths(&self) -> Result<(), CoreError> {
         if let Cells::Fixed { len, .. } = self.columns.keys {
-            self.key_spec.check_len(len)?;
+            let is_cell = |cells: KeyCells| self.space != MemorySpace::Host && len == cells.row_len();
+            if !KeyCells::of(self.key_spec).is_some_and(is_cell) {
+                self.key_spec.check_len(len)?;
+            }
         }
         let Ops::Uniform(op) = self.columns.ops else { return Ok(()) };
         if op.takes_value() {

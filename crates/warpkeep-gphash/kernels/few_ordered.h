@@ -53,31 +53,21 @@ WK_KERNEL(gphash_few_ordered, gphash::LookupParams) {
     for (u32 place = thread_index(); place < keys; place += block_size()) {
         u64 index = begin + place, first = index - lane();
         u64 record = 0;
-        bool there = false;
         if (first < get.count) {
-            bool wanted = index < get.count;
-            Key key{get.keys + index * t.key_words(), t.key_len()};
-            u64 hash = wanted ? key.hash(t.seed) : 0;
-            record = locate_own(t, hash, key, wanted);
-            there = wanted && record > kVeiled;
-            bool asks = wanted && record == kVeiled;
-            // Other keys can have the same hash.
-            if (there && !tells_keys_apart(t) && !record_has_key(t, key_behind(t, record), key)) {
-                there = false;
-                asks = true;
-            }
-            if (get.values) tally_rows(t.mirror.values, there ? record : 0);
-            if (wanted && !asks) {
-                store(get.statuses + index, (u8)(there ? kOk : kNotFound));
+            FewFound found = locate_few(get, index);
+            if (found.there) record = found.record;
+            if (get.values) tally_rows(t.mirror.values, record);
+            if (index < get.count && !found.asks) {
+                store(get.statuses + index, (u8)(found.there ? kOk : kNotFound));
                 // Those of values that are copied come with them.
-                bool now = !there || !get.values;
-                if (get.versions && now) store(get.versions + index, there ? version_behind(t, record) : 0);
+                bool now = !found.there || !get.values;
+                if (get.versions && now) store(get.versions + index, found.there ? version_behind(t, record) : 0);
             }
-            ask_image(get, first, hash, Warp().ballot(asks));
+            ask_image(get, first, found.hash, Warp().ballot(found.asks));
         }
         records.store(place, record);
         // An address has fewer bits than are left. What is in a row is here, wherever its record lies.
-        order.store(place, !there ? kNoFetching : (in_row(record) ? 0 : record * kFewOrdered) | place);
+        order.store(place, !record ? kNoFetching : (in_row(record) ? 0 : record * kFewOrdered) | place);
     }
     if (!get.values) return;
     sort_block(order, keys);

@@ -1,9 +1,12 @@
 // All kernels of GPHash tables.
 #include "alone.h"
+#include "decide.h"
 #include "drain.h"
+#include "entries.h"
 #include "few.h"
 #include "few_ordered.h"
 #include "get.h"
+#include "hosts.h"
 #include "layout.h"
 #include "load.h"
 #include "lookup.h"

@@ -55,6 +55,11 @@ struct Key {
 
     WK_DEVICE u32 count() const { return (len + 7) / 8; }
     WK_DEVICE u64 word(u32 i) const { return load(words + i); }
+    // Words 2i and 2i + 1, in one access where keys lie so.
+    WK_DEVICE U128 pair(u32 i) const {
+        if (count() % 2 == 0 && (u64)words % 16 == 0) return load((const U128*)words + i);
+        return U128{word(2 * i), word(2 * i + 1)};
+    }
     // The eight bytes from byte `at` on, all of them within the key.
     WK_DEVICE u64 bytes(u32 at) const {
         u32 shift = at % 8 * 8;
@@ -67,9 +72,18 @@ struct Key {
         u64 k = rotl(seed, 32) ^ kC19;
         u64 a = 0, b = 0;
         if (len > 16) {
-            for (u32 i = 0; i < (len - 1) / 16; i++) h = absorb(h, k, word(2 * i), word(2 * i + 1));
-            a = bytes(len - 16);
-            b = bytes(len - 8);
+            for (u32 i = 0; i < (len - 1) / 16; i++) {
+                U128 two = pair(i);
+                h = absorb(h, k, two.lo, two.hi);
+            }
+            if (len % 16 == 0) {
+                U128 two = pair(len / 16 - 1);
+                a = two.lo;
+                b = two.hi;
+            } else {
+                a = bytes(len - 16);
+                b = bytes(len - 8);
+            }
         } else if (len > 8) {
             a = word(0);
             b = bytes(len - 8);

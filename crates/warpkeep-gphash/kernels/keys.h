@@ -34,8 +34,8 @@ WK_DEVICE bool entry_has_key(const Table& t, u64 number, const Key& key) {
         u32 i = first, end = first + kAtOnce;
         if (t.key_words() % 2 == 0) {
             for (; i < end && i + 2 <= len / 8; i += 2) {
-                U128 two = load_l2((const U128*)(its + i));
-                differ |= (two.lo ^ key.word(i)) | (two.hi ^ key.word(i + 1));
+                U128 two = load_l2((const U128*)(its + i)), own = key.pair(i / 2);
+                differ |= (two.lo ^ own.lo) | (two.hi ^ own.hi);
             }
         }
         for (; i < end && i < len / 8; i++) differ |= load_l2(its + i) ^ key.word(i);

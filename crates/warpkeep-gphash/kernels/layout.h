@@ -1,6 +1,7 @@
 // What both sides of the launch must agree on, written out so that a test can compare.
 #pragma once
 #include "drain.h"
+#include "hosts.h"
 #include "load.h"
 #include "lookup.h"
 #include "point.h"
@@ -47,7 +48,7 @@ WK_KERNEL(gphash_layout, gphash::LayoutParams) {
         sizeof(BlockRun),     sizeof(SortParams), sizeof(RecopyParams),
         sizeof(PlanParams),   kPendingStatus,    kMalformed,          kTwinThreads,
         sizeof(SpreadParams), sizeof(PackParams), sizeof(MeasureParams), sizeof(CopyParams),
-        sizeof(PointParams),
+        sizeof(PointParams),  sizeof(TellHostParams), sizeof(DeliverParams),
         sizeof(BeatParams),   sizeof(VerifyParams),
         sizeof(Values),       sizeof(WarmParams), sizeof(WeighParams), sizeof(ReleaseParams),
         sizeof(SpareParams),  sizeof(ChooseParams), sizeof(FillParams), sizeof(Choice),

@@ -3,6 +3,7 @@
 // region of the image; the batch is ordered by region; then values are copied in that order.
 #pragma once
 #include "get.h"
+#include "numbers.h"
 #include "values.h"
 
 namespace gphash {
@@ -10,6 +11,8 @@ namespace gphash {
 // Regions that a batch is ordered by.
 constexpr u32 kRegions = 32768;
 constexpr u32 kScanThreads = 1024;
+// Threads of a block that locates keys, at the most.
+constexpr u32 kLocateThreads = 256;
 
 // A value to copy. Before they are in order, the upper half of the index has the place among those of the same region.
 struct Fetching {
@@ -178,8 +181,9 @@ WK_KERNEL(gphash_lookup, gphash::LookupParams) {
     copy_located(p, said ? value_behind(p.get.table, said) : 0, index);
 }
 
-// Locates keys; if values are to be fetched, lists their records and counts them by region. A thread a key.
-WK_KERNEL(gphash_locate, gphash::LookupParams) {
+// Locates keys; if values are to be fetched, lists their records and counts them by region. A thread a key. As many warps as there can be: it does
+// nothing but wait for memory that is near.
+WK_KERNEL_AT_ONCE(gphash_locate, gphash::LookupParams, gphash::kLocateThreads, 6) {
     using namespace gphash;
     u64 index = global_index();
     bool some = index / kWarp * kWarp < p.get.count;
@@ -187,30 +191,17 @@ WK_KERNEL(gphash_locate, gphash::LookupParams) {
         if (some) locate_key(p, index);
         return;
     }
-    // How many the block has found, and where the list has room for them: keys that are not there leave no trace in it.
-    WK_SHARED(u32, found, kFinds);
-    WK_SHARED(u32, begin, kFinds);
-    if (thread_index() < kFinds) found.store(thread_index(), 0);
-    sync_block();
     u64 said = some ? locate_key(p, index) : 0;
     tally_rows(p.get.table.mirror.values, said);
     u32 find = in_row(said) ? kInRows : kInImage;
-    u32 place = 0;
-    for (u32 i = 0; i < kFinds; i++) {
-        u32 finders = Warp().ballot(said != 0 && find == i), first = 0;
-        if (lane() == 0 && finders) first = found.fetch_add(i, popc(finders));
-        first = Warp().shfl(first, 0);
-        if (find == i) place = first + popc(finders & ((1u << lane()) - 1));
-    }
+    // How many the block has found: keys that are not there leave no trace in the lists.
+    BlockWants<kFinds> wants(said ? 1u << find : 0);
+    if (!wants.all) return;
     u64 rank = said && find == kInImage ? fetch_add(p.regions + region_of(p, said), 1u) : 0;
-    sync_block();
-    if (thread_index() < kFinds) {
-        u32 all = found.load(thread_index());
-        if (all) begin.store(thread_index(), fetch_add(p.regions + kRegions + thread_index(), all));
-    }
-    sync_block();
+    BlockPlaces<kFinds, u32> places(wants, p.regions + kRegions);
     if (!said) return;
-    store((U128*)found_at(p, find, begin.load(find) + place), U128{said, index | rank << 32});
+    u32 place = find == kInRows ? places.begin[kInRows] + wants.rank(kInRows) : places.begin[kInImage] + wants.rank(kInImage);
+    store((U128*)found_at(p, find, place), U128{said, index | rank << 32});
 }
 
 // Where each region begins in the order, in place of how many it has. One block.

@@ -5,10 +5,12 @@
 //   - entries of part i - 2 are set, whose words are in the image.
 //
 // The words can be the host's to store, whose cores are nearer to the index than the device: one at a time they cost the link as much as
-// 60 bytes of a record. Then all entries are veiled first. Part after part is sent, records and words, one after the other; the host waits
-// for each, and stores its words while the next ones go. When it has stored the last, all entries are set. What is done in device
-// memory is not in a launch with what crosses the link, nor beside it: what a multiprocessor loads waits behind what it has stored to
-// the link, six times as long as otherwise.
+// 60 bytes of a record. So do tails of records in tiles, which lie anywhere once blocks are used again; then those are the host's, too, and
+// the device writes nothing to the image but values, in whole lines. What the host needs to know goes to it in a list, one act after the
+// other. All entries are veiled first. Part after part is sent, records and list; the host waits for each, and stores its tails and
+// words while the next ones go. When it has stored the last, all entries are set. What is done in device memory is not in a launch with
+// what crosses the link, nor beside it: what a multiprocessor loads waits behind what it has stored to the link, six times as long as
+// otherwise.
 //
 // Within a beat nothing has an order. From one to the next everything has: each block fences when it has stored what it stores, once,
 // for there are only as many blocks as run at the same time.
@@ -17,7 +19,8 @@
 // warp on few lines. The host has caches, and no need for it.
 //
 // A crash finds each key with what it had or with what it was to have, as in a batch of one part; and words of a part, but never one
-// whose record is not there.
+// whose record is not there. The host stores a word when the record is whole: its value was fenced by the launch that wrote it, and
+// the host has waited for the end of that; its tail the host has stored and fenced itself, with those of other acts, before any of their words.
 #pragma once
 #include "straight.h"
 
@@ -47,12 +50,18 @@ struct Span {
     u64 count;
 };
 
+// Acts before a part. Where the host stores the words, the last part has a quarter of what the others have: what it stores of that one
+// goes beside nothing. And what it is told of a part begins with a piece of the list, so parts begin with an even number.
+WK_DEVICE u64 before_part(const BeatParams& p, u64 acts, u64 part) {
+    if (part >= p.parts) return acts;
+    return p.straight.words ? 4 * acts * part / (4 * p.parts - 3) & ~1ull : acts * part / p.parts;
+}
+
 // The acts of a part; none if there is no such part.
 WK_DEVICE Span part_of(const BeatParams& p, u64 part) {
     if (part >= p.parts) return Span{0, 0};
-    u64 acts = load(&p.straight.came->acts);
-    u64 first = acts * part / p.parts;
-    return Span{first, acts * (part + 1) / p.parts - first};
+    u64 acts = load(&p.straight.came->acts), first = before_part(p, acts, part);
+    return Span{first, before_part(p, acts, part + 1) - first};
 }
 
 // What threads of a beat share: who this one is, and how many they are.
@@ -75,13 +84,54 @@ WK_DEVICE void store_words(const StraightParams& p, const Span& span, const Hand
     }
 }
 
-// Tells the host the words of a part.
-WK_DEVICE void tell_words(const StraightParams& p, u64 part, const Span& span, const Hand& hand) {
+// Words that the host is told of an act: where its word goes, and which; and if the host stores the tail, the key. Then the first of
+// them tells the operation, too, from which the version follows: slots lie at multiples of 8 bytes, and in the bits that are left there is room.
+WK_DEVICE u32 told_len(const StraightParams& p) { return tells_tails(p) ? 2 + p.table.record_key_words() : 2; }
+
+// What is loaded first for a word of the list: it, or the index of the operation whose key it is of.
+WK_DEVICE u64 told_of_act(const StraightParams& p, u64 act, u32 which) {
+    const Act* its = p.acts + act;
+    if (which == 1) return load(&its->word);
+    u64 index = tells_tails(p) ? load(&its->index) : 0;
+    return which > 1 ? index : tells_tails(p) ? load(&its->at) / 8 << p.index_bits | index : load(&its->at);
+}
+
+// The word, then.
+WK_DEVICE u64 told_word(const StraightParams& p, u64 of_act, u32 which) {
+    return which > 1 ? load(p.keys + of_act * p.table.key_words() + which - 2) : of_act;
+}
+
+// Pieces of the list that a thread has under way at once.
+constexpr u32 kTold = 4;
+// Pieces in a line of the link.
+constexpr u64 kLinePieces = 128 / sizeof(U128);
+
+// Tells the host of the acts of a part. Neighbours write neighbouring bytes, and a warp whole lines.
+WK_DEVICE void tell_acts(const StraightParams& p, u64 part, const Span& span, const Hand& hand) {
     if (hand.index == 0) store_streaming(p.words + part, U128{span.first, span.count});
-    U128* words = p.words + kMostParts + span.first;
-    for (u64 i = hand.index; i < span.count; i += hand.hands) {
-        const Act* act = p.acts + span.first + i;
-        store_streaming(words + i, U128{load(&act->at), load(&act->word)});
+    U128* list = p.words + kMostParts;
+    u32 len = told_len(p);
+    u64 begin = span.first * len / 2, words = (span.first + span.count) * len, last = span.first + span.count - 1;
+    for (u64 i = begin / kLinePieces * kLinePieces + hand.index; 2 * i < words; i += kTold * hand.hands) {
+        U128 told[kTold];
+        u32 which[kTold];
+        for (u32 j = 0; j < kTold; j++) {
+            u64 number = 2 * (i + j * hand.hands), act = divided(number, len);
+            which[j] = (u32)(number - act * len);
+            // What is behind the last act is nobody's.
+            if (act > last) act = last;
+            bool next = which[j] + 1 == len && act < last;
+            told[j].lo = told_of_act(p, act, which[j]);
+            told[j].hi = told_of_act(p, act + next, (which[j] + 1) % len);
+        }
+        for (u32 j = 0; j < kTold; j++) {
+            told[j].lo = told_word(p, told[j].lo, which[j]);
+            told[j].hi = told_word(p, told[j].hi, (which[j] + 1) % len);
+        }
+        for (u32 j = 0; j < kTold; j++) {
+            u64 piece = i + j * hand.hands;
+            if (piece >= begin && 2 * piece < words) store_streaming(list + piece, told[j]);
+        }
     }
 }
 
@@ -94,17 +144,20 @@ WK_DEVICE void settle_entries(const StraightParams& p, const Span& span, const H
     }
 }
 
-// What crosses the link where the host stores the words: the records of a part, and the words for the host.
+template <Extent E> WK_DEVICE void send_records(const StraightParams& p, const Span& span, const Hand& hand) {
+    u64 pieces = pieces_of<E>(p, span.count);
+    for (u64 i = hand.index; i < pieces; i += kPieces * hand.hands) write_pieces<E>(p, span.first, span.count, 0, i, hand.hands);
+}
+
+// What crosses the link where the host stores the words: the records of a part, and what the host is told of it.
 WK_DEVICE void send(const BeatParams& p, const Hand& hand) {
     const StraightParams& s = p.straight;
     // Left out, records come with the words of the part after theirs.
     Span records = part_of(p, left_out(Step::Behind) ? p.beat - 1 : p.beat);
-    u64 stores = s.op != kDelete && records.count > 0 ? pieces_of(s, records.count) : 0;
-    u64 before = stores ? before_in_tile(s, records.first) : 0;
-    for (u64 i = hand.index; i < stores; i += kPieces * hand.hands) {
-        write_pieces(s, records.first, records.count, before, i, hand.hands);
-    }
-    if (p.beat < p.parts) tell_words(s, p.beat, part_of(p, p.beat), hand);
+    // Of records in tiles the host stores the tails, always.
+    if (s.op != kDelete && s.table.tiled()) send_records<Extent::Values>(s, records, hand);
+    if (s.op != kDelete && !s.table.tiled()) send_records<Extent::Whole>(s, records, hand);
+    if (p.beat < p.parts) tell_acts(s, p.beat, part_of(p, p.beat), hand);
 }
 
 // The share of a thread in a beat; all threads of a block.
@@ -118,10 +171,10 @@ WK_DEVICE void beat(const BeatParams& p, const Hand& hand, u64 block) {
     } else {
         Span records = part_of(p, p.beat), words = part_of(p, left_out(Step::Behind) ? p.beat : p.beat - 1);
         bool writes = s.op != kDelete && records.count > 0;
-        u64 stores = writes ? pieces_of(s, records.count) : 0, at_once = kPieces * hand.hands;
+        u64 stores = writes ? pieces_of<Extent::Whole>(s, records.count) : 0, at_once = kPieces * hand.hands;
         u64 rounds = stores > at_once ? (stores + at_once - 1) / at_once : 1, before = writes ? before_in_tile(s, records.first) : 0;
         for (u64 round = 0; round < rounds; round++) {
-            if (writes) write_pieces(s, records.first, records.count, before, round * at_once + hand.index, hand.hands);
+            if (writes) write_pieces<Extent::Whole>(s, records.first, records.count, before, round * at_once + hand.index, hand.hands);
             // Blocks do the rest at different times, so that it goes among the records and not before them.
             if (round != block % rounds) continue;
             veil_entries(s, records, hand);

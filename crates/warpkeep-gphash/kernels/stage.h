@@ -1,6 +1,7 @@
 // Writing a batch, in two steps with the log between them: staging decides every operation, claims slots and writes records, all of
 // it where nobody looks; publishing stores the words that make it count.
 #pragma once
+#include "cells.h"
 #include "claim.h"
 #include "get.h"
 #include "mirror.h"
@@ -213,7 +214,7 @@ WK_DEVICE void stage_one(Work& work, u64 hash, const Key& key, Tally& tally) {
     const StageParams& p = *work.p;
     const Table& t = p.table;
     work.found = find(t, hash, key, tally);
-    Decision decision = decide(work);
+    Decision decision = is_key(t, key) ? decide(work) : Decision{kMalformed, false};
     u64 version = p.first_version + work.index;
     u64 answered = work.found.version;
     Pending pending{0, 0, 0, kNone, 0};

@@ -43,6 +43,11 @@ enum class Step : u32 {
     Keyed = 21,
     // An entry whose key does not stand beside it yet says so, to writers of other keys with its hash.
     Reserved = 22,
+    // Tails of records that the host stores, in src/gpu/straight/share.rs: before the words that lead to them; with a fence between; and
+    // at all.
+    Tailed = 23,
+    TailsFenced = 24,
+    Tails = 25,
 };
 
 #if WK_ON_GPU

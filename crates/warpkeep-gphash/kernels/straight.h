@@ -13,6 +13,7 @@
 // what it was to have. Blocks that nothing leads to are found by marking.
 #pragma once
 #include "lookup.h"
+#include "numbers.h"
 #include "stage.h"
 
 namespace gphash {
@@ -36,11 +37,13 @@ struct Act {
     u64 old;
     // The slot in the copies.
     u64* copy;
-    // The key's entry in the mirror while it is veiled, if it has one; of batches in parts.
+    // The key's entry in the mirror, or a free one for it, as it was when the batch was decided (see `Hint`), or null if nobody has looked; of
+    // batches in parts, from when it is veiled on, its entry, or null if it has none.
     U128* entry;
     u32 index;
     u32 kind;
 };
+static_assert(sizeof(Act) == 48, "acts are moved sixteen bytes at a time");
 
 // What a batch came to.
 struct Came {
@@ -86,14 +89,17 @@ struct StraightParams {
     Act* decided;
     u32* ranks;
     u32* regions;
-    // In host memory, where the host stores the words: first, for each part, which acts it has; then where each word goes, and what it is.
-    // Null if the device stores them itself.
+    // In host memory, where the host stores the words: first, for each part, which acts it has; then what it is told of each act, see
+    // told_word in parts.h. Null if the device stores them itself.
     U128* words;
     // A region has 2^shift slots.
     u32 shift;
     u32 op;
     u32 block_len;
     u32 wide;
+    // So many bits tell operations apart, if the host stores the tails, too; 0 if it does not.
+    u32 index_bits;
+    u32 reserved;
 };
 
 // What all lanes of a block have stored, before what any of them stores next. One lane fences for all of them: it has met them before,
@@ -108,163 +114,23 @@ WK_DEVICE void fence_block_at(Step step) {
     if (!left_out(step)) fence_block();
 }
 
-// The next of a list for each lane that wants one, in the order of the lanes. All lanes ask.
-WK_DEVICE u64 take_number(u64* next, bool wants) {
-    Warp warp;
-    u32 wanting = warp.ballot(wants);
-    u64 first = 0;
-    if (lane() == 0 && wanting) first = fetch_add(next, (u64)popc(wanting));
-    return warp.shfl(first, 0) + popc(wanting & ((1u << lane()) - 1));
-}
-
-// Where a key's enrolment is: it is there, or this lane has made it.
-WK_DEVICE Enrolled* enrolment(const StraightParams& p, u64 hash) {
-    if (hash == 0) return p.enrolled + p.enrolments;
-    for (u64 at = hash & (p.enrolments - 1);; at = (at + 1) & (p.enrolments - 1)) {
-        u64 had = load<Scope::Device, Order::Relaxed>(&p.enrolled[at].hash);
-        if (had == 0) had = cas<Scope::Device, Order::Relaxed>(&p.enrolled[at].hash, 0ull, hash);
-        if (had == 0 || had == hash) return p.enrolled + at;
-    }
-}
-
-// What an operation is answered, and whether it is the one to act for its key.
-WK_DEVICE Decision decide_among(u32 op, bool there, bool first, bool last) {
-    switch (op) {
-    case kPut: return Decision{(u8)(there || !first ? kOk : kCreated), last};
-    case kInsertOp: return Decision{(u8)(there || !first ? kAlreadyExists : kCreated), first && !there};
-    case kUpdate: return Decision{(u8)(there ? kOk : kNotFound), last && there};
-    default: return Decision{(u8)(there && first ? kOk : kNotFound), first && there};
-    }
-}
-
-// Where the states of a bucket are, in the copies.
-WK_DEVICE u64* copied_bucket(const StraightParams& p, u32 level, u64 bucket) {
-    const Table& t = p.table;
-    u64 before = first_number(t, level) - first_number(t, t.open_first);
-    return p.copies + (before + bucket) * t.slots();
-}
-
-// A slot, in the image and in the copies.
-struct Copied {
-    u64 at;
-    u64* copy;
-};
-
-WK_DEVICE Copied copied_slot(const StraightParams& p, u32 level, u64 bucket, u32 slot) {
-    return Copied{bucket_at(p.table, p.table.level[level], bucket) + 8 * slot, copied_bucket(p, level, bucket) + slot};
-}
-
-// The slot that has this word, for one lane; none if it is in the overflow.
-WK_DEVICE Copied find_word(const StraightParams& p, u64 hash, u64 word) {
-    const Table& t = p.table;
-    for (u32 level = t.open_first; level < t.open_first + t.open_count; level++) {
-        for (u32 location = 0; location < t.hashes(); location++) {
-            u64 bucket = top_bucket(t, hash, location) >> level;
-            u64* states = copied_bucket(p, level, bucket);
-            for (u32 slot = 0; slot < t.slots(); slot++) {
-                if (load<Scope::Device, Order::Relaxed>(states + slot) == word) return copied_slot(p, level, bucket, slot);
-            }
-        }
-    }
-    return Copied{0, nullptr};
-}
-
-// Empty slots of a bucket in the copies.
-WK_DEVICE u32 room_in(const StraightParams& p, u32 level, u64 bucket) {
-    u64* states = copied_bucket(p, level, bucket);
-    u32 room = 0;
-    for (u32 slot = 0; slot < p.table.slots(); slot++) room += load<Scope::Device, Order::Relaxed>(states + slot) == kEmpty;
-    return room;
-}
-
-// Claims an empty slot in the copies, for one lane: where the CPU and `choose` would have it. None if there is none.
-WK_DEVICE Copied claim_copied(const StraightParams& p, u64 hash) {
-    const Table& t = p.table;
-    for (u32 level = t.open_first; level < t.open_first + t.open_count; level++) {
-        for (;;) {
-            u64 best = top_bucket(t, hash, 0) >> level;
-            u32 most = room_in(p, level, best);
-            if (2 * most < t.slots()) {
-                for (u32 location = 1; location < t.hashes(); location++) {
-                    u64 bucket = top_bucket(t, hash, location) >> level;
-                    u32 room = room_in(p, level, bucket);
-                    if (room > most) {
-                        best = bucket;
-                        most = room;
-                    }
-                }
-            }
-            if (most == 0) break;
-            for (u32 slot = 0; slot < t.slots(); slot++) {
-                Copied place = copied_slot(p, level, best, slot);
-                if (load<Scope::Device, Order::Relaxed>(place.copy) != kEmpty) continue;
-                if (left_out(Step::Claimed)) {
-                    store<Scope::Device, Order::Relaxed>(place.copy, kInsert);
-                    return place;
-                }
-                if (cas<Scope::Device, Order::Relaxed>(place.copy, kEmpty, kInsert) == kEmpty) return place;
-            }
-            // Whoever was faster has filled one of finitely many.
-        }
-    }
-    return Copied{0, nullptr};
-}
-
-// Whether two operations have the same key, which is likely: they have the same hash.
-WK_DEVICE bool same_row(const StraightParams& p, u64 one, u64 other) {
-    u32 words = p.table.key_words();
-    u64 differ = 0;
-    for (u32 i = 0; i < words; i++) differ |= load(p.keys + one * words + i) ^ load(p.keys + other * words + i);
-    return differ == 0;
-}
-
-// Everything about the operation of a lane but its record: whether it acts.
-WK_DEVICE bool plan_one(const StraightParams& p, u64 index, u64 hash, u64 record, Act& act) {
-    const Table& t = p.table;
-    Enrolled* its = enrolment(p, hash);
-    u64 the_first = p.count - load<Scope::Device, Order::Relaxed>(&its->first);
-    u64 the_last = load<Scope::Device, Order::Relaxed>(&its->last) - 1;
-    bool first = the_first == index, last = the_last == index;
-    // Another key with the same hash is enrolled with this one. If both ends are this key's they are right for it, and the other is done
-    // by the CPU; if not, both are.
-    if (t.key_len() != 8 && !(same_row(p, index, the_first) && same_row(p, index, the_last))) record = kVeiled;
-    bool there = record > kVeiled;
-    Decision decision = decide_among(p.op, there, first, last);
-    bool asks = record == kVeiled;
-    act = Act{0, 0, 0, nullptr, nullptr, (u32)index, kNone};
-    if (!asks && decision.writes) {
-        Copied place = there ? find_word(p, hash, t.state_of(hash, record)) : claim_copied(p, hash);
-        // In the overflow, or nowhere yet.
-        asks = place.at == 0;
-        act.at = place.at;
-        act.copy = place.copy;
-        act.old = there ? record : 0;
-        act.kind = !there ? kFill : p.op == kDelete ? kClear : kReplaceWord;
-    }
-    // The CPU answers for keys that nothing is known of; for others it says so only if it cannot do it.
-    bool known = record != kVeiled;
-    if (known) store(p.statuses + index, decision.status);
-    if (asks) store(p.asks + fetch_add(&p.came->asked, (u64)1), (u32)index | (known ? kAnswered : 0));
-    return decision.writes && !asks;
-}
-
 // The region of an act: slots that are near each other in the image.
 WK_DEVICE u32 region_of_act(const StraightParams& p, const Act& act) {
     u64 region = (u64)(act.copy - p.copies) >> p.shift;
     return region < kRegions ? (u32)region : kRegions - 1;
 }
 
+WK_DEVICE U128* part_of_act(const Act* act, u32 part) { return (U128*)act + part; }
+
 WK_DEVICE void store_act(Act* to, const Act& act) {
-    store(&to->at, act.at);
-    store(&to->word, act.word);
-    store(&to->old, act.old);
-    store(&to->copy, act.copy);
-    store(&to->index, act.index);
-    store(&to->kind, act.kind);
+    store(part_of_act(to, 0), U128{act.at, act.word});
+    store(part_of_act(to, 1), U128{act.old, (u64)act.copy});
+    store(part_of_act(to, 2), U128{(u64)act.entry, act.index | (u64)act.kind << 32});
 }
 
 WK_DEVICE Act load_act(const Act* from) {
-    return Act{load(&from->at), load(&from->word), load(&from->old), load(&from->copy), nullptr, load(&from->index), load(&from->kind)};
+    U128 word = load(part_of_act(from, 0)), slot = load(part_of_act(from, 1)), key = load(part_of_act(from, 2));
+    return Act{word.lo, word.hi, slot.lo, (u64*)slot.hi, (U128*)key.lo, (u32)key.hi, (u32)(key.hi >> 32)};
 }
 
 // The words of a block: the value, the key, the version, and zeros to its end, so that whole lines go over the link.
@@ -287,9 +153,21 @@ WK_DEVICE u32 block_len(const StraightParams& p) {
     return p.table.tiled() ? p.table.value_len() + p.table.tail_len() : p.block_len;
 }
 
+// Whether the tails of records, key and version, are told to the host, who stores them. Only of records in tiles.
+WK_DEVICE bool tells_tails(const StraightParams& p) { return p.table.tiled() && p.index_bits != 0; }
+
+// What is written of records: all of them, or, of those in tiles, their values alone, which are whole lines by themselves.
+enum class Extent { Whole, Values };
+
+// Bytes of it.
+template <Extent E> WK_DEVICE u32 written_len(const StraightParams& p) {
+    return E == Extent::Values ? p.table.value_len() : block_len(p);
+}
+
 // As many threads as there are pieces of so many records that are side by side in the list of blocks; in tiles, of all that they are in.
-WK_DEVICE u64 pieces_of(const StraightParams& p, u64 records) {
-    return (p.table.tiled() ? records + 2 * p.table.tile_records() : records) * (block_len(p) / (p.wide ? 16 : 8));
+template <Extent E> WK_DEVICE u64 pieces_of(const StraightParams& p, u64 records) {
+    u64 of = p.table.tiled() && E == Extent::Whole ? records + 2 * p.table.tile_records() : records;
+    return of * (written_len<E>(p) / (p.wide ? 16 : 8));
 }
 
 // Divisions of long words are slow, and each piece takes one.
@@ -301,10 +179,10 @@ WK_DEVICE u64 before_in_tile(const StraightParams& p, u64 first) { return p.tabl
 // The piece that a thread writes, of records that are side by side in the list of blocks. Neighbours write neighbouring bytes; of a
 // tile, first the values of its records and then their tails. Numbers that are not of those records are nobody's. `Part` is what a thread
 // writes at once.
-template <class Part> WK_DEVICE Piece piece_of(const StraightParams& p, u64 before, u64 thread) {
+template <Extent E, class Part> WK_DEVICE Piece piece_of(const StraightParams& p, u64 before, u64 thread) {
     const Table& t = p.table;
-    u32 size = sizeof(Part), parts = block_len(p) / size;
-    if (!t.tiled()) {
+    u32 size = sizeof(Part), parts = written_len<E>(p) / size;
+    if (!t.tiled() || E == Extent::Values) {
         u64 number = divided(thread, parts);
         return Piece{number, (u32)(thread - number * parts)};
     }
@@ -334,13 +212,13 @@ WK_DEVICE void store_piece(const Table& t, u64 at, const U128& words) { store_st
 // Pieces that a thread has under way at once.
 constexpr u32 kPieces = 4;
 
-template <class Part>
+template <Extent E, class Part>
 WK_DEVICE void write_parts(const StraightParams& p, u64 first, u64 count, u64 before, u64 piece, u64 stride) {
     const Table& t = p.table;
     u32 parts[kPieces], indexes[kPieces];
     u64 records[kPieces];
     for (u32 i = 0; i < kPieces; i++) {
-        Piece its = piece_of<Part>(p, before, piece + i * stride);
+        Piece its = piece_of<E, Part>(p, before, piece + i * stride);
         bool is = its.number < count;
         const Act* act = p.acts + first + its.number;
         parts[i] = its.part;
@@ -358,33 +236,65 @@ WK_DEVICE void write_parts(const StraightParams& p, u64 first, u64 count, u64 be
 
 // Writes pieces of `count` records that are side by side in the list of blocks from `first` on: every `stride`-th of `kPieces`, from `piece` on,
 // of those that there are.
+template <Extent E>
 WK_DEVICE void write_pieces(const StraightParams& p, u64 first, u64 count, u64 before, u64 piece, u64 stride) {
-    if (p.wide) write_parts<U128>(p, first, count, before, piece, stride);
-    else write_parts<u64>(p, first, count, before, piece, stride);
+    if (p.wide) write_parts<E, U128>(p, first, count, before, piece, stride);
+    else write_parts<E, u64>(p, first, count, before, piece, stride);
 }
+
+// Where the entry of a key is, or is to be: its address, and in its last bit whether it was free. Entries do not move while somebody has the turn.
+struct Hint {
+    u64 entry;
+
+    WK_DEVICE static Hint of(const Mirror& m, u64 hash, const Looked& looked) {
+        if (looked.place == kNowhere) return Hint{0};
+        return Hint{(u64)entry_at(m, hash, looked.place) | looked.free};
+    }
+    WK_DEVICE bool is_free() const { return entry & 1; }
+    WK_DEVICE U128* at() const { return (U128*)(entry & ~1ull); }
+};
 
 // Sends readers of an act's key to the image; its entry, if it has one.
 WK_DEVICE U128* veil_act(const StraightParams& p, const Act* act) {
     if (left_out(Step::Mirrored)) return nullptr;
     const Table& t = p.table;
-    Key key{p.keys + load(&act->index) * t.key_words(), t.key_len()};
-    return veil_entry(t, key, load(&act->kind) != kClear);
+    U128 tail = load(part_of_act(act, 2));
+    Hint hint{tail.lo};
+    bool clears = (u32)(tail.hi >> 32) == kClear;
+    if (hint.entry && !hint.is_free()) {
+        hide_entry(hint.at());
+        return hint.at();
+    }
+    Key key{p.keys + (u64)(u32)tail.hi * t.key_words(), t.key_len()};
+    if (hint.entry && !clears) return claim_free(t, key, hint.at());
+    return veil_entry(t, key, !clears);
 }
 
-// Whose word is in the image: it reaches the copies and the mirror, and what it was instead of is gone. All lanes of a warp, each with
-// an act or none.
+// What has become of an act.
+struct Settled {
+    u32 kind;
+    // The record that is gone, or 0.
+    u64 old;
+};
+
+// Whose word is in the image: it reaches the copies and the mirror.
+WK_DEVICE Settled settle_own(const StraightParams& p, u64 number, const Act& act, U128* entry) {
+    store<Scope::Device, Order::Relaxed>(act.copy, act.word);
+    u64 row = p.rows ? load(p.rows + number) : 0;
+    if (entry) show_entry(entry, act.kind == kClear ? removed(p.table) : row ? row : record_of(p.table, act.word));
+    return Settled{act.kind, act.old};
+}
+
+// The same, and what it was instead of is gone. All lanes of a warp, each with an act or none.
 WK_DEVICE void settle_act(const StraightParams& p, const Act* act, bool mine, U128* entry) {
     Warp warp;
-    u32 kind = mine ? load(&act->kind) : kNone;
-    u64 word = mine ? load(&act->word) : 0, old = mine ? load(&act->old) : 0;
-    if (mine) store<Scope::Device, Order::Relaxed>(load(&act->copy), word);
-    u64 row = mine && p.rows ? load(p.rows + (act - p.acts)) : 0;
-    if (entry) set_entry(entry, kind == kClear ? removed(p.table) : row ? row : record_of(p.table, word));
-    u64 created = popc(warp.ballot(kind == kFill)), removed = popc(warp.ballot(kind == kClear));
+    Settled settled{kNone, 0};
+    if (mine) settled = settle_own(p, act - p.acts, load_act(act), entry);
+    u64 created = popc(warp.ballot(settled.kind == kFill)), removed = popc(warp.ballot(settled.kind == kClear));
     if (lane() == 0 && created) fetch_add(&p.came->created, created);
     if (lane() == 0 && removed) fetch_add(&p.came->removed, removed);
-    u64 place = take_number(&p.came->retired, old != 0);
-    if (old) store(p.retired + place, old);
+    u64 place = take_number(&p.came->retired, settled.old != 0);
+    if (settled.old) store(p.retired + place, settled.old);
 }
 
 // Writes the records of some acts and makes them count: in the image, then in the copies and the mirror. All threads of a block, or of a
@@ -396,9 +306,9 @@ WK_DEVICE void finish(const StraightParams& p, u64 block) {
     bool mine = thread_index() < count;
     const Act* act = p.acts + first + thread_index();
     if (left_out(Step::Apart) && mine) poke(p.table, load(&act->at), load(&act->word));
-    u64 pieces = p.op == kDelete ? 0 : pieces_of(p, count);
+    u64 pieces = p.op == kDelete ? 0 : pieces_of<Extent::Whole>(p, count);
     u64 before = pieces ? before_in_tile(p, first) : 0;
-    for (u64 i = thread_index(); i < pieces; i += kPieces * block_size()) write_pieces(p, first, count, before, i, block_size());
+    for (u64 i = thread_index(); i < pieces; i += kPieces * block_size()) write_pieces<Extent::Whole>(p, first, count, before, i, block_size());
     U128* entry = mine ? veil_act(p, act) : nullptr;
     // Records before the words that lead to them; and whoever finds a new word in the image, the CPU too, finds nothing older in the
     // mirror afterwards.
@@ -406,7 +316,10 @@ WK_DEVICE void finish(const StraightParams& p, u64 block) {
     if (mine) poke(p.table, load(&act->at), load(&act->word));
     // Words before the acknowledgement, before entries, and before what they led to is used again.
     fence_block_at(Step::Published);
-    if (warp_in_block() == 0) settle_act(p, act, mine, entry);
+    if (warp_in_block() > 0) return;
+    // Keys that its lanes have put beside entries.
+    if (has_keys(p.table)) fence<Scope::Device>();
+    settle_act(p, act, mine, entry);
 }
 
 struct RecopyParams {
@@ -437,53 +350,6 @@ WK_KERNEL(gphash_recopy, gphash::RecopyParams) {
         }
         to += slots;
         if (!p.offsets) i -= slots;
-    }
-}
-
-// Enrols keys. A thread an operation.
-WK_KERNEL(gphash_enrol, gphash::StraightParams) {
-    using namespace gphash;
-    u64 index = global_index();
-    if (index >= p.count) return;
-    Key key{p.keys + index * p.table.key_words(), p.table.key_len()};
-    Enrolled* its = enrolment(p, key.hash(p.table.seed));
-    fetch_max(&its->first, (u32)(p.count - index));
-    fetch_max(&its->last, (u32)(index + 1));
-}
-
-// Decides, claims and hands out blocks. A thread an operation.
-WK_KERNEL(gphash_decide, gphash::StraightParams) {
-    using namespace gphash;
-    const Table& t = p.table;
-    u64 index = global_index();
-    if (index - lane() >= p.count) return;
-    bool mine = index < p.count;
-    Key key{p.keys + index * t.key_words(), t.key_len()};
-    u64 hash = mine ? key.hash(t.seed) : 0;
-    u64 record = kVeiled;
-    if (p.records) {
-        if (mine) record = load(p.records + index);
-    } else {
-        u64 said = locate_own(t, hash, key, mine);
-        // Other keys can have the same hash; a key whose hash nobody has is new for certain.
-        bool doubtful = mine && said > kVeiled && !tells_keys_apart(t);
-        record = doubtful && !record_has_key(t, key_behind(t, said), key) ? kVeiled : record_behind(t, said);
-    }
-    Act act{0, 0, 0, nullptr, nullptr, 0, kNone};
-    bool acts = mine && plan_one(p, index, hash, record, act);
-    if (p.acting && mine) store(p.acting + index, (u8)acts);
-    u64 number = take_number(&p.came->acts, acts);
-    u32 acting = Warp().ballot(acts);
-    // Behind the regions, how many there are in all.
-    if (p.decided && lane() == 0 && acting) fetch_add(p.regions + kRegions, popc(acting));
-    if (!acts) return;
-    if (p.decided) {
-        store(p.ranks + number, fetch_add(p.regions + region_of_act(p, act), 1u));
-        act.word = t.state_of(hash, 0);
-        store_act(p.decided + number, act);
-    } else {
-        act.word = act.kind == kClear ? kEmpty : t.state_of(hash, load(p.blocks + number));
-        store_act(p.acts + number, act);
     }
 }
 

@@ -98,7 +98,8 @@ struct Table {
     u32 variable_;
     // Bytes of what is behind the value of a record that lies in a tile; 0 if it lies in none.
     u32 tail_len_;
-    u32 reserved;
+    // The longest key, where keys have any length and lie in cells; otherwise 0.
+    u32 longest_;
     Run level[kMaxLevels];
     Run overflow[kMaxOverflows];
     // Of the levels, if nothing is being drained.
@@ -114,6 +115,7 @@ struct Table {
     WK_DEVICE u32 value_len() const { return GPHASH_VALUE_LEN; }
     WK_DEVICE bool variable() const { return GPHASH_VARIABLE; }
     WK_DEVICE u32 tail_len() const { return GPHASH_TAIL_LEN; }
+    WK_DEVICE u32 longest() const { return GPHASH_LONGEST; }
 #else
     WK_DEVICE u32 hashes() const { return hashes_; }
     WK_DEVICE u32 slots() const { return slots_; }
@@ -122,6 +124,7 @@ struct Table {
     WK_DEVICE u32 value_len() const { return value_len_; }
     WK_DEVICE bool variable() const { return variable_ != 0; }
     WK_DEVICE u32 tail_len() const { return tail_len_; }
+    WK_DEVICE u32 longest() const { return longest_; }
 #endif
 
     WK_DEVICE u32 key_words() const { return (key_len() + 7) / 8; }

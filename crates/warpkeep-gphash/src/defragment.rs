@@ -1,16 +1,11 @@
 //! Defragmentation: records move out of slabs that are being cleared.
 
 use warpkeep_image::{Clearing, Persist};
+use warpkeep_record::retire;
 
 use crate::bucket::{Body, Bucket};
 use crate::slot::{EMPTY, INSERT, pack};
-use crate::stage::retire;
 use crate::{Table, TableError};
-
-/// Frees some of what was replaced and can no longer be seen; otherwise that happens in the course of later writes.
-pub fn hasten_freeing() {
-    crossbeam_epoch::pin().flush();
-}
 
 impl<P: Persist> Table<P> {
     /// Moves its records out of slabs that are being cleared, while reads and writes go on; gives how many it moved.

@@ -47,7 +47,7 @@ pub enum TableError {
 
     /// A table that no device can work.
     #[error(
-        "a device cannot work a table of {key} keys and {value} values, only such of fixed length; use the cpu for it"
+        "a device cannot work a table of {key} keys and {value} values, only such of fixed length, or with keys in cells; use the cpu for it"
     )]
     NotForDevices {
         /// What keys are.

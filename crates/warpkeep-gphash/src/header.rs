@@ -8,15 +8,15 @@
 //! | 24 | key spec |
 //! | 32 | value spec |
 //! | 40 | seed |
-//! | 48 | layout u8, merge rule u8 (with bit 7 set: records lie in tiles), six zeros |
+//! | 48 | layout u8, merge rule u8 (with bit 7 set: records lie in tiles; with bit 5: keys lie in cells), six zeros |
 //! | 56 | zeros |
 //! | 64 | offset of the block that describes the levels |
 //! | 72 | offset of the slot that the last displaced item left |
 //! | 128 | where fingerprints are keys: a bucket for the keys whose fingerprints are states of another meaning |
 
-use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec};
+use warpkeep_core::{KeyCells, KeySpec, MergeRule, Seed, ValueSpec};
 use warpkeep_image::{Heap, Image, ImageError, Persist};
-use warpkeep_record::{RecordForm, Tiling};
+use warpkeep_record::{RecordForm, RecordKey, Tiling};
 
 use crate::bucket::Shape;
 use crate::levels::Level;
@@ -29,6 +29,8 @@ pub(crate) const LEVELS_AT: u64 = 64;
 pub(crate) const JOURNAL_AT: u64 = 72;
 /// Where slots begin, if the header has some.
 const SPECIALS_AT: u64 = 128;
+/// The bit beside the merge rule that says that keys lie in cells: a program that does not know it refuses the rule.
+const CELLS: u8 = 0x20;
 
 /// What a table is, for good.
 #[derive(Clone, Copy, Debug)]
@@ -41,13 +43,16 @@ pub(crate) struct Header {
     pub(crate) merge: MergeRule,
     /// Whether, and how, records lie in tiles.
     pub(crate) tiling: Tiling,
+    /// The cells that keys are kept in, if they are: not in tables that were made when there were none.
+    pub(crate) cells: Option<KeyCells>,
 }
 
 impl Header {
     pub(crate) fn of(spec: &TableSpec) -> Header {
         let TableSpec { key, value, geometry, layout, merge, seed, capacity: _ } = *spec;
-        let tiling = Tiling::of(record_key(layout, key), value);
-        Header { geometry, key, value, seed, layout, merge, tiling }
+        let cells = cells_for(layout, key, value);
+        let tiling = Tiling::of(record_key(layout, key, cells), value);
+        Header { geometry, key, value, seed, layout, merge, tiling, cells }
     }
 
     pub(crate) fn shape(&self) -> Shape {
@@ -56,7 +61,7 @@ impl Header {
 
     /// What records look like: in place, keys are in the slots, and records have none.
     pub(crate) fn form(&self) -> RecordForm {
-        let key = record_key(self.layout, self.key);
+        let key = record_key(self.layout, self.key, self.cells);
         // What is read is checked first, and what is made suits.
         RecordForm::of(key, self.value, self.tiling).unwrap_or_else(|| RecordForm::whole(key, self.value))
     }
@@ -82,7 +87,7 @@ impl Header {
         bytes[32..40].copy_from_slice(&self.value.to_bytes());
         bytes[40..48].copy_from_slice(&self.seed.0.to_le_bytes());
         bytes[48] = self.layout.code();
-        bytes[49] = self.merge.code() | self.tiling.code();
+        bytes[49] = self.merge.code() | self.tiling.code() | if self.cells.is_some() { CELLS } else { 0 };
         let crc = u64::from(crc32c::crc32c(&bytes[16..LEVELS_AT as usize]));
         bytes[8..16].copy_from_slice(&crc.to_le_bytes());
         bytes[LEVELS_AT as usize..][..8].copy_from_slice(&levels.to_le_bytes());
@@ -107,20 +112,28 @@ impl Header {
         }
         let word = |at: usize| -> [u8; 8] { bytes[at..at + 8].try_into().expect("eight bytes") };
         let geometry = Geometry::from_word(u64::from_le_bytes(word(16)));
-        let header = Header {
+        let mut header = Header {
             geometry: geometry.ok_or_else(|| damaged("no geometry"))?,
             key: KeySpec::from_bytes(word(24)).map_err(|error| damaged(&error.to_string()))?,
             value: ValueSpec::from_bytes(word(32)).map_err(|error| damaged(&error.to_string()))?,
             seed: Seed(u64::from_le_bytes(word(40))),
             layout: Layout::from_code(bytes[48]).ok_or_else(|| damaged("a layout of a newer version"))?,
-            merge: MergeRule::from_code(bytes[49] & !Tiling::BITS)
+            merge: MergeRule::from_code(bytes[49] & !(Tiling::BITS | CELLS))
                 .ok_or_else(|| damaged("a merge rule of a newer version"))?,
             tiling: Tiling::from_code(bytes[49]).ok_or_else(|| damaged("tiles of a newer version"))?,
+            cells: None,
         };
         if bytes[50..LEVELS_AT as usize].iter().any(|&byte| byte != 0) {
             return Err(damaged("something of a newer version"));
         }
-        if RecordForm::of(record_key(header.layout, header.key), header.value, header.tiling).is_none() {
+        if bytes[49] & CELLS != 0 {
+            header.cells = cells_for(header.layout, header.key, header.value);
+            if header.cells.is_none() {
+                return Err(damaged("cells do not go with its keys and values"));
+            }
+        }
+        let key = record_key(header.layout, header.key, header.cells);
+        if RecordForm::of(key, header.value, header.tiling).is_none() {
             return Err(damaged("records in tiles do not go with its keys and values"));
         }
         let possible = header.layout == Layout::Packed || header.key.fixed_len().is_some();
@@ -131,9 +144,18 @@ impl Header {
     }
 }
 
-/// Bytes of a key in a record, if all have the same: in place the slots have the keys.
-fn record_key(layout: Layout, key: KeySpec) -> Option<usize> {
-    if layout == Layout::InPlace { Some(0) } else { key.fixed_len() }
+/// What records have for keys: in place the slots have the keys.
+fn record_key(layout: Layout, key: KeySpec, cells: Option<KeyCells>) -> RecordKey {
+    match (layout, cells) {
+        (Layout::InPlace, _) => RecordKey::Fixed(0),
+        (Layout::Packed, Some(cells)) => RecordKey::Cell(cells),
+        (Layout::Packed, None) => key.fixed_len().into(),
+    }
+}
+
+/// The cells that a new table keeps its keys in: short ones, in records that are then all of one length.
+fn cells_for(layout: Layout, key: KeySpec, value: ValueSpec) -> Option<KeyCells> {
+    value.fixed_len().filter(|_| layout == Layout::Packed).and_then(|_| KeyCells::of(key))
 }
 
 #[cfg(test)]
@@ -162,6 +184,7 @@ mod tests {
             layout: Layout::Packed,
             merge: MergeRule::AddU64,
             tiling: Tiling::Close,
+            cells: None,
         };
         for (tiling, block) in [(Tiling::None, 160), (Tiling::Roomy, 160), (Tiling::Close, 144)] {
             let at = Header { tiling, ..new }.write(&heap, 0).unwrap();

@@ -28,7 +28,6 @@ mod stage;
 mod stats;
 mod table;
 
-pub use defragment::hasten_freeing;
 pub use error::TableError;
 pub use geometry::{CANDIDATES, Geometry};
 pub use grow::Seen;
@@ -38,4 +37,4 @@ pub use read::ScanPosition;
 pub use stage::{Seat, Stage};
 pub use stats::{LevelStats, TableStats};
 pub use table::{Table, TableSpec};
-pub use warpkeep_record::{Progress, Value};
+pub use warpkeep_record::{Progress, Value, hasten_freeing};

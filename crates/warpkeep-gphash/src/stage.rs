@@ -1,11 +1,11 @@
 //! Writing: changes are staged while their keys are held, then published all at once.
 
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, Weak};
 
 use crossbeam_epoch::Guard;
-use warpkeep_image::{Block, Heap, Persist};
-use warpkeep_record::{Expected, prefetch};
+use warpkeep_image::{Block, Persist};
+use warpkeep_record::{Expected, prefetch, retire};
 
 use crate::bucket::{Body, Head};
 use crate::find::{Found, Place, Sought};
@@ -284,20 +284,6 @@ fn word_of(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     word[..bytes.len()].copy_from_slice(bytes);
     u64::from_le_bytes(word)
-}
-
-/// Frees records once no reader can hold them.
-pub(crate) fn retire<P: Persist>(heap: &Arc<Heap<P>>, offsets: Vec<u64>, guard: &Guard) {
-    if offsets.is_empty() {
-        return;
-    }
-    // Weak, so that what waits to be freed does not keep a store from being closed; marking frees it then.
-    let heap: Weak<Heap<P>> = Arc::downgrade(heap);
-    guard.defer(move || {
-        let Some(heap) = heap.upgrade() else { return };
-        let freed = heap.free_many(&offsets);
-        debug_assert!(freed.is_ok(), "{freed:?}");
-    });
 }
 
 impl<P: Persist> Drop for Stage<'_, P> {

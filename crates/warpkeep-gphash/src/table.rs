@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
-use warpkeep_core::{Change, ChangeKind, KeySpec, MergeRule, Seed, ValueSpec, hash_bytes};
+use warpkeep_core::{Change, ChangeKind, KeyCells, KeySpec, MergeRule, Seed, ValueSpec, hash_bytes};
 use warpkeep_image::{Heap, Image, ImageError, Marker, Persist, PoolId};
 use warpkeep_record::in_parallel;
 use warpkeep_record::{RecordForm, RecordLines};
@@ -90,10 +90,18 @@ pub struct Table<P: Persist> {
 impl<P: Persist> Table<P> {
     /// Lays out an empty table and gives it; [`Table::header`] says where. Nothing leads to it yet.
     pub fn create(heap: &Arc<Heap<P>>, spec: &TableSpec) -> Result<Table<P>, TableError> {
+        Table::create_as(heap, spec, &Header::of(spec))
+    }
+
+    /// The same, as programs made it to whom some of it was not known.
+    pub(crate) fn create_as(
+        heap: &Arc<Heap<P>>,
+        spec: &TableSpec,
+        identity: &Header,
+    ) -> Result<Table<P>, TableError> {
         if spec.layout == Layout::InPlace && spec.key.fixed_len().is_none() {
             return Err(TableError::Layout { layout: spec.layout, key: spec.key });
         }
-        let identity = Header::of(spec);
         let (geometry, shape) = (spec.geometry, identity.shape());
         let buckets = geometry.buckets_for(spec.capacity.max(1), CREATION_LOAD);
         let mut unused = Unused { heap, extents: Vec::new() };
@@ -106,7 +114,7 @@ impl<P: Persist> Table<P> {
             Levels { levels, drained: 0, shrinking: false, overflow, old_overflows: Vec::new(), block: 0 };
         levels.block = levels.write(heap)?;
         let header = identity.write(heap, levels.block)?;
-        let table = Table::over(heap, header, &identity, levels)?;
+        let table = Table::over(heap, header, identity, levels)?;
         unused.extents.clear();
         Ok(table)
     }
@@ -286,6 +294,22 @@ impl<P: Persist> Table<P> {
         self.key
     }
 
+    /// The cells that it keeps its keys in, if it does: where keys have any length up to a short limit, and values one.
+    pub fn key_cells(&self) -> Option<KeyCells> {
+        self.form.cells()
+    }
+
+    /// Bytes of a key in rows of a batch in device memory: of the key itself, or of its [cell](Table::key_cells); `None` if keys have any length
+    /// there, too.
+    pub fn key_row_len(&self) -> Option<usize> {
+        self.key_cells().map(KeyCells::row_len).or_else(|| self.key.fixed_len())
+    }
+
+    /// The same; where keys have any length, of the longest.
+    pub(crate) fn key_row(&self) -> usize {
+        self.key_row_len().unwrap_or_else(|| self.key.max_len())
+    }
+
     /// What values are.
     pub fn value_spec(&self) -> ValueSpec {
         self.value
@@ -424,7 +448,11 @@ impl<P: Persist> Table<P> {
 
     #[inline]
     pub(crate) fn hash(&self, key: &[u8]) -> u64 {
-        hash_bytes(self.seed, key)
+        // A key that is too long for a cell is in no table: any hash will do.
+        match self.form.cells().and_then(|cells| cells.cell(key)) {
+            Some(cell) => hash_bytes(self.seed, cell.as_bytes()),
+            None => hash_bytes(self.seed, key),
+        }
     }
 
     #[inline]

@@ -9,6 +9,7 @@
 use std::fmt;
 use std::fs::File;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, fallocate};
@@ -42,6 +43,11 @@ pub(crate) unsafe fn welcome(base: *mut u8, len: u64) {
     unsafe { libc::madvise(base.cast(), len as usize, libc::MADV_HUGEPAGE) };
 }
 
+/// How much one thread collapses at least; where there is more, others help, because the kernel clears or copies every byte of it.
+const SHARE: u64 = 32 << 20;
+/// Threads that collapse at the same time, at most: more wait for the kernel's locks.
+const MOST_THREADS: u64 = 8;
+
 /// Collapses the whole huge pages within `from..to` of a tmpfs mapping that begins at `base`, until the kernel
 /// refuses or `budget` is spent.
 ///
@@ -58,28 +64,72 @@ pub(crate) unsafe fn collapse(
     seed: Option<&File>,
     budget: Option<Duration>,
 ) {
-    // Collapsing can fail for a moment, for a page in use elsewhere; that costs this piece. Often means always.
-    const PATIENCE: u32 = 8;
-    let until = budget.map(|budget| Instant::now() + budget);
-    let mut failures = 0;
-    let mut piece = from - from % HUGE_PAGE;
-    while piece + HUGE_PAGE <= to && failures < PATIENCE && until.is_none_or(|until| Instant::now() < until) {
-        if let Some(file) = seed.filter(|_| piece >= from)
-            && fallocate(file, FallocateFlags::empty(), piece, 4096).is_err()
-        {
-            return;
+    let collapsing = Collapsing {
+        base: base.expose_provenance(),
+        from,
+        to,
+        seed,
+        until: budget.map(|budget| Instant::now() + budget),
+        next: AtomicU64::new(from - from % HUGE_PAGE),
+        failures: AtomicU32::new(0),
+    };
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let threads = ((to - from) / SHARE).min(cores).clamp(1, MOST_THREADS);
+    // SAFETY: the caller's promise.
+    let work = || unsafe { collapsing.work() };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            // If there is no thread to be had, the others do it.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, work);
         }
-        // SAFETY: the caller vouches for the mapping; the piece lies inside. Collapsing changes no byte.
-        let refused = unsafe {
-            libc::madvise(base.add(piece as usize).cast(), HUGE_PAGE as usize, libc::MADV_COLLAPSE) != 0
-        };
-        if refused {
-            match std::io::Error::last_os_error().raw_os_error() {
-                Some(libc::EAGAIN | libc::EBUSY | libc::EINTR) => failures += 1,
-                _ => return,
+        work();
+    });
+}
+
+/// A range that some threads collapse piece by piece.
+struct Collapsing<'c> {
+    base: usize,
+    from: u64,
+    to: u64,
+    seed: Option<&'c File>,
+    until: Option<Instant>,
+    /// The piece that nobody has begun with.
+    next: AtomicU64,
+    failures: AtomicU32,
+}
+
+impl Collapsing<'_> {
+    /// Collapses pieces until there are none left, or there is no point in it.
+    ///
+    /// # Safety
+    /// As for [`collapse`].
+    unsafe fn work(&self) {
+        // Collapsing can fail for a moment, for a page in use elsewhere; that costs this piece. Often means always.
+        const PATIENCE: u32 = 8;
+        while self.failures.load(Ordering::Relaxed) < PATIENCE
+            && self.until.is_none_or(|until| Instant::now() < until)
+        {
+            let piece = self.next.fetch_add(HUGE_PAGE, Ordering::Relaxed);
+            if piece + HUGE_PAGE > self.to {
+                return;
+            }
+            if let Some(file) = self.seed.filter(|_| piece >= self.from)
+                && fallocate(file, FallocateFlags::empty(), piece, 4096).is_err()
+            {
+                return self.failures.store(PATIENCE, Ordering::Relaxed);
+            }
+            let at = std::ptr::with_exposed_provenance_mut::<u8>(self.base).wrapping_add(piece as usize);
+            // SAFETY: the caller vouches for the mapping; the piece lies inside. Collapsing changes no byte.
+            let refused = unsafe { libc::madvise(at.cast(), HUGE_PAGE as usize, libc::MADV_COLLAPSE) != 0 };
+            if refused {
+                match std::io::Error::last_os_error().raw_os_error() {
+                    Some(libc::EAGAIN | libc::EBUSY | libc::EINTR) => {
+                        self.failures.fetch_add(1, Ordering::Relaxed);
+                    }
+                    _ => return self.failures.store(PATIENCE, Ordering::Relaxed),
+                }
             }
         }
-        piece += HUGE_PAGE;
     }
 }
 

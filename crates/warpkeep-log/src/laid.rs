@@ -1,5 +1,5 @@
 //! A record that is laid out by several threads: the changes of a large batch, all of one form, each written once to where it goes to the
-//! disk from, and summed piece by piece.
+//! disk from, and summed piece by piece. How many bytes a piece takes is known before.
 
 use warpkeep_core::ChangeKind;
 
@@ -20,17 +20,43 @@ pub struct ChangeForm {
     pub table: u32,
     /// What they do.
     pub kind: ChangeKind,
-    /// Bytes of each key.
-    pub key_len: usize,
-    /// Bytes of each value; 0 for deletes.
-    pub value_len: usize,
 }
 
-impl ChangeForm {
-    /// Bytes of each change.
-    pub fn change_len(&self) -> usize {
-        change::HEADER + (self.key_len + self.value_len).next_multiple_of(8)
+/// How much a piece of such a record takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PieceLen {
+    changes: usize,
+    bytes: usize,
+}
+
+impl PieceLen {
+    /// So many changes, each with a key and a value of so many bytes; deletes have a value of none.
+    pub fn of(changes: usize, key_len: usize, value_len: usize) -> PieceLen {
+        PieceLen { changes, bytes: changes.saturating_mul(change_len(key_len, value_len)) }
     }
+
+    /// One more change.
+    #[inline]
+    pub fn add(&mut self, key_len: usize, value_len: usize) {
+        self.changes += 1;
+        self.bytes = self.bytes.saturating_add(change_len(key_len, value_len));
+    }
+
+    /// How many changes there are.
+    pub fn changes(&self) -> usize {
+        self.changes
+    }
+
+    /// The bytes that they take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// Bytes of a change.
+#[inline]
+fn change_len(key_len: usize, value_len: usize) -> usize {
+    change::HEADER.saturating_add(key_len.saturating_add(value_len).saturating_add(7) & !7)
 }
 
 /// Part of a record that one thread lays out.
@@ -38,6 +64,8 @@ impl ChangeForm {
 pub struct Piece<'r> {
     form: ChangeForm,
     bytes: &'r mut [u8],
+    /// Where the next change goes.
+    at: usize,
     /// Set once it is full.
     sum: &'r mut Option<u32>,
     left: usize,
@@ -49,10 +77,11 @@ pub struct Piece<'r> {
 ///
 /// ```
 /// use warpkeep_core::ChangeKind;
-/// use warpkeep_log::{ChangeBatch, ChangeForm, LaidRecord};
+/// use warpkeep_log::{ChangeBatch, ChangeForm, LaidRecord, PieceLen};
 ///
-/// let form = ChangeForm { table: 1, kind: ChangeKind::Put, key_len: 8, value_len: 4 };
-/// let mut record = LaidRecord::new(Vec::new(), form, &[1, 2], &ChangeBatch::new())?;
+/// let form = ChangeForm { table: 1, kind: ChangeKind::Put };
+/// let pieces = [1, 2].map(|changes| PieceLen::of(changes, 8, 4));
+/// let mut record = LaidRecord::new(Vec::new(), form, &pieces, &ChangeBatch::new())?;
 /// std::thread::scope(|scope| {
 ///     for (number, mut piece) in (7_u64..).zip(record.pieces()) {
 ///         scope.spawn(move || {
@@ -71,8 +100,8 @@ pub struct LaidRecord {
     form: ChangeForm,
     /// Room for the headers of frame and record, then the changes.
     frame: Vec<u8>,
-    /// Changes of each piece, and its sum once it is full.
-    pieces: Vec<(usize, Option<u32>)>,
+    /// How much each piece takes, and its sum once it is full.
+    pieces: Vec<(PieceLen, Option<u32>)>,
     /// What comes behind the pieces.
     beside: usize,
     beside_sum: u32,
@@ -80,26 +109,22 @@ pub struct LaidRecord {
 }
 
 impl LaidRecord {
-    /// Room for pieces with so many changes each, and behind them other changes of the same batch. `buffer` is memory to use, whatever is in
+    /// Room for pieces that take so much each, and behind them other changes of the same batch. `buffer` is memory to use, whatever is in
     /// it: [`Log::lay`](crate::Log::lay) gives what the record before was in, and its pages need not be fetched from the system again.
     pub fn new(
         mut buffer: Vec<u8>,
         form: ChangeForm,
-        pieces: &[usize],
+        pieces: &[PieceLen],
         beside: &ChangeBatch,
     ) -> Result<LaidRecord, LogError> {
-        let (lens, long) = ([("a key", form.key_len), ("a value", form.value_len)], u32::MAX as usize);
-        if let Some(&(what, len)) = lens.iter().find(|(_, len)| *len > long) {
-            return Err(LogError::TooLong { what, len: len as u64 });
-        }
-        if form.kind == ChangeKind::Delete && form.value_len > 0 {
-            return Err(LogError::BadChange { what: "a delete with a value" });
-        }
-        let alike: usize = pieces.iter().sum();
-        let count = u32::try_from(alike + beside.len());
-        let count =
-            count.map_err(|_| LogError::TooLong { what: "a batch", len: (alike + beside.len()) as u64 })?;
-        let len = BEFORE_CHANGES + alike * form.change_len() + beside.bytes().len();
+        let sum = |each: fn(&PieceLen) -> usize| pieces.iter().map(each).fold(0, usize::saturating_add);
+        let (changes, bytes) = (sum(PieceLen::changes), sum(PieceLen::bytes));
+        let count = changes.saturating_add(beside.len());
+        // No memory has room for more bytes than that.
+        let count = u32::try_from(count).ok().filter(|_| bytes < usize::MAX / 2);
+        let count = count
+            .ok_or(LogError::TooLong { what: "a batch", len: changes.saturating_add(beside.len()) as u64 })?;
+        let len = BEFORE_CHANGES + bytes + beside.bytes().len();
         if buffer.capacity() < len + PAGE as usize {
             // The system clears it page by page as it is written, which is done by all threads.
             buffer = vec![0; len + PAGE as usize];
@@ -109,7 +134,7 @@ impl LaidRecord {
         Ok(LaidRecord {
             form,
             frame: buffer,
-            pieces: pieces.iter().map(|&count| (count, None)).collect(),
+            pieces: pieces.iter().map(|&len| (len, None)).collect(),
             beside: beside.bytes().len(),
             beside_sum: crc32c::crc32c(beside.bytes()),
             count,
@@ -127,9 +152,9 @@ impl LaidRecord {
         let end = self.frame.len() - self.beside;
         let mut rest = &mut self.frame[BEFORE_CHANGES..end];
         let mut pieces = Vec::with_capacity(self.pieces.len());
-        for (count, sum) in &mut self.pieces {
-            let (bytes, others) = rest.split_at_mut(*count * form.change_len());
-            pieces.push(Piece { form, bytes, sum, left: *count, spoilt: false });
+        for (len, sum) in &mut self.pieces {
+            let (bytes, others) = rest.split_at_mut(len.bytes);
+            pieces.push(Piece { form, bytes, at: 0, sum, left: len.changes, spoilt: false });
             rest = others;
         }
         pieces
@@ -157,9 +182,9 @@ impl LaidRecord {
     pub(crate) fn sum(&self) -> Result<u32, LogError> {
         // By hundreds, and by one thread: what a library does for each of them from the start takes as long as writing does.
         let (mut all, mut sums) = (0, Sums::new());
-        for &(count, sum) in &self.pieces {
+        for &(len, sum) in &self.pieces {
             let sum = sum.ok_or(LogError::BadChange { what: "a piece of a record is not full" })?;
-            all = sums.combine(all, sum, count * self.form.change_len());
+            all = sums.combine(all, sum, len.bytes);
         }
         Ok(sums.combine(all, self.beside_sum, self.beside))
     }
@@ -175,24 +200,26 @@ impl Piece<'_> {
         self.left > 0 && !self.spoilt
     }
 
-    /// The next change. One that does not have the form of the others, or is one too many, leaves the piece unfinished, and the record is
-    /// refused.
+    /// The next change. One that there is no room for, or a delete with a value, leaves the piece unfinished, and so does one too few or a
+    /// shorter one than was said before; then the record is refused.
     #[inline]
     pub fn push(&mut self, version: u64, key: &[u8], value: &[u8]) {
-        let fits = key.len() == self.form.key_len && value.len() == self.form.value_len;
-        if !fits || !self.has_room() {
+        let len = change_len(key.len(), value.len());
+        let short = key.len().max(value.len()) <= u32::MAX as usize;
+        let fits = short && (self.form.kind == ChangeKind::Put || value.is_empty());
+        let room = self.bytes.get_mut(self.at..self.at.saturating_add(len));
+        let (Some(to), true, true) = (room, fits, self.left > 0 && !self.spoilt) else {
             self.spoilt = true;
             return;
-        }
-        let at = self.bytes.len() - self.left * self.form.change_len();
-        let to = &mut self.bytes[at..at + self.form.change_len()];
+        };
         change::encode_at(self.form.table, self.form.kind, version, key, value, to);
+        self.at += len;
         self.left -= 1;
     }
 
     /// Sums it.
     pub fn finish(self) {
-        if self.left == 0 && !self.spoilt {
+        if self.left == 0 && self.at == self.bytes.len() && !self.spoilt {
             *self.sum = Some(crc32c::crc32c(self.bytes));
         }
     }

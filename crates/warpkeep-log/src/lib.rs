@@ -42,7 +42,7 @@ pub use disk::{Disk, DiskFile};
 pub use error::LogError;
 pub use frame::{OwnedRecord, Record};
 pub use gate::OpGuard;
-pub use laid::{ChangeForm, LaidRecord, Piece};
+pub use laid::{ChangeForm, LaidRecord, Piece, PieceLen};
 pub use log::{Log, Promise};
 pub use options::LogOptions;
 pub use os_disk::OsDisk;

@@ -15,7 +15,7 @@ use crate::error::LogError;
 use crate::files::Directory;
 use crate::frame::FRAME_MAGIC;
 use crate::gate::{Gate, OpGuard};
-use crate::laid::{ChangeForm, LaidRecord};
+use crate::laid::{ChangeForm, LaidRecord, PieceLen};
 use crate::layout::{FileName, MANIFEST, PAGE, TMP, checkpoint_name, segment_name};
 use crate::manifest::Manifest;
 use crate::options::LogOptions;
@@ -216,16 +216,16 @@ impl Log {
         Ok(Promise { commit: &self.commit, footprint })
     }
 
-    /// A record to be laid out, by several threads if there are several pieces: so many changes of one form in each, and behind them others of
-    /// the same batch.
+    /// A record to be laid out, by several threads if there are several pieces: changes of one form in each, and behind them others of the
+    /// same batch.
     pub fn lay(
         &self,
         form: ChangeForm,
-        pieces: &[usize],
+        pieces: &[PieceLen],
         beside: &ChangeBatch,
     ) -> Result<LaidRecord, LogError> {
-        let alike = pieces.iter().sum::<usize>().saturating_mul(form.change_len());
-        let buffer = self.commit.take_buffer(alike.saturating_add(beside.bytes().len()));
+        let alike = pieces.iter().map(PieceLen::bytes).fold(0, usize::saturating_add);
+        let buffer = self.commit.take_buffer(alike.saturating_add(beside.bytes().len()).min(usize::MAX / 2));
         LaidRecord::new(buffer, form, pieces, beside)
     }
 

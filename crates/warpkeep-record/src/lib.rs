@@ -10,6 +10,7 @@ mod parallel;
 mod pool;
 pub mod prefetch;
 mod record;
+mod retire;
 mod streaming;
 
 pub use chooser::Chooser;
@@ -17,5 +18,6 @@ pub use index::{Expected, Full, Kept, Lookup, Progress, Seated, Staged, Staging,
 pub use item::{ItemRef, Value, ValueRef};
 pub use parallel::in_parallel;
 pub use pool::Pool;
-pub use record::{RecordForm, RecordLines, RecordRef, Tiling};
+pub use record::{RecordForm, RecordKey, RecordLines, RecordRef, Tiling};
+pub use retire::{hasten_freeing, retire};
 pub use streaming::Streaming;

@@ -3,7 +3,7 @@
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
 /// Turns that a thread looks for more work, or for the others to finish, before it sleeps: the parts of one batch come soon after each
@@ -92,6 +92,19 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The same for those who have looked for work and all see it at the same time: each has it for a moment only, and to be put to sleep and
+    /// woken one after the other would take longer than the work.
+    fn state_soon(&self) -> MutexGuard<'_, State> {
+        for _ in 0..LOOKS {
+            match self.state.try_lock() {
+                Ok(state) => return state,
+                Err(TryLockError::Poisoned(state)) => return state.into_inner(),
+                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            }
+        }
+        self.state()
+    }
+
     /// What a helper does all its life.
     fn serve(&self) {
         let mut known = 0;
@@ -102,7 +115,7 @@ impl Shared {
                 }
                 std::hint::spin_loop();
             }
-            let mut state = self.state();
+            let mut state = self.state_soon();
             let job = loop {
                 known = self.posted.load(Ordering::Relaxed);
                 if state.over {

@@ -5,13 +5,13 @@
 //!
 //! | value, zeros to 8 | key, zeros to 8 | version u64 |
 //!
-//! Where slots tell keys, a record has a key of no bytes. Records whose values are whole lines of 128 bytes lie in [tiles](Tile), so that the
+//! Short keys of any length lie in [cells](KeyCells) of one, which are then what records have for keys. Where slots tell keys, a record has a key of no bytes. Records whose values are whole lines of 128 bytes lie in [tiles](Tile), so that the
 //! values begin with a line: the value in one place, and what follows it in another.
 //!
 //! Otherwise: | version u64 | key length u32 | value length u32 | key, zeros to 8 | value |
 
 use crate::item::{ItemRef, ValueRef};
-use warpkeep_core::ValueSpec;
+use warpkeep_core::{KeyCells, ValueSpec};
 use warpkeep_image::{Block, Heap, Image, ImageError, Marker, Persist, PoolId, Tile};
 
 const HEAD: u64 = 16;
@@ -21,8 +21,10 @@ const HEAD: u64 = 16;
 pub enum RecordForm {
     /// All as long as each other.
     Fixed {
-        /// Bytes of a key.
+        /// Bytes of a key, or of its cell.
         key: usize,
+        /// The cells that keys are kept in, if they are.
+        cells: Option<KeyCells>,
         /// Bytes of a value.
         value: usize,
         /// Bytes of a block.
@@ -32,6 +34,23 @@ pub enum RecordForm {
     },
     /// Each with its own lengths.
     Variable,
+}
+
+/// What records have for keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordKey {
+    /// Keys of so many bytes each; none where slots tell keys.
+    Fixed(usize),
+    /// Cells of keys of any length.
+    Cell(KeyCells),
+    /// Keys of any length, as they are.
+    Variable,
+}
+
+impl From<Option<usize>> for RecordKey {
+    fn from(len: Option<usize>) -> RecordKey {
+        len.map_or(RecordKey::Variable, RecordKey::Fixed)
+    }
 }
 
 /// Whether, and how, the records of a table lie in tiles: chosen when it is made, for good.
@@ -50,7 +69,8 @@ impl Tiling {
     pub const BITS: u8 = 0xc0;
 
     /// How a new table has it, whose keys take so many bytes of a record: as [`RecordForm::whole`] is told.
-    pub fn of(key: Option<usize>, value: ValueSpec) -> Tiling {
+    pub fn of(key: impl Into<RecordKey>, value: ValueSpec) -> Tiling {
+        let key = key.into();
         let suits = |tiling: &Tiling| RecordForm::of(key, value, *tiling).is_some();
         [Tiling::Close, Tiling::Roomy].into_iter().find(suits).unwrap_or(Tiling::None)
     }
@@ -123,12 +143,18 @@ pub struct RecordRef {
     version: u64,
     key_at: u64,
     key_len: usize,
+    cells: Option<KeyCells>,
     value_at: u64,
     value_len: usize,
 }
 
 fn padded(len: usize) -> u64 {
     len.next_multiple_of(8) as u64
+}
+
+fn too_long(key: &[u8], cells: KeyCells) -> ImageError {
+    let (len, max) = (key.len(), cells.max_len());
+    ImageError::Invalid(format!("a key of {len} bytes in a table of keys to {max} bytes; shorten it"))
 }
 
 /// Zeros behind a key, to the end of its last word: whoever compares and hashes words may count on them. The block may have held anything.
@@ -141,7 +167,7 @@ fn write_padding<P: Persist>(block: &mut Block<'_, P>, at: u64, len: usize) -> R
 }
 
 impl RecordForm {
-    /// What records of a new table look like whose keys take so many bytes of them: none if slots tell keys, `None` if it differs.
+    /// What records of a new table look like with such keys: `None` if their lengths differ.
     ///
     /// ```
     /// use warpkeep_core::ValueSpec;
@@ -151,18 +177,19 @@ impl RecordForm {
     /// assert_eq!(RecordForm::new(Some(8), ValueSpec::fixed(100)?).tile(), None);
     /// # Ok::<(), warpkeep_core::CoreError>(())
     /// ```
-    pub fn new(key: Option<usize>, value: ValueSpec) -> RecordForm {
+    pub fn new(key: impl Into<RecordKey>, value: ValueSpec) -> RecordForm {
+        let key = key.into();
         let form = RecordForm::of(key, value, Tiling::of(key, value));
         form.unwrap_or_else(|| RecordForm::whole(key, value))
     }
 
     /// What they look like in a table that was made so; `None` if it cannot have been, with such keys and values.
-    pub fn of(key: Option<usize>, value: ValueSpec, tiling: Tiling) -> Option<RecordForm> {
+    pub fn of(key: impl Into<RecordKey>, value: ValueSpec, tiling: Tiling) -> Option<RecordForm> {
         let whole = RecordForm::whole(key, value);
         match (tiling, whole) {
             (Tiling::None, _) => Some(whole),
             (_, RecordForm::Variable) => None,
-            (_, RecordForm::Fixed { key, value, .. }) => {
+            (_, RecordForm::Fixed { key, cells, value, .. }) => {
                 let tail = padded(key) + 8;
                 let tail = if tiling == Tiling::Roomy {
                     tail.next_multiple_of(32)
@@ -173,6 +200,7 @@ impl RecordForm {
                 let close = tiling == Tiling::Close;
                 (close == (tail == 16)).then_some(RecordForm::Fixed {
                     key,
+                    cells,
                     value,
                     block: tile.block(),
                     tile: Some(tile),
@@ -182,14 +210,24 @@ impl RecordForm {
     }
 
     /// The same, with every record in one piece: as tables were made when there were no tiles.
-    pub fn whole(key: Option<usize>, value: ValueSpec) -> RecordForm {
-        match (key, value.fixed_len()) {
-            (Some(key), Some(value)) => {
-                let bytes = padded(value) + padded(key) + 8;
-                let block = if value >= 32 { bytes.next_multiple_of(32) } else { bytes };
-                RecordForm::Fixed { key, value, block, tile: None }
-            }
-            _ => RecordForm::Variable,
+    pub fn whole(key: impl Into<RecordKey>, value: ValueSpec) -> RecordForm {
+        let (key, cells) = match key.into() {
+            RecordKey::Fixed(key) => (key, None),
+            RecordKey::Cell(cells) => (cells.row_len(), Some(cells)),
+            RecordKey::Variable => return RecordForm::Variable,
+        };
+        let Some(value) = value.fixed_len() else { return RecordForm::Variable };
+        let bytes = padded(value) + padded(key) + 8;
+        let block = if value >= 32 { bytes.next_multiple_of(32) } else { bytes };
+        RecordForm::Fixed { key, cells, value, block, tile: None }
+    }
+
+    /// The cells that keys are kept in, if they are.
+    #[inline(always)]
+    pub fn cells(self) -> Option<KeyCells> {
+        match self {
+            RecordForm::Fixed { cells, .. } => cells,
+            RecordForm::Variable => None,
         }
     }
 
@@ -267,9 +305,12 @@ impl RecordForm {
             (None, None) => heap.allocate(len)?,
         };
         match self {
-            RecordForm::Fixed { key: key_len, value: value_len, .. } => {
+            RecordForm::Fixed { key: key_len, cells, value: value_len, .. } => {
                 block.write(0, value)?;
-                if key_len > 0 {
+                if let Some(cells) = cells {
+                    let cell = cells.cell(key).ok_or_else(|| too_long(key, cells))?;
+                    block.write(padded(value_len), cell.as_bytes())?;
+                } else if key_len > 0 {
                     block.write(padded(value_len), key)?;
                     write_padding(&mut block, padded(value_len), key_len)?;
                 }
@@ -293,20 +334,21 @@ impl RecordForm {
     #[inline(always)]
     pub fn at<P: Persist>(self, image: &Image<P>, offset: u64) -> RecordRef {
         match self {
-            RecordForm::Fixed { key, value, tile, .. } => {
+            RecordForm::Fixed { key, cells, value, tile, .. } => {
                 let (value_at, key_at) = match tile {
                     None => (offset, offset + padded(value)),
                     Some(tile) => (tile.value_at(offset), tile.tail_at(offset)),
                 };
                 let version = image.load(key_at + padded(key));
-                RecordRef { version, key_at, key_len: key, value_at, value_len: value }
+                RecordRef { version, key_at, key_len: key, cells, value_at, value_len: value }
             }
             RecordForm::Variable => {
                 let lengths = image.load(offset + 8);
                 let (key_len, value_len) = ((lengths & 0xffff_ffff) as usize, (lengths >> 32) as usize);
                 let key_at = offset + HEAD;
                 let version = image.load(offset);
-                RecordRef { version, key_at, key_len, value_at: key_at + padded(key_len), value_len }
+                let value_at = key_at + padded(key_len);
+                RecordRef { version, key_at, key_len, cells: None, value_at, value_len }
             }
         }
     }
@@ -355,6 +397,15 @@ impl RecordRef {
     /// Whether it is the record of this key.
     #[inline(always)]
     pub fn has_key<P: Persist>(&self, image: &Image<P>, key: &[u8]) -> bool {
+        match self.cells {
+            None => self.has_stored(image, key),
+            Some(cells) => cells.cell(key).is_some_and(|cell| self.has_stored(image, cell.as_bytes())),
+        }
+    }
+
+    /// Whether it has these bytes for a key.
+    #[inline(always)]
+    fn has_stored<P: Persist>(&self, image: &Image<P>, key: &[u8]) -> bool {
         if self.key_len != key.len() {
             return false;
         }
@@ -374,8 +425,18 @@ impl RecordRef {
         image.load(at).to_le_bytes()[..rest.len()] == *rest
     }
 
-    /// Appends its key to a buffer.
+    /// Appends its key to a buffer. Of a cell that is damaged it is what is left of it.
     pub fn append_key<P: Persist>(&self, image: &Image<P>, to: &mut Vec<u8>) {
+        let start = to.len();
+        self.append_stored(image, to);
+        if let Some(cells) = self.cells {
+            let len = cells.remains_in(&to[start..]).len();
+            to.truncate(start + len);
+        }
+    }
+
+    /// Appends what it has for a key to a buffer: the key, or its cell.
+    pub fn append_stored<P: Persist>(&self, image: &Image<P>, to: &mut Vec<u8>) {
         let start = to.len();
         to.resize(start + self.key_len, 0);
         image.read(self.key_at, &mut to[start..]);

@@ -17,7 +17,8 @@ const KEYS: u16 = 600;
 pub fn kinds() -> Vec<(KeySpec, ValueSpec)> {
     let key = |len| KeySpec::fixed(len).expect("a length");
     let value = |len| ValueSpec::fixed(len).expect("a length");
-    let keys = [KeySpec::U64, key(5), key(8), key(32), KeySpec::variable(300).expect("a length")];
+    let variable = |max| KeySpec::variable(max).expect("a length");
+    let keys = [KeySpec::U64, key(5), key(8), key(32), variable(300), variable(5), variable(24)];
     let values = [value(3), value(8), value(128), ValueSpec::variable(5000).expect("a length")];
     keys.into_iter().flat_map(|key| values.map(|value| (key, value))).collect()
 }
@@ -26,10 +27,25 @@ fn key_bytes(subject: impl Subject, spec: KeySpec, number: u16) -> Vec<u8> {
     if let (KeySpec::U64, Some(special)) = (spec, subject.special_keys().get(usize::from(number))) {
         return special.to_le_bytes().to_vec();
     }
+    if let KeySpec::Variable { max, .. } = spec
+        && max < 200
+    {
+        return short_key(number, max as usize);
+    }
     let len = spec.fixed_len().unwrap_or(usize::from(number) % 200);
     let mut bytes = number.to_le_bytes().repeat(len.div_ceil(2) + 1);
     bytes.truncate(len.max(2));
     bytes
+}
+
+/// Keys of every length there may be: the empty key first, then those that differ in how many zeros or ones they have, one after the other
+/// a prefix of the next, then others.
+fn short_key(number: u16, max: usize) -> Vec<u8> {
+    let (number, len) = (usize::from(number), usize::from(number) / 2);
+    if len <= max {
+        return vec![(number % 2) as u8; len];
+    }
+    number.to_le_bytes()[..3].iter().copied().cycle().take(3 + number % (max - 2)).collect()
 }
 
 fn value_bytes(spec: ValueSpec, number: u64) -> Vec<u8> {

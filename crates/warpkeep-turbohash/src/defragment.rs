@@ -1,15 +1,10 @@
 //! Defragmentation: records and shards move out of slabs that are being cleared.
 
 use warpkeep_image::{Clearing, Persist};
+use warpkeep_record::retire;
 
 use crate::bucket::{Bucket, Shape, payload_at, slots_of};
-use crate::stage::retire;
 use crate::{Table, TableError};
-
-/// Frees some of what was replaced and can no longer be seen; otherwise that happens in the course of later writes.
-pub fn hasten_freeing() {
-    crossbeam_epoch::pin().flush();
-}
 
 impl<P: Persist> Table<P> {
     /// Moves its records and shards out of slabs that are being cleared, while reads go on and writers wait for a shard

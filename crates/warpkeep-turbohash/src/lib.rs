@@ -50,7 +50,6 @@ mod table;
 mod testing;
 mod upkeep;
 
-pub use defragment::hasten_freeing;
 pub use error::TableError;
 pub use grow::Seen;
 pub use inspect::Inspection;
@@ -59,4 +58,4 @@ pub use shard::{PROBING_SCOPE, default_shards};
 pub use stage::{Seat, Stage};
 pub use stats::{Distances, TableStats};
 pub use table::{Table, TableSpec};
-pub use warpkeep_record::{Progress, Value};
+pub use warpkeep_record::{Progress, Value, hasten_freeing};

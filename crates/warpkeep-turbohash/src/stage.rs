@@ -3,12 +3,12 @@
 //! Nothing is written to a bucket before [`Stage::publish`]: a stage that is given up leaves nothing behind, and there is
 //! nothing a crash could leave half claimed.
 
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, Weak};
 
 use crossbeam_epoch::Guard;
-use warpkeep_image::{Block, Heap, Persist};
-use warpkeep_record::{Expected, prefetch};
+use warpkeep_image::{Block, Persist};
+use warpkeep_record::{Expected, prefetch, retire};
 
 use crate::bucket::{self, Bucket, Contents, Shape};
 use crate::commit::{Commit, Marks};
@@ -342,22 +342,6 @@ fn word_of(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     word[..bytes.len()].copy_from_slice(bytes);
     u64::from_le_bytes(word)
-}
-
-/// Frees records once no reader can hold them.
-pub(crate) fn retire<P: Persist>(heap: &Arc<Heap<P>>, offsets: Vec<u64>, guard: &Guard) {
-    if offsets.is_empty() {
-        return;
-    }
-    // Weak, so that what waits to be freed does not keep a store from being closed; marking frees it then.
-    let heap: Weak<Heap<P>> = Arc::downgrade(heap);
-    guard.defer(move || {
-        let Some(heap) = heap.upgrade() else { return };
-        for offset in offsets {
-            let freed = heap.free(offset);
-            debug_assert!(freed.is_ok(), "{freed:?}");
-        }
-    });
 }
 
 impl<P: Persist> Drop for Stage<'_, P> {

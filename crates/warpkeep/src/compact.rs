@@ -56,8 +56,12 @@ impl<P: Persist> Store<P> {
             usage.free_chunks * usage.chunk_size
         };
         // What was replaced or removed is freed once no reader can see it, which the readers there are decide.
-        let settle = || (0..1000).for_each(|_| warpkeep_gphash::hasten_freeing());
-        settle();
+        let settle = || -> Result<()> {
+            (0..1000).for_each(|_| warpkeep_gphash::hasten_freeing());
+            while heap.free_postponed(usize::MAX)? > 0 {}
+            Ok(())
+        };
+        settle()?;
         let mut done = Compacted { free_before: free(), ..Compacted::default() };
         let tables = self.keeper.items().list();
         for named in &tables {
@@ -70,7 +74,7 @@ impl<P: Persist> Store<P> {
             done.moved += named.table.defragment(&clearing)?;
         }
         // Slabs that are empty by the end give their chunks back while they are still closed.
-        settle();
+        settle()?;
         drop(clearing);
         done.free_after = free();
         Ok(done)

@@ -121,8 +121,8 @@ pub mod stats {
 /// Batches and answers as arrays that the caller has, in host memory or on a device: see [`Table::run_on`].
 pub mod rows {
     pub use warpkeep_core::{
-        BatchView, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, MemorySpace, Ops, Output,
-        OutputValues, Span,
+        BatchView, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, KeyCell, KeyCells,
+        MemorySpace, Ops, Output, OutputValues, Span,
     };
     pub use warpkeep_device::{Buffer, Stream};
 }

@@ -12,6 +12,8 @@ use crate::{Keeper, Tables};
 
 /// Buckets drained before others get a turn.
 const SLICE: u64 = 256;
+/// Blocks freed before others get a turn.
+const FREED_AT_ONCE: usize = 1 << 12;
 /// How long to rest when there is nothing to do.
 const REST: Duration = Duration::from_millis(2);
 /// How often figures are handed on.
@@ -53,6 +55,8 @@ fn maintain<P: Persist>(keeper: &Keeper<P, Tables<P>>, stop: &AtomicBool) {
             // A full image is the business of whoever writes next, who is told.
             working |= named.maintain(SLICE).is_ok_and(|progress| progress == Progress::Working);
         }
+        // What cannot be freed was damaged, which an inspection tells.
+        working |= keeper.heap().free_postponed(FREED_AT_ONCE).is_ok_and(|freed| freed > 0);
         if published.elapsed() >= PUBLISH {
             publish(keeper);
             published = Instant::now();

@@ -4,15 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use warpkeep_core::{
-    Answers, Batch, BatchView, Durability, HostBatch, KeySpec, MergeRule, Op, Output, Results, Status,
-    ToCell, ValueSpec,
+    Answers, Batch, BatchView, Durability, HostBatch, KeyCells, KeySpec, MergeRule, Op, Output, Results,
+    Status, ToCell, ValueSpec,
 };
 use warpkeep_device::Stream;
-use warpkeep_gphash::gpu::{CacheError, CacheStats, DeviceEngine, StepTime};
+use warpkeep_gphash::gpu::{CacheError, CacheStats, DeviceEngine, StepTime, Watch};
 use warpkeep_gphash::{Geometry, Layout};
 use warpkeep_image::{Coherent, Persist};
 
-use crate::index::Index;
+use crate::index::{Index, Planned as _, with_table};
 use crate::metrics::{Counted, Kind};
 use crate::tables::NamedTable;
 use crate::{DeviceStats, Error, GetWay, IndexKind, Result, Store, TableStats, WayFigures, planner};
@@ -72,6 +72,13 @@ impl<P: Persist> Table<'_, P> {
     /// What keys are.
     pub fn key_spec(&self) -> KeySpec {
         self.named.table.key_spec()
+    }
+
+    /// The cells that stand for its keys in batches whose columns lie in device memory, if keys have any length up to a short limit, and
+    /// values one: see [`KeyCells`]. Keys in host memory are given as they are.
+    pub fn key_cells(&self) -> Option<KeyCells> {
+        with_table!(&self.named.table, table => table.for_devices())
+            .and_then(warpkeep_gphash::Table::key_cells)
     }
 
     /// What values are.
@@ -203,11 +210,16 @@ impl<P: Persist> Table<'_, P> {
         durability: Durability,
         answers: &mut dyn Answers,
     ) -> Result<()> {
+        let mut watch = self.named.engine.device().map(DeviceEngine::watch_steps);
+        let mut note = |step| watch.iter_mut().for_each(|watch| watch.host(step));
         let batch = self.host(batch)?;
         let mut counted = Counted::new(answers, batch);
         let done = self.execute(&batch, durability, &mut counted);
+        note("library: the batch, all of it");
         self.named.metrics.add(&counted.tally());
-        done
+        note("library: answers are counted");
+        done?;
+        Ok(watch.map_or(Ok(()), Watch::finish)?)
     }
 
     /// Does a batch whose columns lie in host memory or in that of the device that works the table, after what is in the stream, and answers

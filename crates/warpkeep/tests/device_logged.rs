@@ -5,7 +5,7 @@ mod device_logged_rig;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use device_logged_rig::{Place, key_of, log_options, put_rows};
+use device_logged_rig::{Place, key_in, log_options, put_rows};
 use warpkeep::{
     Device, DeviceChoice, Durability, Error, KeySpec, LogPlace, Op, Status, Store, StoreOptions, Table,
     TableOptions, TableStats, ValueSpec, verify,
@@ -54,7 +54,7 @@ fn run<P: Persist>(
     for _ in 0..count {
         let key = random.u64(..keys);
         let value: Vec<u8> = (0..len).map(|_| random.u8(..)).collect();
-        batch.push(op, &key.to_le_bytes(), &value, 0).unwrap();
+        batch.push(op, &key_in(table.key_spec(), key), &value, 0).unwrap();
         rows.push((key, value));
     }
     let results = table.run(&batch, durability).unwrap();
@@ -76,7 +76,7 @@ fn check<P: Persist>(table: &Table<'_, P>, model: &Model, keys: u64) {
     assert_eq!(table.len(), model.len() as u64);
     let mut batch = table.batch();
     for key in 0..keys {
-        batch.get(key).unwrap();
+        batch.get(&key_in(table.key_spec(), key)[..]).unwrap();
     }
     let results = table.run(&batch, Durability::Process).unwrap();
     for key in 0..keys {
@@ -90,13 +90,19 @@ fn check<P: Persist>(table: &Table<'_, P>, model: &Model, keys: u64) {
 /// from its image and from its log.
 #[test]
 fn logged_batches_do_what_a_map_does() {
-    for (value, capacity) in [(40, 1000), (128, 9000)] {
+    let variable = |max| KeySpec::variable(max).unwrap();
+    for (key, value, capacity) in [
+        (KeySpec::U64, 40, 1000),
+        (KeySpec::U64, 128, 9000),
+        (variable(6), 128, 9000),
+        (variable(20), 40, 1000),
+    ] {
         let home = tempfile::tempdir().unwrap();
         let device = Device::simulated(Mode::fast()).unwrap();
         let open = || Store::open_on(home.path(), StoreOptions::default(), &device).unwrap();
         let (mut random, mut model, keys) = (fastrand::Rng::with_seed(u64::from(value)), Model::new(), 6000);
         let mut store = open();
-        store.create_table("rows", table(value, capacity)).unwrap();
+        store.create_table("rows", TableOptions { key, ..table(value, capacity) }).unwrap();
         for round in 0..14 {
             let rows = store.table("rows").unwrap();
             let durability = if random.bool() { Durability::Power } else { Durability::Process };
@@ -112,7 +118,7 @@ fn logged_batches_do_what_a_map_does() {
             }
             for &key in &some {
                 if let (Some(item), Some((version, _))) =
-                    (model.get_mut(&key), rows.get_versioned(key).unwrap())
+                    (model.get_mut(&key), rows.get_versioned(&key_in(rows.key_spec(), key)[..]).unwrap())
                 {
                     item.0 = version;
                 }
@@ -146,12 +152,11 @@ fn opened(place: &Place, disk: &LabDisk) -> Store<Coherent> {
 /// Keys in the overflow, which the device leaves to the CPU, and keys longer than their hashes: all of it is in the same record.
 #[test]
 fn what_the_cpu_does_of_a_batch_is_logged_with_it() {
-    for key_len in [8, 24] {
+    for key in [KeySpec::U64, KeySpec::fixed(24).unwrap(), KeySpec::variable(24).unwrap()] {
         let device = Device::simulated(Mode::fast()).unwrap();
         let (place, disk) = (Place::new(100), LabDisk::new(&Trace::new()));
         let store = opened(&place, &disk);
         store.give_to(&device).unwrap();
-        let key = KeySpec::fixed(key_len).unwrap();
         let options = TableOptions::new(key, ValueSpec::fixed(16).unwrap()).capacity(1);
         let rows = store.create_table("rows", options).unwrap();
         let mut model: BTreeMap<u64, u8> = BTreeMap::new();
@@ -160,7 +165,7 @@ fn what_the_cpu_does_of_a_batch_is_logged_with_it() {
             _ => 0,
         };
         for number in 0..1000 {
-            rows.put(&key_of(number, key_len as usize)[..], &[1; 16][..], Durability::Process).unwrap();
+            rows.put(&key_in(key, number)[..], &[1; 16][..], Durability::Process).unwrap();
             model.insert(number, 1);
             if overflowed() > 1 {
                 break;
@@ -201,7 +206,7 @@ fn what_the_cpu_does_of_a_batch_is_logged_with_it() {
             let rows = store.table("rows").unwrap();
             assert_eq!(rows.len(), model.len() as u64);
             for number in 0..1000 {
-                let found = rows.get(&key_of(number, key_len as usize)[..]).unwrap();
+                let found = rows.get(&key_in(key, number)[..]).unwrap();
                 assert_eq!(found, model.get(&number).map(|&mark| vec![mark; 16]), "key {number}");
             }
         };

@@ -10,7 +10,7 @@ use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use device_logged_rig::{Place, log_options, put_rows};
+use device_logged_rig::{Place, key_in, log_options, put_rows};
 use warpkeep::{Device, Durability, KeySpec, LogPlace, Op, Store, TableOptions, ValueSpec};
 use warpkeep_crashlab::{LabDisk, Trace};
 use warpkeep_device::Mode;
@@ -192,7 +192,7 @@ fn record(seed: u64) -> Recorded {
     let witnessed = scene.place.with(Witness(Arc::clone(&scene)));
     let store: Store<Witness> = Store::open_in(&witnessed, Some(log), HeapOptions::default()).unwrap();
     store.give_to(&scene.device).unwrap();
-    let rows = store.create_table("rows", table()).unwrap();
+    let rows = store.create_table("rows", table(seed)).unwrap();
     // Blocks are taken, and nothing of it is looked at.
     put_rows(&rows, &scene.device, Op::Put, &[0, 1, 2], 1, Durability::Power).unwrap();
     scene.device.simulator().unwrap().take_store_log();
@@ -225,8 +225,10 @@ fn record(seed: u64) -> Recorded {
     Recorded { moments, models, stores, region, end }
 }
 
-fn table() -> TableOptions {
-    TableOptions::new(KeySpec::U64, ValueSpec::fixed(16).unwrap()).capacity(100)
+/// With keys of eight bytes, or of any length in cells.
+fn table(seed: u64) -> TableOptions {
+    let key = if seed.is_multiple_of(2) { KeySpec::U64 } else { KeySpec::variable(12).unwrap() };
+    TableOptions::new(key, ValueSpec::fixed(16).unwrap()).capacity(100)
 }
 
 /// How many images were opened; or what is wrong with one.
@@ -289,7 +291,7 @@ fn check(place: &Place, moment: &Moment, old: &Model, new: &Model) -> Result<(),
     let rows = store.table("rows").map_err(|error| error.to_string())?;
     let mut found = Model::new();
     for key in 0..KEYS {
-        if let Some(value) = rows.get(key).map_err(|error| error.to_string())? {
+        if let Some(value) = rows.get(&key_in(rows.key_spec(), key)[..]).map_err(|error| error.to_string())? {
             if value.iter().any(|&byte| byte != value[0]) {
                 return Err(format!("key {key} has {value:?}"));
             }

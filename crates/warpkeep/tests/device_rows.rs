@@ -1,7 +1,7 @@
 //! Batches whose columns lie in the memory of a device, here the simulator: the same as batches in host memory.
 
 use warpkeep::rows::{
-    BatchView, Buffer, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, Ops, Output,
+    BatchView, Buffer, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, KeyCells, Ops, Output,
     OutputValues, Span,
 };
 use warpkeep::{
@@ -24,7 +24,7 @@ fn device_column_mut<T>(buffer: &mut Buffer, len: usize) -> ColumnMut<'_, T> {
 #[derive(Default)]
 struct Plain {
     ops: Vec<Op>,
-    keys: Vec<u8>,
+    keys: Vec<Vec<u8>>,
     values: Vec<u8>,
     arguments: Vec<u64>,
 }
@@ -32,9 +32,19 @@ struct Plain {
 impl Plain {
     fn push(&mut self, op: Op, key: &[u8], value: &[u8], argument: u64) {
         self.ops.push(op);
-        self.keys.extend_from_slice(key);
+        self.keys.push(key.to_vec());
         self.values.extend_from_slice(value);
         self.arguments.push(argument);
+    }
+
+    /// Keys as rows in device memory have them: in cells, if they have any length.
+    fn key_rows(&self, cells: Option<KeyCells>) -> Vec<u8> {
+        match cells {
+            None => self.keys.concat(),
+            Some(cells) => {
+                self.keys.iter().flat_map(|key| cells.cell(key).unwrap().as_bytes().to_vec()).collect()
+            }
+        }
     }
 
     fn codes(&self) -> Vec<u8> {
@@ -66,9 +76,14 @@ enum On {
 }
 
 fn run(table: &Table<'_>, device: &Device, plain: &Plain, durability: Durability, on: On) -> Answered {
-    let (count, key_len) = (plain.ops.len(), table.key_spec().max_len());
-    let len = table.value_spec().max_len();
-    let (codes, keys) = (device.upload(&plain.codes()).unwrap(), device.upload(&plain.keys).unwrap());
+    let (count, len) = (plain.ops.len(), table.value_spec().max_len());
+    let (key_rows, key_bytes) = (plain.key_rows(table.key_cells()), plain.keys.concat());
+    let mut key_ends = vec![0];
+    key_ends.extend(plain.keys.iter().scan(0, |end, key| {
+        *end += key.len() as u64;
+        Some(*end)
+    }));
+    let (codes, keys) = (device.upload(&plain.codes()).unwrap(), device.upload(&key_rows).unwrap());
     let (values, arguments) =
         (device.upload(&plain.values).unwrap(), device.upload(&plain.arguments).unwrap());
     let on_host = matches!(on, On::HostAnsweredOnDevice);
@@ -79,9 +94,11 @@ fn run(table: &Table<'_>, device: &Device, plain: &Plain, durability: Durability
             (_, true) => Ops::Each(Column::Host(&plain.ops)),
             (_, false) => Ops::Each(device_column(&codes, count)),
         },
-        keys: Cells::Fixed {
-            len: key_len,
-            bytes: if on_host { Column::Host(&plain.keys) } else { device_column(&keys, plain.keys.len()) },
+        keys: match on_host {
+            true => Cells::variable(&key_ends, &key_bytes),
+            false => {
+                Cells::Fixed { len: key_rows.len() / count, bytes: device_column(&keys, key_rows.len()) }
+            }
         },
         values: Cells::Fixed {
             len,
@@ -131,7 +148,20 @@ fn run(table: &Table<'_>, device: &Device, plain: &Plain, durability: Durability
     answers
 }
 
-fn random_batch(random: &mut fastrand::Rng, op: Option<Op>, (key_len, len): (usize, usize)) -> Plain {
+/// The key with this number: of so many bytes, or of up to so many.
+fn key_of(spec: KeySpec, number: u64) -> Vec<u8> {
+    let mut key = number.to_le_bytes().to_vec();
+    match spec.fixed_len() {
+        Some(len) => key.resize(len, b'k'),
+        None => {
+            key.truncate(2);
+            key.resize(2 + number as usize % (spec.max_len() - 1), (number % 2) as u8);
+        }
+    }
+    key
+}
+
+fn random_batch(random: &mut fastrand::Rng, op: Option<Op>, (key, len): (KeySpec, usize)) -> Plain {
     const OPS: [Op; 8] =
         [Op::Get, Op::Put, Op::Insert, Op::Update, Op::Delete, Op::CompareAndSwap, Op::FetchAdd, Op::Merge];
     let mut plain = Plain::default();
@@ -141,16 +171,14 @@ fn random_batch(random: &mut fastrand::Rng, op: Option<Op>, (key_len, len): (usi
             continue;
         }
         // Some keys come more than once.
-        let mut key = random.u64(..700).to_le_bytes().to_vec();
-        key.resize(key_len, b'k');
+        let key = key_of(key, random.u64(..700));
         let value: Vec<u8> = (0..len).map(|_| random.u8(..)).collect();
         plain.push(op, &key, &value, random.u64(..3));
     }
     plain
 }
 
-fn options(layout: Layout, key_len: usize, value: usize) -> TableOptions {
-    let key = if key_len == 8 { KeySpec::U64 } else { KeySpec::fixed(key_len as u32).unwrap() };
+fn options(layout: Layout, key: KeySpec, value: usize) -> TableOptions {
     TableOptions::new(key, ValueSpec::fixed(value as u32).unwrap())
         .layout(layout)
         .merge(MergeRule::Or)
@@ -163,31 +191,34 @@ fn log_of(has_log: bool) -> StoreOptions {
 
 #[test]
 fn rows_on_a_device_come_to_the_same_as_rows_on_the_host() {
+    let (fixed, variable) = (|len| KeySpec::fixed(len).unwrap(), |max| KeySpec::variable(max).unwrap());
     let kinds = [
-        (Layout::Packed, 8, 32),
-        (Layout::InPlace, 8, 8),
-        (Layout::Packed, 13, 21),
-        (Layout::InPlace, 20, 12),
+        (Layout::Packed, KeySpec::U64, 32),
+        (Layout::InPlace, KeySpec::U64, 8),
+        (Layout::Packed, fixed(13), 21),
+        (Layout::InPlace, fixed(20), 12),
+        (Layout::Packed, variable(24), 21),
+        (Layout::Packed, variable(24), 128),
+        (Layout::Packed, variable(6), 8),
     ];
-    for (number, (layout, key_len, len)) in kinds.into_iter().enumerate() {
+    for (number, (layout, key, len)) in kinds.into_iter().enumerate() {
         let homes = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let device = Device::simulated(Mode::fast()).unwrap();
         let has_log = number % 2 == 0;
         let one = Store::open_on(homes[0].path(), log_of(has_log), &device).unwrap();
         let other = Store::open_with(homes[1].path(), log_of(has_log)).unwrap();
-        let tables =
-            [&one, &other].map(|store| store.create_table("t", options(layout, key_len, len)).unwrap());
+        let tables = [&one, &other].map(|store| store.create_table("t", options(layout, key, len)).unwrap());
         let mut random = fastrand::Rng::with_seed(number as u64);
         let uniform = [Op::Put, Op::Get, Op::Update, Op::Delete, Op::Insert, Op::Get];
         for round in 0..15 {
             let on = [On::Device, On::Device, On::DeviceAnsweredOnHost, On::HostAnsweredOnDevice][round % 4];
             let op = (round % 2 == 0).then(|| uniform[round / 2 % uniform.len()]);
-            let plain = random_batch(&mut random, op, (key_len, len));
+            let plain = random_batch(&mut random, op, (key, len));
             let durability = if has_log && round % 3 == 0 { Durability::Power } else { Durability::Process };
             let answers = run(&tables[0], &device, &plain, durability, on);
             let mut batch = tables[1].batch();
             for (index, &op) in plain.ops.iter().enumerate() {
-                let key = &plain.keys[key_len * index..][..key_len];
+                let key = &plain.keys[index];
                 let value = if op.takes_value() { &plain.values[len * index..][..len] } else { &[] };
                 batch.push(op, key, value, plain.arguments[index]).unwrap();
             }
@@ -210,8 +241,7 @@ fn rows_on_a_device_come_to_the_same_as_rows_on_the_host() {
             let table = store.table("t").unwrap();
             let mut items: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
             for number in 0..700_u64 {
-                let mut key = number.to_le_bytes().to_vec();
-                key.resize(key_len, b'k');
+                let key = key_of(key, number);
                 items.extend(table.get(&key[..]).unwrap().map(|value| (key, value)));
             }
             items
@@ -234,7 +264,7 @@ fn values_go_wherever_there_is_room() {
     let home = tempfile::tempdir().unwrap();
     let device = Device::simulated(Mode::fast()).unwrap();
     let store = Store::open_on(home.path(), StoreOptions::default(), &device).unwrap();
-    let table = store.create_table("t", options(Layout::Packed, 8, 32)).unwrap();
+    let table = store.create_table("t", options(Layout::Packed, KeySpec::U64, 32)).unwrap();
     for key in 0..5_u64 {
         table.put(key, &[key as u8 + 1; 32], Durability::Process).unwrap();
     }
@@ -261,7 +291,7 @@ fn operations_that_make_no_sense_are_told() {
     let home = tempfile::tempdir().unwrap();
     let device = Device::simulated(Mode::fast()).unwrap();
     let store = Store::open_on(home.path(), StoreOptions::default(), &device).unwrap();
-    let table = store.create_table("t", options(Layout::Packed, 8, 8)).unwrap();
+    let table = store.create_table("t", options(Layout::Packed, KeySpec::U64, 8)).unwrap();
     // An unknown code, with a key of its own and with one that comes twice; one without its argument; one without its value.
     let codes = device.upload(&[77_u8, 0, Op::Get as u8, Op::FetchAdd as u8, Op::Put as u8]).unwrap();
     let keys = device.upload(&[1_u64, 2, 2, 3, 4]).unwrap();
@@ -281,13 +311,66 @@ fn operations_that_make_no_sense_are_told() {
     assert!(table.is_empty());
 }
 
+/// Nobody has looked at the cells of a batch in device memory, either; only at how long they are.
+#[test]
+fn rows_that_are_no_cells_are_told() {
+    let home = tempfile::tempdir().unwrap();
+    let device = Device::simulated(Mode::fast()).unwrap();
+    let store = Store::open_on(home.path(), StoreOptions::default(), &device).unwrap();
+    let key = KeySpec::variable(12).unwrap();
+    let table = store.create_table("t", options(Layout::Packed, key, 8)).unwrap();
+    let cells = table.key_cells().unwrap();
+    let mut rows: Vec<u8> = ["", "weft", "warp", "weft"]
+        .iter()
+        .flat_map(|key| cells.cell(key.as_bytes()).unwrap().as_bytes().to_vec())
+        .collect();
+    // Something behind a key that comes once, and behind one of two that were the same.
+    rows[2 * 16 + 9] = 1;
+    rows[3 * 16 + 9] = 1;
+    let (keys, values) = (device.upload(&rows).unwrap(), device.upload(&[7_u64; 4]).unwrap());
+    let columns = |len| {
+        let keys = Cells::Fixed { len, bytes: device_column(&keys, 64) };
+        Columns::with_values(Op::Put, keys, Cells::Fixed { len: 8, bytes: device_column(&values, 32) })
+    };
+    for (versions, durability) in [(false, Durability::Process), (true, Durability::Power)] {
+        let mut statuses = device.allocate_zeroed(4).unwrap();
+        let mut told = device.allocate_zeroed(32).unwrap();
+        let batch = BatchView::new(key, table.value_spec(), columns(16)).unwrap();
+        // With versions, the batch is staged.
+        let versions_to = versions.then(|| device_column_mut(&mut told, 4));
+        let output =
+            Output::new(&batch, device_column_mut(&mut statuses, 4), versions_to, OutputValues::None)
+                .unwrap();
+        table.run_on(&batch, durability, output, &device.stream().unwrap()).unwrap();
+        let done = if versions { Status::Ok } else { Status::Created };
+        let expected = [done, done, Status::Malformed, Status::Malformed].map(|status| status as u8);
+        assert_eq!(statuses.to_vec::<u8>().unwrap(), expected);
+        assert_eq!(table.len(), 2);
+    }
+    assert_eq!(table.get("weft").unwrap(), Some(7_u64.to_le_bytes().to_vec()));
+    // Keys as they are, which in device memory they must not be.
+    let mut statuses = device.allocate_zeroed(8).unwrap();
+    let plain = Columns { keys: Cells::Fixed { len: 8, bytes: device_column(&keys, 32) }, ..columns(16) };
+    let batch = BatchView::new(key, table.value_spec(), plain).unwrap();
+    let output = Output::new(&batch, device_column_mut(&mut statuses, 4), None, OutputValues::None).unwrap();
+    let error = table.run_on(&batch, Durability::Process, output, &device.stream().unwrap()).unwrap_err();
+    assert!(error.to_string().contains("cells of 16 bytes"), "{error}");
+    // In host memory cells are no keys.
+    let host = Columns::keys_only(Op::Get, Cells::fixed(16, &rows));
+    assert!(BatchView::new(key, table.value_spec(), host).is_err());
+    drop(table);
+    store.close().unwrap();
+    assert!(verify(home.path(), &StoreOptions::default()).unwrap().sound);
+}
+
 #[test]
 fn rows_of_another_device_or_for_no_device_are_refused() {
     let home = tempfile::tempdir().unwrap();
     let device = Device::simulated(Mode::fast()).unwrap();
     let key = device.upload(&[1_u64]).unwrap();
     let refused = |store: &Store, ordinal: u32| {
-        let table = store.create_table(&format!("t{ordinal}"), options(Layout::Packed, 8, 8)).unwrap();
+        let table =
+            store.create_table(&format!("t{ordinal}"), options(Layout::Packed, KeySpec::U64, 8)).unwrap();
         // SAFETY: it is refused before anybody follows the address.
         let bytes = Column::Device(unsafe { DeviceSlice::from_raw(key.ptr().address(), 8, ordinal) });
         let columns = Columns::keys_only(Op::Get, Cells::Fixed { len: 8, bytes });

@@ -144,7 +144,7 @@ mod tests {
         for value_bytes in [8, 9, 12, 15, 16, 17, 20, 23, 24, 25, 31, 32, 100, 128] {
             let workload = Workload { items: 100, key_bytes: 8, value_bytes, seed: 9 };
             let numbers: Vec<u64> = (3..43).collect();
-            let pool = Pool::of(&device, &workload, numbers.clone()).expect("a pool");
+            let pool = Pool::of(&device, workload, numbers.clone()).expect("a pool");
             let answers = Answers::new(&device, &workload, 40).expect("room");
             let row = value_bytes.next_multiple_of(8);
             let mut rows = vec![0_u8; 40 * row];

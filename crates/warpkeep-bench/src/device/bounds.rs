@@ -24,6 +24,7 @@ pub(super) fn bound(
     let cached = variant.way == Way::BucketCache && variant.share >= 1.0 || variant.has_mirror();
     // Values need not be fetched one by one where the device knows where all of them lie.
     let ordered = matches!(variant.way, Way::Ordered | Way::Straight | Way::StraightLink | Way::Values)
+        || matches!(variant.way, Way::Gathered | Way::Fastest)
         || variant.way.is_library();
     let straight = matches!(variant.way, Way::Straight | Way::StraightLink)
         || variant.way == Way::Values && workload.key_bytes == 8;
@@ -78,7 +79,14 @@ pub(super) fn bound(
     // Values that are there can be copied by the host, from where they lie; and the library takes what is better.
     let (name, rate) = &limits.gathered;
     let gathered = || (name.clone(), rate / rows);
+    // What the host gathers for the device goes up.
+    let sent = || {
+        let up = ("copies to the device".to_owned(), limits.copy_in / workload.value_bytes as f64);
+        if up.1 < gathered().1 { up } else { gathered() }
+    };
     match (variant.way, operation) {
+        (Way::Gathered, Operation::Get) => sent(),
+        (Way::Fastest, Operation::Get) if sent().1 > fetched.1 => sent(),
         (Way::LibraryGather | Way::LibraryCpu, Operation::Get) => gathered(),
         (Way::Library, Operation::Get) if rate / rows > fetched.1 => gathered(),
         _ => fetched,

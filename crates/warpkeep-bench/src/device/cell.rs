@@ -107,8 +107,12 @@ impl Cell<'_> {
         // The first batch of the first round takes what the others find ready.
         let mut is_warm = self.round > 0;
         let mut is_sampled = false;
-        if let (Worker::Library(library), Way::Library) = (&mut *worker, variant.way) {
-            library.learn(pool.keys(&pool.batch(turn, self.batch)))?;
+        match (&mut *worker, variant.way) {
+            (Worker::Library(library), Way::Library) => {
+                library.learn(pool.keys(), &pool.batch(turn, self.batch))?;
+            }
+            (Worker::Rig(rig), Way::Fastest) => rig.learn(variant, pool, &pool.batch(turn, self.batch))?,
+            _ => {}
         }
         while self.goes_on(&outcome) {
             self.progress.check()?;
@@ -116,7 +120,12 @@ impl Cell<'_> {
             let part = &parts[0];
             let took = match worker {
                 Worker::Rig(rig) => {
+                    rig.engine.take_step_times();
                     let took = rig.look_up(variant, pool, &parts, expected != Expected::There)?;
+                    let steps = rig.engine.take_step_times();
+                    if is_warm {
+                        outcome.steps.add(steps);
+                    }
                     rig.check(pool, &parts, expected)?;
                     if !is_sampled && expected == Expected::Whole {
                         rig.check_sample(pool, part)?;
@@ -125,7 +134,7 @@ impl Cell<'_> {
                     took
                 }
                 Worker::Library(library) => {
-                    let took = library.get(pool.keys(part))?;
+                    let took = library.get(pool.keys(), part)?;
                     let steps = library.take_step_times()?;
                     if is_warm && !steps.is_empty() {
                         outcome.steps.add(vec![steps]);
@@ -176,7 +185,7 @@ impl Cell<'_> {
         pool: &Pool,
         generation: &mut u64,
     ) -> Result<Outcome, BenchError> {
-        let (mut outcome, mut cold) = (Outcome::default(), self.cold(worker, variant));
+        let (mut outcome, mut cold) = (Outcome::default(), self.cold(variant));
         let mut turn = self.round as usize * 7;
         while self.goes_on(&outcome) && outcome.latencies.count() < MOST_WRITES {
             self.progress.check()?;
@@ -200,7 +209,7 @@ impl Cell<'_> {
         fresh: &mut u64,
     ) -> Result<(Outcome, Outcome), BenchError> {
         let (mut inserts, mut deletes) = (Outcome::default(), Outcome::default());
-        let (mut cold, mut removed) = (self.cold(worker, variant), Outcome::default());
+        let (mut cold, mut removed) = (self.cold(variant), Outcome::default());
         while self.goes_on(&inserts) && inserts.latencies.count() < MOST_WRITES {
             self.progress.check()?;
             let numbers: Vec<u64> = (*fresh..*fresh + self.batch as u64).collect();
@@ -214,11 +223,10 @@ impl Cell<'_> {
         Ok((inserts, deletes))
     }
 
-    /// Where the first batch of writes is noted, if it does not count: a library gets memory for batches of such a size, and a segment of the
+    /// Where the first batch of writes is noted, if it does not count: it gets memory for batches of such a size, and a segment of the
     /// log, which those after it find ready.
-    fn cold(&self, worker: &Worker<'_>, variant: Variant) -> Option<Outcome> {
-        let is_cold = self.round == 0 || variant.way.is_logged();
-        (matches!(worker, Worker::Library(_)) && is_cold).then(Outcome::default)
+    fn cold(&self, variant: Variant) -> Option<Outcome> {
+        (self.round == 0 || variant.way.is_logged()).then(Outcome::default)
     }
 
     /// Writes, and reads back every byte of it.
@@ -234,6 +242,8 @@ impl Cell<'_> {
         let expected = if op == Op::Delete { Expected::Absent } else { Expected::Generation(generation) };
         match worker {
             Worker::Rig(rig) => {
+                // Those of batches that were read back.
+                rig.engine.take_step_times();
                 let written = match rig.writes_straight(variant) {
                     true => rig.write_straight(op, &numbers, generation)?,
                     false => rig.write(op, &numbers, generation)?,

@@ -4,8 +4,9 @@ use std::num::NonZero;
 
 use warpkeep_device::{Buffer, Device, DevicePtr};
 
+use super::keys::Keys;
 use crate::BenchError;
-use crate::workload::{Distribution, Workload};
+use crate::workload::Distribution;
 
 /// Keys that are drawn, for each item, and at the most.
 const EACH: u64 = 4;
@@ -24,11 +25,13 @@ impl Lessons {
     /// As many as show which items are hot, drawn by all cores.
     pub(crate) fn drawn(
         device: &Device,
-        workload: &Workload,
+        keys_of: impl Into<Keys>,
         distribution: Distribution,
     ) -> Result<Lessons, BenchError> {
+        let keys_of = keys_of.into();
+        let workload = keys_of.workload();
         let count = (EACH * workload.items).min(MOST) as usize;
-        let row_bytes = workload.key_bytes.next_multiple_of(8);
+        let row_bytes = keys_of.row_bytes();
         let keys = device.allocate(count * row_bytes)?;
         let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
         let each = count.div_ceil(threads);
@@ -41,9 +44,7 @@ impl Lessons {
                         let mut rows = vec![0_u8; part.len() * row_bytes];
                         let mut key = Vec::new();
                         for (row, number) in rows.chunks_exact_mut(row_bytes).zip(picks) {
-                            key.clear();
-                            workload.append_key(number, &mut key);
-                            row[..key.len()].copy_from_slice(&key);
+                            keys_of.write_row(number, &mut key, row);
                         }
                         Ok::<_, BenchError>((part.start, rows))
                     })

@@ -1,5 +1,6 @@
 //! A store whose tables a device works, used as a program uses it: from host memory to host memory.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -12,6 +13,7 @@ use warpkeep_image::CreateOptions;
 use warpkeep_log::LogOptions;
 
 use super::answers::Expected;
+use super::keys::{KeyColumn, Keys};
 use super::rig::Form;
 use crate::compare::warpkeep_image_bytes;
 use crate::scratch::Scratch;
@@ -40,7 +42,11 @@ pub(crate) struct Library {
     values: Vec<u8>,
     /// Keys of the last gets.
     asked: usize,
+    /// Whether steps are noted, and those of the last gets that are seen from here.
+    timed: bool,
+    own_steps: Vec<StepTime>,
     workload: Workload,
+    keys: Keys,
     key: KeySpec,
     value: ValueSpec,
     durability: Durability,
@@ -64,14 +70,14 @@ impl Library {
             without_log: !logged,
             log: LogOptions { max_batch_bytes: MOST_LOGGED, ..LogOptions::default() },
             device,
-            create: CreateOptions { len: warpkeep_image_bytes(&with_extra), ..CreateOptions::default() },
+            create: CreateOptions {
+                len: warpkeep_image_bytes(&form.keys.in_rows(with_extra)),
+                ..CreateOptions::default()
+            },
             ..StoreOptions::default()
         };
         let store = Store::open_with(directory.path().join("store"), options)?;
-        let key = match workload.key_bytes {
-            8 => KeySpec::U64,
-            bytes => KeySpec::fixed(bytes as u32).map_err(warpkeep::Error::from)?,
-        };
+        let key = form.keys.spec()?;
         let value = ValueSpec::fixed(workload.value_bytes as u32).map_err(warpkeep::Error::from)?;
         let options = TableOptions::new(key, value).capacity(with_extra.items).geometry(form.geometry);
         store.create_table(TABLE, options.layout(form.layout))?;
@@ -82,7 +88,10 @@ impl Library {
             statuses: Vec::new(),
             values: Vec::new(),
             asked: 0,
+            timed: false,
+            own_steps: Vec::new(),
             workload,
+            keys: form.keys,
             key,
             value,
             durability,
@@ -98,9 +107,8 @@ impl Library {
         Ok(library)
     }
 
-    /// Runs a batch of the same operation on keys that lie one after the other, with values if it takes them.
-    fn run(&mut self, op: Op, keys: &[u8], values: &[u8]) -> Result<Duration, BenchError> {
-        let keys = Cells::fixed(self.workload.key_bytes, keys);
+    /// Runs a batch of the same operation on keys, with values if it takes them.
+    fn run(&mut self, op: Op, keys: Cells<'_>, values: &[u8]) -> Result<Duration, BenchError> {
         let columns = match op.takes_value() {
             true => Columns::with_values(op, keys, Cells::fixed(self.workload.value_bytes, values)),
             false => Columns::keys_only(op, keys),
@@ -126,49 +134,61 @@ impl Library {
     }
 
     /// Looks keys up: statuses and values are asked for, and no versions, which lie elsewhere.
-    pub(super) fn get(&mut self, keys: &[u8]) -> Result<Duration, BenchError> {
+    pub(super) fn get(&mut self, keys: &KeyColumn, part: &Range<usize>) -> Result<Duration, BenchError> {
         let row = self.workload.value_bytes;
-        self.asked = keys.len() / self.workload.key_bytes;
+        self.asked = part.len();
         if self.statuses.len() < self.asked {
             self.statuses.resize(self.asked, Status::Pending);
             self.values.resize(row * self.asked, 0);
         }
-        let keys = Cells::fixed(self.workload.key_bytes, keys);
-        let view = BatchView::new(self.key, self.value, Columns::keys_only(Op::Get, keys))
+        let view = BatchView::new(self.key, self.value, Columns::keys_only(Op::Get, keys.cells(part)))
             .map_err(warpkeep::Error::from)?;
         let table = self.store.table(TABLE)?;
+        let timed = self.timed;
         let begun = Instant::now();
         let statuses = ColumnMut::Host(&mut self.statuses[..self.asked]);
         let bytes = ColumnMut::Host(&mut self.values[..row * self.asked]);
         let output = Output::new(&view, statuses, None, OutputValues::Rows { len: row, bytes })
             .map_err(warpkeep::Error::from)?;
         let mut output = output.into_host().expect("all of it is host memory");
+        let prepared = timed.then(|| begun.elapsed());
         table.run_into(&view, self.durability, &mut output)?;
-        Ok(begun.elapsed())
+        let whole = begun.elapsed();
+        if let Some(prepared) = prepared {
+            let step = |step, took| StepTime { step, on_device: false, took };
+            self.own_steps = vec![
+                step("library: statuses are made pending", prepared),
+                step("library: the whole call", whole),
+            ];
+        }
+        Ok(whole)
     }
 
     /// Looks keys up until the library knows which way is the fastest for as many: a program that runs on has that behind it.
-    pub(super) fn learn(&mut self, keys: &[u8]) -> Result<(), BenchError> {
-        let count = (keys.len() / self.workload.key_bytes) as u64;
+    pub(super) fn learn(&mut self, keys: &KeyColumn, part: &Range<usize>) -> Result<(), BenchError> {
+        let count = part.len() as u64;
         for _ in 0..LEARNING {
             let ways = self.store.table(TABLE)?.get_ways();
             if ways.iter().any(|way| way.chosen && (way.keys..2 * way.keys).contains(&count)) {
                 return Ok(());
             }
-            self.get(keys)?;
+            self.get(keys, part)?;
         }
         Ok(())
     }
 
     /// Begins to note the steps of batches.
-    pub(super) fn time_steps(&self, wanted: bool) -> Result<(), BenchError> {
+    pub(super) fn time_steps(&mut self, wanted: bool) -> Result<(), BenchError> {
+        self.timed = wanted;
         self.store.table(TABLE)?.time_steps(wanted);
         Ok(())
     }
 
     /// The steps of what was done since the last call.
-    pub(super) fn take_step_times(&self) -> Result<Vec<StepTime>, BenchError> {
-        Ok(self.store.table(TABLE)?.take_step_times().concat())
+    pub(super) fn take_step_times(&mut self) -> Result<Vec<StepTime>, BenchError> {
+        let mut steps = self.store.table(TABLE)?.take_step_times().concat();
+        steps.append(&mut self.own_steps);
+        Ok(steps)
     }
 
     /// The answer to one of the last gets.
@@ -210,14 +230,11 @@ impl Library {
 
     /// Puts values of a generation, or deletes.
     pub(super) fn write(&mut self, op: Op, numbers: &[u64], generation: u64) -> Result<Duration, BenchError> {
-        let (mut keys, mut values) = (Vec::new(), Vec::new());
-        for &number in numbers {
-            self.workload.append_key(number, &mut keys);
-            if op.takes_value() {
-                self.workload.append_value(number, generation, &mut values);
-            }
+        let (keys, mut values) = (KeyColumn::of(&self.keys, numbers), Vec::new());
+        if op.takes_value() {
+            numbers.iter().for_each(|&number| self.workload.append_value(number, generation, &mut values));
         }
-        let took = self.run(op, &keys, &values)?;
+        let took = self.run(op, keys.cells(&(0..numbers.len())), &values)?;
         let right = |status: &&Status| matches!(**status, Status::Ok | Status::Created);
         match self.results.statuses().iter().filter(|status| !right(status)).count() {
             0 => Ok(took),
@@ -227,9 +244,7 @@ impl Library {
 
     /// Reads items back and checks every byte.
     pub(super) fn check_written(&mut self, numbers: &[u64], expected: Expected) -> Result<(), BenchError> {
-        let mut keys = Vec::new();
-        numbers.iter().for_each(|&number| self.workload.append_key(number, &mut keys));
-        self.get(&keys)?;
+        self.get(&KeyColumn::of(&self.keys, numbers), &(0..numbers.len()))?;
         self.check(numbers, expected)
     }
 

@@ -7,6 +7,7 @@ mod answers;
 mod bounds;
 mod cell;
 mod charts;
+mod keys;
 mod lessons;
 mod library;
 mod operation;
@@ -19,6 +20,7 @@ mod way;
 
 use warpkeep_device::Device;
 pub use warpkeep_gphash::gpu::CachePolicy;
+use warpkeep_gphash::gpu::WordsBy;
 
 pub(crate) use self::answers::Expected;
 use self::cell::{Cell, Worker};
@@ -37,6 +39,9 @@ use crate::report::{Report, Unit};
 use crate::scratch::Scratch;
 use crate::workload::Distribution;
 use crate::{Amount, BenchError, Progress};
+
+/// Keys that are drawn for each distribution, at least, if there are so many items: a gibibyte of values of 128 bytes.
+const LEAST_DRAWN: usize = 1 << 23;
 
 /// What a case is called; new items are not drawn, and have no distribution.
 pub(crate) fn case_name(operation: Operation, distribution: Distribution, batch: usize) -> String {
@@ -104,6 +109,7 @@ impl<'w> Workshop<'w> {
         let largest = options.batch_sizes().last().copied().unwrap_or(1);
         let form = Form {
             workload: options.workload,
+            keys: options.keys()?,
             layout: options.layout,
             geometry: options.geometry,
             load_factor: options.load_factor,
@@ -123,29 +129,31 @@ impl<'w> Workshop<'w> {
         if let Some(rig) = &rig {
             rig.engine.time_steps(options.steps);
         }
-        let library = match uses(true) {
+        let mut library = match uses(true) {
             true => Some(Library::load(options.device, scratch, &form, false, progress)?),
             false => None,
         };
-        let logged = match logs {
+        let mut logged = match logs {
             true => Some(Library::load(options.device, scratch, &form, true, progress)?),
             false => None,
         };
-        for library in library.iter().chain(&logged) {
+        for library in library.iter_mut().chain(&mut logged) {
             library.time_steps(options.steps)?;
         }
         progress.finish();
         let mut pools = Vec::new();
+        // Batches that were the same each time would find their values in a cache, and their addresses translated.
+        let drawn_len = largest.max((options.workload.items as usize).min(LEAST_DRAWN));
         for &distribution in &options.distributions {
             progress.check()?;
-            let drawn = |absent| Pool::drawn(device, &options.workload, distribution, absent, largest);
+            let drawn = |absent| Pool::drawn(device, options.keys()?, distribution, absent, drawn_len);
             pools.push((distribution, drawn(false)?, drawn(true)?));
         }
         let mut lessons = Vec::new();
         if options.variants().iter().any(|variant| variant.way == Way::Values) {
             for &distribution in &options.distributions {
                 progress.check()?;
-                lessons.push(Lessons::drawn(device, &options.workload, distribution)?);
+                lessons.push(Lessons::drawn(device, options.keys()?, distribution)?);
             }
         }
         report.notes.push(note(options, rig.as_ref()));
@@ -194,6 +202,9 @@ impl<'w> Workshop<'w> {
         for (number, (distribution, pool, absent)) in pools.iter().enumerate() {
             if let (true, Some(rig)) = (variant.is_on_device(), &*rig) {
                 rig.prepare(variant, options.policy, pool, options.main_batch())?;
+                if let (Way::Straight, Some(threads)) = (variant.way, options.word_threads) {
+                    rig.engine.store_words_by(WordsBy::Host(threads));
+                }
                 if variant.way == Way::Values {
                     rig.cache_values(variant.share, &lessons[number])?;
                 }
@@ -314,10 +325,15 @@ fn note(options: &Options, rig: Option<&Rig>) -> String {
         most => format!("batches of up to {most} new items are inserted and deleted again"),
     };
     format!(
-        "{} items, keys of {} bytes, values of {}, layout {}, geometry {}{full}; keys and answers of gets lie in device memory, what is \
-         written comes from host memory, and from the library everything comes and goes there, values and no versions, in memory that is used again and again; rates are of all batches of a round, latencies \
+        "{} items, keys of {}{} bytes, values of {}, layout {}, geometry {}{full}; keys and answers of gets lie in device memory, what is \
+         written comes from host memory, and from the library everything comes and goes there, values and no versions, in memory that is used again and again; rates are of all batches of a round, but for the very first, latencies \
          those of its batches; of updates each item of a batch counts once; what is hot a value cache learns from other keys, drawn alike; {inserted}; every answer was checked, and all that was \
          written was read back",
-        workload.items, workload.key_bytes, workload.value_bytes, options.layout, options.geometry
+        workload.items,
+        if options.variable_keys { "8 to " } else { "" },
+        workload.key_bytes,
+        workload.value_bytes,
+        options.layout,
+        options.geometry
     )
 }

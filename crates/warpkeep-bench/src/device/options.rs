@@ -7,11 +7,15 @@ use warpkeep::DeviceChoice;
 use warpkeep_gphash::gpu::CachePolicy;
 use warpkeep_gphash::{Geometry, Layout};
 
+use super::keys::Keys;
 use super::way::Variant;
 use super::{Operation, Way};
 use crate::BenchError;
 use crate::compare::MAX_BATCH;
 use crate::workload::{Distribution, Workload};
+
+/// Threads that store words, at the most: more than any machine has cores for.
+const MOST_WORD_THREADS: usize = 1024;
 
 /// What to measure of a device, and how thoroughly.
 #[derive(Clone, Debug)]
@@ -24,6 +28,8 @@ pub struct Options {
     pub device: DeviceChoice,
     /// Items, keys, values, seed.
     pub workload: Workload,
+    /// Whether keys have any length, from 8 bytes to the workload's, which is then 63 at the most.
+    pub variable_keys: bool,
     /// What a slot of the table holds.
     pub layout: Layout,
     /// The table's layout.
@@ -44,7 +50,9 @@ pub struct Options {
     pub value_shares: Vec<f64>,
     /// Which buckets have copies.
     pub policy: CachePolicy,
-    /// Whether the steps of batches written straight through are timed, too.
+    /// Threads of the host that store words, and tails, of batches written straight through; if not given, as many as suit the machine.
+    pub word_threads: Option<usize>,
+    /// Whether the steps of batches written straight through, and of gets, are timed, too.
     pub steps: bool,
     /// How often everything is measured.
     pub rounds: u32,
@@ -68,6 +76,7 @@ impl Options {
                 value_bytes: 128,
                 seed: 1,
             },
+            variable_keys: false,
             layout: Layout::Packed,
             geometry: Geometry::default(),
             load_factor: None,
@@ -75,7 +84,8 @@ impl Options {
             ways: Way::ALL
                 .into_iter()
                 .filter(|&way| {
-                    !matches!(way, Way::Alone | Way::FewOrdered | Way::StraightLink) && !way.is_logged()
+                    !matches!(way, Way::Alone | Way::FewOrdered | Way::Fastest | Way::StraightLink)
+                        && !way.is_logged()
                 })
                 .collect(),
             operations: Operation::ALL.to_vec(),
@@ -84,6 +94,7 @@ impl Options {
             cache_shares: vec![0.2, 1.0],
             value_shares: vec![0.2],
             policy: CachePolicy::Lfu,
+            word_threads: None,
             steps: false,
             rounds: 3,
             round_time: Duration::from_millis(if simulated { 1 } else { 50 }),
@@ -93,7 +104,11 @@ impl Options {
 
     pub(super) fn check(&self) -> Result<(), BenchError> {
         self.workload.check()?;
+        self.keys()?;
         let wrong = |what: String| Err(BenchError::Invalid(what));
+        if self.variable_keys && self.layout != Layout::Packed {
+            return wrong("keys of any length want the layout packed; leave out --layout".to_owned());
+        }
         if self.device == DeviceChoice::Cpu {
             return wrong("the CPU is no device; give --device cuda:0, or sim for the simulator".to_owned());
         }
@@ -122,6 +137,9 @@ impl Options {
         if self.value_shares.iter().any(|share| !(0.0..=1.0).contains(share)) {
             return wrong("a cache holds a share of 0 to 1 of the values".to_owned());
         }
+        if self.word_threads.is_some_and(|threads| !(1..=MOST_WORD_THREADS).contains(&threads)) {
+            return wrong(format!("words are stored by 1 to {MOST_WORD_THREADS} threads of the host"));
+        }
         if self.load_factor.is_some_and(|load| !(0.01..=0.95).contains(&load)) {
             return wrong(
                 "a table can be 1 % to 95 % full before a key finds no place; give 0.01 to 0.95".to_owned(),
@@ -136,6 +154,11 @@ impl Options {
         Ok(())
     }
 
+    /// What keys the items have.
+    pub(super) fn keys(&self) -> Result<Keys, BenchError> {
+        if self.variable_keys { Keys::of_any_length(self.workload) } else { Ok(self.workload.into()) }
+    }
+
     /// Batch sizes, the smallest first.
     pub(super) fn batch_sizes(&self) -> Vec<usize> {
         let mut sizes = self.batches.clone();
@@ -148,6 +171,7 @@ impl Options {
     pub(super) fn is_open(&self, way: Way) -> bool {
         match way {
             Way::Mirror | Way::FewOrdered | Way::Ordered | Way::Values => self.layout == Layout::Packed,
+            Way::Gathered | Way::Fastest => self.layout == Layout::Packed,
             Way::Straight | Way::StraightLink | Way::LibraryGather => self.layout == Layout::Packed,
             Way::Alone | Way::Image | Way::BucketCache => true,
             Way::Library | Way::LibraryFetch | Way::LibraryCpu => true,

@@ -4,15 +4,15 @@ use std::ops::Range;
 
 use warpkeep_device::{Buffer, Device, DevicePtr};
 
+use super::keys::{KeyColumn, Keys};
 use crate::BenchError;
 use crate::workload::{Distribution, Workload};
 
 /// Keys of one workload, here and in device memory.
 pub(crate) struct Pool {
-    workload: Workload,
     pub(crate) numbers: Vec<u64>,
     /// As the library takes them: one after the other.
-    keys: Vec<u8>,
+    keys: KeyColumn,
     on_device: OnDevice,
 }
 
@@ -27,32 +27,26 @@ impl Pool {
     /// So many items, drawn; keys that are not there if that is asked for.
     pub(crate) fn drawn(
         device: &Device,
-        workload: &Workload,
+        keys: impl Into<Keys>,
         distribution: Distribution,
         absent: bool,
         len: usize,
     ) -> Result<Pool, BenchError> {
-        let picks = workload.picks(distribution, u64::from(absent))?.take(len);
+        let keys = keys.into();
+        let picks = keys.workload().picks(distribution, u64::from(absent))?.take(len);
         let numbers = picks.map(|number| if absent { Workload::absent(number) } else { number }).collect();
-        Pool::of(device, workload, numbers)
+        Pool::of(device, keys, numbers)
     }
 
     /// These items.
-    pub(crate) fn of(device: &Device, workload: &Workload, numbers: Vec<u64>) -> Result<Pool, BenchError> {
-        let row_bytes = workload.key_bytes.next_multiple_of(8);
-        let mut keys = Vec::with_capacity(numbers.len() * workload.key_bytes);
-        numbers.iter().for_each(|&number| workload.append_key(number, &mut keys));
-        let rows = if row_bytes == workload.key_bytes {
-            device.upload(&keys)?
-        } else {
-            let mut rows = vec![0_u8; numbers.len() * row_bytes];
-            for (row, key) in rows.chunks_exact_mut(row_bytes).zip(keys.chunks_exact(workload.key_bytes)) {
-                row[..key.len()].copy_from_slice(key);
-            }
-            device.upload(&rows)?
+    pub(crate) fn of(device: &Device, keys: impl Into<Keys>, numbers: Vec<u64>) -> Result<Pool, BenchError> {
+        let keys = keys.into();
+        let on_device = OnDevice {
+            numbers: device.upload(&numbers)?,
+            keys: device.upload(&keys.rows(&numbers))?,
+            row_bytes: keys.row_bytes(),
         };
-        let on_device = OnDevice { numbers: device.upload(&numbers)?, keys: rows, row_bytes };
-        Ok(Pool { workload: *workload, numbers, keys, on_device })
+        Ok(Pool { keys: KeyColumn::of(&keys, &numbers), numbers, on_device })
     }
 
     /// The part of the pool that is batch number `turn` of this size.
@@ -63,10 +57,9 @@ impl Pool {
         first..first + size
     }
 
-    /// Keys of a part, as the library takes them.
-    pub(crate) fn keys(&self, part: &Range<usize>) -> &[u8] {
-        let bytes = self.workload.key_bytes;
-        &self.keys[part.start * bytes..part.end * bytes]
+    /// Keys, as the library takes them.
+    pub(crate) fn keys(&self) -> &KeyColumn {
+        &self.keys
     }
 
     /// Where the keys of a part lie for kernels.

@@ -7,15 +7,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use warpkeep_core::{KeySpec, MergeRule, Op, Seed, Status, ValueSpec};
+use warpkeep_core::{MergeRule, Op, Seed, Status, ValueSpec};
 use warpkeep_device::{Buffer, Device, DevicePtr, Stream};
 use warpkeep_gphash::gpu::{
-    CachePolicy, DeviceBatch, DeviceEngine, DeviceImage, GetRows, Reading, StraightRows, ValueRoom, WordsBy,
+    CachePolicy, DeviceBatch, DeviceEngine, DeviceImage, GetRows, Reading, StraightRows, ValueRoom, ValuesBy,
+    WordsBy,
 };
 use warpkeep_gphash::{Geometry, Layout, Table, TableError, TableSpec};
 use warpkeep_image::{Access, Coherent, CreateOptions, Heap, HeapOptions, Image, OpenOptions};
 
 use super::answers::{Answers, Expected};
+use super::keys::{KeyColumn, Keys};
 use super::lessons::Lessons;
 use super::pool::Pool;
 use super::way::{Variant, Way};
@@ -27,6 +29,8 @@ use crate::{BenchError, Progress};
 const LOADED: u64 = 1 << 20;
 /// Batches of gets that can be under way at once.
 pub(crate) const UNDER_WAY: usize = 4;
+/// Batches that show which way to fetch values is the fastest.
+const LEARNING: usize = 12;
 /// Batches that show which buckets are hot, before they are copied.
 const WARMING: usize = 4;
 
@@ -34,6 +38,7 @@ const WARMING: usize = 4;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
     pub(crate) workload: Workload,
+    pub(crate) keys: Keys,
     pub(crate) layout: Layout,
     pub(crate) geometry: Geometry,
     /// Items as a share of the slots; `None` for as many as a table is made for, and room for `extra` more.
@@ -64,6 +69,7 @@ pub(crate) struct Rig {
     answers: Vec<Answers>,
     image: Arc<Image<Coherent>>,
     workload: Workload,
+    keys: Keys,
     version: u64,
     folder: TempDir,
 }
@@ -102,20 +108,20 @@ impl Rig {
         form: &Form,
         progress: &dyn Progress,
     ) -> Result<Rig, BenchError> {
-        let Form { workload, layout, geometry, .. } = *form;
+        let Form { workload, keys, layout, geometry, .. } = *form;
         let folder = tempfile::Builder::new().prefix("table-").tempdir_in(images);
         let folder = folder.map_err(BenchError::io("make a directory for an image"))?;
         let with_extra = Workload { items: workload.items + form.extra, ..workload };
-        let create = CreateOptions { len: warpkeep_image_bytes(&with_extra), ..CreateOptions::default() };
+        let create = CreateOptions {
+            len: warpkeep_image_bytes(&keys.in_rows(with_extra)),
+            ..CreateOptions::default()
+        };
         let image = Image::create(&folder.path().join("image"), Coherent, &create)?;
         image.begin(1)?;
         let image = Arc::new(image);
         let heap = Arc::new(Heap::recover::<TableError>(&image, HeapOptions::default(), |_| Ok(()))?);
         let fixed = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
-        let key = match workload.key_bytes {
-            8 => KeySpec::U64,
-            bytes => KeySpec::fixed(fixed(bytes)).map_err(warpkeep::Error::from)?,
-        };
+        let key = keys.spec()?;
         let value = ValueSpec::fixed(fixed(workload.value_bytes)).map_err(warpkeep::Error::from)?;
         let spec = |capacity| TableSpec {
             key,
@@ -145,7 +151,7 @@ impl Rig {
             .map(|_| Answers::new(device, &workload, form.largest))
             .collect::<Result<Vec<_>, _>>()?;
         let stream = device.stream()?;
-        let mut rig = Rig { engine, table, stream, answers, image, workload, version: 0, folder };
+        let mut rig = Rig { engine, table, stream, answers, image, workload, keys, version: 0, folder };
         if form.straight {
             rig.engine.load_mirror(&rig.table)?;
         }
@@ -163,7 +169,7 @@ impl Rig {
 
     /// Lets go of the table as a process does that ends, and comes back to it.
     pub(crate) fn reattach(self, device: &Device) -> Result<(Rig, Reattached), BenchError> {
-        let Rig { engine, table, stream, answers, image, workload, version, folder } = self;
+        let Rig { engine, table, stream, answers, image, workload, keys, version, folder } = self;
         let header = table.header();
         drop((engine, table, image));
         let begun = Instant::now();
@@ -181,7 +187,7 @@ impl Rig {
         let register = begun.elapsed() - open;
         engine.load_mirror(&table)?;
         let mirror = begun.elapsed() - open - register;
-        let rig = Rig { engine, table, stream, answers, image, workload, version, folder };
+        let rig = Rig { engine, table, stream, answers, image, workload, keys, version, folder };
         Ok((rig, Reattached { open, register, mirror }))
     }
 
@@ -208,8 +214,16 @@ impl Rig {
         let Rig { engine, table, .. } = self;
         if variant.has_mirror() {
             engine.load_cache(table, 0.0, CachePolicy::Random)?;
-            let as_they_come = matches!(variant.way, Way::Mirror | Way::FewOrdered);
-            engine.order_from(if as_they_come { usize::MAX } else { 0 });
+            match variant.way {
+                Way::Mirror | Way::FewOrdered => engine.order_from(usize::MAX),
+                Way::Fastest => engine.measure_order(),
+                _ => engine.order_from(0),
+            }
+            engine.fetch_values_by(match variant.way {
+                Way::Gathered => ValuesBy::Host,
+                Way::Fastest => ValuesBy::Faster,
+                _ => ValuesBy::Device,
+            });
             let at_a_time = if variant.way == Way::FewOrdered { 1024.0 * variant.share } else { 0.0 };
             engine.order_few_by(at_a_time as usize);
             engine.store_words_by(match variant.way {
@@ -281,6 +295,11 @@ impl Rig {
         self.look_up(variant, pool, std::slice::from_ref(part), true)
     }
 
+    /// Looks a part of a pool up until the engine knows which way is the fastest for as many: a program that runs on has that behind it.
+    pub(crate) fn learn(&self, variant: Variant, pool: &Pool, part: &Range<usize>) -> Result<(), BenchError> {
+        (0..LEARNING).try_for_each(|_| self.get(variant, pool, part).map(drop))
+    }
+
     /// Looks up parts of a pool, all of them under way at once, with values or without.
     pub(crate) fn look_up(
         &self,
@@ -337,8 +356,7 @@ impl Rig {
     /// Does the same to different items: puts with values of a generation, or deletes.
     pub(crate) fn write(&mut self, op: Op, numbers: &[u64], generation: u64) -> Result<Written, BenchError> {
         let workload = self.workload;
-        let (mut keys, mut values) = (Vec::new(), Vec::new());
-        numbers.iter().for_each(|&number| workload.append_key(number, &mut keys));
+        let (keys, mut values) = (KeyColumn::of(&self.keys, numbers), Vec::new());
         if op.takes_value() {
             numbers.iter().for_each(|&number| workload.append_value(number, generation, &mut values));
         }
@@ -347,8 +365,8 @@ impl Rig {
             true => &values[index * workload.value_bytes..][..workload.value_bytes],
             false => &[][..],
         };
-        for (index, key) in keys.chunks_exact(workload.key_bytes).enumerate() {
-            batch.push(op, key, value_of(index), 0);
+        for index in 0..numbers.len() {
+            batch.push(op, keys.get(index), value_of(index), 0);
         }
         let first_version = self.version + 1;
         self.version += numbers.len() as u64;
@@ -406,12 +424,7 @@ impl Rig {
     ) -> Result<Written, BenchError> {
         let workload = self.workload;
         let device = self.engine.device();
-        let mut keys = Vec::new();
-        for &number in numbers {
-            workload.append_key(number, &mut keys);
-            keys.resize(keys.len().next_multiple_of(8), 0);
-        }
-        let keys = device.upload(&keys)?;
+        let keys = device.upload(&self.keys.rows(numbers))?;
         let values = match op.takes_value() {
             true => {
                 let row = workload.value_bytes.next_multiple_of(8);
@@ -450,7 +463,7 @@ impl Rig {
 
     /// Reads items back and checks every byte: that they have this generation, or that they are gone.
     pub(crate) fn check_written(&self, numbers: Vec<u64>, expected: Expected) -> Result<(), BenchError> {
-        let pool = Pool::of(self.engine.device(), &self.workload, numbers)?;
+        let pool = Pool::of(self.engine.device(), self.keys, numbers)?;
         let part = 0..pool.numbers.len();
         self.get(Variant { way: Way::Image, share: 0.0 }, &pool, &part)?;
         self.check(&pool, &[part], expected)

@@ -151,6 +151,7 @@ impl Size<'_> {
         let (workload, case, batch) = (options.workload(items), case_name(items), options.batch_of(items));
         let form = Form {
             workload,
+            keys: workload.into(),
             layout: Layout::Packed,
             geometry: Geometry::default(),
             load_factor: None,
@@ -164,7 +165,7 @@ impl Size<'_> {
         report.add(&case, "loading", 0, "seconds", Unit::Seconds, begun.elapsed().as_secs_f64());
         report.add(&case, "loading", 0, "image", Unit::Bytes, rig.image_bytes() as f64);
         progress.begin(&format!("{items} items"), Amount::Count(u64::from(options.rounds)));
-        let drawn = |absent| Pool::drawn(device, &workload, Distribution::Uniform, absent, batch);
+        let drawn = |absent| Pool::drawn(device, workload, Distribution::Uniform, absent, batch);
         let (there, absent) = (drawn(false)?, drawn(true)?);
         rig.prepare(ORDERED, CachePolicy::Random, &there, batch)?;
         let (mut generation, mut fresh) = (0, items);

@@ -29,6 +29,10 @@ pub enum Way {
     FewOrdered,
     /// The same as the mirror, with values fetched in the order of their addresses.
     Ordered,
+    /// The same as the mirror, with values gathered by the cores of the host, and copied up in a row. Gets only.
+    Gathered,
+    /// The same as the mirror, with values fetched whichever way is the fastest, as the engine measures it. Gets only.
+    Fastest,
     /// The same, and writes go from device memory straight through: what they need is chosen there, and nothing comes back to the host.
     /// Writes only.
     Straight,
@@ -53,13 +57,15 @@ pub enum Way {
 
 impl Way {
     /// All of them.
-    pub const ALL: [Way; 15] = [
+    pub const ALL: [Way; 17] = [
         Way::Alone,
         Way::Image,
         Way::BucketCache,
         Way::Mirror,
         Way::FewOrdered,
         Way::Ordered,
+        Way::Gathered,
+        Way::Fastest,
         Way::Straight,
         Way::StraightLink,
         Way::Values,
@@ -80,6 +86,8 @@ impl Way {
             Way::Mirror => "mirror",
             Way::FewOrdered => "few-ordered",
             Way::Ordered => "ordered",
+            Way::Gathered => "gathered",
+            Way::Fastest => "fastest",
             Way::Straight => "straight",
             Way::StraightLink => "straight-link",
             Way::Values => "values",
@@ -144,7 +152,7 @@ impl FromStr for Way {
         let found = Way::ALL.into_iter().find(|way| way.name() == text);
         found.ok_or_else(|| {
             format!(
-                "`{text}` is no way to use a device; there are: alone, image, cache, mirror, few-ordered, ordered, straight, straight-link, values, \
+                "`{text}` is no way to use a device; there are: alone, image, cache, mirror, few-ordered, ordered, gathered, fastest, straight, straight-link, values, \
                  library-process, library-power, library, library-fetch, library-gather, library-cpu"
             )
         })
@@ -168,6 +176,8 @@ impl Variant {
             Way::Mirror => "mirror".to_owned(),
             Way::FewOrdered => format!("mirror, {:.0} values at a time in order", 1024.0 * self.share),
             Way::Ordered => "mirror, values in order".to_owned(),
+            Way::Gathered => "mirror, values gathered by the host".to_owned(),
+            Way::Fastest => "mirror, whichever way is the fastest".to_owned(),
             Way::Straight => "mirror, written straight".to_owned(),
             Way::StraightLink => "mirror, written straight, words over the link".to_owned(),
             // Shares of a small cache differ in what is behind the point.
@@ -183,7 +193,7 @@ impl Variant {
 
     /// Whether the device has the record of every key.
     pub(crate) fn has_mirror(self) -> bool {
-        matches!(self.way, Way::Mirror | Way::FewOrdered | Way::Ordered)
+        matches!(self.way, Way::Mirror | Way::FewOrdered | Way::Ordered | Way::Gathered | Way::Fastest)
             || matches!(self.way, Way::Straight | Way::StraightLink | Way::Values)
     }
 
@@ -191,6 +201,8 @@ impl Variant {
     pub(crate) fn does(self, operation: Operation) -> bool {
         match self.way {
             Way::Alone | Way::FewOrdered => operation.only_reads(),
+            // What has no value to fetch goes one way.
+            Way::Gathered | Way::Fastest => operation.only_reads() && operation != Operation::Locate,
             Way::Straight | Way::StraightLink | Way::LibraryProcess | Way::LibraryPower => {
                 !operation.only_reads()
             }

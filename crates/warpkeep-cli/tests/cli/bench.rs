@@ -109,12 +109,18 @@ fn a_device_is_measured_by_batch_size() {
     ];
     let Some(report) = on_the_simulator(&arguments) else { return };
     let rows = report["rows"].as_array().expect("rows");
-    let ours =
-        ["over the link", "bucket cache, 50 %", "mirror", "mirror, values in order", "value cache, 20 %"];
+    let ours = [
+        "over the link",
+        "bucket cache, 50 %",
+        "mirror",
+        "mirror, values in order",
+        "mirror, values gathered by the host",
+        "value cache, 20 %",
+    ];
     let library = ["host to host", "fetched by the device", "gathered by the host", "by the CPU"]
         .map(|way| format!("library, {way}"));
     let reading: Vec<&str> = ours.into_iter().chain(library.iter().map(String::as_str)).collect();
-    let writing = [&ours[..4], &["mirror, written straight"], &reading[4..6]].concat();
+    let writing = [&ours[..4], &["mirror, written straight"], &reading[5..7]].concat();
     let cases = [
         ("get, uniform, batches of 16", &reading),
         ("get, zipfian:0.99, batches of 64", &reading),
@@ -124,6 +130,29 @@ fn a_device_is_measured_by_batch_size() {
         let rates = rows.iter().filter(|row| row["case"] == case && row["metric"] == "rate");
         let measured: Vec<&str> = rates.filter_map(|row| row["variant"].as_str()).collect();
         assert_eq!(&measured, ways, "{case}");
+    }
+}
+
+#[test]
+fn keys_of_any_length_are_measured_on_a_device() {
+    let arguments = ["device", "--items", "400", "--batch", "64", "--rounds", "1", "--round-time", "1us"];
+    let of = |key_bytes| [&arguments[..], &["--key-bytes", key_bytes]].concat();
+    let ways = "ordered,values,straight,library,library-process";
+    let all = [&of("var:24")[..], &["--ways", ways, "--operations", "get,update"]].concat();
+    let Some(report) = on_the_simulator(&all) else { return };
+    let rows = report["rows"].as_array().expect("rows");
+    for (case, count) in [("get, uniform, batches of 64", 6), ("update, uniform, batches of 64", 4)] {
+        let rates = rows.iter().filter(|row| row["case"] == case && row["metric"] == "rate");
+        assert!(rates.count() >= count, "{case}");
+    }
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("keys of 8 to 24 bytes"), "{notes}");
+    // What is no length, the command refuses; what is none for a device, the benchmark.
+    let wrong =
+        [("var:64", "var:63", 1), ("var:7", "8 to 128", 1), ("var:", "no length", 2), ("x", "no length", 2)];
+    for (key_bytes, told, code) in wrong {
+        let ran = Ran::of(warpkeep().arg("bench").args(of(key_bytes)).args(["--device", "sim"])).expect(code);
+        assert!(ran.err.contains(told), "{key_bytes}: {}", ran.err);
     }
 }
 

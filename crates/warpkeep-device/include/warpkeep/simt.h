@@ -66,6 +66,8 @@ constexpr u32 kWarp = 32;
 #define WK_KERNEL(name, Params) WK_KERNEL_IN_BLOCKS(name, Params, )
 // The same for a kernel that is only launched in blocks of `threads`: the compiler lets it have no more registers than there are then.
 #define WK_KERNEL_OF(name, Params, threads) WK_KERNEL_IN_BLOCKS(name, Params, __launch_bounds__(threads))
+// The same, and a multiprocessor is to have registers for so many of these blocks.
+#define WK_KERNEL_AT_ONCE(name, Params, threads, blocks) WK_KERNEL_IN_BLOCKS(name, Params, __launch_bounds__(threads, blocks))
 #define WK_KERNEL_IN_BLOCKS(name, Params, bounds)                                                                \
     static_assert(sizeof(Params) <= ::wk::kMaxParams, "kernel parameters are at most 4096 bytes");                \
     static_assert(__is_trivially_copyable(Params), "kernel parameters are plain old data");                       \
@@ -431,6 +433,12 @@ template <u32 N> struct Tile {
     template <class T> WK_DEVICE T shfl(T v, u32 rank WK_AT) const {
         static_assert(sizeof(T) == 4 || sizeof(T) == 8, "4 or 8 bytes");
         return machine::shfl(mask(), v, rank, N WK_PASS);
+    }
+    // The same, of the lane of that rank (taken modulo M) among the M neighbours that this lane is one of.
+    template <u32 M, class T> WK_DEVICE T shfl_among(T v, u32 rank WK_AT) const {
+        static_assert(sizeof(T) == 4 || sizeof(T) == 8, "4 or 8 bytes");
+        static_assert(M <= N && (M & (M - 1)) == 0, "a power of two of lanes, all of them in the tile");
+        return machine::shfl(mask(), v, rank, M WK_PASS);
     }
     // What the lane gave whose rank is this one's with `bits` flipped; `bits` is less than N.
     template <class T> WK_DEVICE T shfl_xor(T v, u32 bits WK_AT) const {

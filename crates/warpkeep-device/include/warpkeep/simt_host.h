@@ -302,6 +302,7 @@ template <class T> inline T shared_cas(T* p, T expected, T desired, Site at) {
 
 // A body that every lane calls, and the entry the simulator calls it through.
 #define WK_KERNEL_OF(name, Params, threads) WK_KERNEL(name, Params)
+#define WK_KERNEL_AT_ONCE(name, Params, threads, blocks) WK_KERNEL(name, Params)
 #define WK_KERNEL(name, Params)                                                                    \
     static_assert(sizeof(Params) <= ::wk::kMaxParams, "kernel parameters are at most 4096 bytes"); \
     static_assert(std::is_trivially_copyable<Params>::value, "kernel parameters are plain old data"); \

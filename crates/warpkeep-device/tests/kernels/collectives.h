@@ -6,7 +6,7 @@ namespace collectives {
 
 using namespace wk;
 
-constexpr u32 kResults = 12;
+constexpr u32 kResults = 13;
 
 struct Params {
     // Each lane's own: the mask it belongs to, the value it gives, the lane it asks, and where its results go.
@@ -35,6 +35,7 @@ template <u32 N> WK_DEVICE void with_tile(const Params& p) {
     tile.sync();
     store(out + 10, tile.rank() | tile.index() << 8 | tile.base() << 16);
     store(out + 11, tile.mask());
+    store(out + 12, tile.template shfl_among<4>(v, from));
 }
 
 }  // namespace collectives

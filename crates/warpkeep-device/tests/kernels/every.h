@@ -51,7 +51,7 @@ template <Scope S> WK_DEVICE u64 wide_changes(U128* p) {
 template <u32 N> WK_DEVICE u64 collectives(u32 x, u64 y) {
     Tile<N> tile;
     u64 sum = tile.ballot(x & 1) + tile.any(x & 2) + tile.all(x & 4);
-    sum += tile.shfl(x, 1) + tile.shfl(y, x % N);
+    sum += tile.shfl(x, 1) + tile.shfl(y, x % N) + tile.template shfl_among<4>(x, 3);
     sum += tile.shfl_xor(x, 1) + tile.shfl_xor(y, 2);
     sum += tile.match_any(x & 3) + tile.match_any(y & 3);
     sum += tile.elect(x & 8);

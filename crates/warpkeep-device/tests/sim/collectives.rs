@@ -9,7 +9,7 @@ use crate::support::{
 };
 
 /// Results a lane, as in `tests/kernels/collectives.h`.
-const RESULTS: usize = 12;
+const RESULTS: usize = 13;
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -103,6 +103,7 @@ fn over_tiles() {
                     u64::from(wanting != 0 && wanting.trailing_zeros() as usize == rank),
                     (rank | (t % 32 / size) << 8 | (first % 32) << 16) as u64,
                     (((1u64 << size) - 1) << (first % 32)) & 0xFFFF_FFFF,
+                    tile[rank - rank % 4 + from % 4],
                 ];
                 assert_eq!(results[t * RESULTS..(t + 1) * RESULTS], expected, "tiles of {size}, thread {t}");
                 checked += expected.len();

@@ -3,8 +3,9 @@
 use warpkeep_device::{Grid, Stream};
 use warpkeep_image::Persist;
 
-use super::engine::{DeviceEngine, GetRows};
+use super::engine::DeviceEngine;
 use super::params::{GetParams, TableParams};
+use super::reading::GetRows;
 use crate::{Table, TableError};
 
 const THREADS: u32 = 256;

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use warpkeep_core::{CoreError, Op, Operation};
+use warpkeep_core::{CoreError, KeyCells, Op, Operation};
 use warpkeep_image::Persist;
 use warpkeep_record::in_parallel;
 
@@ -141,7 +141,7 @@ pub(crate) fn fill<P: Persist>(
 ) -> Result<Needs, TableError> {
     batch.check()?;
     let count = batch.count();
-    let (key_words, value_words) = (table.key.max_len().div_ceil(8), table.value.max_len().div_ceil(8));
+    let (key_words, value_words) = (table.key_row().div_ceil(8), table.value.max_len().div_ceil(8));
     let parts = {
         let ops = columns.ops.host::<u8>(device, count)?.chunks_mut(SHARE);
         let keys = columns.keys.host::<u64>(device, count * key_words)?.chunks_mut(SHARE * key_words);
@@ -180,7 +180,7 @@ fn fill_part<P: Persist>(
     part: Part<'_>,
     (key_words, value_words): (usize, usize),
 ) -> Result<Needs, CoreError> {
-    let mut needs = Needs::default();
+    let (mut needs, cells) = (Needs::default(), table.key_cells());
     let values: &mut [u8] = bytemuck::cast_slice_mut(part.values);
     let keys: &mut [u8] = bytemuck::cast_slice_mut(part.keys);
     for (row, (to_op, to_argument)) in part.ops.iter_mut().zip(part.arguments).enumerate() {
@@ -195,7 +195,7 @@ fn fill_part<P: Persist>(
         needs = needs.of(op);
         *to_op = op as u8;
         *to_argument = argument;
-        put_row(&mut keys[8 * key_words * row..][..8 * key_words], key);
+        put_key(&mut keys[8 * key_words * row..][..8 * key_words], key, cells);
         if op.takes_value() {
             put_row(&mut values[8 * value_words * row..][..8 * value_words], value);
         }
@@ -210,10 +210,19 @@ pub(super) fn put_row(to: &mut [u8], row: &[u8]) {
     padding.fill(0);
 }
 
-/// Rows of whole words from slices, as [`fill`] does for a batch.
-pub(crate) fn fill_keys(keys: &[&[u8]], words: usize, to: &mut [u64]) {
-    let rows: &mut [u8] = bytemuck::cast_slice_mut(to);
-    for (key, to) in keys.iter().zip(rows.chunks_exact_mut(8 * words.max(1))) {
-        put_row(to, key);
+/// The row of a key, which has been checked: with cells, its cell.
+#[inline]
+pub(super) fn put_key(to: &mut [u8], key: &[u8], cells: Option<KeyCells>) {
+    match cells.and_then(|cells| cells.cell(key)) {
+        Some(cell) => to.copy_from_slice(cell.as_bytes()),
+        None => put_row(to, key),
+    }
+}
+
+/// Rows of whole words from keys, as [`fill`] does for a batch.
+pub(crate) fn fill_keys<P: Persist>(table: &Table<P>, keys: &[&[u8]], to: &mut [u64]) {
+    let (rows, cells): (&mut [u8], _) = (bytemuck::cast_slice_mut(to), table.key_cells());
+    for (key, to) in keys.iter().zip(rows.chunks_exact_mut(8 * table.key_row().div_ceil(8).max(1))) {
+        put_key(to, key, cells);
     }
 }

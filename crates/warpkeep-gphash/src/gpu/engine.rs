@@ -13,17 +13,19 @@ use warpkeep_image::Persist;
 use super::batch::fill_keys;
 use super::cache::Cache;
 use super::columns::Columns;
+use super::hosts::Hands;
 use super::image::DeviceImage;
 use super::mirror::{For, Lookup, Mirror, Reflection};
-use super::order::{Measured, Order};
+use super::order::{Order, ValuesBy};
 use super::params::{GetParams, TableParams};
 use super::program::program_of;
 use super::stage::words;
+use super::steps::Watch;
 use super::straight::{LevelCopies, Straight, Supply};
 use crate::{Table, TableError};
 
 /// Threads of a block: a few warps, so that a multiprocessor has something to do while they wait. As many as kernels have room for who
-/// look for equal keys in their block.
+/// look for equal keys in their block, and as `gphash_locate` is compiled for.
 pub(super) const THREADS: u32 = 256;
 /// Batches of gets to this size take one launch: what they save is more than what the larger kernel costs.
 const FEW_TO: usize = 1 << 15;
@@ -44,7 +46,7 @@ pub struct DeviceEngine<P: Persist> {
     /// Whose turn it is to write.
     writing: Mutex<Workplace>,
     /// Readers' columns, one set for each that reads at the same time.
-    reading: Mutex<Vec<Workplace>>,
+    pub(super) reading: Mutex<Vec<Workplace>>,
     /// Held by kernels that look for items; exclusively by whoever moves them.
     staying: RwLock<()>,
     /// Copies of buckets in device memory.
@@ -55,6 +57,8 @@ pub struct DeviceEngine<P: Persist> {
     few_to: AtomicUsize,
     few_ordered: AtomicUsize,
     pub(super) streamed_from: AtomicUsize,
+    /// Threads of the host that copy values for batches in device memory.
+    pub(super) hands: Hands,
     /// What batches written straight through need; for whoever has the turn.
     supply: Mutex<Supply<P>>,
     level_copies: Mutex<LevelCopies>,
@@ -114,6 +118,8 @@ pub(crate) struct Kernels {
     pub(crate) few: Kernel,
     pub(crate) few_ordered: Kernel,
     pub(crate) point: Kernel,
+    pub(crate) tell_host: Kernel,
+    pub(crate) deliver: Kernel,
     pub(crate) reflect: Kernel,
     pub(crate) census: Kernel,
     pub(crate) rehash: Kernel,
@@ -125,6 +131,8 @@ pub(crate) struct Kernels {
     pub(crate) arrange: Kernel,
     pub(crate) beat: Kernel,
     pub(crate) send: Kernel,
+    pub(crate) veil: Kernel,
+    pub(crate) settle: Kernel,
     pub(crate) suspect: Kernel,
     pub(crate) queue: Kernel,
     pub(crate) verify: Kernel,
@@ -178,6 +186,8 @@ impl Kernels {
             few: kernel("gphash_few")?,
             few_ordered: kernel("gphash_few_ordered")?,
             point: kernel("gphash_point")?,
+            tell_host: kernel("gphash_tell_host")?,
+            deliver: kernel("gphash_deliver")?,
             reflect: kernel("gphash_reflect")?,
             census: kernel("gphash_census")?,
             rehash: kernel("gphash_rehash")?,
@@ -189,6 +199,8 @@ impl Kernels {
             arrange: kernel("gphash_arrange")?,
             beat: kernel("gphash_beat")?,
             send: kernel("gphash_send")?,
+            veil: kernel("gphash_veil")?,
+            settle: kernel("gphash_settle")?,
             suspect: kernel("gphash_suspect")?,
             queue: kernel("gphash_queue")?,
             verify: kernel("gphash_verify")?,
@@ -214,58 +226,6 @@ pub struct Turn<'e, P: Persist> {
     pub(crate) place: MutexGuard<'e, Workplace>,
 }
 
-/// Columns of a batch of gets in device memory.
-#[derive(Clone, Copy, Debug)]
-pub struct GetRows {
-    /// How many keys.
-    pub count: u64,
-    /// The keys, each of whole words with zeros behind it.
-    pub keys: DevicePtr,
-    /// A byte each: the code of a [`Status`].
-    pub statuses: DevicePtr,
-    /// Eight bytes each; or null.
-    pub versions: DevicePtr,
-    /// The values, each of whole words; or null, to be told only whether keys are there.
-    pub values: DevicePtr,
-}
-
-/// A batch of gets under way.
-pub struct Reading<'r> {
-    stream: &'r Stream,
-    /// What the kernels need beside the batch, to be given back when they are done.
-    scratch: Option<Workplace>,
-    scratches: &'r Mutex<Vec<Workplace>>,
-    order: &'r Order,
-    measured: Option<Measured>,
-    /// Kept until they are.
-    mirror: Option<Reflection>,
-    // The table's items stay where they are, and its records what they are, until these are dropped.
-    _staying: RwLockReadGuard<'r, ()>,
-    _guard: crossbeam_epoch::Guard,
-}
-
-impl Reading<'_> {
-    /// Waits for the answers.
-    pub fn finish(self) -> Result<(), TableError> {
-        self.stream.synchronize()?;
-        // Only of batches that a mirror answered: without one there is no order.
-        match self.measured.as_ref().filter(|_| self.mirror.is_some()) {
-            Some(measured) => self.order.note(measured),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Drop for Reading<'_> {
-    fn drop(&mut self) {
-        // Before the table may free what the kernels look at. An error is the stream's, and told by whoever uses it next.
-        let done = self.stream.synchronize();
-        if let (Ok(()), Some(scratch)) = (done, self.scratch.take()) {
-            self.scratches.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
-        }
-    }
-}
-
 impl<P: Persist> DeviceEngine<P> {
     /// An engine for a table of the image.
     pub fn new(image: &Arc<DeviceImage<P>>, table: &Table<P>) -> Result<DeviceEngine<P>, TableError> {
@@ -287,6 +247,7 @@ impl<P: Persist> DeviceEngine<P> {
             few_to: AtomicUsize::new(FEW_TO),
             few_ordered: AtomicUsize::new(0),
             streamed_from: AtomicUsize::new(STREAMED_FROM),
+            hands: Hands::default(),
             supply: Mutex::new(Supply::new(&table.heap, table.pool, table.form)),
             level_copies: Mutex::default(),
             straight: Straight::default(),
@@ -298,7 +259,7 @@ impl<P: Persist> DeviceEngine<P> {
         self.image.device()
     }
 
-    /// Whether it can write to the table, and not only read: keys and values have fixed lengths. Whoever writes with the CPU instead has
+    /// Whether it can write to the table, and not only read: keys and values have fixed lengths, or keys lie in cells. Whoever writes with the CPU instead has
     /// the [turn](DeviceEngine::turn).
     pub fn writes(&self, table: &Table<P>) -> bool {
         is_fixed(table)
@@ -326,6 +287,11 @@ impl<P: Persist> DeviceEngine<P> {
         self.order.set_from(keys);
     }
 
+    /// Has it measured again from which size on that pays, whatever was [said](Self::order_from).
+    pub fn measure_order(&self) {
+        self.order.measure();
+    }
+
     /// From how many keys on batches of gets are put in order now.
     pub fn ordered_from(&self) -> usize {
         self.order.from()
@@ -348,6 +314,12 @@ impl<P: Persist> DeviceEngine<P> {
     /// caches.
     pub fn stream_values_from(&self, bytes: usize) {
         self.streamed_from.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Has the values of batches of gets whose keys and answers lie in device memory fetched by the device, by the cores of the host, or by
+    /// whichever is faster, as batches come. If nothing is said the device fetches them. See [`ValuesBy`].
+    pub fn fetch_values_by(&self, by: ValuesBy) {
+        self.order.set_by(by);
     }
 
     pub(super) fn supply(&self) -> MutexGuard<'_, Supply<P>> {
@@ -379,69 +351,27 @@ impl<P: Persist> DeviceEngine<P> {
         self.cache.join(self.device(), &self.kernels, table, params, operations)
     }
 
-    /// Looks keys up that lie in device memory, after what is in the caller's stream, and answers there. Returns at once; the
-    /// answers are there when [`Reading::finish`] has returned, and the table keeps what the kernel looks at until then.
-    ///
-    /// # Safety
-    /// The columns are memory of this engine's device and as long as [`GetRows`] says, and stay so until the reading has
-    /// been finished.
-    pub unsafe fn get_rows<'r>(
-        &'r self,
-        table: &Table<P>,
-        rows: &GetRows,
-        stream: &'r Stream,
-    ) -> Result<Reading<'r>, TableError> {
-        check_fixed(table)?;
-        let mut place = self.take_place()?;
-        let guard = crossbeam_epoch::pin();
-        let staying = self.stay();
-        let params = GetParams {
-            table: self.table_params(table, &guard, rows.count as usize)?,
-            count: rows.count,
-            keys: rows.keys,
-            statuses: rows.statuses,
-            versions: rows.versions,
-            values: rows.values,
-        };
-        let (ordered, measured) = match rows.values.is_null() || !self.mirror.is_wanted() {
-            true => (false, None),
-            false => self.order.choose(rows.count as usize, self.device(), stream)?,
-        };
-        // SAFETY: the caller's promise; the rest is the table's, and stays while the reading lasts.
-        let mirror = unsafe { self.launch_gets(table, params, &mut place.columns, stream, ordered)? };
-        if let Some(measured) = &measured {
-            measured.end(stream)?;
-        }
-        Ok(Reading {
-            stream,
-            scratch: Some(place),
-            scratches: &self.reading,
-            order: &self.order,
-            measured,
-            mirror,
-            _staying: staying,
-            _guard: guard,
-        })
-    }
-
     /// Puts what answers a batch of gets into a stream; gives the mirror that it looks at, to be kept until it is done.
     ///
     /// # Safety
     /// The columns of the batch are as long as kernels take them to be. They, `scratch`, and the table's items and records stay as they
     /// are until the stream is synchronised.
-    unsafe fn launch_gets(
+    pub(super) unsafe fn launch_gets(
         &self,
         table: &Table<P>,
         get: GetParams,
         scratch: &mut Columns,
         stream: &Stream,
         ordered: bool,
+        watch: &mut Watch<'_>,
     ) -> Result<Option<Reflection>, TableError> {
         let mirror = self.mirror.join(self, table, For::Reading)?;
         let Some(reflection) = &mirror else {
             let grid = Grid::covering(get.count.max(1), THREADS);
             // SAFETY: as this function's contract says.
-            unsafe { self.kernels.get.launch(grid, &get, stream)? };
+            watch.device("get", self.device(), stream, || unsafe {
+                Ok(self.kernels.get.launch(grid, &get, stream)?)
+            })?;
             return Ok(None);
         };
         let lookup = Lookup {
@@ -455,11 +385,11 @@ impl<P: Persist> DeviceEngine<P> {
             few_ordered: self.few_ordered.load(Ordering::Relaxed) as u64,
         };
         // SAFETY: the same; and the caller keeps the mirror.
-        unsafe { lookup.launch(self.device(), &self.kernels, scratch, stream)? };
+        unsafe { lookup.launch(self.device(), &self.kernels, scratch, stream, watch)? };
         Ok(mirror)
     }
 
-    /// Looks many keys up: rows of as many bytes as keys have. Each answer, in order, goes to `each`, while the device looks for the next.
+    /// Looks many keys up. Each answer, in order, goes to `each`, while the device looks for the next.
     pub fn get_many<'k>(
         &self,
         table: &Table<P>,
@@ -536,8 +466,8 @@ impl<P: Persist> DeviceEngine<P> {
         keys: &[&[u8]],
         guard: &crossbeam_epoch::Guard,
     ) -> Result<Option<Reflection>, TableError> {
-        let (count, key_words) = (keys.len(), words(table.key.max_len()));
-        fill_keys(keys, key_words, place.columns.keys.host(self.device(), count * key_words)?);
+        let (count, key_words) = (keys.len(), words(table.key_row()));
+        fill_keys(table, keys, place.columns.keys.host(self.device(), count * key_words)?);
         self.ask_filled(table, place, count, true, guard)
     }
 
@@ -551,7 +481,7 @@ impl<P: Persist> DeviceEngine<P> {
         guard: &crossbeam_epoch::Guard,
     ) -> Result<Option<Reflection>, TableError> {
         let (device, columns, stream) = (self.device(), &mut place.columns, &place.stream);
-        let (key_words, value_words) = (words(table.key.max_len()), words(table.value.max_len()));
+        let (key_words, value_words) = (words(table.key_row()), words(table.value.max_len()));
         let params = GetParams {
             table: self.table_params(table, guard, count)?,
             count: count as u64,
@@ -567,7 +497,10 @@ impl<P: Persist> DeviceEngine<P> {
         // SAFETY: the columns are as long as the kernels take them to be, and are not touched until the stream is synchronised.
         unsafe {
             let ordered = self.order.usual(count);
-            let mirror = self.launch_gets(table, params, &mut place.columns, &place.stream, ordered)?;
+            // Parts of a batch are under way beside each other, and are not steps of it.
+            let mut watch = self.straight.steps.look_away();
+            let mirror =
+                self.launch_gets(table, params, &mut place.columns, &place.stream, ordered, &mut watch)?;
             let (columns, stream) = (&mut place.columns, &place.stream);
             columns.statuses.fetch::<u8>(device, count, stream)?;
             if wants_versions {
@@ -586,7 +519,7 @@ pub(super) fn check_fixed<P: Persist>(table: &Table<P>) -> Result<(), TableError
 }
 
 fn is_fixed<P: Persist>(table: &Table<P>) -> bool {
-    table.key.fixed_len().is_some() && table.value.fixed_len().is_some()
+    table.key_row_len().is_some() && table.value.fixed_len().is_some()
 }
 
 /// Waits for keys that were asked for, and answers them.

@@ -20,6 +20,7 @@ mod order;
 mod params;
 mod pinned_rows;
 mod program;
+mod reading;
 mod rows;
 mod settle;
 mod stage;
@@ -31,17 +32,21 @@ mod variable;
 
 pub use batch::{BatchRows, DeviceBatch};
 pub use cache::{CacheError, CachePolicy, CacheReport, CacheStats};
-pub use engine::{DeviceEngine, GetRows, Reading, Turn};
-pub use hosts::{HostGets, HostWrites, PartAnswers, SentPart};
+pub use engine::{DeviceEngine, Turn};
+pub use hosts::{Gathered, HostGets, HostWrites, PartAnswers, SentPart};
 pub use image::DeviceImage;
 #[doc(hidden)]
 pub use left_out::is_left_out;
 pub use mirror::MirrorReport;
+pub use order::ValuesBy;
 pub use pinned_rows::PinnedRows;
 pub use program::program_for;
+pub use reading::{GetRows, Reading};
 pub use rows::{HostRows, RowOps, WriteRows};
 pub use stage::DeviceStage;
 pub use steps::{StepTime, Watch};
+#[doc(hidden)]
+pub use straight::HostStep;
 pub use straight::{Decided, StraightRows, StraightStage, WordsBy, Wrote};
 pub use values::{ValueRoom, ValuesReport, ValuesStats};
 

@@ -1,6 +1,7 @@
-//! From which size on batches of gets are put in the order of their addresses: measured, for it depends on the link, the image and the keys.
+//! How the values of batches of gets in device memory are fetched: as they come, in the order of their addresses, or by the cores of the host.
+//! Measured, for it depends on the link, the image, the keys and the cores.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,9 +12,11 @@ use crate::TableError;
 
 /// Batches from this size on are ordered where it is not measured: what that costs is less than what it saves.
 const USUALLY_FROM: usize = 1 << 16;
-/// Smaller batches never are, and those of twice the largest of these always.
-const SMALLEST: u32 = 12;
-const CLASSES: usize = 8;
+/// Smaller batches never are, and larger ones always.
+const SMALLEST_ORDERED: u32 = 12;
+/// Of smaller ones values are fetched as they come, and of those of twice the largest of these in order.
+const SMALLEST: u32 = 10;
+const CLASSES: usize = 10;
 /// Of batches that go the usual way one in so many is measured.
 const SAMPLE: u64 = 16;
 /// Nobody has said from which size on.
@@ -21,12 +24,41 @@ const MEASURED: usize = usize::MAX;
 /// The largest size that can be said.
 const NEVER: usize = usize::MAX - 1;
 
-const ORDERED: usize = 1;
+/// Who fetches the values of batches of gets whose keys and answers lie in device memory, where both could:
+/// [`DeviceEngine::fetch_values_by`](super::DeviceEngine::fetch_values_by).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ValuesBy {
+    /// The device, over the link.
+    Device,
+    /// The cores of the host: the device says which records they are, and copies up what the host has gathered. Only from tables that have a
+    /// [mirror](super::DeviceEngine::load_mirror) which tells keys apart, of values of whole words, and while there is no value cache.
+    Host,
+    /// Whichever is faster for batches of that size, as they come.
+    Faster,
+}
 
-/// When batches are put in order.
+/// How the values of a batch are fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fetching {
+    /// By the device, in the order of the batch.
+    AsTheyCome,
+    /// By the device, in the order of their addresses.
+    Ordered,
+    /// By the host.
+    ByHost,
+}
+
+const WAYS: [Fetching; 3] = [Fetching::AsTheyCome, Fetching::Ordered, Fetching::ByHost];
+const AS_THEY_COME: usize = Fetching::AsTheyCome as usize;
+const ORDERED: usize = Fetching::Ordered as usize;
+const BY_HOST: usize = Fetching::ByHost as usize;
+
+/// How values are fetched.
 pub(super) struct Order {
     from: AtomicUsize,
-    classes: [Mutex<Chooser<2>>; CLASSES],
+    by: AtomicU8,
+    classes: [Mutex<Chooser<{ WAYS.len() }>>; CLASSES],
 }
 
 /// What is to be measured of a batch.
@@ -45,12 +77,30 @@ impl Order {
             DeviceChoice::Cuda(_) => MEASURED,
             DeviceChoice::Cpu | DeviceChoice::Sim => USUALLY_FROM,
         };
-        Order { from: AtomicUsize::new(from), classes: Default::default() }
+        // The host only on request: it has to wake its threads, and its batches then differ in how long they take.
+        let by = AtomicU8::new(ValuesBy::Device as u8);
+        Order { from: AtomicUsize::new(from), by, classes: Default::default() }
     }
 
     /// From so many keys on, from now on.
     pub(super) fn set_from(&self, keys: usize) {
         self.from.store(keys.min(NEVER), Ordering::Relaxed);
+    }
+
+    /// As is measured, from now on.
+    pub(super) fn measure(&self) {
+        self.from.store(MEASURED, Ordering::Relaxed);
+    }
+
+    /// By these, from now on.
+    pub(super) fn set_by(&self, by: ValuesBy) {
+        self.by.store(by as u8, Ordering::Relaxed);
+    }
+
+    fn by(&self) -> ValuesBy {
+        let by = self.by.load(Ordering::Relaxed);
+        let all = [ValuesBy::Device, ValuesBy::Host];
+        all.into_iter().find(|one| *one as u8 == by).unwrap_or(ValuesBy::Faster)
     }
 
     fn class(keys: usize) -> Result<usize, bool> {
@@ -62,44 +112,59 @@ impl Order {
         }
     }
 
-    /// Whether a batch of so many keys is put in order, as far as is known.
+    /// Whether a device that fetches the values of so many keys puts them in order, as far as is known.
     pub(super) fn usual(&self, keys: usize) -> bool {
         match (self.from.load(Ordering::Relaxed), Order::class(keys)) {
             (MEASURED, Err(always)) => always,
+            (MEASURED, Ok(_)) if keys.ilog2() < SMALLEST_ORDERED => false,
             (MEASURED, Ok(class)) => {
-                let chosen = self.lock(class).chosen();
-                chosen.map_or(keys >= USUALLY_FROM, |chosen| chosen == ORDERED)
+                let chooser = self.lock(class);
+                chooser.chosen().map_or(keys >= USUALLY_FROM, |chosen| match chosen {
+                    BY_HOST => chooser.known(ORDERED).0 < chooser.known(AS_THEY_COME).0,
+                    chosen => chosen == ORDERED,
+                })
             }
             (from, _) => keys >= from,
         }
     }
 
-    /// The same, for a batch that may be measured, from here in the stream on.
+    /// How the values of so many keys are fetched; of a batch that is to be measured, from here in the stream on. `can` says whether the
+    /// host could.
     pub(super) fn choose(
         &self,
         keys: usize,
+        can: impl FnOnce() -> bool,
         device: &Device,
         stream: &Stream,
-    ) -> Result<(bool, Option<Measured>), TableError> {
+    ) -> Result<(Fetching, Option<Measured>), TableError> {
+        let by = self.by();
+        let usual = || if self.usual(keys) { Fetching::Ordered } else { Fetching::AsTheyCome };
+        if by == ValuesBy::Host {
+            return Ok((if can() { Fetching::ByHost } else { usual() }, None));
+        }
         let (MEASURED, Ok(class)) = (self.from.load(Ordering::Relaxed), Order::class(keys)) else {
-            return Ok((self.usual(keys), None));
+            return Ok((usual(), None));
         };
+        let open = [true, keys.ilog2() >= SMALLEST_ORDERED, by == ValuesBy::Faster && can()];
+        if open == [true, false, false] {
+            return Ok((Fetching::AsTheyCome, None));
+        }
         let (way, is_sample) = {
             let mut chooser = self.lock(class);
-            let way = chooser.choose([true; 2]);
+            let way = chooser.choose(open);
             (way, chooser.chosen() != Some(way) || chooser.seen().is_multiple_of(SAMPLE))
         };
         if !is_sample {
-            return Ok((way == ORDERED, None));
+            return Ok((WAYS[way], None));
         }
         let measured = Measured { class, way, keys, begun: device.event()?, done: device.event()? };
         measured.begun.record(stream)?;
-        Ok((way == ORDERED, Some(measured)))
+        Ok((WAYS[way], Some(measured)))
     }
 
-    /// A batch that was measured is done.
-    pub(super) fn note(&self, measured: &Measured) -> Result<(), TableError> {
-        let took: Duration = measured.done.elapsed_since(&measured.begun)?;
+    /// A batch that was measured is done; the host had so long a part in it after the device had.
+    pub(super) fn note(&self, measured: &Measured, by_host: Duration) -> Result<(), TableError> {
+        let took = measured.done.elapsed_since(&measured.begun)? + by_host;
         let nanos = took.as_nanos() as f64 / measured.keys.max(1) as f64;
         self.lock(measured.class).note(measured.way, nanos);
         Ok(())
@@ -116,7 +181,7 @@ impl Order {
         }
     }
 
-    fn lock(&self, class: usize) -> std::sync::MutexGuard<'_, Chooser<2>> {
+    fn lock(&self, class: usize) -> std::sync::MutexGuard<'_, Chooser<{ WAYS.len() }>> {
         self.classes[class].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -133,7 +198,8 @@ mod tests {
     use super::*;
 
     fn measured() -> Order {
-        Order { from: AtomicUsize::new(MEASURED), classes: Default::default() }
+        let by = AtomicU8::new(ValuesBy::Faster as u8);
+        Order { from: AtomicUsize::new(MEASURED), by, classes: Default::default() }
     }
 
     #[test]
@@ -144,19 +210,75 @@ mod tests {
         assert_eq!(order.from(), 1 << 16);
     }
 
-    #[test]
-    fn what_is_measured_counts() {
-        let order = measured();
+    /// Measures batches of each size, with what a key takes each way.
+    fn measure(order: &Order, open: [bool; 3], nanos: impl Fn(usize, usize) -> f64) {
         for class in 0..CLASSES {
             let mut chooser = order.lock(class);
             for _ in 0..20 {
-                let way = chooser.choose([true; 2]);
-                // In order is better from the third on.
-                chooser.note(way, if (way == ORDERED) == (class >= 2) { 10.0 } else { 20.0 });
+                let way = chooser.choose(open);
+                chooser.note(way, nanos(class, way));
             }
         }
+    }
+
+    #[test]
+    fn what_is_measured_counts() {
+        let order = measured();
+        // In order is better from the fifth on.
+        measure(
+            &order,
+            [true, true, false],
+            |class, way| {
+                if (way == ORDERED) == (class >= 4) { 10.0 } else { 20.0 }
+            },
+        );
         assert_eq!(order.from(), 1 << 14);
-        assert!(!order.usual(8192) && order.usual(20_000));
+        assert!(!order.usual(8192) && order.usual(20_000) && !order.usual(2000));
+    }
+
+    #[test]
+    fn what_the_device_does_itself_is_known_where_the_host_is_faster() {
+        let order = measured();
+        measure(&order, [true; 3], |class, way| match way {
+            BY_HOST => 5.0,
+            ORDERED if class >= 5 => 10.0,
+            AS_THEY_COME => 15.0,
+            _ => 20.0,
+        });
+        assert_eq!(order.from(), 1 << 15);
+    }
+
+    #[test]
+    #[cfg(not(no_simulator))]
+    fn the_host_is_tried_where_it_can_and_taken_where_it_is_faster() {
+        let device = Device::simulated(warpkeep_device::Mode::fast()).unwrap();
+        let stream = device.stream().unwrap();
+        let order = measured();
+        let choose = |keys: usize, can: bool| order.choose(keys, || can, &device, &stream).unwrap();
+        let ways = |keys: usize, can: bool| {
+            // What the simulator measures says nothing: it is put in place of it.
+            let (way, measured) = choose(keys, can);
+            if let Some(measured) = measured {
+                let nanos = [50.0, 100.0, if keys == 8192 { 20.0 } else { 200.0 }][way as usize];
+                order.lock(measured.class).note(measured.way, nanos);
+            }
+            way
+        };
+        for (keys, expected) in [(8192, Fetching::ByHost), (65_536, Fetching::AsTheyCome)] {
+            let went: Vec<Fetching> = (0..60).map(|_| ways(keys, true)).collect();
+            let tried = |way| went.iter().filter(|&&went| went == way).count();
+            assert!(WAYS.into_iter().all(|way| tried(way) >= 3), "{went:?}");
+            assert!(tried(expected) > 40, "{went:?}");
+        }
+        // Where it cannot, or may not, it is not taken.
+        assert!((0..40).all(|_| ways(8192, false) != Fetching::ByHost));
+        assert!((0..10).all(|_| ways(1024, false) == Fetching::AsTheyCome));
+        assert!((0..10).all(|_| ways(512, true) == Fetching::AsTheyCome));
+        order.set_by(ValuesBy::Device);
+        assert!((0..40).all(|_| ways(8192, true) != Fetching::ByHost));
+        order.set_by(ValuesBy::Host);
+        assert_eq!(choose(1, true).0, Fetching::ByHost);
+        assert_eq!(choose(1 << 20, false).0, Fetching::Ordered);
     }
 
     #[test]
@@ -166,5 +288,7 @@ mod tests {
         assert!(order.usual(10) && !order.usual(9));
         order.set_from(usize::MAX);
         assert!(!order.usual(1 << 30));
+        order.measure();
+        assert!(order.usual(1 << 30));
     }
 }

@@ -138,7 +138,7 @@ pub(crate) struct TableParams {
     merge_rule: u32,
     variable: u32,
     tail_len: u32,
-    reserved: u32,
+    longest: u32,
     level: [Run; MAX_LEVELS],
     overflow: [Run; MAX_OVERFLOWS],
     cache: CacheParams,
@@ -181,12 +181,12 @@ impl TableParams {
             hashes: table.geometry.hashes() as u32,
             slots: table.geometry.slots() as u32,
             body: body_code(table.shape.body),
-            key_len: table.key.fixed_len().unwrap_or_default() as u32,
+            key_len: table.key_row_len().unwrap_or_default() as u32,
             value_len: table.value.fixed_len().unwrap_or_default() as u32,
             merge_rule: u32::from(table.merge_rule().code()),
-            variable: u32::from(table.key.fixed_len().is_none() || table.value.fixed_len().is_none()),
+            variable: u32::from(table.key_row_len().is_none() || table.value.fixed_len().is_none()),
             tail_len: super::program::tail_len(table.form) as u32,
-            reserved: 0,
+            longest: table.key_cells().map_or(0, |cells| cells.max_len() as u32),
             level: runs(levels.levels.iter()),
             overflow: runs(levels.overflows()),
             cache: CacheParams::NONE,
@@ -274,6 +274,25 @@ pub(crate) struct PointParams {
     pub(crate) count: u64,
     pub(crate) keys: DevicePtr,
     pub(crate) records: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct TellHostParams {
+    pub(crate) get: GetParams,
+    pub(crate) records: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct DeliverParams {
+    pub(crate) get: GetParams,
+    pub(crate) first: u64,
+    pub(crate) count: u64,
+    pub(crate) records: DevicePtr,
+    pub(crate) values: DevicePtr,
+    pub(crate) versions: DevicePtr,
+    pub(crate) wide: u64,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -668,6 +687,8 @@ pub(crate) mod facts {
             size_of::<MeasureParams>(),
             size_of::<CopyParams>(),
             size_of::<PointParams>(),
+            size_of::<TellHostParams>(),
+            size_of::<DeliverParams>(),
             size_of::<BeatParams>(),
             size_of::<VerifyParams>(),
         ];

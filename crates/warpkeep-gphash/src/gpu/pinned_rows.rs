@@ -32,7 +32,7 @@ impl<P: Persist> DeviceEngine<P> {
             false => rows.count as usize * len.next_multiple_of(8),
         };
         let (key_bytes, value_bytes) =
-            (bytes(rows.keys, table.key.max_len()), bytes(rows.values, table.value.max_len()));
+            (bytes(rows.keys, table.key_row()), bytes(rows.values, table.value.max_len()));
         // After an error it is dropped, which waits for the device.
         let mut place = self.take_place()?;
         let columns = &mut place.columns;
@@ -49,7 +49,7 @@ impl<P: Persist> DeviceEngine<P> {
 }
 
 impl<P: Persist> PinnedRows<'_, P> {
-    /// All keys, one after the other.
+    /// All keys, one after the other; or their [cells](Table::key_cells).
     pub fn keys(&self) -> &[u8] {
         self.place.as_ref().map_or(&[], |place| place.columns.keys.fetched(self.key_bytes))
     }

@@ -1,6 +1,6 @@
 //! The kernels' source.
 
-use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec};
+use warpkeep_core::{KeyCells, KeySpec, MergeRule, Seed, ValueSpec};
 use warpkeep_device::Program;
 use warpkeep_image::Persist;
 use warpkeep_record::RecordForm;
@@ -9,10 +9,11 @@ use warpkeep_record::RecordForm;
 use warpkeep_device::KernelEntry;
 
 use super::params::{
-    AgeParams, CensusParams, ChooseParams, CollectParams, CopyParams, DrainParams, FillParams, GetParams,
-    LayoutParams, LoadParams, LookupParams, MeasureParams, PackParams, PlanParams, PointParams,
+    AgeParams, CensusParams, ChooseParams, CollectParams, CopyParams, DeliverParams, DrainParams, FillParams,
+    GetParams, LayoutParams, LoadParams, LookupParams, MeasureParams, PackParams, PlanParams, PointParams,
     PublishParams, RaceParams, ReflectParams, RefreshParams, RegionParams, RehashParams, ReleaseParams,
-    RepairParams, SpareParams, SpreadParams, StageParams, TellParams, WarmParams, WeighParams, body_code,
+    RepairParams, SpareParams, SpreadParams, StageParams, TellHostParams, TellParams, WarmParams,
+    WeighParams, body_code,
 };
 use super::straight::params::{
     BeatParams, FollowParams, RecopyParams, SortParams, SpellParams, StraightParams, VerifyParams,
@@ -26,6 +27,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("hash.h", include_str!("../../kernels/hash.h")),
     ("steps.h", include_str!("../../kernels/steps.h")),
     ("table.h", include_str!("../../kernels/table.h")),
+    ("cells.h", include_str!("../../kernels/cells.h")),
     ("cache.h", include_str!("../../kernels/cache.h")),
     ("find.h", include_str!("../../kernels/find.h")),
     ("claim.h", include_str!("../../kernels/claim.h")),
@@ -36,16 +38,21 @@ const SOURCES: &[(&str, &str)] = &[
     ("stage.h", include_str!("../../kernels/stage.h")),
     ("drain.h", include_str!("../../kernels/drain.h")),
     ("keys.h", include_str!("../../kernels/keys.h")),
+    ("lines.h", include_str!("../../kernels/lines.h")),
+    ("numbers.h", include_str!("../../kernels/numbers.h")),
     ("mirror.h", include_str!("../../kernels/mirror.h")),
     ("lookup.h", include_str!("../../kernels/lookup.h")),
     ("values.h", include_str!("../../kernels/values.h")),
     ("value_load.h", include_str!("../../kernels/value_load.h")),
     ("few.h", include_str!("../../kernels/few.h")),
+    ("hosts.h", include_str!("../../kernels/hosts.h")),
     ("few_ordered.h", include_str!("../../kernels/few_ordered.h")),
     ("point.h", include_str!("../../kernels/point.h")),
     ("reflect.h", include_str!("../../kernels/reflect.h")),
     ("straight.h", include_str!("../../kernels/straight.h")),
     ("parts.h", include_str!("../../kernels/parts.h")),
+    ("decide.h", include_str!("../../kernels/decide.h")),
+    ("entries.h", include_str!("../../kernels/entries.h")),
     ("verify.h", include_str!("../../kernels/verify.h")),
     ("supply.h", include_str!("../../kernels/supply.h")),
     ("load.h", include_str!("../../kernels/load.h")),
@@ -79,6 +86,8 @@ warpkeep_device::kernels! {
         gphash_few: LookupParams,
         gphash_few_ordered: LookupParams,
         gphash_point: PointParams,
+        gphash_tell_host: TellHostParams,
+        gphash_deliver: DeliverParams,
         gphash_reflect: ReflectParams,
         gphash_census: CensusParams,
         gphash_rehash: RehashParams,
@@ -90,6 +99,8 @@ warpkeep_device::kernels! {
         gphash_arrange: StraightParams,
         gphash_beat: BeatParams,
         gphash_send: BeatParams,
+        gphash_veil: StraightParams,
+        gphash_settle: StraightParams,
         gphash_suspect: VerifyParams,
         gphash_queue: VerifyParams,
         gphash_verify: VerifyParams,
@@ -141,6 +152,8 @@ static KERNELS: &[KernelEntry] = {
         cuda_only("gphash_few", size_of::<LookupParams>()),
         cuda_only("gphash_few_ordered", size_of::<LookupParams>()),
         cuda_only("gphash_point", size_of::<PointParams>()),
+        cuda_only("gphash_tell_host", size_of::<TellHostParams>()),
+        cuda_only("gphash_deliver", size_of::<DeliverParams>()),
         cuda_only("gphash_reflect", size_of::<ReflectParams>()),
         cuda_only("gphash_census", size_of::<CensusParams>()),
         cuda_only("gphash_rehash", size_of::<RehashParams>()),
@@ -152,6 +165,8 @@ static KERNELS: &[KernelEntry] = {
         cuda_only("gphash_arrange", size_of::<StraightParams>()),
         cuda_only("gphash_beat", size_of::<BeatParams>()),
         cuda_only("gphash_send", size_of::<BeatParams>()),
+        cuda_only("gphash_veil", size_of::<StraightParams>()),
+        cuda_only("gphash_settle", size_of::<StraightParams>()),
         cuda_only("gphash_suspect", size_of::<VerifyParams>()),
         cuda_only("gphash_queue", size_of::<VerifyParams>()),
         cuda_only("gphash_verify", size_of::<VerifyParams>()),
@@ -179,12 +194,13 @@ static KERNELS: &[KernelEntry] = {
 /// no device can work such tables: keys or values have any length, and lie in place.
 pub fn program_for(geometry: Geometry, layout: Layout, key: KeySpec, value: ValueSpec) -> Option<Program> {
     let spec = TableSpec { key, value, geometry, capacity: 0, layout, merge: MergeRule::None, seed: Seed(0) };
-    program(geometry, layout, key, value, tail_len(Header::of(&spec).form()))
+    let header = Header::of(&spec);
+    program(geometry, layout, (key, header.cells), value, tail_len(header.form()))
 }
 
 /// The kernels for a table.
 pub(crate) fn program_of<P: Persist>(table: &Table<P>) -> Option<Program> {
-    program(table.geometry, table.layout, table.key, table.value, tail_len(table.form))
+    program(table.geometry, table.layout, (table.key, table.key_cells()), table.value, tail_len(table.form))
 }
 
 /// Bytes of a record's tail in its tile; 0 if it lies in none.
@@ -195,11 +211,12 @@ pub(crate) fn tail_len(form: RecordForm) -> u64 {
 fn program(
     geometry: Geometry,
     layout: Layout,
-    key: KeySpec,
+    (key, cells): (KeySpec, Option<KeyCells>),
     value: ValueSpec,
     tail_len: u64,
 ) -> Option<Program> {
-    let variable = key.fixed_len().is_none() || value.fixed_len().is_none();
+    let key_len = cells.map(KeyCells::row_len).or_else(|| key.fixed_len());
+    let variable = key_len.is_none() || value.fixed_len().is_none();
     let body = Shape::new(geometry, layout, key, value).body;
     if variable && body != Body::Packed {
         return None;
@@ -208,10 +225,11 @@ fn program(
         ("GPHASH_HASHES", geometry.hashes() as u64),
         ("GPHASH_SLOTS", geometry.slots() as u64),
         ("GPHASH_BODY", u64::from(body_code(body))),
-        ("GPHASH_KEY_LEN", key.fixed_len().unwrap_or_default() as u64),
+        ("GPHASH_KEY_LEN", key_len.unwrap_or_default() as u64),
         ("GPHASH_VALUE_LEN", value.fixed_len().unwrap_or_default() as u64),
         ("GPHASH_VARIABLE", u64::from(variable)),
         ("GPHASH_TAIL_LEN", tail_len),
+        ("GPHASH_LONGEST", cells.map_or(0, |cells| cells.max_len() as u64)),
     ];
     Some(Program {
         name: "gphash",

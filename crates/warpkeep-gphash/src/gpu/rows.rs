@@ -1,13 +1,14 @@
 //! Batches whose columns lie in device memory, as callers have them: rows of as many bytes as keys and values have, one after the other.
 
-use warpkeep_core::{Op, Operation};
+use warpkeep_core::{KeyCells, Op, Operation};
 use warpkeep_device::{DevicePtr, Grid, Stream};
 use warpkeep_image::Persist;
 
 use super::batch::creates;
 use super::columns::{Column, Columns};
-use super::engine::{DeviceEngine, GetRows, THREADS, Turn, Workplace, check_fixed};
+use super::engine::{DeviceEngine, THREADS, Turn, Workplace, check_fixed};
 use super::params::{PackParams, SpreadParams};
+use super::reading::GetRows;
 use super::stage::{DeviceStage, Input, words};
 use crate::{Table, TableError};
 
@@ -27,7 +28,7 @@ pub struct WriteRows {
     pub count: u64,
     /// What they do.
     pub ops: RowOps,
-    /// The keys.
+    /// The keys; of a table that keeps them in [cells](Table::key_cells), these.
     pub keys: DevicePtr,
     /// The values; null if no operation takes one.
     pub values: DevicePtr,
@@ -43,6 +44,7 @@ pub struct HostRows {
     values: Vec<u8>,
     arguments: Vec<u64>,
     key_len: usize,
+    cells: Option<KeyCells>,
     value_len: usize,
 }
 
@@ -55,7 +57,11 @@ impl HostRows {
             false => &[],
         };
         let argument = if op.takes_argument() { *self.arguments.get(index)? } else { 0 };
-        let key = &self.keys[self.key_len * index..][..self.key_len];
+        let row = &self.keys[self.key_len * index..][..self.key_len];
+        let key = match self.cells {
+            None => row,
+            Some(cells) => cells.key_in(row)?,
+        };
         Some(Operation { index, op, key, value, argument })
     }
 }
@@ -102,7 +108,7 @@ impl<P: Persist> DeviceEngine<P> {
     ) -> Result<(), TableError> {
         self.at_a_place(|place| {
             let count = rows.count as usize;
-            let (key_len, value_len) = (table.key.max_len(), table.value.max_len());
+            let (key_len, value_len) = (table.key_row(), table.value.max_len());
             let columns = &mut place.columns;
             // SAFETY: the caller's promise; the stream is synchronised before the place is given to another.
             let keys = unsafe { self.spread((rows.keys, count, key_len), &mut columns.keys, stream)? };
@@ -113,6 +119,8 @@ impl<P: Persist> DeviceEngine<P> {
             };
             // SAFETY: as above.
             let reading = unsafe { self.get_rows(table, &GetRows { keys, values, ..*rows }, stream)? };
+            // The host may have a part in it: what comes next needs all of it.
+            reading.finish()?;
             if packed {
                 // SAFETY: as above.
                 unsafe {
@@ -124,8 +132,9 @@ impl<P: Persist> DeviceEngine<P> {
                         stream,
                     )?;
                 };
+                stream.synchronize()?;
             }
-            reading.finish()
+            Ok(())
         })
     }
 
@@ -161,7 +170,7 @@ impl<P: Persist> DeviceEngine<P> {
         stream: &Stream,
     ) -> Result<HostRows, TableError> {
         check_fixed(table)?;
-        let (count, key_len, value_len) = (rows.count as usize, table.key.max_len(), table.value.max_len());
+        let (count, key_len, value_len) = (rows.count as usize, table.key_row(), table.value.max_len());
         self.at_a_place(|place| {
             let Columns { ops, keys, values, arguments, .. } = &mut place.columns;
             let lengths = |at: DevicePtr, bytes: usize| if at == DevicePtr::NULL { 0 } else { bytes };
@@ -195,6 +204,7 @@ impl<P: Persist> DeviceEngine<P> {
                 values: values.to_vec(),
                 arguments: bytemuck::cast_slice(arguments).to_vec(),
                 key_len,
+                cells: table.key_cells(),
                 value_len,
             })
         })
@@ -278,7 +288,7 @@ impl<'e, P: Persist> Turn<'e, P> {
         };
         // SAFETY: the caller's promise.
         let (keys, values) = unsafe {
-            let keys = engine.spread((rows.keys, count, table.key.max_len()), &mut columns.keys, stream)?;
+            let keys = engine.spread((rows.keys, count, table.key_row()), &mut columns.keys, stream)?;
             let values = match rows.values {
                 DevicePtr::NULL => DevicePtr::NULL,
                 values => {

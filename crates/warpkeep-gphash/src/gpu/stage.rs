@@ -7,6 +7,7 @@ use crossbeam_epoch::Guard;
 use warpkeep_core::{Op, Status};
 use warpkeep_device::DevicePtr;
 use warpkeep_image::{Blocks, Persist};
+use warpkeep_record::retire;
 
 use super::batch::{BatchRows, fill};
 use super::engine::{Turn, check_fixed};
@@ -15,7 +16,6 @@ use super::params::{
     MirrorParams, Pending, PendingKind, PlanParams, PublishParams, StageParams, TableParams,
 };
 use crate::bucket::Body;
-use crate::stage::retire;
 use crate::{Table, TableError};
 
 /// A batch that is staged: decided, written, and not yet visible. Dropped, it leaves nothing behind.
@@ -82,7 +82,7 @@ impl<'e, P: Persist> Turn<'e, P> {
                 Some(blocks.spread(count, |index| takes_block(batch.row(index).op)))
             }
         };
-        let (key_words, value_words) = (words(table.key.max_len()), words(table.value.max_len()));
+        let (key_words, value_words) = (words(table.key_row()), words(table.value.max_len()));
         // SAFETY: whoever stages synchronises the stream before the columns are used again.
         let input = unsafe {
             Input {

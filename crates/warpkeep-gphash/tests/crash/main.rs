@@ -9,7 +9,7 @@ mod rig;
 
 use std::sync::{Arc, LazyLock};
 
-use warpkeep_core::{hash_bytes, reduce, second_hash};
+use warpkeep_core::{reduce, second_hash};
 use warpkeep_crashlab::Recorder;
 use warpkeep_gphash::{Geometry, Table, TableError};
 use warpkeep_image::Heap;
@@ -217,7 +217,7 @@ static CROWD: LazyLock<Vec<Vec<u64>>> = LazyLock::new(|| Kind::ALL.map(crowd).to
 
 fn crowd(kind: Kind) -> Vec<u64> {
     let buckets_of = |number: &u64| {
-        let hash = hash_bytes(rig::SEED, &kind.key(*number));
+        let hash = kind.hash(*number);
         (reduce(hash, 2), reduce(second_hash(hash), 2))
     };
     // From 2 on: the first are special in some kinds.

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use warpkeep_core::{Answers as _, BatchView, Cells, Columns, MergeRule, Op, Outcome, Results, Status};
-use warpkeep_device::Device;
-use warpkeep_gphash::gpu::{DeviceBatch, DeviceEngine, DeviceImage, GetRows, HostGets};
+use warpkeep_core::{
+    Answers as _, BatchView, Cells, Columns, KeySpec, MergeRule, Op, Outcome, Results, Status,
+};
+use warpkeep_device::{Device, DevicePtr, Stream};
+use warpkeep_gphash::gpu::{DeviceBatch, DeviceEngine, DeviceImage, GetRows, HostGets, ValuesBy};
 use warpkeep_gphash::{Geometry, Progress, Table};
 use warpkeep_image::{Coherent, Heap, HeapOptions, Image};
 use warpkeep_record::Pool;
@@ -62,6 +64,31 @@ pub(crate) fn batch_of(rows: &[Row]) -> DeviceBatch<'_> {
         batch.push(row.op, &row.key, if row.op.takes_value() { &row.value } else { &[] }, row.argument);
     }
     batch
+}
+
+/// Keys in host memory, as batches have them.
+pub(crate) struct KeyColumn {
+    len: Option<usize>,
+    offsets: Vec<u64>,
+    bytes: Vec<u8>,
+}
+
+impl KeyColumn {
+    pub(crate) fn of(spec: KeySpec, keys: impl IntoIterator<Item = Vec<u8>>) -> KeyColumn {
+        let mut column = KeyColumn { len: spec.fixed_len(), offsets: vec![0], bytes: Vec::new() };
+        for key in keys {
+            column.bytes.extend(key);
+            column.offsets.push(column.bytes.len() as u64);
+        }
+        column
+    }
+
+    pub(crate) fn cells(&self) -> Cells<'_> {
+        match self.len {
+            Some(len) => Cells::fixed(len, &self.bytes),
+            None => Cells::variable(&self.offsets, &self.bytes),
+        }
+    }
 }
 
 pub(crate) struct Bench {
@@ -254,8 +281,9 @@ impl Bench {
 
     /// What is found from host memory to host memory, by the device and by it and the host together, where it can.
     fn got_by_hosts(&self, keys: &[Vec<u8>]) -> Vec<Answered> {
-        let (key, value, bytes) = (self.table.key_spec(), self.table.value_spec(), keys.concat());
-        let columns = Columns::keys_only(Op::Get, Cells::fixed(key.max_len(), &bytes));
+        let (key, value) = (self.table.key_spec(), self.table.value_spec());
+        let keys = KeyColumn::of(key, keys.iter().cloned());
+        let columns = Columns::keys_only(Op::Get, keys.cells());
         let view = BatchView::new(key, value, columns).unwrap();
         let mut found = Vec::new();
         for gathers in [false, true] {
@@ -267,7 +295,7 @@ impl Bench {
                 at_once: 77,
             };
             let done = match gathers {
-                true => self.engine.gather_rows(&self.table, gets).unwrap(),
+                true => self.engine.gather_rows(&self.table, gets).unwrap().is_some(),
                 false => self.engine.fetch_rows(&self.table, gets).map(|()| true).unwrap(),
             };
             if !done {
@@ -286,41 +314,76 @@ impl Bench {
         found
     }
 
-    /// What threads that work alone find.
+    /// What a thread a key finds, always in the image.
     fn got_alone(&self, keys: &[Vec<u8>]) -> Answered {
+        self.got_rows(keys, true, |rows, stream| {
+            // SAFETY: the buffers are as long as the rows say, and it is waited for.
+            unsafe { self.engine.get_rows_alone(&self.table, rows, stream).unwrap() };
+        })
+    }
+
+    /// What is found with keys and answers in device memory, with versions or without: then they are 0.
+    pub(crate) fn got_on_device(&self, keys: &[Vec<u8>], versions: bool) -> Answered {
+        self.got_rows(keys, versions, |rows, stream| {
+            // SAFETY: the same.
+            unsafe { self.engine.get_rows(&self.table, rows, stream) }.unwrap().finish().unwrap();
+        })
+    }
+
+    /// The same by whoever is told to look. Rows of keys that are not there are left as they were.
+    fn got_rows(&self, keys: &[Vec<u8>], versions: bool, look: impl Fn(&GetRows, &Stream)) -> Answered {
+        const BEFORE: u8 = 0xaa;
         let device = self.engine.device();
         let (count, stream) = (keys.len(), device.stream().unwrap());
         let row = |len: usize| len.next_multiple_of(8);
-        let (key_row, value_len) = (row(self.table.key_spec().max_len()), self.table.value_spec().max_len());
+        let (key_row, value_len) =
+            (row(self.table.key_row_len().unwrap()), self.table.value_spec().max_len());
         let mut padded = vec![0_u8; count * key_row];
         for (key, to) in keys.iter().zip(padded.chunks_exact_mut(key_row)) {
-            to[..key.len()].copy_from_slice(key);
+            match self.table.key_cells() {
+                Some(cells) => to.copy_from_slice(cells.cell(key).unwrap().as_bytes()),
+                None => to[..key.len()].copy_from_slice(key),
+            }
         }
         let keys = device.upload(&padded).unwrap();
-        let [statuses, versions, values] =
-            [count, 8 * count, row(value_len) * count].map(|bytes| device.allocate_zeroed(bytes).unwrap());
+        let noted = if versions { 8 * count } else { 0 };
+        let [statuses, noted, values] =
+            [count, noted, row(value_len) * count].map(|bytes| device.allocate_zeroed(bytes).unwrap());
+        values.fill(BEFORE).unwrap();
         let rows = GetRows {
             count: count as u64,
             keys: keys.ptr(),
             statuses: statuses.ptr(),
-            versions: versions.ptr(),
+            versions: if versions { noted.ptr() } else { DevicePtr::NULL },
             values: values.ptr(),
         };
-        // SAFETY: the buffers are as long as the rows say, and it is waited for.
-        unsafe { self.engine.get_rows_alone(&self.table, &rows, &stream).unwrap() };
+        look(&rows, &stream);
         let statuses = statuses.to_vec::<u8>().unwrap();
-        let versions = versions.to_vec::<u64>().unwrap();
+        let noted = noted.to_vec::<u64>().unwrap();
         let values = values.to_vec::<u8>().unwrap();
-        let found = |index: usize| match statuses[index] {
-            status if status == Status::Ok as u8 => {
-                Some((versions[index], values[index * row(value_len)..][..value_len].to_vec()))
-            }
-            status => {
-                assert_eq!(status, Status::NotFound as u8);
-                None
+        let found = |index: usize| {
+            let (value, version) =
+                (&values[index * row(value_len)..][..value_len], noted.get(index).copied());
+            match statuses[index] {
+                status if status == Status::Ok as u8 => Some((version.unwrap_or(0), value.to_vec())),
+                status => {
+                    assert_eq!((status, version.unwrap_or(0)), (Status::NotFound as u8, 0));
+                    assert!(value.iter().all(|&byte| byte == BEFORE), "a row of a key that is not there");
+                    None
+                }
             }
         };
         (0..count).map(found).collect()
+    }
+
+    /// Looks at every key with answers in device memory, and values that the host fetches where it can.
+    pub(crate) fn check_by_host(&self, keys: u64) {
+        self.engine.fetch_values_by(ValuesBy::Host);
+        let rows: Vec<_> = (0..keys).map(|number| self.kind.key(number)).collect();
+        for (number, found) in (0..keys).zip(self.got_on_device(&rows, true)) {
+            assert_eq!(found.as_ref(), self.model.get(&number), "key {number}, fetched by the host");
+        }
+        self.engine.fetch_values_by(ValuesBy::Device);
     }
 
     /// Looks the first keys up again and again, beside whoever writes: each is always there, with one of the values it was given, and

@@ -7,7 +7,7 @@ use warpkeep_core::Op;
 use warpkeep_crashlab::explores_fully;
 use warpkeep_device::Device;
 use warpkeep_device::sim::{CrashImage, Mode, Seeded, StoreRecord};
-use warpkeep_gphash::gpu::StraightRows;
+use warpkeep_gphash::gpu::{HostStep, StraightRows};
 use warpkeep_gphash::{Geometry, Table};
 use warpkeep_image::Coherent;
 
@@ -29,14 +29,18 @@ pub(crate) enum Script {
     Straight,
     /// The same, in parts.
     Parts,
-    /// The same, with words that the host stores.
+    /// The same, with words that the host stores, and tails of records in tiles.
     Words,
 }
 
 impl Script {
     /// The kinds of tables it is for.
     pub(crate) fn kinds(self) -> &'static [Kind] {
-        if self.is_straight() { &[Kind::Packed, Kind::Tiled, Kind::Wide] } else { &Kind::ALL }
+        match self {
+            Script::Words => &[Kind::Packed, Kind::Tiled, Kind::Wide, Kind::OddTiled],
+            _ if self.is_straight() => &[Kind::Packed, Kind::Tiled, Kind::Wide, Kind::TiledCells],
+            _ => &Kind::ALL,
+        }
     }
 
     fn is_straight(self) -> bool {
@@ -128,18 +132,18 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
     if script != Script::Straight {
         bench.engine.write_in_parts_of(2);
     }
-    // When the host stored a word, where, and which.
-    let words: Arc<Mutex<Vec<(u64, u64, u64)>>> = Arc::default();
+    // What the host did, and when.
+    let host: Arc<Mutex<Vec<(u64, HostStep)>>> = Arc::default();
     if script == Script::Words {
-        let (device, words) = (device.clone(), Arc::clone(&words));
-        bench.engine.observe_words(move |at, word| words.lock().unwrap().push((now(&device), at, word)));
+        let (device, host) = (device.clone(), Arc::clone(&host));
+        bench.engine.observe_words(move |step| host.lock().unwrap().push((now(&device), step)));
     }
     if script.is_straight() {
         // The host takes blocks for this batch and many more to come.
         bench.engine.load_mirror(&bench.table).unwrap();
         straight_one(&mut bench, &device, Op::Put, &[0]);
         device.simulator().unwrap().take_store_log();
-        words.lock().unwrap().clear();
+        host.lock().unwrap().clear();
     }
     let before = bytes_of(bench.table.heap().image());
     let mut models = vec![(0, now(&device), bench.model.clone())];
@@ -170,26 +174,20 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
     }
     let [(region, 0)] = bench.image.regions()[..] else { panic!("the image has grown") };
     let mut log = device.simulator().unwrap().take_store_log();
-    let words = std::mem::take(&mut *words.lock().unwrap());
-    assert_eq!(words.is_empty(), script != Script::Words, "who stores words?");
-    // Between two launches: what the one before has stored is there for certain, and when the next begins so is the word.
-    let stored = words.iter().map(|&(when, offset, word)| StoreRecord {
-        region,
-        offset,
-        bytes: word.to_le_bytes().to_vec(),
-        issued: when,
-        arrived: Some(when + 1),
-        fenced: Some(when + 1),
-        epoch: 0,
-        block: 0,
-        thread: 0,
-        place: log[0].place.clone(),
-    });
-    let stored: Vec<StoreRecord> = stored.collect();
+    let host = std::mem::take(&mut *host.lock().unwrap());
+    assert_eq!(host.is_empty(), script != Script::Words, "who stores words?");
+    // Steps are those of kernels. What the host does between two launches comes between two steps, so these are spread out.
+    for store in &mut log {
+        store.issued *= SPREAD;
+        store.arrived = store.arrived.map(|step| step * SPREAD);
+        store.fenced = store.fenced.map(|step| step * SPREAD);
+    }
+    models.iter_mut().for_each(|(began, ended, _)| (*began, *ended) = (*began * SPREAD, *ended * SPREAD));
+    let stored = stored_by_host(&host, region, &log[0]);
     log.extend(stored);
     log.sort_by_key(|store| store.issued);
-    let recorded =
-        Recorded { kind, header: bench.table.header(), log, before, region, models, end: now(&device) };
+    let (header, end) = (bench.table.header(), now(&device) * SPREAD);
+    let recorded = Recorded { kind, header, log, before, region, models, end };
     // Nobody else stored anything, so the log tells all of it.
     let whole = CrashImage::new(&recorded.before, region, &recorded.log, recorded.end);
     assert_eq!(whole.open_stores(), 0, "the end of a launch orders everything");
@@ -197,9 +195,49 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
     recorded
 }
 
+/// Steps of the host that there is room for between two of a kernel.
+const SPREAD: u64 = 256;
+
+/// What the host has stored between launches: what the launch before has stored is there for certain; of what it stores itself, what it has
+/// fenced, and of the rest any.
+fn stored_by_host(
+    host: &[(u64, HostStep)],
+    region: warpkeep_device::sim::RegionId,
+    like: &StoreRecord,
+) -> Vec<StoreRecord> {
+    let mut stored = Vec::new();
+    for between in host.chunk_by(|one, next| one.0 == next.0) {
+        let mut issued = between[0].0 * SPREAD + 1;
+        for &(when, step) in between {
+            match step {
+                HostStep::Fence => issued += 2,
+                HostStep::Store(offset, word) => stored.push(StoreRecord {
+                    region,
+                    offset,
+                    bytes: word.to_le_bytes().to_vec(),
+                    issued,
+                    arrived: Some(issued + 1),
+                    fenced: Some(issued + 1),
+                    epoch: 0,
+                    block: 0,
+                    thread: 0,
+                    place: like.place.clone(),
+                }),
+            }
+            assert!(issued < (when + 1) * SPREAD, "more room is needed");
+        }
+        assert_eq!(
+            between.last().map(|last| last.1),
+            Some(HostStep::Fence),
+            "what is stored last is not fenced"
+        );
+    }
+    stored
+}
+
 /// Writes a small batch straight through.
 fn straight_one(bench: &mut Bench, device: &Device, op: Op, numbers: &[u64]) {
-    let keys: Vec<u8> = numbers.iter().flat_map(|&number| bench.kind.key(number)).collect();
+    let keys: Vec<u8> = numbers.iter().flat_map(|&number| bench.kind.key_row(number)).collect();
     let first = bench.version + 1;
     let values: Vec<u8> = numbers
         .iter()

@@ -10,7 +10,7 @@ use warpkeep_gphash::gpu::{HostGets, HostWrites};
 use warpkeep_gphash::{Geometry, Progress};
 use warpkeep_record::Pool;
 
-use crate::bench::{Bench, Dice, POOL, Space};
+use crate::bench::{Bench, Dice, KeyColumn, POOL, Space};
 use crate::rig::{Kind, put};
 
 /// A test for each case, with a function that brings the device.
@@ -25,7 +25,8 @@ macro_rules! hosts_cases {
     };
 }
 
-const KINDS: [Kind; 4] = [Kind::Packed, Kind::LongPacked, Kind::Tiled, Kind::LongTiled];
+const KINDS: [Kind; 6] =
+    [Kind::Packed, Kind::LongPacked, Kind::Tiled, Kind::LongTiled, Kind::Cells, Kind::TiledCells];
 
 fn mirrored(device: &Device, space: Space, kind: Kind, keys: u64) -> Bench {
     let mut bench = Bench::new(device, space, kind, Geometry::default(), 2 * keys);
@@ -43,9 +44,9 @@ pub(crate) fn gets_of_any_length_are_answered_alike(device: &Device, space: Spac
         let mut dice = Dice(5);
         for count in [0, 1, 2, 31, 32, 33, 150, 301] {
             let numbers: Vec<u64> = (0..count).map(|_| dice.below(2 * KEYS)).collect();
-            let keys: Vec<u8> = numbers.iter().flat_map(|&number| kind.key(number)).collect();
             let (key, value) = (bench.table.key_spec(), bench.table.value_spec());
-            let columns = Columns::keys_only(Op::Get, Cells::fixed(key.max_len(), &keys));
+            let keys = KeyColumn::of(key, numbers.iter().map(|&number| kind.key(number)));
+            let columns = Columns::keys_only(Op::Get, keys.cells());
             let view = BatchView::new(key, value, columns).unwrap();
             for (pool, at_once) in [(&alone, 0), (&alone, 32), (&*POOL, 0), (&*POOL, 50), (&*POOL, 7)] {
                 bench.engine.stream_values_from(if at_once == 50 { 0 } else { usize::MAX });
@@ -54,7 +55,7 @@ pub(crate) fn gets_of_any_length_are_answered_alike(device: &Device, space: Spac
                     let (keys, answers) = (view.host().unwrap().keys(), results.rows_mut().unwrap());
                     let gets = HostGets { keys, answers, pool, at_once };
                     match gathers {
-                        true => assert!(bench.engine.gather_rows(&bench.table, gets).unwrap()),
+                        true => assert!(bench.engine.gather_rows(&bench.table, gets).unwrap().is_some()),
                         false => bench.engine.fetch_rows(&bench.table, gets).unwrap(),
                     }
                     for (&number, outcome) in numbers.iter().zip(results.iter()) {
@@ -76,9 +77,9 @@ pub(crate) fn gets_of_any_length_are_answered_alike(device: &Device, space: Spac
 pub(crate) fn what_nobody_wants_is_left_alone(device: &Device, space: Space) {
     for kind in KINDS {
         let bench = mirrored(device, space, kind, 50);
-        let keys: Vec<u8> = (0..100).flat_map(|number| kind.key(number)).collect();
         let (key, value) = (bench.table.key_spec(), bench.table.value_spec());
-        let columns = Columns::keys_only(Op::Get, Cells::fixed(key.max_len(), &keys));
+        let keys = KeyColumn::of(key, (0..100).map(|number| kind.key(number)));
+        let columns = Columns::keys_only(Op::Get, keys.cells());
         let view = BatchView::new(key, value, columns).unwrap();
         for (gathers, wanted, streams) in [
             (true, true, false),
@@ -100,7 +101,7 @@ pub(crate) fn what_nobody_wants_is_left_alone(device: &Device, space: Space) {
             assert_eq!((answers.wants_values(), answers.wants_versions()), (wanted, false));
             let gets = HostGets { keys, answers, pool: &POOL, at_once: 32 };
             match gathers {
-                true => assert!(bench.engine.gather_rows(&bench.table, gets).unwrap()),
+                true => assert!(bench.engine.gather_rows(&bench.table, gets).unwrap().is_some()),
                 false => bench.engine.fetch_rows(&bench.table, gets).unwrap(),
             }
             let rows: Vec<&[u8]> = bytes.chunks(value.max_len()).collect();
@@ -125,9 +126,9 @@ pub(crate) fn gets_from_hosts_beside_writes_find_what_is_there(device: &Device, 
         assert!(bench.run(&bench.puts(0..KEYS, 0)).is_empty());
         bench.engine.load_mirror(&bench.table).unwrap();
         let (bench, done) = (&bench, AtomicBool::new(false));
-        let keys: Vec<u8> = (0..KEYS).flat_map(|number| kind.key(number)).collect();
         let (key, value) = (bench.table.key_spec(), bench.table.value_spec());
-        let columns = Columns::keys_only(Op::Get, Cells::fixed(key.max_len(), &keys));
+        let keys = KeyColumn::of(key, (0..KEYS).map(|number| kind.key(number)));
+        let columns = Columns::keys_only(Op::Get, keys.cells());
         let view = BatchView::new(key, value, columns).unwrap();
         let read = |gathers: bool| {
             let (mut before, mut results) = (vec![0; KEYS as usize], Results::new(&view));
@@ -136,7 +137,7 @@ pub(crate) fn gets_from_hosts_beside_writes_find_what_is_there(device: &Device, 
                 let (keys, answers) = (view.host().unwrap().keys(), results.rows_mut().unwrap());
                 let gets = HostGets { keys, answers, pool: &POOL, at_once: 90 };
                 match gathers {
-                    true => assert!(bench.engine.gather_rows(&bench.table, gets).unwrap()),
+                    true => assert!(bench.engine.gather_rows(&bench.table, gets).unwrap().is_some()),
                     false => bench.engine.fetch_rows(&bench.table, gets).unwrap(),
                 }
                 for (index, outcome) in results.iter().enumerate() {
@@ -180,13 +181,13 @@ pub(crate) fn batches_that_do_not_fit_are_told(device: &Device, space: Space) {
 /// Runs a batch from host memory and checks every answer; how many operations were done.
 fn write(bench: &mut Bench, op: Op, numbers: &[u64], mark: u64, at_once: usize) -> usize {
     let kind = bench.kind;
-    let keys: Vec<u8> = numbers.iter().flat_map(|&number| kind.key(number)).collect();
     let marks = |index: usize| mark + index as u64;
     let values: Vec<u8> =
         numbers.iter().enumerate().flat_map(|(index, &number)| kind.value(number, marks(index))).collect();
     let (key, value) = (bench.table.key_spec(), bench.table.value_spec());
-    let (keys, values) = (Cells::fixed(key.max_len(), &keys), Cells::fixed(value.max_len(), &values));
-    let view = BatchView::new(key, value, Columns::with_values(op, keys, values)).unwrap();
+    let keys = KeyColumn::of(key, numbers.iter().map(|&number| kind.key(number)));
+    let columns = Columns::with_values(op, keys.cells(), Cells::fixed(value.max_len(), &values));
+    let view = BatchView::new(key, value, columns).unwrap();
     let mut results = Results::new(&view);
     let writes = HostWrites { op, batch: view.host().unwrap(), pool: &POOL, at_once };
     let (first, mut done) = (bench.version + 1, 0);
@@ -216,9 +217,15 @@ fn write(bench: &mut Bench, op: Op, numbers: &[u64], mark: u64, at_once: usize) 
 
 /// Between writes by the CPU and growth; with keys that come more than once.
 pub(crate) fn writes_from_hosts_do_what_a_map_does(device: &Device, space: Space) {
+    for kind in [Kind::Packed, Kind::TiledCells] {
+        writes_of_a_kind_do_what_a_map_does(device, space, kind);
+    }
+}
+
+fn writes_of_a_kind_do_what_a_map_does(device: &Device, space: Space, kind: Kind) {
     const KEYS: u64 = 500;
     let mut dice = Dice(11);
-    let mut bench = mirrored(device, space, Kind::Packed, 60);
+    let mut bench = mirrored(device, space, kind, 60);
     let mut by_device = 0;
     for round in 0..24 {
         let op = [Op::Put, Op::Insert, Op::Update][round % 3];

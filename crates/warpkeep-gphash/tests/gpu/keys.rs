@@ -27,8 +27,8 @@ macro_rules! keys_cases {
     };
 }
 
-/// Of 16 bytes, each with another that has its hash; of 20, 32 and 40.
-const LONG: [Kind; 4] = [Kind::Twins, Kind::LongPacked, Kind::Wide, Kind::LongTiled];
+/// Of 16 bytes, each with another that has its hash; of 20, 32 and 40; in cells of 32.
+const LONG: [Kind; 5] = [Kind::Twins, Kind::LongPacked, Kind::Wide, Kind::LongTiled, Kind::Cells];
 
 fn bench(device: &Device, space: Space, kind: Kind, capacity: u64, keeps_keys: bool) -> Bench {
     let bench = Bench::new(device, space, kind, Geometry::default(), capacity);

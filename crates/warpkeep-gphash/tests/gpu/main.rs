@@ -9,8 +9,12 @@ mod adversary;
 mod agree;
 mod bench;
 #[macro_use]
+mod by_host;
+#[macro_use]
 mod cache;
 mod cache_schedules;
+#[macro_use]
+mod cells;
 mod crash;
 mod crashes;
 #[macro_use]
@@ -48,3 +52,5 @@ keys_cases!(crate::on_the_simulator);
 straight_cases!(crate::on_the_simulator);
 values_cases!(crate::on_the_simulator);
 hosts_cases!(crate::on_the_simulator);
+by_host_cases!(crate::on_the_simulator);
+cells_cases!(crate::on_the_simulator);

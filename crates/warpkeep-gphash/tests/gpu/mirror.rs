@@ -25,7 +25,8 @@ macro_rules! mirror_cases {
 }
 
 /// The kinds of which there are mirrors.
-pub(crate) const KINDS: [Kind; 4] = [Kind::Packed, Kind::LongPacked, Kind::Tiled, Kind::LongTiled];
+pub(crate) const KINDS: [Kind; 6] =
+    [Kind::Packed, Kind::LongPacked, Kind::Tiled, Kind::LongTiled, Kind::Cells, Kind::TiledCells];
 
 /// Values are fetched in the order of the batch, or of their addresses.
 const ORDERED_FROM: [usize; 2] = [usize::MAX, 0];
@@ -58,6 +59,7 @@ pub(crate) fn check(bench: &Bench, keys: u64) {
     // By blocks that put some in order: the smallest, so that there are several.
     bench.engine.order_few_by(32);
     bench.check_lookups(keys);
+    bench.check_by_host(keys);
     bench.engine.order_few_by(0);
     bench.check(keys);
 }

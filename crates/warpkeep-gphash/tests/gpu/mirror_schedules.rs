@@ -13,8 +13,8 @@ const SEEDS: u64 = 60;
 fn every_schedule_finds_what_a_map_has() {
     for seed in 0..SEEDS {
         let device = Device::simulated(Mode::seeded(seed)).unwrap();
-        let kind =
-            [Kind::Packed, Kind::LongPacked, Kind::Tiled, Kind::LongTiled, Kind::Twins][seed as usize % 5];
+        let kind = [Kind::Packed, Kind::LongPacked, Kind::Tiled, Kind::LongTiled, Kind::Twins, Kind::Cells]
+            [seed as usize % 6];
         let bench = Bench::new(&device, heap, kind, Geometry::default(), RUN_KEYS / 4);
         bench.engine.keep_keys(seed / 5 % 2 == 0);
         run_over(bench, seed, 2);

@@ -74,13 +74,7 @@ pub(crate) fn rows_in_device_memory_are_answered_there(device: &Device, space: S
     for kind in Kind::ALL {
         let mut bench = Bench::new(device, space, kind, Geometry::default(), 60);
         bench.run(&bench.puts(0..40, 3));
-        let rows: Vec<u8> = (0..80)
-            .flat_map(|number| {
-                let key = kind.key(number);
-                let padding = key.len().next_multiple_of(8) - key.len();
-                key.into_iter().chain(std::iter::repeat_n(0, padding))
-            })
-            .collect();
+        let rows: Vec<u8> = (0..80).flat_map(|number| kind.key_row(number)).collect();
         let value_len = kind.value(0, 0).len();
         let keys = device.upload(&rows).unwrap();
         let columns = [80, 8 * 80, value_len * 80].map(|bytes| device.allocate_zeroed(bytes).unwrap());

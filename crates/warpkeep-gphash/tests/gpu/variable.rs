@@ -43,7 +43,8 @@ pub(crate) fn run(device: &Device, space: Space, seed: u64, numbers: u64, rounds
     let mut dice = Dice(seed);
     let (key_spec, value_spec) = match seed % 3 {
         0 => (KeySpec::variable(40).unwrap(), ValueSpec::variable(3000).unwrap()),
-        1 => (KeySpec::variable(40).unwrap(), ValueSpec::fixed(12).unwrap()),
+        // Shorter ones would lie in cells.
+        1 => (KeySpec::variable(70).unwrap(), ValueSpec::fixed(12).unwrap()),
         _ => (KeySpec::fixed(13).unwrap(), ValueSpec::variable(300).unwrap()),
     };
     let key_of = |number| match key_spec.fixed_len() {

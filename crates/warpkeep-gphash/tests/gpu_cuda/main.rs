@@ -11,8 +11,14 @@ mod agree;
 #[allow(dead_code, reason = "shared with the tests on the simulator")]
 mod bench;
 #[macro_use]
+#[path = "../gpu/by_host.rs"]
+mod by_host;
+#[macro_use]
 #[path = "../gpu/cache.rs"]
 mod cache;
+#[macro_use]
+#[path = "../gpu/cells.rs"]
+mod cells;
 #[macro_use]
 #[path = "../gpu/hosts.rs"]
 mod hosts;
@@ -88,6 +94,8 @@ keys_cases!(crate::on_the_gpu);
 straight_cases!(crate::on_the_gpu);
 values_cases!(crate::on_the_gpu);
 hosts_cases!(crate::on_the_gpu);
+by_host_cases!(crate::on_the_gpu);
+cells_cases!(crate::on_the_gpu);
 
 /// Many more items than the simulator has time for, in memory of the process, too.
 #[test]

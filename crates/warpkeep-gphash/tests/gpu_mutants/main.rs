@@ -59,7 +59,7 @@ enum Shown {
 }
 
 /// The steps of `kernels/steps.h`, by number.
-const STEPS: [(u32, &str, Shown); 16] = [
+const STEPS: [(u32, &str, Shown); 19] = [
     (1, "Copied", Shown::By(Script::Drain)),
     (2, "Gathered", Shown::By(Script::Drain)),
     (3, "Moved", Shown::By(Script::Drain)),
@@ -76,6 +76,9 @@ const STEPS: [(u32, &str, Shown); 16] = [
     (14, "Behind, with words that the host stores", Shown::By(Script::Words)),
     (15, "Beaten", Shown::ByNothing),
     (21, "Keyed", Shown::ByTwins),
+    (23, "Tailed", Shown::By(Script::Words)),
+    (24, "TailsFenced", Shown::By(Script::Words)),
+    (25, "Tails", Shown::By(Script::Words)),
 ];
 
 /// Crashes a script, with so many seeds, until something is wrong: what.
@@ -180,7 +183,7 @@ fn every_step_that_is_left_out_is_missed() {
     assert_eq!(schedules(), None);
     assert_eq!(straight_schedules(), None);
     assert_eq!(twins(), None);
-    for script in [Script::Batches, Script::Drain, Script::Straight, Script::Parts] {
+    for script in [Script::Batches, Script::Drain, Script::Straight, Script::Parts, Script::Words] {
         assert_eq!(crashes(script, 2), None, "{script:?}, with nothing left out");
     }
     let (mut caught, mut of, mut kept) = (0, 0, Vec::new());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec, unmix64};
+use warpkeep_core::{KeyCells, KeySpec, MergeRule, Seed, ValueSpec, hash_bytes, unmix64};
 use warpkeep_gphash::{Geometry, Layout, Table, TableSpec};
 use warpkeep_image::{Heap, Persist};
 #[allow(unused_imports, reason = "each test program uses its part")]
@@ -49,12 +49,36 @@ pub(crate) enum Kind {
     /// The same, in tiles of two, with keys that are not one word.
     #[allow(dead_code, reason = "of the tests of a mirror")]
     LongTiled,
+    /// The same, with keys that do not fill their last word.
+    #[allow(dead_code, reason = "of the tests of a mirror")]
+    OddTiled,
     /// Packed, with keys of four words.
     #[allow(dead_code, reason = "of the tests of a mirror")]
     Wide,
     /// Packed, with keys of two words, of which two after the other have the same hash.
     #[allow(dead_code, reason = "of the tests of a mirror")]
     Twins,
+    /// Packed, with keys of 0 to 24 bytes in cells.
+    Cells,
+    /// The same, with keys of up to 6 bytes in cells of one word, and records in tiles.
+    #[allow(dead_code, reason = "of the tests of a mirror")]
+    TiledCells,
+}
+
+/// A key of up to so many bytes, at least 4: of every length; many are prefixes of others or differ from them in zeros at their ends.
+fn short_key(number: u64, max: usize) -> Vec<u8> {
+    let (len, what) = ((number % (max as u64 + 1)) as usize, number / (max as u64 + 1));
+    match what {
+        0 => vec![0; len],
+        1 if len > 0 => vec![b'k'; len],
+        // Lengths from 4 on, and the number, tell these apart.
+        _ => {
+            let mut key = (number as u32).to_le_bytes().to_vec();
+            key[3] |= 0x80;
+            key.resize(len.max(4), if what % 2 == 0 { 0 } else { b'k' });
+            key
+        }
+    }
 }
 
 /// Two keys of 16 bytes that have the same hash, for each number but 0.
@@ -66,8 +90,8 @@ pub(crate) fn twins(number: u64) -> [[u64; 2]; 2] {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 5] =
-        [Kind::Packed, Kind::Inline, Kind::KeyedInline, Kind::Reference, Kind::Tiled];
+    pub(crate) const ALL: [Kind; 6] =
+        [Kind::Packed, Kind::Inline, Kind::KeyedInline, Kind::Reference, Kind::Tiled, Kind::Cells];
 
     pub(crate) fn spec(self, geometry: Geometry, capacity: u64) -> TableSpec {
         let fixed = |len| ValueSpec::fixed(len).unwrap();
@@ -80,8 +104,11 @@ impl Kind {
             Kind::Reference => (Layout::InPlace, long, fixed(16)),
             Kind::Tiled => (Layout::Packed, KeySpec::U64, fixed(128)),
             Kind::LongTiled => (Layout::Packed, KeySpec::fixed(40).unwrap(), fixed(256)),
+            Kind::OddTiled => (Layout::Packed, KeySpec::fixed(27).unwrap(), fixed(128)),
             Kind::Wide => (Layout::Packed, KeySpec::fixed(32).unwrap(), fixed(16)),
             Kind::Twins => (Layout::Packed, KeySpec::fixed(16).unwrap(), fixed(16)),
+            Kind::Cells => (Layout::Packed, KeySpec::variable(24).unwrap(), fixed(16)),
+            Kind::TiledCells => (Layout::Packed, KeySpec::variable(6).unwrap(), fixed(128)),
         };
         spec_in(layout, key, value, geometry, capacity)
     }
@@ -92,20 +119,45 @@ impl Kind {
             Kind::Inline => SPECIAL_KEYS.get(number as usize).unwrap_or(&number).to_le_bytes().to_vec(),
             Kind::LongPacked | Kind::KeyedInline | Kind::Reference => format!("{number:020}").into_bytes(),
             Kind::LongTiled => format!("{number:040}").into_bytes(),
+            Kind::OddTiled => format!("{number:027}").into_bytes(),
             Kind::Wide => format!("{number:032}").into_bytes(),
+            Kind::Cells => short_key(number, 24),
+            Kind::TiledCells => short_key(number, 6),
             Kind::Twins => twins(number / 2 + 1)[number as usize % 2].map(u64::to_le_bytes).concat(),
         }
+    }
+
+    /// A key as rows of a batch in device memory have it: with zeros behind it, or in its cell.
+    #[allow(dead_code, reason = "of the tests with a device")]
+    pub(crate) fn key_row(self, number: u64) -> Vec<u8> {
+        let mut key = self.key(number);
+        match KeyCells::of(self.spec(Geometry::default(), 1).key) {
+            Some(cells) => cells.cell(&key).expect("it is short").as_bytes().to_vec(),
+            None => {
+                key.resize(key.len().next_multiple_of(8), 0);
+                key
+            }
+        }
+    }
+
+    /// The hash of a key.
+    #[allow(dead_code, reason = "of the tests that crash")]
+    pub(crate) fn hash(self, number: u64) -> u64 {
+        let cells = KeyCells::of(self.spec(Geometry::default(), 1).key);
+        hash_bytes(SEED, &cells.map_or_else(|| self.key(number), |_| self.key_row(number)))
     }
 
     /// A value that says whose it is.
     pub(crate) fn value(self, key: u64, version: u64) -> Vec<u8> {
         match self {
-            Kind::Packed | Kind::Reference | Kind::Wide | Kind::Twins => {
+            Kind::Packed | Kind::Reference | Kind::Wide | Kind::Twins | Kind::Cells => {
                 [key.to_le_bytes(), version.to_le_bytes()].concat()
             }
             Kind::LongPacked => [key, version, !key].map(u64::to_le_bytes).concat(),
             Kind::Inline | Kind::KeyedInline => (key << 32 | version).to_le_bytes().to_vec(),
-            Kind::Tiled => [key, version].map(u64::to_le_bytes).concat().repeat(8),
+            Kind::Tiled | Kind::OddTiled | Kind::TiledCells => {
+                [key, version].map(u64::to_le_bytes).concat().repeat(8)
+            }
             Kind::LongTiled => [key, version, !key, !version].map(u64::to_le_bytes).concat().repeat(8),
         }
     }
@@ -114,7 +166,9 @@ impl Kind {
     #[allow(dead_code, reason = "of the tests that do not crash")]
     pub(crate) fn bucket_bytes(self) -> u64 {
         match self {
-            Kind::Packed | Kind::LongPacked | Kind::Tiled | Kind::LongTiled | Kind::Wide | Kind::Twins => 64,
+            Kind::Packed | Kind::LongPacked | Kind::Wide | Kind::Twins => 64,
+            Kind::Tiled | Kind::LongTiled | Kind::OddTiled => 64,
+            Kind::Cells | Kind::TiledCells => 64,
             Kind::Inline => 256,
             Kind::KeyedInline => 64 + 8 * 24 + 8 * 24,
             Kind::Reference => 64 + 8 * 24 + 8 * 8,

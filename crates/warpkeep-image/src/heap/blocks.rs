@@ -66,20 +66,44 @@ impl<P: Persist> Heap<P> {
     /// So many blocks from a pool; all of them, or an error.
     pub fn allocate_many(&self, pool: PoolId, count: usize) -> Result<Blocks<'_, P>, ImageError> {
         let mut blocks = Blocks { heap: self, offsets: Vec::with_capacity(count) };
+        self.take_many(pool, count, usize::MAX, &mut blocks.offsets)?;
+        Ok(blocks)
+    }
+
+    /// Takes blocks from a pool until there are so many: together they cost less than one by one. Turns are those in which one is asked for that
+    /// may take a new slab; after so many it is left at what there is.
+    pub(super) fn take_many(
+        &self,
+        pool: PoolId,
+        count: usize,
+        turns: usize,
+        offsets: &mut Vec<u64>,
+    ) -> Result<(), ImageError> {
         let (of_pool, chunk_size) = (self.pool_of(pool.0), self.image.chunk_size());
-        while blocks.offsets.len() < count {
-            let missing = count - blocks.offsets.len();
-            let mut shard = of_pool.shard(home_shard(self.shards));
-            shard.take_many(missing, |first_chunk, number| {
-                blocks.offsets.push(of_pool.cut.name(first_chunk * chunk_size, u64::from(number)));
+        let take = |offsets: &mut Vec<u64>, shard: usize| {
+            let missing = count - offsets.len();
+            of_pool.shard(shard).take_many(missing, |first_chunk, number| {
+                offsets.push(of_pool.cut.name(first_chunk * chunk_size, u64::from(number)));
             });
-            drop(shard);
-            if blocks.offsets.len() < count {
-                // It comes with others, which the next turn takes.
-                blocks.offsets.push(self.allocate_from(pool)?.into_offset());
+        };
+        let home = home_shard(self.shards);
+        take(offsets, home);
+        for _ in 0..turns {
+            if offsets.len() >= count {
+                break;
+            }
+            // It comes with others at home, if there was room for a new slab, and otherwise from what others left over: then there is
+            // likely to be more of that, and one by one it would take longer than all else.
+            offsets.push(self.allocate_from(pool)?.into_offset());
+            take(offsets, home);
+            let mut others = (0..self.shards).filter(|&shard| shard != home);
+            while offsets.len() < count
+                && let Some(other) = others.next()
+            {
+                take(offsets, other);
             }
         }
-        Ok(blocks)
+        Ok(())
     }
 
     /// Frees the block at `offset`. See the contract above.

@@ -14,6 +14,7 @@ mod directory;
 mod growth;
 mod marker;
 mod pool;
+mod postponed;
 mod slab;
 mod tile;
 mod usage;
@@ -38,6 +39,7 @@ use cut::Cut;
 use descriptor::{Descriptor, MAX_EXTENT_CHUNKS};
 use growth::Growth;
 use pool::{Locator, Pool};
+use postponed::Postponed;
 use slab::Slab;
 
 /// How many different block sizes a heap can have.
@@ -80,7 +82,11 @@ pub struct Heap<P: Persist> {
     directory_chunks: AtomicU64,
     shards: usize,
     growth: Growth,
+    postponed: Postponed,
 }
+
+/// Blocks that whoever needs one frees at a time.
+const FREED_AT_ONCE: usize = 1 << 14;
 
 /// A way to allocate blocks of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +136,7 @@ impl<P: Persist> Heap<P> {
             directory_chunks: AtomicU64::new(0),
             shards,
             growth: Growth::default(),
+            postponed: Postponed::default(),
         };
         heap.add_chunks(image.chunks());
         for (turn, run) in marker.runs.into_iter().enumerate() {
@@ -222,14 +229,16 @@ impl<P: Persist> Heap<P> {
         if let Some(taken) = pool.shard(home).take() {
             return Ok(place(taken));
         }
-        // Before the image is made to grow, what others left over is used up.
-        let first_chunk = match self.take_chunks(u64::from(pool.span), false) {
-            Ok(first_chunk) => first_chunk,
-            Err(_) => {
-                if let Some(taken) = self.take_leftover(PoolId(index)) {
-                    return Ok(taken);
-                }
-                self.take_chunks_or_empty_slabs(u64::from(pool.span))?
+        // Before the image is made to grow, what others left over is used up, and what is to be freed soon is freed.
+        let first_chunk = loop {
+            if let Ok(first_chunk) = self.take_chunks(u64::from(pool.span), false) {
+                break first_chunk;
+            }
+            if let Some(taken) = self.take_leftover(PoolId(index)) {
+                return Ok(taken);
+            }
+            if self.free_postponed(FREED_AT_ONCE)? == 0 {
+                break self.take_chunks_or_empty_slabs(u64::from(pool.span))?;
             }
         };
         self.image.describe(first_chunk, Descriptor::Slab { cut: pool.cut, span: pool.span });
@@ -245,29 +254,11 @@ impl<P: Persist> Heap<P> {
     /// Up to so many blocks from a pool: taken together they cost less than one by one. Fewer if there are no more; whoever
     /// then asks for one is told why.
     pub fn allocate_at_hand(&self, pool: PoolId, count: usize) -> Vec<Block<'_, P>> {
-        let mut blocks = Vec::with_capacity(count);
-        let of_pool = self.pool_of(pool.0);
-        let take = |blocks: &mut Vec<_>, shard: usize| {
-            let missing = count - blocks.len();
-            let place = |first_chunk, number| blocks.push(self.place(of_pool, (first_chunk, number)));
-            of_pool.shard(shard).take_many(missing, place);
-        };
-        let home = home_shard(self.shards);
-        take(&mut blocks, home);
-        // It comes with others at home, if there was room for a new slab, and otherwise from what others left over.
-        if blocks.len() < count
-            && let Ok(block) = self.allocate_from(pool)
-        {
-            blocks.push(block);
-            take(&mut blocks, home);
-            let mut others = (0..self.shards).filter(|&shard| shard != home);
-            while blocks.len() < count
-                && let Some(other) = others.next()
-            {
-                take(&mut blocks, other);
-            }
-        }
-        blocks
+        let mut offsets = Vec::with_capacity(count);
+        // Whoever asks for the next one is told why there is none.
+        let _ = self.take_many(pool, count, 1, &mut offsets);
+        let cut = self.pool_of(pool.0).cut;
+        offsets.into_iter().map(|offset| Block::new(self, offset, cut)).collect()
     }
 
     /// The block of a slab.

@@ -2,7 +2,7 @@
 
 use super::descriptor::Descriptor;
 use super::slab::Slab;
-use super::{Heap, PoolId, home_shard};
+use super::{FREED_AT_ONCE, Heap, PoolId, home_shard};
 use crate::{ImageError, Persist};
 
 impl<P: Persist> Heap<P> {
@@ -10,7 +10,15 @@ impl<P: Persist> Heap<P> {
     /// and each is [freed](Heap::free) like any other; those that nothing leads to are free when the image is opened again.
     pub fn allocate_slab(&self, pool: PoolId) -> Result<(u64, u64), ImageError> {
         let of_pool = self.pool_of(pool.0);
-        let first_chunk = self.take_chunks(u64::from(of_pool.span), true)?;
+        // What is to be freed soon may leave whole chunks, so that the image need not grow.
+        let first_chunk = loop {
+            if let Ok(first_chunk) = self.take_chunks(u64::from(of_pool.span), false) {
+                break first_chunk;
+            }
+            if self.free_postponed(FREED_AT_ONCE)? == 0 {
+                break self.take_chunks(u64::from(of_pool.span), true)?;
+            }
+        };
         self.image.describe(first_chunk, Descriptor::Slab { cut: of_pool.cut, span: of_pool.span });
         self.image.flush_descriptor("heap.slab", first_chunk);
         // Whoever publishes a block of this slab may be another thread, whose fence does not cover our flush.

@@ -1,21 +1,21 @@
 //! Records that are laid out in pieces: the same bytes as batches that are copied, and refused where those are.
 
 use warpkeep_core::{Change, ChangeKind, Durability, Lsn};
-use warpkeep_log::{ChangeBatch, ChangeForm, LaidRecord, Log, LogError};
+use warpkeep_log::{ChangeBatch, ChangeForm, LaidRecord, Log, LogError, PieceLen};
 
 use crate::history::{create, recover};
 use crate::mem_disk::{Dice, MemDisk, Plan};
 
 const KEY: usize = 8;
 
-fn form(kind: ChangeKind, value_len: usize) -> ChangeForm {
-    ChangeForm { table: 3, kind, key_len: KEY, value_len }
+fn form(kind: ChangeKind) -> ChangeForm {
+    ChangeForm { table: 3, kind }
 }
 
 /// Changes of one form, with others behind them.
 struct Changes {
     form: ChangeForm,
-    alike: Vec<(u64, [u8; KEY], Vec<u8>)>,
+    alike: Vec<(u64, Vec<u8>, Vec<u8>)>,
     beside: ChangeBatch,
 }
 
@@ -23,9 +23,14 @@ impl Changes {
     fn drawn(dice: &mut Dice) -> Changes {
         let kind = if dice.roll().is_multiple_of(4) { ChangeKind::Delete } else { ChangeKind::Put };
         let len = if kind == ChangeKind::Delete { 0 } else { (dice.roll() % 50) as usize };
-        let alike = (0..dice.roll() % 40)
-            .map(|_| (dice.roll(), dice.roll().to_le_bytes(), vec![dice.roll() as u8; len]))
-            .collect();
+        // Keys of one length, or of any.
+        let any = dice.coin();
+        let key = |dice: &mut Dice| {
+            let len = if any { (dice.roll() % 30) as usize } else { KEY };
+            dice.roll().to_le_bytes().into_iter().cycle().take(len).collect()
+        };
+        let alike =
+            (0..dice.roll() % 40).map(|_| (dice.roll(), key(dice), vec![dice.roll() as u8; len])).collect();
         let mut beside = ChangeBatch::new();
         for _ in 0..dice.roll() % 3 {
             let change = Change {
@@ -37,12 +42,12 @@ impl Changes {
             };
             beside.push(&change).unwrap();
         }
-        Changes { form: form(kind, len), alike, beside }
+        Changes { form: form(kind), alike, beside }
     }
 
     fn batch(&self) -> ChangeBatch {
         let mut batch = ChangeBatch::new();
-        let ChangeForm { table, kind, .. } = self.form;
+        let ChangeForm { table, kind } = self.form;
         for (version, key, value) in &self.alike {
             batch.push(&Change { table, kind, version: *version, key, value }).unwrap();
         }
@@ -52,9 +57,15 @@ impl Changes {
 
     /// In pieces of so many, some of them empty.
     fn laid(&self, log: &Log, at_once: usize) -> LaidRecord {
-        let mut counts: Vec<usize> = self.alike.chunks(at_once).map(<[_]>::len).collect();
-        counts.insert(counts.len() / 2, 0);
-        let mut record = log.lay(self.form, &counts, &self.beside).unwrap();
+        let len = |rows: &[(u64, Vec<u8>, Vec<u8>)]| {
+            let mut len = PieceLen::default();
+            rows.iter().for_each(|(_, key, value)| len.add(key.len(), value.len()));
+            assert_eq!(len.changes(), rows.len());
+            len
+        };
+        let mut pieces: Vec<PieceLen> = self.alike.chunks(at_once).map(len).collect();
+        pieces.insert(pieces.len() / 2, PieceLen::default());
+        let mut record = log.lay(self.form, &pieces, &self.beside).unwrap();
         let mut rows = self.alike.iter();
         for mut piece in record.pieces() {
             while piece.has_room() {
@@ -126,14 +137,19 @@ fn laid_records_stand_among_others() {
 fn what_is_not_laid_out_is_refused() {
     let disk = MemDisk::default();
     let log = create(&disk);
-    let lay = || log.lay(form(ChangeKind::Put, 4), &[2], &ChangeBatch::new()).unwrap();
+    let piece = [PieceLen::of(2, KEY, 4)];
+    let lay = || log.lay(form(ChangeKind::Put), &piece, &ChangeBatch::new()).unwrap();
     let append = |record| log.append_laid(record, Durability::Power, |_| ());
     let refused = |record| assert!(matches!(append(record), Err(LogError::BadChange { .. })));
-    // Nothing in it; half of it; a value of another length; one too many; not finished.
+    // Nothing in it; half of it; values that are longer, or shorter; one too many; not finished.
     refused(lay());
-    for (pushes, value, finished) in
-        [(1, &b"four"[..], true), (2, b"seven", true), (3, b"four", true), (2, b"four", false)]
-    {
+    for (pushes, value, finished) in [
+        (1, &b"four"[..], true),
+        (2, b"seven is more", true),
+        (2, b"", true),
+        (3, b"four", true),
+        (2, b"four", false),
+    ] {
         let mut record = lay();
         for mut piece in record.pieces() {
             (0..pushes).for_each(|version| piece.push(version, &[7; KEY], value));
@@ -144,7 +160,14 @@ fn what_is_not_laid_out_is_refused() {
         refused(record);
     }
     assert_eq!(log.last_lsn(), Lsn::ZERO);
-    assert!(log.lay(form(ChangeKind::Delete, 4), &[1], &ChangeBatch::new()).is_err());
+    let mut record = log.lay(form(ChangeKind::Delete), &piece, &ChangeBatch::new()).unwrap();
+    for mut piece in record.pieces() {
+        (0..2).for_each(|version| piece.push(version, &[7; KEY], b"four"));
+        piece.finish();
+    }
+    refused(record);
+    let endless = [PieceLen::of(2, usize::MAX, 4)];
+    assert!(log.lay(form(ChangeKind::Put), &endless, &ChangeBatch::new()).is_err());
     // The next one is as good as ever.
     let mut record = lay();
     for mut piece in record.pieces() {

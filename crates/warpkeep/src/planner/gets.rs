@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use warpkeep_core::{Answers, HostBatch, HostCells, Status};
 use warpkeep_gphash::Table;
-use warpkeep_gphash::gpu::{DeviceEngine, HostGets};
+use warpkeep_gphash::gpu::{DeviceEngine, Gathered, HostGets};
 use warpkeep_image::Persist;
 use warpkeep_record::{Pool, Value};
 
@@ -71,15 +71,22 @@ fn by_device<P: Persist>(
     answers: &mut dyn Answers,
 ) -> Result<bool> {
     let Some(rows) = answers.rows_mut() else { return Ok(false) };
+    let mut came = None;
     let gets = HostGets { keys: batch.keys(), answers: rows, pool, at_once: 0 };
     let done = match way {
-        GetWay::Gather => device.gather_rows(target.table, gets),
+        GetWay::Gather => device.gather_rows(target.table, gets).map(|gathered| {
+            came = gathered;
+            gathered.is_some()
+        }),
         _ => device.fetch_rows(target.table, gets).map(|()| true),
     };
     match done {
         Ok(done) => {
             if done && way == GetWay::Fetch {
                 target.engine.count_gets(batch.len());
+            }
+            if let Some(Gathered { found, absent }) = came {
+                answers.tell_gets(found, absent);
             }
             Ok(done)
         }

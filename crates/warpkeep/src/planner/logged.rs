@@ -7,7 +7,7 @@ use warpkeep_core::{Change, ChangeKind, Durability, Op, Operation};
 use warpkeep_gphash::Table;
 use warpkeep_gphash::gpu::{Decided, StraightStage};
 use warpkeep_image::Persist;
-use warpkeep_log::{ChangeBatch, ChangeForm, LaidRecord};
+use warpkeep_log::{ChangeBatch, ChangeForm, LaidRecord, PieceLen};
 
 use super::on_device::step_back;
 use super::{Answer, Target, refusal, stage};
@@ -73,10 +73,10 @@ impl<P: Persist> Logged<'_, P> {
         let mut apart = beside.given;
         apart.sort_unstable_by_key(|answer| answer.index);
         let committed = Committed { statuses, apart };
-        let counts: Vec<usize> =
-            acting.chunks(SHARE).map(|share| share.iter().map(|&acts| usize::from(acts)).sum()).collect();
         let acts = Acts { acting: &acting, first_version, row: &row };
-        if counts.iter().sum::<usize>() == 0 && !beside.changed {
+        let pieces: Vec<PieceLen> =
+            (0..acting.len().div_ceil(SHARE)).map(|number| self.piece_len(&acts, number)).collect();
+        if pieces.iter().all(|piece| piece.changes() == 0) && !beside.changed {
             // The device may keep what it knows of the levels.
             return match straight.publish(|| ()) {
                 Ok(_) => Ok(Some(committed)),
@@ -86,7 +86,7 @@ impl<P: Persist> Logged<'_, P> {
                 }
             };
         }
-        let lay = |log: &warpkeep_log::Log| Ok(log.lay(self.form(), &counts, &changes)?);
+        let lay = |log: &warpkeep_log::Log| Ok(log.lay(self.form(), &pieces, &changes)?);
         let fill = |record: &mut LaidRecord| {
             let pieces = record.pieces().into_iter().enumerate().collect();
             keeper.items().pool().share(pieces, |(number, mut piece)| {
@@ -118,13 +118,20 @@ impl<P: Persist> Logged<'_, P> {
 
     /// What the changes of the batch look like.
     fn form(&self) -> ChangeForm {
-        let (key_len, value) =
-            (self.target.table.key_spec().max_len(), self.target.table.value_spec().max_len());
-        let (kind, value_len) = match self.op {
-            Op::Delete => (ChangeKind::Delete, 0),
-            _ => (ChangeKind::Put, value),
-        };
-        ChangeForm { table: self.target.id, kind, key_len, value_len }
+        let kind = if self.op == Op::Delete { ChangeKind::Delete } else { ChangeKind::Put };
+        ChangeForm { table: self.target.id, kind }
+    }
+
+    /// How much the changes of a share take.
+    fn piece_len<'r>(&self, acts: &Acts<'_, impl Fn(usize) -> Operation<'r>>, number: usize) -> PieceLen {
+        let table = self.target.table;
+        let value_len = if self.op == Op::Delete { 0 } else { table.value_spec().max_len() };
+        if let Some(key_len) = table.key_spec().fixed_len() {
+            return PieceLen::of(acts.count_of_share(number), key_len, value_len);
+        }
+        let mut len = PieceLen::default();
+        acts.of_share(number).for_each(|(_, operation)| len.add(operation.key.len(), value_len));
+        len
     }
 
     /// Does with the CPU what a device that was lost has not done. If that is not possible either, the log stops: what is in it is
@@ -158,6 +165,11 @@ impl<'r, R: Fn(usize) -> Operation<'r>> Acts<'_, R> {
     fn of_share(&self, number: usize) -> impl Iterator<Item = (u64, Operation<'r>)> {
         let first = number * SHARE;
         self.between(first, (first + SHARE).min(self.acting.len()))
+    }
+
+    fn count_of_share(&self, number: usize) -> usize {
+        let first = number * SHARE;
+        self.acting[first..].iter().take(SHARE).map(|&acts| usize::from(acts)).sum()
     }
 
     fn all(&self) -> impl Iterator<Item = (u64, Operation<'r>)> {

@@ -58,8 +58,16 @@ impl Places {
     }
 }
 
-fn rows_of(batch: &BatchView<'_>) -> Result<WriteRows> {
+/// The rows of a batch for a table whose keys take so many bytes in them.
+fn rows_of(batch: &BatchView<'_>, key_row: Option<usize>) -> Result<WriteRows> {
     let columns = batch.columns();
+    if let (Cells::Fixed { len, .. }, Some(row)) = (&columns.keys, key_row)
+        && *len != row
+    {
+        return Err(Error::Invalid(format!(
+            "keys of {len} bytes in device memory, and the table takes them in cells of {row} bytes there; make those with KeyCells"
+        )));
+    }
     let cells = |cells: &Cells<'_>| {
         match cells {
         Cells::Empty => Ok(DevicePtr::NULL),
@@ -137,13 +145,15 @@ pub(crate) fn execute_rows<P: Persist>(
             rows.upload(&results, Places::of(output))
         }
         (None, MemorySpace::Host) => {
-            let host = rows.copied(&rows_of(batch)?)?;
+            let host = rows.copied(&rows_of(batch, table.key_row_len())?)?;
             match output.into_host() {
                 Some(mut answers) => rows.on_host(&host, &mut answers),
                 None => unreachable!("all of an output is in one memory"),
             }
         }
-        (None, MemorySpace::Device(_)) => rows.on_device(&rows_of(batch)?, Places::of(output)),
+        (None, MemorySpace::Device(_)) => {
+            rows.on_device(&rows_of(batch, table.key_row_len())?, Places::of(output))
+        }
     }
 }
 
@@ -269,7 +279,7 @@ impl<P: Persist> Rows<'_, P> {
         let possible = (log.is_some() || self.durability == Durability::Process)
             && target.versions.is_null()
             && !op.answers_value()
-            && in_words(rows.keys, table.key_spec().max_len())
+            && table.key_row_len().is_some_and(|len| in_words(rows.keys, len))
             && in_words(rows.values, table.value_spec().max_len());
         if !possible {
             return None;
@@ -322,9 +332,12 @@ impl<P: Persist> Rows<'_, P> {
             Err(error) => return step_back(named, error).map(|()| None),
         };
         let (op, keys, values) = (straight.op, host.keys(), host.values());
-        let (key_len, value_len) = (named.table.key_spec().max_len(), named.table.value_spec().max_len());
+        let (cells, value_len) = (named.table.key_cells(), named.table.value_spec().max_len());
+        let Some(key_len) = named.table.key_row_len() else { return Ok(None) };
         let row = |index: usize| {
             let key = &keys[key_len * index..][..key_len];
+            // Of what is no cell nothing acts, and nothing is left to the CPU.
+            let key = cells.map_or(key, |cells| cells.remains_in(key));
             let value = if op.takes_value() { &values[value_len * index..][..value_len] } else { &[] };
             Operation { index, op, key, value, argument: 0 }
         };

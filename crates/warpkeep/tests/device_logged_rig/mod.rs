@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use warpkeep::rows::{
-    BatchView, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, Ops, Output, OutputValues,
+    BatchView, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, KeyCells, Ops, Output,
+    OutputValues,
 };
-use warpkeep::{Device, Durability, ImagePlace, Op, Result, Status, Table};
+use warpkeep::{Device, Durability, ImagePlace, KeySpec, Op, Result, Status, Table};
 use warpkeep_image::{
     Attached, Backing as _, Coherent, Format, Identity, Image, ImageError, MIN_CHUNK, Persist, PlainMemory,
     Surroundings,
@@ -77,8 +78,30 @@ impl<P: Persist + Clone> ImagePlace<P> for PlaceOf<P> {
 }
 
 /// The key with this number, of so many bytes.
-pub(crate) fn key_of(number: u64, len: usize) -> Vec<u8> {
+fn key_of(number: u64, len: usize) -> Vec<u8> {
     number.to_le_bytes().into_iter().cycle().take(len).collect()
+}
+
+/// The key with this number, to 1 << 16, in a table of such keys: with any length they are of every length but the first two, some of them
+/// with zeros at their ends.
+pub(crate) fn key_in(spec: KeySpec, number: u64) -> Vec<u8> {
+    match spec.fixed_len() {
+        Some(len) => key_of(number, len),
+        None => {
+            let mut key = number.to_le_bytes()[..2].to_vec();
+            key.resize(2 + number as usize % (spec.max_len() - 1), (number % 3) as u8);
+            key
+        }
+    }
+}
+
+/// The same as rows in device memory have it.
+pub(crate) fn key_row(spec: KeySpec, number: u64) -> Vec<u8> {
+    let key = key_in(spec, number);
+    match KeyCells::of(spec) {
+        Some(cells) => cells.cell(&key).unwrap().as_bytes().to_vec(),
+        None => key,
+    }
 }
 
 /// Runs the same operation on keys that lie in device memory, with answers there; every value is the mark, all over. Gives the statuses, and the values.
@@ -90,8 +113,9 @@ pub(crate) fn put_rows<P: Persist>(
     mark: u8,
     durability: Durability,
 ) -> Result<(Vec<Status>, Vec<Vec<u8>>)> {
-    let (count, key_len, len) = (keys.len(), table.key_spec().max_len(), table.value_spec().max_len());
-    let keys: Vec<u8> = keys.iter().flat_map(|&number| key_of(number, key_len)).collect();
+    let (count, len) = (keys.len(), table.value_spec().max_len());
+    let key_len = key_row(table.key_spec(), 0).len();
+    let keys: Vec<u8> = keys.iter().flat_map(|&number| key_row(table.key_spec(), number)).collect();
     let values: Vec<u8> = vec![mark; len * count];
     let (on_device, there) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
     let statuses = device.allocate_zeroed(count).unwrap();

@@ -21,9 +21,10 @@ pub(crate) struct Kind {
 }
 
 /// Which tables a thread has, by number.
-pub(crate) const TABLES: [Kind; 8] = [
+pub(crate) const TABLES: [Kind; 10] = [
     Kind { name: "counters", key: "u64", value: "fixed:8", merge: MergeRule::AddU64, form: Form::InPlace },
     Kind { name: "words", key: "var:40", value: "var:900", merge: MergeRule::Append, form: Form::Packed },
+    Kind { name: "names", key: "var:24", value: "fixed:24", merge: MergeRule::Or, form: Form::Packed },
     Kind { name: "rows", key: "u64", value: "fixed:128", merge: MergeRule::Or, form: Form::Packed },
     Kind { name: "peaks", key: "fixed:16", value: "fixed:24", merge: MergeRule::MaxU64, form: Form::InPlace },
     Kind {
@@ -38,6 +39,13 @@ pub(crate) const TABLES: [Kind; 8] = [
         key: "var:40",
         value: "var:900",
         merge: MergeRule::Append,
+        form: Form::TurboHash,
+    },
+    Kind {
+        name: "turbo names",
+        key: "var:24",
+        value: "fixed:24",
+        merge: MergeRule::Or,
         form: Form::TurboHash,
     },
     Kind { name: "turbo rows", key: "u64", value: "fixed:128", merge: MergeRule::Or, form: Form::TurboHash },
@@ -71,6 +79,7 @@ impl Kind {
         match self.key {
             "u64" => number.to_le_bytes().to_vec(),
             "fixed:16" => format!("{number:016}").into_bytes(),
+            "var:24" => format!("{number:0width$}", width = 3 + number as usize % 22).into_bytes(),
             _ => format!("{number:0width$}", width = 3 + number as usize % 30).into_bytes(),
         }
     }

@@ -1,5 +1,6 @@
 //! `warpkeep bench device`.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -20,7 +21,8 @@ pub(super) struct Device {
     #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
     device: DeviceChoice,
     /// How the table is used: image (over the link), cache (with copies of buckets), mirror (the device knows where records lie),
-    /// ordered (and fetches them in order), few-ordered (small batches, put in order block by block), straight (writes from device memory),
+    /// ordered (and fetches them in order), few-ordered (small batches, put in order block by block), gathered
+    /// (the cores of the host gather values for the device), fastest (whichever of mirror, ordered and gathered it is), straight (writes from device memory),
     /// straight-link (with the words of the index stored by the device, not by the host), values (and has hot values in its memory), library
     /// (from host to host), library-process and library-power (writes with a log, which takes a disk with space for it), alone (a thread a
     /// key, gets only).
@@ -47,9 +49,9 @@ pub(super) struct Device {
     /// Items in the table; 16 million if not said, and a few thousand on the simulator.
     #[arg(long)]
     items: Option<u64>,
-    /// Bytes in a key, 8 to 128.
-    #[arg(long, default_value_t = 8, value_name = "BYTES")]
-    key_bytes: usize,
+    /// Bytes in a key, 8 to 128; or var:8 to var:63 for keys of any length from 8 bytes to that.
+    #[arg(long, default_value = "8", value_name = "BYTES")]
+    key_bytes: KeyBytes,
     /// Bytes in a value.
     #[arg(long, default_value_t = 128, value_name = "BYTES")]
     value_bytes: usize,
@@ -62,7 +64,11 @@ pub(super) struct Device {
     /// Items as a share of the table's slots, 0.01 to 0.95.
     #[arg(long, value_name = "SHARE")]
     load_factor: Option<f64>,
-    /// Times the steps of batches written straight through, kernel by kernel, with the host's share.
+    /// Threads of the host that store the words of the index, and tails of records, of batches written straight; if not said, what suits the
+    /// machine.
+    #[arg(long, value_name = "N")]
+    word_threads: Option<usize>,
+    /// Times the steps of batches written straight through, and of gets in device memory, kernel by kernel, with the host's share.
     #[arg(long)]
     steps: bool,
     /// How often everything is measured.
@@ -76,6 +82,27 @@ pub(super) struct Device {
     seed: u64,
     #[command(flatten)]
     pub(super) files: Files,
+}
+
+/// How long keys are.
+#[derive(Clone, Copy, Debug)]
+struct KeyBytes {
+    /// All of them, or the longest.
+    most: usize,
+    variable: bool,
+}
+
+impl FromStr for KeyBytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<KeyBytes, String> {
+        let (number, variable) = match text.strip_prefix("var:") {
+            Some(most) => (most, true),
+            None => (text, false),
+        };
+        let most = number.parse().map_err(|_| format!("{text:?} is no length; give 32, or var:24"))?;
+        Ok(KeyBytes { most, variable })
+    }
 }
 
 /// The words for policies.
@@ -99,10 +126,11 @@ impl Device {
             device: self.device,
             workload: Workload {
                 items: self.items.unwrap_or(usual.workload.items),
-                key_bytes: self.key_bytes,
+                key_bytes: self.key_bytes.most,
                 value_bytes: self.value_bytes,
                 seed: self.seed,
             },
+            variable_keys: self.key_bytes.variable,
             layout: self.layout,
             geometry: self.geometry,
             load_factor: self.load_factor,
@@ -117,6 +145,7 @@ impl Device {
                 Policy::Lru => CachePolicy::Lru,
                 Policy::Random => CachePolicy::Random,
             },
+            word_threads: self.word_threads,
             steps: self.steps,
             rounds: self.rounds.unwrap_or(usual.rounds),
             round_time: self.round_time.unwrap_or(usual.round_time),

@@ -28,7 +28,7 @@ impl<P: Persist> DeviceEngine<P> {
     pub fn fetch_rows(&self, table: &Table<P>, gets: HostGets<'_>) -> Result<(), TableError> {
         gets.check(table)?;
         let HostGets { keys, answers, pool, at_once } = gets;
-        let (device, key_words) = (self.device(), words(table.key.max_len()));
+        let device = self.device();
         let (count, wants_versions) = (answers.len(), answers.wants_versions());
         let at_once = match at_once {
             0 => count.div_ceil(LAUNCHES).next_multiple_of(SHARE).clamp(AT_ONCE.0, AT_ONCE.1),
@@ -60,8 +60,8 @@ impl<P: Persist> DeviceEngine<P> {
                     match answers {
                         None => {
                             let column = &mut places[0].columns.keys;
-                            let filling = Filling::parts(device, column, keys, (0, filled), key_words)?;
-                            parts.extend(filling.map(Part::Fill));
+                            let filling = Filling::keys(device, column, table, keys, (0, filled))?;
+                            parts.extend(filling.into_iter().map(Part::Fill));
                         }
                         Some(answers) => parts.extend(answerings(&places[0], answers)),
                     }
@@ -72,7 +72,8 @@ impl<P: Persist> DeviceEngine<P> {
                         places.get_disjoint_mut([taken, next]).expect("there are two places at least");
                     let range = (number * at_once, filled);
                     parts.extend(
-                        Filling::parts(device, &mut place.columns.keys, keys, range, key_words)?
+                        Filling::keys(device, &mut place.columns.keys, table, keys, range)?
+                            .into_iter()
                             .map(Part::Fill),
                     );
                     parts.extend(answers.into_iter().flat_map(|answers| answerings(&*done, answers)));

@@ -1,11 +1,14 @@
 //! Keys and values on their way to pinned memory.
 
-use warpkeep_core::HostCells;
+use warpkeep_core::{HostCells, KeyCells};
+use warpkeep_device::Device;
+use warpkeep_image::Persist;
 
 use super::SHARE;
-use crate::TableError;
-use crate::gpu::batch::put_row;
+use crate::gpu::batch::put_key;
 use crate::gpu::columns::Column;
+use crate::gpu::stage::words;
+use crate::{Table, TableError};
 
 /// Some keys or values, and where they go.
 pub(super) struct Filling<'f> {
@@ -14,34 +17,50 @@ pub(super) struct Filling<'f> {
     to: &'f mut [u64],
     /// Words of each.
     words: usize,
+    /// What keys go to, where the table keeps them so.
+    key_cells: Option<KeyCells>,
 }
 
 impl<'f> Filling<'f> {
-    /// Those from `first` on, so many, in parts for threads; they go to the host's side of a column.
-    pub(super) fn parts(
-        device: &warpkeep_device::Device,
+    /// Keys of a table from `first` on, so many, in parts for threads; they go to the host's side of a column.
+    pub(super) fn keys<P: Persist>(
+        device: &Device,
+        column: &'f mut Column,
+        table: &Table<P>,
+        keys: HostCells<'f>,
+        range: (usize, usize),
+    ) -> Result<Vec<Filling<'f>>, TableError> {
+        let key_cells = table.key_cells();
+        let parts = Filling::values(device, column, keys, range, words(table.key_row()))?;
+        Ok(parts.into_iter().map(|part| Filling { key_cells, ..part }).collect())
+    }
+
+    /// The same with values of so many words.
+    pub(super) fn values(
+        device: &Device,
         column: &'f mut Column,
         cells: HostCells<'f>,
         (first, count): (usize, usize),
         words: usize,
-    ) -> Result<impl Iterator<Item = Filling<'f>>, TableError> {
+    ) -> Result<Vec<Filling<'f>>, TableError> {
         let column = column.host::<u64>(device, count * words)?;
         // Values may have no bytes at all.
         let parts = column.chunks_mut((SHARE * words).max(1)).enumerate();
-        Ok(parts.map(move |(part, to)| Filling { cells, first: first + part * SHARE, to, words }))
+        let filling = |(part, to)| Filling { cells, first: first + part * SHARE, to, words, key_cells: None };
+        Ok(parts.map(filling).collect())
     }
 
     /// Copies them.
     pub(super) fn fill(self) {
-        let Filling { cells, first, to, words } = self;
+        let Filling { cells, first, to, words, key_cells } = self;
         let rows: &mut [u8] = bytemuck::cast_slice_mut(to);
         match cells {
-            HostCells::Fixed { len, bytes } if len == 8 * words => {
+            HostCells::Fixed { len, bytes } if len == 8 * words && key_cells.is_none() => {
                 rows.copy_from_slice(&bytes[first * len..][..rows.len()]);
             }
             _ => {
                 for (index, row) in rows.chunks_exact_mut(8 * words).enumerate() {
-                    put_row(row, cells.get(first + index));
+                    put_key(row, cells.get(first + index), key_cells);
                 }
             }
         }

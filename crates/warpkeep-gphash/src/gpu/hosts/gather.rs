@@ -1,67 +1,77 @@
 //! The device points at records, and the host copies the values.
 
-use std::sync::atomic::Ordering;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use warpkeep_core::{AnswerRows, Answers, HostCells, Status};
+use warpkeep_core::{AnswerRows, HostCells};
 use warpkeep_device::Grid;
 use warpkeep_image::Persist;
-use warpkeep_record::{ItemRef, Streaming, Value, prefetch};
 
 use super::clock::Clock;
+use super::copying::{Came, Copying};
 use super::filling::Filling;
-use super::launches::Launches;
-use super::{HostGets, SHARE};
+use super::launches::{Launches, Site};
+use super::{COPIED, HostGets, copied_at_once};
 use crate::gpu::engine::{DeviceEngine, THREADS, Workplace};
 use crate::gpu::mirror::{For, Reflection};
-use crate::gpu::params::{PointParams, TableParams, VEILED};
+use crate::gpu::params::{PointParams, TableParams};
 use crate::gpu::stage::words;
+use crate::gpu::steps::Watch;
 use crate::{Table, TableError};
 
 /// Keys under one guard: a batch of any length must not hold up for long what is to be freed, nor take much memory.
 const WAVE: usize = 1 << 22;
-/// Keys of a launch, at least, and launches of a wave, at most: the first records are copied while others are looked for.
-const AT_ONCE: usize = 16 * SHARE;
-const LAUNCHES: usize = 8;
-/// Keys whose values one thread copies at a time: so few that the last ones to finish do not hold up the others for long.
-const COPIED: usize = 1 << 10;
-/// Records that are under way to a core at once: as many as it can have misses.
-const AHEAD: usize = 12;
+/// Keys of the first launch: enough that every thread has something to copy while the next is launched. Each one after it has twice as many,
+/// for what is launched then is not waited for; but there are several of the largest, because a launch brings its records all at once.
+const FIRST: usize = 16 * COPIED.1;
+const LARGEST: usize = 4;
+
+/// What the keys of a batch came to that was [gathered](DeviceEngine::gather_rows).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gathered {
+    /// Keys that were found.
+    pub found: u64,
+    /// Keys that are not there.
+    pub absent: u64,
+}
 
 impl<P: Persist> DeviceEngine<P> {
     /// Looks keys up: the device says where their records lie, and the threads of the host copy the values. Nothing of a value crosses the
-    /// link. `false`, with nothing answered, if the device does not know where records lie: see [`DeviceEngine::points`].
-    pub fn gather_rows(&self, table: &Table<P>, gets: HostGets<'_>) -> Result<bool, TableError> {
+    /// link. `None`, with nothing answered, if the device does not know where records lie: see [`DeviceEngine::points`].
+    pub fn gather_rows(&self, table: &Table<P>, gets: HostGets<'_>) -> Result<Option<Gathered>, TableError> {
+        let mut watch = self.straight.steps.watch();
         gets.check(table)?;
         if !self.points(table) {
-            return Ok(false);
+            return Ok(None);
         }
-        let HostGets { keys, answers, pool, at_once: wanted } = gets;
-        let (whole, mut first) = (answers.len(), 0);
+        let HostGets { keys, answers, pool, at_once } = gets;
+        let (whole, mut first, mut gathered) = (answers.len(), 0, Gathered::default());
         for answers in answers.chunks(WAVE) {
             let count = answers.len();
             if count == 0 {
                 break;
             }
-            let at_once = match wanted {
-                0 => count.div_ceil(LAUNCHES).next_multiple_of(SHARE).max(AT_ONCE),
-                wanted => wanted,
-            };
-            let mut places = Vec::new();
-            while places.len() < count.div_ceil(at_once) {
+            let launches = launches_of(count, at_once);
+            let mut places = Vec::with_capacity(launches.len());
+            while places.len() < launches.len() {
                 places.push(self.take_place()?);
             }
-            let wave = Wave { keys, first, at_once, share: COPIED.min(at_once), whole, pool };
-            let done = self.gather_wave(table, &mut places, &wave, answers);
+            watch.host("gathering: places are taken");
+            let wave = Wave { keys, first, launches, whole, pool };
+            let done = self.gather_wave(table, &mut places, &wave, answers, &mut watch);
             if done.is_ok() {
-                // After an error something may be under way: then they are dropped, which waits for the device.
-                places.into_iter().for_each(|place| self.keep_place(place));
+                // After an error something may be under way: then they are dropped, which waits for the device. The next batch is to find
+                // them in the same order, each as long as it has to be.
+                places.into_iter().rev().for_each(|place| self.keep_place(place));
             }
-            if !done? {
-                return Ok(false);
-            }
+            let Some(came) = done? else { return Ok(None) };
+            gathered.found += came.found;
+            gathered.absent += came.absent;
             first += count;
         }
-        Ok(true)
+        watch.host("gathering: places are left");
+        watch.finish()?;
+        Ok(Some(gathered))
     }
 
     fn gather_wave(
@@ -70,88 +80,122 @@ impl<P: Persist> DeviceEngine<P> {
         places: &mut [Workplace],
         wave: &Wave<'_>,
         answers: AnswerRows<'_>,
-    ) -> Result<bool, TableError> {
-        let mut watch = self.straight.steps.watch();
-        let (device, count, key_words) = (self.device(), answers.len(), words(table.key.max_len()));
+        watch: &mut Watch<'_>,
+    ) -> Result<Option<Came>, TableError> {
+        let (device, key_words) = (self.device(), words(table.key_row()));
         // A record that the device points at stays what it is while the epoch is pinned: whoever replaces it from now on keeps it until
         // then, and what was replaced before is told to the mirror first.
         let guard = crossbeam_epoch::pin();
-        let Some(mirror) = self.mirror.join(self, table, For::Reading)? else { return Ok(false) };
+        let Some(mirror) = self.mirror.join(self, table, For::Reading)? else { return Ok(None) };
         watch.host("gathering: the mirror is brought up to date");
-        let mut fillings = Vec::new();
-        for (number, place) in places.iter_mut().enumerate() {
-            let (first, some) = wave.launch(number, count);
-            let range = (wave.first + first, some);
-            fillings.extend(Filling::parts(device, &mut place.columns.keys, wave.keys, range, key_words)?);
+        let mut launches = Launches::new();
+        for (range, Workplace { stream, columns }) in wave.launches.iter().zip(places) {
+            let (count, first) = (range.len(), wave.first + range.start);
+            columns.records.host::<u64>(device, count)?;
+            columns.keys.host::<u64>(device, count * key_words)?;
+            let (keys, records) = (columns.keys.host_ptr(), columns.records.host_ptr());
+            let site = Site { count, keys, records, stream, column: &columns.records };
+            let shares = Filling::keys(device, &mut columns.keys, table, wave.keys, (first, count))?;
+            launches.add(site, shares);
         }
-        wave.pool.share(fillings, Filling::fill);
-        watch.host("gathering: keys are filled in");
         let params = TableParams::new(table, table.levels(&guard), self.image.cover()?);
-        let (launches, clock) = (Launches::new(places.len()), Clock::begin(watch.is_on()));
-        let exact = mirror.tells_keys_apart(table);
-        let streamed = table.value.max_len() * wave.whole >= self.streamed_from.load(Ordering::Relaxed);
-        let places = places.iter_mut().enumerate();
+        let clock = Clock::begin(watch.is_on());
+        let copying = Copying {
+            table,
+            exact: mirror.tells_keys_apart(table),
+            streamed: table.value.max_len() * wave.whole >= self.streamed_from.load(Ordering::Relaxed),
+        };
+        let (found, absent) = (AtomicU64::new(0), AtomicU64::new(0));
+        let tasks = wave.tasks(&launches, answers);
+        watch.host("gathering: parts are made");
         let launch = || {
             let _end = launches.end();
-            for (number, place) in places {
-                let (_, some) = wave.launch(number, count);
+            for number in 0..launches.len() {
+                let site = launches.filled(number);
                 // SAFETY: the columns are as long as the kernel takes them to be and are not touched until the stream is synchronised,
                 // which those do who wait for the launch, or `finish`; the mirror is held until then.
-                unsafe { self.point(params, &mirror, place, some, key_words)? };
-                launches.under_way(number, place);
+                unsafe { self.point(params, &mirror, &site)? };
+                launches.under_way(number);
+                if number == 0 {
+                    watch.host("gathering: the first launch");
+                }
             }
-            watch.host("gathering: launches");
+            watch.host("gathering: the other launches");
             Ok(())
         };
-        // While the caller launches, the others wait for the first records already.
+        // The caller fills in keys and launches; the others help with the first, and wait for the first records already.
         let launched: Result<(), TableError> = wave.pool.share_beside(
-            wave.parts(answers),
-            |Part { launch, within, answers }| {
+            tasks,
+            |task| {
+                let Part { launch, within, mut answers } = match task {
+                    Task::Fill(launch) => {
+                        launches.fill(launch);
+                        return;
+                    }
+                    Task::Copy(part) => part,
+                };
                 let since = clock.now();
-                let Some(place) = launches.wait_for(launch) else { return };
+                let Some(records) = launches.wait_for(launch) else { return };
                 clock.waited(since);
                 let since = clock.now();
-                let records = &place.columns.records.fetched::<u64>(within + answers.len())[within..];
-                let first = wave.first + launch * wave.at_once + within;
-                copy_values(table, records, exact, (wave.keys, first), answers, streamed);
+                let records = &records[within..][..answers.len()];
+                let first = wave.first + wave.launches[launch].start + within;
+                let came = copying.copy(records, |index| Some(wave.keys.get(first + index)), &mut answers);
+                found.fetch_add(came.found, Ordering::Relaxed);
+                absent.fetch_add(came.absent, Ordering::Relaxed);
                 clock.copied(since);
             },
             launch,
         );
         watch.host("gathering: from the last launch to the end");
-        clock.tell(&mut watch, wave.pool.threads());
+        clock.tell(watch, wave.pool.threads());
         let arrived = launches.finish();
         drop((mirror, guard));
         launched.and(arrived)?;
-        watch.finish()?;
-        Ok(true)
+        Ok(Some(Came { found: found.into_inner(), absent: absent.into_inner() }))
     }
 
-    /// Begins to look for the records of keys that are on the host's side of a place.
+    /// Begins to look for the records of keys. Both are in memory of the host, which the device reads and writes in a row: that takes one
+    /// call of the driver, and copies would take two more.
     ///
     /// # Safety
-    /// The stream is synchronised before the place is used again and the mirror dropped.
+    /// The keys are filled in; they and the records are left alone, and the mirror is kept, until the stream is synchronised.
     unsafe fn point(
         &self,
         table: TableParams,
         mirror: &Reflection,
-        place: &mut Workplace,
-        count: usize,
-        key_words: usize,
+        site: &Site<'_>,
     ) -> Result<(), TableError> {
-        let (device, columns, stream) = (self.device(), &mut place.columns, &place.stream);
-        // SAFETY: the caller's promise; the columns have just got the room.
-        unsafe {
-            let params = PointParams {
-                table: table.reflected(mirror.params()),
-                count: count as u64,
-                keys: columns.keys.send::<u64>(device, count * key_words, stream)?,
-                records: columns.records.room(device, 8 * count)?,
-            };
-            self.kernels.point.launch(Grid::covering(params.count.max(1), THREADS), &params, stream)?;
-            columns.records.fetch::<u64>(device, count, stream)
-        }
+        let params = PointParams {
+            table: table.reflected(mirror.params()),
+            count: site.count as u64,
+            keys: site.keys,
+            records: site.records,
+        };
+        let grid = Grid::covering(params.count.max(1), THREADS);
+        // SAFETY: the caller's promise; there are as many keys, and there is room for as many records.
+        unsafe { self.kernels.point.launch(grid, &params, site.stream)? };
+        Ok(())
     }
+}
+
+/// The launches of so many keys: of so many each, if that is said.
+fn launches_of(count: usize, at_once: usize) -> Vec<Range<usize>> {
+    let (mut launches, mut begin) = (Vec::new(), 0);
+    let (mut next, largest) = match at_once {
+        0 => (FIRST, count.div_ceil(LARGEST).next_multiple_of(COPIED.1).max(FIRST)),
+        some => (some, some),
+    };
+    while begin < count {
+        let left = count - begin;
+        // A few more are not worth another.
+        let is_last = left <= next || at_once == 0 && left - next <= FIRST;
+        let end = if is_last { count } else { begin + next };
+        launches.push(begin..end);
+        begin = end;
+        next = (2 * next).min(largest);
+    }
+    launches
 }
 
 /// Keys of a batch that are looked up under one guard.
@@ -159,30 +203,44 @@ struct Wave<'w> {
     keys: HostCells<'w>,
     /// The first of them.
     first: usize,
-    /// Keys of a launch, and of what a thread takes.
-    at_once: usize,
-    share: usize,
+    /// Those of each launch, from the first of them on.
+    launches: Vec<Range<usize>>,
     /// Keys of the batch.
     whole: usize,
     pool: &'w warpkeep_record::Pool,
 }
 
 impl Wave<'_> {
-    /// The first key of a launch, and how many it has, of so many in all.
-    fn launch(&self, number: usize, count: usize) -> (usize, usize) {
-        let first = number * self.at_once;
-        (first, self.at_once.min(count - first))
+    /// What threads do, in the order in which it is wanted: the keys of a launch are filled in before the records of the one before it
+    /// are copied.
+    fn tasks<'a>(&self, launches: &Launches<'_>, answers: AnswerRows<'a>) -> Vec<Task<'a>> {
+        let fills = |launch: usize| {
+            let shares = if launch < launches.len() { launches.shares(launch) } else { 0 };
+            (0..shares).map(move |_| Task::Fill(launch))
+        };
+        let copied = copied_at_once(answers.len(), self.pool.threads());
+        let mut tasks = Vec::new();
+        tasks.extend(fills(0));
+        let mut rest = answers;
+        for (launch, range) in self.launches.iter().enumerate() {
+            tasks.extend(fills(launch + 1));
+            let (mine, others) = rest.split_at(range.len());
+            rest = others;
+            let parts = mine.chunks(copied).into_iter().enumerate();
+            tasks.extend(
+                parts.map(|(part, answers)| Task::Copy(Part { launch, within: part * copied, answers })),
+            );
+        }
+        tasks
     }
+}
 
-    /// Answers for threads, each of one launch.
-    fn parts<'a>(&self, answers: AnswerRows<'a>) -> Vec<Part<'a>> {
-        let launches = answers.chunks(self.at_once).into_iter().enumerate();
-        let parts = launches.flat_map(|(launch, answers)| {
-            let parts = answers.chunks(self.share).into_iter().enumerate();
-            parts.map(move |(part, answers)| Part { launch, within: part * self.share, answers })
-        });
-        parts.collect()
-    }
+/// What one thread does next.
+enum Task<'a> {
+    /// Some keys of a launch are filled in, unless others do it.
+    Fill(usize),
+    /// The values of some of its records are copied.
+    Copy(Part<'a>),
 }
 
 /// What one thread answers: the keys of a launch from one on.
@@ -192,64 +250,30 @@ struct Part<'a> {
     answers: AnswerRows<'a>,
 }
 
-/// Copies the values of records to where they are wanted, for keys from the first on. `exact` says that the records are certain to be theirs.
-fn copy_values<P: Persist>(
-    table: &Table<P>,
-    records: &[u64],
-    exact: bool,
-    (keys, first): (HostCells<'_>, usize),
-    mut answers: AnswerRows<'_>,
-    streamed: bool,
-) {
-    let (image, form, block) = (table.image(), table.form, table.form.block_len());
-    // Then the value is all that is read of a record: key and version lie in another line.
-    let bare = exact && !answers.wants_versions() && form.value_ref(0).is_some();
-    let streaming = streamed.then(Streaming::begin);
-    let copy = |from: &[u8], to: &mut [u8]| match &streaming {
-        Some(streaming) => streaming.copy(from, to),
-        None => to.copy_from_slice(from),
-    };
-    let is_within = |record: u64| match form.tile() {
-        Some(tile) if bare => image.contains(tile.value_at(record), tile.value()),
-        None => image.contains(record, block),
-        Some(tile) => image.contains(tile.value_at(record), 8) && image.contains(tile.tail_at(record), 8),
-    };
-    let is_record = |record: u64| record > VEILED && record.is_multiple_of(8) && is_within(record);
-    let bring_nearer = |record: u64| match is_record(record) {
-        true if bare => table.record_lines.fetch_value(image, record, prefetch::line),
-        true => table.record_lines.fetch(image, record, prefetch::line),
-        false => {}
-    };
-    records.iter().take(AHEAD).for_each(|&record| bring_nearer(record));
-    for (index, &record) in records.iter().enumerate() {
-        if let Some(&later) = records.get(index + AHEAD) {
-            bring_nearer(later);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launches_grow_and_have_every_key_once() {
+        for (count, at_once) in [
+            (1, 0),
+            (FIRST, 0),
+            (2 * FIRST, 0),
+            (2 * FIRST + 1, 0),
+            (100_000, 0),
+            (1 << 20, 0),
+            (WAVE, 0),
+            (301, 50),
+        ] {
+            let launches = launches_of(count, at_once);
+            assert_eq!((launches[0].start, launches[launches.len() - 1].end), (0, count));
+            assert!(launches.windows(2).all(|pair| pair[0].end == pair[1].start), "{launches:?}");
+            assert!(launches.iter().all(|launch| !launch.is_empty()) && launches.len() <= 12, "{launches:?}");
         }
-        if record == 0 {
-            answers.answer(index, Status::NotFound, 0);
-            continue;
-        }
-        if let (true, true, Some(value)) = (bare, is_record(record), form.value_ref(record)) {
-            let value = Value::new(image, ItemRef { version: 0, value });
-            answers.answer_by(index, Status::Ok, 0, value.bytes(), copy);
-            continue;
-        }
-        if is_record(record) {
-            let found = form.at(image, record);
-            if exact || found.has_key(image, keys.get(first + index)) {
-                let value = Value::new(image, found.item());
-                answers.answer_by(index, Status::Ok, value.version(), value.bytes(), copy);
-                continue;
-            }
-        }
-        // Its item was just changing, or another key has the same hash: the image knows.
-        let mut found = false;
-        table.get(keys.get(first + index), |value| {
-            found = true;
-            answers.answer_value(index, Status::Ok, value.version(), value.bytes())
-        });
-        if !found {
-            answers.answer(index, Status::NotFound, 0);
-        }
+        let sizes: Vec<usize> = launches_of(1 << 20, 0).iter().map(|launch| launch.len() >> 10).collect();
+        assert_eq!(sizes, [16, 32, 64, 128, 256, 256, 272]);
+        assert_eq!(launches_of(301, 50).len(), 7);
+        assert!(launches_of(0, 0).is_empty());
     }
 }

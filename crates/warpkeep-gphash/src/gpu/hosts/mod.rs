@@ -5,12 +5,16 @@
 //! [points](DeviceEngine::gather_rows) at the records only, and the host copies the values from where they lie.
 
 mod clock;
+mod copying;
 mod fetch;
 mod filling;
 mod gather;
 mod launches;
+mod rows;
 mod write;
 
+pub use gather::Gathered;
+pub(in crate::gpu) use rows::{Hands, Left};
 pub use write::{HostWrites, PartAnswers, SentPart};
 
 use warpkeep_core::{AnswerRows, CoreError, HostCells};
@@ -23,6 +27,16 @@ use crate::{Table, TableError};
 
 /// Rows that one thread takes at a time.
 const SHARE: usize = 1 << 12;
+
+/// Keys whose values one thread copies at a time, at least and at most: so few that the last ones to finish do not hold up the others for long.
+const COPIED: (usize, usize) = (1 << 6, 1 << 10);
+/// Such shares that there are for each thread, about.
+const SHARES_EACH: usize = 4;
+
+/// Keys whose values one thread copies at a time, of so many: a power of two.
+fn copied_at_once(count: usize, threads: usize) -> usize {
+    1 << (count / (SHARES_EACH * threads.max(1))).clamp(COPIED.0, COPIED.1).ilog2()
+}
 
 /// A batch of gets from host memory: keys, where the answers go, and who helps.
 pub struct HostGets<'b> {

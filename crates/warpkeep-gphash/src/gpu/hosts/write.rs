@@ -1,13 +1,12 @@
 //! Batches that are written from host memory straight through: they go up in parts, and while one is written the next is on its way.
 
-use warpkeep_core::{Answers, HostBatch, HostCells, Op, Operation, Status};
+use warpkeep_core::{Answers, HostBatch, Op, Operation, Status};
 use warpkeep_device::{Device, DevicePtr, Stream};
 use warpkeep_image::Persist;
 use warpkeep_record::Pool;
 
 use super::filling::Filling;
 use super::{SHARE, check_cells};
-use crate::gpu::columns::Column;
 use crate::gpu::engine::{DeviceEngine, Turn, Workplace, check_fixed};
 use crate::gpu::stage::words;
 use crate::gpu::straight::{StraightRows, StraightStage, Wrote};
@@ -78,7 +77,7 @@ impl<P: Persist> DeviceEngine<P> {
     pub fn writes_straight(&self, table: &Table<P>, op: Op) -> bool {
         matches!(op, Op::Put | Op::Insert | Op::Update)
             && check_fixed(table).is_ok()
-            && table.key.fixed_len() == Some(8)
+            && table.key_row_len() == Some(8)
             && self.points(table)
     }
 }
@@ -206,13 +205,10 @@ impl<'p, P: Persist> Part<'p, P> {
         'p: 'f,
     {
         let (batch, range) = (&self.writes.batch, (self.first, self.count));
-        let (key_words, value_words) = (words(self.table.key.max_len()), words(self.table.value.max_len()));
-        let columns = &mut place.columns;
-        let filling = |column: &'f mut Column, cells: HostCells<'f>, words: usize| {
-            Filling::parts(device, column, cells, range, words)
-        };
-        let keys = filling(&mut columns.keys, batch.keys(), key_words)?;
-        Ok(keys.chain(filling(&mut columns.values, batch.values(), value_words)?).collect())
+        let (columns, value_words) = (&mut place.columns, words(self.table.value.max_len()));
+        let mut fillings = Filling::keys(device, &mut columns.keys, self.table, batch.keys(), range)?;
+        fillings.extend(Filling::values(device, &mut columns.values, batch.values(), range, value_words)?);
+        Ok(fillings)
     }
 
     /// Begins to copy them to the device.
@@ -220,7 +216,7 @@ impl<'p, P: Persist> Part<'p, P> {
     /// # Safety
     /// The stream is synchronised before the host's side is used again.
     unsafe fn send(&self, device: &Device, place: &mut Workplace) -> Result<StraightRows, TableError> {
-        let (key_words, value_words) = (words(self.table.key.max_len()), words(self.table.value.max_len()));
+        let (key_words, value_words) = (words(self.table.key_row()), words(self.table.value.max_len()));
         let (columns, stream, count) = (&mut place.columns, &place.stream, self.count);
         // SAFETY: the caller's promise.
         let (keys, values) = unsafe {

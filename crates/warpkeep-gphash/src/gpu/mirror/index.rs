@@ -8,8 +8,13 @@ use crate::TableError;
 use crate::gpu::params::{MIRROR_ENTRIES, MirrorParams, ValuesParams};
 
 const ENTRY_BYTES: u64 = 16;
-/// A mirror is made with twice the entries that its items need, so that most keys stand where they are looked for first.
+/// A mirror is made with twice the entries that its items need, so that most keys stand where they are looked for first; and with four times as
+/// many where that is a small share of the memory. Of keys that are not there each fiftieth then meets a full bucket and has to be looked
+/// for further on, instead of each seventh; and a warp waits for all of its keys.
 const SPARE: u64 = 2;
+const AMPLE: u64 = 4;
+/// That share.
+const SMALL: u64 = 8;
 /// Even a small one has room for a batch or two.
 const LEAST_BUCKETS: u64 = 1 << 10;
 
@@ -32,12 +37,14 @@ impl Index {
         items: u64,
         key_words: Option<u64>,
     ) -> Result<Option<Index>, TableError> {
-        let buckets = (SPARE * items).div_ceil(MIRROR_ENTRIES).max(LEAST_BUCKETS);
+        let free = device.budget_left().min(device.memory()?.0);
+        let is_small = AMPLE * items * (ENTRY_BYTES + 8 * key_words.unwrap_or_default()) <= free / SMALL;
+        let spare = if is_small { AMPLE } else { SPARE };
+        let buckets = (spare * items).div_ceil(MIRROR_ENTRIES).max(LEAST_BUCKETS);
         let count = buckets * MIRROR_ENTRIES;
         let bytes = count * ENTRY_BYTES;
-        let free = device.budget_left().min(device.memory()?.0);
-        // Batches need their columns.
-        if bytes > free - free / 8 {
+        // Batches need their columns; and kernels number buckets with 32 bits.
+        if bytes > free - free / 8 || buckets > u64::from(u32::MAX) {
             return Ok(None);
         }
         let made = device.allocate_zeroed(bytes as usize).and_then(|entries| {
@@ -85,5 +92,28 @@ impl Index {
             keys: self.keys.as_ref().map_or(DevicePtr::NULL, Buffer::ptr),
             values: ValuesParams::NONE,
         }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(no_simulator))]
+mod tests {
+    use super::*;
+    use warpkeep_device::Mode;
+
+    #[test]
+    fn a_mirror_is_sparse_where_memory_is_plenty_and_denser_where_it_is_not() {
+        const ITEMS: u64 = 1 << 16;
+        let device = Device::simulated(Mode::fast()).unwrap();
+        let entries = |budget: u64, key_words| {
+            let index = Index::with_room_for(&device.with_budget(budget), ITEMS, key_words).unwrap();
+            index.map(|index| index.entry_count())
+        };
+        let sparse = AMPLE * ITEMS * ENTRY_BYTES;
+        assert_eq!(entries(SMALL * sparse, None), Some(AMPLE * ITEMS));
+        assert_eq!(entries(SMALL * sparse - 1, None), Some(SPARE * ITEMS));
+        // Keys beside the entries count as much as these.
+        assert_eq!(entries(SMALL * sparse, Some(4)), Some(SPARE * ITEMS));
+        assert_eq!(entries(sparse / 4, None), None);
     }
 }

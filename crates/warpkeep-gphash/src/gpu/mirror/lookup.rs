@@ -1,12 +1,13 @@
 //! Batches of gets through a mirror.
 
-use warpkeep_device::{Device, Grid, Stream};
+use warpkeep_device::{Device, Grid, Kernel, Stream};
 
 use super::state::Reflection;
 use crate::TableError;
 use crate::gpu::columns::Columns;
 use crate::gpu::engine::{Kernels, THREADS};
 use crate::gpu::params::{GetParams, LookupParams, REGIONS, RegionParams, SCAN_THREADS, WarmParams};
+use crate::gpu::steps::Watch;
 
 /// Warps that ask the image for what the mirror could not tell: rarely any of them has anything to do.
 const ASKING_BLOCKS: u32 = 66;
@@ -18,7 +19,7 @@ const COUNTS: usize = 4 * (REGIONS + 2);
 const SPREAD_OVER: u64 = 128;
 
 /// A thread for each of so many, in blocks so small that many multiprocessors have one.
-fn spread(count: u64) -> Grid {
+pub(crate) fn spread(count: u64) -> Grid {
     let threads = (count / SPREAD_OVER).next_power_of_two().clamp(32, u64::from(THREADS)) as u32;
     Grid::covering(count.max(1), threads)
 }
@@ -54,6 +55,7 @@ impl Lookup<'_> {
         kernels: &Kernels,
         scratch: &mut Columns,
         stream: &Stream,
+        watch: &mut Watch<'_>,
     ) -> Result<(), TableError> {
         let (mut get, count) = (self.get, self.get.count as usize);
         get.table = get.table.reflected(self.mirror.params());
@@ -73,55 +75,59 @@ impl Lookup<'_> {
             let warm = WarmParams { table: get.table, count: get.count, keys: get.keys, heat: heat.ptr() };
             heat.count(get.count);
             // SAFETY: the caller's promise; the heat is as long as the mirror, which keeps it.
-            unsafe { kernels.values_warm.launch(each, &warm, stream)? };
+            watch.device("warm", device, stream, || unsafe {
+                Ok(kernels.values_warm.launch(each, &warm, stream)?)
+            })?;
         }
         if self.few && !ordered {
-            // SAFETY: the caller's promise.
-            unsafe {
-                match self.few_ordered {
-                    0 => kernels.few.launch(spread(get.count), &params, stream)?,
-                    each => {
-                        let threads = (each as u32).min(THREADS);
-                        let blocks = get.count.div_ceil(each).max(1) as u32;
-                        kernels.few_ordered.launch(
-                            Grid { blocks, threads, shared_bytes: 0 },
-                            &params,
-                            stream,
-                        )?;
-                    }
+            let (kernel, grid) = match self.few_ordered {
+                0 => (&kernels.few, spread(get.count)),
+                each => {
+                    let threads = (each as u32).min(THREADS);
+                    let blocks = get.count.div_ceil(each).max(1) as u32;
+                    (&kernels.few_ordered, Grid { blocks, threads, shared_bytes: 0 })
                 }
-            }
-            return Ok(());
+            };
+            // SAFETY: the caller's promise.
+            return watch
+                .device("few", device, stream, || unsafe { Ok(kernel.launch(grid, &params, stream)?) });
         }
-        params.asked = match ordered {
-            // One look for zeros is enough: the count of what is asked for stands behind the others.
-            true => scratch.regions.zeros(device, COUNTS + 8, stream)?.offset(COUNTS as u64),
-            false => scratch.asked.zeros(device, 8, stream)?,
-        };
+        watch.device("clearing", device, stream, || {
+            params.asked = match ordered {
+                // One look for zeros is enough: the count of what is asked for stands behind the others.
+                true => scratch.regions.zeros(device, COUNTS + 8, stream)?.offset(COUNTS as u64),
+                false => scratch.asked.zeros(device, 8, stream)?,
+            };
+            Ok(())
+        })?;
         params.asks = scratch.asks.room(device, 4 * count)?;
-        // SAFETY: the caller's promise; the scratch is as long as the kernels take it to be.
-        unsafe {
-            if ordered {
-                params.located = scratch.records.room(device, 16 * count)?;
-                params.regions = scratch.regions.at();
-                params.fetchings = scratch.fetchings.room(device, 16 * count)?;
-                kernels.locate.launch(each, &params, stream)?;
-                let one = Grid { blocks: 1, threads: SCAN_THREADS, shared_bytes: 0 };
-                kernels.line_up.launch(one, &RegionParams { regions: params.regions }, stream)?;
-                // They find out on the device how much there is to do, and go on from one place to the next: of more blocks than there is
-                // room for at once, those of a batch that finds nothing would be started one after the other, only to end.
-                let some = |most: u32| Grid { blocks: each.blocks.min(most), ..each };
-                kernels.order.launch(some(kernels.ordering), &params, stream)?;
-                kernels.fetch.launch(some(kernels.fetching), &params, stream)?;
-            } else if get.values.is_null() {
-                kernels.locate.launch(each, &params, stream)?;
-            } else {
-                kernels.lookup.launch(each, &params, stream)?;
-            }
-            let asking = Grid { blocks: ASKING_BLOCKS, threads: THREADS, shared_bytes: 0 };
-            kernels.ask.launch(asking, &params, stream)?;
+        if ordered {
+            params.located = scratch.records.room(device, 16 * count)?;
+            params.regions = scratch.regions.at();
+            params.fetchings = scratch.fetchings.room(device, 16 * count)?;
         }
-        Ok(())
+        let launch = |watch: &mut Watch<'_>, step, kernel: &Kernel, grid| {
+            // SAFETY: the caller's promise; the scratch is as long as the kernels take it to be.
+            watch.device(step, device, stream, || unsafe { Ok(kernel.launch(grid, &params, stream)?) })
+        };
+        if ordered {
+            launch(watch, "locate", &kernels.locate, each)?;
+            let (one, regions) = (Grid { blocks: 1, threads: SCAN_THREADS, shared_bytes: 0 }, params.regions);
+            // SAFETY: the same.
+            watch.device("line up", device, stream, || unsafe {
+                Ok(kernels.line_up.launch(one, &RegionParams { regions }, stream)?)
+            })?;
+            // They find out on the device how much there is to do, and go on from one place to the next: of more blocks than there is
+            // room for at once, those of a batch that finds nothing would be started one after the other, only to end.
+            let some = |most: u32| Grid { blocks: each.blocks.min(most), ..each };
+            launch(watch, "order", &kernels.order, some(kernels.ordering))?;
+            launch(watch, "fetch", &kernels.fetch, some(kernels.fetching))?;
+        } else if get.values.is_null() {
+            launch(watch, "locate", &kernels.locate, each)?;
+        } else {
+            launch(watch, "lookup", &kernels.lookup, each)?;
+        }
+        launch(watch, "ask", &kernels.ask, Grid { blocks: ASKING_BLOCKS, threads: THREADS, shared_bytes: 0 })
     }
 }
 

@@ -91,7 +91,7 @@ pub(crate) enum For {
 
 /// Whether no two keys have one hash.
 fn hashes_are_keys<P: Persist>(table: &Table<P>) -> bool {
-    table.key.fixed_len() == Some(8)
+    table.key_row_len() == Some(8)
 }
 
 impl State {
@@ -131,7 +131,7 @@ impl State {
         let device = engine.device();
         self.replace(None, &table.notes);
         let key_words =
-            (!hashes_are_keys(table) && !self.without_keys).then(|| table.key.max_len().div_ceil(8) as u64);
+            (!hashes_are_keys(table) && !self.without_keys).then(|| table.key_row().div_ceil(8) as u64);
         let Some(index) = Index::with_room_for(device, table.len() + more, key_words)? else {
             // There is no sense in trying again with every batch.
             self.wanted = false;

@@ -1,11 +1,15 @@
 //! Beats of a batch whose words the host stores: `kernels/parts.h`.
 
+use std::time::Instant;
+
 use warpkeep_device::{Event, Stream};
 use warpkeep_image::{Image, Persist};
 
+use super::list::ListForm;
 use super::params::{BeatParams, ENTRIES, SENDS, StraightParams, VEILS};
 use super::run::stores_of_beat;
-use super::words::{Hands, Told};
+use super::told::Told;
+use super::words::Hands;
 use crate::TableError;
 use crate::gpu::engine::{DeviceEngine, Workplace};
 use crate::gpu::steps::Watch;
@@ -22,17 +26,17 @@ pub(super) struct WithHost<'b, P: Persist> {
 }
 
 impl<P: Persist> WithHost<'_, P> {
-    /// Launches what is left to do, and stores the words of each part when its records are in the image. When it returns all words are; and
-    /// the last launch is under way.
+    /// Launches what is left to do, and stores the words of each part, and the tails that are the host's, when the rest of its records is in
+    /// the image. When it returns all words are; and the last launch is under way.
     pub(super) fn launch_beats(
         &self,
-        hands: Hands,
+        (hands, form): (Hands, ListForm),
         watch: &mut Watch<'_>,
         mut beat: impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError>,
     ) -> Result<(), TableError> {
         let (device, stream) = (self.engine.device(), &self.place.stream);
-        let told =
-            Told::new(self.image, self.place.columns.told_words.shared_words(), hands, self.parts as usize);
+        let list = self.place.columns.told_words.shared_words();
+        let told = Told::new(self.image, list, form, hands, self.parts as usize);
         let mut launch = |step, number, parts, does, watch: &mut Watch<'_>| {
             let params = BeatParams { straight: *self.params, beat: number, parts, does };
             watch.device(step, device, stream, || beat(&params, stores_of_beat(self.params, parts), stream))
@@ -45,8 +49,11 @@ impl<P: Persist> WithHost<'_, P> {
             }
             for part in 0..self.parts as usize {
                 self.sent[part].synchronize()?;
-                told.store_part(part);
+                told.ready(part);
             }
+            let sent = Instant::now();
+            told.finish();
+            watch.note("host: words and tails that are left when all is sent", sent.elapsed());
             launch("entries", 2, 1, ENTRIES, watch)
         })
     }

@@ -43,7 +43,9 @@ impl LevelCopies {
         if self.buffer.as_ref().is_none_or(|buffer| buffer.len() < bytes) {
             self.buffer = None;
             let free = device.budget_left().min(device.memory()?.0);
-            if bytes as u64 > free - free / 8 {
+            // Kernels number buckets with 32 bits.
+            let buckets = slots / table.shape.slots() as u64;
+            if bytes as u64 > free - free / 8 || buckets > u64::from(u32::MAX) {
                 return Ok(None);
             }
             self.buffer = match device.allocate(bytes) {

@@ -29,7 +29,7 @@ impl<P: Persist> Turn<'_, P> {
         left: &[u32],
         wrote: &mut Wrote,
     ) -> Result<(), TableError> {
-        let (key_len, value_len) = (table.key.max_len(), table.value.max_len());
+        let (key_len, value_len) = (table.key_row(), table.value.max_len());
         let (key_row, row) = (key_len.next_multiple_of(8), value_len.next_multiple_of(8));
         let mut refused = Vec::new();
         for &one in left {
@@ -45,7 +45,9 @@ impl<P: Persist> Turn<'_, P> {
                     value.truncate(value_len);
                 }
             }
-            let done = self.do_one(table, rows.op, &key, &value, first_version + u64::from(index));
+            // The device acts on cells alone; of anything else there would be nothing left to do.
+            let plain = table.key_cells().map_or(&key[..], |cells| cells.remains_in(&key));
+            let done = self.do_one(table, rows.op, plain, &value, first_version + u64::from(index));
             let status = match done {
                 Ok(status) => status,
                 Err(TableError::Full) => Status::TableFull,

@@ -10,17 +10,22 @@
 mod beside;
 mod copies;
 mod left;
+mod list;
 pub(super) mod params;
 mod provider;
 mod run;
+mod share;
 mod stage;
 mod supply;
+mod told;
 mod verify;
 mod words;
 
 pub(crate) use copies::LevelCopies;
 pub use stage::{Decided, StraightStage};
 pub(crate) use supply::Supply;
+#[doc(hidden)]
+pub use words::HostStep;
 pub use words::WordsBy;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,7 +46,7 @@ pub struct StraightRows {
     pub op: Op,
     /// How many operations.
     pub count: u64,
-    /// The keys, each of whole words with zeros behind it.
+    /// The keys, each of whole words with zeros behind it; of a table that keeps them in [cells](crate::Table::key_cells), these.
     pub keys: DevicePtr,
     /// The values, each of whole words; null for deletes.
     pub values: DevicePtr,
@@ -106,9 +111,9 @@ impl<P: Persist> DeviceEngine<P> {
         self.straight.words.store_by(by, None);
     }
 
-    /// The same, by a thread of the host, which tells where it is about to store what: for tests that crash it there.
+    /// The same, by a thread of the host, which tells what it is about to do: for tests that crash it there.
     #[doc(hidden)]
-    pub fn observe_words(&self, observer: impl Fn(u64, u64) + Send + Sync + 'static) {
+    pub fn observe_words(&self, observer: impl Fn(HostStep) + Send + Sync + 'static) {
         self.straight.words.store_by(WordsBy::Host(1), Some(std::sync::Arc::new(observer)));
     }
 
@@ -118,8 +123,8 @@ impl<P: Persist> DeviceEngine<P> {
         self.supply().provide();
     }
 
-    /// Begins, or ceases, to note how long the steps of batches take that are written straight through, and of gets from host memory
-    /// whose values the host [gathers](DeviceEngine::gather_rows). Kernels that are timed run one
+    /// Begins, or ceases, to note how long the steps of batches take that are written straight through, of gets from host memory
+    /// whose values the host [gathers](DeviceEngine::gather_rows), and of gets [in device memory](DeviceEngine::get_rows). Kernels that are timed run one
     /// after the other as they do otherwise, with a few microseconds between them.
     pub fn time_steps(&self, wanted: bool) {
         self.straight.steps.want(wanted);

@@ -54,6 +54,8 @@ pub(crate) struct StraightParams {
     pub(crate) op: u32,
     pub(crate) block_len: u32,
     pub(crate) wide: u32,
+    pub(crate) index_bits: u32,
+    pub(crate) reserved: u32,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]

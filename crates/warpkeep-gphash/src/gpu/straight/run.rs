@@ -5,8 +5,10 @@ use warpkeep_device::{DevicePtr, Grid, Stream};
 use warpkeep_image::Persist;
 use warpkeep_record::RecordForm;
 
+use super::list::ListForm;
 use super::params::{
-    ACT_BYTES, BeatParams, Came, ENROLLED_BYTES, MOST_PARTS, SEND_THREADS, SENDS, StraightParams, WHOLE_BEAT,
+    ACT_BYTES, BeatParams, Came, ENROLLED_BYTES, ENTRIES, MOST_PARTS, SEND_THREADS, SENDS, StraightParams,
+    VEILS, WHOLE_BEAT,
 };
 use super::stage::{Held, StraightStage};
 use super::verify::Verifying;
@@ -30,7 +32,7 @@ const SEND_BLOCKS: u32 = 16;
 /// Launches beats, each with its parameters and about how many stores it takes. The one beat of a batch of one part does all that is left
 /// to do.
 pub(super) fn beats(kernels: &Kernels) -> impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError> {
-    let Kernels { finish, beat, send, .. } = kernels;
+    let Kernels { finish, beat, send, veil, settle, .. } = kernels;
     move |params: &BeatParams, stores: u64, stream: &Stream| {
         let (blocks, threads) = match (params.parts, params.does) {
             (1, WHOLE_BEAT) => (params.straight.count.div_ceil(WARP) as u32, THREADS),
@@ -47,6 +49,9 @@ pub(super) fn beats(kernels: &Kernels) -> impl FnMut(&BeatParams, u64, &Stream) 
             match (params.parts, params.does) {
                 (1, WHOLE_BEAT) => finish.launch(grid, &params.straight, stream)?,
                 (_, SENDS) => send.launch(grid, params, stream)?,
+                // All acts of the batch at once.
+                (1, VEILS) => veil.launch(grid, &params.straight, stream)?,
+                (1, ENTRIES) => settle.launch(grid, &params.straight, stream)?,
                 _ => beat.launch(grid, params, stream)?,
             }
         }
@@ -58,7 +63,7 @@ pub(super) fn beats(kernels: &Kernels) -> impl FnMut(&BeatParams, u64, &Stream) 
 fn is_open<P: Persist>(table: &Table<P>, rows: &StraightRows) -> bool {
     matches!(rows.op, Op::Put | Op::Insert | Op::Update | Op::Delete)
         && table.shape.body == Body::Packed
-        && table.key.fixed_len().is_some()
+        && table.key_row_len().is_some()
         && rows.count <= MOST
 }
 
@@ -212,12 +217,18 @@ impl<'e, P: Persist> Turn<'e, P> {
             regions: DevicePtr::NULL,
             words: DevicePtr::NULL,
             shift: region_bits(slots),
+            index_bits: 0,
+            reserved: 0,
         };
         let parts = engine.straight.parts(count);
-        let hands = if parts > 1 { engine.straight.words.hands() } else { None };
-        if hands.is_some() {
-            columns.told_words.host::<[u64; 2]>(device, MOST_PARTS + count as usize)?;
+        let form = ListForm::of(table.form, rows.op, count, first_version, table.image().len());
+        let hands = if parts > 1 { engine.straight.words.hands() } else { None }.zip(form);
+        if let Some((_, form)) = hands {
+            // In pieces of two words; of the last act, half of one may be left over.
+            let pieces = (form.len() * count as usize).div_ceil(2);
+            columns.told_words.host::<[u64; 2]>(device, MOST_PARTS + pieces)?;
             params.words = columns.told_words.host_ptr();
+            params.index_bits = form.index_bits();
         } else if parts > 1 {
             params.decided = columns.fetchings.room(device, ACT_BYTES * count as usize)?;
             params.ranks = columns.act_ranks.room(device, 4 * count as usize)?;
@@ -231,7 +242,7 @@ impl<'e, P: Persist> Turn<'e, P> {
             Ok(())
         })?;
         if !mirror.tells_keys_apart(table) && count >= engine.straight.verified_from() {
-            let verifying = Verifying { image_len: table.image().len(), key_len: table.key.max_len() as u64 };
+            let verifying = Verifying { image_len: table.image().len(), key_len: table.key_row() as u64 };
             // SAFETY: the caller's promise; the columns are as long as the kernels take them to be, and stay until they are done.
             params.records = unsafe { verifying.launch(engine, place, &params, &mut watch)? };
         }

@@ -10,6 +10,7 @@ use warpkeep_image::Persist;
 
 use super::beside::WithHost;
 use super::left::{ANSWERED, sort};
+use super::list::ListForm;
 use super::params::{BeatParams, Came, StraightParams};
 use super::run::{beats, launch_beats, launch_deciding};
 use super::words::Hands;
@@ -26,8 +27,8 @@ pub struct StraightStage<'s, 'e, P: Persist> {
     pub(super) rows: StraightRows,
     pub(super) params: StraightParams,
     pub(super) parts: u64,
-    /// Who stores its words, if it is the host.
-    pub(super) hands: Option<Hands>,
+    /// Who stores its words, if it is the host, and how it is told of them.
+    pub(super) hands: Option<(Hands, ListForm)>,
     pub(super) mirror: Reflection,
     /// Until it is published.
     pub(super) held: Option<Held<'e, P>>,
@@ -135,13 +136,15 @@ impl<P: Persist> StraightStage<'_, '_, P> {
         drop(copies);
         supply.used(if takes_blocks { came.acts } else { 0 });
         supply.retire(retired, came.retired, &guard);
+        drop(guard);
+        supply.reclaim();
         if let Some(rows) = self.mirror.rows().filter(|_| takes_blocks) {
             rows.took(came.rows);
         }
         if takes_blocks {
             supply.look_ahead(self.rows.count);
         }
-        drop((supply, staying, guard));
+        drop((supply, staying));
         self.mirror.count(came.created);
         self.table.items.fetch_add(came.created as i64 - came.removed as i64, Ordering::Relaxed);
         watch.host("host: accounts");

@@ -1,5 +1,6 @@
 //! Free blocks in device memory: whole slabs of the heap, and blocks of records that are gone.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crossbeam_epoch::Guard;
@@ -20,13 +21,16 @@ struct List {
     count: u64,
 }
 
-/// Lists of blocks that nobody can be reading any more.
+/// Lists of blocks that nobody can be reading any more, and how many there are that somebody may be reading still.
 #[derive(Default)]
-struct Ready(Mutex<Vec<List>>);
+struct Ready {
+    lists: Mutex<Vec<List>>,
+    pending: AtomicUsize,
+}
 
 impl Ready {
     fn lists(&self) -> MutexGuard<'_, Vec<List>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -46,6 +50,8 @@ pub(crate) struct Supply<P: Persist> {
     provider: Option<Provider>,
 }
 
+/// Epochs that pass before nobody can be reading what was retired in the first of them, and some more for what others have to free.
+const RECLAIMS: usize = 8;
 /// Buffers that are kept to be used again.
 const MOST_SPARE: usize = 16;
 
@@ -122,13 +128,26 @@ impl<P: Persist> Supply<P> {
         if count == 0 {
             return self.spare.push(buffer);
         }
+        self.ready.pending.fetch_add(1, Ordering::Relaxed);
         let ready = Arc::downgrade(&self.ready);
         guard.defer(move || {
             if let Some(ready) = ready.upgrade() {
                 ready.lists().push(List { buffer, count });
+                ready.pending.fetch_sub(1, Ordering::Relaxed);
             }
         });
         guard.flush();
+    }
+
+    /// Sees to it that blocks of records that are gone can be used again, if nobody is reading: left to themselves they wait for some batches
+    /// more, which take new blocks instead, and the image grows for nothing. Whoever calls it has no epoch pinned.
+    pub(super) fn reclaim(&self) {
+        for _ in 0..RECLAIMS {
+            if self.ready.pending.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            crate::hasten_freeing();
+        }
     }
 
     /// Has so many blocks at hand: those that can be used again, in the order of their addresses, then new ones.
@@ -143,6 +162,7 @@ impl<P: Persist> Supply<P> {
             return Ok(());
         }
         let (Some(heap), Some(pool)) = (self.heap.upgrade(), self.pool) else { return Ok(()) };
+        self.reclaim();
         let mut lists = std::mem::take(&mut *self.ready.lists());
         let left = self.end - self.next;
         let again = left + lists.iter().map(|list| list.count).sum::<u64>();

@@ -1,29 +1,24 @@
-//! Words of the index that the host stores, for batches that the device writes in parts.
+//! Words of the index that the host stores, for batches that the device writes in parts; and tails of their records, where they lie in tiles.
 //!
-//! A word goes anywhere in the index, and over the link that costs as much as sixty bytes of a record, which go one after the other. The
-//! host's cores are nearer. So the device tells the host where words go and what they are, beside the records; and while it
-//! writes the records of the next part, threads of the host store the words of this one.
+//! A word goes anywhere in the index, and over the link that costs as much as sixty bytes of a record, which go one after the other. So does
+//! the tail of a record in a tile whose block was used before. The host's cores are nearer. So the device tells the host what goes where, in a
+//! [list](super::list) beside the records; and while it writes the records of the next part, threads of the host store the tails
+//! and words of this one.
+//!
+//! A word is stored when its record is whole. The device writes the value, and fences it before the launch ends that the host waits for.
+//! Whoever takes a share of a part stores and fences all its tails before the first of its words.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use warpkeep_device::{Device, Event};
-use warpkeep_image::{Image, Persist};
-use warpkeep_record::{Pool, prefetch};
+use warpkeep_record::Pool;
 
-use super::params::MOST_PARTS;
 use crate::TableError;
 
-/// Threads that store words, at the most: that many are several times as fast as the link brings records.
-const MOST_THREADS: usize = 8;
+/// Threads that store words, at the most. Fourteen, on sixteen cores, are as fast as the link brings records; twelve are not.
+const MOST_THREADS: usize = 16;
 /// Cores that a machine has at least if its host is to store words: with fewer the device has done it sooner.
 const LEAST_CORES: usize = 8;
-/// Words that a thread stores at a time.
-const SHARE: u64 = 2048;
-/// Words ahead of the one that is stored: their lines are on their way meanwhile.
-const AHEAD: usize = 24;
-/// Looks at what others do before a thread lets others run.
-const LOOKS: u32 = 1 << 12;
 
 /// Who stores the words of batches that are written in parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,14 +33,24 @@ impl WordsBy {
     /// What suits this machine.
     pub fn usual() -> WordsBy {
         match std::thread::available_parallelism().map_or(1, usize::from) {
-            cores if cores >= LEAST_CORES => WordsBy::Host((cores / 2).min(MOST_THREADS)),
+            cores if cores >= LEAST_CORES => WordsBy::Host((cores - 2).min(MOST_THREADS)),
             _ => WordsBy::Device,
         }
     }
 }
 
-/// Told of each word before it is stored: where it goes, and what it is.
-pub(super) type Observer = Arc<dyn Fn(u64, u64) + Send + Sync>;
+/// What a thread of the host is about to do to the image.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostStep {
+    /// To store a word of the index, or of a record's tail: where, and what.
+    Store(u64, u64),
+    /// To fence what it has stored.
+    Fence,
+}
+
+/// Told of each before it is done.
+pub(super) type Observer = Arc<dyn Fn(HostStep) + Send + Sync>;
 
 /// How words are stored.
 pub(super) struct Words {
@@ -64,8 +69,8 @@ struct Settings {
 /// Who stores the words of a batch.
 #[derive(Clone)]
 pub(super) struct Hands {
-    pool: Arc<Pool>,
-    observer: Option<Observer>,
+    pub(super) pool: Arc<Pool>,
+    pub(super) observer: Option<Observer>,
 }
 
 impl Default for Words {
@@ -103,182 +108,15 @@ impl Words {
     }
 }
 
-/// The words of a batch, as the device tells them part by part, and how far they are stored.
-pub(super) struct Told<'w, P: Persist> {
-    image: &'w Image<P>,
-    /// As `StraightParams::words` in `kernels/straight.h`, two words each.
-    told: &'w [AtomicU64],
-    hands: Hands,
-    parts: usize,
-    /// Parts that the device has told.
-    ready: AtomicUsize,
-    /// Nothing more comes.
-    over: AtomicBool,
-    progress: [Progress; MOST_PARTS],
-}
-
-/// Shares of a part that were taken, and that are stored.
-#[derive(Default)]
-struct Progress {
-    taken: AtomicU64,
-    stored: AtomicU64,
-}
-
-impl<'w, P: Persist> Told<'w, P> {
-    pub(super) fn new(image: &'w Image<P>, told: &'w [AtomicU64], hands: Hands, parts: usize) -> Told<'w, P> {
-        let progress = std::array::from_fn(|_| Progress::default());
-        Told { image, told, hands, parts, ready: AtomicUsize::new(0), over: AtomicBool::new(false), progress }
-    }
-
-    /// Does something that makes parts [ready](Told::store_part), with threads that store their words beside it.
-    pub(super) fn beside<R>(&self, lead: impl FnOnce() -> R) -> R {
-        /// Whatever comes of it, those who wait for more are not to wait for ever.
-        struct Over<'o>(&'o AtomicBool);
-        impl Drop for Over<'_> {
-            fn drop(&mut self) {
-                self.0.store(true, Ordering::Release);
-            }
-        }
-        let help = |_| (0..self.parts).for_each(|part| self.help(part));
-        self.hands.pool.run_beside(self.hands.pool.threads() - 1, help, || {
-            let _over = Over(&self.over);
-            lead()
-        })
-    }
-
-    /// Stores the words of a part that the device has told, with whoever helps; parts come in their order. Returns when all are stored.
-    pub(super) fn store_part(&self, part: usize) {
-        self.ready.store(part + 1, Ordering::Release);
-        self.store_shares(part);
-        let shares = self.shares(part);
-        // Those who have taken the last ones are at them.
-        look_until(|| self.progress[part].stored.load(Ordering::Acquire) == shares);
-    }
-
-    /// Waits for a part and stores some of it.
-    fn help(&self, part: usize) {
-        look_until(|| self.ready.load(Ordering::Acquire) > part || self.over.load(Ordering::Acquire));
-        if self.ready.load(Ordering::Acquire) > part {
-            self.store_shares(part);
-        }
-    }
-
-    /// The first act of a part, and how many it has.
-    fn span(&self, part: usize) -> (u64, u64) {
-        let of = |at: usize| self.told[at].load(Ordering::Relaxed);
-        (of(2 * part), of(2 * part + 1))
-    }
-
-    fn shares(&self, part: usize) -> u64 {
-        self.span(part).1.div_ceil(SHARE)
-    }
-
-    fn store_shares(&self, part: usize) {
-        let ((first, count), shares) = (self.span(part), self.shares(part));
-        let Progress { taken, stored } = &self.progress[part];
-        loop {
-            let share = taken.fetch_add(1, Ordering::Relaxed);
-            if share >= shares {
-                return;
-            }
-            let begin = share * SHARE;
-            self.store_words(first + begin, SHARE.min(count - begin));
-            stored.fetch_add(1, Ordering::Release);
-        }
-    }
-
-    fn store_words(&self, first: u64, count: u64) {
-        let begin = 2 * (MOST_PARTS + first as usize);
-        let words = &self.told[begin..begin + 2 * count as usize];
-        let near = |word: &AtomicU64| {
-            let at = word.load(Ordering::Relaxed);
-            if self.image.contains(at, 8) {
-                prefetch::line_to_write(self.image.pointer(at, 8));
-            }
-        };
-        words.iter().step_by(2).take(AHEAD).for_each(near);
-        for index in (0..words.len()).step_by(2) {
-            if let Some(later) = words.get(index + 2 * AHEAD) {
-                near(later);
-            }
-            let (at, word) = (words[index].load(Ordering::Relaxed), words[index + 1].load(Ordering::Relaxed));
-            if let Some(observer) = &self.hands.observer {
-                observer(at, word);
-            }
-            self.image.store(at, word);
-            self.image.flush("straight-words", at, 8);
-        }
-        // Before the acknowledgement, before entries, and before what they led to is used again.
-        self.image.fence("straight-words");
-    }
-}
-
-/// Looks again and again; after a while others are let run in between.
-fn look_until(is_so: impl Fn() -> bool) {
-    let mut looks = 0;
-    while !is_so() {
-        looks += 1;
-        if looks % LOOKS == 0 {
-            std::thread::yield_now();
-        } else {
-            std::hint::spin_loop();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-    use std::time::{Duration, Instant};
-
-    use warpkeep_image::{Coherent, Format, MIN_CHUNK, PlainMemory, Surroundings};
-
     use super::*;
-
-    /// Somebody who helps is slow; whoever goes on would acknowledge, and set entries, before the words are there.
-    #[test]
-    fn a_part_is_stored_when_the_slowest_has_stored_his_share() {
-        let memory = PlainMemory::new(4 * MIN_CHUNK, 8 * MIN_CHUNK);
-        let format = Format { store_id: [1; 16], chunk_size: MIN_CHUNK, hash_seed: 7 };
-        let surroundings = Surroundings::default();
-        let image =
-            Image::format(Arc::new(memory), Coherent, Path::new("memory"), &format, surroundings).unwrap();
-        image.begin(1).unwrap();
-        // Two shares, somewhere in the image.
-        let (count, first) = (SHARE + 5, 2 * MIN_CHUNK);
-        let mut words = vec![0; 2 * MOST_PARTS];
-        words[1] = count;
-        words.extend((0..count).flat_map(|word| [first + 8 * word, word + 1]));
-        let told: Vec<AtomicU64> = words.into_iter().map(AtomicU64::new).collect();
-        let (lead, helped) = (std::thread::current().id(), Arc::new(AtomicBool::new(false)));
-        let seen = Arc::clone(&helped);
-        let observer = move |_, _| {
-            if std::thread::current().id() != lead {
-                if !seen.swap(true, Ordering::SeqCst) {
-                    std::thread::sleep(Duration::from_millis(50));
-                }
-                return;
-            }
-            let begun = Instant::now();
-            while !seen.load(Ordering::SeqCst) && begun.elapsed() < Duration::from_secs(20) {
-                std::thread::yield_now();
-            }
-        };
-        let hands = Hands { pool: Arc::new(Pool::new(2)), observer: Some(Arc::new(observer)) };
-        let told = Told::new(&image, &told, hands, 1);
-        let stored = told.beside(|| {
-            told.store_part(0);
-            (0..count).filter(|word| image.load(first + 8 * word) == word + 1).count() as u64
-        });
-        assert!(helped.load(Ordering::SeqCst), "nobody helped");
-        assert_eq!(stored, count);
-    }
 
     #[test]
     fn few_cores_leave_words_to_the_device() {
         match WordsBy::usual() {
             WordsBy::Device => assert!(std::thread::available_parallelism().unwrap().get() < LEAST_CORES),
-            WordsBy::Host(threads) => assert!((LEAST_CORES / 2..=MOST_THREADS).contains(&threads)),
+            WordsBy::Host(threads) => assert!((LEAST_CORES - 2..=MOST_THREADS).contains(&threads)),
         }
     }
 }

@@ -49,7 +49,7 @@ impl<P: Persist> DeviceEngine<P> {
         if self.mirror.join(self, table, For::Writing(0))?.is_none() {
             return Ok(ValuesReport::default());
         }
-        let plan = Plan::new(room, table.len(), table.key, table.value);
+        let plan = Plan::new(room, table.len(), table.key_row(), table.value);
         let Some(rows) = self.rows_for(&mut turn, table, &plan)? else {
             return Ok(ValuesReport { took: begun.elapsed(), ..ValuesReport::default() });
         };

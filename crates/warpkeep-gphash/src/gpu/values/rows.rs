@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_epoch::Guard;
-use warpkeep_core::{KeySpec, ValueSpec};
+use warpkeep_core::ValueSpec;
 use warpkeep_device::{Buffer, Device, DevicePtr};
 
 use super::{ValueRoom, ValuesStats};
@@ -23,9 +23,9 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(room: ValueRoom, items: u64, key: KeySpec, value: ValueSpec) -> Plan {
+    pub(super) fn new(room: ValueRoom, items: u64, key_row: usize, value: ValueSpec) -> Plan {
         let value_bytes = 8 * value.max_len().div_ceil(8) as u64;
-        let tail_bytes = 8 * tail_words(key.max_len()) as u64;
+        let tail_bytes = 8 * tail_words(key_row) as u64;
         let plan = Plan { rows: 0, value_bytes, tail_bytes };
         let rows = match room {
             ValueRoom::Bytes(bytes) => (bytes / plan.row_bytes()).min(items + items / SPARE + 1),
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     fn rows(room: ValueRoom, items: u64) -> u64 {
-        Plan::new(room, items, KeySpec::U64, ValueSpec::fixed(128).unwrap()).rows
+        Plan::new(room, items, 8, ValueSpec::fixed(128).unwrap()).rows
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
     #[cfg(not(no_simulator))]
     fn rows_are_used_again_when_nobody_can_be_reading_them() {
         let device = Device::simulated(warpkeep_device::Mode::fast()).unwrap();
-        let plan = Plan::new(ValueRoom::Share(1.0), 100, KeySpec::U64, ValueSpec::fixed(16).unwrap());
+        let plan = Plan::new(ValueRoom::Share(1.0), 100, 8, ValueSpec::fixed(16).unwrap());
         let rows = Rows::new(&device, &plan).unwrap().unwrap();
         let reader = crossbeam_epoch::pin();
         assert_eq!(rows.wants_spares(), Some(1));

@@ -61,19 +61,20 @@ impl<'s> Site<'s> {
         let workload =
             Workload { items: options.items, key_bytes: 8, value_bytes: VALUE_BYTES, seed: options.seed };
         let drawn = BATCHES * largest_batch(options);
-        let pool = Pool::drawn(device, &workload, SKEW, false, drawn)?;
+        let pool = Pool::drawn(device, workload, SKEW, false, drawn)?;
         Ok(Site { options, device, scratch, progress, workload, pool })
     }
 
     /// Keys that show what is hot.
     fn lessons(&self) -> Result<Lessons, BenchError> {
-        Lessons::drawn(self.device, &self.workload, SKEW)
+        Lessons::drawn(self.device, self.workload, SKEW)
     }
 
     /// A table with this layout, loaded.
     fn rig(&self, layout: Layout) -> Result<Rig, BenchError> {
         let form = Form {
             workload: self.workload,
+            keys: self.workload.into(),
             layout,
             geometry: Geometry::default(),
             load_factor: None,

@@ -1,0 +1,190 @@
+//! Values of records, copied by a thread of the host to where they are wanted.
+
+use warpkeep_core::{AnswerRows, Answers, Status};
+use warpkeep_image::Persist;
+use warpkeep_record::{ItemRef, Streaming, Value, prefetch};
+
+use crate::Table;
+use crate::gpu::params::VEILED;
+
+/// Records that are under way to a core at once: as many as it can have misses.
+const AHEAD: usize = 16;
+
+/// Where the answers of a part go.
+pub(super) trait Sink {
+    /// Whether anybody wants the versions.
+    fn wants_versions(&self) -> bool;
+
+    /// A key has a value, which is copied by a function that suits the batch; whether it is such a value as it has to be.
+    fn found(
+        &mut self,
+        index: usize,
+        version: u64,
+        value: &[u8],
+        copy: impl FnOnce(&[u8], &mut [u8]),
+    ) -> bool;
+
+    /// A key is not there.
+    fn absent(&mut self, index: usize);
+}
+
+impl Sink for AnswerRows<'_> {
+    #[inline(always)]
+    fn wants_versions(&self) -> bool {
+        AnswerRows::wants_versions(self)
+    }
+
+    #[inline(always)]
+    fn found(
+        &mut self,
+        index: usize,
+        version: u64,
+        value: &[u8],
+        copy: impl FnOnce(&[u8], &mut [u8]),
+    ) -> bool {
+        self.answer_by(index, Status::Ok, version, value, copy) == Status::Ok
+    }
+
+    #[inline(always)]
+    fn absent(&mut self, index: usize) {
+        self.answer(index, Status::NotFound, 0);
+    }
+}
+
+/// What keys came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Came {
+    pub(super) found: u64,
+    pub(super) absent: u64,
+}
+
+/// How values are copied for a batch.
+pub(super) struct Copying<'c, P: Persist> {
+    pub(super) table: &'c Table<P>,
+    /// Whether records are certain to be those of their keys.
+    pub(super) exact: bool,
+    /// Whether values go past the caches.
+    pub(super) streamed: bool,
+}
+
+impl<P: Persist> Copying<'_, P> {
+    /// Copies the values of records; 0 says that a key has none. Whoever asks has the epoch pinned since before they were pointed at. `key_of`
+    /// gives the key of a record that is in doubt; if it does not, nothing is said of that key.
+    pub(super) fn copy<'k>(
+        &self,
+        records: &[u64],
+        key_of: impl Fn(usize) -> Option<&'k [u8]>,
+        sink: &mut impl Sink,
+    ) -> Came {
+        let Copying { table, exact, streamed } = *self;
+        let (image, form) = (table.image(), table.form);
+        // Then the value is all that is read of a record: key and version lie in another line.
+        let bare = exact && !sink.wants_versions() && form.value_ref(0).is_some();
+        let streaming = streamed.then(Streaming::begin);
+        let copy = |from: &[u8], to: &mut [u8]| match &streaming {
+            Some(streaming) => streaming.copy(from, to),
+            None => to.copy_from_slice(from),
+        };
+        let mut came = Came::default();
+        let ahead = |index: usize| records.get(index + AHEAD).copied();
+        if bare {
+            records.iter().take(AHEAD).for_each(|&record| self.bring_value(record));
+        } else {
+            records.iter().take(AHEAD).for_each(|&record| self.bring_record(record));
+        }
+        // Two loops, because most batches are such, and what need not be asked for each row is not.
+        if bare {
+            for (index, &record) in records.iter().enumerate() {
+                ahead(index).into_iter().for_each(|later| self.bring_value(later));
+                match form.value_ref(record).filter(|_| self.has_value(record)) {
+                    Some(value) => {
+                        let value = Value::new(image, ItemRef { version: 0, value });
+                        came.found += u64::from(sink.found(index, 0, value.bytes(), copy));
+                    }
+                    None => self.settle(record, index, &key_of, sink, &mut came),
+                }
+            }
+            return came;
+        }
+        for (index, &record) in records.iter().enumerate() {
+            ahead(index).into_iter().for_each(|later| self.bring_record(later));
+            if self.is_record(record) {
+                let found = form.at(image, record);
+                if exact || key_of(index).is_some_and(|key| found.has_key(image, key)) {
+                    let value = Value::new(image, found.item());
+                    came.found += u64::from(sink.found(index, value.version(), value.bytes(), copy));
+                    continue;
+                }
+            }
+            self.settle(record, index, &key_of, sink, &mut came);
+        }
+        came
+    }
+
+    /// Answers a key whose record is none to copy from.
+    #[cold]
+    #[inline(never)]
+    fn settle<'k>(
+        &self,
+        record: u64,
+        index: usize,
+        key_of: &impl Fn(usize) -> Option<&'k [u8]>,
+        sink: &mut impl Sink,
+        came: &mut Came,
+    ) {
+        let found = match (record, key_of(index)) {
+            (0, _) => None,
+            // Its item was just changing, or another key has the same hash: the image knows.
+            (_, Some(key)) => self.table.get(key, |value| {
+                let copy = |from: &[u8], to: &mut [u8]| to.copy_from_slice(from);
+                sink.found(index, value.version(), value.bytes(), copy)
+            }),
+            (_, None) => return,
+        };
+        match found {
+            Some(right) => came.found += u64::from(right),
+            None => {
+                sink.absent(index);
+                came.absent += 1;
+            }
+        }
+    }
+
+    /// Whether there can be a record there whose value is all that is read.
+    #[inline(always)]
+    fn has_value(&self, record: u64) -> bool {
+        let image = self.table.image();
+        let is_within = match self.table.form.tile() {
+            Some(tile) => image.contains(tile.value_at(record), tile.value()),
+            None => image.contains(record, self.table.form.block_len()),
+        };
+        record > VEILED && record.is_multiple_of(8) && is_within
+    }
+
+    /// Whether there can be a record there.
+    #[inline(always)]
+    fn is_record(&self, record: u64) -> bool {
+        let image = self.table.image();
+        let is_within = match self.table.form.tile() {
+            Some(tile) => {
+                image.contains(tile.value_at(record), tile.value()) && image.contains(tile.tail_at(record), 8)
+            }
+            None => image.contains(record, self.table.form.block_len()),
+        };
+        record > VEILED && record.is_multiple_of(8) && is_within
+    }
+
+    #[inline(always)]
+    fn bring_value(&self, record: u64) {
+        if self.has_value(record) {
+            self.table.record_lines.fetch_value(self.table.image(), record, prefetch::line);
+        }
+    }
+
+    #[inline(always)]
+    fn bring_record(&self, record: u64) {
+        if self.is_record(record) {
+            self.table.record_lines.fetch(self.table.image(), record, prefetch::line);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Batches of gets with keys and answers in device memory.
+
+use std::sync::{Mutex, PoisonError, RwLockReadGuard};
+use std::time::Duration;
+
+use warpkeep_device::{DevicePtr, Stream};
+use warpkeep_image::Persist;
+
+use super::engine::{DeviceEngine, Workplace, check_fixed};
+use super::hosts::Left;
+use super::mirror::Reflection;
+use super::order::{Fetching, Measured, Order};
+use super::params::GetParams;
+use super::steps::Watch;
+use crate::{Table, TableError};
+
+/// Columns of a batch of gets in device memory.
+#[derive(Clone, Copy, Debug)]
+pub struct GetRows {
+    /// How many keys.
+    pub count: u64,
+    /// The keys, each of whole words with zeros behind it; or their [cells](Table::key_cells).
+    pub keys: DevicePtr,
+    /// A byte each: the code of a [`Status`](warpkeep_core::Status).
+    pub statuses: DevicePtr,
+    /// Eight bytes each; or null.
+    pub versions: DevicePtr,
+    /// The values, each of whole words; or null, to be told only whether keys are there.
+    pub values: DevicePtr,
+}
+
+/// A batch of gets under way.
+pub struct Reading<'r> {
+    stream: &'r Stream,
+    /// What the kernels need beside the batch, to be given back when they are done.
+    scratch: Option<Workplace>,
+    scratches: &'r Mutex<Vec<Workplace>>,
+    order: &'r Order,
+    measured: Option<Measured>,
+    watch: Option<Watch<'r>>,
+    /// What the host has to do when the device has told it which values are wanted.
+    left: Option<Box<dyn Left + 'r>>,
+    /// Kept until they are.
+    mirror: Option<Reflection>,
+    // The table's items stay where they are, and its records what they are, until these are dropped.
+    _staying: RwLockReadGuard<'r, ()>,
+    _guard: crossbeam_epoch::Guard,
+}
+
+impl Reading<'_> {
+    /// Waits for the answers; what the host has to do for them is done here.
+    pub fn finish(mut self) -> Result<(), TableError> {
+        let by_host = match (self.left.take(), &mut self.scratch) {
+            (Some(left), Some(place)) => left.finish(place, self.stream)?,
+            _ => {
+                self.stream.synchronize()?;
+                Duration::ZERO
+            }
+        };
+        if let Some(mut watch) = self.watch.take() {
+            watch.host("host: waiting");
+            watch.finish()?;
+        }
+        // Only of batches that a mirror answered: without one there is no order.
+        match self.measured.as_ref().filter(|_| self.mirror.is_some()) {
+            Some(measured) => self.order.note(measured, by_host),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        // Before the table may free what the kernels look at. An error is the stream's, and told by whoever uses it next.
+        let done = self.stream.synchronize();
+        if let (Ok(()), Some(scratch)) = (done, self.scratch.take()) {
+            self.scratches.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
+        }
+    }
+}
+
+impl<P: Persist> DeviceEngine<P> {
+    /// Looks keys up that lie in device memory, after what is in the caller's stream, and answers there. Returns at once; the
+    /// answers are there when [`Reading::finish`] has returned, and the table keeps what the kernel looks at until then.
+    ///
+    /// # Safety
+    /// The columns are memory of this engine's device and as long as [`GetRows`] says, and stay so until the reading has
+    /// been finished.
+    pub unsafe fn get_rows<'r>(
+        &'r self,
+        table: &'r Table<P>,
+        rows: &GetRows,
+        stream: &'r Stream,
+    ) -> Result<Reading<'r>, TableError> {
+        check_fixed(table)?;
+        let mut watch = self.straight.steps.watch();
+        let mut place = self.take_place()?;
+        let guard = crossbeam_epoch::pin();
+        let staying = self.stay();
+        let count = rows.count as usize;
+        let params = GetParams {
+            table: self.table_params(table, &guard, count)?,
+            count: rows.count,
+            keys: rows.keys,
+            statuses: rows.statuses,
+            versions: rows.versions,
+            values: rows.values,
+        };
+        let (fetching, mut measured) = match rows.values.is_null() || !self.mirror.is_wanted() {
+            true => (Fetching::AsTheyCome, None),
+            false => {
+                let by_host = || self.host_can_fetch(table, rows);
+                self.order.choose(count, by_host, self.device(), stream)?
+            }
+        };
+        let told = match fetching {
+            // SAFETY: the caller's promise; the rest is the table's, and stays while the reading lasts.
+            Fetching::ByHost => unsafe { self.tell_host(table, params, &mut place, stream)? },
+            _ => None,
+        };
+        let (mirror, left) = match told {
+            Some((mirror, left)) => (Some(mirror), Some(left)),
+            None => {
+                if fetching == Fetching::ByHost {
+                    // It went another way than it was to be measured for.
+                    measured = None;
+                }
+                let ordered = match fetching {
+                    Fetching::Ordered => true,
+                    Fetching::AsTheyCome => false,
+                    Fetching::ByHost => self.order.usual(count),
+                };
+                // SAFETY: the same.
+                let mirror = unsafe {
+                    self.launch_gets(table, params, &mut place.columns, stream, ordered, &mut watch)?
+                };
+                (mirror, None)
+            }
+        };
+        if let Some(measured) = &measured {
+            measured.end(stream)?;
+        }
+        watch.host("host: launches");
+        Ok(Reading {
+            stream,
+            scratch: Some(place),
+            scratches: &self.reading,
+            order: &self.order,
+            measured,
+            watch: Some(watch),
+            left,
+            mirror,
+            _staying: staying,
+            _guard: guard,
+        })
+    }
+}

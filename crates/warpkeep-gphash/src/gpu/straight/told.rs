@@ -1,0 +1,229 @@
+//! What the device tells the host of a batch, part by part, and how far the host is with it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use warpkeep_image::{Image, Persist};
+
+use super::list::ListForm;
+use super::params::MOST_PARTS;
+use super::share::Share;
+use super::words::Hands;
+
+/// Acts that a thread takes at a time: a few microseconds, for nobody is to wait long for the slowest at the end.
+const SHARE: u64 = 512;
+/// Looks at what others do before a thread lets others run.
+const LOOKS: u32 = 1 << 12;
+
+/// The acts of a batch, as the device tells them, and how far they are stored.
+pub(super) struct Told<'w, P: Persist> {
+    image: &'w Image<P>,
+    /// As `StraightParams::words` in `kernels/straight.h`.
+    told: &'w [AtomicU64],
+    form: ListForm,
+    hands: Hands,
+    parts: usize,
+    /// Parts that the device has told.
+    ready: AtomicUsize,
+    /// Nothing more comes.
+    over: AtomicBool,
+    progress: [Progress; MOST_PARTS],
+}
+
+/// Shares of a part that were taken, and that are stored. With a line of its own: threads are at several parts at the same time.
+#[derive(Default)]
+#[repr(align(64))]
+struct Progress {
+    taken: AtomicU64,
+    stored: AtomicU64,
+}
+
+impl<'w, P: Persist> Told<'w, P> {
+    pub(super) fn new(
+        image: &'w Image<P>,
+        told: &'w [AtomicU64],
+        form: ListForm,
+        hands: Hands,
+        parts: usize,
+    ) -> Told<'w, P> {
+        let progress = std::array::from_fn(|_| Progress::default());
+        let (ready, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Told { image, told, form, hands, parts, ready, over, progress }
+    }
+
+    /// Does something that makes parts [ready](Told::ready) and [finishes](Told::finish), with threads that store them beside it.
+    pub(super) fn beside<R>(&self, lead: impl FnOnce() -> R) -> R {
+        /// Whatever comes of it, those who wait for more are not to wait for ever.
+        struct Over<'o>(&'o AtomicBool);
+        impl Drop for Over<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Release);
+            }
+        }
+        let help = |_| (0..self.parts).for_each(|part| self.help(part));
+        self.hands.pool.run_beside(self.hands.pool.threads() - 1, help, || {
+            let _over = Over(&self.over);
+            lead()
+        })
+    }
+
+    /// The device has told a part, and all before it; what it writes of their records is in the image. Whoever helps goes on with it.
+    pub(super) fn ready(&self, part: usize) {
+        self.ready.store(part + 1, Ordering::Release);
+    }
+
+    /// Stores what nobody has taken of the parts that are ready. Returns when all of them is stored.
+    pub(super) fn finish(&self) {
+        let ready = self.ready.load(Ordering::Acquire);
+        (0..ready).for_each(|part| self.store_shares(part));
+        for part in 0..ready {
+            let shares = self.shares(part);
+            // Those who have taken the last ones are at them.
+            look_until(|| self.progress[part].stored.load(Ordering::Acquire) == shares);
+        }
+    }
+
+    /// Waits for a part and stores some of it.
+    fn help(&self, part: usize) {
+        look_until(|| self.ready.load(Ordering::Acquire) > part || self.over.load(Ordering::Acquire));
+        if self.ready.load(Ordering::Acquire) > part {
+            self.store_shares(part);
+        }
+    }
+
+    /// The first act of a part, and how many it has.
+    fn span(&self, part: usize) -> (u64, u64) {
+        let of = |at: usize| self.told[at].load(Ordering::Relaxed);
+        (of(2 * part), of(2 * part + 1))
+    }
+
+    fn shares(&self, part: usize) -> u64 {
+        self.span(part).1.div_ceil(SHARE)
+    }
+
+    fn store_shares(&self, part: usize) {
+        let ((first, count), shares) = (self.span(part), self.shares(part));
+        let Progress { taken, stored } = &self.progress[part];
+        while taken.load(Ordering::Relaxed) < shares {
+            let share = taken.fetch_add(1, Ordering::Relaxed);
+            if share >= shares {
+                return;
+            }
+            let begin = share * SHARE;
+            self.share(first + begin, SHARE.min(count - begin)).store(self.hands.observer.as_ref());
+            stored.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Acts side by side.
+    fn share(&self, first: u64, count: u64) -> Share<'_, P> {
+        let len = self.form.len();
+        let begin = 2 * MOST_PARTS + len * first as usize;
+        let acts = &self.told[begin..begin + len * count as usize];
+        Share { image: self.image, form: self.form, acts }
+    }
+}
+
+/// Looks again and again; after a while others are let run in between.
+fn look_until(is_so: impl Fn() -> bool) {
+    let mut looks = 0;
+    while !is_so() {
+        looks += 1;
+        if looks % LOOKS == 0 {
+            std::thread::yield_now();
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
+    use warpkeep_image::{Coherent, Format, MIN_CHUNK, PlainMemory, Surroundings};
+    use warpkeep_record::Pool;
+
+    use super::super::words::HostStep;
+    use super::*;
+
+    fn image() -> Image<Coherent> {
+        let memory = PlainMemory::new(4 * MIN_CHUNK, 8 * MIN_CHUNK);
+        let format = Format { store_id: [1; 16], chunk_size: MIN_CHUNK, hash_seed: 7 };
+        let surroundings = Surroundings::default();
+        let image =
+            Image::format(Arc::new(memory), Coherent, Path::new("memory"), &format, surroundings).unwrap();
+        image.begin(1).unwrap();
+        image
+    }
+
+    /// Somebody who helps is slow; whoever goes on would acknowledge, and set entries, before the words are there.
+    #[test]
+    fn all_is_stored_when_the_slowest_has_stored_his_share() {
+        let image = image();
+        // Two shares, somewhere in the image.
+        let (count, first) = (SHARE + 5, 2 * MIN_CHUNK);
+        let mut words = vec![0; 2 * MOST_PARTS];
+        words[1] = count;
+        words.extend((0..count).flat_map(|word| [first + 8 * word, word + 1]));
+        let told: Vec<AtomicU64> = words.into_iter().map(AtomicU64::new).collect();
+        let (lead, helped) = (std::thread::current().id(), Arc::new(AtomicBool::new(false)));
+        let seen = Arc::clone(&helped);
+        let observer = move |_| {
+            if std::thread::current().id() != lead {
+                if !seen.swap(true, Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                return;
+            }
+            let begun = Instant::now();
+            while !seen.load(Ordering::SeqCst) && begun.elapsed() < Duration::from_secs(20) {
+                std::thread::yield_now();
+            }
+        };
+        let hands = Hands { pool: Arc::new(Pool::new(2)), observer: Some(Arc::new(observer)) };
+        let told = Told::new(&image, &told, ListForm::words_only(), hands, 1);
+        let stored = told.beside(|| {
+            told.ready(0);
+            told.finish();
+            (0..count).filter(|word| image.load(first + 8 * word) == word + 1).count() as u64
+        });
+        assert!(helped.load(Ordering::SeqCst), "nobody helped");
+        assert_eq!(stored, count);
+    }
+
+    /// Who is slow with one part holds nobody up who goes on with the next.
+    #[test]
+    fn nobody_waits_for_the_slowest_between_two_parts() {
+        let image = image();
+        let first = 2 * MIN_CHUNK;
+        // Two parts of a share each.
+        let mut words = vec![0; 2 * MOST_PARTS];
+        words[..4].copy_from_slice(&[0, SHARE, SHARE, SHARE]);
+        words.extend((0..2 * SHARE).flat_map(|word| [first + 8 * word, word + 1]));
+        let told: Vec<AtomicU64> = words.into_iter().map(AtomicU64::new).collect();
+        let (gone_on, waited) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let seen = (Arc::clone(&gone_on), Arc::clone(&waited));
+        // Whoever has the first part waits for somebody else to be at the second.
+        let observer = move |step| {
+            let HostStep::Store(at, _) = step else { return };
+            if at >= first + 8 * SHARE {
+                seen.0.store(true, Ordering::SeqCst);
+            } else if !seen.1.swap(true, Ordering::SeqCst) {
+                let begun = Instant::now();
+                while !seen.0.load(Ordering::SeqCst) && begun.elapsed() < Duration::from_secs(20) {
+                    std::thread::yield_now();
+                }
+                assert!(seen.0.load(Ordering::SeqCst), "nobody has gone on with the second part");
+            }
+        };
+        let hands = Hands { pool: Arc::new(Pool::new(3)), observer: Some(Arc::new(observer)) };
+        let told = Told::new(&image, &told, ListForm::words_only(), hands, 2);
+        told.beside(|| {
+            (0..2).for_each(|part| told.ready(part));
+            told.finish();
+            assert!((0..2 * SHARE).all(|word| image.load(first + 8 * word) == word + 1));
+        });
+    }
+}
