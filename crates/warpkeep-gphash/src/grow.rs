@@ -445,14 +445,12 @@ impl<P: Persist> Table<P> {
         next.drained = 0;
         self.swing_levels(guard, next, None)?;
         growth.draining = false;
-        let heap = Arc::downgrade(&self.heap);
-        guard.defer(move || {
-            let Some(heap) = heap.upgrade() else { return };
+        guard.defer(self.heap.later(move |heap| {
             for offset in gone {
                 let freed: Result<(), ImageError> = heap.free_extent(offset);
                 debug_assert!(freed.is_ok(), "{freed:?}");
             }
-        });
+        }));
         guard.flush();
         Ok(Progress::Idle)
     }

@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
 use warpkeep_core::{Change, ChangeKind, KeyCells, KeySpec, MergeRule, Seed, ValueSpec, hash_bytes};
 use warpkeep_image::{Heap, Image, ImageError, Marker, Persist, PoolId};
-use warpkeep_record::in_parallel;
-use warpkeep_record::{RecordForm, RecordLines};
+use warpkeep_record::{RecordForm, RecordLines, in_parallel, retire};
 
 use crate::bucket::{Body, Bucket, Shape};
 use crate::displace::Displacing;
@@ -483,8 +482,7 @@ impl<P: Persist> Table<P> {
         drop(displacing);
         // SAFETY: just unlinked; readers that still see it hold guards.
         let block = unsafe { old.deref() }.block;
-        let heap = Arc::downgrade(&self.heap);
-        guard.defer(move || heap.upgrade().map(|heap| heap.free(block)));
+        retire(&self.heap, vec![block], guard);
         // SAFETY: as above, and nobody else destroys it, because only one thread swings at a time.
         unsafe { guard.defer_destroy(old) };
         Ok(())

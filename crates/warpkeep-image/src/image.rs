@@ -10,7 +10,7 @@ use crate::pending::PendingTable;
 use crate::region::Region;
 use crate::state::{STATE_BYTES, State};
 use crate::static_header::StaticHeader;
-use crate::{Backing, Holder, Identity, ImageError, LastUse, MappedFile, Persist};
+use crate::{Backing, Holder, Identity, ImageError, LastUse, Latecomers, MappedFile, Persist};
 
 /// What an image is created with.
 #[derive(Clone, Debug)]
@@ -73,6 +73,7 @@ pub struct Image<P: Persist> {
     chunks: AtomicU64,
     state: Mutex<State>,
     pending: PendingTable,
+    latecomers: Latecomers,
     file: Option<Arc<MappedFile>>,
 }
 
@@ -113,6 +114,7 @@ impl<P: Persist> Image<P> {
                 ..State::default()
             }),
             pending: PendingTable::new(),
+            latecomers: Latecomers::default(),
             file: None,
         };
         // The fences of the state, which come before the header, cover the directory too.
@@ -172,6 +174,7 @@ impl<P: Persist> Image<P> {
             chunks: AtomicU64::new(state.chunks),
             state: Mutex::new(state.clone()),
             pending: PendingTable::new(),
+            latecomers: Latecomers::default(),
             file: None,
         };
         for index in 0..ROOT_COUNT {
@@ -456,6 +459,11 @@ impl<P: Persist> Image<P> {
     #[inline]
     pub(crate) fn word(&self, offset: u64) -> &AtomicU64 {
         self.region.word(offset)
+    }
+
+    /// Those who are still at work on a heap of it that may be gone.
+    pub fn latecomers(&self) -> &Latecomers {
+        &self.latecomers
     }
 
     pub(crate) fn set_file(&mut self, file: Arc<MappedFile>) {

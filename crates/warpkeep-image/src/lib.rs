@@ -28,8 +28,8 @@ pub use backing::Backing;
 pub use coherent::Coherent;
 pub use error::ImageError;
 pub use heap::{
-    Block, Blocks, ClassUsage, Clear, Clearing, Heap, HeapOptions, HeapUsage, MAX_BLOCK, MIN_BLOCK, Marker,
-    PoolId, Tile, size_class,
+    Block, Blocks, ClassUsage, Clear, Clearing, Heap, HeapOptions, HeapUsage, Latecomers, MAX_BLOCK,
+    MIN_BLOCK, Marker, PoolId, Tile, size_class,
 };
 pub use hold::ImageHold;
 pub use holder::{Holder, boot_id, wait_until_gone};

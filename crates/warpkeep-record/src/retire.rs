@@ -1,6 +1,6 @@
 //! Records that are gone, freed once nobody can see them.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use crossbeam_epoch::Guard;
 use warpkeep_image::{Heap, Persist};
@@ -10,13 +10,10 @@ pub fn retire<P: Persist>(heap: &Arc<Heap<P>>, offsets: Vec<u64>, guard: &Guard)
     if offsets.is_empty() {
         return;
     }
-    // Weak, so that what waits to be freed does not keep a store from being closed; marking frees it then.
-    let heap: Weak<Heap<P>> = Arc::downgrade(heap);
-    guard.defer(move || {
-        let Some(heap) = heap.upgrade() else { return };
+    guard.defer(heap.later(move |heap| {
         let freed = heap.free_soon(offsets);
         debug_assert!(freed.is_ok(), "{freed:?}");
-    });
+    }));
 }
 
 /// Frees some of what was replaced and can no longer be seen; otherwise that happens in the course of later writes.

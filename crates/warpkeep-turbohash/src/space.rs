@@ -24,12 +24,10 @@ pub(crate) fn free<P: Persist>(heap: &Heap<P>, offset: u64, bytes: u64) -> Resul
 
 /// The same, once no reader can see it.
 pub(crate) fn retire<P: Persist>(heap: &Arc<Heap<P>>, offset: u64, bytes: u64, guard: &Guard) {
-    // Weak, so that what waits to be freed does not keep a store from being closed; marking frees it then.
-    let heap = Arc::downgrade(heap);
-    guard.defer(move || {
-        let freed = heap.upgrade().map_or(Ok(()), |heap| free(&heap, offset, bytes));
+    guard.defer(heap.later(move |heap| {
+        let freed = free(heap, offset, bytes);
         debug_assert!(freed.is_ok(), "{freed:?}");
-    });
+    }));
 }
 
 /// Marks room in use, checked against the heap.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use warpkeep_core::{Durability, Lsn};
 use warpkeep_gphash::gpu::is_left_out;
-use warpkeep_image::{Heap, Image, Persist};
+use warpkeep_image::{Heap, Image, Latecomers, Persist};
 use warpkeep_log::{ChangeBatch, CheckpointInfo, LaidRecord, Log};
 
 use crate::{Error, Items, Result, metrics};
@@ -24,11 +24,23 @@ pub struct Keeper<P: Persist, I> {
     items: I,
     log: Option<Log>,
     versions: AtomicU64,
+    /// Goes last: whoever opens the image after this finds nobody in it.
+    _latecomers: WaitedFor,
+}
+
+/// Waits at its end for those who still free something: they hold the image, and its file.
+struct WaitedFor(Latecomers);
+
+impl Drop for WaitedFor {
+    fn drop(&mut self) {
+        self.0.wait();
+    }
 }
 
 impl<P: Persist, I: Items<P>> Keeper<P, I> {
     pub(crate) fn new(heap: Arc<Heap<P>>, items: I, log: Option<Log>, epoch: u64) -> Keeper<P, I> {
-        Keeper { heap, items, log, versions: AtomicU64::new(Lsn::new(epoch, 0).bits()) }
+        let _latecomers = WaitedFor(heap.image().latecomers().clone());
+        Keeper { heap, items, log, versions: AtomicU64::new(Lsn::new(epoch, 0).bits()), _latecomers }
     }
 
     /// The index.
@@ -202,20 +214,42 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
             }
         };
         // The log first: an image that says it was closed cleanly vouches for its log, too.
+        let image = Arc::clone(heap.image());
+        drop(heap);
+        image.latecomers().wait();
         let in_use = || Error::Invalid("the store is still in use; drop what refers to it first".into());
-        let image = Arc::into_inner(unshare(heap).ok_or_else(in_use)?.into_image()).ok_or_else(in_use)?;
-        Ok(image.close(last_lsn.bits())?)
+        Ok(Arc::into_inner(image).ok_or_else(in_use)?.close(last_lsn.bits())?)
     }
 }
 
-/// The value, once nobody else has it: whoever frees what was replaced a moment ago may hold it for another moment.
-pub(crate) fn unshare<T>(mut shared: Arc<T>) -> Option<T> {
-    for _ in 0..1000 {
-        match Arc::try_unwrap(shared) {
-            Ok(alone) => return Some(alone),
-            Err(still) => shared = still,
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use crate::Store;
+
+    #[test]
+    fn a_store_that_is_let_go_of_can_be_opened_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || Store::open(dir.path()).unwrap();
+        for close in [false, true] {
+            let store = open();
+            let (begun, has_begun) = mpsc::channel();
+            // As one that frees what was replaced, when the store's own threads are long done.
+            let work = store.keeper.heap().later(move |_| {
+                begun.send(()).unwrap();
+                std::thread::sleep(Duration::from_millis(200));
+            });
+            let worker = std::thread::spawn(work);
+            has_begun.recv().unwrap();
+            if close {
+                store.close().unwrap();
+            } else {
+                drop(store);
+            }
+            drop(open());
+            worker.join().unwrap();
         }
-        std::thread::yield_now();
     }
-    None
 }

@@ -14,7 +14,6 @@ use crate::catalogue::{Catalogue, Entry, Written};
 use crate::device_values::OnDevice;
 use crate::engine::Engine;
 use crate::index::{Index, Spec};
-use crate::keeper::unshare;
 use crate::metrics::TableMetrics;
 use crate::{Error, Items, Result};
 
@@ -97,6 +96,18 @@ impl<P: Persist> NamedTable<P> {
             true => Err(Error::NoTable { name: self.name.clone() }),
         }
     }
+}
+
+/// The value, once nobody else has it: whoever looked after it a moment ago may hold it for another moment.
+fn unshare<T>(mut shared: Arc<T>) -> Option<T> {
+    for _ in 0..1000 {
+        match Arc::try_unwrap(shared) {
+            Ok(alone) => return Some(alone),
+            Err(still) => shared = still,
+        }
+        std::thread::yield_now();
+    }
+    None
 }
 
 /// Frees what a dropped table had, if nobody uses it any more; otherwise the next opening finds it free.

@@ -12,6 +12,7 @@ mod cut;
 mod descriptor;
 mod directory;
 mod growth;
+mod later;
 mod marker;
 mod pool;
 mod postponed;
@@ -28,6 +29,7 @@ pub use block::Block;
 pub use blocks::Blocks;
 pub use classes::{MAX_BLOCK, MIN_BLOCK, size_class};
 pub use clearing::{Clear, Clearing};
+pub use later::Latecomers;
 pub use marker::Marker;
 pub use tile::Tile;
 pub use usage::{ClassUsage, HeapUsage};
@@ -101,6 +103,8 @@ impl<P: Persist> Heap<P> {
         mark: impl FnOnce(&Marker<'_, P>) -> Result<(), E>,
     ) -> Result<Heap<P>, E> {
         image.check_writable()?;
+        // An earlier heap of this image may not be quite gone.
+        image.latecomers().wait();
         let marker = Marker::new(image)?;
         mark(&marker)?;
         Ok(Heap::from_marks(image, options, marker)?)

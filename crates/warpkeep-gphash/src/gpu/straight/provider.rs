@@ -92,12 +92,23 @@ impl Provider {
 
     /// Ends the thread; gives what is left.
     pub(super) fn end(&mut self) -> Vec<Slab> {
+        self.stop();
+        self.take(u64::MAX)
+    }
+
+    fn stop(&mut self) {
         self.shared.store().ended = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
             // It does not panic; if it did, what it had taken is still there.
             let _ = thread.join();
         }
-        self.take(u64::MAX)
+    }
+}
+
+/// Also where the heap is gone, and with it what was taken: the thread must not wait for ever, nor hold a heap that others have let go of.
+impl Drop for Provider {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
