@@ -15,7 +15,7 @@ macro_rules! straight_cases {
             $on;
             straight: straight_batches_do_what_a_map_does, straight_batches_in_parts_do_what_a_map_does, batches_whose_words_the_host_stores_do_what_a_map_does,
                 straight_batches_of_long_keys_do_what_a_map_does, keys_with_equal_hashes_are_told_apart,
-                equal_keys_act_in_the_order_of_the_batch, blocks_are_used_again, blocks_are_used_again_where_the_host_stores_tails, blocks_are_provided_ahead, what_finds_no_place_is_done_by_the_cpu,
+                equal_keys_act_in_the_order_of_the_batch, blocks_are_used_again, blocks_are_used_again_by_the_next_batch, blocks_are_used_again_where_the_host_stores_tails, blocks_are_provided_ahead, what_finds_no_place_is_done_by_the_cpu,
                 a_full_heap_refuses_straight_batches, tables_without_a_mirror_are_not_written_straight
         }
     };
@@ -306,6 +306,28 @@ pub(crate) fn blocks_are_used_again(device: &Device, space: Space) {
     for kind in [Kind::Packed, Kind::Tiled] {
         blocks_of_a_kind_are_used_again(kind, device, space, WordsBy::Device);
     }
+}
+
+/// What a batch frees is what the next one takes, if nobody is reading; so the test is alone in a process of its own.
+pub(crate) fn blocks_are_used_again_by_the_next_batch(device: &Device, space: Space) {
+    const ALONE: &str = "WARPKEEP_TEST_ALONE";
+    const ITEMS: u64 = 1000;
+    if std::env::var_os(ALONE).is_none() {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "blocks_are_used_again_by_the_next_batch"]).env(ALONE, "1");
+        let output = child.output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && told.contains("1 passed"), "{told}");
+        return;
+    }
+    let mut bench = mirrored_of(Kind::Tiled, device, space, Geometry::default(), 1500);
+    let numbers: Vec<u64> = (0..ITEMS).collect();
+    for round in 0..12 {
+        run(device, &mut bench, Op::Put, &numbers, round).unwrap();
+    }
+    // Twice a batch is taken ahead. Left to themselves, blocks would wait for a batch more.
+    let used = heap_of(&bench.table).usage().used_blocks();
+    assert!(used < 3 * ITEMS + ITEMS / 2, "{used} blocks are in use for {ITEMS} items");
 }
 
 /// In parts. The host stores the tails of records, which lie anywhere when others are still in use around them.
