@@ -335,3 +335,37 @@ fn small_pages_of_tmpfs_are_collapsed_at_opening() {
     assert!(after >= before);
     assert!((0..8 * MIB).all(|at| load(&file, at) == (at % 251) as u8), "collapsing changes no byte");
 }
+
+/// So much that several threads share it, while others write what was there before.
+#[test]
+fn a_large_growth_has_huge_pages_and_changes_no_byte() {
+    let Some(directory) = shm() else { return };
+    let (old, new) = (5 * MIB + 4096, 205 * MIB + 8192);
+    let options = MapOptions { max_len: Some(256 * MIB), ..MapOptions::default() };
+    let file = MappedFile::create(&directory.path().join("image"), old, &options).expect("room");
+    let grown = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut round = 0_u8;
+            while !grown.load(Ordering::Acquire) || round < 2 {
+                round = round.wrapping_add(1).max(2);
+                for at in (0..old).step_by(512) {
+                    store(&file, at, round);
+                    assert_eq!(load(&file, at), round, "at {at}");
+                }
+            }
+        });
+        file.grow(new).expect("room");
+        grown.store(true, Ordering::Release);
+        writer.join().expect("nobody else has written there");
+    });
+    assert_eq!(file.len(), new);
+    assert!((old..new).step_by(4096).all(|at| load(&file, at) == 0), "what is new is zero");
+    let report = file.page_report().expect("there is /proc");
+    if report.huge_bytes == 0 {
+        eprintln!("SKIPPED: how many pages are huge: {report}");
+        return;
+    }
+    // All but the ends, and what the kernel could not have for a moment.
+    assert!(report.huge_bytes >= (new - old) * 9 / 10, "{report}");
+}
