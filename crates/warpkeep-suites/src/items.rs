@@ -13,14 +13,16 @@ pub enum Items {
     KeyedWords,
     /// Keys of 20 bytes, values of 16.
     KeyedRows,
+    /// Keys of any length up to 30, values of 16.
+    NamedRows,
     /// Keys and values of any length.
     Variable,
 }
 
 impl Items {
     /// All of them.
-    pub const ALL: [Items; 5] =
-        [Items::Words, Items::Rows, Items::KeyedWords, Items::KeyedRows, Items::Variable];
+    pub const ALL: [Items; 6] =
+        [Items::Words, Items::Rows, Items::KeyedWords, Items::KeyedRows, Items::NamedRows, Items::Variable];
 
     /// What a table of them is created for.
     pub fn specs(self) -> (KeySpec, ValueSpec) {
@@ -31,6 +33,7 @@ impl Items {
             Items::Rows => (KeySpec::U64, value(16)),
             Items::KeyedWords => (key(20), value(8)),
             Items::KeyedRows => (key(20), value(16)),
+            Items::NamedRows => (KeySpec::variable(30).expect("a length"), value(16)),
             Items::Variable => {
                 (KeySpec::variable(40).expect("a length"), ValueSpec::variable(200).expect("a length"))
             }
@@ -42,7 +45,9 @@ impl Items {
         match self {
             Items::Words | Items::Rows => number.to_le_bytes().to_vec(),
             Items::KeyedWords | Items::KeyedRows => format!("{number:020}").into_bytes(),
-            Items::Variable => format!("{number:0width$}", width = 1 + number as usize % 30).into_bytes(),
+            Items::NamedRows | Items::Variable => {
+                format!("{number:0width$}", width = 1 + number as usize % 30).into_bytes()
+            }
         }
     }
 
@@ -50,7 +55,9 @@ impl Items {
     pub fn value(self, key: u64, version: u64) -> Vec<u8> {
         match self {
             Items::Words | Items::KeyedWords => (key << 32 | version).to_le_bytes().to_vec(),
-            Items::Rows | Items::KeyedRows => [key.to_le_bytes(), version.to_le_bytes()].concat(),
+            Items::Rows | Items::KeyedRows | Items::NamedRows => {
+                [key.to_le_bytes(), version.to_le_bytes()].concat()
+            }
             Items::Variable => {
                 let repeated = 1 + (key + version) as usize % 5;
                 [key.to_le_bytes(), version.to_le_bytes()].concat().repeat(repeated)
