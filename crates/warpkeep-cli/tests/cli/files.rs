@@ -88,6 +88,24 @@ fn json_lines_there_and_back() {
     assert_eq!(dump(&shop, "counts", "counts-out.jsonl", &["--as", "u64"]), counts);
 }
 
+/// Keys of any length with values of one, which the table keeps in cells of one size: what comes out has the lengths that went in.
+#[test]
+fn short_names_there_and_back() {
+    let shop = Shop::empty();
+    shop.ran("create", &["names", "--key", "var:12", "--value", "u64"], 0);
+    // One is the prefix of another; one ends with zeros.
+    let text = "{\"key\":\"a\",\"value\":1}\n{\"key\":\"ab\",\"value\":2}\n{\"key\":\"a\\u0000\",\"value\":3}\n\
+                {\"key\":\"twelve bytes\",\"value\":4}\n";
+    let file = shop.file("in.jsonl", text);
+    load(&shop, "names", &file, &["--as", "u64"], 0);
+    assert_eq!(lines(&dump(&shop, "names", "out.jsonl", &["--as", "u64"])), lines(text));
+    assert_eq!(shop.ran("get", &["names", "ab", "--format", "u64"], 0).out, "2\n");
+    shop.ran("get", &["names", "abc", "--format", "u64"], 1);
+    let longer = shop.file("longer.jsonl", "{\"key\":\"thirteen byte\",\"value\":5}\n");
+    let refused = load(&shop, "names", &longer, &["--as", "u64"], 1);
+    assert!(refused.err.contains("12"), "{}", refused.err);
+}
+
 #[test]
 fn more_than_one_batch() {
     let shop = Shop::empty();
