@@ -18,6 +18,9 @@ pub(crate) struct Call {
     pub(crate) argument: u64,
 }
 
+/// Calls of a `Process` batch are logged in groups of so many, or of some multiple of it.
+const GROUP: usize = 8;
+
 /// One thing a thread does.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
@@ -103,6 +106,19 @@ impl Operation {
             Operation::Checkpoint | Operation::Flush => {}
         }
         next
+    }
+
+    /// What the log may tell of it when it is done, but the end of the log is lost.
+    pub(crate) fn logged_in_part(&self, before: &State) -> Vec<State> {
+        let Operation::Batch { table, calls, durability: Durability::Process } = self else {
+            return Vec::new();
+        };
+        let part = |groups: usize| Operation::Batch {
+            table: *table,
+            calls: calls[..groups * GROUP].to_vec(),
+            durability: Durability::Process,
+        };
+        (1..calls.len().div_ceil(GROUP)).map(|groups| part(groups).applied(before)).collect()
     }
 
     /// Whether it may have left this state when it was interrupted.

@@ -74,3 +74,30 @@ fn half_a_commit_is_noticed_and_half_a_batch_is_not() {
         assert!(track.check_image(&strange).is_err());
     }
 }
+
+/// A batch that need not survive the image is logged in groups, and the log may end after any of them, but not within one.
+#[test]
+fn the_log_may_have_the_first_groups_of_a_batch_and_not_half_of_one() {
+    let first_calls = |operation: &Operation, count: usize| match operation {
+        Operation::Batch { table, calls, durability } => {
+            let calls = calls[..count.min(calls.len())].to_vec();
+            Operation::Batch { table: *table, calls, durability: *durability }
+        }
+        other => panic!("{other:?} is no batch"),
+    };
+    let differs = |operation: &Operation, before: &State, counts: [usize; 3]| {
+        let [some, more, most] = counts.map(|count| first_calls(operation, count).applied(before));
+        some != *before && some != more && more != most
+    };
+    let counts = [4, 8, 24];
+    let number = first(|operation, before| {
+        is_batch(operation, before, Durability::Process) && differs(operation, before, counts)
+    });
+    let (track, states) = after(number + 1);
+    let before = &states[number as usize];
+    let operation = Operation::number(SEED, 0, number);
+    let [half, group, whole] = counts.map(|count| first_calls(&operation, count).applied(before));
+    assert!(track.check_log(&group).is_ok() && track.check_log(&whole).is_ok());
+    assert!(track.check_log(&half).is_err(), "half of a group is never there");
+    assert!(track.check_image(&group).is_err(), "the image has all of it");
+}

@@ -12,7 +12,8 @@ pub(crate) struct Track {
     pub(crate) next: u64,
     /// What its tables hold, but for what is under way.
     now: State,
-    /// What the log alone may give: every state from the last that is durable for sure, `now` the last of them.
+    /// What the log alone may give: every state from the last that is durable for sure, `now` the last of them, and those that batches went
+    /// through in between.
     history: Vec<State>,
     under_way: Option<Operation>,
     /// Operations that were done.
@@ -43,6 +44,7 @@ impl Track {
         if operation.makes_durable(&self.now) {
             self.history.clear();
         }
+        self.history.extend(operation.logged_in_part(&self.now));
         self.now = operation.applied(&self.now);
         self.history.push(self.now.clone());
         self.done += 1;
