@@ -122,6 +122,15 @@ impl Device {
         Ok(buffer)
     }
 
+    /// Device memory for what is written before anybody reads it, but by kernels that run at the same time and do not wait for each other to see
+    /// it: what they see sooner is zeros. The simulator has no such haste, and reports kernels that read it before it is written.
+    pub fn allocate_blank(&self, bytes: usize) -> Result<Buffer> {
+        match self.choice() {
+            DeviceChoice::Sim => self.allocate(bytes),
+            _ => self.allocate_zeroed(bytes),
+        }
+    }
+
     /// Device memory with these elements.
     pub fn upload<T: NoUninit>(&self, elements: &[T]) -> Result<Buffer> {
         let buffer = self.allocate(size_of_val(elements))?;

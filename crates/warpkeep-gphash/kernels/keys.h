@@ -3,8 +3,12 @@
 //
 // An entry has one key for as long as there is the mirror, the one that it was claimed for: its hash stays, what is removed leaves it
 // absent and not vacant, and another key with the same hash never gets it. Readers and writers of such another find by this that the entry is not theirs, and ask the image.
-// So a key is written once, by whoever claimed the entry, and before the entry first says anything but that it is claimed; whoever has
-// read anything else from it, with acquire, can read the key, and what the entry says is said of that key. It need not be read again afterwards.
+// So a key is written once, by whoever claimed the entry, and before the entry first says anything but that it is claimed. What an entry says is
+// said of its key, whenever that is read.
+//
+// Readers order nothing: an acquire would take them another access, and what lies nearer. Whoever does not see a key that was written just
+// before sees zeros, which is what there was, takes the entry for that of another key, and asks the image. Only the key of zeros could be taken
+// for what it is not, so whoever has that one reads again, with acquire.
 #pragma once
 #include "table.h"
 
@@ -20,10 +24,10 @@ WK_DEVICE Key key_of_record(const Table& t, u64 record) { return Key{t.at(t.tail
 WK_DEVICE void put_key(const Table& t, const U128* entry, const Key& key) {
     if (left_out(Step::Keyed)) return;
     u64* to = t.mirror.keys + (entry - t.mirror.entries) * t.key_words();
-    for (u32 i = 0; i < t.key_words(); i++) store(to + i, key.word(i));
+    for (u32 i = 0; i < t.key_words(); i++) store<Scope::Device, Order::Relaxed>(to + i, key.word(i));
 }
 
-// Whether an entry that is more than claimed has this key. A sector of 32 bytes at a time: more on their way would take registers of kernels
+// Whether an entry that is more than claimed has this key, as far as one can see. A sector of 32 bytes at a time: more on their way would take registers of kernels
 // that have none to spare.
 WK_DEVICE bool entry_has_key(const Table& t, u64 number, const Key& key) {
     constexpr u32 kAtOnce = 4;
@@ -34,13 +38,13 @@ WK_DEVICE bool entry_has_key(const Table& t, u64 number, const Key& key) {
         u32 i = first, end = first + kAtOnce;
         if (t.key_words() % 2 == 0) {
             for (; i < end && i + 2 <= len / 8; i += 2) {
-                U128 two = load_l2((const U128*)(its + i)), own = key.pair(i / 2);
+                U128 two = load<Scope::Device, Order::Relaxed>((const U128*)(its + i)), own = key.pair(i / 2);
                 differ |= (two.lo ^ own.lo) | (two.hi ^ own.hi);
             }
         }
-        for (; i < end && i < len / 8; i++) differ |= load_l2(its + i) ^ key.word(i);
+        for (; i < end && i < len / 8; i++) differ |= load<Scope::Device, Order::Relaxed>(its + i) ^ key.word(i);
         // What is behind the last byte does not count.
-        if (i < end && i < t.key_words()) differ |= (load_l2(its + i) ^ key.word(i)) << (64 - len % 8 * 8);
+        if (i < end && i < t.key_words()) differ |= (load<Scope::Device, Order::Relaxed>(its + i) ^ key.word(i)) << (64 - len % 8 * 8);
         if (differ) return false;
     }
     return true;

@@ -112,10 +112,16 @@ WK_DEVICE u64 locate(const Mirror& m, u64 hash) { return look_in_mirror(m, hash)
 // Whether keys stand beside the entries.
 WK_DEVICE bool has_keys(const Table& t) { return t.key_len() != 8 && t.mirror.keys; }
 
-// What an entry says of a key that has its hash, where there are keys beside the entries.
-WK_DEVICE u64 said_of_key(const Table& t, u64 number, const Key& key) {
-    u64 said = load<Scope::Device, Order::Acquire>(&t.mirror.entries[number].hi);
-    if (said == kClaimed || said == kVeiled || !entry_has_key(t, number, key)) return kVeiled;
+// Whether an entry with the hash of a key counts as that key's. Without keys beside the entries it does.
+WK_DEVICE bool is_entry_of(const Table& t, const U128* entry, const Key& key) {
+    if (!has_keys(t)) return true;
+    return load<Scope::Device, Order::Acquire>(&entry->hi) != kClaimed && entry_has_key(t, entry - t.mirror.entries, key);
+}
+
+// What an entry that was read says of a key that has its hash, where there are keys beside the entries.
+WK_DEVICE u64 said_of_key(const Table& t, u64 said, const U128* entry, const Key& key) {
+    if (said == kClaimed || said == kVeiled || !entry_has_key(t, entry - t.mirror.entries, key)) return kVeiled;
+    if (key.is_blank() && !is_entry_of(t, entry, key)) return kVeiled;
     return said == kAbsent ? kVacant : said;
 }
 
@@ -123,7 +129,7 @@ WK_DEVICE u64 said_of_key(const Table& t, u64 number, const Key& key) {
 WK_DEVICE Looked look_for_own(const Table& t, u64 hash, const Key& key, bool wants) {
     Looked looked = look_in_mirror(t.mirror, hash);
     if (!has_keys(t) || !wants || !looked.is_there()) return looked;
-    looked.said = said_of_key(t, entry_at(t.mirror, hash, looked.place) - t.mirror.entries, key);
+    looked.said = said_of_key(t, looked.said, entry_at(t.mirror, hash, looked.place), key);
     return looked;
 }
 
@@ -172,12 +178,6 @@ WK_DEVICE U128* claim_for_key(const Table& t, u64 hash, const Key& key) {
     U128* entry = claim_entry(t.mirror, hash, says_before_key(t));
     if (entry && has_keys(t)) put_key(t, entry, key);
     return entry;
-}
-
-// Whether an entry with the hash of a key counts as that key's. Without keys beside the entries it does.
-WK_DEVICE bool is_entry_of(const Table& t, const U128* entry, const Key& key) {
-    if (!has_keys(t)) return true;
-    return load<Scope::Device, Order::Acquire>(&entry->hi) != kClaimed && entry_has_key(t, entry - t.mirror.entries, key);
 }
 
 // What an entry says whose item was removed. Only of keys of eight bytes the hash is the key in other words: of others, another can have the same.

@@ -120,6 +120,8 @@ impl Kind {
             Kind::LongPacked | Kind::KeyedInline | Kind::Reference => format!("{number:020}").into_bytes(),
             Kind::LongTiled => format!("{number:040}").into_bytes(),
             Kind::OddTiled => format!("{number:027}").into_bytes(),
+            // What there is before a key is written is one, too.
+            Kind::Wide if number == 70 => vec![0; 32],
             Kind::Wide => format!("{number:032}").into_bytes(),
             Kind::Cells => short_key(number, 24),
             Kind::TiledCells => short_key(number, 6),

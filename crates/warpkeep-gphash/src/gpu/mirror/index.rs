@@ -52,8 +52,8 @@ impl Index {
             let key_bytes = count * 8 * key_words.unwrap_or_default();
             // A mirror does without them, so others come first.
             let keys = match key_bytes > 0 && key_bytes <= (free - free / 4).saturating_sub(bytes) {
-                // They are written before they are read.
-                true => device.allocate(key_bytes as usize).map(Some),
+                // They are written before they are read; but readers do not wait to see it.
+                true => device.allocate_blank(key_bytes as usize).map(Some),
                 false => Ok(None),
             };
             let keys = keys.or_else(|error| if error.is_out_of_memory() { Ok(None) } else { Err(error) })?;
