@@ -123,12 +123,13 @@ impl Device {
     }
 
     /// Device memory for what is written before anybody reads it, but by kernels that run at the same time and do not wait for each other to see
-    /// it: what they see sooner is zeros. The simulator has no such haste, and reports kernels that read it before it is written.
-    pub fn allocate_blank(&self, bytes: usize) -> Result<Buffer> {
-        match self.choice() {
-            DeviceChoice::Sim => self.allocate(bytes),
-            _ => self.allocate_zeroed(bytes),
+    /// it: what they see sooner is these bytes. The simulator has no such haste, and reports kernels that read it before it is written.
+    pub fn allocate_unwritten(&self, bytes: usize, byte: u8) -> Result<Buffer> {
+        let buffer = self.allocate(bytes)?;
+        if self.choice() != DeviceChoice::Sim {
+            buffer.fill(byte)?;
         }
+        Ok(buffer)
     }
 
     /// Device memory with these elements.

@@ -60,13 +60,6 @@ struct Key {
         if (count() % 2 == 0 && (u64)words % 16 == 0) return load((const U128*)words + i);
         return U128{word(2 * i), word(2 * i + 1)};
     }
-    // Whether it is nothing but zeros.
-    WK_DEVICE bool is_blank() const {
-        for (u32 i = 0; i < count(); i++) {
-            if (word(i)) return false;
-        }
-        return true;
-    }
     // The eight bytes from byte `at` on, all of them within the key.
     WK_DEVICE u64 bytes(u32 at) const {
         u32 shift = at % 8 * 8;

@@ -6,13 +6,27 @@
 // So a key is written once, by whoever claimed the entry, and before the entry first says anything but that it is claimed. What an entry says is
 // said of its key, whenever that is read.
 //
-// Readers order nothing: an acquire would take them another access, and what lies nearer. Whoever does not see a key that was written just
-// before sees zeros, which is what there was, takes the entry for that of another key, and asks the image. Only the key of zeros could be taken
-// for what it is not, so whoever has that one reads again, with acquire.
+// Readers order nothing: an acquire would take them another access, and what lies nearer. Whoever does not see all words of a key that was
+// written just before sees what there was in place of them, takes the entry for that of another key, and asks the image. Only a key that has such a
+// word could be taken for what it is not, so whoever has one reads again, with acquire.
 #pragma once
 #include "table.h"
 
 namespace gphash {
+
+// What each word is before a key is written.
+constexpr u64 kUnwritten = 0xb7b7b7b7b7b7b7b7;
+
+// Whether a key has a word that could be one which is not written.
+WK_DEVICE bool could_be_unwritten(const Key& key) {
+    for (u32 i = 0; i < key.count(); i++) {
+        u64 differ = key.word(i) ^ kUnwritten;
+        // What is behind the last byte does not count.
+        if (i == key.len / 8) differ <<= 64 - key.len % 8 * 8;
+        if (!differ) return true;
+    }
+    return false;
+}
 
 // Whether what the mirror says of a key is said of no other.
 WK_DEVICE bool tells_keys_apart(const Table& t) { return t.key_len() == 8 || t.mirror.keys; }

@@ -54,7 +54,7 @@ WK_KERNEL(gphash_layout, gphash::LayoutParams) {
         sizeof(SpareParams),  sizeof(ChooseParams), sizeof(FillParams), sizeof(Choice),
         sizeof(FollowParams),
         kInRow,               kHeats,            kMostParts,
-        kSendThreads,
+        kSendThreads,         kUnwritten,
     };
     for (u32 i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) store(p.out + i, facts[i]);
 }

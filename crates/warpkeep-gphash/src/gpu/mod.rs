@@ -12,6 +12,8 @@ mod batch;
 pub(crate) mod cache;
 mod columns;
 mod engine;
+#[cfg(test)]
+mod facts;
 mod hosts;
 mod image;
 mod left_out;

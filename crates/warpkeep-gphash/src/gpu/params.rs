@@ -10,8 +10,8 @@ use crate::Table;
 use crate::bucket::Body;
 use crate::levels::{Level, Levels};
 
-const MAX_LEVELS: usize = 16;
-const MAX_OVERFLOWS: usize = 9;
+pub(crate) const MAX_LEVELS: usize = 16;
+pub(crate) const MAX_OVERFLOWS: usize = 9;
 
 /// A level or an overflow.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
@@ -68,6 +68,8 @@ pub(crate) const MIRROR_ENTRIES: u64 = 4;
 /// What an entry of a mirror says of a key that was removed; and of one that the image is to be asked for. Records lie further on.
 pub(crate) const GONE: u64 = 1;
 pub(crate) const VEILED: u64 = 4;
+/// What there is before a key is written beside an entry: nothing that words of keys often are.
+pub(crate) const UNWRITTEN: u8 = 0xb7;
 /// Regions of the image that a batch is ordered by.
 pub(crate) const REGIONS: usize = 32_768;
 /// Threads of the block that lines them up.
@@ -590,122 +592,5 @@ impl Pending {
 
     pub(crate) fn block_used(&self) -> bool {
         self.flags & 0x200 != 0
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod facts {
-    use super::*;
-    use crate::gpu::CachePolicy;
-    use crate::gpu::straight::params::{
-        ACT_BYTES, BeatParams, BlockRun, Came, ENROLLED_BYTES, FollowParams, MOST_PARTS, RecopyParams,
-        SEND_THREADS, SortParams, SpellParams, StraightParams, VerifyParams,
-    };
-    use crate::slot::{EMPTY, INSERT, REFERENCE_BITS};
-    use warpkeep_core::{MergeRule, Op, Status};
-
-    /// What the kernel `gphash_layout` must write.
-    pub(crate) fn expected() -> Vec<u64> {
-        let mut facts: Vec<u64> = [
-            size_of::<TableParams>(),
-            size_of::<GetParams>(),
-            size_of::<StageParams>(),
-            size_of::<PublishParams>(),
-            size_of::<DrainParams>(),
-            size_of::<RepairParams>(),
-            size_of::<Pending>(),
-        ]
-        .map(|bytes| bytes as u64)
-        .to_vec();
-        facts.extend([EMPTY, INSERT, u64::from(REFERENCE_BITS), 1, 4]);
-        facts.extend([MAX_LEVELS as u64, MAX_OVERFLOWS as u64]);
-        let statuses = [
-            Status::Ok,
-            Status::Created,
-            Status::NotFound,
-            Status::AlreadyExists,
-            Status::VersionMismatch,
-            Status::WrongType,
-            Status::TableFull,
-        ];
-        facts.extend(statuses.map(|status| u64::from(status as u8)));
-        let ops = [
-            Op::Get,
-            Op::Put,
-            Op::Insert,
-            Op::Update,
-            Op::Delete,
-            Op::CompareAndSwap,
-            Op::FetchAdd,
-            Op::Merge,
-        ];
-        facts.extend(ops.map(|op| u64::from(op as u8)));
-        facts.extend(MergeRule::ALL[..8].iter().map(|rule| u64::from(rule.code())));
-        let of_the_cache = [
-            size_of::<CacheParams>(),
-            size_of::<Fetch>(),
-            size_of::<LoadParams>(),
-            size_of::<RefreshParams>(),
-            size_of::<AgeParams>(),
-            size_of::<RaceParams>(),
-        ];
-        facts.extend(of_the_cache.map(|bytes| bytes as u64));
-        let policies = [CachePolicy::Random, CachePolicy::Lru, CachePolicy::Lfu];
-        facts.push(u64::from(NOT_CACHED));
-        facts.extend(policies.map(|policy| policy as u64));
-        facts.push(TALLIES as u64);
-        let of_the_mirror = [
-            size_of::<MirrorParams>(),
-            size_of::<LookupParams>(),
-            size_of::<CollectParams>(),
-            size_of::<ReflectParams>(),
-            size_of::<CensusParams>(),
-            size_of::<RehashParams>(),
-            size_of::<TellParams>(),
-            size_of::<Told>(),
-            size_of::<[u64; 2]>(),
-        ];
-        facts.extend(of_the_mirror.map(|bytes| bytes as u64));
-        facts.extend([REGIONS as u64, u64::from(SCAN_THREADS), MIRROR_ENTRIES, GONE, VEILED]);
-        let of_straight_batches = [
-            size_of::<RegionParams>(),
-            size_of::<StraightParams>(),
-            ENROLLED_BYTES,
-            ACT_BYTES,
-            size_of::<Came>(),
-            size_of::<SpellParams>(),
-            size_of::<BlockRun>(),
-            size_of::<SortParams>(),
-            size_of::<RecopyParams>(),
-        ];
-        facts.extend(of_straight_batches.map(|bytes| bytes as u64));
-        facts.extend([size_of::<PlanParams>() as u64, Status::Pending as u64, Status::Malformed as u64]);
-        facts.push(u64::from(crate::gpu::engine::THREADS));
-        let of_rows = [
-            size_of::<SpreadParams>(),
-            size_of::<PackParams>(),
-            size_of::<MeasureParams>(),
-            size_of::<CopyParams>(),
-            size_of::<PointParams>(),
-            size_of::<TellHostParams>(),
-            size_of::<DeliverParams>(),
-            size_of::<BeatParams>(),
-            size_of::<VerifyParams>(),
-        ];
-        facts.extend(of_rows.map(|bytes| bytes as u64));
-        let of_values = [
-            size_of::<ValuesParams>(),
-            size_of::<WarmParams>(),
-            size_of::<WeighParams>(),
-            size_of::<ReleaseParams>(),
-            size_of::<SpareParams>(),
-            size_of::<ChooseParams>(),
-            size_of::<FillParams>(),
-            CHOICE_BYTES,
-            size_of::<FollowParams>(),
-        ];
-        facts.extend(of_values.map(|bytes| bytes as u64));
-        facts.extend([1 << 63, HEATS as u64, MOST_PARTS as u64, u64::from(SEND_THREADS)]);
-        facts
     }
 }

@@ -2,8 +2,8 @@
 
 use warpkeep_device::{Device, Grid, KernelCache, Mode};
 
-use super::params::{LayoutParams, facts};
-use super::program_for;
+use super::params::LayoutParams;
+use super::{facts, program_for};
 use crate::{Geometry, Layout};
 use warpkeep_core::{KeySpec, ValueSpec};
 

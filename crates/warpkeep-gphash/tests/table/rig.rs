@@ -120,8 +120,9 @@ impl Kind {
             Kind::LongPacked | Kind::KeyedInline | Kind::Reference => format!("{number:020}").into_bytes(),
             Kind::LongTiled => format!("{number:040}").into_bytes(),
             Kind::OddTiled => format!("{number:027}").into_bytes(),
-            // What there is before a key is written is one, too.
-            Kind::Wide if number == 70 => vec![0; 32],
+            // What there is in a mirror before keys are written is one, too, and in part.
+            Kind::Wide if number == 70 => vec![0xb7; 32],
+            Kind::Wide if number == 71 => [[b'0'; 24].as_slice(), &[0xb7; 8]].concat(),
             Kind::Wide => format!("{number:032}").into_bytes(),
             Kind::Cells => short_key(number, 24),
             Kind::TiledCells => short_key(number, 6),

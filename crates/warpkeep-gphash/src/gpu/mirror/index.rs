@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use warpkeep_device::{Buffer, Device, DevicePtr};
 
 use crate::TableError;
-use crate::gpu::params::{MIRROR_ENTRIES, MirrorParams, ValuesParams};
+use crate::gpu::params::{MIRROR_ENTRIES, MirrorParams, UNWRITTEN, ValuesParams};
 
 const ENTRY_BYTES: u64 = 16;
 /// A mirror is made with twice the entries that its items need, so that most keys stand where they are looked for first; and with four times as
@@ -53,7 +53,7 @@ impl Index {
             // A mirror does without them, so others come first.
             let keys = match key_bytes > 0 && key_bytes <= (free - free / 4).saturating_sub(bytes) {
                 // They are written before they are read; but readers do not wait to see it.
-                true => device.allocate_blank(key_bytes as usize).map(Some),
+                true => device.allocate_unwritten(key_bytes as usize, UNWRITTEN).map(Some),
                 false => Ok(None),
             };
             let keys = keys.or_else(|error| if error.is_out_of_memory() { Ok(None) } else { Err(error) })?;
