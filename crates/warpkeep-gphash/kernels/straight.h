@@ -1,5 +1,5 @@
 // Writing a batch straight through: all operations do the same, and nothing of it crosses the link but records, in
-// the order of their addresses, and one word a key. What else is needed is in device memory: which record a key has (the mirror),
+// the order of their addresses, and one word a key, or what the host is told instead (parts.h). What else is needed is in device memory: which record a key has (the mirror),
 // which slots are empty (copies of the levels), which blocks are free (a list of them).
 //
 // In steps, a kernel each: keys are enrolled, so that of equal ones each knows who is the first and who the last; operations are

@@ -1,4 +1,4 @@
-// Gets in tables whose keys or values have any length: keys are found and values measured, the host lines the answers up, values are copied.
+// Gets in tables whose values have any length, or whose keys have and lie in no cells: keys are found and values measured, the host lines the answers up, values are copied.
 #pragma once
 #include "find.h"
 #include "get.h"

@@ -8,7 +8,7 @@
 //! | 24 | key spec |
 //! | 32 | value spec |
 //! | 40 | seed |
-//! | 48 | layout u8, merge rule u8 (with bit 7 set: records lie in tiles; with bit 5: keys lie in cells), six zeros |
+//! | 48 | layout u8, merge rule u8 (bit 7: records lie in tiles; bit 6, too: with tails of 16 bytes; bit 5: keys lie in cells), six zeros |
 //! | 56 | zeros |
 //! | 64 | offset of the block that describes the levels |
 //! | 72 | offset of the slot that the last displaced item left |

@@ -7,7 +7,7 @@
 //! | 16 | key spec |
 //! | 24 | value spec |
 //! | 32 | seed |
-//! | 40 | number of shards u32, merge rule u8 (with bit 7 set: records lie in tiles), three zeros |
+//! | 40 | number of shards u32, merge rule u8 (bit 7: records lie in tiles; bit 6, too: with tails of 16 bytes), three zeros |
 //! | 48 | offset of the directory |
 //! | 56 | zeros |
 

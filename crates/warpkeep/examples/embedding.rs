@@ -3,7 +3,7 @@
 //! Run it twice with the same directory: the second time the rows are there already.
 //!
 //! ```text
-//! cargo run --release -p warpkeep --example embedding -- /tmp/embedding
+//! cargo run --release -p warpkeep --example embedding -- ./embedding
 //! ```
 
 use std::path::PathBuf;

@@ -1,10 +1,10 @@
 //! Who works a table: the CPU, or a device.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use warpkeep_device::DeviceChoice;
-use warpkeep_gphash::gpu::{CacheError, CachePolicy, CacheStats, DeviceEngine, DeviceImage, Turn};
+use warpkeep_gphash::gpu::{CacheError, CachePolicy, CacheStats, DeviceEngine, DeviceImage, Moving, Turn};
 use warpkeep_gphash::{Table, TableError};
 use warpkeep_image::Persist;
 use warpkeep_record::Progress;
@@ -21,7 +21,7 @@ const WORTH_A_LAUNCH: usize = 512;
 pub(crate) struct Engine<P: Persist> {
     device: OnceLock<DeviceEngine<P>>,
     lost: AtomicBool,
-    /// The device reads the table, and only the CPU writes to it: keys or values have any length.
+    /// The device reads the table, and only the CPU writes to it: values have any length, or keys have and lie in no cells.
     only_reads: AtomicBool,
     /// The share of the buckets that is to be cached.
     cached: OnceLock<f64>,
@@ -45,7 +45,7 @@ const INSTEAD_OF_A_MIRROR: f64 = 0.2;
 
 /// Keeps a device's kernels, and other writers, away from a table while its items are moved.
 pub(crate) struct Alone<'e, P: Persist> {
-    _moving: Option<RwLockWriteGuard<'e, ()>>,
+    _moving: Option<Moving<'e>>,
     _turn: Option<Turn<'e, P>>,
 }
 
@@ -194,7 +194,7 @@ impl<P: Persist> Engine<P> {
         self.device_for(operations).filter(|_| !self.only_reads())
     }
 
-    /// The device, if it works on rows: keys and values have fixed lengths.
+    /// The device, if it works on rows: values have one length, and keys have, or lie in cells.
     pub(crate) fn writer(&self) -> Option<&DeviceEngine<P>> {
         self.device().filter(|_| !self.only_reads())
     }
@@ -216,7 +216,7 @@ impl<P: Persist> Engine<P> {
     }
 
     /// The same, for whoever has the turn already.
-    pub(crate) fn moving(&self) -> Option<RwLockWriteGuard<'_, ()>> {
+    pub(crate) fn moving(&self) -> Option<Moving<'_>> {
         self.device.get().map(DeviceEngine::moving)
     }
 
@@ -246,6 +246,11 @@ impl<P: Persist> Engine<P> {
             Some(device) => {
                 let mut turn = device.turn();
                 match turn.maintain(table, buckets) {
+                    Err(TableError::Device(error)) if error.is_out_of_memory() => {
+                        // The device is as good as before; and whoever has the turn may move items, if kernels keep away.
+                        let _moving = device.moving();
+                        table.maintain(buckets)
+                    }
                     Err(TableError::Device(_)) => {
                         self.take_over(table);
                         Ok(Progress::Working)

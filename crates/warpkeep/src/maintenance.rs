@@ -1,4 +1,5 @@
-//! The thread in the background: makes tables grow before they are full, and hands figures to the recorder.
+//! The thread in the background: makes tables grow before they are full, frees blocks that were postponed, and hands figures
+//! to the recorder.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

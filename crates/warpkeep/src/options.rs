@@ -24,8 +24,8 @@ pub struct StoreOptions {
     pub image: Option<PathBuf>,
     /// Do without a log: only `Process` is on offer, and nothing survives the machine for sure.
     pub without_log: bool,
-    /// What works GPHash tables whose keys and values have fixed lengths. Of other GPHash tables it reads those that are packed, and the CPU
-    /// writes to them; tables of other kinds are always worked by the CPU. A GPU needs the image on tmpfs or hugetlbfs.
+    /// What works GPHash tables whose values have one length, and whose keys have one, too, or lie in
+    /// [cells](crate::rows::KeyCells). Of other GPHash tables it reads those that are packed, and the CPU writes to them; tables of other kinds are always worked by the CPU. A GPU needs the image on tmpfs or hugetlbfs.
     pub device: DeviceChoice,
     /// What the device keeps of the tables' indexes in its own memory.
     pub device_index: DeviceIndex,

@@ -3,14 +3,15 @@
 //!
 //! One test, in a program of its own: what is left out of the protocol, to see that it is missed, is left out of all stores of the process.
 
-mod device_logged_rig;
+#[path = "device/logged_rig.rs"]
+mod logged_rig;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use device_logged_rig::{Place, key_in, log_options, put_rows};
+use logged_rig::{Place, key_in, log_options, put_rows};
 use warpkeep::{Device, Durability, KeySpec, LogPlace, Op, Store, TableOptions, ValueSpec};
 use warpkeep_crashlab::{LabDisk, Trace};
 use warpkeep_device::Mode;

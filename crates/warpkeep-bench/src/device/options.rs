@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use warpkeep::DeviceChoice;
-use warpkeep_gphash::gpu::CachePolicy;
+use warpkeep_gphash::gpu::{CachePolicy, MOST_GATHERED};
 use warpkeep_gphash::{Geometry, Layout};
 
 use super::keys::Keys;
@@ -177,6 +177,11 @@ impl Options {
             Way::Library | Way::LibraryFetch | Way::LibraryCpu => true,
             Way::LibraryProcess | Way::LibraryPower => true,
         }
+    }
+
+    /// Whether batches of so many operations go that way: more than it takes would go another, and be taken for it.
+    pub(super) fn takes(&self, way: Way, batch: usize) -> bool {
+        way != Way::Gathered || batch * self.workload.value_bytes <= MOST_GATHERED
     }
 
     /// What is compared, each once.

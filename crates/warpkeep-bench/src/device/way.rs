@@ -33,8 +33,8 @@ pub enum Way {
     Gathered,
     /// The same as the mirror, with values fetched whichever way is the fastest, as the engine measures it. Gets only.
     Fastest,
-    /// The same, and writes go from device memory straight through: what they need is chosen there, and nothing comes back to the host.
-    /// Writes only.
+    /// The same, and writes go from device memory straight through: what they need is chosen there; the host stores words and
+    /// tails, if it has the cores for it. Writes only.
     Straight,
     /// The same, with the words of the index stored by the device, over the link, also where the host's cores would do it.
     StraightLink,

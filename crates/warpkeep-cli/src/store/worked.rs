@@ -9,8 +9,9 @@ use super::StoreAt;
 /// What works the tables.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Worked {
-    /// What works tables of fixed lengths: cpu, cuda:0 and so on, or sim, a slow simulator of a GPU. Batches too small for
-    /// a GPU, and other tables, are always done by the CPU. `warpkeep info` lists what is here.
+    /// What works gphash tables: cpu, cuda:0 and so on, or sim, a slow simulator of a GPU. It writes those whose values have one length,
+    /// with fixed keys or keys up to 63 bytes, and reads other packed ones. Batches too small for a GPU, and turbohash tables, are done by
+    /// the CPU. `warpkeep info` lists what is here.
     #[arg(long, value_name = "DEVICE", default_value_t)]
     pub(crate) device: DeviceChoice,
     /// Keep copies of this share of a table's buckets, from 0 to 1, in the device's memory, those asked for most, instead of
@@ -25,7 +26,7 @@ pub(crate) struct Worked {
     /// or fetch. If not given, the way that is the fastest for batches of their size, as it is measured.
     #[arg(long, value_name = "WAY")]
     pub(crate) get_way: Option<GetWay>,
-    /// Threads that work on one large batch at a time; 0 for as many as the machine has.
+    /// Threads that work on one large batch at a time; 0 for one a core, less one where there are eight or more.
     #[arg(long, value_name = "COUNT", default_value_t)]
     pub(crate) batch_threads: usize,
 }

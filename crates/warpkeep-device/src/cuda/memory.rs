@@ -63,8 +63,9 @@ impl Context {
     }
 
     pub(super) fn free_pinned(&self, at: NonNull<u8>) {
-        // SAFETY: made by `allocate_pinned` and freed once.
+        // SAFETY: made by `allocate_pinned` and freed once. Copies in any stream may still be using it, so they must end.
         self.release(|| unsafe {
+            sys::cuCtxSynchronize();
             sys::cuMemFreeHost(at.as_ptr().cast());
         });
     }

@@ -22,8 +22,8 @@ impl<P: Persist> DeviceEngine<P> {
         stream: &Stream,
     ) -> Result<(), TableError> {
         // What the kernel finds stays while the epoch is pinned, and where it is while it is looked for.
-        let guard = crossbeam_epoch::pin();
         let _staying = self.stay();
+        let guard = crossbeam_epoch::pin();
         let params = GetParams {
             table: TableParams::new(table, table.levels(&guard), self.image.cover()?),
             count: rows.count,

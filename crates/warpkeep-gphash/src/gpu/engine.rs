@@ -1,9 +1,7 @@
 //! The engine: one table's kernels, and whose turn it is.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use bytemuck::NoUninit;
 use warpkeep_core::Status;
@@ -20,6 +18,7 @@ use super::order::{Order, ValuesBy};
 use super::params::{GetParams, TableParams};
 use super::program::program_of;
 use super::stage::words;
+use super::staying::{Moving, Places, Staying};
 use super::steps::Watch;
 use super::straight::{LevelCopies, Straight, Supply};
 use crate::{Table, TableError};
@@ -48,7 +47,7 @@ pub struct DeviceEngine<P: Persist> {
     /// Readers' columns, one set for each that reads at the same time.
     pub(super) reading: Mutex<Vec<Workplace>>,
     /// Held by kernels that look for items; exclusively by whoever moves them.
-    staying: RwLock<()>,
+    places_of_items: Places,
     /// Copies of buckets in device memory.
     pub(super) cache: Cache,
     /// The record of each key in device memory.
@@ -240,7 +239,7 @@ impl<P: Persist> DeviceEngine<P> {
             kernels,
             writing: Mutex::new(Workplace::new(device)?),
             reading: Mutex::new(Vec::new()),
-            staying: RwLock::new(()),
+            places_of_items: Places::default(),
             cache: Cache::default(),
             mirror: Mirror::default(),
             order: Order::on(device),
@@ -330,13 +329,16 @@ impl<P: Persist> DeviceEngine<P> {
         self.level_copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn stay(&self) -> RwLockReadGuard<'_, ()> {
-        self.staying.read().unwrap_or_else(PoisonError::into_inner)
+    /// Keeps items where they are, for kernels that look for them.
+    ///
+    /// To be called before the epoch is pinned: whoever moves items waits for epochs to pass while others wait here.
+    pub(crate) fn stay(&self) -> Staying<'_> {
+        self.places_of_items.stay()
     }
 
     /// Keeps kernels that look for items away while they are moved.
-    pub fn moving(&self) -> RwLockWriteGuard<'_, ()> {
-        self.staying.write().unwrap_or_else(PoisonError::into_inner)
+    pub fn moving(&self) -> Moving<'_> {
+        self.places_of_items.moving()
     }
 
     /// The table, with the copies of its buckets, for a kernel that looks for the items of so many keys. The caller keeps items where
@@ -346,9 +348,10 @@ impl<P: Persist> DeviceEngine<P> {
         table: &Table<P>,
         guard: &crossbeam_epoch::Guard,
         operations: usize,
+        purpose: For,
     ) -> Result<TableParams, TableError> {
         let params = TableParams::new(table, table.levels(guard), self.image.cover()?);
-        self.cache.join(self.device(), &self.kernels, table, params, operations)
+        self.cache.join(self.device(), &self.kernels, table, params, operations, purpose)
     }
 
     /// Puts what answers a batch of gets into a stream; gives the mirror that it looks at, to be kept until it is done.
@@ -407,9 +410,9 @@ impl<P: Persist> DeviceEngine<P> {
         while places.len() < chunks.len().min(2) {
             places.push(self.take_place()?);
         }
+        let staying = self.stay();
         // What kernels find stays while the epoch is pinned.
         let guard = &crossbeam_epoch::pin();
-        let staying = self.stay();
         // Mirrors that kernels look at.
         let mut mirrors = [None, None];
         let mut work = || {
@@ -483,7 +486,7 @@ impl<P: Persist> DeviceEngine<P> {
         let (device, columns, stream) = (self.device(), &mut place.columns, &place.stream);
         let (key_words, value_words) = (words(table.key_row()), words(table.value.max_len()));
         let params = GetParams {
-            table: self.table_params(table, guard, count)?,
+            table: self.table_params(table, guard, count, For::Reading)?,
             count: count as u64,
             // SAFETY: the stream is synchronised before the columns are used again.
             keys: unsafe { columns.keys.send::<u64>(device, count * key_words, stream)? },
@@ -512,7 +515,7 @@ impl<P: Persist> DeviceEngine<P> {
     }
 }
 
-/// An error if keys or values of a table have any length.
+/// An error if values of a table have any length, or keys have and lie in no cells.
 pub(super) fn check_fixed<P: Persist>(table: &Table<P>) -> Result<(), TableError> {
     let error = || TableError::NotForDevices { key: table.key, value: table.value };
     is_fixed(table).then_some(()).ok_or_else(error)

@@ -35,6 +35,8 @@ impl<P: Persist> DeviceImage<P> {
         if self.covered.load(Ordering::Acquire) != 0 {
             return Ok(());
         }
+        // Before anybody can find that it does not cover any more.
+        self.covered.store(self.register()?.address(), Ordering::Release);
         let image = Arc::downgrade(self);
         heap.on_growth(move || {
             let Some(image) = image.upgrade() else { return false };
@@ -44,9 +46,11 @@ impl<P: Persist> DeviceImage<P> {
             }
             true
         });
-        // What it has grown by before.
-        let at = self.register()?;
-        self.covered.store(at.address(), Ordering::Release);
+        // What it has grown by in between.
+        if let Err(error) = self.register() {
+            self.covered.store(0, Ordering::Release);
+            return Err(error);
+        }
         Ok(())
     }
 

@@ -26,6 +26,7 @@ mod reading;
 mod rows;
 mod settle;
 mod stage;
+mod staying;
 mod steps;
 mod straight;
 mod upkeep;
@@ -35,7 +36,7 @@ mod variable;
 pub use batch::{BatchRows, DeviceBatch};
 pub use cache::{CacheError, CachePolicy, CacheReport, CacheStats};
 pub use engine::{DeviceEngine, Turn};
-pub use hosts::{Gathered, HostGets, HostWrites, PartAnswers, SentPart};
+pub use hosts::{Gathered, HostGets, HostWrites, MOST_GATHERED, PartAnswers, SentPart};
 pub use image::DeviceImage;
 #[doc(hidden)]
 pub use left_out::is_left_out;
@@ -46,6 +47,7 @@ pub use program::program_for;
 pub use reading::{GetRows, Reading};
 pub use rows::{HostRows, RowOps, WriteRows};
 pub use stage::DeviceStage;
+pub use staying::Moving;
 pub use steps::{StepTime, Watch};
 #[doc(hidden)]
 pub use straight::HostStep;

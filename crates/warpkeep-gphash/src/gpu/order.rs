@@ -32,7 +32,8 @@ pub enum ValuesBy {
     /// The device, over the link.
     Device,
     /// The cores of the host: the device says which records they are, and copies up what the host has gathered. Only from tables that have a
-    /// [mirror](super::DeviceEngine::load_mirror) which tells keys apart, of values of whole words, and while there is no value cache.
+    /// [mirror](super::DeviceEngine::load_mirror) which tells keys apart, of values of whole words, 64 MiB of them at the most, and while there is no
+    /// value cache.
     Host,
     /// Whichever is faster for batches of that size, as they come.
     Faster,

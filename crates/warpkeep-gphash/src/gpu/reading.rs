@@ -1,6 +1,6 @@
 //! Batches of gets with keys and answers in device memory.
 
-use std::sync::{Mutex, PoisonError, RwLockReadGuard};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use warpkeep_device::{DevicePtr, Stream};
@@ -8,9 +8,10 @@ use warpkeep_image::Persist;
 
 use super::engine::{DeviceEngine, Workplace, check_fixed};
 use super::hosts::Left;
-use super::mirror::Reflection;
+use super::mirror::{For, Reflection};
 use super::order::{Fetching, Measured, Order};
 use super::params::GetParams;
+use super::staying::Staying;
 use super::steps::Watch;
 use crate::{Table, TableError};
 
@@ -43,7 +44,7 @@ pub struct Reading<'r> {
     /// Kept until they are.
     mirror: Option<Reflection>,
     // The table's items stay where they are, and its records what they are, until these are dropped.
-    _staying: RwLockReadGuard<'r, ()>,
+    _staying: Staying<'r>,
     _guard: crossbeam_epoch::Guard,
 }
 
@@ -81,7 +82,8 @@ impl Drop for Reading<'_> {
 
 impl<P: Persist> DeviceEngine<P> {
     /// Looks keys up that lie in device memory, after what is in the caller's stream, and answers there. Returns at once; the
-    /// answers are there when [`Reading::finish`] has returned, and the table keeps what the kernel looks at until then.
+    /// answers are there when [`Reading::finish`] has returned, and the table keeps what the kernel looks at until then. A thread may have several
+    /// readings; it finishes them before it writes, maintains or takes a [turn](DeviceEngine::turn): whoever has that may be waiting for them.
     ///
     /// # Safety
     /// The columns are memory of this engine's device and as long as [`GetRows`] says, and stay so until the reading has
@@ -95,11 +97,11 @@ impl<P: Persist> DeviceEngine<P> {
         check_fixed(table)?;
         let mut watch = self.straight.steps.watch();
         let mut place = self.take_place()?;
-        let guard = crossbeam_epoch::pin();
         let staying = self.stay();
+        let guard = crossbeam_epoch::pin();
         let count = rows.count as usize;
         let params = GetParams {
-            table: self.table_params(table, &guard, count)?,
+            table: self.table_params(table, &guard, count, For::Reading)?,
             count: rows.count,
             keys: rows.keys,
             statuses: rows.statuses,

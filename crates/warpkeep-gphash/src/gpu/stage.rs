@@ -113,12 +113,13 @@ impl<'e, P: Persist> Turn<'e, P> {
         first_version: u64,
     ) -> Result<Launched<'s, P>, TableError> {
         let (engine, count) = (self.engine, input.count);
-        let guard = crossbeam_epoch::pin();
         let staying = engine.stay();
+        let guard = crossbeam_epoch::pin();
         // After the blocks: they may have made the image grow.
-        let mirror = engine.mirror.join(engine, table, For::Writing(input.new as u64))?;
+        let purpose = For::Writing(input.new as u64);
+        let mirror = engine.mirror.join(engine, table, purpose)?;
         let reflected = mirror.as_ref().map_or(MirrorParams::NONE, Reflection::params);
-        let table_params = engine.table_params(table, &guard, count)?.reflected(reflected);
+        let table_params = engine.table_params(table, &guard, count, purpose)?.reflected(reflected);
         let (device, place) = (engine.device(), &mut *self.place);
         let (columns, stream) = (&mut place.columns, &place.stream);
         let places = (2 * count.max(1)).next_power_of_two();
@@ -156,6 +157,13 @@ impl<'e, P: Persist> Turn<'e, P> {
             pending: columns.pending.room(device, size_of::<Pending>() * count)?,
             left: plan.left,
         };
+        // What came of it has somewhere to go before anything is in the image: once slots are claimed, nobody is to run out of memory.
+        columns.statuses.host::<u8>(device, count)?;
+        columns.versions.host::<u64>(device, count)?;
+        columns.pending.host::<Pending>(device, count)?;
+        if input.answers {
+            columns.answers.host::<u64>(device, count * value_words)?;
+        }
         let begun = Instant::now();
         // SAFETY: the columns are as long as the kernels take them to be and stay until they are done; blocks are free ones of the
         // heap, so nobody else writes to them; the turn keeps other writers away.
@@ -297,7 +305,7 @@ impl<P: Persist> DeviceStage<'_, '_, P> {
         let words = if self.answers.is_some() { self.count * self.value_words } else { 0 };
         let rows: &[u8] = bytemuck::cast_slice(self.turn.place.columns.answers.fetched::<u64>(words));
         let row = 8 * self.value_words;
-        rows.get(row * index..).map_or(&[], |rest| &rest[..self.table.value.max_len()])
+        rows.get(row * index..).and_then(|rest| rest.get(..self.table.value.max_len())).unwrap_or(&[])
     }
 
     /// Whether operation `index` changes anything, and whether it removes the key.

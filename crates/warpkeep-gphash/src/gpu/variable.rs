@@ -1,4 +1,4 @@
-//! Gets in tables whose keys or values have any length. Writes are the CPU's, who has the turn meanwhile.
+//! Gets in tables whose values have any length, or whose keys have and lie in no cells. Writes are the CPU's, who has the turn meanwhile.
 
 use warpkeep_core::Status;
 use warpkeep_device::{Grid, Stream};
@@ -6,6 +6,7 @@ use warpkeep_image::Persist;
 
 use super::columns::Columns;
 use super::engine::{DeviceEngine, THREADS, Workplace};
+use super::mirror::For;
 use super::params::{CopyParams, MeasureParams, TableParams};
 use super::stage::words;
 use crate::{Table, TableError};
@@ -24,11 +25,11 @@ impl<P: Persist> DeviceEngine<P> {
         mut each: impl FnMut(usize, Option<(u64, &[u8])>),
     ) -> Result<(), TableError> {
         let mut place = self.take_place()?;
+        let staying = self.stay();
         // What kernels find stays while the epoch is pinned, so values can be copied after they have been measured.
         let guard = &crossbeam_epoch::pin();
-        let staying = self.stay();
         for (number, keys) in keys.chunks(AT_ONCE).enumerate() {
-            let params = self.table_params(table, guard, keys.len())?;
+            let params = self.table_params(table, guard, keys.len(), For::Reading)?;
             self.get_some(&mut place, params, keys, |index, found| each(number * AT_ONCE + index, found))?;
         }
         drop(staying);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use warpkeep_core::{MergeRule, Op};
 use warpkeep_device::Device;
 use warpkeep_gphash::gpu::{DeviceEngine, DeviceImage};
-use warpkeep_gphash::{Geometry, Layout, Table};
+use warpkeep_gphash::{Geometry, Layout, Table, TableError};
 use warpkeep_image::Clear;
 
 use crate::bench::{Bench, Dice, Row, Space, batch_of};
@@ -18,7 +18,7 @@ macro_rules! mirror_cases {
             $on;
             mirror: tables_with_a_mirror_do_what_a_map_does, a_mirror_shows_nothing_old, a_mirror_answers_equal_keys_alike,
                 a_mirror_grows_with_its_table, keys_that_come_and_go_leave_a_mirror_as_it_is, a_mirror_follows_records_that_move,
-                entries_used_again_fool_nobody, a_mirror_that_does_not_fit_is_left_out,
+                entries_used_again_fool_nobody, a_mirror_that_does_not_fit_is_left_out, nobody_writes_past_a_mirror_that_cannot_be_told,
                 gets_beside_writes_find_what_is_there
         }
     };
@@ -301,4 +301,42 @@ pub(crate) fn gets_beside_writes_find_what_is_there(device: &Device, space: Spac
         load(&bench);
         bench.read_beside_writes(KEYS, |_| {});
     }
+}
+
+/// What the CPU has written cannot be told, for want of memory: a device that wrote without the mirror would leave it with old records.
+pub(crate) fn nobody_writes_past_a_mirror_that_cannot_be_told(device: &Device, space: Space) {
+    const KEYS: u64 = 3000;
+    let limited = device.with_budget(64 << 20);
+    let mut bench = mirrored(&limited, space, Kind::Packed, KEYS);
+    assert!(bench.run(&bench.puts(0..600, 2)).is_empty());
+    let left = limited.budget_left();
+    let taken = limited.allocate(left as usize - 8 * 1024).unwrap();
+    for number in 0..KEYS {
+        let (version, value) = (bench.version + 1, Kind::Packed.value(number, 3));
+        bench.version = version;
+        let _turn = bench.engine.turn();
+        put(&bench.table, &Kind::Packed.key(number), &value, version).unwrap();
+        bench.model.insert(number, (version, value));
+    }
+    let rows = bench.puts(0..600, 4);
+    let batch = batch_of(&rows);
+    let first_version = bench.version + 1;
+    let mut turn = bench.engine.turn();
+    let refused = match turn.stage(&bench.table, &batch, first_version) {
+        Ok(mut stage) => {
+            stage.publish().unwrap();
+            false
+        }
+        Err(TableError::Device(error)) => error.is_out_of_memory(),
+        Err(error) => panic!("{error}"),
+    };
+    drop(turn);
+    drop(taken);
+    if !refused {
+        for (version, row) in (first_version..).zip(rows) {
+            bench.model.insert(row.number, (version, row.value));
+        }
+    }
+    check(&bench, KEYS);
+    assert!(refused, "there was memory for it: the test shows nothing");
 }

@@ -21,7 +21,7 @@ macro_rules! values_cases {
             $on;
             values: tables_with_a_value_cache_do_what_a_map_does, hot_keys_have_rows, rows_show_nothing_old,
                 rows_stay_when_a_mirror_grows, values_that_change_keep_rows, rows_that_do_not_fit_are_left_out,
-                other_rooms_are_other_rows, gets_beside_writes_find_what_is_in_rows, without_a_mirror_there_are_no_rows
+                other_rooms_are_other_rows, gets_beside_writes_find_what_is_in_rows, gathers_beside_loads_find_what_is_there, without_a_mirror_there_are_no_rows
         }
     };
 }
@@ -261,6 +261,21 @@ pub(crate) fn gets_beside_writes_find_what_is_in_rows(device: &Device, space: Sp
             }
         });
     }
+}
+
+/// The host copies what the device points at, some keys a launch, while rows come and go.
+pub(crate) fn gathers_beside_loads_find_what_is_there(device: &Device, space: Space) {
+    const KEYS: u64 = 400;
+    let bench = &mirrored(device, space, Kind::Packed, KEYS);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| (0..20).for_each(|_| bench.check_hosts(KEYS + 40)));
+        let mut share = 0.0;
+        while !reader.is_finished() {
+            share = if share > 0.9 { 0.0 } else { share + 0.2 };
+            bench.engine.load_values(&bench.table, ValueRoom::Share(share)).unwrap();
+        }
+        reader.join().unwrap();
+    });
 }
 
 pub(crate) fn without_a_mirror_there_are_no_rows(device: &Device, space: Space) {

@@ -358,8 +358,7 @@ impl<P: Persist> Heap<P> {
         self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes chunks by which the image has grown available.
-    /// The image has so many chunks, ready to be used.
+    /// The image has so many chunks, ready to be used: those by which it has grown are available now.
     fn add_chunks(&self, ready: u64) {
         let mut map = self.chunk_map();
         let (known, grown) = (map.chunks(), ready.min(self.locators.len() as u64));

@@ -22,9 +22,9 @@ pub(super) struct Device {
     device: DeviceChoice,
     /// How the table is used: image (over the link), cache (with copies of buckets), mirror (the device knows where records lie),
     /// ordered (and fetches them in order), few-ordered (small batches, put in order block by block), gathered
-    /// (the cores of the host gather values for the device), fastest (whichever of mirror, ordered and gathered it is), straight (writes from device memory),
+    /// (the cores of the host gather values for the device, up to 64 MiB of them; larger batches are left out), fastest (whichever of mirror, ordered and gathered it is), straight (writes from device memory),
     /// straight-link (with the words of the index stored by the device, not by the host), values (and has hot values in its memory), library
-    /// (from host to host), library-process and library-power (writes with a log, which takes a disk with space for it), alone (a thread a
+    /// (from host to host, with library-fetch, library-gather and library-cpu beside it), library-process and library-power (writes with a log, which takes a disk with space for it), alone (a thread a
     /// key, gets only).
     #[arg(long, value_delimiter = ',', value_name = "WAY,...")]
     ways: Vec<Way>,
@@ -34,7 +34,7 @@ pub(super) struct Device {
     /// How items are drawn, one case each: uniform, zipfian, or zipfian:THETA.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
     distribution: Vec<Distribution>,
-    /// Operations in a batch, up to 2^24: numbers, 2^10, or 2^10..2^24 for all powers of two.
+    /// Operations in a batch, up to 2^24: numbers, 2^10, or 2^10..2^24 for all powers of two and 2^10..2^24:2 for every second.
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     batch: Vec<BatchSizes>,
     /// Shares of the buckets that have copies, in per cent.
@@ -68,7 +68,8 @@ pub(super) struct Device {
     /// machine.
     #[arg(long, value_name = "N")]
     word_threads: Option<usize>,
-    /// Times the steps of batches written straight through, and of gets in device memory, kernel by kernel, with the host's share.
+    /// Times the steps of batches written straight through, of gets in device memory, of gets that the host gathers and of logging, kernel by
+    /// kernel, with the host's share.
     #[arg(long)]
     steps: bool,
     /// How often everything is measured.

@@ -7,6 +7,7 @@ use warpkeep_image::Persist;
 
 use super::{CachePolicy, CacheStats, Notes};
 use crate::gpu::engine::{Kernels, Workplace};
+use crate::gpu::mirror::For;
 use crate::gpu::params::{AgeParams, CacheParams, NOT_CACHED, RefreshParams, TALLIES, TableParams};
 use crate::{Table, TableError};
 
@@ -249,6 +250,7 @@ impl Cache {
         table: &Table<P>,
         params: TableParams,
         operations: usize,
+        purpose: For,
     ) -> Result<TableParams, TableError> {
         let mut state = self.state();
         let Some(copies) = state.usable(table) else { return Ok(params) };
@@ -257,8 +259,10 @@ impl Cache {
             return Ok(params);
         }
         match state.refresh(device, kernels, table, params, &copies) {
-            // Still noted, so it is done later.
-            Err(TableError::Device(error)) if error.is_out_of_memory() => return Ok(params),
+            // Still noted, so it is done later. Whoever writes cannot go on beside it: what he publishes nobody would note.
+            Err(TableError::Device(error)) if error.is_out_of_memory() && purpose == For::Reading => {
+                return Ok(params);
+            }
             done => done?,
         }
         let buckets_a_key = (table.geometry.levels() * table.geometry.hashes()) as u64;

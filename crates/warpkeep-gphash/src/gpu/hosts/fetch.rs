@@ -39,9 +39,9 @@ impl<P: Persist> DeviceEngine<P> {
         while places.len() < chunks.len().min(PLACES) {
             places.push(self.take_place()?);
         }
+        let staying = self.stay();
         // What kernels find stays while the epoch is pinned.
         let guard = &crossbeam_epoch::pin();
-        let staying = self.stay();
         // Mirrors that kernels look at.
         let mut mirrors = vec![None; places.len()];
         // Launches that are under way while the next is filled and one that is done is answered.

@@ -83,6 +83,8 @@ impl<P: Persist> DeviceEngine<P> {
         watch: &mut Watch<'_>,
     ) -> Result<Option<Came>, TableError> {
         let (device, key_words) = (self.device(), words(table.key_row()));
+        // Whoever gives rows of values to other keys waits for those who may have met the old ones.
+        let staying = self.stay();
         // A record that the device points at stays what it is while the epoch is pinned: whoever replaces it from now on keeps it until
         // then, and what was replaced before is told to the mirror first.
         let guard = crossbeam_epoch::pin();
@@ -150,7 +152,7 @@ impl<P: Persist> DeviceEngine<P> {
         watch.host("gathering: from the last launch to the end");
         clock.tell(watch, wave.pool.threads());
         let arrived = launches.finish();
-        drop((mirror, guard));
+        drop((mirror, guard, staying));
         launched.and(arrived)?;
         Ok(Some(Came { found: found.into_inner(), absent: absent.into_inner() }))
     }

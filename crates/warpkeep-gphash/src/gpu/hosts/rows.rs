@@ -20,8 +20,8 @@ use crate::gpu::params::{DeliverParams, GetParams, TellHostParams};
 use crate::gpu::reading::GetRows;
 use crate::{Table, TableError};
 
-/// Bytes of values that are gathered for one batch, at the most: they are memory of the host that nobody else can use.
-const MOST_BYTES: usize = 64 << 20;
+/// Bytes of values that the host [gathers](ValuesBy::Host) for one batch, at the most: they are memory of it that nobody else can use.
+pub const MOST_GATHERED: usize = 64 << 20;
 /// Bytes of a piece that is copied up, at least, and how many there are, at the most: a copy of fewer takes as long as the call.
 const PIECE_BYTES: usize = 512 << 10;
 const MOST_PIECES: usize = 16;
@@ -53,7 +53,7 @@ impl<P: Persist> DeviceEngine<P> {
     /// Whether the host could fetch the values of a batch.
     pub(in crate::gpu) fn host_can_fetch(&self, table: &Table<P>, rows: &GetRows) -> bool {
         let bytes = table.value.max_len();
-        let fits = bytes > 0 && bytes.is_multiple_of(8) && rows.count as usize <= MOST_BYTES / bytes;
+        let fits = bytes > 0 && bytes.is_multiple_of(8) && rows.count as usize <= MOST_GATHERED / bytes;
         let mirror = self.mirror.state().reflection();
         fits && rows.values.address().is_multiple_of(8) && mirror.is_some_and(|mirror| suits(&mirror, table))
     }

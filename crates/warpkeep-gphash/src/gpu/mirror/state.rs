@@ -272,8 +272,13 @@ impl Mirror {
             return Ok(None);
         }
         match state.keep_up(engine, table, purpose) {
-            // Still noted, so it is done later.
-            Err(TableError::Device(error)) if error.is_out_of_memory() => Ok(None),
+            // Still noted, so it is done later. Whoever writes cannot go on beside it: what he publishes nobody
+            // would tell it.
+            Err(TableError::Device(error))
+                if error.is_out_of_memory() && (purpose == For::Reading || state.index.is_none()) =>
+            {
+                Ok(None)
+            }
             done => done.map(|good| state.reflection().filter(|_| good)),
         }
     }

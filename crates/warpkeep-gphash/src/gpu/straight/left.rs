@@ -1,8 +1,10 @@
 //! Operations that a device leaves to the CPU: on items in the overflow, and on new ones that find no place in the levels.
 
+use std::collections::HashMap;
+
 use warpkeep_core::{Op, Status};
 use warpkeep_device::DevicePtr;
-use warpkeep_image::Persist;
+use warpkeep_image::{ImageError, Persist};
 
 use super::{StraightRows, Wrote};
 use crate::gpu::engine::Turn;
@@ -31,7 +33,7 @@ impl<P: Persist> Turn<'_, P> {
     ) -> Result<(), TableError> {
         let (key_len, value_len) = (table.key_row(), table.value.max_len());
         let (key_row, row) = (key_len.next_multiple_of(8), value_len.next_multiple_of(8));
-        let mut refused = Vec::new();
+        let mut refused = HashMap::new();
         for &one in left {
             let (index, answered) = (one & !ANSWERED, one & ANSWERED != 0);
             let mut key = vec![0_u8; key_row];
@@ -51,13 +53,14 @@ impl<P: Persist> Turn<'_, P> {
             let status = match done {
                 Ok(status) => status,
                 Err(TableError::Full) => Status::TableFull,
+                Err(TableError::Image(ImageError::OutOfSpace { .. })) => Status::OutOfSpace,
                 Err(error) => return Err(error),
             };
             match (status, rows.op) {
                 (Status::Created, _) => wrote.created += 1,
                 (Status::Ok, Op::Delete) => wrote.removed += 1,
                 (Status::Ok, _) => wrote.replaced += 1,
-                (Status::TableFull, _) => refused.push(key),
+                (Status::TableFull | Status::OutOfSpace, _) => drop(refused.insert(key, status)),
                 _ => {}
             }
             if !answered {
@@ -73,9 +76,9 @@ impl<P: Persist> Turn<'_, P> {
         // SAFETY: the same.
         unsafe { self.fetch(&mut keys, rows.keys)? };
         for (index, key) in (0..).zip(keys.chunks_exact(key_row)) {
-            if refused.iter().any(|refused| refused[..] == key[..key_len]) {
+            if let Some(&status) = refused.get(&key[..key_len]) {
                 // SAFETY: the same.
-                unsafe { self.answer(rows, index, Status::TableFull)? };
+                unsafe { self.answer(rows, index, status)? };
             }
         }
         Ok(())

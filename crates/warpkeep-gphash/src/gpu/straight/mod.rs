@@ -1,11 +1,10 @@
 //! Batches written straight through: with no log between deciding and publishing, nothing has to come back to the host; with one, no more
-//! than which operations act. Nothing
-//! crosses the link but records, in the order of their addresses, and one word a key. `kernels/straight.h` says how, and
-//! `kernels/parts.h` how large ones go in parts.
+//! than which operations act. Nothing crosses the link but records, in the order of their addresses, and one word a key; or, where the host
+//! stores words and tails, values and a list of acts. `kernels/straight.h` says how, and `kernels/parts.h` how large ones go in parts.
 //!
 //! It takes a [mirror](super::DeviceEngine::load_mirror), and a table that is not just growing; otherwise a batch is
 //! [staged](super::Turn::stage). Keys of eight bytes are told apart by their hashes. Of others, those whose hash nobody has are new; the
-//! rest are compared with the keys of their records, over the link.
+//! rest are compared with the keys beside the mirror's entries, or, where there are none, with those of their records, over the link.
 
 mod beside;
 mod copies;

@@ -2,7 +2,7 @@
 
 use warpkeep_core::Op;
 use warpkeep_device::{DevicePtr, Grid, Stream};
-use warpkeep_image::Persist;
+use warpkeep_image::{ImageError, Persist};
 use warpkeep_record::RecordForm;
 
 use super::list::ListForm;
@@ -134,9 +134,29 @@ impl<'e, P: Persist> Turn<'e, P> {
         unsafe { self.decide(table, rows, first_version, stream, true) }
     }
 
+    /// Where there is not enough memory, or no whole slab of blocks, this way is not open: others take less.
+    ///
     /// # Safety
     /// As [`Turn::decide_straight`].
     unsafe fn decide<'s>(
+        &'s mut self,
+        table: &'s Table<P>,
+        rows: &StraightRows,
+        first_version: u64,
+        stream: &Stream,
+        tells: bool,
+    ) -> Result<Option<StraightStage<'s, 'e, P>>, TableError> {
+        // SAFETY: the caller's promise.
+        match unsafe { self.try_to_decide(table, rows, first_version, stream, tells) } {
+            Err(TableError::Device(error)) if error.is_out_of_memory() => Ok(None),
+            Err(TableError::Image(ImageError::OutOfSpace { .. })) => Ok(None),
+            decided => decided,
+        }
+    }
+
+    /// # Safety
+    /// As [`Turn::decide_straight`].
+    unsafe fn try_to_decide<'s>(
         &'s mut self,
         table: &'s Table<P>,
         rows: &StraightRows,
@@ -158,9 +178,9 @@ impl<'e, P: Persist> Turn<'e, P> {
             supply.ensure(engine.device(), &engine.kernels, &mut self.place, count)?;
         }
         watch.host("host: blocks");
-        let guard = crossbeam_epoch::pin();
         // Items stay where they are for whoever reads; who moves them has the turn, too.
         let staying = engine.stay();
+        let guard = crossbeam_epoch::pin();
         let levels = table.levels(&guard);
         if levels.drained > 0 {
             return Ok(None);
@@ -234,6 +254,8 @@ impl<'e, P: Persist> Turn<'e, P> {
             params.ranks = columns.act_ranks.room(device, 4 * count as usize)?;
             params.regions = columns.regions.zeros(device, 4 * (REGIONS + 1), own)?;
         }
+        // It has somewhere to go before anything is in the image.
+        columns.records.host::<Came>(device, 1)?;
         // What the batch comes to, and behind it the enrolments.
         let cleared = size_of::<Came>() + ENROLLED_BYTES * (enrolments as usize + 1);
         watch.device("clearing", device, own, || {

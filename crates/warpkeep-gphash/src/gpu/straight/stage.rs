@@ -1,7 +1,7 @@
 //! A batch that is decided, and not yet written.
 
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, RwLockReadGuard};
 
 use crossbeam_epoch::Guard;
 use warpkeep_core::Op;
@@ -17,6 +17,7 @@ use super::words::Hands;
 use super::{LevelCopies, StraightRows, Supply, Wrote};
 use crate::gpu::engine::Turn;
 use crate::gpu::mirror::Reflection;
+use crate::gpu::staying::Staying;
 use crate::gpu::steps::Watch;
 use crate::{Table, TableError};
 
@@ -40,7 +41,7 @@ pub(super) struct Held<'e, P: Persist> {
     pub(super) retired: Buffer,
     pub(super) supply: MutexGuard<'e, Supply<P>>,
     pub(super) copies: MutexGuard<'e, LevelCopies>,
-    pub(super) staying: RwLockReadGuard<'e, ()>,
+    pub(super) staying: Staying<'e>,
     pub(super) guard: Guard,
 }
 
@@ -108,7 +109,8 @@ impl<P: Persist> StraightStage<'_, '_, P> {
         Ok(left)
     }
 
-    /// Writes it: when this returns, all that acts is in the image. `beside` is done while the device writes. Once it has begun an error means
+    /// Writes it: when this returns, all that acts is in the image. `beside` is done while the device writes, or, where
+    /// the host stores words, when that is done and the device sets entries. Once it has begun an error means
     /// that some of it may be there, and some not; then the device is not to be used again.
     pub fn publish(&mut self, beside: impl FnOnce()) -> Result<Wrote, TableError> {
         let launch = beats(&self.turn.engine.kernels);

@@ -281,6 +281,8 @@ fn give_back<P: Persist>(heap: &Heap<P>, runs: &[BlockRun], total: u64, form: Re
 impl<P: Persist> Drop for Supply<P> {
     fn drop(&mut self) {
         let Some(heap) = self.heap.upgrade() else { return };
+        // Of what is not ready by then the heap knows when the image is opened again.
+        self.reclaim();
         let mut offsets = Vec::new();
         let mut read = |buffer: &Buffer, first: u64, count: u64| {
             let mut some = vec![0_u64; count as usize];
@@ -298,9 +300,7 @@ impl<P: Persist> Drop for Supply<P> {
         for (first, count) in self.provider.as_mut().map(Provider::end).unwrap_or_default() {
             offsets.extend((0..count).map(|number| block_of(self.form, first, number)));
         }
-        for offset in offsets {
-            let freed = heap.free(offset);
-            debug_assert!(freed.is_ok(), "{freed:?}");
-        }
+        let freed = heap.free_many(&offsets);
+        debug_assert!(freed.is_ok(), "{freed:?}");
     }
 }

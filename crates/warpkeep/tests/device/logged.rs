@@ -1,11 +1,9 @@
 //! Batches that a device writes straight through, with a log: what it comes to is what a map would have, here and after a crash.
 
-mod device_logged_rig;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use device_logged_rig::{Place, key_in, log_options, put_rows};
+use crate::logged_rig::{Place, key_in, log_options, put_rows};
 use warpkeep::{
     Device, DeviceChoice, Durability, Error, KeySpec, LogPlace, Op, Status, Store, StoreOptions, Table,
     TableOptions, TableStats, ValueSpec, verify,

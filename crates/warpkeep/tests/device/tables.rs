@@ -1,6 +1,8 @@
 //! Stores whose tables are worked by a device, here the simulator: the same batches on the CPU must come to the same.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use warpkeep::{
     Batch, Device, DeviceChoice, Durability, Error, IndexKind, KeySpec, Layout, MergeRule, Op, Status, Store,
@@ -253,4 +255,58 @@ fn turbohash_tables_are_worked_by_the_cpu() {
     drop((turbo, rows));
     store.close().unwrap();
     assert!(verify(home.path(), &StoreOptions::default()).unwrap().sound);
+}
+
+/// Whoever makes a table larger or smaller waits for readers that have begun, and keeps others waiting: none of them may wait for the other.
+#[test]
+fn tables_grow_and_shrink_beside_gets_of_a_device() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path(), DeviceChoice::Sim);
+    let rows = store.create_table("t", table(Layout::Packed, 16)).unwrap();
+    let mut puts = rows.batch();
+    for key in 0..600_u64 {
+        puts.put(key, &[key as u8; 16]).unwrap();
+    }
+    rows.run(&puts, Durability::Process).unwrap();
+    let mut gets = rows.batch();
+    for key in 0..1200_u64 {
+        gets.get(key).unwrap();
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut rounds = 0;
+                    while !done.load(Ordering::Acquire) || rounds == 0 {
+                        let found = rows.run(&gets, Durability::Process).unwrap();
+                        for key in 0..1200 {
+                            let expected = (key < 600).then_some([key as u8; 16]);
+                            assert_eq!(found.value(key), expected.as_ref().map(|value| &value[..]), "{key}");
+                        }
+                        rounds += 1;
+                    }
+                })
+            })
+            .collect();
+        let changes = scope.spawn(|| {
+            for _ in 0..3 {
+                rows.grow().unwrap();
+                assert!(rows.shrink().unwrap());
+                store.compact().unwrap();
+            }
+        });
+        let begun = Instant::now();
+        while !changes.is_finished() {
+            // There is no other way out of it.
+            if begun.elapsed() > Duration::from_secs(120) {
+                eprintln!("the table and its readers wait for each other");
+                std::process::abort();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        done.store(true, Ordering::Release);
+        changes.join().unwrap();
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+    });
 }
