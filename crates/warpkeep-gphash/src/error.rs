@@ -56,6 +56,15 @@ pub enum TableError {
         value: warpkeep_core::ValueSpec,
     },
 
+    /// A batch with more operations than kernels can number.
+    #[error("a device does up to {most} operations at a time, the batch has {count}; cut it into several")]
+    BatchTooLarge {
+        /// Operations of the batch.
+        count: u64,
+        /// Operations that a batch may have.
+        most: u64,
+    },
+
     /// The parts of an image are not in one piece on the device.
     #[error(
         "the image has grown, and the device does not have it in one piece; close the store and open it again"

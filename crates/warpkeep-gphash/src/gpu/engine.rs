@@ -515,6 +515,17 @@ impl<P: Persist> DeviceEngine<P> {
     }
 }
 
+/// Operations of a batch in device memory, at the most: kernels number them with 32 bits.
+pub(super) const MOST_OPERATIONS: u64 = 1 << 31;
+
+/// An error if a batch has more operations than kernels can number.
+pub(super) fn check_count(count: u64) -> Result<(), TableError> {
+    match count <= MOST_OPERATIONS {
+        true => Ok(()),
+        false => Err(TableError::BatchTooLarge { count, most: MOST_OPERATIONS }),
+    }
+}
+
 /// An error if values of a table have any length, or keys have and lie in no cells.
 pub(super) fn check_fixed<P: Persist>(table: &Table<P>) -> Result<(), TableError> {
     let error = || TableError::NotForDevices { key: table.key, value: table.value };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use warpkeep_device::{DevicePtr, Stream};
 use warpkeep_image::Persist;
 
-use super::engine::{DeviceEngine, Workplace, check_fixed};
+use super::engine::{DeviceEngine, Workplace, check_count, check_fixed};
 use super::hosts::Left;
 use super::mirror::{For, Reflection};
 use super::order::{Fetching, Measured, Order};
@@ -95,6 +95,7 @@ impl<P: Persist> DeviceEngine<P> {
         stream: &'r Stream,
     ) -> Result<Reading<'r>, TableError> {
         check_fixed(table)?;
+        check_count(rows.count)?;
         let mut watch = self.straight.steps.watch();
         let mut place = self.take_place()?;
         let staying = self.stay();

@@ -6,7 +6,7 @@ use warpkeep_image::Persist;
 
 use super::batch::creates;
 use super::columns::{Column, Columns};
-use super::engine::{DeviceEngine, THREADS, Turn, Workplace, check_fixed};
+use super::engine::{DeviceEngine, THREADS, Turn, Workplace, check_count, check_fixed};
 use super::params::{PackParams, SpreadParams};
 use super::reading::GetRows;
 use super::stage::{DeviceStage, Input, words};
@@ -254,6 +254,7 @@ impl<'e, P: Persist> Turn<'e, P> {
         stream: &Stream,
     ) -> Result<DeviceStage<'s, 'e, P>, TableError> {
         check_fixed(table)?;
+        check_count(rows.count)?;
         // SAFETY: the caller's promise.
         let input = unsafe { self.rows_input(table, rows, stream) };
         let staged = input.and_then(|input| {

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use warpkeep_core::{CoreError, KeySpec, Op, Status, ValueSpec, unmix64};
-use warpkeep_device::Device;
-use warpkeep_gphash::gpu::{DeviceBatch, DeviceEngine};
+use warpkeep_device::{Device, DevicePtr};
+use warpkeep_gphash::gpu::{DeviceBatch, DeviceEngine, GetRows};
 use warpkeep_gphash::{Geometry, Layout, Table, TableError};
 use warpkeep_image::{Coherent, ImageError};
 
@@ -229,6 +229,12 @@ pub(crate) fn arguments_that_do_not_fit_are_told(device: &Device, space: Space) 
     let error =
         bench.engine.get_many(&bench.table, [&key[..7]].into_iter(), |_, _| panic!("nothing to tell"));
     assert!(matches!(error, Err(TableError::Core(CoreError::KeyLength { len: 7, .. }))));
+    // More than kernels can number: nobody looks at its columns.
+    let (null, stream) = (DevicePtr::NULL, device.stream().unwrap());
+    let rows = GetRows { count: 1 << 32, keys: null, statuses: null, versions: null, values: null };
+    // SAFETY: it is refused before anything is read.
+    let error = unsafe { bench.engine.get_rows(&bench.table, &rows, &stream) }.err();
+    assert!(matches!(error, Some(TableError::BatchTooLarge { count: 0x1_0000_0000, .. })), "{error:?}");
     bench.check(20);
     bench.inspect();
 }

@@ -14,15 +14,13 @@ use super::stage::{Held, StraightStage};
 use super::verify::Verifying;
 use super::{StraightRows, Wrote};
 use crate::bucket::Body;
-use crate::gpu::engine::{DeviceEngine, Kernels, THREADS, Turn, Workplace};
+use crate::gpu::engine::{DeviceEngine, Kernels, MOST_OPERATIONS, THREADS, Turn, Workplace};
 use crate::gpu::mirror::{For, region_bits};
 use crate::gpu::params::{REGIONS, RegionParams, SCAN_THREADS, TableParams};
 use crate::gpu::steps::Watch;
 use crate::gpu::values::Rows;
 use crate::{Table, TableError};
 
-/// Operations of a batch are numbered with 32 bits.
-const MOST: u64 = 1 << 31;
 /// Lanes of a warp.
 const WARP: u64 = 32;
 
@@ -64,7 +62,7 @@ fn is_open<P: Persist>(table: &Table<P>, rows: &StraightRows) -> bool {
     matches!(rows.op, Op::Put | Op::Insert | Op::Update | Op::Delete)
         && table.shape.body == Body::Packed
         && table.key_row_len().is_some()
-        && rows.count <= MOST
+        && rows.count <= MOST_OPERATIONS
 }
 
 impl<'e, P: Persist> Turn<'e, P> {
