@@ -14,7 +14,8 @@ use crate::{Error, Keeper, Result};
 /// Operations of a `Process` batch that are done at once: enough to keep every multiprocessor busy.
 const GROUP: usize = 1 << 20;
 
-/// Looks keys up; `false` if no device works the table, or it has no time for so few, or has just been lost.
+/// Looks keys up; `false`, with nothing answered, if no device works the table, or it has no time for so few. If it is lost on the way, the CPU
+/// answers the rest.
 pub(super) fn read<'k, P: Persist>(
     named: &Target<'_, P, Table<P>>,
     keys: impl Iterator<Item = &'k [u8]>,
@@ -27,22 +28,32 @@ pub(super) fn read<'k, P: Persist>(
     let keys: Vec<&[u8]> = keys.collect();
     let count = keys.len();
     let Some(device) = named.engine.device_for(count) else { return Ok(false) };
-    let done = device.get_many(named.table, keys.into_iter(), |index, found| match found {
-        None => answers.answer(place(index), Status::NotFound, 0),
-        Some((version, value)) => {
-            answers.answer_value(place(index), Status::Ok, version, value);
+    let mut answered = 0;
+    let done = device.get_many(named.table, keys.iter().copied(), |index, found| {
+        answered = index + 1;
+        match found {
+            None => answers.answer(place(index), Status::NotFound, 0),
+            Some((version, value)) => {
+                answers.answer_value(place(index), Status::Ok, version, value);
+            }
         }
     });
     match done {
-        Ok(()) => {
-            named.engine.count_gets(count);
-            Ok(true)
-        }
+        Ok(()) => named.engine.count_gets(count),
         Err(error) => {
-            let _turn = device.turn();
-            step_back(named, error).map(|()| false)
+            let turn = device.turn();
+            step_back(named, error)?;
+            drop(turn);
+            // What is answered has its place, which is not to be taken twice.
+            named.table.get_many(keys[answered..].iter().copied(), |index, value| match value {
+                None => answers.answer(place(answered + index), Status::NotFound, 0),
+                Some(value) => {
+                    answers.answer_value(place(answered + index), Status::Ok, value.version(), value.bytes());
+                }
+            });
         }
     }
+    Ok(true)
 }
 
 /// Does as much of a batch as there is a device for; gives how many operations are answered. The CPU does the others.
