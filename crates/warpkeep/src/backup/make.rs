@@ -41,7 +41,8 @@ impl<P: Persist> Store<P> {
             // Whole, but it never got its name; older than this one in any case.
             std::fs::remove_file(&note).map_err(Error::io(&note, "clear it away"))?;
         }
-        let made = self.copy(log, &disk, progress).and_then(|copy| finish(&disk, &partial, to, &copy));
+        let live = |name: &str| self.table(name).map_or(0, |table| table.len());
+        let made = self.copy(log, &disk, progress).and_then(|copy| finish(&disk, &partial, to, &copy, live));
         match made {
             Ok(note) => Ok(BackupReport {
                 path: to.to_path_buf(),
@@ -66,14 +67,23 @@ impl<P: Persist> Store<P> {
     }
 }
 
-/// Reads the copy back, writes down what is in it, and gives it its name.
-fn finish(disk: &Arc<OsDisk>, partial: &Path, to: &Path, copy: &LogCopy) -> Result<Note> {
+/// Reads the copy back, writes down what is in it, and gives it its name. `live` tells how many items a table has by now.
+fn finish(
+    disk: &Arc<OsDisk>,
+    partial: &Path,
+    to: &Path,
+    copy: &LogCopy,
+    live: impl Fn(&str) -> u64,
+) -> Result<Note> {
     let recovery = Recovery::open(Arc::clone(disk) as Arc<dyn Disk>, LogOptions::default())?;
     if recovery.last_lsn() < copy.last_lsn {
         let what = format!("its log ends at {}, not at {}", recovery.last_lsn(), copy.last_lsn);
         return Err(damaged(partial, what));
     }
-    let contents = LogContents::read(&recovery, |_| Ok(()))?;
+    let mut contents = LogContents::read(&recovery, |_| Ok(()))?;
+    if contents.tables().iter().any(|table| table.items > live(&table.name)) {
+        contents.recount(&recovery)?;
+    }
     let file =
         |file: &CopiedFile| NotedFile { name: file.name.clone(), bytes: file.bytes, crc32c: file.crc32c };
     let note = Note {

@@ -1,5 +1,6 @@
 //! Making a store out of a backup.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -10,6 +11,7 @@ use warpkeep_log::OsDisk;
 
 use super::note::{Note, NotedFile, damaged};
 use super::{clear_log, is_vacant, parent, partial, sync_directory};
+use crate::look::{LogContents, Look};
 use crate::options::LOG;
 use crate::{Error, Result, Store, StoreOptions};
 
@@ -72,10 +74,10 @@ pub fn restore(
     }
     copy(backup, &note, &log, progress)?;
     match build(backup, directory, options, &note) {
-        Ok(()) => Ok(RestoreReport {
+        Ok(items) => Ok(RestoreReport {
             store_id: note.store_id.clone(),
             tables: note.tables.len() as u64,
-            items: note.items(),
+            items,
             bytes: note.bytes(),
             seconds: begun.elapsed().as_secs_f64(),
         }),
@@ -159,17 +161,29 @@ fn copy_file(
     target.sync_all().map_err(Error::io(&to, "make it durable"))
 }
 
-/// Opens the store, which builds its image, and compares it with what it should be.
-fn build(backup: &Path, directory: &Path, options: StoreOptions, note: &Note) -> Result<()> {
-    let store = Store::open_with(directory, options)?;
-    let found = store.tables();
-    for table in &note.tables {
-        let items = store.table(&table.name).map_or(0, |found| found.len());
-        if !found.contains(&table.name) || items != table.items {
-            let what = format!(
-                "table '{}' came back with {items} items, {} were backed up",
-                table.name, table.items
-            );
+/// Opens the store, which builds its image, and compares it with what it should be; gives how many items it has.
+fn build(backup: &Path, directory: &Path, options: StoreOptions, note: &Note) -> Result<u64> {
+    let store = Store::open_with(directory, options.clone())?;
+    let mut found = BTreeMap::new();
+    for name in store.tables() {
+        let items = store.table(&name)?.len();
+        found.insert(name, items);
+    }
+    store.close()?;
+    let mut noted: BTreeMap<String, u64> =
+        note.tables.iter().map(|table| (table.name.clone(), table.items)).collect();
+    // Some may have been counted twice, because their table grew while they were backed up.
+    if found.iter().any(|(name, items)| noted.get(name).is_some_and(|noted| noted > items))
+        && let Some(log) = &Look::hold(directory, &options)?.log
+    {
+        let mut contents = LogContents::read(log, |_| Ok(()))?;
+        contents.recount(log)?;
+        noted = contents.tables().into_iter().map(|table| (table.name, table.items)).collect();
+    }
+    for (name, noted) in &noted {
+        let items = found.get(name).copied().unwrap_or_default();
+        if !found.contains_key(name) || items != *noted {
+            let what = format!("table '{name}' came back with {items} items, {noted} were backed up");
             return Err(damaged(backup, what));
         }
     }
@@ -177,5 +191,5 @@ fn build(backup: &Path, directory: &Path, options: StoreOptions, note: &Note) ->
         let what = format!("{} tables came back, {} were backed up", found.len(), note.tables.len());
         return Err(damaged(backup, what));
     }
-    store.close()
+    Ok(found.values().sum())
 }

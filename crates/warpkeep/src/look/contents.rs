@@ -1,8 +1,8 @@
 //! What a log directory holds in the end: its tables, and the last state of every item.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use warpkeep_core::{Change, ChangeKind};
+use warpkeep_core::{Change, ChangeKind, Seed, hash_bytes};
 use warpkeep_log::Recovery;
 
 use super::TablePeek;
@@ -43,7 +43,7 @@ impl CatalogueChange {
 
 impl LogContents {
     /// Reads every block of the checkpoint and every record after it, and gives out each item that is there in the end
-    /// with its last value. What changed after the checkpoint is remembered by key, so memory goes by the log and not by
+    /// with its last value; some twice, if their table grew while the checkpoint was made. What changed after the checkpoint is remembered by key, so memory goes by the log and not by
     /// the store.
     pub(crate) fn read(
         recovery: &Recovery,
@@ -116,6 +116,21 @@ impl LogContents {
                     self.tables.entry(id).or_insert_with(new);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Counts items anew, each once: a checkpoint that was made while a table grew may have some of them twice. It takes some twenty bytes an item, so
+    /// it is for whoever was told another number by the table itself.
+    pub(crate) fn recount(&mut self, recovery: &Recovery) -> Result<()> {
+        let mut keys: HashMap<u32, HashSet<[u64; 2]>> = HashMap::new();
+        LogContents::read(recovery, |change| {
+            let hash = [1, 2].map(|seed| hash_bytes(Seed(seed), change.key));
+            keys.entry(change.table).or_default().insert(hash);
+            Ok(())
+        })?;
+        for (id, entry) in &mut self.tables {
+            entry.items = keys.get(id).map_or(0, |keys| keys.len() as u64);
         }
         Ok(())
     }

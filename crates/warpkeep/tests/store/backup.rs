@@ -249,6 +249,42 @@ fn places_that_will_not_do_are_refused() {
     assert!(!home.at("never").exists() && !home.at("never.partial").exists());
 }
 
+/// A scan may give items twice while their table grows; nobody takes that for damage.
+#[test]
+fn tables_that_grow_while_they_are_backed_up_come_back() {
+    for index in IndexKind::ALL {
+        let home = Home::new();
+        let store = home.open();
+        numbers_in(&store, index);
+        let done = AtomicBool::new(false);
+        let mut backups = 0;
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let table = store.table("numbers").unwrap();
+                for key in 0..20_000_u64 {
+                    table.put(key, key, Durability::Process).unwrap();
+                }
+                done.store(true, Ordering::Release);
+            });
+            while !done.load(Ordering::Acquire) && !writer.is_finished() {
+                backup(&store, &home.at(&format!("backup-{backups}"))).unwrap();
+                backups += 1;
+            }
+        });
+        for number in 0..backups {
+            let anew = home.at(&format!("anew-{number}"));
+            let report =
+                restore(&home.at(&format!("backup-{number}")), &anew, options(), &mut |_, _| ()).unwrap();
+            let restored = Store::open_with(&anew, options()).unwrap();
+            let items = contents(&restored);
+            // In the order in which they were put: the first ones, whole.
+            assert_eq!((report.items, items.len() as u64), (items.len() as u64, report.items));
+            assert!((0..report.items).all(|key| items.contains_key(&key.to_le_bytes()[..])));
+        }
+        assert!(backups > 0);
+    }
+}
+
 #[test]
 fn damage_to_any_file_of_a_backup_is_found_and_nothing_is_restored() {
     let home = Home::new();
