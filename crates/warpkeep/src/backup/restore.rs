@@ -163,7 +163,8 @@ fn copy_file(
 
 /// Opens the store, which builds its image, and compares it with what it should be; gives how many items it has.
 fn build(backup: &Path, directory: &Path, options: StoreOptions, note: &Note) -> Result<u64> {
-    let store = Store::open_with(directory, options.clone())?;
+    let looking = options.clone();
+    let store = Store::open_with(directory, options)?;
     let mut found = BTreeMap::new();
     for name in store.tables() {
         let items = store.table(&name)?.len();
@@ -174,7 +175,7 @@ fn build(backup: &Path, directory: &Path, options: StoreOptions, note: &Note) ->
         note.tables.iter().map(|table| (table.name.clone(), table.items)).collect();
     // Some may have been counted twice, because their table grew while they were backed up.
     if found.iter().any(|(name, items)| noted.get(name).is_some_and(|noted| noted > items))
-        && let Some(log) = &Look::hold(directory, &options)?.log
+        && let Some(log) = &Look::hold(directory, &looking)?.log
     {
         let mut contents = LogContents::read(log, |_| Ok(()))?;
         contents.recount(log)?;
