@@ -265,10 +265,10 @@ pub(crate) fn gets_beside_writes_find_what_is_in_rows(device: &Device, space: Sp
 
 /// The host copies what the device points at, some keys a launch, while rows come and go.
 pub(crate) fn gathers_beside_loads_find_what_is_there(device: &Device, space: Space) {
-    const KEYS: u64 = 400;
+    const KEYS: u64 = 4000;
     let bench = &mirrored(device, space, Kind::Packed, KEYS);
     std::thread::scope(|scope| {
-        let reader = scope.spawn(|| (0..20).for_each(|_| bench.check_hosts(KEYS + 40)));
+        let reader = scope.spawn(|| (0..15).for_each(|_| bench.check_hosts(KEYS + 40)));
         let mut share = 0.0;
         while !reader.is_finished() {
             share = if share > 0.9 { 0.0 } else { share + 0.2 };
