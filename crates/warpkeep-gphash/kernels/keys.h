@@ -17,17 +17,6 @@ namespace gphash {
 // What each word is before a key is written.
 constexpr u64 kUnwritten = 0xb7b7b7b7b7b7b7b7;
 
-// Whether a key has a word that could be one which is not written.
-WK_DEVICE bool could_be_unwritten(const Key& key) {
-    for (u32 i = 0; i < key.count(); i++) {
-        u64 differ = key.word(i) ^ kUnwritten;
-        // What is behind the last byte does not count.
-        if (i == key.len / 8) differ <<= 64 - key.len % 8 * 8;
-        if (!differ) return true;
-    }
-    return false;
-}
-
 // Whether what the mirror says of a key is said of no other.
 WK_DEVICE bool tells_keys_apart(const Table& t) { return t.key_len() == 8 || t.mirror.keys; }
 
@@ -41,12 +30,16 @@ WK_DEVICE void put_key(const Table& t, const U128* entry, const Key& key) {
     for (u32 i = 0; i < t.key_words(); i++) store<Scope::Device, Order::Relaxed>(to + i, key.word(i));
 }
 
-// Whether an entry that is more than claimed has this key, as far as one can see. A sector of 32 bytes at a time: more on their way would take registers of kernels
-// that have none to spare.
-WK_DEVICE bool entry_has_key(const Table& t, u64 number, const Key& key) {
+// What a look at the key of an entry comes to.
+enum class Its { No, Yes, PerhapsUnwritten };
+
+// Whether an entry that is more than claimed has this key, as far as one can see. A sector of 32 bytes at a time: more on their way would take
+// registers of kernels that have none to spare. So would keeping an eye on the words of long keys, of which any could be unwritten.
+WK_DEVICE Its compare_key(const Table& t, u64 number, const Key& key) {
     constexpr u32 kAtOnce = 4;
     const u64* its = t.mirror.keys + number * t.key_words();
     u32 len = t.key_len();
+    bool unwritten = t.key_words() > 2 * kAtOnce;
     for (u32 first = 0; first < t.key_words(); first += kAtOnce) {
         u64 differ = 0;
         u32 i = first, end = first + kAtOnce;
@@ -54,14 +47,27 @@ WK_DEVICE bool entry_has_key(const Table& t, u64 number, const Key& key) {
             for (; i < end && i + 2 <= len / 8; i += 2) {
                 U128 two = load<Scope::Device, Order::Relaxed>((const U128*)(its + i)), own = key.pair(i / 2);
                 differ |= (two.lo ^ own.lo) | (two.hi ^ own.hi);
+                unwritten = unwritten || two.lo == kUnwritten || two.hi == kUnwritten;
             }
         }
-        for (; i < end && i < len / 8; i++) differ |= load<Scope::Device, Order::Relaxed>(its + i) ^ key.word(i);
+        for (; i < end && i < len / 8; i++) {
+            u64 one = load<Scope::Device, Order::Relaxed>(its + i);
+            differ |= one ^ key.word(i);
+            unwritten = unwritten || one == kUnwritten;
+        }
         // What is behind the last byte does not count.
-        if (i < end && i < t.key_words()) differ |= (load<Scope::Device, Order::Relaxed>(its + i) ^ key.word(i)) << (64 - len % 8 * 8);
-        if (differ) return false;
+        if (i < end && i < t.key_words()) {
+            u64 one = load<Scope::Device, Order::Relaxed>(its + i);
+            u32 behind = 64 - len % 8 * 8;
+            differ |= (one ^ key.word(i)) << behind;
+            unwritten = unwritten || (one ^ kUnwritten) << behind == 0;
+        }
+        if (differ) return Its::No;
     }
-    return true;
+    return unwritten ? Its::PerhapsUnwritten : Its::Yes;
 }
+
+// The same for whoever has read in order that the entry is more than claimed.
+WK_DEVICE bool entry_has_key(const Table& t, u64 number, const Key& key) { return compare_key(t, number, key) != Its::No; }
 
 }  // namespace gphash

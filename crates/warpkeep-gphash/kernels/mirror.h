@@ -120,8 +120,9 @@ WK_DEVICE bool is_entry_of(const Table& t, const U128* entry, const Key& key) {
 
 // What an entry that was read says of a key that has its hash, where there are keys beside the entries.
 WK_DEVICE u64 said_of_key(const Table& t, u64 said, const U128* entry, const Key& key) {
-    if (said == kClaimed || said == kVeiled || !entry_has_key(t, entry - t.mirror.entries, key)) return kVeiled;
-    if (could_be_unwritten(key) && !is_entry_of(t, entry, key)) return kVeiled;
+    if (said == kClaimed || said == kVeiled) return kVeiled;
+    Its its = compare_key(t, entry - t.mirror.entries, key);
+    if (its == Its::No || (its == Its::PerhapsUnwritten && !is_entry_of(t, entry, key))) return kVeiled;
     return said == kAbsent ? kVacant : said;
 }
 

@@ -57,6 +57,15 @@ pub(super) fn beats(kernels: &Kernels) -> impl FnMut(&BeatParams, u64, &Stream) 
     }
 }
 
+/// Where there is not enough memory, or no whole slab of blocks, the way is not open: others take less.
+fn where_there_is_room<T>(decided: Result<Option<T>, TableError>) -> Result<Option<T>, TableError> {
+    match decided {
+        Err(TableError::Device(error)) if error.is_out_of_memory() => Ok(None),
+        Err(TableError::Image(ImageError::OutOfSpace { .. })) => Ok(None),
+        decided => decided,
+    }
+}
+
 /// Whether there is such a way for such a batch at all.
 fn is_open<P: Persist>(table: &Table<P>, rows: &StraightRows) -> bool {
     matches!(rows.op, Op::Put | Op::Insert | Op::Update | Op::Delete)
@@ -104,8 +113,8 @@ impl<'e, P: Persist> Turn<'e, P> {
         }
         let (mut wrote, left) = {
             // SAFETY: the caller's promise.
-            let decided = unsafe { self.decide(table, rows, first_version, stream, false)? };
-            let Some(mut stage) = decided else { return Ok(None) };
+            let decided = unsafe { self.decide(table, rows, first_version, stream, false) };
+            let Some(mut stage) = where_there_is_room(decided)? else { return Ok(None) };
             let wrote = stage.finish(beat, || ())?;
             let left = if wrote.by_cpu > 0 { stage.take_left(wrote.by_cpu)? } else { Vec::new() };
             (wrote, left)
@@ -129,32 +138,12 @@ impl<'e, P: Persist> Turn<'e, P> {
         stream: &Stream,
     ) -> Result<Option<StraightStage<'s, 'e, P>>, TableError> {
         // SAFETY: the caller's promise.
-        unsafe { self.decide(table, rows, first_version, stream, true) }
+        where_there_is_room(unsafe { self.decide(table, rows, first_version, stream, true) })
     }
 
-    /// Where there is not enough memory, or no whole slab of blocks, this way is not open: others take less.
-    ///
     /// # Safety
     /// As [`Turn::decide_straight`].
     unsafe fn decide<'s>(
-        &'s mut self,
-        table: &'s Table<P>,
-        rows: &StraightRows,
-        first_version: u64,
-        stream: &Stream,
-        tells: bool,
-    ) -> Result<Option<StraightStage<'s, 'e, P>>, TableError> {
-        // SAFETY: the caller's promise.
-        match unsafe { self.try_to_decide(table, rows, first_version, stream, tells) } {
-            Err(TableError::Device(error)) if error.is_out_of_memory() => Ok(None),
-            Err(TableError::Image(ImageError::OutOfSpace { .. })) => Ok(None),
-            decided => decided,
-        }
-    }
-
-    /// # Safety
-    /// As [`Turn::decide_straight`].
-    unsafe fn try_to_decide<'s>(
         &'s mut self,
         table: &'s Table<P>,
         rows: &StraightRows,
