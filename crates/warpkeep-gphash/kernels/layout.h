@@ -48,13 +48,15 @@ WK_KERNEL(gphash_layout, gphash::LayoutParams) {
         sizeof(BlockRun),     sizeof(SortParams), sizeof(RecopyParams),
         sizeof(PlanParams),   kPendingStatus,    kMalformed,          kTwinThreads,
         sizeof(SpreadParams), sizeof(PackParams), sizeof(MeasureParams), sizeof(CopyParams),
-        sizeof(PointParams),  sizeof(TellHostParams), sizeof(DeliverParams),
+        sizeof(PointParams),  sizeof(AskHostParams),
         sizeof(BeatParams),   sizeof(VerifyParams),
         sizeof(Values),       sizeof(WarmParams), sizeof(WeighParams), sizeof(ReleaseParams),
         sizeof(SpareParams),  sizeof(ChooseParams), sizeof(FillParams), sizeof(Choice),
         sizeof(FollowParams),
         kInRow,               kHeats,            kMostParts,
         kSendThreads,         kUnwritten,
+        kUntold,              kNotYet,           kGathered,           kDeclined,
+        kVerdictWords,
     };
     for (u32 i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) store(p.out + i, facts[i]);
 }

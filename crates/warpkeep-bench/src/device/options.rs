@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use warpkeep::DeviceChoice;
-use warpkeep_gphash::gpu::{CachePolicy, MOST_GATHERED};
+use warpkeep_gphash::gpu::{CachePolicy, most_gathered};
 use warpkeep_gphash::{Geometry, Layout};
 
 use super::keys::Keys;
@@ -181,7 +181,7 @@ impl Options {
 
     /// Whether batches of so many operations go that way: more than it takes would go another, and be taken for it.
     pub(super) fn takes(&self, way: Way, batch: usize) -> bool {
-        way != Way::Gathered || batch * self.workload.value_bytes <= MOST_GATHERED
+        way != Way::Gathered || batch <= most_gathered(self.workload.value_bytes)
     }
 
     /// What is compared, each once.

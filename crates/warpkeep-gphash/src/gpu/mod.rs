@@ -36,7 +36,7 @@ mod variable;
 pub use batch::{BatchRows, DeviceBatch};
 pub use cache::{CacheError, CachePolicy, CacheReport, CacheStats};
 pub use engine::{DeviceEngine, Turn};
-pub use hosts::{Gathered, HostGets, HostWrites, MOST_GATHERED, PartAnswers, SentPart};
+pub use hosts::{Gathered, HostGets, HostWrites, PartAnswers, SentPart, most_gathered};
 pub use image::DeviceImage;
 #[doc(hidden)]
 pub use left_out::is_left_out;

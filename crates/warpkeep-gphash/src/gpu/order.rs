@@ -3,9 +3,8 @@
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
-use warpkeep_device::{Device, DeviceChoice, Event, Stream};
+use warpkeep_device::{Device, DeviceChoice, DeviceError, Event, Stream};
 use warpkeep_record::Chooser;
 
 use crate::TableError;
@@ -31,9 +30,9 @@ const NEVER: usize = usize::MAX - 1;
 pub enum ValuesBy {
     /// The device, over the link.
     Device,
-    /// The cores of the host: the device says which records they are, and copies up what the host has gathered. Only from tables that have a
-    /// [mirror](super::DeviceEngine::load_mirror) which tells keys apart, of values of whole words, 64 MiB of them at the most, and while there is no
-    /// value cache.
+    /// The cores of the host: the device says which records they are, and copies up what the host has gathered while its kernel waits; what it
+    /// waits for in vain it fetches itself. Only from tables that have a [mirror](super::DeviceEngine::load_mirror) which tells keys apart, of values
+    /// of whole words, of [so many](super::most_gathered) keys at the most, and while there is no value cache.
     Host,
     /// Whichever is faster for batches of that size, as they come.
     Faster,
@@ -159,13 +158,13 @@ impl Order {
             return Ok((WAYS[way], None));
         }
         let measured = Measured { class, way, keys, begun: device.event()?, done: device.event()? };
-        measured.begun.record(stream)?;
+        measured.begin(stream)?;
         Ok((WAYS[way], Some(measured)))
     }
 
-    /// A batch that was measured is done; the host had so long a part in it after the device had.
-    pub(super) fn note(&self, measured: &Measured, by_host: Duration) -> Result<(), TableError> {
-        let took = measured.done.elapsed_since(&measured.begun)? + by_host;
+    /// A batch that was measured is done.
+    pub(super) fn note(&self, measured: &Measured) -> Result<(), TableError> {
+        let took = measured.done.elapsed_since(&measured.begun)?;
         let nanos = took.as_nanos() as f64 / measured.keys.max(1) as f64;
         self.lock(measured.class).note(measured.way, nanos);
         Ok(())
@@ -188,9 +187,14 @@ impl Order {
 }
 
 impl Measured {
+    /// The batch begins here in the stream, and not where it was chosen.
+    pub(super) fn begin(&self, stream: &Stream) -> Result<(), DeviceError> {
+        self.begun.record(stream)
+    }
+
     /// All of the batch is in the stream.
-    pub(super) fn end(&self, stream: &Stream) -> Result<(), TableError> {
-        Ok(self.done.record(stream)?)
+    pub(super) fn end(&self, stream: &Stream) -> Result<(), DeviceError> {
+        self.done.record(stream)
     }
 }
 

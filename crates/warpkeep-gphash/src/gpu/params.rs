@@ -70,6 +70,12 @@ pub(crate) const GONE: u64 = 1;
 pub(crate) const VEILED: u64 = 4;
 /// What there is before a key is written beside an entry: nothing that words of keys often are.
 pub(crate) const UNWRITTEN: u8 = 0xb7;
+/// In place of a record that the host has not been told yet; and what the host says of the values of a block, in words that are so many apart.
+pub(crate) const UNTOLD: u64 = u64::MAX;
+pub(crate) const NOT_YET: u64 = 0;
+pub(crate) const GATHERED: u64 = 1;
+pub(crate) const DECLINED: u64 = 2;
+pub(crate) const VERDICT_WORDS: usize = 8;
 /// Regions of the image that a batch is ordered by.
 pub(crate) const REGIONS: usize = 32_768;
 /// Threads of the block that lines them up.
@@ -280,20 +286,13 @@ pub(crate) struct PointParams {
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
-pub(crate) struct TellHostParams {
+pub(crate) struct AskHostParams {
     pub(crate) get: GetParams,
     pub(crate) records: DevicePtr,
-}
-
-#[derive(Clone, Copy, Debug, NoUninit)]
-#[repr(C)]
-pub(crate) struct DeliverParams {
-    pub(crate) get: GetParams,
-    pub(crate) first: u64,
-    pub(crate) count: u64,
-    pub(crate) records: DevicePtr,
+    pub(crate) verdicts: DevicePtr,
     pub(crate) values: DevicePtr,
     pub(crate) versions: DevicePtr,
+    pub(crate) patience: u64,
     pub(crate) wide: u64,
 }
 

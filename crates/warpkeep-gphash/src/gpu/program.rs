@@ -9,11 +9,10 @@ use warpkeep_record::RecordForm;
 use warpkeep_device::KernelEntry;
 
 use super::params::{
-    AgeParams, CensusParams, ChooseParams, CollectParams, CopyParams, DeliverParams, DrainParams, FillParams,
+    AgeParams, AskHostParams, CensusParams, ChooseParams, CollectParams, CopyParams, DrainParams, FillParams,
     GetParams, LayoutParams, LoadParams, LookupParams, MeasureParams, PackParams, PlanParams, PointParams,
     PublishParams, RaceParams, ReflectParams, RefreshParams, RegionParams, RehashParams, ReleaseParams,
-    RepairParams, SpareParams, SpreadParams, StageParams, TellHostParams, TellParams, WarmParams,
-    WeighParams, body_code,
+    RepairParams, SpareParams, SpreadParams, StageParams, TellParams, WarmParams, WeighParams, body_code,
 };
 use super::straight::params::{
     BeatParams, FollowParams, RecopyParams, SortParams, SpellParams, StraightParams, VerifyParams,
@@ -86,8 +85,7 @@ warpkeep_device::kernels! {
         gphash_few: LookupParams,
         gphash_few_ordered: LookupParams,
         gphash_point: PointParams,
-        gphash_tell_host: TellHostParams,
-        gphash_deliver: DeliverParams,
+        gphash_ask_host: AskHostParams,
         gphash_reflect: ReflectParams,
         gphash_census: CensusParams,
         gphash_rehash: RehashParams,
@@ -152,8 +150,7 @@ static KERNELS: &[KernelEntry] = {
         cuda_only("gphash_few", size_of::<LookupParams>()),
         cuda_only("gphash_few_ordered", size_of::<LookupParams>()),
         cuda_only("gphash_point", size_of::<PointParams>()),
-        cuda_only("gphash_tell_host", size_of::<TellHostParams>()),
-        cuda_only("gphash_deliver", size_of::<DeliverParams>()),
+        cuda_only("gphash_ask_host", size_of::<AskHostParams>()),
         cuda_only("gphash_reflect", size_of::<ReflectParams>()),
         cuda_only("gphash_census", size_of::<CensusParams>()),
         cuda_only("gphash_rehash", size_of::<RehashParams>()),

@@ -1,7 +1,6 @@
 //! Batches of gets with keys and answers in device memory.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use warpkeep_device::{DevicePtr, Stream};
 use warpkeep_image::Persist;
@@ -39,7 +38,7 @@ pub struct Reading<'r> {
     order: &'r Order,
     measured: Option<Measured>,
     watch: Option<Watch<'r>>,
-    /// What the host has to do when the device has told it which values are wanted.
+    /// What is left to do together with the host.
     left: Option<Box<dyn Left + 'r>>,
     /// Kept until they are.
     mirror: Option<Reflection>,
@@ -51,20 +50,17 @@ pub struct Reading<'r> {
 impl Reading<'_> {
     /// Waits for the answers; what the host has to do for them is done here.
     pub fn finish(mut self) -> Result<(), TableError> {
-        let by_host = match (self.left.take(), &mut self.scratch) {
-            (Some(left), Some(place)) => left.finish(place, self.stream)?,
-            _ => {
-                self.stream.synchronize()?;
-                Duration::ZERO
-            }
-        };
+        match (self.left.take(), &mut self.scratch) {
+            (Some(left), Some(place)) => left.finish(place, self.stream, self.measured.as_ref())?,
+            _ => self.stream.synchronize()?,
+        }
         if let Some(mut watch) = self.watch.take() {
             watch.host("host: waiting");
             watch.finish()?;
         }
         // Only of batches that a mirror answered: without one there is no order.
         match self.measured.as_ref().filter(|_| self.mirror.is_some()) {
-            Some(measured) => self.order.note(measured, by_host),
+            Some(measured) => self.order.note(measured),
             None => Ok(()),
         }
     }
@@ -117,8 +113,7 @@ impl<P: Persist> DeviceEngine<P> {
             }
         };
         let told = match fetching {
-            // SAFETY: the caller's promise; the rest is the table's, and stays while the reading lasts.
-            Fetching::ByHost => unsafe { self.tell_host(table, params, &mut place, stream)? },
+            Fetching::ByHost => self.ask_host(table, params, &mut place)?,
             _ => None,
         };
         let (mirror, left) = match told {
@@ -133,14 +128,14 @@ impl<P: Persist> DeviceEngine<P> {
                     Fetching::AsTheyCome => false,
                     Fetching::ByHost => self.order.usual(count),
                 };
-                // SAFETY: the same.
+                // SAFETY: the caller's promise; the rest is the table's, and stays while the reading lasts.
                 let mirror = unsafe {
                     self.launch_gets(table, params, &mut place.columns, stream, ordered, &mut watch)?
                 };
                 (mirror, None)
             }
         };
-        if let Some(measured) = &measured {
+        if let Some(measured) = measured.as_ref().filter(|_| left.is_none()) {
             measured.end(stream)?;
         }
         watch.host("host: launches");

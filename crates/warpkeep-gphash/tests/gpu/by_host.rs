@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use warpkeep_device::{Device, DevicePtr};
 use warpkeep_gphash::Geometry;
-use warpkeep_gphash::gpu::{GetRows, ValueRoom, ValuesBy};
+use warpkeep_gphash::gpu::{GetRows, ValueRoom, ValuesBy, most_gathered};
 
 use crate::bench::{Bench, Dice, Space};
 use crate::mirror::{KINDS, mirrored, on_the_cpu};
@@ -15,11 +15,17 @@ macro_rules! by_host_cases {
     ($on:path) => {
         all_cases! {
             $on;
-            by_host: values_that_the_host_fetches_are_those_of_a_map, large_batches_go_up_in_pieces,
+            by_host: values_that_the_host_fetches_are_those_of_a_map, batches_of_any_size_have_blocks_of_theirs, what_the_host_is_late_with_the_device_fetches,
                 keys_that_the_mirror_does_not_tell_are_asked_for, values_by_the_host_beside_writes_are_what_is_there,
                 what_is_not_for_the_host_is_left_to_the_device, readings_that_nobody_finishes_harm_nobody
         }
     };
+}
+
+/// Has the host fetch values, with few threads: many tests run beside each other.
+fn by_host(bench: &Bench) {
+    bench.engine.fetch_values_by(ValuesBy::Host);
+    bench.engine.gather_with(3);
 }
 
 /// Looks numbers up and compares; by the host if it can, which it says it has.
@@ -40,7 +46,7 @@ pub(crate) fn values_that_the_host_fetches_are_those_of_a_map(device: &Device, s
     const KEYS: u64 = 200;
     for kind in KINDS {
         let bench = mirrored(device, space, kind, KEYS);
-        bench.engine.fetch_values_by(ValuesBy::Host);
+        by_host(&bench);
         let mut dice = Dice(5);
         for count in [0, 1, 2, 31, 32, 33, 64, 65, 301] {
             let numbers: Vec<u64> = (0..count).map(|_| dice.below(2 * KEYS)).collect();
@@ -56,19 +62,36 @@ pub(crate) fn values_that_the_host_fetches_are_those_of_a_map(device: &Device, s
     }
 }
 
-/// Pieces whose rows are all there are copied as they are, others row by row.
-pub(crate) fn large_batches_go_up_in_pieces(device: &Device, space: Space) {
+/// Blocks have more keys, then there are more of them, and then there are more keys than the host gathers values for.
+pub(crate) fn batches_of_any_size_have_blocks_of_theirs(device: &Device, space: Space) {
     const KEYS: u64 = 300;
     for kind in [Kind::Packed, Kind::Tiled] {
         let bench = mirrored(device, space, kind, KEYS);
-        bench.engine.fetch_values_by(ValuesBy::Host);
-        let row = bench.table.value_spec().max_len() as u64;
-        // Two and a half pieces, of which the second has keys that are not there.
-        let count = (5 << 18) / row;
-        let absent = count / 2..count / 2 + 9;
-        let number = |index: u64| if absent.contains(&index) { KEYS + 1 } else { index * 7 % KEYS };
-        let numbers: Vec<u64> = (0..count).map(number).collect();
+        by_host(&bench);
+        let most = most_gathered(bench.table.value_spec().max_len()) as u64;
+        for count in [5000, 40_001, most, most + 1] {
+            // Some of them are not there.
+            let absent = count / 2..count / 2 + 9;
+            let number = |index: u64| if absent.contains(&index) { KEYS + 1 } else { index * 7 % KEYS };
+            let numbers: Vec<u64> = (0..count).map(number).collect();
+            check(&bench, &numbers, false, count <= most);
+            check(&bench, &numbers, true, count <= most);
+        }
+    }
+}
+
+/// One thread alone, of which the simulator leaves none to gather while it runs the kernel, and which a GPU does not wait for.
+pub(crate) fn what_the_host_is_late_with_the_device_fetches(device: &Device, space: Space) {
+    const KEYS: u64 = 300;
+    for kind in KINDS {
+        let bench = mirrored(device, space, kind, KEYS);
+        by_host(&bench);
+        bench.engine.gather_with(1);
+        let numbers: Vec<u64> = (0..20_000).map(|index| index * 7 % (KEYS + 40)).collect();
         check(&bench, &numbers, false, true);
+        check(&bench, &numbers, true, true);
+        // And with others again.
+        bench.engine.gather_with(3);
         check(&bench, &numbers, true, true);
     }
 }
@@ -78,7 +101,7 @@ pub(crate) fn keys_that_the_mirror_does_not_tell_are_asked_for(device: &Device, 
     const KEYS: u64 = 120;
     for kind in KINDS {
         let mut bench = mirrored(device, space, kind, KEYS);
-        bench.engine.fetch_values_by(ValuesBy::Host);
+        by_host(&bench);
         let mut dice = Dice(9);
         for versions in [true, false, true] {
             on_the_cpu(&mut bench, &mut dice, KEYS + 20, 40);
@@ -93,7 +116,7 @@ pub(crate) fn values_by_the_host_beside_writes_are_what_is_there(device: &Device
         let mut bench = Bench::new(device, space, kind, Geometry::default(), 1200);
         assert!(bench.run(&bench.puts(0..KEYS, 0)).is_empty());
         bench.engine.load_mirror(&bench.table).unwrap();
-        bench.engine.fetch_values_by(ValuesBy::Host);
+        by_host(&bench);
         let (bench, done) = (&bench, AtomicBool::new(false));
         let keys: Vec<_> = (0..KEYS).map(|number| kind.key(number)).collect();
         let read = || {
@@ -124,14 +147,14 @@ pub(crate) fn what_is_not_for_the_host_is_left_to_the_device(device: &Device, sp
     for kind in Kind::ALL {
         let mut bench = Bench::new(device, space, kind, Geometry::default(), 200);
         assert!(bench.run(&bench.puts(0..100, 1)).is_empty());
-        bench.engine.fetch_values_by(ValuesBy::Host);
+        by_host(&bench);
         // There is no mirror.
         check(&bench, &numbers, true, false);
     }
     let bench = mirrored(device, space, Kind::Packed, 100);
     // Nobody has said so.
     check(&bench, &numbers, true, false);
-    bench.engine.fetch_values_by(ValuesBy::Host);
+    by_host(&bench);
     assert!(bench.engine.learn_values(&bench.table).unwrap());
     check(&bench, &numbers, true, false);
     bench.engine.load_values(&bench.table, ValueRoom::Share(1.0)).unwrap();
@@ -146,7 +169,7 @@ pub(crate) fn what_is_not_for_the_host_is_left_to_the_device(device: &Device, sp
 pub(crate) fn readings_that_nobody_finishes_harm_nobody(device: &Device, space: Space) {
     const KEYS: u64 = 90;
     let bench = mirrored(device, space, Kind::Packed, KEYS);
-    bench.engine.fetch_values_by(ValuesBy::Host);
+    by_host(&bench);
     let row = bench.table.value_spec().max_len();
     let numbers: Vec<u64> = (0..KEYS).collect();
     let keys: Vec<u8> = numbers.iter().flat_map(|&number| bench.kind.key(number)).collect();

@@ -1,44 +1,78 @@
 //! Keys and answers lie in device memory, and the host copies the values: the device points at records, threads of the host gather their values
-//! in pinned memory, and they are copied up piece by piece while others are gathered.
+//! in pinned memory, and the device copies them up, all while one kernel runs.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use warpkeep_device::{DevicePtr, Stream};
+use warpkeep_device::{DeviceChoice, DeviceError, Stream};
 use warpkeep_image::Persist;
 use warpkeep_record::Pool;
 
-use super::copied_at_once;
 use super::copying::{Copying, Sink};
-use super::launches::look_for;
 use crate::gpu::columns::Columns;
-use crate::gpu::engine::{DeviceEngine, Workplace};
+use crate::gpu::engine::{DeviceEngine, THREADS, Workplace};
 use crate::gpu::mirror::{For, Reflection, spread};
-use crate::gpu::order::ValuesBy;
-use crate::gpu::params::{DeliverParams, GetParams, TellHostParams};
+use crate::gpu::order::{Measured, ValuesBy};
+use crate::gpu::params::{AskHostParams, DECLINED, GATHERED, GetParams, NOT_YET, UNTOLD, VERDICT_WORDS};
 use crate::gpu::reading::GetRows;
 use crate::{Table, TableError};
 
-/// Bytes of values that the host [gathers](ValuesBy::Host) for one batch, at the most: they are memory of it that nobody else can use.
-pub const MOST_GATHERED: usize = 64 << 20;
-/// Bytes of a piece that is copied up, at least, and how many there are, at the most: a copy of fewer takes as long as the call.
-const PIECE_BYTES: usize = 512 << 10;
-const MOST_PIECES: usize = 16;
+/// Keys of a batch that the host [gathers](ValuesBy::Host) values for, at the most: larger ones the device fetches faster in the order of their
+/// addresses.
+const MOST_KEYS: usize = 1 << 16;
+/// And bytes of values: they are memory of it that nobody else can use.
+const MOST_BYTES: usize = 64 << 20;
+
+/// How often a block looks for its values before it fetches them itself. A look over the link takes a microsecond or two.
+const PATIENCE: u64 = 64;
+/// The same where looks take no time, and the host has to share its cores with whoever looks.
+const PATIENCE_SIMULATED: u64 = 1 << 20;
+
+/// Turns that a thread looks for records before it asks whether any will come; and then, between naps, each twice as long as the one before:
+/// something else may be in the stream before them.
+const LOOKS: u32 = 4096;
+const SOME_LOOKS: u32 = 64;
+const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
+
+/// The largest batch whose values, of so many bytes, the host [gathers](ValuesBy::Host).
+///
+/// ```
+/// use warpkeep_gphash::gpu::most_gathered;
+///
+/// assert_eq!(most_gathered(128), 65_536);
+/// assert_eq!(most_gathered(1 << 20), 64);
+/// ```
+pub fn most_gathered(value_bytes: usize) -> usize {
+    MOST_KEYS.min(MOST_BYTES / value_bytes.max(1))
+}
 
 /// Threads of the host that gather, started when they are first needed.
 #[derive(Default)]
 pub(in crate::gpu) struct Hands {
-    pool: OnceLock<Pool>,
+    pool: Mutex<Option<Arc<Pool>>>,
+    /// How many; 0 for as many as suit the machine.
+    threads: AtomicUsize,
     /// Batches that they had a part in.
     batches: AtomicU64,
 }
 
-/// What the host has to do for a batch when the device has told it which values are wanted.
+impl Hands {
+    fn pool(&self) -> Arc<Pool> {
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(pool.get_or_insert_with(|| Arc::new(Pool::new(self.threads.load(Ordering::Relaxed)))))
+    }
+}
+
+/// A batch that the host has a part in.
 pub(in crate::gpu) trait Left {
-    /// Does it, with the place that the batch has; all answers are there when it returns. Gives how long it took from when the device was
-    /// done.
-    fn finish(self: Box<Self>, place: &mut Workplace, stream: &Stream) -> Result<Duration, TableError>;
+    /// Does it, with the place that the batch has; all answers are there when it returns.
+    fn finish(
+        self: Box<Self>,
+        place: &mut Workplace,
+        stream: &Stream,
+        measured: Option<&Measured>,
+    ) -> Result<(), TableError>;
 }
 
 /// The mirror that a batch looks at, to be kept until all is done; and what is left to do.
@@ -50,25 +84,28 @@ impl<P: Persist> DeviceEngine<P> {
         self.hands.batches.load(Ordering::Relaxed)
     }
 
+    /// Has so many threads gather the values that [the host fetches](Self::fetch_values_by), the caller's among them, from now on; 0 for
+    /// as many as suit the machine, which is what there is if nothing is said.
+    pub fn gather_with(&self, threads: usize) {
+        self.hands.threads.store(threads, Ordering::Relaxed);
+        // Those that are there end when nobody uses them any more.
+        drop(self.hands.pool.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
     /// Whether the host could fetch the values of a batch.
     pub(in crate::gpu) fn host_can_fetch(&self, table: &Table<P>, rows: &GetRows) -> bool {
         let bytes = table.value.max_len();
-        let fits = bytes > 0 && bytes.is_multiple_of(8) && rows.count as usize <= MOST_GATHERED / bytes;
+        let fits = bytes > 0 && bytes.is_multiple_of(8) && rows.count as usize <= most_gathered(bytes);
         let mirror = self.mirror.state().reflection();
         fits && rows.values.address().is_multiple_of(8) && mirror.is_some_and(|mirror| suits(&mirror, table))
     }
 
-    /// Has the device answer a batch but for the values, and tell the host which they are.
-    /// `None`, with nothing done, if the device is to fetch them.
-    ///
-    /// # Safety
-    /// As [`DeviceEngine::launch_gets`], with a place for its scratch.
-    pub(in crate::gpu) unsafe fn tell_host<'r>(
+    /// Has everything ready for a batch whose values the host copies. `None` if the device is to fetch them.
+    pub(in crate::gpu) fn ask_host<'r>(
         &'r self,
         table: &'r Table<P>,
         get: GetParams,
         place: &mut Workplace,
-        stream: &Stream,
     ) -> Result<Option<Told<'r>>, TableError> {
         let mirror = self.mirror.join(self, table, For::Reading)?;
         let Some(mirror) = mirror.filter(|mirror| suits(mirror, table)) else { return Ok(None) };
@@ -78,14 +115,10 @@ impl<P: Persist> DeviceEngine<P> {
             Err(TableError::Device(error)) if error.is_out_of_memory() => {
                 // There is no sense in trying again with every batch.
                 self.fetch_values_by(ValuesBy::Device);
-                return Ok(None);
+                Ok(None)
             }
-            taken => taken?,
+            taken => taken.map(|()| Some((mirror, Box::new(gathering) as Box<dyn Left + 'r>))),
         }
-        let params = TellHostParams { get, records: place.columns.records.host_ptr() };
-        // SAFETY: the caller's promise; there is room for as many records.
-        unsafe { self.kernels.tell_host.launch(spread(get.count), &params, stream)? };
-        Ok(Some((mirror, Box::new(gathering))))
     }
 }
 
@@ -101,22 +134,17 @@ struct Gathering<'r, P: Persist> {
     get: GetParams,
 }
 
-/// Rows that are copied up at once.
-#[derive(Default)]
-struct Piece {
-    gathered: AtomicUsize,
-    /// Rows of it that nobody has to copy.
-    absent: AtomicUsize,
-}
-
-/// What a thread gathers: rows from one on.
+/// What a thread gathers: the rows of one block.
 struct Share<'a> {
+    /// The first of them.
     first: usize,
     values: &'a mut [u64],
     /// Empty if nobody wants them.
     versions: &'a mut [u64],
     /// Bytes of a value.
     row: usize,
+    /// What the host says of them.
+    verdict: &'a AtomicU64,
 }
 
 impl Sink for Share<'_> {
@@ -147,11 +175,52 @@ impl Sink for Share<'_> {
     fn absent(&mut self, _: usize) {}
 }
 
-/// How a batch is cut: rows of a piece, and of a share, of which a piece has some.
-fn cut(count: usize, row: usize, threads: usize) -> (usize, usize) {
-    let share = copied_at_once(count, threads);
-    let piece = count.div_ceil(MOST_PIECES).max(PIECE_BYTES / row.max(1)).max(1);
-    (piece.next_multiple_of(share), share)
+/// How the kernel is that the threads wait for.
+struct Launched<'l> {
+    state: AtomicU8,
+    stream: &'l Stream,
+}
+
+/// It is not in the stream yet; it is; it never comes there.
+const COMING: u8 = 0;
+const UNDER_WAY: u8 = 1;
+const MISSING: u8 = 2;
+
+impl Launched<'_> {
+    /// Puts it into the stream. Whatever comes of it, those who wait learn it.
+    fn launch(&self, launch: impl FnOnce() -> Result<(), DeviceError>) -> Result<(), DeviceError> {
+        struct Missing<'m>(&'m AtomicU8);
+        impl Drop for Missing<'_> {
+            fn drop(&mut self) {
+                let _ = self.0.compare_exchange(COMING, MISSING, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        }
+        let _missing = Missing(&self.state);
+        launch()?;
+        self.state.store(UNDER_WAY, Ordering::Release);
+        Ok(())
+    }
+
+    /// Waits for the record of a key; `None` if it will not be told.
+    fn record(&self, told: &AtomicU64) -> Option<u64> {
+        let look = || Some(told.load(Ordering::Acquire)).filter(|&record| record != UNTOLD);
+        let (mut looks, mut nap) = (LOOKS, NAPS.0);
+        loop {
+            for _ in 0..looks {
+                if let Some(record) = look() {
+                    return Some(record);
+                }
+                std::hint::spin_loop();
+            }
+            match self.state.load(Ordering::Acquire) {
+                MISSING => return None,
+                // Whatever the kernel has told has been told by then.
+                UNDER_WAY if !matches!(self.stream.is_done(), Ok(false)) => return look(),
+                _ => std::thread::sleep(nap),
+            }
+            (looks, nap) = (SOME_LOOKS, (2 * nap).min(NAPS.1));
+        }
+    }
 }
 
 impl<P: Persist> Gathering<'_, P> {
@@ -164,88 +233,74 @@ impl<P: Persist> Gathering<'_, P> {
         self.table.value.max_len() / 8
     }
 
-    fn wants_versions(&self) -> bool {
-        !self.get.versions.is_null()
+    /// So many rows of versions.
+    fn versions(&self) -> usize {
+        if self.get.versions.is_null() { 0 } else { self.count() }
+    }
+
+    /// Where the verdicts begin, in words: behind the records, in lines of their own.
+    fn verdicts_from(&self) -> usize {
+        self.count().next_multiple_of(VERDICT_WORDS)
     }
 
     /// Has pinned memory for all of it.
     fn take_memory(&self, columns: &mut Columns) -> Result<(), TableError> {
         let (device, count) = (self.engine.device(), self.count());
-        columns.records.host::<u64>(device, count)?;
+        let verdicts = spread(self.get.count).blocks as usize * VERDICT_WORDS;
+        columns.records.host::<u64>(device, self.verdicts_from() + verdicts)?;
         columns.answers.host::<u64>(device, count * self.words())?;
-        columns.versions.host::<u64>(device, if self.wants_versions() { count } else { 0 })?;
+        columns.versions.host::<u64>(device, self.versions())?;
         Ok(())
     }
 
-    /// Begins to copy up a piece that is gathered.
-    ///
-    /// # Safety
-    /// All of it is gathered, and left alone until the stream is synchronised.
-    unsafe fn send(
-        &self,
-        sent: &Sent,
-        first: usize,
-        count: usize,
-        stream: &Stream,
-    ) -> Result<(), TableError> {
-        let (device, get, row) = (self.engine.device(), &self.get, 8 * self.words());
-        if sent.has_all {
-            let rows = |at: DevicePtr, bytes: usize| at.offset((first * bytes) as u64);
-            // SAFETY: the caller's promise; both sides have as many rows.
-            unsafe {
-                device.copy_raw(rows(get.values, row), rows(sent.values, row), count * row, stream)?;
-                if self.wants_versions() {
-                    device.copy_raw(rows(get.versions, 8), rows(sent.versions, 8), 8 * count, stream)?;
-                }
-            }
-            return Ok(());
+    /// How often blocks look for their values.
+    fn patience(&self, threads: usize) -> u64 {
+        match self.engine.device().choice() {
+            DeviceChoice::Cuda(_) => PATIENCE,
+            // There whoever launches waits for the kernel: only others could gather meanwhile.
+            DeviceChoice::Cpu | DeviceChoice::Sim if threads > 1 => PATIENCE_SIMULATED,
+            DeviceChoice::Cpu | DeviceChoice::Sim => 0,
         }
-        // Rows of keys that are not there are the caller's.
-        let wide = (row as u64 | get.values.address() | sent.values.address()).is_multiple_of(16);
-        let params = DeliverParams {
-            get: *get,
-            first: first as u64,
-            count: count as u64,
-            records: sent.records,
-            values: sent.values,
-            versions: sent.versions,
-            wide: u64::from(wide),
-        };
-        // SAFETY: the same.
-        unsafe { self.engine.kernels.deliver.launch(spread((count * row / 8) as u64), &params, stream)? };
-        Ok(())
     }
-}
-
-/// Where what is copied up lies, for the device; and whether no row of it is to be left out.
-struct Sent {
-    records: DevicePtr,
-    values: DevicePtr,
-    versions: DevicePtr,
-    has_all: bool,
 }
 
 impl<P: Persist> Left for Gathering<'_, P> {
-    fn finish(self: Box<Self>, place: &mut Workplace, stream: &Stream) -> Result<Duration, TableError> {
-        let Hands { pool, batches } = &self.engine.hands;
-        let (device, pool) = (self.engine.device(), pool.get_or_init(Pool::default));
+    fn finish(
+        self: Box<Self>,
+        place: &mut Workplace,
+        stream: &Stream,
+        measured: Option<&Measured>,
+    ) -> Result<(), TableError> {
+        let (device, pool) = (self.engine.device(), self.engine.hands.pool());
         let (count, words, row) = (self.count(), self.words(), 8 * self.words());
-        let (piece, share) = cut(count, row, pool.threads());
-        let pieces: Vec<Piece> = (0..count.div_ceil(piece)).map(|_| Piece::default()).collect();
+        let grid = spread(self.get.count);
+        let share = grid.threads as usize;
         let Columns { records, answers, versions, .. } = &mut place.columns;
-        let at = (records.host_ptr(), answers.host_ptr(), versions.host_ptr());
-        let mut noted = match self.wants_versions() {
-            true => versions.host::<u64>(device, count)?,
-            false => &mut [],
-        }
-        .chunks_mut(share);
-        let rows = answers.host::<u64>(device, count * words)?.chunks_mut(share * words).enumerate();
+        let wide = row as u64 | self.table.form.block_len() | self.get.values.address();
+        let params = AskHostParams {
+            get: self.get,
+            records: records.host_ptr(),
+            verdicts: records.host_ptr().offset(8 * self.verdicts_from() as u64),
+            values: answers.host_ptr(),
+            versions: versions.host_ptr(),
+            patience: self.patience(pool.threads()),
+            wide: u64::from(wide.is_multiple_of(16)),
+        };
+        let (told, verdicts) = records.shared_words().split_at(self.verdicts_from());
+        told.iter().take(count).for_each(|record| record.store(UNTOLD, Ordering::Relaxed));
+        let verdicts = verdicts.iter().step_by(VERDICT_WORDS).take(grid.blocks as usize);
+        verdicts.clone().for_each(|verdict| verdict.store(NOT_YET, Ordering::Relaxed));
+        let mut noted = versions.host::<u64>(device, self.versions())?.chunks_mut(share);
+        let rows = answers.host::<u64>(device, count * words)?.chunks_mut(share * words);
         let shares: Vec<Share<'_>> = rows
-            .map(|(number, values)| Share {
+            .zip(verdicts)
+            .enumerate()
+            .map(|(number, (values, verdict))| Share {
                 first: number * share,
                 values,
                 versions: noted.next().unwrap_or_default(),
                 row,
+                verdict,
             })
             .collect();
         let copying = Copying {
@@ -254,88 +309,34 @@ impl<P: Persist> Left for Gathering<'_, P> {
             exact: true,
             streamed: count * row >= self.engine.streamed_from.load(Ordering::Relaxed),
         };
-        let (told, doubt) = (OnceLock::<bool>::new(), AtomicBool::new(false));
-        let (failed, begun) = (Mutex::new(None), Mutex::new(Instant::now()));
+        let launched = Launched { state: AtomicU8::new(COMING), stream };
         let gather = |mut mine: Share<'_>| {
-            look_for(&told);
-            if !*told.wait() {
-                return;
+            let len = mine.values.len() / words;
+            let mut wanted = [0; THREADS as usize];
+            for (to, told) in wanted.iter_mut().zip(&told[mine.first..][..len]) {
+                let Some(record) = launched.record(told) else { return };
+                *to = record;
             }
-            let (first, len) = (mine.first, mine.values.len() / words);
-            let wanted = &records.fetched::<u64>(count)[first..][..len];
-            let came = copying.copy(wanted, |_| None, &mut mine);
-            if came.found + came.absent < len as u64 {
-                doubt.store(true, Ordering::Relaxed);
-            }
-            let number = first / piece;
-            let Piece { gathered, absent } = &pieces[number];
-            absent.fetch_add(len - came.found as usize, Ordering::Relaxed);
-            let of_piece = piece.min(count - number * piece);
-            if gathered.fetch_add(len, Ordering::AcqRel) + len < of_piece {
-                return;
-            }
-            let has_all = absent.load(Ordering::Relaxed) == 0;
-            let sent = Sent { records: at.0, values: at.1, versions: at.2, has_all };
-            // SAFETY: this was its last share, and the stream is synchronised below.
-            let done = unsafe { self.send(&sent, number * piece, of_piece, stream) };
-            if let Err(error) = done {
-                failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-            }
+            let came = copying.copy(&wanted[..len], |_| None, &mut mine);
+            // Where there is no record where one should be, the device is to look itself.
+            let is_right = came.found + came.absent == len as u64;
+            mine.verdict.store(if is_right { GATHERED } else { DECLINED }, Ordering::Release);
         };
-        // Helpers are on their way while the caller waits for the device.
-        let waited = pool.share_beside(shares, gather, || {
-            /// Whoever waits is told, whatever has happened.
-            struct End<'e>(&'e OnceLock<bool>);
-            impl Drop for End<'_> {
-                fn drop(&mut self) {
-                    let _ = self.0.set(false);
-                }
-            }
-            let _end = End(&told);
-            let waited = stream.synchronize();
-            *begun.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-            let _ = told.set(waited.is_ok());
-            waited
+        // Helpers are on their way while the caller launches.
+        let under_way = pool.share_beside(shares, gather, || {
+            launched.launch(|| {
+                measured.map_or(Ok(()), |measured| measured.begin(stream))?;
+                // SAFETY: the columns of the batch are the caller's promise; those of the place have just got the room, and are shared with
+                // the kernel as it expects until the stream is synchronised below.
+                unsafe { self.engine.kernels.ask_host.launch(grid, &params, stream)? };
+                measured.map_or(Ok(()), |measured| measured.end(stream))
+            })
         });
         // Whatever came of it, nothing is under way when this returns.
         let arrived = stream.synchronize();
-        waited?;
-        failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)?;
+        under_way?;
         arrived?;
-        batches.fetch_add(1, Ordering::Relaxed);
-        if doubt.into_inner() {
-            // A record where none can be: the device is to look itself.
-            let ordered = self.engine.order.usual(count);
-            // SAFETY: whoever has this reading keeps what its kernels need, and it is waited for.
-            let mirror = unsafe {
-                let mut watch = self.engine.straight.steps.look_away();
-                self.engine.launch_gets(self.table, self.get, &mut place.columns, stream, ordered, &mut watch)
-            };
-            let arrived = stream.synchronize();
-            drop(mirror?);
-            arrived?;
-        }
-        Ok(begun.into_inner().unwrap_or_else(PoisonError::into_inner).elapsed())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_are_worth_a_copy_and_shares_go_round() {
-        // A small batch goes up as one; of large ones there are several pieces, each of whole shares.
-        assert_eq!(cut(4096, 128, 15), (4096, 64));
-        assert_eq!(cut(16_384, 128, 15), (4096, 256));
-        assert_eq!(cut(1 << 18, 128, 15), (1 << 14, 1024));
-        for count in [0, 1, 63, 1000, 5000, 262_143] {
-            for row in [8, 128, 4096] {
-                let (piece, share) = cut(count, row, 4);
-                assert!(
-                    piece >= share && piece.is_multiple_of(share) && count.div_ceil(piece) <= MOST_PIECES
-                );
-            }
-        }
+        self.engine.hands.batches.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 }
