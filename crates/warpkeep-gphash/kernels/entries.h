@@ -1,8 +1,9 @@
-// What is done to the mirror for a batch whose words the host stores: all its entries are veiled before the first word is, and set after the last. Both
-// in kernels of their own, which have few registers and many warps; and the end of each orders all that it has done.
+// What is done to the mirror for a batch whose words the host stores: all its entries are veiled before the first word is stored, and those of each
+// part set after the last of its words. Both in kernels of their own, which have few registers and many warps, and beside what crosses the link;
+// the end of each orders all that it has done.
 #pragma once
 #include "numbers.h"
-#include "straight.h"
+#include "parts.h"
 
 namespace gphash {
 
@@ -25,17 +26,19 @@ WK_KERNEL(gphash_veil, gphash::StraightParams) {
     store(&act->entry, veil_act(p, act));
 }
 
-// Has the copies and the mirror show what is in the image, and notes what is gone. A thread an operation, of which those that act have one.
-WK_KERNEL(gphash_settle, gphash::StraightParams) {
+// Has the copies and the mirror show what is in the image of a part, and notes what is gone. A thread an act, of as many as a part can have.
+WK_KERNEL(gphash_settle, gphash::BeatParams) {
     using namespace gphash;
-    u64 i = global_index(), acts = load(&p.came->acts);
-    if (i - thread_index() >= acts) return;
+    const StraightParams& s = p.straight;
+    Span span = part_of(p, p.beat - 2);
+    u64 i = global_index();
+    if (i - thread_index() >= span.count) return;
     Settled settled{kNone, 0};
-    if (i < acts) {
-        Act act = load_act(p.acts + i);
-        settled = settle_own(p, i, act, act.entry);
+    if (i < span.count) {
+        Act act = load_act(s.acts + span.first + i);
+        settled = settle_own(s, span.first + i, act, act.entry);
     }
     BlockWants<kAccounts> wants(accounts_of(settled));
-    BlockPlaces<kAccounts, u64> places(wants, &p.came->created);
-    if (settled.old) store(p.retired + places.begin[kRetirements] + wants.rank(kRetirements), settled.old);
+    BlockPlaces<kAccounts, u64> places(wants, &s.came->created);
+    if (settled.old) store(s.retired + places.begin[kRetirements] + wants.rank(kRetirements), settled.old);
 }

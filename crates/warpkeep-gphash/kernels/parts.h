@@ -7,10 +7,10 @@
 // The words can be the host's to store, whose cores are nearer to the index than the device: one at a time they cost the link as much as
 // 60 bytes of a record. So do tails of records in tiles, which lie anywhere once blocks are used again; then those are the host's, too, and
 // the device writes nothing to the image but values, in whole lines. What the host needs to know goes to it in a list, one act after the
-// other. All entries are veiled first. Part after part is sent, records and list; the host waits for each, and stores its tails and
-// words while the next ones go. When it has stored the last, all entries are set. What is done in device memory is not in a launch with
-// what crosses the link, nor beside it: what a multiprocessor loads waits behind what it has stored to the link, six times as long as
-// otherwise.
+// other. Part after part is sent, records and list. All entries are veiled meanwhile; then the host waits for each part, and stores its tails and
+// words while the next ones go. When it has stored those of a part, its entries are set. What is done in device memory is not in a launch with
+// what crosses the link: what a multiprocessor loads waits behind what it has stored to the link, six times as long as otherwise. It is
+// beside it, on the multiprocessors that send nothing, which are most of them.
 //
 // Within a beat nothing has an order. From one to the next everything has: each block fences when it has stored what it stores, once,
 // for there are only as many blocks as run at the same time.

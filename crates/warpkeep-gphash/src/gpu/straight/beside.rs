@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use warpkeep_device::{Event, Stream};
+use warpkeep_device::{Device, Event, Stream};
 use warpkeep_image::{Image, Persist};
 
 use super::list::ListForm;
-use super::params::{BeatParams, ENTRIES, SENDS, StraightParams, VEILS};
+use super::params::{BeatParams, ENTRIES, MOST_PARTS, SENDS, StraightParams, VEILS};
 use super::run::stores_of_beat;
 use super::told::Told;
 use super::words::Hands;
@@ -21,40 +21,83 @@ pub(super) struct WithHost<'b, P: Persist> {
     pub(super) place: &'b Workplace,
     pub(super) params: &'b StraightParams,
     pub(super) parts: u64,
-    /// One for each part.
-    pub(super) sent: &'b [Event],
+    pub(super) tools: &'b Tools,
+}
+
+/// What such batches need beside a place.
+pub(super) struct Tools {
+    /// Where the mirror is kept up, while the place's stream sends: that takes few multiprocessors.
+    stream: Stream,
+    /// It is decided; its entries are veiled; all of them are set.
+    decided: Event,
+    veiled: Event,
+    settled: Event,
+    /// One for each part: it is sent.
+    sent: Vec<Event>,
+}
+
+impl Tools {
+    pub(super) fn new(device: &Device) -> Result<Tools, TableError> {
+        Ok(Tools {
+            stream: device.stream()?,
+            decided: device.event()?,
+            veiled: device.event()?,
+            settled: device.event()?,
+            sent: (0..MOST_PARTS).map(|_| device.event()).collect::<Result<_, _>>()?,
+        })
+    }
 }
 
 impl<P: Persist> WithHost<'_, P> {
-    /// Launches what is left to do, and stores the words of each part, and the tails that are the host's, when the rest of its records is in
-    /// the image. When it returns all words are; and the last launch is under way.
+    /// Launches what is left to do, and stores the words of each part, and the tails that are the host's, when all entries are veiled and the
+    /// rest of its records is in the image. When it returns all words are, and the last launch is under way, before what comes next in the
+    /// place's stream. After an error, too, nothing is under way anywhere else.
     pub(super) fn launch_beats(
         &self,
         (hands, form): (Hands, ListForm),
         watch: &mut Watch<'_>,
         mut beat: impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError>,
     ) -> Result<(), TableError> {
-        let (device, stream) = (self.engine.device(), &self.place.stream);
+        let (device, own) = (self.engine.device(), &self.place.stream);
+        let Tools { stream: beside, decided, veiled, settled, sent } = self.tools;
         let list = self.place.columns.told_words.shared_words();
         let told = Told::new(self.image, list, form, hands, self.parts as usize);
-        let mut launch = |step, number, parts, does, watch: &mut Watch<'_>| {
+        let mut launch = |step, number, parts, does, stream: &Stream, watch: &mut Watch<'_>| {
             let params = BeatParams { straight: *self.params, beat: number, parts, does };
             watch.device(step, device, stream, || beat(&params, stores_of_beat(self.params, parts), stream))
         };
-        told.beside(|| {
-            launch("veil", 0, 1, VEILS, watch)?;
-            for part in 0..self.parts {
-                launch("send", part, self.parts, SENDS, watch)?;
-                self.sent[part as usize].record(stream)?;
+        let launched = told.beside(|| {
+            decided.record(own)?;
+            beside.wait_for(decided)?;
+            launch("veil", 0, 1, VEILS, beside, watch)?;
+            veiled.record(beside)?;
+            for (part, sent) in (0..self.parts).zip(sent) {
+                launch("send", part, self.parts, SENDS, own, watch)?;
+                sent.record(own)?;
             }
-            for part in 0..self.parts as usize {
-                self.sent[part].synchronize()?;
+            veiled.synchronize()?;
+            let mut stored = 0;
+            for (part, sent) in sent.iter().take(self.parts as usize).enumerate() {
+                sent.synchronize()?;
                 told.ready(part);
+                while told.is_stored(stored) {
+                    launch("entries", stored as u64 + 2, self.parts, ENTRIES, beside, watch)?;
+                    stored += 1;
+                }
             }
             let sent = Instant::now();
             told.finish();
             watch.note("host: words and tails that are left when all is sent", sent.elapsed());
-            launch("entries", 2, 1, ENTRIES, watch)
-        })
+            for part in stored as u64..self.parts {
+                launch("entries", part + 2, self.parts, ENTRIES, beside, watch)?;
+            }
+            settled.record(beside)?;
+            Ok(own.wait_for(settled)?)
+        });
+        if launched.is_err() {
+            // The error is what there is to tell.
+            let _ = beside.synchronize();
+        }
+        launched
     }
 }

@@ -14,6 +14,7 @@ pub(super) mod params;
 mod provider;
 mod run;
 mod share;
+mod sorting;
 mod stage;
 mod supply;
 mod told;
@@ -66,8 +67,8 @@ pub struct Wrote {
     pub by_cpu: u64,
 }
 
-/// Operations in a part of a batch: so many records take the link two hundred microseconds, beside which a launch is nothing.
-const PART: u64 = 1 << 16;
+/// Operations in a part of a batch: so many records take the link a hundred microseconds, beside which a launch is little, and the host has something to do soon.
+const PART: u64 = 1 << 15;
 
 /// Operations from which on records are read in order: for fewer of them the order costs more than it saves.
 const VERIFIED_FROM: u64 = 1 << 16;
@@ -148,7 +149,7 @@ mod tests {
     fn small_batches_have_one_part_and_large_ones_not_too_many() {
         let straight = Straight::default();
         assert_eq!([1, PART - 1, PART, 2 * PART - 1].map(|count| straight.parts(count)), [1; 4]);
-        assert_eq!([1 << 17, 1 << 20, 1 << 22, 1 << 31].map(|count| straight.parts(count)), [2, 16, 32, 32]);
+        assert_eq!([1 << 17, 1 << 20, 1 << 22, 1 << 31].map(|count| straight.parts(count)), [4, 32, 32, 32]);
         straight.part.store(0, Ordering::Relaxed);
         assert_eq!(straight.parts(3), 3);
     }

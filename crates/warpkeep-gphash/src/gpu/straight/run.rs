@@ -39,7 +39,7 @@ pub(super) fn beats(kernels: &Kernels) -> impl FnMut(&BeatParams, u64, &Stream) 
                 let resident = beat.resident_blocks(THREADS, 0)?.max(1);
                 (Grid::covering(stores, THREADS).blocks.min(resident), THREADS)
             }
-            _ => (Grid::covering(params.straight.count / params.parts + 1, THREADS).blocks, THREADS),
+            (parts, _) => (Grid::covering(most_acts(params.straight.count, parts), THREADS).blocks, THREADS),
         };
         let grid = Grid { blocks, threads, shared_bytes: 0 };
         // SAFETY: the parameters are those of a batch, which stays until its streams are synchronised.
@@ -49,12 +49,17 @@ pub(super) fn beats(kernels: &Kernels) -> impl FnMut(&BeatParams, u64, &Stream) 
                 (_, SENDS) => send.launch(grid, params, stream)?,
                 // All acts of the batch at once.
                 (1, VEILS) => veil.launch(grid, &params.straight, stream)?,
-                (1, ENTRIES) => settle.launch(grid, &params.straight, stream)?,
+                (_, ENTRIES) => settle.launch(grid, params, stream)?,
                 _ => beat.launch(grid, params, stream)?,
             }
         }
         Ok(())
     }
+}
+
+/// Acts of a part, at the most, of a batch whose words the host stores: see `before_part` in `kernels/parts.h`.
+fn most_acts(count: u64, parts: u64) -> u64 {
+    4 * count / (4 * parts - 3) + 2
 }
 
 /// Where there is not enough memory, or no whole slab of blocks, the way is not open: others take less.

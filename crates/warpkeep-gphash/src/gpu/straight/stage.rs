@@ -123,8 +123,12 @@ impl<P: Persist> StraightStage<'_, '_, P> {
         beside: impl FnOnce(),
     ) -> Result<Wrote, TableError> {
         let Some(mut held) = self.held.take() else { return Ok(Wrote::default()) };
-        let came = self.write(&mut held.watch, beat, beside);
         let takes_blocks = self.takes_blocks();
+        if takes_blocks {
+            let (engine, own) = (self.turn.engine, &self.turn.place.stream);
+            held.supply.prepare(engine.device(), &engine.kernels, self.rows.count, own);
+        }
+        let came = self.write(&mut held.watch, beat, beside);
         let Held { mut watch, retired, mut supply, mut copies, staying, guard } = held;
         let came = match came {
             Ok(came) => came,
@@ -168,15 +172,13 @@ impl<P: Persist> StraightStage<'_, '_, P> {
         let (engine, place) = (self.turn.engine, &mut *self.turn.place);
         let (params, parts) = (&self.params, self.parts);
         let launched = match self.hands.take() {
-            Some(hands) => {
-                engine.straight.words.take_events(engine.device(), parts as usize).and_then(|sent| {
-                    let with_host =
-                        WithHost { engine, image: self.table.image(), place, params, parts, sent: &sent };
-                    let launched = with_host.launch_beats(hands, watch, beat);
-                    engine.straight.words.keep_events(sent);
-                    launched
-                })
-            }
+            Some(hands) => engine.straight.words.take_tools(engine.device()).and_then(|tools| {
+                let with_host =
+                    WithHost { engine, image: self.table.image(), place, params, parts, tools: &tools };
+                let launched = with_host.launch_beats(hands, watch, beat);
+                engine.straight.words.keep_tools(tools);
+                launched
+            }),
             None => launch_beats(engine, &place.stream, params, parts, watch, beat),
         };
         // SAFETY: the stream is synchronised before anybody looks.

@@ -4,22 +4,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crossbeam_epoch::Guard;
-use warpkeep_device::{Buffer, Device, DevicePtr, Grid};
+use warpkeep_device::{Buffer, Device, DevicePtr, Stream};
 use warpkeep_image::{Heap, Persist, PoolId};
 use warpkeep_record::RecordForm;
 
-use super::params::{BlockRun, SortParams, SpellParams};
+use super::params::{BlockRun, SpellParams};
 use super::provider::{Provider, Slab};
+use super::sorting::{List, Sorting, put_together, sort};
 use crate::TableError;
 use crate::gpu::engine::{Kernels, Workplace};
-use crate::gpu::mirror::region_bits;
-use crate::gpu::params::{REGIONS, RegionParams, SCAN_THREADS};
-
-/// Offsets of blocks in device memory.
-struct List {
-    buffer: Buffer,
-    count: u64,
-}
 
 /// Lists of blocks that nobody can be reading any more, and how many there are that somebody may be reading still.
 #[derive(Default)]
@@ -46,6 +39,8 @@ pub(crate) struct Supply<P: Persist> {
     ready: Arc<Ready>,
     /// Memory that can be used again.
     spare: Vec<Buffer>,
+    /// Blocks that are being put in order for the next batch, once there has been one that was worth it.
+    sorting: Option<Sorting>,
     /// Who takes slabs ahead of need, if anybody does.
     provider: Option<Provider>,
 }
@@ -83,6 +78,7 @@ impl<P: Persist> Supply<P> {
             end: 0,
             ready: Arc::default(),
             spare,
+            sorting: None,
             provider: None,
         }
     }
@@ -98,8 +94,81 @@ impl<P: Persist> Supply<P> {
     pub(super) fn look_ahead(&self, count: u64) {
         if let Some(provider) = &self.provider {
             let again = self.ready.lists().iter().map(|list| list.count).sum::<u64>();
-            provider.want((2 * count).saturating_sub(self.end - self.next + again));
+            provider.want((2 * count).saturating_sub(self.left() + self.coming() + again));
         }
+    }
+
+    /// Blocks at hand.
+    fn left(&self) -> u64 {
+        self.end - self.next
+    }
+
+    /// Blocks that will be, in order.
+    fn coming(&self) -> u64 {
+        self.sorting.as_ref().map_or(0, Sorting::coming)
+    }
+
+    /// Begins to put in order what a batch like this one, of so many operations, will need when this one has taken its blocks; after what is in a
+    /// stream. It is for speed alone: if it comes to nothing, [`Supply::ensure`] does it, and whoever uses the device next is told why.
+    pub(super) fn prepare(&mut self, device: &Device, kernels: &Kernels, count: u64, after: &Stream) {
+        if self.left() >= 2 * count || self.coming() > 0 {
+            return;
+        }
+        let Some(heap) = self.heap.upgrade() else { return };
+        let mut lists = std::mem::take(&mut *self.ready.lists());
+        if self.sorting.is_none() && !lists.is_empty() {
+            self.sorting = Sorting::new(device).ok();
+        }
+        if let Some(sorting) = self.sorting.as_mut().filter(|_| !lists.is_empty()) {
+            let room = |count| buffer_of(device, &mut self.spare, 8 * count);
+            let _ = sorting.begin(device, kernels, &mut lists, heap.image().len(), after, room);
+        }
+        self.ready.lists().append(&mut lists);
+    }
+
+    /// Has what was put in order behind what is at hand.
+    fn take_sorted(&mut self, device: &Device, place: &Workplace) -> Result<(), TableError> {
+        let Some((sorted, unused)) = self.sorting.as_mut().map(Sorting::finish).transpose()?.flatten() else {
+            return Ok(());
+        };
+        self.spare.extend(unused);
+        let left = self.left();
+        let (blocks, end) = match self.blocks.take() {
+            None => (sorted.buffer, sorted.count),
+            Some(old) if left == 0 => {
+                self.spare.push(old);
+                (sorted.buffer, sorted.count)
+            }
+            Some(old) => {
+                let both = self.put_behind(device, place, &old, &sorted);
+                let Ok(both) = both else {
+                    self.blocks = Some(old);
+                    self.ready.lists().push(sorted);
+                    return both.map(drop);
+                };
+                self.spare.extend([old, sorted.buffer]);
+                (both, left + sorted.count)
+            }
+        };
+        self.blocks = Some(blocks);
+        (self.next, self.end) = (0, end);
+        Ok(())
+    }
+
+    /// What is left of a buffer of blocks, and others, in one.
+    fn put_behind(
+        &mut self,
+        device: &Device,
+        place: &Workplace,
+        old: &Buffer,
+        more: &List,
+    ) -> Result<Buffer, TableError> {
+        let left = self.left();
+        let both = buffer_of(device, &mut self.spare, 8 * (left + more.count))?;
+        both.copy_from_on(0, old, 8 * self.next as usize, 8 * left as usize, &place.stream)?;
+        put_together(&both, 8 * left as usize, std::slice::from_ref(more), &place.stream)?;
+        place.stream.synchronize()?;
+        Ok(both)
     }
 
     /// A slab, from those taken ahead if there is one.
@@ -158,14 +227,16 @@ impl<P: Persist> Supply<P> {
         place: &mut Workplace,
         count: u64,
     ) -> Result<(), TableError> {
-        if self.end - self.next >= count {
+        if self.left() < count {
+            self.take_sorted(device, place)?;
+        }
+        if self.left() >= count {
             return Ok(());
         }
         let (Some(heap), Some(pool)) = (self.heap.upgrade(), self.pool) else { return Ok(()) };
         self.reclaim();
         let mut lists = std::mem::take(&mut *self.ready.lists());
-        let left = self.end - self.next;
-        let again = left + lists.iter().map(|list| list.count).sum::<u64>();
+        let again = self.left() + lists.iter().map(|list| list.count).sum::<u64>();
         let (mut runs, mut total) = (Vec::new(), again);
         // Twice what this batch can take, if there is so much and nobody else sees to it: the next one finds it ready.
         let ample = if self.provider.is_some() { count } else { 2 * count };
@@ -210,37 +281,18 @@ impl<P: Persist> Supply<P> {
         runs: &[BlockRun],
         total: u64,
     ) -> Result<Buffer, TableError> {
-        let left = self.end - self.next;
+        let left = self.left();
         let again = left + lists.iter().map(|list| list.count).sum::<u64>();
         let blocks = buffer_of(device, &mut self.spare, 8 * total)?;
         let mixed = buffer_of(device, &mut self.spare, 8 * again)?;
-        let mut at = 0;
         if let Some(old) = self.blocks.as_ref().filter(|_| left > 0) {
             mixed.copy_from_on(0, old, 8 * self.next as usize, 8 * left as usize, &place.stream)?;
-            at = 8 * left as usize;
         }
-        for list in lists {
-            let bytes = 8 * list.count as usize;
-            mixed.copy_from_on(at, &list.buffer, 0, bytes, &place.stream)?;
-            at += bytes;
-        }
-        let columns = &mut place.columns;
+        put_together(&mixed, 8 * left as usize, lists, &place.stream)?;
         // SAFETY: the lists are as long as the kernels take them to be, and stay until the stream is synchronised, which follows.
         unsafe {
             if again > 0 {
-                let params = SortParams {
-                    blocks: mixed.ptr(),
-                    count: again,
-                    ranks: columns.ranks.room(device, 4 * again as usize)?,
-                    regions: columns.regions.zeros(device, 4 * (REGIONS + 1), &place.stream)?,
-                    sorted: blocks.ptr(),
-                    shift: region_bits(heap.image().len()),
-                    reserved: 0,
-                };
-                place.launch(&kernels.sort_count, again, &params)?;
-                let one = Grid { blocks: 1, threads: SCAN_THREADS, shared_bytes: 0 };
-                kernels.line_up.launch(one, &RegionParams { regions: params.regions }, &place.stream)?;
-                place.launch(&kernels.sort, again, &params)?;
+                sort(device, kernels, place, (&mixed, again), &blocks, heap.image().len())?;
             }
             if total > again {
                 place.columns.blocks.host::<BlockRun>(device, runs.len())?.copy_from_slice(runs);
@@ -293,6 +345,9 @@ impl<P: Persist> Drop for Supply<P> {
         };
         if let Some(blocks) = &self.blocks {
             read(blocks, self.next, self.end - self.next);
+        }
+        if let Some(Ok(Some((sorted, _)))) = self.sorting.as_mut().map(Sorting::finish) {
+            read(&sorted.buffer, 0, sorted.count);
         }
         for list in self.ready.lists().drain(..) {
             read(&list.buffer, 0, list.count);

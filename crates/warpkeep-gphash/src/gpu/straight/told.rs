@@ -71,14 +71,19 @@ impl<'w, P: Persist> Told<'w, P> {
         self.ready.store(part + 1, Ordering::Release);
     }
 
+    /// Whether a part is ready and all of it stored.
+    pub(super) fn is_stored(&self, part: usize) -> bool {
+        part < self.ready.load(Ordering::Relaxed)
+            && self.progress[part].stored.load(Ordering::Acquire) == self.shares(part)
+    }
+
     /// Stores what nobody has taken of the parts that are ready. Returns when all of them is stored.
     pub(super) fn finish(&self) {
         let ready = self.ready.load(Ordering::Acquire);
         (0..ready).for_each(|part| self.store_shares(part));
         for part in 0..ready {
-            let shares = self.shares(part);
             // Those who have taken the last ones are at them.
-            look_until(|| self.progress[part].stored.load(Ordering::Acquire) == shares);
+            look_until(|| self.is_stored(part));
         }
     }
 

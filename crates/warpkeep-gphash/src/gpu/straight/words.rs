@@ -10,9 +10,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use warpkeep_device::{Device, Event};
+use warpkeep_device::Device;
 use warpkeep_record::Pool;
 
+use super::beside::Tools;
 use crate::TableError;
 
 /// Threads that store words, at the most. Fourteen, on sixteen cores, are as fast as the link brings records; twelve are not.
@@ -55,8 +56,8 @@ pub(super) type Observer = Arc<dyn Fn(HostStep) + Send + Sync>;
 /// How words are stored.
 pub(super) struct Words {
     settings: Mutex<Settings>,
-    /// Events of parts, kept from one batch to the next.
-    events: Mutex<Vec<Event>>,
+    /// Kept from one batch to the next.
+    tools: Mutex<Option<Tools>>,
 }
 
 struct Settings {
@@ -76,7 +77,7 @@ pub(super) struct Hands {
 impl Default for Words {
     fn default() -> Words {
         let settings = Settings { by: WordsBy::usual(), pool: None, observer: None };
-        Words { settings: Mutex::new(settings), events: Mutex::default() }
+        Words { settings: Mutex::new(settings), tools: Mutex::default() }
     }
 }
 
@@ -93,18 +94,15 @@ impl Words {
         Some(Hands { pool, observer: settings.observer.clone() })
     }
 
-    /// Events for so many parts.
-    pub(super) fn take_events(&self, device: &Device, count: usize) -> Result<Vec<Event>, TableError> {
-        let mut events = std::mem::take(&mut *self.events.lock().unwrap_or_else(PoisonError::into_inner));
-        while events.len() < count {
-            events.push(device.event()?);
-        }
-        Ok(events)
+    /// What a batch needs whose words the host stores.
+    pub(super) fn take_tools(&self, device: &Device) -> Result<Tools, TableError> {
+        let kept = self.tools.lock().unwrap_or_else(PoisonError::into_inner).take();
+        kept.map_or_else(|| Tools::new(device), Ok)
     }
 
-    /// Gives them back.
-    pub(super) fn keep_events(&self, events: Vec<Event>) {
-        *self.events.lock().unwrap_or_else(PoisonError::into_inner) = events;
+    /// Gives it back.
+    pub(super) fn keep_tools(&self, tools: Tools) {
+        *self.tools.lock().unwrap_or_else(PoisonError::into_inner) = Some(tools);
     }
 }
 
