@@ -26,9 +26,6 @@
 
 namespace gphash {
 
-// Parts of a batch, at the most.
-constexpr u32 kMostParts = 32;
-
 // What a launch does of a beat, in bits. Entries are those of two beats before.
 constexpr u64 kSends = 1;
 constexpr u64 kVeils = 2;
@@ -109,7 +106,7 @@ constexpr u64 kLinePieces = 128 / sizeof(U128);
 // Tells the host of the acts of a part. Neighbours write neighbouring bytes, and a warp whole lines.
 WK_DEVICE void tell_acts(const StraightParams& p, u64 part, const Span& span, const Hand& hand) {
     if (hand.index == 0) store_streaming(p.words + part, U128{span.first, span.count});
-    U128* list = p.words + kMostParts;
+    U128* list = p.words + 2 * kMostParts;
     u32 len = told_len(p);
     u64 begin = span.first * len / 2, words = (span.first + span.count) * len, last = span.first + span.count - 1;
     for (u64 i = begin / kLinePieces * kLinePieces + hand.index; 2 * i < words; i += kTold * hand.hands) {
@@ -150,14 +147,27 @@ template <Extent E> WK_DEVICE void send_records(const StraightParams& p, const S
 }
 
 // What crosses the link where the host stores the words: the records of a part, and what the host is told of it.
-WK_DEVICE void send(const BeatParams& p, const Hand& hand) {
+WK_DEVICE void send_part(const BeatParams& p, u64 part, const Hand& hand) {
     const StraightParams& s = p.straight;
     // Left out, records come with the words of the part after theirs.
-    Span records = part_of(p, left_out(Step::Behind) ? p.beat - 1 : p.beat);
+    Span records = part_of(p, left_out(Step::Behind) ? part - 1 : part);
     // Of records in tiles the host stores the tails, always.
     if (s.op != kDelete && s.table.tiled()) send_records<Extent::Values>(s, records, hand);
     if (s.op != kDelete && !s.table.tiled()) send_records<Extent::Whole>(s, records, hand);
-    if (p.beat < p.parts) tell_acts(s, p.beat, part_of(p, p.beat), hand);
+    tell_acts(s, part, part_of(p, part), hand);
+}
+
+// Part after part, in one launch: from one to the next a launch would let the link run dry. The last block to have fenced its share of a part
+// tells the host that it is there. All threads of a block.
+WK_DEVICE void send(const BeatParams& p, const Hand& hand) {
+    const StraightParams& s = p.straight;
+    for (u64 part = 0; part < p.parts; part++) {
+        send_part(p, part, hand);
+        fence_block_at(Step::Beaten);
+        if (thread_index() > 0) continue;
+        u64 before = fetch_add<Scope::Device, Order::AcqRel>(s.sent + part, 1u);
+        if (before + 1 == hand.hands / block_size()) store<Scope::System, Order::Release>(&s.words[kMostParts + part].lo, (u64)1);
+    }
 }
 
 // The share of a thread in a beat; all threads of a block.
@@ -207,9 +217,8 @@ WK_KERNEL(gphash_beat, gphash::BeatParams) {
     beat(p, Hand{global_index(), global_size()}, block_index());
 }
 
-// The part of a beat that crosses the link, where the host stores the words. A few blocks.
+// What crosses the link, where the host stores the words. A few blocks.
 WK_KERNEL_OF(gphash_send, gphash::BeatParams, gphash::kSendThreads) {
     using namespace gphash;
     send(p, Hand{global_index(), global_size()});
-    fence_block_at(Step::Beaten);
 }

@@ -18,6 +18,9 @@
 
 namespace gphash {
 
+// Parts of a batch, at the most.
+constexpr u32 kMostParts = 64;
+
 // Of an operation that is left to the CPU: it has its answer already.
 constexpr u32 kAnswered = 1u << 31;
 
@@ -89,9 +92,11 @@ struct StraightParams {
     Act* decided;
     u32* ranks;
     u32* regions;
-    // In host memory, where the host stores the words: first, for each part, which acts it has; then what it is told of each act, see
-    // told_word in parts.h. Null if the device stores them itself.
+    // In host memory, where the host stores the words: first, for each part, which acts it has; then, for each part, whether it is sent; then what
+    // it is told of each act, see told_word in parts.h. Null if the device stores them itself.
     U128* words;
+    // For each part, how many blocks have sent their share of it.
+    u32* sent;
     // A region has 2^shift slots.
     u32 shift;
     u32 op;

@@ -6,7 +6,7 @@ use warpkeep_device::{Device, Event, Stream};
 use warpkeep_image::{Image, Persist};
 
 use super::list::ListForm;
-use super::params::{BeatParams, ENTRIES, MOST_PARTS, SENDS, StraightParams, VEILS};
+use super::params::{BeatParams, ENTRIES, SENDS, StraightParams, VEILS};
 use super::run::stores_of_beat;
 use super::told::Told;
 use super::words::Hands;
@@ -32,19 +32,12 @@ pub(super) struct Tools {
     decided: Event,
     veiled: Event,
     settled: Event,
-    /// One for each part: it is sent.
-    sent: Vec<Event>,
 }
 
 impl Tools {
     pub(super) fn new(device: &Device) -> Result<Tools, TableError> {
-        Ok(Tools {
-            stream: device.stream()?,
-            decided: device.event()?,
-            veiled: device.event()?,
-            settled: device.event()?,
-            sent: (0..MOST_PARTS).map(|_| device.event()).collect::<Result<_, _>>()?,
-        })
+        let (stream, decided) = (device.stream()?, device.event()?);
+        Ok(Tools { stream, decided, veiled: device.event()?, settled: device.event()? })
     }
 }
 
@@ -59,7 +52,7 @@ impl<P: Persist> WithHost<'_, P> {
         mut beat: impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError>,
     ) -> Result<(), TableError> {
         let (device, own) = (self.engine.device(), &self.place.stream);
-        let Tools { stream: beside, decided, veiled, settled, sent } = self.tools;
+        let Tools { stream: beside, decided, veiled, settled } = self.tools;
         let list = self.place.columns.told_words.shared_words();
         let told = Told::new(self.image, list, form, hands, self.parts as usize);
         let mut launch = |step, number, parts, does, stream: &Stream, watch: &mut Watch<'_>| {
@@ -71,14 +64,11 @@ impl<P: Persist> WithHost<'_, P> {
             beside.wait_for(decided)?;
             launch("veil", 0, 1, VEILS, beside, watch)?;
             veiled.record(beside)?;
-            for (part, sent) in (0..self.parts).zip(sent) {
-                launch("send", part, self.parts, SENDS, own, watch)?;
-                sent.record(own)?;
-            }
+            launch("send", 0, self.parts, SENDS, own, watch)?;
             veiled.synchronize()?;
             let mut stored = 0;
-            for (part, sent) in sent.iter().take(self.parts as usize).enumerate() {
-                sent.synchronize()?;
+            for part in 0..self.parts as usize {
+                told.wait_for(part, own)?;
                 told.ready(part);
                 while told.is_stored(stored) {
                     launch("entries", stored as u64 + 2, self.parts, ENTRIES, beside, watch)?;

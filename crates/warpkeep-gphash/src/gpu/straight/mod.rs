@@ -67,7 +67,7 @@ pub struct Wrote {
     pub by_cpu: u64,
 }
 
-/// Operations in a part of a batch: so many records take the link a hundred microseconds, beside which a launch is little, and the host has something to do soon.
+/// Operations in a part of a batch: so many records take the link a hundred microseconds, and then the host has something to do.
 const PART: u64 = 1 << 15;
 
 /// Operations from which on records are read in order: for fewer of them the order costs more than it saves.
@@ -93,9 +93,12 @@ impl Straight {
         self.part.load(Ordering::Relaxed).min(VERIFIED_FROM)
     }
 
-    /// Into how many parts a batch of so many operations is cut.
-    fn parts(&self, count: u64) -> u64 {
-        (count / self.part.load(Ordering::Relaxed).max(1)).clamp(1, MOST_PARTS as u64)
+    /// Into how many parts a batch of so many operations is cut. Where the device stores the words each is a launch, so there are fewer.
+    fn parts(&self, count: u64, by_host: bool) -> u64 {
+        let part = self.part.load(Ordering::Relaxed).max(1);
+        let (part, most) =
+            if by_host { (part, MOST_PARTS as u64) } else { (2 * part, MOST_PARTS as u64 / 2) };
+        (count / part).clamp(1, most)
     }
 }
 
@@ -148,9 +151,11 @@ mod tests {
     #[test]
     fn small_batches_have_one_part_and_large_ones_not_too_many() {
         let straight = Straight::default();
-        assert_eq!([1, PART - 1, PART, 2 * PART - 1].map(|count| straight.parts(count)), [1; 4]);
-        assert_eq!([1 << 17, 1 << 20, 1 << 22, 1 << 31].map(|count| straight.parts(count)), [4, 32, 32, 32]);
+        assert_eq!([1, PART - 1, PART, 2 * PART - 1].map(|count| straight.parts(count, true)), [1; 4]);
+        let large = [1 << 17, 1 << 20, 1 << 22, 1 << 31];
+        assert_eq!(large.map(|count| straight.parts(count, true)), [4, 32, 64, 64]);
+        assert_eq!(large.map(|count| straight.parts(count, false)), [2, 16, 32, 32]);
         straight.part.store(0, Ordering::Relaxed);
-        assert_eq!(straight.parts(3), 3);
+        assert_eq!([straight.parts(3, true), straight.parts(7, false)], [3, 3]);
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct Came {
 }
 
 /// Parts of a batch, at the most: with more of them there is hardly more at once.
-pub(crate) const MOST_PARTS: usize = 32;
+pub(crate) const MOST_PARTS: usize = 64;
 
 /// Bytes of an enrolment, and of an act.
 pub(crate) const ENROLLED_BYTES: usize = 16;
@@ -50,6 +50,7 @@ pub(crate) struct StraightParams {
     pub(crate) ranks: DevicePtr,
     pub(crate) regions: DevicePtr,
     pub(crate) words: DevicePtr,
+    pub(crate) sent: DevicePtr,
     pub(crate) shift: u32,
     pub(crate) op: u32,
     pub(crate) block_len: u32,

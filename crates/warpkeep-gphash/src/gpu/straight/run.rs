@@ -228,17 +228,19 @@ impl<'e, P: Persist> Turn<'e, P> {
             ranks: DevicePtr::NULL,
             regions: DevicePtr::NULL,
             words: DevicePtr::NULL,
+            sent: DevicePtr::NULL,
             shift: region_bits(slots),
             index_bits: 0,
             reserved: 0,
         };
-        let parts = engine.straight.parts(count);
         let form = ListForm::of(table.form, rows.op, count, first_version, table.image().len());
-        let hands = if parts > 1 { engine.straight.words.hands() } else { None }.zip(form);
+        let by_host = engine.straight.parts(count, true) > 1;
+        let hands = if by_host { engine.straight.words.hands() } else { None }.zip(form);
+        let parts = engine.straight.parts(count, hands.is_some());
         if let Some((_, form)) = hands {
             // In pieces of two words; of the last act, half of one may be left over.
             let pieces = (form.len() * count as usize).div_ceil(2);
-            columns.told_words.host::<[u64; 2]>(device, MOST_PARTS + pieces)?;
+            columns.told_words.host::<[u64; 2]>(device, 2 * MOST_PARTS + pieces)?;
             params.words = columns.told_words.host_ptr();
             params.index_bits = form.index_bits();
         } else if parts > 1 {
@@ -248,11 +250,13 @@ impl<'e, P: Persist> Turn<'e, P> {
         }
         // It has somewhere to go before anything is in the image.
         columns.records.host::<Came>(device, 1)?;
-        // What the batch comes to, and behind it the enrolments.
-        let cleared = size_of::<Came>() + ENROLLED_BYTES * (enrolments as usize + 1);
+        // What the batch comes to, and behind it how far parts are sent, and the enrolments.
+        let before = size_of::<Came>() + size_of::<u32>() * MOST_PARTS;
+        let cleared = before + ENROLLED_BYTES * (enrolments as usize + 1);
         watch.device("clearing", device, own, || {
             params.came = columns.records.zeros(device, cleared, own)?;
-            params.enrolled = params.came.offset(size_of::<Came>() as u64);
+            params.sent = params.came.offset(size_of::<Came>() as u64);
+            params.enrolled = params.came.offset(before as u64);
             Ok(())
         })?;
         if !mirror.tells_keys_apart(table) && count >= engine.straight.verified_from() {

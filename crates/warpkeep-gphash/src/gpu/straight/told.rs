@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use warpkeep_device::{DeviceError, Stream};
 use warpkeep_image::{Image, Persist};
 
 use super::list::ListForm;
@@ -46,6 +47,7 @@ impl<'w, P: Persist> Told<'w, P> {
         parts: usize,
     ) -> Told<'w, P> {
         let progress = std::array::from_fn(|_| Progress::default());
+        told[2 * MOST_PARTS..].iter().take(2 * MOST_PARTS).for_each(|sent| sent.store(0, Ordering::Relaxed));
         let (ready, over) = (AtomicUsize::new(0), AtomicBool::new(false));
         Told { image, told, form, hands, parts, ready, over, progress }
     }
@@ -64,6 +66,24 @@ impl<'w, P: Persist> Told<'w, P> {
             let _over = Over(&self.over);
             lead()
         })
+    }
+
+    /// Waits until the device has told a part, by what is in a stream, and what it writes of its records is in the image.
+    pub(super) fn wait_for(&self, part: usize, stream: &Stream) -> Result<(), DeviceError> {
+        let sent = &self.told[2 * (MOST_PARTS + part)];
+        loop {
+            for _ in 0..LOOKS {
+                if sent.load(Ordering::Acquire) != 0 {
+                    return Ok(());
+                }
+                std::hint::spin_loop();
+            }
+            // If there is nothing left to do, it was sent. And this is where one learns that it never will be.
+            if stream.is_done()? {
+                return Ok(());
+            }
+            std::thread::yield_now();
+        }
     }
 
     /// The device has told a part, and all before it; what it writes of their records is in the image. Whoever helps goes on with it.
@@ -122,7 +142,7 @@ impl<'w, P: Persist> Told<'w, P> {
     /// Acts side by side.
     fn share(&self, first: u64, count: u64) -> Share<'_, P> {
         let len = self.form.len();
-        let begin = 2 * MOST_PARTS + len * first as usize;
+        let begin = 4 * MOST_PARTS + len * first as usize;
         let acts = &self.told[begin..begin + len * count as usize];
         Share { image: self.image, form: self.form, acts }
     }
@@ -169,7 +189,7 @@ mod tests {
         let image = image();
         // Two shares, somewhere in the image.
         let (count, first) = (SHARE + 5, 2 * MIN_CHUNK);
-        let mut words = vec![0; 2 * MOST_PARTS];
+        let mut words = vec![0; 4 * MOST_PARTS];
         words[1] = count;
         words.extend((0..count).flat_map(|word| [first + 8 * word, word + 1]));
         let told: Vec<AtomicU64> = words.into_iter().map(AtomicU64::new).collect();
@@ -204,7 +224,7 @@ mod tests {
         let image = image();
         let first = 2 * MIN_CHUNK;
         // Two parts of a share each.
-        let mut words = vec![0; 2 * MOST_PARTS];
+        let mut words = vec![0; 4 * MOST_PARTS];
         words[..4].copy_from_slice(&[0, SHARE, SHARE, SHARE]);
         words.extend((0..2 * SHARE).flat_map(|word| [first + 8 * word, word + 1]));
         let told: Vec<AtomicU64> = words.into_iter().map(AtomicU64::new).collect();

@@ -266,7 +266,7 @@ fn beside_a_small_batch(seed: u64) -> Option<String> {
 }
 
 fn beside_a_batch_in_parts(seed: u64) -> Option<String> {
-    beside_a_straight_batch(seed, 9, WordsBy::Device).map(|what| format!("in parts, {what}"))
+    beside_a_straight_batch(seed, 4, WordsBy::Device).map(|what| format!("in parts, {what}"))
 }
 
 fn beside_words_of_the_host(seed: u64) -> Option<String> {
