@@ -1,7 +1,10 @@
 //! The device fetches the values, and the host copies them from pinned memory.
 
+use std::sync::atomic::Ordering;
+
 use warpkeep_core::{AnswerRows, Answers, Status};
 use warpkeep_image::Persist;
+use warpkeep_record::Streaming;
 
 use super::filling::Filling;
 use super::{HostGets, SHARE};
@@ -14,6 +17,8 @@ use crate::{Table, TableError};
 const AT_ONCE: (usize, usize) = (1 << 16, 1 << 18);
 /// Launches of a batch, if it is large enough.
 const LAUNCHES: usize = 8;
+/// Answers that one thread gives at a time: fewer than the keys it fills in, which take less time.
+const ANSWERED: usize = 1 << 10;
 /// Places that launches take in turn: two of them keep the device busy while the host answers one and fills another.
 const PLACES: usize = 4;
 
@@ -30,6 +35,7 @@ impl<P: Persist> DeviceEngine<P> {
         let HostGets { keys, answers, pool, at_once } = gets;
         let device = self.device();
         let (count, wants_versions) = (answers.len(), answers.wants_versions());
+        let streamed = table.value.max_len() * count >= self.streamed_from.load(Ordering::Relaxed);
         let at_once = match at_once {
             0 => count.div_ceil(LAUNCHES).next_multiple_of(SHARE).clamp(AT_ONCE.0, AT_ONCE.1),
             at_once => at_once,
@@ -80,7 +86,7 @@ impl<P: Persist> DeviceEngine<P> {
                 }
                 pool.share(parts, |part| match part {
                     Part::Fill(filling) => filling.fill(),
-                    Part::Answer(place, first, answers) => answer(table, place, first, answers),
+                    Part::Answer(place, first, answers) => answer(table, place, first, answers, streamed),
                 });
                 if filled > 0 {
                     mirrors[taken] =
@@ -96,12 +102,23 @@ impl<P: Persist> DeviceEngine<P> {
 
 /// Answers that have arrived at a place, in parts for threads.
 fn answerings<'p>(place: &'p Workplace, answers: AnswerRows<'p>) -> impl Iterator<Item = Part<'p>> {
-    let parts = answers.chunks(SHARE).into_iter().enumerate();
-    parts.map(move |(part, answers)| Part::Answer(place, part * SHARE, answers))
+    let parts = answers.chunks(ANSWERED).into_iter().enumerate();
+    parts.map(move |(part, answers)| Part::Answer(place, part * ANSWERED, answers))
 }
 
-/// Gives answers that have arrived, from `first` on.
-fn answer<P: Persist>(table: &Table<P>, place: &Workplace, first: usize, mut answers: AnswerRows<'_>) {
+/// Gives answers that have arrived, from `first` on; past the caches, if that is said.
+fn answer<P: Persist>(
+    table: &Table<P>,
+    place: &Workplace,
+    first: usize,
+    mut answers: AnswerRows<'_>,
+    streamed: bool,
+) {
+    let streaming = streamed.then(Streaming::begin);
+    let copy = |from: &[u8], to: &mut [u8]| match &streaming {
+        Some(streaming) => streaming.copy(from, to),
+        None => to.copy_from_slice(from),
+    };
     let (len, row) = (table.value.max_len(), 8 * words(table.value.max_len()));
     let end = first + answers.len();
     let statuses = &place.columns.statuses.fetched::<u8>(end)[first..];
@@ -115,7 +132,7 @@ fn answer<P: Persist>(table: &Table<P>, place: &Workplace, first: usize, mut ans
         match status == Status::Ok as u8 {
             true => {
                 let version = versions.get(index).copied().unwrap_or(0);
-                answers.answer_value(index, Status::Ok, version, &values[row * index..][..len]);
+                answers.answer_by(index, Status::Ok, version, &values[row * index..][..len], copy);
             }
             false => answers.answer(index, Status::NotFound, 0),
         }

@@ -68,13 +68,18 @@ impl<'w, P: Persist> Told<'w, P> {
         })
     }
 
-    /// Waits until the device has told a part, by what is in a stream, and what it writes of its records is in the image.
+    /// Waits until the device has told a part, by what is in a stream, and what it writes of its records is in the image. Stores some of those
+    /// before it meanwhile.
     pub(super) fn wait_for(&self, part: usize, stream: &Stream) -> Result<(), DeviceError> {
         let sent = &self.told[2 * (MOST_PARTS + part)];
+        let mut helped = 0;
         loop {
             for _ in 0..LOOKS {
                 if sent.load(Ordering::Acquire) != 0 {
                     return Ok(());
+                }
+                while helped < part && !self.store_share(helped) {
+                    helped += 1;
                 }
                 std::hint::spin_loop();
             }
@@ -126,17 +131,24 @@ impl<'w, P: Persist> Told<'w, P> {
     }
 
     fn store_shares(&self, part: usize) {
+        while self.store_share(part) {}
+    }
+
+    /// Stores a share that nobody has taken; whether there was one.
+    fn store_share(&self, part: usize) -> bool {
         let ((first, count), shares) = (self.span(part), self.shares(part));
         let Progress { taken, stored } = &self.progress[part];
-        while taken.load(Ordering::Relaxed) < shares {
-            let share = taken.fetch_add(1, Ordering::Relaxed);
-            if share >= shares {
-                return;
-            }
-            let begin = share * SHARE;
-            self.share(first + begin, SHARE.min(count - begin)).store(self.hands.observer.as_ref());
-            stored.fetch_add(1, Ordering::Release);
+        if taken.load(Ordering::Relaxed) >= shares {
+            return false;
         }
+        let share = taken.fetch_add(1, Ordering::Relaxed);
+        if share >= shares {
+            return false;
+        }
+        let begin = share * SHARE;
+        self.share(first + begin, SHARE.min(count - begin)).store(self.hands.observer.as_ref());
+        stored.fetch_add(1, Ordering::Release);
+        true
     }
 
     /// Acts side by side.

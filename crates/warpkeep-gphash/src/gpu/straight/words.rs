@@ -16,7 +16,7 @@ use warpkeep_record::Pool;
 use super::beside::Tools;
 use crate::TableError;
 
-/// Threads that store words, at the most. Fourteen, on sixteen cores, are as fast as the link brings records; twelve are not.
+/// Threads that store words, at the most, one of them the caller's. All of sixteen cores are about as fast as the link brings records, fewer are not.
 const MOST_THREADS: usize = 16;
 /// Cores that a machine has at least if its host is to store words: with fewer the device has done it sooner.
 const LEAST_CORES: usize = 8;
@@ -34,7 +34,7 @@ impl WordsBy {
     /// What suits this machine.
     pub fn usual() -> WordsBy {
         match std::thread::available_parallelism().map_or(1, usize::from) {
-            cores if cores >= LEAST_CORES => WordsBy::Host((cores - 2).min(MOST_THREADS)),
+            cores if cores >= LEAST_CORES => WordsBy::Host(cores.min(MOST_THREADS)),
             _ => WordsBy::Device,
         }
     }
@@ -114,7 +114,7 @@ mod tests {
     fn few_cores_leave_words_to_the_device() {
         match WordsBy::usual() {
             WordsBy::Device => assert!(std::thread::available_parallelism().unwrap().get() < LEAST_CORES),
-            WordsBy::Host(threads) => assert!((LEAST_CORES - 2..=MOST_THREADS).contains(&threads)),
+            WordsBy::Host(threads) => assert!((LEAST_CORES..=MOST_THREADS).contains(&threads)),
         }
     }
 }
