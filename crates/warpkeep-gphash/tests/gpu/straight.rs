@@ -170,6 +170,8 @@ pub(crate) fn batches_whose_words_the_host_stores_do_what_a_map_does(device: &De
     {
         mixed(device, space, kind, Geometry::default(), seed, 18, (Some(part), WordsBy::Host(threads)));
     }
+    // Some by the host, and some by the device.
+    mixed(device, space, Kind::Tiled, Geometry::default(), 310, 18, (Some(5), WordsBy::Faster(2)));
 }
 
 pub(crate) fn equal_keys_act_in_the_order_of_the_batch(device: &Device, space: Space) {

@@ -234,8 +234,14 @@ impl<'e, P: Persist> Turn<'e, P> {
             reserved: 0,
         };
         let form = ListForm::of(table.form, rows.op, count, first_version, table.image().len());
-        let by_host = engine.straight.parts(count, true) > 1;
-        let hands = if by_host { engine.straight.words.hands() } else { None }.zip(form);
+        // Small ones are one part, whoever could store the words.
+        let (hands, choice) = match form.filter(|_| engine.straight.parts(count, true) > 1) {
+            Some(form) => {
+                let (hands, choice) = engine.straight.words.choose(count);
+                (hands.map(|hands| (hands, form)), choice)
+            }
+            None => (None, None),
+        };
         let parts = engine.straight.parts(count, hands.is_some());
         if let Some((_, form)) = hands {
             // In pieces of two words; of the last act, half of one may be left over.
@@ -267,8 +273,17 @@ impl<'e, P: Persist> Turn<'e, P> {
         // What is in the copies, if one of these fails or it is given up, nobody knows.
         copies.outdate();
         let held = Held { watch, retired, supply, copies, staying, guard };
-        let mut stage =
-            StraightStage { table, turn: self, rows: *rows, params, parts, hands, mirror, held: Some(held) };
+        let mut stage = StraightStage {
+            table,
+            turn: self,
+            rows: *rows,
+            params,
+            parts,
+            hands,
+            choice,
+            mirror,
+            held: Some(held),
+        };
         // SAFETY: the caller's promise; the other columns are as long as the kernels take them to be, and are not touched until they
         // are done, which the stage sees to. The turn keeps other writers away.
         unsafe { stage.launch_deciding()? };

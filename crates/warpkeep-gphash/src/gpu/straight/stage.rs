@@ -2,6 +2,7 @@
 
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use crossbeam_epoch::Guard;
 use warpkeep_core::Op;
@@ -13,7 +14,7 @@ use super::left::{ANSWERED, sort};
 use super::list::ListForm;
 use super::params::{BeatParams, Came, StraightParams};
 use super::run::{beats, launch_beats, launch_deciding};
-use super::words::Hands;
+use super::words::{Choice, Hands};
 use super::{LevelCopies, StraightRows, Supply, Wrote};
 use crate::gpu::engine::Turn;
 use crate::gpu::mirror::Reflection;
@@ -30,6 +31,8 @@ pub struct StraightStage<'s, 'e, P: Persist> {
     pub(super) parts: u64,
     /// Who stores its words, if it is the host, and how it is told of them.
     pub(super) hands: Option<(Hands, ListForm)>,
+    /// If that is measured.
+    pub(super) choice: Option<Choice>,
     pub(super) mirror: Reflection,
     /// Until it is published.
     pub(super) held: Option<Held<'e, P>>,
@@ -123,6 +126,7 @@ impl<P: Persist> StraightStage<'_, '_, P> {
         beside: impl FnOnce(),
     ) -> Result<Wrote, TableError> {
         let Some(mut held) = self.held.take() else { return Ok(Wrote::default()) };
+        let begun = Instant::now();
         let takes_blocks = self.takes_blocks();
         if takes_blocks {
             let (engine, own) = (self.turn.engine, &self.turn.place.stream);
@@ -138,6 +142,9 @@ impl<P: Persist> StraightStage<'_, '_, P> {
                 return Err(error);
             }
         };
+        if let Some(choice) = self.choice.take() {
+            self.turn.engine.straight.words.note(&choice, begun.elapsed());
+        }
         copies.confirm(self.table);
         drop(copies);
         supply.used(if takes_blocks { came.acts } else { 0 });
