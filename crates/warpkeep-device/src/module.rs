@@ -117,7 +117,8 @@ impl Kernel {
     ///
     /// # Safety
     /// `P` must have the layout of the struct that the kernel takes. What the parameters point to must be good for what
-    /// the kernel does with it until the stream has been synchronised, and the program must not look at it meanwhile.
+    /// the kernel does with it until the stream has been synchronised, and the program must not look at it meanwhile, but for words that both
+    /// look at as atomic ones.
     pub unsafe fn launch<P: NoUninit>(&self, grid: Grid, params: &P, stream: &Stream) -> Result<()> {
         stream.belongs_to(&self.code.core)?;
         let params = bytemuck::bytes_of(params);

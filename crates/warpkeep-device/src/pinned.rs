@@ -12,7 +12,8 @@ use crate::pointer::DevicePtr;
 
 /// Host memory, zeroed at first, that stays in place so that a device can reach it; freed when this is dropped.
 ///
-/// The launch of a kernel that is given its address promises that the program does not look at it meanwhile.
+/// The launch of a kernel that is given its address promises that the program does not look at it meanwhile, but by
+/// [words that both share](Self::shared_words), and at what these say is no longer the kernel's, or not yet.
 ///
 /// ```
 /// # use warpkeep_device::{Device, DeviceChoice};

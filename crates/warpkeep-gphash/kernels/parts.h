@@ -12,15 +12,15 @@
 // what crosses the link: what a multiprocessor loads waits behind what it has stored to the link, six times as long as otherwise. It is
 // beside it, on the multiprocessors that send nothing, which are most of them.
 //
-// Within a beat nothing has an order. From one to the next everything has: each block fences when it has stored what it stores, once,
-// for there are only as many blocks as run at the same time.
+// Within a beat nothing has an order. From one to the next everything has: each block fences when it has stored what it stores, once, or once
+// a part, for there are only as many blocks as run at the same time.
 //
 // Where the device stores words, acts are in the order of their slots: the words of a part lie in one stretch of each level, and those of a
 // warp on few lines. The host has caches, and no need for it.
 //
 // A crash finds each key with what it had or with what it was to have, as in a batch of one part; and words of a part, but never one
-// whose record is not there. The host stores a word when the record is whole: its value was fenced by the launch that wrote it, and
-// the host has waited for the end of that; its tail the host has stored and fenced itself, with those of other acts, before any of their words.
+// whose record is not there. The host stores a word when the record is whole: its value was fenced by the block that wrote it, and the last
+// block to have done that with the part has told the host, which has waited for it; its tail the host has stored and fenced itself, with those of other acts, before any of their words.
 #pragma once
 #include "straight.h"
 

@@ -34,7 +34,7 @@ const FEW_ORDERED: usize = 1024;
 /// looked up while these are answered; but enough that reads in the order of their addresses are near each other.
 const AT_ONCE: (usize, usize) = (1 << 17, 1 << 20);
 
-/// Bytes of values from which on those that the host gathers go past its caches: what is larger than these would drive out what others have
+/// Bytes of values from which on those that the host copies go past its caches: what is larger than these would drive out what others have
 /// there, and every line of it would be read before it is overwritten.
 const STREAMED_FROM: usize = 32 << 20;
 
@@ -307,8 +307,8 @@ impl<P: Persist> DeviceEngine<P> {
         self.few_ordered.store(keys, Ordering::Relaxed);
     }
 
-    /// Has batches whose values take so many bytes or more, and are [gathered](DeviceEngine::gather_rows) by the host, written past its
-    /// caches.
+    /// Has batches whose values take so many bytes or more, and are [gathered](DeviceEngine::gather_rows) by the host, or
+    /// [fetched](DeviceEngine::fetch_rows) for it, written past its caches.
     pub fn stream_values_from(&self, bytes: usize) {
         self.streamed_from.store(bytes, Ordering::Relaxed);
     }

@@ -79,7 +79,7 @@ pub(in crate::gpu) trait Left {
 pub(in crate::gpu) type Told<'r> = (Reflection, Box<dyn Left + 'r>);
 
 impl<P: Persist> DeviceEngine<P> {
-    /// Batches of gets in device memory whose values [the host has fetched](Self::fetch_values_by).
+    /// Batches of gets in device memory whose values [the host has fetched](Self::fetch_values_by), but for those it was late with.
     pub fn fetched_by_host(&self) -> u64 {
         self.hands.batches.load(Ordering::Relaxed)
     }
@@ -95,7 +95,9 @@ impl<P: Persist> DeviceEngine<P> {
     /// Whether the host could fetch the values of a batch.
     pub(in crate::gpu) fn host_can_fetch(&self, table: &Table<P>, rows: &GetRows) -> bool {
         let bytes = table.value.max_len();
-        let fits = bytes > 0 && bytes.is_multiple_of(8) && rows.count as usize <= most_gathered(bytes);
+        let fits = bytes.is_multiple_of(8)
+            && (1..=most_gathered(bytes)).contains(&(rows.count as usize))
+            && bytes > 0;
         let mirror = self.mirror.state().reflection();
         fits && rows.values.address().is_multiple_of(8) && mirror.is_some_and(|mirror| suits(&mirror, table))
     }

@@ -76,7 +76,9 @@ impl<P: Persist> WithHost<'_, P> {
                 }
             }
             let sent = Instant::now();
-            told.finish();
+            if !told.finish() {
+                return Ok(());
+            }
             watch.note("host: words and tails that are left when all is sent", sent.elapsed());
             for part in stored as u64..self.parts {
                 launch("entries", part + 2, self.parts, ENTRIES, beside, watch)?;

@@ -90,21 +90,21 @@ impl Default for Straight {
 impl Straight {
     /// Batches of long keys of this size and more have their records read in the order of their addresses.
     fn verified_from(&self) -> u64 {
-        self.part.load(Ordering::Relaxed).min(VERIFIED_FROM)
+        self.part.load(Ordering::Relaxed).saturating_mul(2).min(VERIFIED_FROM)
     }
 
     /// Into how many parts a batch of so many operations is cut. Where the device stores the words each is a launch, so there are fewer.
     fn parts(&self, count: u64, by_host: bool) -> u64 {
         let part = self.part.load(Ordering::Relaxed).max(1);
         let (part, most) =
-            if by_host { (part, MOST_PARTS as u64) } else { (2 * part, MOST_PARTS as u64 / 2) };
+            if by_host { (part, MOST_PARTS as u64) } else { (part.saturating_mul(2), MOST_PARTS as u64 / 2) };
         (count / part).clamp(1, most)
     }
 }
 
 impl<P: Persist> DeviceEngine<P> {
-    /// Has batches that are [written straight through](super::Turn::write_straight) go in parts of about so many operations: records of one
-    /// cross the link beside the words that make those of another count.
+    /// Has batches that are [written straight through](super::Turn::write_straight) go in parts of about so many operations, or of twice as many
+    /// where the device stores the words: records of one cross the link beside the words that make those of another count.
     pub fn write_in_parts_of(&self, operations: u64) {
         self.straight.part.store(operations, Ordering::Relaxed);
     }
@@ -127,8 +127,9 @@ impl<P: Persist> DeviceEngine<P> {
     }
 
     /// Begins, or ceases, to note how long the steps of batches take that are written straight through, of gets from host memory
-    /// whose values the host [gathers](DeviceEngine::gather_rows), and of gets [in device memory](DeviceEngine::get_rows). Kernels that are timed run one
-    /// after the other as they do otherwise, with a few microseconds between them.
+    /// whose values the host [gathers](DeviceEngine::gather_rows), and of gets [in device memory](DeviceEngine::get_rows). Kernels that are timed run
+    /// one after the other, or beside each other, as they do otherwise, with a few microseconds between them. Gets of which the host
+    /// [fetches](DeviceEngine::fetch_values_by) the values are one step, the host's.
     pub fn time_steps(&self, wanted: bool) {
         self.straight.steps.want(wanted);
     }

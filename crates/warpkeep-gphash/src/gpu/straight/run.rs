@@ -59,7 +59,7 @@ pub(super) fn beats(kernels: &Kernels) -> impl FnMut(&BeatParams, u64, &Stream) 
 
 /// Acts of a part, at the most, of a batch whose words the host stores: see `before_part` in `kernels/parts.h`.
 fn most_acts(count: u64, parts: u64) -> u64 {
-    4 * count / (4 * parts - 3) + 2
+    count.min(4 * count / (4 * parts - 3) + 2)
 }
 
 /// Where there is not enough memory, or no whole slab of blocks, the way is not open: others take less.
@@ -237,22 +237,30 @@ impl<'e, P: Persist> Turn<'e, P> {
         // Small ones are one part, whoever could store the words.
         let (hands, choice) = match form.filter(|_| engine.straight.parts(count, true) > 1) {
             Some(form) => {
-                let (hands, choice) = engine.straight.words.choose(count);
+                let (hands, choice) = engine.straight.words.choose(count, (rows.op, tells));
                 (hands.map(|hands| (hands, form)), choice)
             }
             None => (None, None),
         };
         let parts = engine.straight.parts(count, hands.is_some());
-        if let Some((_, form)) = hands {
-            // In pieces of two words; of the last act, half of one may be left over.
-            let pieces = (form.len() * count as usize).div_ceil(2);
-            columns.told_words.host::<[u64; 2]>(device, 2 * MOST_PARTS + pieces)?;
-            params.words = columns.told_words.host_ptr();
-            params.index_bits = form.index_bits();
-        } else if parts > 1 {
-            params.decided = columns.fetchings.room(device, ACT_BYTES * count as usize)?;
-            params.ranks = columns.act_ranks.room(device, 4 * count as usize)?;
-            params.regions = columns.regions.zeros(device, 4 * (REGIONS + 1), own)?;
+        let mut take_room = || -> Result<(), TableError> {
+            if let Some((_, form)) = hands {
+                // In pieces of two words; of the last act, half of one may be left over.
+                let pieces = (form.len() * count as usize).div_ceil(2);
+                columns.told_words.host::<[u64; 2]>(device, 2 * MOST_PARTS + pieces)?;
+                params.words = columns.told_words.host_ptr();
+                params.index_bits = form.index_bits();
+            } else if parts > 1 {
+                params.decided = columns.fetchings.room(device, ACT_BYTES * count as usize)?;
+                params.ranks = columns.act_ranks.room(device, 4 * count as usize)?;
+                params.regions = columns.regions.zeros(device, 4 * (REGIONS + 1), own)?;
+            }
+            Ok(())
+        };
+        if let Err(error) = take_room() {
+            // The other way may take less.
+            choice.into_iter().for_each(|choice| engine.straight.words.gave_up(&choice));
+            return Err(error);
         }
         // It has somewhere to go before anything is in the image.
         columns.records.host::<Came>(device, 1)?;

@@ -131,23 +131,18 @@ impl<P: Persist> StraightStage<'_, '_, P> {
         if takes_blocks {
             let (engine, own) = (self.turn.engine, &self.turn.place.stream);
             held.supply.prepare(engine.device(), &engine.kernels, self.rows.count, own);
+            // All of them until it is known which: whatever happens, also a panic, nobody is to have one a second time.
+            held.supply.used(self.rows.count);
         }
         let came = self.write(&mut held.watch, beat, beside);
         let Held { mut watch, retired, mut supply, mut copies, staying, guard } = held;
-        let came = match came {
-            Ok(came) => came,
-            Err(error) => {
-                // Whatever is in them by now: nobody is to have them a second time.
-                supply.used(if takes_blocks { self.rows.count } else { 0 });
-                return Err(error);
-            }
-        };
+        let came = came?;
         if let Some(choice) = self.choice.take() {
-            self.turn.engine.straight.words.note(&choice, begun.elapsed());
+            self.turn.engine.straight.words.note(&choice, came.acts, begun.elapsed());
         }
         copies.confirm(self.table);
         drop(copies);
-        supply.used(if takes_blocks { came.acts } else { 0 });
+        supply.left_over(if takes_blocks { self.rows.count - came.acts } else { 0 });
         supply.retire(retired, came.retired, &guard);
         drop(guard);
         supply.reclaim();

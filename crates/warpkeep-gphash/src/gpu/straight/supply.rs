@@ -187,6 +187,11 @@ impl<P: Persist> Supply<P> {
         self.next += count;
     }
 
+    /// So many of those that were [used](Supply::used) last have none after all.
+    pub(super) fn left_over(&mut self, count: u64) {
+        self.next -= count;
+    }
+
     /// Room for so many offsets of records that go.
     pub(super) fn room(&mut self, device: &Device, count: u64) -> Result<Buffer, TableError> {
         buffer_of(device, &mut self.spare, 8 * count)

@@ -27,6 +27,8 @@ pub(super) struct Told<'w, P: Persist> {
     ready: AtomicUsize,
     /// Nothing more comes.
     over: AtomicBool,
+    /// A share was taken by somebody who panicked: it will never be stored.
+    failed: AtomicBool,
     progress: [Progress; MOST_PARTS],
 }
 
@@ -48,8 +50,8 @@ impl<'w, P: Persist> Told<'w, P> {
     ) -> Told<'w, P> {
         let progress = std::array::from_fn(|_| Progress::default());
         told[2 * MOST_PARTS..].iter().take(2 * MOST_PARTS).for_each(|sent| sent.store(0, Ordering::Relaxed));
-        let (ready, over) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Told { image, told, form, hands, parts, ready, over, progress }
+        let (ready, over, failed) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicBool::new(false));
+        Told { image, told, form, hands, parts, ready, over, failed, progress }
     }
 
     /// Does something that makes parts [ready](Told::ready) and [finishes](Told::finish), with threads that store them beside it.
@@ -102,14 +104,16 @@ impl<'w, P: Persist> Told<'w, P> {
             && self.progress[part].stored.load(Ordering::Acquire) == self.shares(part)
     }
 
-    /// Stores what nobody has taken of the parts that are ready. Returns when all of them is stored.
-    pub(super) fn finish(&self) {
+    /// Stores what nobody has taken of the parts that are ready. Returns when all of them is stored; `false` if that will never be, because
+    /// somebody has panicked, which [`Told::beside`] does then, too.
+    pub(super) fn finish(&self) -> bool {
         let ready = self.ready.load(Ordering::Acquire);
         (0..ready).for_each(|part| self.store_shares(part));
         for part in 0..ready {
             // Those who have taken the last ones are at them.
-            look_until(|| self.is_stored(part));
+            look_until(|| self.is_stored(part) || self.failed.load(Ordering::Relaxed));
         }
+        !self.failed.load(Ordering::Relaxed)
     }
 
     /// Waits for a part and stores some of it.
@@ -145,8 +149,16 @@ impl<'w, P: Persist> Told<'w, P> {
         if share >= shares {
             return false;
         }
-        let begin = share * SHARE;
+        /// Says so unless it is forgotten.
+        struct Failed<'f>(&'f AtomicBool);
+        impl Drop for Failed<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let (begin, failed) = (share * SHARE, Failed(&self.failed));
         self.share(first + begin, SHARE.min(count - begin)).store(self.hands.observer.as_ref());
+        std::mem::forget(failed);
         stored.fetch_add(1, Ordering::Release);
         true
     }
@@ -228,6 +240,40 @@ mod tests {
         });
         assert!(helped.load(Ordering::SeqCst), "nobody helped");
         assert_eq!(stored, count);
+    }
+
+    /// Nobody waits for ever for what a helper has taken and dropped.
+    #[test]
+    fn a_helper_that_panics_is_told_of() {
+        let image = image();
+        let (count, first) = (SHARE + 5, 2 * MIN_CHUNK);
+        let mut words = vec![0; 4 * MOST_PARTS];
+        words[1] = count;
+        words.extend((0..count).flat_map(|word| [first + 8 * word, word + 1]));
+        let told: Vec<AtomicU64> = words.into_iter().map(AtomicU64::new).collect();
+        let (lead, helped) = (std::thread::current().id(), Arc::new(AtomicBool::new(false)));
+        let seen = Arc::clone(&helped);
+        let observer = move |_| {
+            if std::thread::current().id() != lead {
+                seen.store(true, Ordering::SeqCst);
+                panic!("no more");
+            }
+            let begun = Instant::now();
+            while !seen.load(Ordering::SeqCst) && begun.elapsed() < Duration::from_secs(20) {
+                std::thread::yield_now();
+            }
+        };
+        let hands = Hands { pool: Arc::new(Pool::new(2)), observer: Some(Arc::new(observer)) };
+        let told = Told::new(&image, &told, ListForm::words_only(), hands, 1);
+        let is_stored = AtomicBool::new(true);
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            told.beside(|| {
+                told.ready(0);
+                is_stored.store(told.finish(), Ordering::SeqCst);
+            });
+        }));
+        assert!(helped.load(Ordering::SeqCst), "nobody helped");
+        assert!(panicked.is_err() && !is_stored.into_inner());
     }
 
     /// Who is slow with one part holds nobody up who goes on with the next.

@@ -5,12 +5,13 @@
 //! [list](super::list) beside the records; and while it writes the records of the next part, threads of the host store the tails
 //! and words of this one.
 //!
-//! A word is stored when its record is whole. The device writes the value, and fences it before the launch ends that the host waits for.
+//! A word is stored when its record is whole. The device writes the value, and fences it before it says that the part is sent, which the host waits for.
 //! Whoever takes a share of a part stores and fences all its tails before the first of its words.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use warpkeep_core::Op;
 use warpkeep_device::Device;
 use warpkeep_record::{Chooser, Pool};
 
@@ -61,7 +62,7 @@ pub(super) type Observer = Arc<dyn Fn(HostStep) + Send + Sync>;
 pub(super) struct Words {
     settings: Mutex<Settings>,
     /// How long batches took, by their size.
-    known: Mutex<[Chooser<{ WAYS }>; SIZES]>,
+    known: Mutex<[Chooser<{ WAYS }>; CLASSES]>,
     /// Kept from one batch to the next.
     tools: Mutex<Option<Tools>>,
 }
@@ -77,11 +78,14 @@ struct Settings {
 const WAYS: usize = 2;
 const BY_HOST: usize = 0;
 const SIZES: usize = 32;
+const CLASSES: usize = 4 * SIZES;
+/// Nanoseconds an operation that are more than any batch takes.
+const NEVER: f64 = 1e9;
 
 /// What was chosen for a batch.
 #[derive(Debug)]
 pub(super) struct Choice {
-    size: usize,
+    class: usize,
     way: usize,
     count: u64,
 }
@@ -96,7 +100,11 @@ pub(super) struct Hands {
 impl Default for Words {
     fn default() -> Words {
         let settings = Settings { by: WordsBy::usual(), pool: None, observer: None };
-        Words { settings: Mutex::new(settings), known: Mutex::default(), tools: Mutex::default() }
+        Words {
+            settings: Mutex::new(settings),
+            known: Mutex::new([Chooser::default(); CLASSES]),
+            tools: Mutex::default(),
+        }
     }
 }
 
@@ -106,15 +114,17 @@ impl Words {
     }
 
     /// Who stores the words of a batch of so many operations: the host's hands, if it is the host; and what is to be [noted](Words::note) of it.
-    pub(super) fn choose(&self, count: u64) -> (Option<Hands>, Option<Choice>) {
+    /// Deletes write no records, and of what is logged first less is measured: those are told apart.
+    pub(super) fn choose(&self, count: u64, (op, logged): (Op, bool)) -> (Option<Hands>, Option<Choice>) {
         let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         let (threads, choice) = match settings.by {
             WordsBy::Device => return (None, None),
             WordsBy::Host(threads) => (threads, None),
             WordsBy::Faster(threads) => {
                 let size = count.max(1).ilog2() as usize % SIZES;
-                let way = self.known()[size].choose([true; WAYS]);
-                (threads, Some(Choice { size, way, count }))
+                let class = size + SIZES * (usize::from(op == Op::Delete) + 2 * usize::from(logged));
+                let way = self.known()[class].choose([true; WAYS]);
+                (threads, Some(Choice { class, way, count }))
             }
         };
         if choice.as_ref().is_some_and(|choice| choice.way != BY_HOST) {
@@ -124,12 +134,21 @@ impl Words {
         (Some(Hands { pool, observer: settings.observer.clone() }), choice)
     }
 
-    /// A batch took so long.
-    pub(super) fn note(&self, choice: &Choice, took: Duration) {
-        self.known()[choice.size].note(choice.way, took.as_nanos() as f64 / choice.count.max(1) as f64);
+    /// A batch took so long, in which so many operations acted.
+    pub(super) fn note(&self, choice: &Choice, acts: u64, took: Duration) {
+        // Of one in which hardly anything happens the time says little of others.
+        if acts >= choice.count / 8 {
+            let nanos = took.as_nanos() as f64 / choice.count.max(1) as f64;
+            self.known()[choice.class].note(choice.way, nanos);
+        }
     }
 
-    fn known(&self) -> MutexGuard<'_, [Chooser<{ WAYS }>; SIZES]> {
+    /// There was not enough memory to go that way: it is not to be tried again soon.
+    pub(super) fn gave_up(&self, choice: &Choice) {
+        self.known()[choice.class].note(choice.way, NEVER);
+    }
+
+    fn known(&self) -> MutexGuard<'_, [Chooser<{ WAYS }>; CLASSES]> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -165,10 +184,10 @@ mod tests {
         words.store_by(WordsBy::Faster(1), None);
         let by_host = |count: u64, nanos: [u64; WAYS]| {
             let went = (0..200).filter(|_| {
-                let (hands, choice) = words.choose(count);
+                let (hands, choice) = words.choose(count, (Op::Put, false));
                 let choice = choice.expect("it is measured");
                 assert_eq!(hands.is_some(), choice.way == BY_HOST);
-                words.note(&choice, Duration::from_nanos(count * nanos[choice.way]));
+                words.note(&choice, count, Duration::from_nanos(count * nanos[choice.way]));
                 hands.is_some()
             });
             went.count()
@@ -178,8 +197,37 @@ mod tests {
         assert!(by_host(1 << 20, [12, 6]) < 40);
         assert!(by_host(1 << 18, [4, 6]) > 180, "of other batches nothing was known");
         words.store_by(WordsBy::Host(1), None);
-        assert!(matches!(words.choose(1 << 20), (Some(_), None)));
+        assert!(matches!(words.choose(1 << 20, (Op::Put, false)), (Some(_), None)));
         words.store_by(WordsBy::Device, None);
-        assert!(matches!(words.choose(1 << 20), (None, None)));
+        assert!(matches!(words.choose(1 << 20, (Op::Put, false)), (None, None)));
+    }
+
+    /// Whoever finds no memory one way goes the other, and is not sent back with every batch.
+    #[test]
+    fn a_way_without_memory_is_left() {
+        let words = Words::default();
+        words.store_by(WordsBy::Faster(1), None);
+        let gave_up = (0..200).filter(|_| {
+            let (hands, choice) = words.choose(1 << 20, (Op::Delete, true));
+            let choice = choice.expect("it is measured");
+            match hands {
+                Some(_) => words.note(&choice, 1 << 20, Duration::from_millis(4)),
+                None => words.gave_up(&choice),
+            }
+            hands.is_none()
+        });
+        assert_eq!(gave_up.count(), 3);
+    }
+
+    /// What little happens in says nothing.
+    #[test]
+    fn batches_that_do_nothing_are_not_measured() {
+        let words = Words::default();
+        words.store_by(WordsBy::Faster(1), None);
+        for _ in 0..50 {
+            let (_, choice) = words.choose(1 << 20, (Op::Update, false));
+            words.note(&choice.expect("it is measured"), 10, Duration::from_nanos(1));
+        }
+        assert!(words.known().iter().all(|known| known.chosen().is_none()));
     }
 }
