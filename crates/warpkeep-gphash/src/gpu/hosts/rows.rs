@@ -27,7 +27,7 @@ const MOST_BYTES: usize = 64 << 20;
 /// How often a block looks for its values before it fetches them itself. A look over the link takes a microsecond or two.
 const PATIENCE: u64 = 64;
 /// The same where looks take no time, and the host has to share its cores with whoever looks.
-const PATIENCE_SIMULATED: u64 = 1 << 20;
+const PATIENCE_SIMULATED: u64 = 1 << 16;
 
 /// Turns that a thread looks for records before it asks whether any will come; and then, between naps, each twice as long as the one before:
 /// something else may be in the stream before them.
