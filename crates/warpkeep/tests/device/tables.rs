@@ -292,7 +292,8 @@ fn tables_grow_and_shrink_beside_gets_of_a_device() {
         let changes = scope.spawn(|| {
             for _ in 0..3 {
                 rows.grow().unwrap();
-                assert!(rows.shrink().unwrap());
+                // Whether it becomes smaller depends on the hashes: a small table may turn around half way.
+                rows.shrink().unwrap();
                 store.compact().unwrap();
             }
         });

@@ -77,6 +77,7 @@ impl<P: Persist> WithHost<'_, P> {
             }
             let sent = Instant::now();
             if !told.finish() {
+                // Somebody has panicked, and so will this thread as soon as it returns.
                 return Ok(());
             }
             watch.note("host: words and tails that are left when all is sent", sent.elapsed());
