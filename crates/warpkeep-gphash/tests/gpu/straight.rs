@@ -16,7 +16,7 @@ macro_rules! straight_cases {
             straight: straight_batches_do_what_a_map_does, straight_batches_in_parts_do_what_a_map_does, batches_whose_words_the_host_stores_do_what_a_map_does,
                 straight_batches_of_long_keys_do_what_a_map_does, keys_with_equal_hashes_are_told_apart,
                 equal_keys_act_in_the_order_of_the_batch, blocks_are_used_again, blocks_are_used_again_by_the_next_batch, blocks_are_used_again_where_the_host_stores_tails, blocks_are_provided_ahead, what_finds_no_place_is_done_by_the_cpu,
-                a_full_heap_refuses_straight_batches, tables_without_a_mirror_are_not_written_straight
+                a_full_heap_refuses_straight_batches, blocks_of_a_batch_that_panicked_are_nobody_elses, tables_without_a_mirror_are_not_written_straight
         }
     };
 }
@@ -373,6 +373,36 @@ fn blocks_of_a_kind_are_used_again(kind: Kind, device: &Device, space: Space, wo
     }
     let used = heap_of(&table).usage().used_blocks();
     assert!(used < 30 * 1000, "{used}");
+}
+
+/// Some of its words are in the image, and lead to blocks that the next batch must not take.
+pub(crate) fn blocks_of_a_batch_that_panicked_are_nobody_elses(device: &Device, space: Space) {
+    const KEYS: u64 = 200;
+    let mut bench = mirrored_of(Kind::Packed, device, space, Geometry::default(), 1500);
+    bench.engine.write_in_parts_of(20);
+    let numbers: Vec<u64> = (0..KEYS).collect();
+    run(device, &mut bench, Op::Put, &numbers, 0).unwrap();
+    let stores = std::sync::atomic::AtomicU64::new(0);
+    bench.engine.observe_words(move |_| {
+        let before = stores.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        assert!(before < KEYS / 2, "as was asked for");
+    });
+    let mut broken = || run(device, &mut bench, Op::Update, &numbers, 1000);
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(&mut broken)).is_err());
+    // Its versions are taken.
+    bench.version += KEYS;
+    bench.engine.store_words_by(WordsBy::Device);
+    let values = |bench: &Bench| -> Vec<Vec<u8>> {
+        let value = |&number: &u64| bench.table.get(&bench.kind.key(number), |value| value.bytes().to_vec());
+        numbers.iter().map(|number| value(number).expect("it is there")).collect()
+    };
+    let before = values(&bench);
+    let changed =
+        numbers.iter().filter(|&&number| before[number as usize] == bench.kind.value(number, 1000 + number));
+    assert!((1..KEYS as usize).contains(&changed.count()));
+    let more: Vec<u64> = (KEYS..3 * KEYS).collect();
+    run(device, &mut bench, Op::Put, &more, 5000).unwrap();
+    assert_eq!(values(&bench), before);
 }
 
 pub(crate) fn blocks_are_provided_ahead(device: &Device, space: Space) {

@@ -207,31 +207,42 @@ mod tests {
         image
     }
 
-    /// Somebody who helps is slow; whoever goes on would acknowledge, and set entries, before the words are there.
-    #[test]
-    fn all_is_stored_when_the_slowest_has_stored_his_share() {
-        let image = image();
-        // Two shares, somewhere in the image.
-        let (count, first) = (SHARE + 5, 2 * MIN_CHUNK);
+    /// What is told of one part with so many acts, which store words one after the other from `first` on.
+    fn one_part(count: u64, first: u64) -> Vec<AtomicU64> {
         let mut words = vec![0; 4 * MOST_PARTS];
         words[1] = count;
         words.extend((0..count).flat_map(|word| [first + 8 * word, word + 1]));
-        let told: Vec<AtomicU64> = words.into_iter().map(AtomicU64::new).collect();
+        words.into_iter().map(AtomicU64::new).collect()
+    }
+
+    /// A thread beside the caller's, which does something with each step of its own; the caller waits before its first step until it has begun.
+    fn two_hands(helps: impl Fn(&AtomicBool) + Send + Sync + 'static) -> (Hands, Arc<AtomicBool>) {
         let (lead, helped) = (std::thread::current().id(), Arc::new(AtomicBool::new(false)));
         let seen = Arc::clone(&helped);
         let observer = move |_| {
             if std::thread::current().id() != lead {
-                if !seen.swap(true, Ordering::SeqCst) {
-                    std::thread::sleep(Duration::from_millis(50));
-                }
-                return;
+                return helps(&seen);
             }
             let begun = Instant::now();
             while !seen.load(Ordering::SeqCst) && begun.elapsed() < Duration::from_secs(20) {
                 std::thread::yield_now();
             }
         };
-        let hands = Hands { pool: Arc::new(Pool::new(2)), observer: Some(Arc::new(observer)) };
+        (Hands { pool: Arc::new(Pool::new(2)), observer: Some(Arc::new(observer)) }, helped)
+    }
+
+    /// Somebody who helps is slow; whoever goes on would acknowledge, and set entries, before the words are there.
+    #[test]
+    fn all_is_stored_when_the_slowest_has_stored_his_share() {
+        let image = image();
+        // Two shares, somewhere in the image.
+        let (count, first) = (SHARE + 5, 2 * MIN_CHUNK);
+        let told = one_part(count, first);
+        let (hands, helped) = two_hands(|begun| {
+            if !begun.swap(true, Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
         let told = Told::new(&image, &told, ListForm::words_only(), hands, 1);
         let stored = told.beside(|| {
             told.ready(0);
@@ -246,24 +257,11 @@ mod tests {
     #[test]
     fn a_helper_that_panics_is_told_of() {
         let image = image();
-        let (count, first) = (SHARE + 5, 2 * MIN_CHUNK);
-        let mut words = vec![0; 4 * MOST_PARTS];
-        words[1] = count;
-        words.extend((0..count).flat_map(|word| [first + 8 * word, word + 1]));
-        let told: Vec<AtomicU64> = words.into_iter().map(AtomicU64::new).collect();
-        let (lead, helped) = (std::thread::current().id(), Arc::new(AtomicBool::new(false)));
-        let seen = Arc::clone(&helped);
-        let observer = move |_| {
-            if std::thread::current().id() != lead {
-                seen.store(true, Ordering::SeqCst);
-                panic!("no more");
-            }
-            let begun = Instant::now();
-            while !seen.load(Ordering::SeqCst) && begun.elapsed() < Duration::from_secs(20) {
-                std::thread::yield_now();
-            }
-        };
-        let hands = Hands { pool: Arc::new(Pool::new(2)), observer: Some(Arc::new(observer)) };
+        let told = one_part(SHARE + 5, 2 * MIN_CHUNK);
+        let (hands, helped) = two_hands(|begun| {
+            begun.store(true, Ordering::SeqCst);
+            panic!("no more");
+        });
         let told = Told::new(&image, &told, ListForm::words_only(), hands, 1);
         let is_stored = AtomicBool::new(true);
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
