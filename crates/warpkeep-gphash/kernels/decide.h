@@ -235,11 +235,10 @@ WK_KERNEL(gphash_decide, gphash::StraightParams) {
     if (p.acting && mine) store(p.acting + index, (u8)acts);
     BlockWants<1> wants(acts);
     u64 number = BlockPlaces<1, u64>(wants, &p.came->acts).begin[0] + wants.rank(0);
-    // Behind the regions, how many there are in all.
-    if (p.decided && thread_index() == 0 && wants.all) fetch_add(p.regions + kRegions, (u32)wants.all);
+    if (p.decided && thread_index() == 0 && wants.all) fetch_add(p.regions.all(), (u32)wants.all);
     if (!acts) return;
     if (p.decided) {
-        store(p.ranks + number, fetch_add(p.regions + region_of_act(p, act), 1u));
+        store(p.ranks + number, p.regions.take(slot_of_act(p, act)));
         act.word = t.state_of(hash, 0);
         store_act(p.decided + number, act);
     } else {

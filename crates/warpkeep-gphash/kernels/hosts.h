@@ -28,8 +28,9 @@ struct AskHostParams {
     // What the host has copied, by the indices of the keys.
     const u64* values;
     const u64* versions;
-    // How often a block looks before it does without the host.
+    // How often a block looks before it does without the host, and nanoseconds in between.
     u64 patience;
+    u64 pause;
     // Whether rows and records are aligned to 16 bytes.
     u64 wide;
 };
@@ -41,7 +42,7 @@ WK_DEVICE bool host_has_gathered(const AskHostParams& p) {
         u64 said = load<Scope::System, Order::Acquire>(verdict);
         if (said != kNotYet) return said == kGathered;
         // A look takes as long as the way there and back.
-        backoff(20);
+        backoff((u32)p.pause);
     }
     return false;
 }

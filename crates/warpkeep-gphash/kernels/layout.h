@@ -7,6 +7,7 @@
 #include "point.h"
 #include "parts.h"
 #include "reflect.h"
+#include "regions.h"
 #include "straight.h"
 #include "supply.h"
 #include "rows.h"
@@ -41,9 +42,10 @@ WK_KERNEL(gphash_layout, gphash::LayoutParams) {
         sizeof(Mirror),       sizeof(LookupParams), sizeof(CollectParams), sizeof(ReflectParams),
         sizeof(CensusParams),
         sizeof(RehashParams),
-        sizeof(TellParams),   sizeof(Told),      sizeof(Fetching),    kRegions,
-        kScanThreads,         kMirrorEntries,    kGone,               kVeiled,
-        sizeof(RegionParams), sizeof(StraightParams),
+        sizeof(TellParams),   sizeof(Told),      sizeof(Fetching),    kLinedUp,
+        kScanThreads,         kHead,
+               kMirrorEntries,    kGone,               kVeiled,
+        sizeof(Regions),      sizeof(StraightParams),
         sizeof(Enrolled),     sizeof(Act),       sizeof(Came),        sizeof(SpellParams),
         sizeof(BlockRun),     sizeof(SortParams), sizeof(RecopyParams),
         sizeof(PlanParams),   kPendingStatus,    kMalformed,          kTwinThreads,

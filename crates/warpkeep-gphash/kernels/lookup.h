@@ -4,13 +4,11 @@
 #pragma once
 #include "get.h"
 #include "numbers.h"
+#include "regions.h"
 #include "values.h"
 
 namespace gphash {
 
-// Regions that a batch is ordered by.
-constexpr u32 kRegions = 32768;
-constexpr u32 kScanThreads = 1024;
 // Threads of a block that locates keys, at the most.
 constexpr u32 kLocateThreads = 256;
 
@@ -27,18 +25,12 @@ struct LookupParams {
     u32* asks;
     // Records that were found, as they were found; null if nothing is to be fetched in order.
     Fetching* located;
-    // For each region how many there are; behind them, how many there are in all, in the image and in rows.
-    u32* regions;
+    // Regions of the image. How many there are in all is behind each other for the image and for rows.
+    Regions regions;
     // The batch in order.
     Fetching* fetchings;
-    // A region has 2^shift bytes.
-    u32 shift;
     // Whether rows of values and records are aligned to 16 bytes.
-    u32 wide;
-};
-
-struct RegionParams {
-    u32* regions;
+    u64 wide;
 };
 
 // Where a value was found. Those in rows are listed from the end, and need no order.
@@ -46,11 +38,6 @@ enum Find : u32 { kInImage, kInRows, kFinds };
 
 WK_DEVICE Fetching* found_at(const LookupParams& p, u32 find, u64 place) {
     return p.located + (find == kInImage ? place : p.get.count - 1 - place);
-}
-
-WK_DEVICE u32 region_of(const LookupParams& p, u64 record) {
-    u64 region = record >> p.shift;
-    return region < kRegions ? (u32)region : kRegions - 1;
 }
 
 // Has the image asked for a key.
@@ -197,51 +184,20 @@ WK_KERNEL_AT_ONCE(gphash_locate, gphash::LookupParams, gphash::kLocateThreads, 6
     // How many the block has found: keys that are not there leave no trace in the lists.
     BlockWants<kFinds> wants(said ? 1u << find : 0);
     if (!wants.all) return;
-    u64 rank = said && find == kInImage ? fetch_add(p.regions + region_of(p, said), 1u) : 0;
-    BlockPlaces<kFinds, u32> places(wants, p.regions + kRegions);
+    u64 rank = said && find == kInImage ? p.regions.take(said) : 0;
+    BlockPlaces<kFinds, u32> places(wants, p.regions.all());
     if (!said) return;
     u32 place = find == kInRows ? places.begin[kInRows] + wants.rank(kInRows) : places.begin[kInImage] + wants.rank(kInImage);
     store((U128*)found_at(p, find, place), U128{said, index | rank << 32});
 }
 
-// Where each region begins in the order, in place of how many it has. One block.
-WK_KERNEL(gphash_line_up, gphash::RegionParams) {
-    using namespace gphash;
-    if (load(p.regions + kRegions) == 0) return;
-    WK_SHARED(u32, sums, kScanThreads);
-    // Two counts in a word, four in an access.
-    constexpr u32 kEach = kRegions / kScanThreads / 4;
-    u32 me = thread_index(), sum = 0;
-    U128* mine = (U128*)p.regions + me * kEach;
-    U128 counts[kEach];
-    for (u32 i = 0; i < kEach; i++) counts[i] = load(mine + i);
-    for (u32 i = 0; i < kEach; i++) {
-        sum += (u32)counts[i].lo + (u32)(counts[i].lo >> 32) + (u32)counts[i].hi + (u32)(counts[i].hi >> 32);
-    }
-    sums.store(me, sum);
-    sync_block();
-    for (u32 reach = 1; reach < kScanThreads; reach *= 2) {
-        u32 before = me >= reach ? sums.load(me - reach) : 0;
-        sync_block();
-        sums.store(me, sums.load(me) + before);
-        sync_block();
-    }
-    u32 begin = sums.load(me) - sum;
-    for (u32 i = 0; i < kEach; i++) {
-        u64 first = begin, second = begin += (u32)counts[i].lo;
-        u64 third = begin += (u32)(counts[i].lo >> 32), fourth = begin += (u32)counts[i].hi;
-        begin += (u32)(counts[i].hi >> 32);
-        store(mine + i, U128{first | second << 32, third | fourth << 32});
-    }
-}
-
 // Puts what was found in order. As many threads as there are, for as many as were found.
 WK_KERNEL(gphash_order, gphash::LookupParams) {
     using namespace gphash;
-    u64 count = load(p.regions + kRegions);
+    u64 count = load(p.regions.all());
     for (u64 place = global_index(); place < count; place += global_size()) {
         U128 one = load((const U128*)(p.located + place));
-        Fetching* to = p.fetchings + load(p.regions + region_of(p, one.lo)) + (one.hi >> 32);
+        Fetching* to = p.fetchings + p.regions.place(one.lo, one.hi >> 32);
         store((U128*)to, U128{one.lo, (u32)one.hi});
     }
 }
@@ -251,10 +207,10 @@ WK_KERNEL(gphash_order, gphash::LookupParams) {
 WK_KERNEL(gphash_fetch, gphash::LookupParams) {
     using namespace gphash;
     if (p.get.table.mirror.values.rows) {
-        u64 count = load(p.regions + kRegions + kInRows);
+        u64 count = load(p.regions.all() + kInRows);
         for (u64 place = global_index(); place / kWarp * kWarp < count; place += global_size()) copy_from_rows(p, place, count);
     }
-    u64 count = load(p.regions + kRegions);
+    u64 count = load(p.regions.all());
     for (u64 place = global_index(); place / kWarp * kWarp < count; place += global_size()) {
         U128 mine = place < count ? load((const U128*)(p.fetchings + place)) : U128{0, 0};
         if (mine.lo && !is_its_own(p, mine.lo, mine.hi)) {

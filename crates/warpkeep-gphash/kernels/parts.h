@@ -205,7 +205,7 @@ WK_KERNEL(gphash_arrange, gphash::StraightParams) {
     u64 i = global_index();
     if (i >= load(&p.came->acts)) return;
     Act act = load_act(p.decided + i);
-    u64 place = load(p.regions + region_of_act(p, act)) + load(p.ranks + i);
+    u64 place = p.regions.place(slot_of_act(p, act), load(p.ranks + i));
     // It has what of its word comes from the key.
     act.word = act.kind == kClear ? kEmpty : act.word | p.table.state_of(0, load(p.blocks + place));
     store_act(p.acts + place, act);
@@ -218,7 +218,7 @@ WK_KERNEL(gphash_beat, gphash::BeatParams) {
 }
 
 // What crosses the link, where the host stores the words. A few blocks.
-WK_KERNEL_OF(gphash_send, gphash::BeatParams, gphash::kSendThreads) {
+WK_KERNEL_AT_ONCE(gphash_send, gphash::BeatParams, gphash::kSendThreads, 1) {
     using namespace gphash;
     send(p, Hand{global_index(), global_size()});
 }

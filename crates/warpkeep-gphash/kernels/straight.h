@@ -87,24 +87,21 @@ struct StraightParams {
     u64* rows;
     // For each operation, whether it acts; null if nobody wants to know.
     u8* acting;
-    // For acts in the order of their slots: as they were decided; for each its place among those of its region; for each region how many
-    // there are. Null if they stay in the order of the batch.
+    // For acts in the order of their slots: as they were decided; for each its place among those of its region; regions of slots. Null if they
+    // stay in the order of the batch.
     Act* decided;
     u32* ranks;
-    u32* regions;
+    Regions regions;
     // In host memory, where the host stores the words: first, for each part, which acts it has; then, for each part, whether it is sent; then what
     // it is told of each act, see told_word in parts.h. Null if the device stores them itself.
     U128* words;
     // For each part, how many blocks have sent their share of it.
     u32* sent;
-    // A region has 2^shift slots.
-    u32 shift;
     u32 op;
     u32 block_len;
     u32 wide;
     // So many bits tell operations apart, if the host stores the tails, too; 0 if it does not.
     u32 index_bits;
-    u32 reserved;
 };
 
 // What all lanes of a block have stored, before what any of them stores next. One lane fences for all of them: it has met them before,
@@ -119,11 +116,8 @@ WK_DEVICE void fence_block_at(Step step) {
     if (!left_out(step)) fence_block();
 }
 
-// The region of an act: slots that are near each other in the image.
-WK_DEVICE u32 region_of_act(const StraightParams& p, const Act& act) {
-    u64 region = (u64)(act.copy - p.copies) >> p.shift;
-    return region < kRegions ? (u32)region : kRegions - 1;
-}
+// The number of an act's slot among those of all open levels: those near each other are near each other in the image.
+WK_DEVICE u64 slot_of_act(const StraightParams& p, const Act& act) { return (u64)(act.copy - p.copies); }
 
 WK_DEVICE U128* part_of_act(const Act* act, u32 part) { return (U128*)act + part; }
 

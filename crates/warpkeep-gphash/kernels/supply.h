@@ -25,17 +25,11 @@ struct SpellParams {
 struct SortParams {
     const u64* blocks;
     u64 count;
+    // The place of each among those of the same region.
     u32* ranks;
-    u32* regions;
+    Regions regions;
     u64* sorted;
-    u32 shift;
-    u32 reserved;
 };
-
-WK_DEVICE u32 region_of_block(const SortParams& p, u64 block) {
-    u64 region = block >> p.shift;
-    return region < kRegions ? (u32)region : kRegions - 1;
-}
 
 }  // namespace gphash
 
@@ -60,8 +54,8 @@ WK_KERNEL(gphash_sort_count, gphash::SortParams) {
     using namespace gphash;
     u64 i = global_index();
     if (i >= p.count) return;
-    if (i == 0) store(p.regions + kRegions, (u32)p.count);
-    store(p.ranks + i, fetch_add(p.regions + region_of_block(p, load(p.blocks + i)), 1u));
+    if (i == 0) store(p.regions.all(), (u32)p.count);
+    store(p.ranks + i, p.regions.take(load(p.blocks + i)));
 }
 
 // Puts them in order. A thread a block.
@@ -70,5 +64,5 @@ WK_KERNEL(gphash_sort, gphash::SortParams) {
     u64 i = global_index();
     if (i >= p.count) return;
     u64 block = load(p.blocks + i);
-    store(p.sorted + load(p.regions + region_of_block(p, block)) + load(p.ranks + i), block);
+    store(p.sorted + p.regions.place(block, load(p.ranks + i)), block);
 }

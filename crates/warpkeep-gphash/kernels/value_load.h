@@ -59,11 +59,9 @@ struct ChooseParams {
     u64 room;
     u64* chosen;
     Choice* choices;
-    // The place of each among those of the same region of the image, and how many each region has.
+    // The place of each among those of the same region of the image.
     u32* ranks;
-    u32* regions;
-    u32 shift;
-    u32 reserved;
+    Regions regions;
 };
 
 struct FillParams {
@@ -72,13 +70,12 @@ struct FillParams {
     u64 count;
     const Choice* choices;
     const u32* ranks;
-    // Where each region begins in the order.
-    const u32* regions;
+    // Lined up.
+    Regions regions;
     Choice* ordered;
     // Rows to be filled, as many as choices.
     const u32* spares;
-    u32 shift;
-    u32 wide;
+    u64 wide;
 };
 
 struct FollowParams {
@@ -88,11 +85,6 @@ struct FollowParams {
     const u32* spares;
     u64 spare_count;
 };
-
-WK_DEVICE u32 region_at(u64 record, u32 shift) {
-    u64 region = record >> shift;
-    return region < kRegions ? (u32)region : kRegions - 1;
-}
 
 // Fills 32 rows and has their entries lead to them, all lanes together.
 WK_DEVICE void fill_rows(const FillParams& p, u64 place) {
@@ -202,7 +194,7 @@ WK_KERNEL(gphash_values_choose, gphash::ChooseParams) {
     u64 place = take_number(p.chosen, wants);
     if (!wants || place >= p.room) return;
     store((U128*)(p.choices + place), U128{said, number});
-    store(p.ranks + place, fetch_add(p.regions + region_at(said, p.shift), 1u));
+    store(p.ranks + place, p.regions.take(said));
 }
 
 // Puts them in the order of their records. A thread each.
@@ -211,7 +203,7 @@ WK_KERNEL(gphash_values_order, gphash::FillParams) {
     u64 i = global_index();
     if (i >= p.count) return;
     U128 choice = load((const U128*)(p.choices + i));
-    u64 place = (u64)load(p.regions + region_at(choice.lo, p.shift)) + load(p.ranks + i);
+    u64 place = p.regions.place(choice.lo, load(p.ranks + i));
     store((U128*)(p.ordered + place), choice);
 }
 

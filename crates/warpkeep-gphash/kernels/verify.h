@@ -13,20 +13,12 @@ struct VerifyParams {
     const u64* keys;
     // For each key what the mirror has: kVeiled if the image is to be asked, here also because the record is that of another key.
     u64* records;
-    // For each its place among those of the same region, or kNoSuspect; for each region how many there are.
+    // For each its place among those of the same region, or kNoSuspect.
     u32* ranks;
-    u32* regions;
+    Regions regions;
     // Those whose records are to be read, in order.
     Fetching* suspects;
-    // A region has 2^shift bytes.
-    u32 shift;
-    u32 reserved;
 };
-
-WK_DEVICE u32 region_of_suspect(const VerifyParams& p, u64 record) {
-    u64 region = record >> p.shift;
-    return region < kRegions ? (u32)region : kRegions - 1;
-}
 
 // A word of a key without what is behind its last byte.
 WK_DEVICE u64 within_key(const Table& t, u32 word, u64 bits) {
@@ -46,14 +38,13 @@ WK_KERNEL(gphash_suspect, gphash::VerifyParams) {
     u64 said = locate(t.mirror, index < p.count ? key.hash(t.seed) : 0);
     bool suspect = index < p.count && said > kVeiled && !in_row(said);
     u32 suspects = Warp().ballot(suspect);
-    // Behind the regions, how many there are in all.
-    if (lane() == 0 && suspects) fetch_add(p.regions + kRegions, popc(suspects));
+    if (lane() == 0 && suspects) fetch_add(p.regions.all(), popc(suspects));
     if (index >= p.count) return;
     // What has a row has its key there.
     bool other = in_row(said) && !record_has_key(t, key_behind(t, said), key);
     u64 record = other ? kVeiled : record_behind(t, said);
     store(p.records + index, record);
-    store(p.ranks + index, suspect ? fetch_add(p.regions + region_of_suspect(p, record), 1u) : kNoSuspect);
+    store(p.ranks + index, suspect ? p.regions.take(record) : kNoSuspect);
 }
 
 // Puts suspects in order. A thread a key.
@@ -64,7 +55,7 @@ WK_KERNEL(gphash_queue, gphash::VerifyParams) {
     u64 record = load(p.records + index);
     u32 rank = load(p.ranks + index);
     if (rank == kNoSuspect) return;
-    Fetching* to = p.suspects + load(p.regions + region_of_suspect(p, record)) + rank;
+    Fetching* to = p.suspects + p.regions.place(record, rank);
     store((U128*)to, U128{record, index});
 }
 
@@ -75,7 +66,7 @@ WK_KERNEL(gphash_verify, gphash::VerifyParams) {
     const Table& t = p.table;
     u32 words = t.key_words();
     u32 lanes = words <= 1 ? 1 : 1u << (32 - clz(words - 1));
-    u64 count = load(p.regions + kRegions);
+    u64 count = load(p.regions.all());
     u64 place = global_index() / lanes;
     if (global_index() / kWarp * kWarp / lanes >= count) return;
     u32 word = (u32)(global_index() % lanes);

@@ -97,8 +97,6 @@ impl Tiling {
 pub struct RecordLines {
     /// Lines from its start on.
     together: usize,
-    /// Of them, those of the value, where it comes first.
-    value: usize,
     /// Bytes from its start to its key, unless that is in a tile.
     key_at: usize,
     /// In a tile there is one more, elsewhere.
@@ -117,13 +115,6 @@ impl RecordLines {
         // The key first: nothing can be done before it is compared.
         line(value.wrapping_add(tile.tail_at(offset).wrapping_sub(tile.value_at(offset)) as usize));
         (0..self.together).for_each(|number| line(value.wrapping_add(64 * number)));
-    }
-
-    /// The same for the lines of its value alone, where all have the same length: all that is read of a record whose key is known.
-    #[inline(always)]
-    pub fn fetch_value<P: Persist>(self, image: &Image<P>, offset: u64, line: impl Fn(*const u8)) {
-        let value = image.pointer(self.tile.map_or(offset, |tile| tile.value_at(offset)), 8);
-        (0..self.value).for_each(|number| line(value.wrapping_add(64 * number)));
     }
 
     /// The same for the line of its key alone: all that is read of a record that is to be replaced.
@@ -272,12 +263,11 @@ impl RecordForm {
             // Head, a short key and a value of a hundred bytes.
             RecordForm::Variable => 3,
         };
-        let (key_at, value) = match self {
-            RecordForm::Fixed { value, tile: Some(_), .. } => (padded(value) as usize, value / 64),
-            RecordForm::Fixed { value, .. } => (padded(value) as usize, (value + 32).div_ceil(64)),
-            RecordForm::Variable => (0, together),
+        let key_at = match self {
+            RecordForm::Fixed { value, .. } => padded(value) as usize,
+            RecordForm::Variable => 0,
         };
-        RecordLines { together: together.min(MOST), value: value.min(MOST), key_at, tile: self.tile() }
+        RecordLines { together: together.min(MOST), key_at, tile: self.tile() }
     }
 
     /// The bytes that a record takes.

@@ -216,9 +216,7 @@ impl<'w> Workshop<'w> {
                 logged.use_durability(variant.way.durability())?;
             }
             for &operation in options.operations.iter().filter(|&&operation| variant.does(operation)) {
-                for batch in
-                    options.batch_sizes().into_iter().filter(|&batch| options.takes(variant.way, batch))
-                {
+                for batch in options.batch_sizes() {
                     let case = case_name(operation, *distribution, batch);
                     let cell =
                         Cell { operation, batch, time: options.round_time, round, progress: *progress };

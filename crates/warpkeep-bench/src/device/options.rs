@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use warpkeep::DeviceChoice;
-use warpkeep_gphash::gpu::{CachePolicy, most_gathered};
+use warpkeep_gphash::gpu::CachePolicy;
 use warpkeep_gphash::{Geometry, Layout};
 
 use super::keys::Keys;
@@ -177,11 +177,6 @@ impl Options {
             Way::Library | Way::LibraryFetch | Way::LibraryCpu => true,
             Way::LibraryProcess | Way::LibraryPower => true,
         }
-    }
-
-    /// Whether batches of so many operations go that way: more than it takes would go another, and be taken for it.
-    pub(super) fn takes(&self, way: Way, batch: usize) -> bool {
-        way != Way::Gathered || batch <= most_gathered(self.workload.value_bytes)
     }
 
     /// What is compared, each once.

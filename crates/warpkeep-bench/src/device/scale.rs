@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use warpkeep::DeviceChoice;
 use warpkeep_core::Op;
 use warpkeep_device::Device;
+use warpkeep_gphash::gpu::ValuesBy;
 use warpkeep_gphash::{Geometry, Layout};
 
 use super::cell::{Cell, Outcome, Worker};
@@ -24,8 +25,11 @@ const MOST_FOR_LIMITS: u64 = 16 << 30;
 /// Items that are looked at after coming back.
 const LOOKED_AT: u64 = 1 << 16;
 const ORDERED: Variant = Variant { way: Way::Ordered, share: 0.0 };
+const GATHERED: Variant = Variant { way: Way::Gathered, share: 0.0 };
 const STRAIGHT: Variant = Variant { way: Way::Straight, share: 0.0 };
 const BACK: &str = "coming back";
+/// Gets whose values the host gathers.
+const BY_HOST: &str = "get, values gathered by the host";
 
 /// Which sizes, and how thoroughly.
 #[derive(Clone, Debug)]
@@ -183,6 +187,10 @@ impl Size<'_> {
             let (inserts, _) =
                 cell(Operation::Insert).inserts_and_deletes(&mut worker, STRAIGHT, &mut fresh)?;
             add(Operation::Insert, inserts);
+            rig.engine.fetch_values_by(ValuesBy::Host);
+            let gathered = cell(Operation::Get).gets(&mut Worker::Rig(&mut rig), GATHERED, &there);
+            rig.engine.fetch_values_by(ValuesBy::Device);
+            gathered?.report(report, &case, BY_HOST, round);
             progress.advance(1);
         }
         for (operation, access) in [
@@ -241,18 +249,16 @@ fn charts(options: &ScaleOptions, report: &Report) -> Vec<Chart> {
         };
         options.sizes.iter().filter_map(point).collect::<Vec<_>>()
     };
-    let rates = [Operation::Get, Operation::Update, Operation::Insert].map(|operation| Curve {
-        name: operation.to_string(),
-        points: curve(&operation.to_string(), "rate", 1e-6),
-    });
+    let names = [Operation::Get, Operation::Update, Operation::Insert].map(|operation| operation.to_string());
+    let rates = names.into_iter().chain([BY_HOST.to_owned()]);
+    let rates: Vec<Curve> = rates.map(|name| Curve { points: curve(&name, "rate", 1e-6), name }).collect();
     let back = ["image", "registration", "mirror", "total"]
         .map(|metric| Curve { name: metric.to_owned(), points: curve(BACK, metric, 1.0) });
     let drawn = |title: &str, y: &str, curves: Vec<Curve>| {
         Chart::new(title.to_owned(), "million items", y, Drawing::Curves(curves))
     };
     vec![
-        drawn("rate by items", "million a second", rates.into())
-            .with_scales(Scale::Logarithmic, Scale::Linear),
+        drawn("rate by items", "million a second", rates).with_scales(Scale::Logarithmic, Scale::Linear),
         drawn("coming back by items", "seconds", back.into())
             .with_scales(Scale::Logarithmic, Scale::Logarithmic),
     ]

@@ -2,6 +2,7 @@
 
 use super::CachePolicy;
 use super::params::*;
+use super::regions::{HEAD, LINED_UP, Regions, SCAN_THREADS};
 use super::straight::params::{
     ACT_BYTES, BeatParams, BlockRun, Came, ENROLLED_BYTES, FollowParams, MOST_PARTS, RecopyParams,
     SEND_THREADS, SortParams, SpellParams, StraightParams, VerifyParams,
@@ -63,9 +64,9 @@ pub(crate) fn expected() -> Vec<u64> {
         size_of::<[u64; 2]>(),
     ];
     facts.extend(of_the_mirror.map(|bytes| bytes as u64));
-    facts.extend([REGIONS as u64, u64::from(SCAN_THREADS), MIRROR_ENTRIES, GONE, VEILED]);
+    facts.extend([u64::from(LINED_UP), u64::from(SCAN_THREADS), HEAD as u64, MIRROR_ENTRIES, GONE, VEILED]);
     let of_straight_batches = [
-        size_of::<RegionParams>(),
+        size_of::<Regions>(),
         size_of::<StraightParams>(),
         ENROLLED_BYTES,
         ACT_BYTES,

@@ -23,6 +23,7 @@ mod params;
 mod pinned_rows;
 mod program;
 mod reading;
+mod regions;
 mod rows;
 mod settle;
 mod stage;
@@ -36,7 +37,7 @@ mod variable;
 pub use batch::{BatchRows, DeviceBatch};
 pub use cache::{CacheError, CachePolicy, CacheReport, CacheStats};
 pub use engine::{DeviceEngine, Turn};
-pub use hosts::{Gathered, HostGets, HostWrites, PartAnswers, SentPart, most_gathered};
+pub use hosts::{Gathered, HostGets, HostWrites, PartAnswers, SentPart};
 pub use image::DeviceImage;
 #[doc(hidden)]
 pub use left_out::is_left_out;

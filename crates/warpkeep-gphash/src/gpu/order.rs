@@ -11,11 +11,13 @@ use crate::TableError;
 
 /// Batches from this size on are ordered where it is not measured: what that costs is less than what it saves.
 const USUALLY_FROM: usize = 1 << 16;
-/// Smaller batches never are, and larger ones always.
+/// Smaller batches never are; and those from the second size on always, as powers of two.
 const SMALLEST_ORDERED: u32 = 12;
-/// Of smaller ones values are fetched as they come, and of those of twice the largest of these in order.
+const ALWAYS_ORDERED: u32 = 20;
+/// Of smaller ones values are fetched as they come, by the device. Sizes that are told apart are each twice the one before; what is larger
+/// counts as the last of them.
 const SMALLEST: u32 = 10;
-const CLASSES: usize = 10;
+const CLASSES: usize = 16;
 /// Of batches that go the usual way one in so many is measured.
 const SAMPLE: u64 = 16;
 /// Nobody has said from which size on.
@@ -32,7 +34,7 @@ pub enum ValuesBy {
     Device,
     /// The cores of the host: the device says which records they are, and copies up what the host has gathered while its kernel waits; what it
     /// waits for in vain it fetches itself. Only from tables that have a [mirror](super::DeviceEngine::load_mirror) which tells keys apart, of values
-    /// of whole words, of [so many](super::most_gathered) keys at the most, and while there is no value cache.
+    /// of whole words, and while there is no value cache.
     Host,
     /// Whichever is faster for batches of that size, as they come.
     Faster,
@@ -103,21 +105,19 @@ impl Order {
         all.into_iter().find(|one| *one as u8 == by).unwrap_or(ValuesBy::Faster)
     }
 
-    fn class(keys: usize) -> Result<usize, bool> {
-        let bits = keys.max(1).ilog2();
-        match bits.checked_sub(SMALLEST) {
-            None => Err(false),
-            Some(class) if class as usize >= CLASSES => Err(true),
-            Some(class) => Ok(class as usize),
-        }
+    /// The size of a batch; `None` if it is too small for there to be a choice.
+    fn class(keys: usize) -> Option<usize> {
+        let class = keys.max(1).ilog2().checked_sub(SMALLEST)?;
+        Some((class as usize).min(CLASSES - 1))
     }
 
     /// Whether a device that fetches the values of so many keys puts them in order, as far as is known.
     pub(super) fn usual(&self, keys: usize) -> bool {
         match (self.from.load(Ordering::Relaxed), Order::class(keys)) {
-            (MEASURED, Err(always)) => always,
-            (MEASURED, Ok(_)) if keys.ilog2() < SMALLEST_ORDERED => false,
-            (MEASURED, Ok(class)) => {
+            (MEASURED, None) => false,
+            (MEASURED, Some(_)) if keys.ilog2() < SMALLEST_ORDERED => false,
+            (MEASURED, Some(_)) if keys.ilog2() >= ALWAYS_ORDERED => true,
+            (MEASURED, Some(class)) => {
                 let chooser = self.lock(class);
                 chooser.chosen().map_or(keys >= USUALLY_FROM, |chosen| match chosen {
                     BY_HOST => chooser.known(ORDERED).0 < chooser.known(AS_THEY_COME).0,
@@ -142,12 +142,13 @@ impl Order {
         if by == ValuesBy::Host {
             return Ok((if can() { Fetching::ByHost } else { usual() }, None));
         }
-        let (MEASURED, Ok(class)) = (self.from.load(Ordering::Relaxed), Order::class(keys)) else {
+        let (MEASURED, Some(class)) = (self.from.load(Ordering::Relaxed), Order::class(keys)) else {
             return Ok((usual(), None));
         };
-        let open = [true, keys.ilog2() >= SMALLEST_ORDERED, by == ValuesBy::Faster && can()];
-        if open == [true, false, false] {
-            return Ok((Fetching::AsTheyCome, None));
+        let bits = keys.ilog2();
+        let open = [bits < ALWAYS_ORDERED, bits >= SMALLEST_ORDERED, by == ValuesBy::Faster && can()];
+        if open.into_iter().filter(|&open| open).count() == 1 {
+            return Ok((usual(), None));
         }
         let (way, is_sample) = {
             let mut chooser = self.lock(class);
@@ -174,8 +175,8 @@ impl Order {
     pub(super) fn from(&self) -> usize {
         match self.from.load(Ordering::Relaxed) {
             MEASURED => {
-                let sizes = (0..CLASSES).map(|class| 1 << (SMALLEST as usize + class));
-                sizes.into_iter().find(|&keys| self.usual(keys)).unwrap_or(1 << (SMALLEST as usize + CLASSES))
+                let mut sizes = (SMALLEST..ALWAYS_ORDERED).map(|bits| 1 << bits);
+                sizes.find(|&keys| self.usual(keys)).unwrap_or(1 << ALWAYS_ORDERED)
             }
             from => from,
         }
@@ -264,7 +265,7 @@ mod tests {
             // What the simulator measures says nothing: it is put in place of it.
             let (way, measured) = choose(keys, can);
             if let Some(measured) = measured {
-                let nanos = [50.0, 100.0, if keys == 8192 { 20.0 } else { 200.0 }][way as usize];
+                let nanos = [50.0, 100.0, if keys == 65_536 { 200.0 } else { 20.0 }][way as usize];
                 order.lock(measured.class).note(measured.way, nanos);
             }
             way
@@ -274,6 +275,13 @@ mod tests {
             let tried = |way| went.iter().filter(|&&went| went == way).count();
             assert!(WAYS.into_iter().all(|way| tried(way) >= 3), "{went:?}");
             assert!(tried(expected) > 40, "{went:?}");
+        }
+        // Large ones never go as they come.
+        for keys in [1 << 20, 1 << 30] {
+            let went: Vec<Fetching> = (0..60).map(|_| ways(keys, true)).collect();
+            assert!(!went.contains(&Fetching::AsTheyCome), "{went:?}");
+            assert!(went.iter().filter(|&&went| went == Fetching::ByHost).count() > 40, "{went:?}");
+            assert!((0..10).all(|_| ways(keys, false) == Fetching::Ordered));
         }
         // Where it cannot, or may not, it is not taken.
         assert!((0..40).all(|_| ways(8192, false) != Fetching::ByHost));

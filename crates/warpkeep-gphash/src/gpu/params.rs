@@ -6,6 +6,7 @@ use bytemuck::{NoUninit, Pod, Zeroable};
 use warpkeep_device::DevicePtr;
 use warpkeep_image::Persist;
 
+use super::regions::Regions;
 use crate::Table;
 use crate::bucket::Body;
 use crate::levels::{Level, Levels};
@@ -76,10 +77,6 @@ pub(crate) const NOT_YET: u64 = 0;
 pub(crate) const GATHERED: u64 = 1;
 pub(crate) const DECLINED: u64 = 2;
 pub(crate) const VERDICT_WORDS: usize = 8;
-/// Regions of the image that a batch is ordered by.
-pub(crate) const REGIONS: usize = 32_768;
-/// Threads of the block that lines them up.
-pub(crate) const SCAN_THREADS: u32 = 1024;
 
 /// The values of some keys; null if there are none.
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -269,10 +266,9 @@ pub(crate) struct LookupParams {
     pub(crate) asked: DevicePtr,
     pub(crate) asks: DevicePtr,
     pub(crate) located: DevicePtr,
-    pub(crate) regions: DevicePtr,
+    pub(crate) regions: Regions,
     pub(crate) fetchings: DevicePtr,
-    pub(crate) shift: u32,
-    pub(crate) wide: u32,
+    pub(crate) wide: u64,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -293,6 +289,7 @@ pub(crate) struct AskHostParams {
     pub(crate) values: DevicePtr,
     pub(crate) versions: DevicePtr,
     pub(crate) patience: u64,
+    pub(crate) pause: u64,
     pub(crate) wide: u64,
 }
 
@@ -382,9 +379,7 @@ pub(crate) struct ChooseParams {
     pub(crate) chosen: DevicePtr,
     pub(crate) choices: DevicePtr,
     pub(crate) ranks: DevicePtr,
-    pub(crate) regions: DevicePtr,
-    pub(crate) shift: u32,
-    pub(crate) reserved: u32,
+    pub(crate) regions: Regions,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -394,11 +389,10 @@ pub(crate) struct FillParams {
     pub(crate) count: u64,
     pub(crate) choices: DevicePtr,
     pub(crate) ranks: DevicePtr,
-    pub(crate) regions: DevicePtr,
+    pub(crate) regions: Regions,
     pub(crate) ordered: DevicePtr,
     pub(crate) spares: DevicePtr,
-    pub(crate) shift: u32,
-    pub(crate) wide: u32,
+    pub(crate) wide: u64,
 }
 
 /// What the CPU has given a key: a record, or 0 if the key is gone.
@@ -546,12 +540,6 @@ pub(crate) struct CopyParams {
 #[repr(C)]
 pub(crate) struct LayoutParams {
     pub(crate) out: DevicePtr,
-}
-
-#[derive(Clone, Copy, Debug, NoUninit)]
-#[repr(C)]
-pub(crate) struct RegionParams {
-    pub(crate) regions: DevicePtr,
 }
 
 /// A change that is staged.

@@ -11,9 +11,10 @@ use warpkeep_device::KernelEntry;
 use super::params::{
     AgeParams, AskHostParams, CensusParams, ChooseParams, CollectParams, CopyParams, DrainParams, FillParams,
     GetParams, LayoutParams, LoadParams, LookupParams, MeasureParams, PackParams, PlanParams, PointParams,
-    PublishParams, RaceParams, ReflectParams, RefreshParams, RegionParams, RehashParams, ReleaseParams,
-    RepairParams, SpareParams, SpreadParams, StageParams, TellParams, WarmParams, WeighParams, body_code,
+    PublishParams, RaceParams, ReflectParams, RefreshParams, RehashParams, ReleaseParams, RepairParams,
+    SpareParams, SpreadParams, StageParams, TellParams, WarmParams, WeighParams, body_code,
 };
+use super::regions::Regions;
 use super::straight::params::{
     BeatParams, FollowParams, RecopyParams, SortParams, SpellParams, StraightParams, VerifyParams,
 };
@@ -41,6 +42,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("numbers.h", include_str!("../../kernels/numbers.h")),
     ("mirror.h", include_str!("../../kernels/mirror.h")),
     ("lookup.h", include_str!("../../kernels/lookup.h")),
+    ("regions.h", include_str!("../../kernels/regions.h")),
     ("values.h", include_str!("../../kernels/values.h")),
     ("value_load.h", include_str!("../../kernels/value_load.h")),
     ("few.h", include_str!("../../kernels/few.h")),
@@ -77,7 +79,7 @@ warpkeep_device::kernels! {
         gphash_cache_race: RaceParams,
         gphash_lookup: LookupParams,
         gphash_locate: LookupParams,
-        gphash_line_up: RegionParams,
+        gphash_line_up: Regions,
         gphash_order: LookupParams,
         gphash_fetch: LookupParams,
         gphash_ask: LookupParams,
@@ -142,7 +144,7 @@ static KERNELS: &[KernelEntry] = {
         cuda_only("gphash_cache_race", size_of::<RaceParams>()),
         cuda_only("gphash_lookup", size_of::<LookupParams>()),
         cuda_only("gphash_locate", size_of::<LookupParams>()),
-        cuda_only("gphash_line_up", size_of::<RegionParams>()),
+        cuda_only("gphash_line_up", size_of::<Regions>()),
         cuda_only("gphash_order", size_of::<LookupParams>()),
         cuda_only("gphash_fetch", size_of::<LookupParams>()),
         cuda_only("gphash_ask", size_of::<LookupParams>()),

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use warpkeep_device::{Device, DevicePtr};
 use warpkeep_gphash::Geometry;
-use warpkeep_gphash::gpu::{GetRows, ValueRoom, ValuesBy, most_gathered};
+use warpkeep_gphash::gpu::{GetRows, ValueRoom, ValuesBy};
 
 use crate::bench::{Bench, Dice, Space};
 use crate::mirror::{KINDS, mirrored, on_the_cpu};
@@ -62,20 +62,20 @@ pub(crate) fn values_that_the_host_fetches_are_those_of_a_map(device: &Device, s
     }
 }
 
-/// Blocks have more keys, then there are more of them, and then there are more keys than the host gathers values for.
+/// Blocks have more keys, then there are more of them, and then there are more launches, the last of which has few keys.
 pub(crate) fn batches_of_any_size_have_blocks_of_theirs(device: &Device, space: Space) {
     const KEYS: u64 = 300;
     for kind in [Kind::Packed, Kind::Tiled] {
         let bench = mirrored(device, space, kind, KEYS);
         by_host(&bench);
-        let most = most_gathered(bench.table.value_spec().max_len()) as u64;
-        for count in [5000, 40_001, most, most + 1] {
+        for (count, at_once) in [(5000, 0), (40_001, 0), (5000, 2500), (5001, 2500), (301, 7), (7, 7)] {
+            bench.engine.gather_at_once(at_once);
             // Some of them are not there.
             let absent = count / 2..count / 2 + 9;
             let number = |index: u64| if absent.contains(&index) { KEYS + 1 } else { index * 7 % KEYS };
             let numbers: Vec<u64> = (0..count).map(number).collect();
-            check(&bench, &numbers, false, count <= most);
-            check(&bench, &numbers, true, count <= most);
+            check(&bench, &numbers, false, true);
+            check(&bench, &numbers, true, true);
         }
     }
 }

@@ -2,13 +2,18 @@
 
 use warpkeep_core::{AnswerRows, Answers, Status};
 use warpkeep_image::Persist;
-use warpkeep_record::{ItemRef, Streaming, Value, prefetch};
+use warpkeep_record::{Streaming, Value, prefetch};
 
 use crate::Table;
 use crate::gpu::params::VEILED;
 
 /// Records that are under way to a core at once: as many as it can have misses.
 const AHEAD: usize = 16;
+/// Bytes of a line of memory; and lines of a value that are asked for ahead, at the most: more the machine fetches itself once it sees the pattern.
+const LINE: usize = 64;
+const MOST_LINES: usize = 4;
+/// Values of a length that is known when the table is.
+const ANY: usize = 0;
 
 /// Where the answers of a part go.
 pub(super) trait Sink {
@@ -77,37 +82,27 @@ impl<P: Persist> Copying<'_, P> {
         sink: &mut impl Sink,
     ) -> Came {
         let Copying { table, exact, streamed } = *self;
-        let (image, form) = (table.image(), table.form);
         // Then the value is all that is read of a record: key and version lie in another line.
-        let bare = exact && !sink.wants_versions() && form.value_ref(0).is_some();
+        if exact && !sink.wants_versions() && table.form.value_ref(0).is_some() {
+            // A copy whose length is known when the program is built takes half the instructions of one that is not.
+            return match table.value.max_len() {
+                64 => self.copy_values::<64>(records, &key_of, sink),
+                128 => self.copy_values::<128>(records, &key_of, sink),
+                256 => self.copy_values::<256>(records, &key_of, sink),
+                512 => self.copy_values::<512>(records, &key_of, sink),
+                _ => self.copy_values::<ANY>(records, &key_of, sink),
+            };
+        }
+        let (image, form) = (table.image(), table.form);
         let streaming = streamed.then(Streaming::begin);
         let copy = |from: &[u8], to: &mut [u8]| match &streaming {
             Some(streaming) => streaming.copy(from, to),
             None => to.copy_from_slice(from),
         };
         let mut came = Came::default();
-        let ahead = |index: usize| records.get(index + AHEAD).copied();
-        if bare {
-            records.iter().take(AHEAD).for_each(|&record| self.bring_value(record));
-        } else {
-            records.iter().take(AHEAD).for_each(|&record| self.bring_record(record));
-        }
-        // Two loops, because most batches are such, and what need not be asked for each row is not.
-        if bare {
-            for (index, &record) in records.iter().enumerate() {
-                ahead(index).into_iter().for_each(|later| self.bring_value(later));
-                match form.value_ref(record).filter(|_| self.has_value(record)) {
-                    Some(value) => {
-                        let value = Value::new(image, ItemRef { version: 0, value });
-                        came.found += u64::from(sink.found(index, 0, value.bytes(), copy));
-                    }
-                    None => self.settle(record, index, &key_of, sink, &mut came),
-                }
-            }
-            return came;
-        }
+        records.iter().take(AHEAD).for_each(|&record| self.bring_record(record));
         for (index, &record) in records.iter().enumerate() {
-            ahead(index).into_iter().for_each(|later| self.bring_record(later));
+            records.get(index + AHEAD).into_iter().for_each(|&later| self.bring_record(later));
             if self.is_record(record) {
                 let found = form.at(image, record);
                 if exact || key_of(index).is_some_and(|key| found.has_key(image, key)) {
@@ -117,6 +112,57 @@ impl<P: Persist> Copying<'_, P> {
                 }
             }
             self.settle(record, index, &key_of, sink, &mut came);
+        }
+        came
+    }
+
+    /// The same for records whose values alone are read, of `LEN` bytes each.
+    fn copy_values<'k, const LEN: usize>(
+        &self,
+        records: &[u64],
+        key_of: &impl Fn(usize) -> Option<&'k [u8]>,
+        sink: &mut impl Sink,
+    ) -> Came {
+        match self.streamed {
+            true => self.copy_values_by::<LEN, true>(records, key_of, sink),
+            false => self.copy_values_by::<LEN, false>(records, key_of, sink),
+        }
+    }
+
+    /// Nothing is asked for each row that can be known before: what a core does beside waiting for memory holds up what it waits for.
+    fn copy_values_by<'k, const LEN: usize, const STREAMED: bool>(
+        &self,
+        records: &[u64],
+        key_of: &impl Fn(usize) -> Option<&'k [u8]>,
+        sink: &mut impl Sink,
+    ) -> Came {
+        let (image, tile) = (self.table.image(), self.table.form.tile());
+        let len = if LEN == ANY { self.table.value.max_len() } else { LEN };
+        let streaming = STREAMED.then(Streaming::begin);
+        let copy = |from: &[u8], to: &mut [u8]| match &streaming {
+            Some(streaming) => streaming.copy(from, to),
+            None => to.copy_from_slice(from),
+        };
+        let value_at = |record: u64| tile.map_or(record, |tile| tile.value_at(record));
+        // What is no record leads anywhere, and nothing comes of it.
+        let (first_byte, lines) = (image.pointer(0, 8), len.div_ceil(LINE).min(MOST_LINES));
+        let bring = |record: u64| {
+            let value = first_byte.wrapping_add(value_at(record) as usize);
+            (0..lines).for_each(|line| prefetch::line(value.wrapping_add(LINE * line)));
+        };
+        let Some(last) = image.len().checked_sub(len as u64) else { return Came::default() };
+        let mut came = Came::default();
+        records.iter().take(AHEAD).for_each(|&record| bring(record));
+        for (index, &record) in records.iter().enumerate() {
+            records.get(index + AHEAD).into_iter().for_each(|&later| bring(later));
+            let at = value_at(record);
+            if record <= VEILED || !record.is_multiple_of(8) || at > last {
+                self.settle(record, index, key_of, sink, &mut came);
+                continue;
+            }
+            // SAFETY: a record that can be found is not written to, and is not freed while the epoch is pinned, which whoever asks has done.
+            let value = unsafe { image.bytes(at, len as u64) };
+            came.found += u64::from(sink.found(index, 0, &value[..len], copy));
         }
         came
     }
@@ -150,17 +196,6 @@ impl<P: Persist> Copying<'_, P> {
         }
     }
 
-    /// Whether there can be a record there whose value is all that is read.
-    #[inline(always)]
-    fn has_value(&self, record: u64) -> bool {
-        let image = self.table.image();
-        let is_within = match self.table.form.tile() {
-            Some(tile) => image.contains(tile.value_at(record), tile.value()),
-            None => image.contains(record, self.table.form.block_len()),
-        };
-        record > VEILED && record.is_multiple_of(8) && is_within
-    }
-
     /// Whether there can be a record there.
     #[inline(always)]
     fn is_record(&self, record: u64) -> bool {
@@ -172,13 +207,6 @@ impl<P: Persist> Copying<'_, P> {
             None => image.contains(record, self.table.form.block_len()),
         };
         record > VEILED && record.is_multiple_of(8) && is_within
-    }
-
-    #[inline(always)]
-    fn bring_value(&self, record: u64) {
-        if self.has_value(record) {
-            self.table.record_lines.fetch_value(self.table.image(), record, prefetch::line);
-        }
     }
 
     #[inline(always)]

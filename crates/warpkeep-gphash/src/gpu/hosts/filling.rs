@@ -35,6 +35,11 @@ impl<'f> Filling<'f> {
         Ok(parts.into_iter().map(|part| Filling { key_cells, ..part }).collect())
     }
 
+    /// Whether such keys are copied as they are, all at once.
+    pub(super) fn copies_keys<P: Persist>(table: &Table<P>, keys: HostCells<'_>) -> bool {
+        are_rows(keys, words(table.key_row())) && table.key_cells().is_none()
+    }
+
     /// The same with values of so many words.
     pub(super) fn values(
         device: &Device,
@@ -55,7 +60,7 @@ impl<'f> Filling<'f> {
         let Filling { cells, first, to, words, key_cells } = self;
         let rows: &mut [u8] = bytemuck::cast_slice_mut(to);
         match cells {
-            HostCells::Fixed { len, bytes } if len == 8 * words && key_cells.is_none() => {
+            HostCells::Fixed { len, bytes } if are_rows(cells, words) && key_cells.is_none() => {
                 rows.copy_from_slice(&bytes[first * len..][..rows.len()]);
             }
             _ => {
@@ -65,4 +70,9 @@ impl<'f> Filling<'f> {
             }
         }
     }
+}
+
+/// Whether cells are rows of so many words already.
+fn are_rows(cells: HostCells<'_>, words: usize) -> bool {
+    matches!(cells, HostCells::Fixed { len, .. } if len == 8 * words)
 }

@@ -11,7 +11,7 @@ use super::clock::Clock;
 use super::copying::{Came, Copying};
 use super::filling::Filling;
 use super::launches::{Launches, Site};
-use super::{COPIED, HostGets, copied_at_once};
+use super::{COPIED, HostGets, SHARE, copied_at_once};
 use crate::gpu::engine::{DeviceEngine, THREADS, Workplace};
 use crate::gpu::mirror::{For, Reflection};
 use crate::gpu::params::{PointParams, TableParams};
@@ -108,24 +108,27 @@ impl<P: Persist> DeviceEngine<P> {
             streamed: table.value.max_len() * wave.whole >= self.streamed_from.load(Ordering::Relaxed),
         };
         let (found, absent) = (AtomicU64::new(0), AtomicU64::new(0));
+        let launch = |number: usize| -> Result<(), TableError> {
+            let site = launches.filled(number);
+            // SAFETY: the columns are as long as the kernel takes them to be and are not touched until the stream is synchronised, which
+            // those do who wait for the launch, or `finish`; the mirror is held until then.
+            unsafe { self.point(params, &mirror, &site)? };
+            launches.under_way(number);
+            Ok(())
+        };
+        // Where keys need no help, the first is under way while it is said who does what, which takes as long.
+        let alone = usize::from(Filling::copies_keys(table, wave.keys));
+        (0..alone).try_for_each(launch)?;
+        watch.host("gathering: a launch before all others");
         let tasks = wave.tasks(&launches, answers);
         watch.host("gathering: parts are made");
-        let launch = || {
+        let launch_others = || {
             let _end = launches.end();
-            for number in 0..launches.len() {
-                let site = launches.filled(number);
-                // SAFETY: the columns are as long as the kernel takes them to be and are not touched until the stream is synchronised,
-                // which those do who wait for the launch, or `finish`; the mirror is held until then.
-                unsafe { self.point(params, &mirror, &site)? };
-                launches.under_way(number);
-                if number == 0 {
-                    watch.host("gathering: the first launch");
-                }
-            }
+            (alone..launches.len()).try_for_each(launch)?;
             watch.host("gathering: the other launches");
             Ok(())
         };
-        // The caller fills in keys and launches; the others help with the first, and wait for the first records already.
+        // The caller fills in keys and launches; the others help with them, and wait for the first records already.
         let launched: Result<(), TableError> = wave.pool.share_beside(
             tasks,
             |task| {
@@ -147,7 +150,7 @@ impl<P: Persist> DeviceEngine<P> {
                 absent.fetch_add(came.absent, Ordering::Relaxed);
                 clock.copied(since);
             },
-            launch,
+            launch_others,
         );
         watch.host("gathering: from the last launch to the end");
         clock.tell(watch, wave.pool.threads());
@@ -221,7 +224,8 @@ impl Wave<'_> {
             (0..shares).map(move |_| Task::Fill(launch))
         };
         let copied = copied_at_once(answers.len(), self.pool.threads());
-        let mut tasks = Vec::new();
+        let about = answers.len() / copied + answers.len() / SHARE + 2 * self.launches.len();
+        let mut tasks = Vec::with_capacity(about);
         tasks.extend(fills(0));
         let mut rest = answers;
         for (launch, range) in self.launches.iter().enumerate() {

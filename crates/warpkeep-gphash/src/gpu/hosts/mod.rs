@@ -14,7 +14,6 @@ mod rows;
 mod write;
 
 pub use gather::Gathered;
-pub use rows::most_gathered;
 pub(in crate::gpu) use rows::{Hands, Left};
 pub use write::{HostWrites, PartAnswers, SentPart};
 

@@ -16,16 +16,22 @@ use crate::gpu::mirror::{For, Reflection, spread};
 use crate::gpu::order::{Measured, ValuesBy};
 use crate::gpu::params::{AskHostParams, DECLINED, GATHERED, GetParams, NOT_YET, UNTOLD, VERDICT_WORDS};
 use crate::gpu::reading::GetRows;
+use crate::gpu::stage::words;
 use crate::{Table, TableError};
 
-/// Keys of a batch that the host [gathers](ValuesBy::Host) values for, at the most: larger ones the device fetches faster in the order of their
-/// addresses.
-const MOST_KEYS: usize = 1 << 16;
-/// And bytes of values: they are memory of it that nobody else can use.
+/// Keys of a launch, at the most, and bytes of their values, which are memory of the host that nobody else can use: larger batches are
+/// gathered part by part.
+const MOST_KEYS: usize = 1 << 18;
 const MOST_BYTES: usize = 64 << 20;
 
-/// How often a block looks for its values before it fetches them itself. A look over the link takes a microsecond or two.
-const PATIENCE: u64 = 64;
+/// How often a block looks for its values before it fetches them itself, at least and at the most. A look over the link takes a microsecond or two,
+/// and in a launch of many a block waits for those before it, too: so it looks once for so many keys.
+const PATIENCE: (u64, u64) = (64, 1024);
+const KEYS_A_LOOK: u64 = 256;
+/// Nanoseconds between two looks; and where many blocks look, which all cross the link.
+const PAUSE: u64 = 20;
+const LONG_PAUSE: u64 = 1000;
+const MANY: usize = 1 << 14;
 /// The same where looks take no time, and the host has to share its cores with whoever looks.
 const PATIENCE_SIMULATED: u64 = 1 << 16;
 
@@ -35,16 +41,9 @@ const LOOKS: u32 = 4096;
 const SOME_LOOKS: u32 = 64;
 const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
 
-/// The largest batch whose values, of so many bytes, the host [gathers](ValuesBy::Host).
-///
-/// ```
-/// use warpkeep_gphash::gpu::most_gathered;
-///
-/// assert_eq!(most_gathered(128), 65_536);
-/// assert_eq!(most_gathered(1 << 20), 64);
-/// ```
-pub fn most_gathered(value_bytes: usize) -> usize {
-    MOST_KEYS.min(MOST_BYTES / value_bytes.max(1))
+/// Keys of a launch, at the most, with values of so many bytes.
+fn most_at_once(value_bytes: usize) -> usize {
+    MOST_KEYS.min(MOST_BYTES / value_bytes.max(1)).max(1)
 }
 
 /// Threads of the host that gather, started when they are first needed.
@@ -53,6 +52,8 @@ pub(in crate::gpu) struct Hands {
     pool: Mutex<Option<Arc<Pool>>>,
     /// How many; 0 for as many as suit the machine.
     threads: AtomicUsize,
+    /// Keys of a launch; 0 for as many as suit their values.
+    at_once: AtomicUsize,
     /// Batches that they had a part in.
     batches: AtomicU64,
 }
@@ -92,12 +93,16 @@ impl<P: Persist> DeviceEngine<P> {
         drop(self.hands.pool.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
+    /// Has batches whose values [the host fetches](Self::fetch_values_by) gathered so many keys at a time; 0 for as many as suit their values, which
+    /// is what there is if nothing is said.
+    pub fn gather_at_once(&self, keys: usize) {
+        self.hands.at_once.store(keys, Ordering::Relaxed);
+    }
+
     /// Whether the host could fetch the values of a batch.
     pub(in crate::gpu) fn host_can_fetch(&self, table: &Table<P>, rows: &GetRows) -> bool {
         let bytes = table.value.max_len();
-        let fits = bytes.is_multiple_of(8)
-            && (1..=most_gathered(bytes)).contains(&(rows.count as usize))
-            && bytes > 0;
+        let fits = bytes.is_multiple_of(8) && bytes > 0 && rows.count > 0;
         let mirror = self.mirror.state().reflection();
         fits && rows.values.address().is_multiple_of(8) && mirror.is_some_and(|mirror| suits(&mirror, table))
     }
@@ -112,7 +117,11 @@ impl<P: Persist> DeviceEngine<P> {
         let mirror = self.mirror.join(self, table, For::Reading)?;
         let Some(mirror) = mirror.filter(|mirror| suits(mirror, table)) else { return Ok(None) };
         let get = GetParams { table: get.table.reflected(mirror.params()), ..get };
-        let gathering = Gathering { engine: self, table, get };
+        let at_once = match self.hands.at_once.load(Ordering::Relaxed) {
+            0 => most_at_once(table.value.max_len()),
+            some => some,
+        };
+        let gathering = Gathering { engine: self, table, get, at_once };
         match gathering.take_memory(&mut place.columns) {
             Err(TableError::Device(error)) if error.is_out_of_memory() => {
                 // There is no sense in trying again with every batch.
@@ -134,6 +143,8 @@ struct Gathering<'r, P: Persist> {
     engine: &'r DeviceEngine<P>,
     table: &'r Table<P>,
     get: GetParams,
+    /// Keys of a launch, at the most.
+    at_once: usize,
 }
 
 /// What a thread gathers: the rows of one block.
@@ -230,6 +241,21 @@ impl<P: Persist> Gathering<'_, P> {
         self.get.count as usize
     }
 
+    /// The keys of one launch, from `first` on.
+    fn part(&self, first: usize) -> Self {
+        let (first, get) = (first as u64, self.get);
+        let versions = if get.versions.is_null() { get.versions } else { get.versions.offset(8 * first) };
+        let get = GetParams {
+            count: (get.count - first).min(self.at_once as u64),
+            keys: get.keys.offset(8 * words(self.table.key_row()) as u64 * first),
+            statuses: get.statuses.offset(first),
+            versions,
+            values: get.values.offset(8 * self.words() as u64 * first),
+            ..get
+        };
+        Gathering { get, ..*self }
+    }
+
     /// Words of a value.
     fn words(&self) -> usize {
         self.table.value.max_len() / 8
@@ -245,20 +271,21 @@ impl<P: Persist> Gathering<'_, P> {
         self.count().next_multiple_of(VERDICT_WORDS)
     }
 
-    /// Has pinned memory for all of it.
+    /// Has pinned memory for all of a launch.
     fn take_memory(&self, columns: &mut Columns) -> Result<(), TableError> {
-        let (device, count) = (self.engine.device(), self.count());
-        let verdicts = spread(self.get.count).blocks as usize * VERDICT_WORDS;
-        columns.records.host::<u64>(device, self.verdicts_from() + verdicts)?;
+        let (device, first) = (self.engine.device(), self.part(0));
+        let count = first.count();
+        let verdicts = spread(first.get.count).blocks as usize * VERDICT_WORDS;
+        columns.records.host::<u64>(device, first.verdicts_from() + verdicts)?;
         columns.answers.host::<u64>(device, count * self.words())?;
-        columns.versions.host::<u64>(device, self.versions())?;
+        columns.versions.host::<u64>(device, first.versions())?;
         Ok(())
     }
 
     /// How often blocks look for their values.
     fn patience(&self, threads: usize) -> u64 {
         match self.engine.device().choice() {
-            DeviceChoice::Cuda(_) => PATIENCE,
+            DeviceChoice::Cuda(_) => (self.get.count / KEYS_A_LOOK).clamp(PATIENCE.0, PATIENCE.1),
             // There whoever launches waits for the kernel: only others could gather meanwhile.
             DeviceChoice::Cpu | DeviceChoice::Sim if threads > 1 => PATIENCE_SIMULATED,
             DeviceChoice::Cpu | DeviceChoice::Sim => 0,
@@ -273,8 +300,28 @@ impl<P: Persist> Left for Gathering<'_, P> {
         stream: &Stream,
         measured: Option<&Measured>,
     ) -> Result<(), TableError> {
-        let (device, pool) = (self.engine.device(), self.engine.hands.pool());
-        let (count, words, row) = (self.count(), self.words(), 8 * self.words());
+        let pool = self.engine.hands.pool();
+        for first in (0..self.count()).step_by(self.at_once) {
+            let begins = measured.filter(|_| first == 0);
+            let ends = measured.filter(|_| first + self.at_once >= self.count());
+            self.part(first).gather(&pool, place, stream, (begins, ends))?;
+        }
+        self.engine.hands.batches.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl<P: Persist> Gathering<'_, P> {
+    /// Gathers all of it in one launch, the first of a batch that is measured, or the last, or neither.
+    fn gather(
+        &self,
+        pool: &Pool,
+        place: &mut Workplace,
+        stream: &Stream,
+        (begins, ends): (Option<&Measured>, Option<&Measured>),
+    ) -> Result<(), TableError> {
+        let device = self.engine.device();
+        let (count, value_words, row) = (self.count(), self.words(), 8 * self.words());
         let grid = spread(self.get.count);
         let share = grid.threads as usize;
         let Columns { records, answers, versions, .. } = &mut place.columns;
@@ -286,6 +333,7 @@ impl<P: Persist> Left for Gathering<'_, P> {
             values: answers.host_ptr(),
             versions: versions.host_ptr(),
             patience: self.patience(pool.threads()),
+            pause: if count <= MANY { PAUSE } else { LONG_PAUSE },
             wide: u64::from(wide.is_multiple_of(16)),
         };
         let (told, verdicts) = records.shared_words().split_at(self.verdicts_from());
@@ -293,7 +341,7 @@ impl<P: Persist> Left for Gathering<'_, P> {
         let verdicts = verdicts.iter().step_by(VERDICT_WORDS).take(grid.blocks as usize);
         verdicts.clone().for_each(|verdict| verdict.store(NOT_YET, Ordering::Relaxed));
         let mut noted = versions.host::<u64>(device, self.versions())?.chunks_mut(share);
-        let rows = answers.host::<u64>(device, count * words)?.chunks_mut(share * words);
+        let rows = answers.host::<u64>(device, count * value_words)?.chunks_mut(share * value_words);
         let shares: Vec<Share<'_>> = rows
             .zip(verdicts)
             .enumerate()
@@ -313,7 +361,7 @@ impl<P: Persist> Left for Gathering<'_, P> {
         };
         let launched = Launched { state: AtomicU8::new(COMING), stream };
         let gather = |mut mine: Share<'_>| {
-            let len = mine.values.len() / words;
+            let len = mine.values.len() / value_words;
             let mut wanted = [0; THREADS as usize];
             for (to, told) in wanted.iter_mut().zip(&told[mine.first..][..len]) {
                 let Some(record) = launched.record(told) else { return };
@@ -327,18 +375,16 @@ impl<P: Persist> Left for Gathering<'_, P> {
         // Helpers are on their way while the caller launches.
         let under_way = pool.share_beside(shares, gather, || {
             launched.launch(|| {
-                measured.map_or(Ok(()), |measured| measured.begin(stream))?;
+                begins.map_or(Ok(()), |measured| measured.begin(stream))?;
                 // SAFETY: the columns of the batch are the caller's promise; those of the place have just got the room, and are shared with
                 // the kernel as it expects until the stream is synchronised below.
                 unsafe { self.engine.kernels.ask_host.launch(grid, &params, stream)? };
-                measured.map_or(Ok(()), |measured| measured.end(stream))
+                ends.map_or(Ok(()), |measured| measured.end(stream))
             })
         });
         // Whatever came of it, nothing is under way when this returns.
         let arrived = stream.synchronize();
         under_way?;
-        arrived?;
-        self.engine.hands.batches.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        Ok(arrived?)
     }
 }

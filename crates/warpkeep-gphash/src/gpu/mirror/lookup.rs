@@ -6,14 +6,12 @@ use super::state::Reflection;
 use crate::TableError;
 use crate::gpu::columns::Columns;
 use crate::gpu::engine::{Kernels, THREADS};
-use crate::gpu::params::{GetParams, LookupParams, REGIONS, RegionParams, SCAN_THREADS, WarmParams};
+use crate::gpu::params::{GetParams, LookupParams, WarmParams};
+use crate::gpu::regions::{Division, Regions};
 use crate::gpu::steps::Watch;
 
 /// Warps that ask the image for what the mirror could not tell: rarely any of them has anything to do.
 const ASKING_BLOCKS: u32 = 66;
-
-/// Bytes of the counts of regions, and of the two counts behind them.
-const COUNTS: usize = 4 * (REGIONS + 2);
 
 /// Blocks that a small batch is to have: about as many as a large device has multiprocessors, each with its own way to memory.
 const SPREAD_OVER: u64 = 128;
@@ -65,10 +63,9 @@ impl Lookup<'_> {
             asked: warpkeep_device::DevicePtr::NULL,
             asks: warpkeep_device::DevicePtr::NULL,
             located: warpkeep_device::DevicePtr::NULL,
-            regions: warpkeep_device::DevicePtr::NULL,
+            regions: Regions::NONE,
             fetchings: warpkeep_device::DevicePtr::NULL,
-            shift: region_bits(self.image_len),
-            wide: u32::from((self.row | self.block | get.values.address()).is_multiple_of(16)),
+            wide: u64::from((self.row | self.block | get.values.address()).is_multiple_of(16)),
         };
         let each = Grid::covering(get.count.max(1), THREADS);
         if let Some(heat) = self.mirror.heat().filter(|_| !get.values.is_null()) {
@@ -92,10 +89,15 @@ impl Lookup<'_> {
             return watch
                 .device("few", device, stream, || unsafe { Ok(kernel.launch(grid, &params, stream)?) });
         }
+        let division = Division::of(self.image_len, get.count);
         watch.device("clearing", device, stream, || {
             params.asked = match ordered {
-                // One look for zeros is enough: the count of what is asked for stands behind the others.
-                true => scratch.regions.zeros(device, COUNTS + 8, stream)?.offset(COUNTS as u64),
+                // One look for zeros is enough: before the counts of regions there is room for that of what is asked for.
+                true => {
+                    let head = scratch.regions.zeros(device, division.bytes(), stream)?;
+                    params.regions = division.at(head);
+                    head
+                }
                 false => scratch.asked.zeros(device, 8, stream)?,
             };
             Ok(())
@@ -103,7 +105,6 @@ impl Lookup<'_> {
         params.asks = scratch.asks.room(device, 4 * count)?;
         if ordered {
             params.located = scratch.records.room(device, 16 * count)?;
-            params.regions = scratch.regions.at();
             params.fetchings = scratch.fetchings.room(device, 16 * count)?;
         }
         let launch = |watch: &mut Watch<'_>, step, kernel: &Kernel, grid| {
@@ -112,10 +113,9 @@ impl Lookup<'_> {
         };
         if ordered {
             launch(watch, "locate", &kernels.locate, each)?;
-            let (one, regions) = (Grid { blocks: 1, threads: SCAN_THREADS, shared_bytes: 0 }, params.regions);
             // SAFETY: the same.
             watch.device("line up", device, stream, || unsafe {
-                Ok(kernels.line_up.launch(one, &RegionParams { regions }, stream)?)
+                params.regions.line_up(&kernels.line_up, stream)
             })?;
             // They find out on the device how much there is to do, and go on from one place to the next: of more blocks than there is
             // room for at once, those of a batch that finds nothing would be started one after the other, only to end.
@@ -131,12 +131,6 @@ impl Lookup<'_> {
     }
 }
 
-/// The bits of an offset within its region, so that there are no more regions than can be counted.
-pub(crate) fn region_bits(image_len: u64) -> u32 {
-    let regions = REGIONS.ilog2();
-    (u64::BITS - image_len.saturating_sub(1).leading_zeros()).saturating_sub(regions)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,15 +140,6 @@ mod tests {
         for (count, blocks, threads) in [(1, 1, 32), (4096, 128, 32), (5000, 79, 64), (1 << 15, 128, 256)] {
             let grid = spread(count);
             assert_eq!((grid.blocks, grid.threads), (blocks, threads), "{count}");
-        }
-    }
-
-    #[test]
-    fn the_whole_image_is_in_some_region() {
-        for len in [1, 32_767, 32_768, 32_769, 1 << 30, (1 << 30) + 1, 1 << 44] {
-            let last = (len - 1_u64) >> region_bits(len);
-            assert!(last < REGIONS as u64, "{len}");
-            assert!(region_bits(len) == 0 || last >= REGIONS as u64 / 2, "{len}");
         }
     }
 }

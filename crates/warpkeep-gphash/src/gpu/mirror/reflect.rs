@@ -1,14 +1,13 @@
 //! Making the entries of a mirror from the items in an image.
 
-use warpkeep_device::{Device, DevicePtr, Grid};
+use warpkeep_device::{Device, DevicePtr};
 use warpkeep_image::Persist;
 
 use crate::TableError;
 use crate::gpu::columns::Columns;
 use crate::gpu::engine::{DeviceEngine, Workplace};
-use crate::gpu::params::{
-    CollectParams, REGIONS, ReflectParams, RegionParams, Run, SCAN_THREADS, TableParams,
-};
+use crate::gpu::params::{CollectParams, ReflectParams, Run, TableParams};
+use crate::gpu::regions::Division;
 use crate::gpu::straight::params::SortParams;
 
 /// Slots whose items are reflected in one go: their records take a few hundred megabytes of device memory meanwhile.
@@ -18,8 +17,8 @@ const FEW: u64 = 1 << 8;
 
 /// How records lie, for whoever reads them in order.
 pub(super) struct Way {
-    /// A region has 2^shift bytes.
-    pub(super) shift: u32,
+    /// Bytes of the image.
+    pub(super) image_len: u64,
     /// Slots of a bucket.
     pub(super) slots: u64,
 }
@@ -30,20 +29,21 @@ struct Lists {
     /// In the order of the slots.
     records: DevicePtr,
     /// In the order of their addresses, with what is needed for that; none if there is no memory for it.
-    sorted: Option<[DevicePtr; 2]>,
+    sorted: Option<([DevicePtr; 2], Division)>,
 }
 
 impl Lists {
-    fn new(device: &Device, columns: &mut Columns, wanted: u64) -> Result<Lists, TableError> {
+    fn new(device: &Device, columns: &mut Columns, wanted: u64, image_len: u64) -> Result<Lists, TableError> {
         let mut at_once = wanted.clamp(1, AT_ONCE);
         loop {
             let ordered = at_once > FEW || wanted <= FEW;
-            match Lists::with_room_for(device, columns, at_once, ordered) {
+            let division = ordered.then(|| Division::of(image_len, at_once));
+            match Lists::with_room_for(device, columns, at_once, division) {
                 Err(TableError::Device(error)) if error.is_out_of_memory() && ordered => {
                     *columns = Columns::default();
                     at_once = (at_once / 4).max(FEW.min(at_once));
                     if at_once <= FEW {
-                        return Lists::with_room_for(device, columns, at_once, false);
+                        return Lists::with_room_for(device, columns, at_once, None);
                     }
                 }
                 lists => return lists,
@@ -55,16 +55,18 @@ impl Lists {
         device: &Device,
         columns: &mut Columns,
         at_once: u64,
-        ordered: bool,
+        division: Option<Division>,
     ) -> Result<Lists, TableError> {
         let count = at_once as usize;
         let records = columns.records.room(device, 8 * count)?;
-        let sorted = match ordered {
-            true => {
-                columns.regions.room(device, 4 * (REGIONS + 1))?;
-                Some([columns.ranks.room(device, 4 * count)?, columns.fetchings.room(device, 8 * count)?])
+        let sorted = match division {
+            Some(division) => {
+                columns.regions.room(device, division.bytes())?;
+                let lists =
+                    [columns.ranks.room(device, 4 * count)?, columns.fetchings.room(device, 8 * count)?];
+                Some((lists, division))
             }
-            false => None,
+            None => None,
         };
         Ok(Lists { at_once, records, sorted })
     }
@@ -80,7 +82,7 @@ impl Way {
         runs: &[Run],
     ) -> Result<u64, TableError> {
         let longest = runs.iter().map(|run| run.buckets * self.slots).max().unwrap_or(0);
-        let lists = Lists::new(engine.device(), &mut place.columns, longest)?;
+        let lists = Lists::new(engine.device(), &mut place.columns, longest, self.image_len)?;
         let mut items = 0;
         for &run in runs {
             let slots = run.buckets * self.slots;
@@ -119,22 +121,13 @@ impl Way {
             return Ok(0);
         }
         let mut reflect = ReflectParams { table: part.table, records: part.records, count };
-        if let Some([ranks, sorted]) = lists.sorted {
-            let regions = place.columns.regions.zeros(device, 4 * (REGIONS + 1), &place.stream)?;
-            let sort = SortParams {
-                blocks: part.records,
-                count,
-                ranks,
-                regions,
-                sorted,
-                shift: self.shift,
-                reserved: 0,
-            };
-            let one = Grid { blocks: 1, threads: SCAN_THREADS, shared_bytes: 0 };
+        if let Some(([ranks, sorted], division)) = lists.sorted {
+            let regions = division.zeros(device, &mut place.columns.regions, &place.stream)?;
+            let sort = SortParams { blocks: part.records, count, ranks, regions, sorted };
             // SAFETY: as above.
             unsafe {
                 place.launch(&kernels.sort_count, count, &sort)?;
-                kernels.line_up.launch(one, &RegionParams { regions }, &place.stream)?;
+                regions.line_up(&kernels.line_up, &place.stream)?;
                 place.launch(&kernels.sort, count, &sort)?;
             }
             reflect.records = sorted;

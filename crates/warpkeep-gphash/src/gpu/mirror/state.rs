@@ -8,7 +8,6 @@ use warpkeep_device::{Device, DevicePtr};
 use warpkeep_image::Persist;
 
 use super::index::Index;
-use super::lookup::region_bits;
 use super::reflect::Way;
 use crate::gpu::cache::Notes;
 use crate::gpu::engine::{DeviceEngine, Workplace};
@@ -141,7 +140,7 @@ impl State {
         let guard = &crossbeam_epoch::pin();
         let levels = table.levels(guard);
         let params = TableParams::new(table, levels, image).reflected(index.params());
-        let way = Way { shift: region_bits(table.heap.image().len()), slots: table.shape.slots() as u64 };
+        let way = Way { image_len: table.heap.image().len(), slots: table.shape.slots() as u64 };
         let runs: Vec<Run> = table.runs(levels).map(Run::from).collect();
         let made = way.reflect_all(engine, self.workplace(device)?, params, &runs);
         let items = match made {

@@ -4,6 +4,7 @@ use bytemuck::{NoUninit, Pod, Zeroable};
 use warpkeep_device::DevicePtr;
 
 use crate::gpu::params::{GetParams, TableParams};
+use crate::gpu::regions::Regions;
 
 /// What a batch written straight through came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -48,15 +49,13 @@ pub(crate) struct StraightParams {
     pub(crate) acting: DevicePtr,
     pub(crate) decided: DevicePtr,
     pub(crate) ranks: DevicePtr,
-    pub(crate) regions: DevicePtr,
+    pub(crate) regions: Regions,
     pub(crate) words: DevicePtr,
     pub(crate) sent: DevicePtr,
-    pub(crate) shift: u32,
     pub(crate) op: u32,
     pub(crate) block_len: u32,
     pub(crate) wide: u32,
     pub(crate) index_bits: u32,
-    pub(crate) reserved: u32,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -94,10 +93,8 @@ pub(crate) struct VerifyParams {
     pub(crate) keys: DevicePtr,
     pub(crate) records: DevicePtr,
     pub(crate) ranks: DevicePtr,
-    pub(crate) regions: DevicePtr,
+    pub(crate) regions: Regions,
     pub(crate) suspects: DevicePtr,
-    pub(crate) shift: u32,
-    pub(crate) reserved: u32,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -135,8 +132,6 @@ pub(crate) struct SortParams {
     pub(crate) blocks: DevicePtr,
     pub(crate) count: u64,
     pub(crate) ranks: DevicePtr,
-    pub(crate) regions: DevicePtr,
+    pub(crate) regions: Regions,
     pub(crate) sorted: DevicePtr,
-    pub(crate) shift: u32,
-    pub(crate) reserved: u32,
 }

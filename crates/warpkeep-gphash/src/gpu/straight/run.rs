@@ -15,8 +15,9 @@ use super::verify::Verifying;
 use super::{StraightRows, Wrote};
 use crate::bucket::Body;
 use crate::gpu::engine::{DeviceEngine, Kernels, MOST_OPERATIONS, THREADS, Turn, Workplace};
-use crate::gpu::mirror::{For, region_bits};
-use crate::gpu::params::{REGIONS, RegionParams, SCAN_THREADS, TableParams};
+use crate::gpu::mirror::For;
+use crate::gpu::params::TableParams;
+use crate::gpu::regions::{Division, Regions};
 use crate::gpu::steps::Watch;
 use crate::gpu::values::Rows;
 use crate::{Table, TableError};
@@ -226,12 +227,10 @@ impl<'e, P: Persist> Turn<'e, P> {
             wide: u32::from((row | rows.values.address() | block).is_multiple_of(16)),
             decided: DevicePtr::NULL,
             ranks: DevicePtr::NULL,
-            regions: DevicePtr::NULL,
+            regions: Regions::NONE,
             words: DevicePtr::NULL,
             sent: DevicePtr::NULL,
-            shift: region_bits(slots),
             index_bits: 0,
-            reserved: 0,
         };
         let form = ListForm::of(table.form, rows.op, count, first_version, table.image().len());
         // Small ones are one part, whoever could store the words.
@@ -253,7 +252,7 @@ impl<'e, P: Persist> Turn<'e, P> {
             } else if parts > 1 {
                 params.decided = columns.fetchings.room(device, ACT_BYTES * count as usize)?;
                 params.ranks = columns.act_ranks.room(device, 4 * count as usize)?;
-                params.regions = columns.regions.zeros(device, 4 * (REGIONS + 1), own)?;
+                params.regions = Division::of(slots, count).zeros(device, &mut columns.regions, own)?;
             }
             Ok(())
         };
@@ -317,10 +316,7 @@ pub(super) unsafe fn launch_deciding<P: Persist>(
         watch.device("enrol", device, stream, || place.launch(&kernels.enrol, count, params))?;
         watch.device("decide", device, stream, || place.launch(&kernels.decide, count, params))?;
         if !params.decided.is_null() {
-            watch.device("line up", device, stream, || {
-                let one = Grid { blocks: 1, threads: SCAN_THREADS, shared_bytes: 0 };
-                Ok(kernels.line_up.launch(one, &RegionParams { regions: params.regions }, stream)?)
-            })?;
+            watch.device("line up", device, stream, || params.regions.line_up(&kernels.line_up, stream))?;
             watch.device("arrange", device, stream, || place.launch(&kernels.arrange, count, params))?;
         }
         // Before entries are veiled: it looks which of them lead to rows.

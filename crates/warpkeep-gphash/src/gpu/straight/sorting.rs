@@ -1,12 +1,11 @@
 //! Blocks that are used again, put in the order of their addresses: for the next batch, beside what this one sends.
 
-use warpkeep_device::{Buffer, Device, Event, Grid, Stream};
+use warpkeep_device::{Buffer, Device, Event, Stream};
 
 use super::params::SortParams;
 use crate::TableError;
 use crate::gpu::engine::{Kernels, Workplace};
-use crate::gpu::mirror::region_bits;
-use crate::gpu::params::{REGIONS, RegionParams, SCAN_THREADS};
+use crate::gpu::regions::Division;
 
 /// Offsets of blocks in device memory.
 pub(super) struct List {
@@ -121,16 +120,13 @@ pub(super) unsafe fn sort(
         blocks: mixed.ptr(),
         count,
         ranks: columns.ranks.room(device, 4 * count as usize)?,
-        regions: columns.regions.zeros(device, 4 * (REGIONS + 1), stream)?,
+        regions: Division::of(image_len, count).zeros(device, &mut columns.regions, stream)?,
         sorted: sorted.ptr(),
-        shift: region_bits(image_len),
-        reserved: 0,
     };
-    let one = Grid { blocks: 1, threads: SCAN_THREADS, shared_bytes: 0 };
     // SAFETY: the caller's promise; the columns have just got the room.
     unsafe {
         place.launch(&kernels.sort_count, count, &params)?;
-        kernels.line_up.launch(one, &RegionParams { regions: params.regions }, &place.stream)?;
+        params.regions.line_up(&kernels.line_up, &place.stream)?;
         place.launch(&kernels.sort, count, &params)
     }
 }

@@ -1,13 +1,12 @@
 //! Keys that are longer than their hashes, compared with those of the records that the mirror has for them: `kernels/verify.h`.
 
-use warpkeep_device::{DevicePtr, Grid};
+use warpkeep_device::DevicePtr;
 use warpkeep_image::Persist;
 
 use super::params::{StraightParams, VerifyParams};
 use crate::TableError;
 use crate::gpu::engine::{DeviceEngine, Workplace};
-use crate::gpu::mirror::region_bits;
-use crate::gpu::params::{REGIONS, RegionParams, SCAN_THREADS};
+use crate::gpu::regions::Division;
 use crate::gpu::steps::Watch;
 
 /// What is known of the table.
@@ -37,10 +36,12 @@ impl Verifying {
             keys: batch.keys,
             records: columns.suspected.room(device, 8 * count as usize)?,
             ranks: columns.suspect_ranks.room(device, 4 * count as usize)?,
-            regions: columns.suspect_regions.zeros(device, 4 * (REGIONS + 1), stream)?,
+            regions: Division::of(self.image_len, count).zeros(
+                device,
+                &mut columns.suspect_regions,
+                stream,
+            )?,
             suspects: columns.suspects.room(device, 16 * count as usize)?,
-            shift: region_bits(self.image_len),
-            reserved: 0,
         };
         let lanes = self.key_len.div_ceil(8).next_power_of_two();
         let (place, stream) = (&*place, &place.stream);
@@ -48,8 +49,7 @@ impl Verifying {
         unsafe {
             watch.device("suspect", device, stream, || place.launch(&kernels.suspect, count, &params))?;
             watch.device("line up suspects", device, stream, || {
-                let one = Grid { blocks: 1, threads: SCAN_THREADS, shared_bytes: 0 };
-                Ok(kernels.line_up.launch(one, &RegionParams { regions: params.regions }, stream)?)
+                params.regions.line_up(&kernels.line_up, stream)
             })?;
             watch.device("queue", device, stream, || place.launch(&kernels.queue, count, &params))?;
             watch

@@ -10,11 +10,12 @@ use warpkeep_image::Persist;
 use super::rows::{Plan, Rows};
 use super::{Heat, ValueRoom, ValuesReport, ValuesStats};
 use crate::gpu::engine::{DeviceEngine, Turn, Workplace, check_fixed};
-use crate::gpu::mirror::{For, region_bits};
+use crate::gpu::mirror::For;
 use crate::gpu::params::{
-    CHOICE_BYTES, ChooseParams, FillParams, GetParams, HEATS, MIRROR_ENTRIES, REGIONS, ReleaseParams,
-    SpareParams, TableParams, WeighParams,
+    CHOICE_BYTES, ChooseParams, FillParams, GetParams, HEATS, MIRROR_ENTRIES, ReleaseParams, SpareParams,
+    TableParams, WeighParams,
 };
+use crate::gpu::regions::{Division, LINED_UP};
 use crate::{Table, TableError};
 
 /// Rows that are filled at once, at the most: their records are read in the order of their addresses.
@@ -224,8 +225,8 @@ impl<P: Persist> DeviceEngine<P> {
         }
         let (columns, stream) = (&mut place.columns, &place.stream);
         // A few are put in order by a few regions.
-        let regions = (room.next_power_of_two() as usize).clamp(64, REGIONS);
-        let shift = region_bits(table.image().len()) + (REGIONS / regions).ilog2();
+        let regions = room.next_power_of_two().clamp(64, u64::from(LINED_UP)) as u32;
+        let division = Division::into(table.image().len(), regions);
         let choose = ChooseParams {
             table: some.params,
             heat: some.heat,
@@ -235,9 +236,7 @@ impl<P: Persist> DeviceEngine<P> {
             chosen: columns.counters.zeros(device, 8, stream)?,
             choices: columns.pending.room(device, CHOICE_BYTES * room as usize)?,
             ranks: columns.ranks.room(device, 4 * room as usize)?,
-            regions: columns.regions.zeros(device, 4 * regions, stream)?,
-            shift,
-            reserved: 0,
+            regions: division.zeros(device, &mut columns.regions, stream)?,
         };
         // SAFETY: there is room for as many as are chosen, and all of it stays until the stream is synchronised.
         unsafe { place.launch(&self.kernels.values_choose, some.entries, &choose)? };
@@ -247,7 +246,8 @@ impl<P: Persist> DeviceEngine<P> {
         if count == 0 {
             return Ok(None);
         }
-        let mut begins: Vec<u32> = columns.regions.take(regions, stream)?;
+        // With the head, which has no counts.
+        let mut begins: Vec<u32> = columns.regions.take(division.bytes() / 4, stream)?;
         let mut begin = 0;
         for region in &mut begins {
             begin += std::mem::replace(region, begin);
@@ -265,11 +265,10 @@ impl<P: Persist> DeviceEngine<P> {
             count,
             choices: choose.choices,
             ranks: choose.ranks,
-            regions: columns.regions.put(device, &begins, stream)?,
+            regions: division.at(columns.regions.put(device, &begins, stream)?),
             ordered: columns.fetchings.room(device, CHOICE_BYTES * count as usize)?,
             spares: rows.list(0).offset(4 * filled),
-            shift,
-            wide: u32::from((row | table.form.block_len()).is_multiple_of(16)),
+            wide: u64::from((row | table.form.block_len()).is_multiple_of(16)),
         };
         // SAFETY: the lists are as long as the kernel takes them to be, and whoever fills rows synchronises the stream.
         unsafe { place.launch(&self.kernels.values_order, count, &fill)? };

@@ -14,6 +14,7 @@ use crate::gpu::mirror::For;
 use crate::gpu::params::{
     FillParams, GetParams, LoadParams, PublishParams, RaceParams, TableParams, TellParams,
 };
+use crate::gpu::regions::Regions;
 use crate::gpu::straight::params::BeatParams;
 use crate::gpu::{DeviceBatch, DeviceEngine, DeviceImage, program_for};
 use crate::{Geometry, Layout, Table, TableError, TableSpec};
@@ -192,10 +193,9 @@ impl Bench {
             count: 0,
             choices: DevicePtr::NULL,
             ranks: DevicePtr::NULL,
-            regions: DevicePtr::NULL,
+            regions: Regions::NONE,
             ordered: DevicePtr::NULL,
             spares: DevicePtr::NULL,
-            shift: 0,
             wide: 0,
         };
         let params = RaceParams {
