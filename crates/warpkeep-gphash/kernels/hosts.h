@@ -10,10 +10,9 @@
 
 namespace gphash {
 
-// In place of a record that the host has not been told yet.
-constexpr u64 kUntold = ~0ull;
-// What the host says of the values of a block: nothing yet; that they are gathered; that there is something among them which is no record.
-constexpr u64 kNotYet = 0;
+// Words that both share have in their upper bits which launch they are of: those of others say nothing.
+constexpr u32 kTagShift = 48;
+// What the host says of the values of a block: that they are gathered; that there is something among them which is no record.
 constexpr u64 kGathered = 1;
 constexpr u64 kDeclined = 2;
 // Words from one block's to the next: cores that write them do not get in each other's way.
@@ -21,6 +20,8 @@ constexpr u32 kVerdictWords = 8;
 
 struct AskHostParams {
     GetParams get;
+    // What words of this launch have in their upper bits.
+    u64 tag;
     // In memory of the host: for each key the record whose value the host is to copy; 0 if there is none, or the key is answered.
     u64* records;
     // There, too, for each block what the host says.
@@ -40,7 +41,7 @@ WK_DEVICE bool host_has_gathered(const AskHostParams& p) {
     const u64* verdict = p.verdicts + (u64)block_index() * kVerdictWords;
     for (u64 look = 0; look < p.patience; look++) {
         u64 said = load<Scope::System, Order::Acquire>(verdict);
-        if (said != kNotYet) return said == kGathered;
+        if (said >> kTagShift == p.tag >> kTagShift) return said == (p.tag | kGathered);
         // A look takes as long as the way there and back.
         backoff((u32)p.pause);
     }
@@ -62,7 +63,7 @@ WK_KERNEL(gphash_ask_host, gphash::AskHostParams) {
         FewFound found = locate_few(get, index);
         there = found.there;
         record = there ? record_behind(t, found.record) : 0;
-        if (mine) store<Scope::System, Order::Relaxed>(p.records + index, record);
+        if (mine) store<Scope::System, Order::Relaxed>(p.records + index, p.tag | record);
         if (mine && !found.asks) {
             store(get.statuses + index, (u8)(there ? kOk : kNotFound));
             if (get.versions && !there) store(get.versions + index, (u64)0);
@@ -73,7 +74,7 @@ WK_KERNEL(gphash_ask_host, gphash::AskHostParams) {
     sync_block();
     bool by_host = gathered.load(0);
     // The host need not begin any more.
-    if (!by_host && there) store<Scope::System, Order::Relaxed>(p.records + index, (u64)0);
+    if (!by_host && there) store<Scope::System, Order::Relaxed>(p.records + index, p.tag);
     if (first >= get.count) return;
     u64 version = !there || !get.versions ? 0 : by_host ? load(p.versions + index) : version_behind(t, record);
     // An offset of 0 is none, so the base is one word before.

@@ -57,7 +57,7 @@ WK_KERNEL(gphash_layout, gphash::LayoutParams) {
         sizeof(FollowParams),
         kInRow,               kHeats,            kMostParts,
         kSendThreads,         kUnwritten,
-        kUntold,              kNotYet,           kGathered,           kDeclined,
+        kTagShift,            kGathered,           kDeclined,
         kVerdictWords,
     };
     for (u32 i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) store(p.out + i, facts[i]);

@@ -104,6 +104,6 @@ pub(crate) fn expected() -> Vec<u64> {
     facts.extend(of_values.map(|bytes| bytes as u64));
     facts.extend([1 << 63, HEATS as u64, MOST_PARTS as u64, u64::from(SEND_THREADS)]);
     facts.push(u64::from_ne_bytes([UNWRITTEN; 8]));
-    facts.extend([UNTOLD, NOT_YET, GATHERED, DECLINED, VERDICT_WORDS as u64]);
+    facts.extend([u64::from(TAG_SHIFT), GATHERED, DECLINED, VERDICT_WORDS as u64]);
     facts
 }

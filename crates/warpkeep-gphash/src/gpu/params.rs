@@ -71,9 +71,9 @@ pub(crate) const GONE: u64 = 1;
 pub(crate) const VEILED: u64 = 4;
 /// What there is before a key is written beside an entry: nothing that words of keys often are.
 pub(crate) const UNWRITTEN: u8 = 0xb7;
-/// In place of a record that the host has not been told yet; and what the host says of the values of a block, in words that are so many apart.
-pub(crate) const UNTOLD: u64 = u64::MAX;
-pub(crate) const NOT_YET: u64 = 0;
+/// Words that the host shares with a kernel have from this bit on which launch they are of; and what the host says of the values of a block, in
+/// words that are so many apart.
+pub(crate) const TAG_SHIFT: u32 = 48;
 pub(crate) const GATHERED: u64 = 1;
 pub(crate) const DECLINED: u64 = 2;
 pub(crate) const VERDICT_WORDS: usize = 8;
@@ -284,6 +284,7 @@ pub(crate) struct PointParams {
 #[repr(C)]
 pub(crate) struct AskHostParams {
     pub(crate) get: GetParams,
+    pub(crate) tag: u64,
     pub(crate) records: DevicePtr,
     pub(crate) verdicts: DevicePtr,
     pub(crate) values: DevicePtr,

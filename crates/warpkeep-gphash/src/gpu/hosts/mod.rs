@@ -4,6 +4,7 @@
 //! Two ways. The device [fetches](DeviceEngine::fetch_rows) the values, and they come to the host as the link brings them; or it
 //! [points](DeviceEngine::gather_rows) at the records only, and the host copies the values from where they lie.
 
+mod board;
 mod clock;
 mod copying;
 mod fetch;

@@ -9,12 +9,13 @@ use warpkeep_device::{DeviceChoice, DeviceError, Stream};
 use warpkeep_image::Persist;
 use warpkeep_record::Pool;
 
+use super::board::Board;
 use super::copying::{Copying, Sink};
 use crate::gpu::columns::Columns;
 use crate::gpu::engine::{DeviceEngine, THREADS, Workplace};
 use crate::gpu::mirror::{For, Reflection, spread};
 use crate::gpu::order::{Measured, ValuesBy};
-use crate::gpu::params::{AskHostParams, DECLINED, GATHERED, GetParams, NOT_YET, UNTOLD, VERDICT_WORDS};
+use crate::gpu::params::{AskHostParams, DECLINED, GATHERED, GetParams};
 use crate::gpu::reading::GetRows;
 use crate::gpu::stage::words;
 use crate::{Table, TableError};
@@ -54,8 +55,9 @@ pub(in crate::gpu) struct Hands {
     threads: AtomicUsize,
     /// Keys of a launch; 0 for as many as suit their values.
     at_once: AtomicUsize,
-    /// Batches that they had a part in.
+    /// Batches that they had a part in, and launches.
     batches: AtomicU64,
+    launches: AtomicU64,
 }
 
 impl Hands {
@@ -149,15 +151,13 @@ struct Gathering<'r, P: Persist> {
 
 /// What a thread gathers: the rows of one block.
 struct Share<'a> {
-    /// The first of them.
-    first: usize,
+    /// Its number.
+    block: usize,
     values: &'a mut [u64],
     /// Empty if nobody wants them.
     versions: &'a mut [u64],
     /// Bytes of a value.
     row: usize,
-    /// What the host says of them.
-    verdict: &'a AtomicU64,
 }
 
 impl Sink for Share<'_> {
@@ -215,8 +215,15 @@ impl Launched<'_> {
     }
 
     /// Waits for the record of a key; `None` if it will not be told.
-    fn record(&self, told: &AtomicU64) -> Option<u64> {
-        let look = || Some(told.load(Ordering::Acquire)).filter(|&record| record != UNTOLD);
+    #[inline(always)]
+    fn record(&self, board: &Board<'_>, key: usize) -> Option<u64> {
+        board.record(key).or_else(|| self.wait_for_record(board, key))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_for_record(&self, board: &Board<'_>, key: usize) -> Option<u64> {
+        let look = || board.record(key);
         let (mut looks, mut nap) = (LOOKS, NAPS.0);
         loop {
             for _ in 0..looks {
@@ -266,29 +273,27 @@ impl<P: Persist> Gathering<'_, P> {
         if self.get.versions.is_null() { 0 } else { self.count() }
     }
 
-    /// Where the verdicts begin, in words: behind the records, in lines of their own.
-    fn verdicts_from(&self) -> usize {
-        self.count().next_multiple_of(VERDICT_WORDS)
-    }
-
     /// Has pinned memory for all of a launch.
     fn take_memory(&self, columns: &mut Columns) -> Result<(), TableError> {
         let (device, first) = (self.engine.device(), self.part(0));
         let count = first.count();
-        let verdicts = spread(first.get.count).blocks as usize * VERDICT_WORDS;
-        columns.records.host::<u64>(device, first.verdicts_from() + verdicts)?;
+        Board::take_room(&mut columns.board, device, count, spread(first.get.count).blocks as usize)?;
         columns.answers.host::<u64>(device, count * self.words())?;
         columns.versions.host::<u64>(device, first.versions())?;
         Ok(())
     }
 
+    /// Whether a kernel runs beside whoever launches it. Otherwise only others could gather meanwhile.
+    fn is_beside(&self) -> bool {
+        matches!(self.engine.device().choice(), DeviceChoice::Cuda(_))
+    }
+
     /// How often blocks look for their values.
     fn patience(&self, threads: usize) -> u64 {
-        match self.engine.device().choice() {
-            DeviceChoice::Cuda(_) => (self.get.count / KEYS_A_LOOK).clamp(PATIENCE.0, PATIENCE.1),
-            // There whoever launches waits for the kernel: only others could gather meanwhile.
-            DeviceChoice::Cpu | DeviceChoice::Sim if threads > 1 => PATIENCE_SIMULATED,
-            DeviceChoice::Cpu | DeviceChoice::Sim => 0,
+        match self.is_beside() {
+            true => (self.get.count / KEYS_A_LOOK).clamp(PATIENCE.0, PATIENCE.1),
+            false if threads > 1 => PATIENCE_SIMULATED,
+            false => 0,
         }
     }
 }
@@ -324,34 +329,38 @@ impl<P: Persist> Gathering<'_, P> {
         let (count, value_words, row) = (self.count(), self.words(), 8 * self.words());
         let grid = spread(self.get.count);
         let share = grid.threads as usize;
-        let Columns { records, answers, versions, .. } = &mut place.columns;
+        let Columns { board, answers, versions, .. } = &mut place.columns;
+        let board = Board::new(board, count, self.engine.hands.launches.fetch_add(1, Ordering::Relaxed));
+        let (tag, records, verdicts) = board.for_kernel();
         let wide = row as u64 | self.table.form.block_len() | self.get.values.address();
         let params = AskHostParams {
             get: self.get,
-            records: records.host_ptr(),
-            verdicts: records.host_ptr().offset(8 * self.verdicts_from() as u64),
+            tag,
+            records,
+            verdicts,
             values: answers.host_ptr(),
             versions: versions.host_ptr(),
             patience: self.patience(pool.threads()),
             pause: if count <= MANY { PAUSE } else { LONG_PAUSE },
             wide: u64::from(wide.is_multiple_of(16)),
         };
-        let (told, verdicts) = records.shared_words().split_at(self.verdicts_from());
-        told.iter().take(count).for_each(|record| record.store(UNTOLD, Ordering::Relaxed));
-        let verdicts = verdicts.iter().step_by(VERDICT_WORDS).take(grid.blocks as usize);
-        verdicts.clone().for_each(|verdict| verdict.store(NOT_YET, Ordering::Relaxed));
+        let launched = Launched { state: AtomicU8::new(COMING), stream };
+        let launch = || {
+            launched.launch(|| {
+                begins.map_or(Ok(()), |measured| measured.begin(stream))?;
+                // SAFETY: the columns of the batch are the caller's promise; those of the place have the room, and are shared with the kernel as
+                // it expects until the stream is synchronised below.
+                unsafe { self.engine.kernels.ask_host.launch(grid, &params, stream)? };
+                ends.map_or(Ok(()), |measured| measured.end(stream))
+            })
+        };
+        // A device begins while it is said who gathers what. The simulator is done with all of it when it has launched it.
+        let begun = self.is_beside().then(launch);
         let mut noted = versions.host::<u64>(device, self.versions())?.chunks_mut(share);
         let rows = answers.host::<u64>(device, count * value_words)?.chunks_mut(share * value_words);
         let shares: Vec<Share<'_>> = rows
-            .zip(verdicts)
             .enumerate()
-            .map(|(number, (values, verdict))| Share {
-                first: number * share,
-                values,
-                versions: noted.next().unwrap_or_default(),
-                row,
-                verdict,
-            })
+            .map(|(block, values)| Share { block, values, versions: noted.next().unwrap_or_default(), row })
             .collect();
         let copying = Copying {
             table: self.table,
@@ -359,29 +368,19 @@ impl<P: Persist> Gathering<'_, P> {
             exact: true,
             streamed: count * row >= self.engine.streamed_from.load(Ordering::Relaxed),
         };
-        let launched = Launched { state: AtomicU8::new(COMING), stream };
         let gather = |mut mine: Share<'_>| {
-            let len = mine.values.len() / value_words;
+            let (first, len) = (mine.block * share, mine.values.len() / value_words);
             let mut wanted = [0; THREADS as usize];
-            for (to, told) in wanted.iter_mut().zip(&told[mine.first..][..len]) {
-                let Some(record) = launched.record(told) else { return };
+            for (key, to) in wanted[..len].iter_mut().enumerate() {
+                let Some(record) = launched.record(&board, first + key) else { return };
                 *to = record;
             }
             let came = copying.copy(&wanted[..len], |_| None, &mut mine);
             // Where there is no record where one should be, the device is to look itself.
             let is_right = came.found + came.absent == len as u64;
-            mine.verdict.store(if is_right { GATHERED } else { DECLINED }, Ordering::Release);
+            board.say(mine.block, if is_right { GATHERED } else { DECLINED });
         };
-        // Helpers are on their way while the caller launches.
-        let under_way = pool.share_beside(shares, gather, || {
-            launched.launch(|| {
-                begins.map_or(Ok(()), |measured| measured.begin(stream))?;
-                // SAFETY: the columns of the batch are the caller's promise; those of the place have just got the room, and are shared with
-                // the kernel as it expects until the stream is synchronised below.
-                unsafe { self.engine.kernels.ask_host.launch(grid, &params, stream)? };
-                ends.map_or(Ok(()), |measured| measured.end(stream))
-            })
-        });
+        let under_way = pool.share_beside(shares, gather, || begun.unwrap_or_else(launch));
         // Whatever came of it, nothing is under way when this returns.
         let arrived = stream.synchronize();
         under_way?;
