@@ -220,12 +220,12 @@ WK_KERNEL(gphash_enrol, gphash::StraightParams) {
     enrol(p, key.hash(p.table.seed), index);
 }
 
-// Decides, claims and hands out blocks. A thread an operation.
+// Decides, claims and hands out blocks. A thread an operation, of those that are to be decided now.
 WK_KERNEL(gphash_decide, gphash::StraightParams) {
     using namespace gphash;
     const Table& t = p.table;
-    u32 index = (u32)global_index();
-    bool mine = index < p.count;
+    u32 index = (u32)(p.first + global_index());
+    bool mine = index < p.end;
     Key key{p.keys + (u64)index * t.key_words(), t.key_len()};
     u64 hash = mine ? key.hash(t.seed) : 0;
     Act act{0, 0, 0, nullptr, nullptr, 0, kNone};

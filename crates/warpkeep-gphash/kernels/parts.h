@@ -39,6 +39,10 @@ struct BeatParams {
     u64 beat;
     u64 parts;
     u64 does;
+    // Of the parts, those that have what was decided before the rest: they are sent while the rest is decided. 0 if all was decided at once.
+    u64 early;
+    // What is sent: parts from `beat` on, to this one.
+    u64 until;
 };
 
 // Acts side by side.
@@ -51,7 +55,10 @@ struct Span {
 // goes beside nothing. And what it is told of a part begins with a piece of the list, so parts begin with an even number.
 WK_DEVICE u64 before_part(const BeatParams& p, u64 acts, u64 part) {
     if (part >= p.parts) return acts;
-    return p.straight.words ? 4 * acts * part / (4 * p.parts - 3) & ~1ull : acts * part / p.parts;
+    if (!p.straight.words) return acts * part / p.parts;
+    u64 early = p.early ? load(&p.straight.came->early) & ~1ull : 0;
+    if (part < p.early) return early * part / p.early & ~1ull;
+    return early + (4 * (acts - early) * (part - p.early) / (4 * (p.parts - p.early) - 3) & ~1ull);
 }
 
 // The acts of a part; none if there is no such part.
@@ -161,7 +168,7 @@ WK_DEVICE void send_part(const BeatParams& p, u64 part, const Hand& hand) {
 // tells the host that it is there. All threads of a block.
 WK_DEVICE void send(const BeatParams& p, const Hand& hand) {
     const StraightParams& s = p.straight;
-    for (u64 part = 0; part < p.parts; part++) {
+    for (u64 part = p.beat; part < p.until; part++) {
         send_part(p, part, hand);
         fence_block_at(Step::Beaten);
         if (thread_index() > 0) continue;

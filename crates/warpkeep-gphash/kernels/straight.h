@@ -59,12 +59,17 @@ struct Came {
     u64 retired;
     // Rows of the value cache that were asked for.
     u64 rows;
-    u64 reserved[2];
+    // Acts of the operations that were decided before the others.
+    u64 early;
+    u64 reserved;
 };
 
 struct StraightParams {
     Table table;
     u64 count;
+    // Operations that a launch decides: from the first on, to the end.
+    u64 first;
+    u64 end;
     const u64* keys;
     const u64* values;
     u8* statuses;

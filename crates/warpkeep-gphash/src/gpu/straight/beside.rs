@@ -2,16 +2,16 @@
 
 use std::time::Instant;
 
-use warpkeep_device::{Device, Event, Stream};
+use warpkeep_device::{Device, Event, Grid, Stream};
 use warpkeep_image::{Image, Persist};
 
 use super::list::ListForm;
 use super::params::{BeatParams, ENTRIES, SENDS, StraightParams, VEILS};
-use super::run::stores_of_beat;
+use super::run::{Head, stores_of_beat};
 use super::told::Told;
 use super::words::Hands;
 use crate::TableError;
-use crate::gpu::engine::{DeviceEngine, Workplace};
+use crate::gpu::engine::{DeviceEngine, THREADS, Workplace};
 use crate::gpu::steps::Watch;
 
 /// A batch whose words the host stores, and where it is worked.
@@ -21,6 +21,8 @@ pub(super) struct WithHost<'b, P: Persist> {
     pub(super) place: &'b Workplace,
     pub(super) params: &'b StraightParams,
     pub(super) parts: u64,
+    /// What of it is decided; all, if there is none.
+    pub(super) head: Option<Head>,
     pub(super) tools: &'b Tools,
 }
 
@@ -28,7 +30,8 @@ pub(super) struct WithHost<'b, P: Persist> {
 pub(super) struct Tools {
     /// Where the mirror is kept up, while the place's stream sends: that takes few multiprocessors.
     stream: Stream,
-    /// It is decided; its entries are veiled; all of them are set.
+    /// What is sent first is decided; all of it is; its entries are veiled; all of them are set.
+    begun: Event,
     decided: Event,
     veiled: Event,
     settled: Event,
@@ -36,8 +39,9 @@ pub(super) struct Tools {
 
 impl Tools {
     pub(super) fn new(device: &Device) -> Result<Tools, TableError> {
-        let (stream, decided) = (device.stream()?, device.event()?);
-        Ok(Tools { stream, decided, veiled: device.event()?, settled: device.event()? })
+        let event = || device.event();
+        let (stream, begun, decided) = (device.stream()?, event()?, event()?);
+        Ok(Tools { stream, begun, decided, veiled: event()?, settled: event()? })
     }
 }
 
@@ -52,26 +56,41 @@ impl<P: Persist> WithHost<'_, P> {
         mut beat: impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError>,
     ) -> Result<(), TableError> {
         let (device, own) = (self.engine.device(), &self.place.stream);
-        let Tools { stream: beside, decided, veiled, settled } = self.tools;
+        let Tools { stream: beside, begun, decided, veiled, settled } = self.tools;
+        let early = self.head.map_or(0, |head| head.parts);
         let list = self.place.columns.told_words.shared_words();
         let told = Told::new(self.image, list, form, hands, self.parts as usize);
-        let mut launch = |step, number, parts, does, stream: &Stream, watch: &mut Watch<'_>| {
-            let params = BeatParams { straight: *self.params, beat: number, parts, does };
-            watch.device(step, device, stream, || beat(&params, stores_of_beat(self.params, parts), stream))
-        };
+        let mut launch_some =
+            |step, range: (u64, u64), parts, does, stream: &Stream, watch: &mut Watch<'_>| {
+                let (beat_number, until) = range;
+                let early = if parts == self.parts { early } else { 0 };
+                let params =
+                    BeatParams { straight: *self.params, beat: beat_number, parts, does, early, until };
+                watch.device(step, device, stream, || {
+                    beat(&params, stores_of_beat(self.params, parts), stream)
+                })
+            };
         let launched = told.beside(|| {
-            decided.record(own)?;
-            beside.wait_for(decided)?;
-            launch("veil", 0, 1, VEILS, beside, watch)?;
+            begun.record(own)?;
+            beside.wait_for(begun)?;
+            if early > 0 {
+                // It gets the few multiprocessors that it needs before others take all of them.
+                launch_some("send the first parts", (0, early), self.parts, SENDS, own, watch)?;
+                self.decide_rest(watch)?;
+                decided.record(beside)?;
+                own.wait_for(decided)?;
+            }
+            launch_some("veil", (0, 0), 1, VEILS, beside, watch)?;
             veiled.record(beside)?;
-            launch("send", 0, self.parts, SENDS, own, watch)?;
+            launch_some("send", (early, self.parts), self.parts, SENDS, own, watch)?;
             veiled.synchronize()?;
             let mut stored = 0;
             for part in 0..self.parts as usize {
                 told.wait_for(part, own)?;
                 told.ready(part);
                 while told.is_stored(stored) {
-                    launch("entries", stored as u64 + 2, self.parts, ENTRIES, beside, watch)?;
+                    let number = (stored as u64 + 2, 0);
+                    launch_some("entries", number, self.parts, ENTRIES, beside, watch)?;
                     stored += 1;
                 }
             }
@@ -82,7 +101,7 @@ impl<P: Persist> WithHost<'_, P> {
             }
             watch.note("host: words and tails that are left when all is sent", sent.elapsed());
             for part in stored as u64..self.parts {
-                launch("entries", part + 2, self.parts, ENTRIES, beside, watch)?;
+                launch_some("entries", (part + 2, 0), self.parts, ENTRIES, beside, watch)?;
             }
             settled.record(beside)?;
             Ok(own.wait_for(settled)?)
@@ -92,5 +111,17 @@ impl<P: Persist> WithHost<'_, P> {
             let _ = beside.synchronize();
         }
         launched
+    }
+
+    /// Decides what is not the head's, beside what is sent.
+    fn decide_rest(&self, watch: &mut Watch<'_>) -> Result<(), TableError> {
+        let (device, beside) = (self.engine.device(), &self.tools.stream);
+        let first = self.head.map_or(self.params.count, |head| head.operations);
+        let params = StraightParams { first, ..*self.params };
+        let grid = Grid::covering((params.end - first).max(1), THREADS);
+        // SAFETY: the batch's columns are as the first launch had them, and stay until all streams are synchronised.
+        watch.device("decide the rest", device, beside, || unsafe {
+            Ok(self.engine.kernels.decide.launch(grid, &params, beside)?)
+        })
     }
 }

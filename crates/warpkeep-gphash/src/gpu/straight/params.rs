@@ -17,7 +17,9 @@ pub(crate) struct Came {
     pub(crate) retired: u64,
     /// Rows of the value cache that were asked for.
     pub(crate) rows: u64,
-    reserved: [u64; 2],
+    /// Acts of the operations that were decided before the others.
+    pub(crate) early: u64,
+    reserved: u64,
 }
 
 /// Parts of a batch, at the most: with more of them there is hardly more at once.
@@ -32,6 +34,8 @@ pub(crate) const ACT_BYTES: usize = 48;
 pub(crate) struct StraightParams {
     pub(crate) table: TableParams,
     pub(crate) count: u64,
+    pub(crate) first: u64,
+    pub(crate) end: u64,
     pub(crate) keys: DevicePtr,
     pub(crate) values: DevicePtr,
     pub(crate) statuses: DevicePtr,
@@ -65,6 +69,8 @@ pub(crate) struct BeatParams {
     pub(crate) beat: u64,
     pub(crate) parts: u64,
     pub(crate) does: u64,
+    pub(crate) early: u64,
+    pub(crate) until: u64,
 }
 
 /// What a launch does of a beat: what crosses the link, what sends readers to the image, and what brings them back.

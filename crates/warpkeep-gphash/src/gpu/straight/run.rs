@@ -1,5 +1,7 @@
 //! Deciding such a batch: what is known of it before anything is in the image.
 
+use std::mem::offset_of;
+
 use warpkeep_core::Op;
 use warpkeep_device::{DevicePtr, Grid, Stream};
 use warpkeep_image::{ImageError, Persist};
@@ -40,7 +42,10 @@ pub(super) fn beats(kernels: &Kernels) -> impl FnMut(&BeatParams, u64, &Stream) 
                 let resident = beat.resident_blocks(THREADS, 0)?.max(1);
                 (Grid::covering(stores, THREADS).blocks.min(resident), THREADS)
             }
-            (parts, _) => (Grid::covering(most_acts(params.straight.count, parts), THREADS).blocks, THREADS),
+            (parts, _) => {
+                let most = most_acts(params.straight.count, parts, params.early);
+                (Grid::covering(most, THREADS).blocks, THREADS)
+            }
         };
         let grid = Grid { blocks, threads, shared_bytes: 0 };
         // SAFETY: the parameters are those of a batch, which stays until its streams are synchronised.
@@ -59,8 +64,31 @@ pub(super) fn beats(kernels: &Kernels) -> impl FnMut(&BeatParams, u64, &Stream) 
 }
 
 /// Acts of a part, at the most, of a batch whose words the host stores: see `before_part` in `kernels/parts.h`.
-fn most_acts(count: u64, parts: u64) -> u64 {
-    count.min(4 * count / (4 * parts - 3) + 2)
+fn most_acts(count: u64, parts: u64, early: u64) -> u64 {
+    let of_the_rest = 4 * count / (4 * (parts - early) - 3) + 2;
+    // No more of the operations that are decided first can act than there are.
+    let of_the_first = Head::of(count, parts, early).operations.checked_div(early).map_or(0, |acts| acts + 2);
+    count.min(of_the_rest.max(of_the_first))
+}
+
+/// What of a batch is decided before the rest, and sent while that is decided: nothing crosses the link before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) operations: u64,
+    /// The parts that have its acts.
+    pub(super) parts: u64,
+}
+
+impl Head {
+    /// A quarter of the parts, if there are some: to send them takes longer than to decide the rest.
+    fn of_parts(count: u64, parts: u64) -> Option<Head> {
+        let early = parts / 4;
+        (early > 0).then(|| Head::of(count, parts, early))
+    }
+
+    fn of(count: u64, parts: u64, early: u64) -> Head {
+        Head { operations: (count * early).div_ceil(parts), parts: early }
+    }
 }
 
 /// Where there is not enough memory, or no whole slab of blocks, the way is not open: others take less.
@@ -201,6 +229,8 @@ impl<'e, P: Persist> Turn<'e, P> {
         let mut params = StraightParams {
             table: params,
             count,
+            first: 0,
+            end: count,
             keys: rows.keys,
             values: rows.values,
             statuses: rows.statuses,
@@ -280,12 +310,18 @@ impl<'e, P: Persist> Turn<'e, P> {
         // What is in the copies, if one of these fails or it is given up, nobody knows.
         copies.outdate();
         let held = Held { watch, retired, supply, copies, staying, guard };
+        // Whoever logs wants to know all of it first; and what becomes of rows is found out for all acts at once.
+        let head = match hands.is_some() && !tells && cached.is_none() {
+            true => Head::of_parts(count, parts),
+            false => None,
+        };
         let mut stage = StraightStage {
             table,
             turn: self,
             rows: *rows,
             params,
             parts,
+            head,
             hands,
             choice,
             mirror,
@@ -306,15 +342,23 @@ pub(super) unsafe fn launch_deciding<P: Persist>(
     engine: &DeviceEngine<P>,
     place: &Workplace,
     params: &StraightParams,
+    head: Option<Head>,
     cached: Option<&Rows>,
     watch: &mut Watch<'_>,
 ) -> Result<(), TableError> {
     let (device, kernels) = (engine.device(), &engine.kernels);
     let (count, stream) = (params.count, &place.stream);
+    let now = StraightParams { end: head.map_or(count, |head| head.operations), ..*params };
     // SAFETY: as this function's contract says.
     unsafe {
         watch.device("enrol", device, stream, || place.launch(&kernels.enrol, count, params))?;
-        watch.device("decide", device, stream, || place.launch(&kernels.decide, count, params))?;
+        watch.device("decide", device, stream, || place.launch(&kernels.decide, now.end, &now))?;
+        if head.is_some() {
+            // Before the others are counted, too.
+            let [acts, early] = [offset_of!(Came, acts), offset_of!(Came, early)];
+            let at = |field: usize| params.came.offset(field as u64);
+            device.copy_raw(at(early), at(acts), size_of::<u64>(), stream)?;
+        }
         if !params.decided.is_null() {
             watch.device("line up", device, stream, || params.regions.line_up(&kernels.line_up, stream))?;
             watch.device("arrange", device, stream, || place.launch(&kernels.arrange, count, params))?;
@@ -340,7 +384,8 @@ pub(super) fn launch_beats<P: Persist>(
     let stores = stores_of_beat(params, parts);
     let (step, beats) = if parts == 1 { ("finish", 1) } else { ("beat", parts + 2) };
     for number in 0..beats {
-        let params = BeatParams { straight: *params, beat: number, parts, does: WHOLE_BEAT };
+        let params =
+            BeatParams { straight: *params, beat: number, parts, does: WHOLE_BEAT, early: 0, until: 0 };
         watch.device(step, device, stream, || beat(&params, stores, stream))?;
     }
     Ok(())
@@ -350,4 +395,48 @@ pub(super) fn launch_beats<P: Persist>(
 pub(super) fn stores_of_beat(params: &StraightParams, parts: u64) -> u64 {
     let pieces = u64::from(params.block_len) / if params.wide == 1 { 16 } else { 8 };
     (params.count / parts + 1) * if params.blocks.is_null() { 1 } else { pieces }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `before_part` in `kernels/parts.h`.
+    fn before_part(parts: u64, early_parts: u64, early: u64, acts: u64, part: u64) -> u64 {
+        let early = if early_parts > 0 { early & !1 } else { 0 };
+        if part >= parts {
+            acts
+        } else if part < early_parts {
+            (early * part / early_parts) & !1
+        } else {
+            early + ((4 * (acts - early) * (part - early_parts) / (4 * (parts - early_parts) - 3)) & !1)
+        }
+    }
+
+    #[test]
+    fn parts_have_every_act_once_and_no_more_than_threads() {
+        for (count, parts) in [(4, 4), (5, 4), (9, 7), (300, 8), (1 << 20, 32), ((1 << 22) + 3, 64)] {
+            let head = Head::of_parts(count, parts).unwrap();
+            assert!(head.parts < parts && head.operations < count, "{head:?}");
+            // All of the head act, or hardly any; and all of the others, or none.
+            for early in [0, 1, head.operations / 3, head.operations] {
+                for acts in [early, early + (count - head.operations) / 5, early + count - head.operations] {
+                    let begins: Vec<u64> =
+                        (0..=parts).map(|part| before_part(parts, head.parts, early, acts, part)).collect();
+                    assert_eq!((begins[0], begins[parts as usize]), (0, acts));
+                    assert!(begins[head.parts as usize] <= early, "nothing is sent that is not decided");
+                    let most = most_acts(count, parts, head.parts);
+                    for pair in begins.windows(2) {
+                        assert!(
+                            pair[0] <= pair[1] && pair[1] - pair[0] <= most,
+                            "{count} {parts} {begins:?}"
+                        );
+                        assert!(pair[0].is_multiple_of(2));
+                    }
+                }
+            }
+        }
+        assert_eq!(Head::of_parts(1000, 3), None);
+        assert_eq!(most_acts(1 << 20, 32, 0), (4 << 20) / 125 + 2);
+    }
 }

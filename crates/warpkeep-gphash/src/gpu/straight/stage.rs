@@ -13,7 +13,7 @@ use super::beside::WithHost;
 use super::left::{ANSWERED, sort};
 use super::list::ListForm;
 use super::params::{BeatParams, Came, StraightParams};
-use super::run::{beats, launch_beats, launch_deciding};
+use super::run::{Head, beats, launch_beats, launch_deciding};
 use super::words::{Choice, Hands};
 use super::{LevelCopies, StraightRows, Supply, Wrote};
 use crate::gpu::engine::Turn;
@@ -29,6 +29,8 @@ pub struct StraightStage<'s, 'e, P: Persist> {
     pub(super) rows: StraightRows,
     pub(super) params: StraightParams,
     pub(super) parts: u64,
+    /// What of it is decided before the rest, if not all at once.
+    pub(super) head: Option<Head>,
     /// Who stores its words, if it is the host, and how it is told of them.
     pub(super) hands: Option<(Hands, ListForm)>,
     /// If that is measured.
@@ -68,7 +70,7 @@ impl<P: Persist> StraightStage<'_, '_, P> {
         let Some(held) = &mut self.held else { return Ok(()) };
         let (turn, cached) = (&*self.turn, self.mirror.rows().filter(|_| takes_blocks));
         // SAFETY: as this function's contract says.
-        unsafe { launch_deciding(turn.engine, &turn.place, &self.params, cached, &mut held.watch) }
+        unsafe { launch_deciding(turn.engine, &turn.place, &self.params, self.head, cached, &mut held.watch) }
     }
 
     fn takes_blocks(&self) -> bool {
@@ -172,11 +174,11 @@ impl<P: Persist> StraightStage<'_, '_, P> {
         beside: impl FnOnce(),
     ) -> Result<Came, TableError> {
         let (engine, place) = (self.turn.engine, &mut *self.turn.place);
-        let (params, parts) = (&self.params, self.parts);
+        let (params, parts, head) = (&self.params, self.parts, self.head);
         let launched = match self.hands.take() {
             Some(hands) => engine.straight.words.take_tools(engine.device()).and_then(|tools| {
                 let with_host =
-                    WithHost { engine, image: self.table.image(), place, params, parts, tools: &tools };
+                    WithHost { engine, image: self.table.image(), place, params, parts, head, tools: &tools };
                 let launched = with_host.launch_beats(hands, watch, beat);
                 engine.straight.words.keep_tools(tools);
                 launched
