@@ -1,5 +1,7 @@
 //! Random batches against a plain map, with growth, and with the CPU taking turns.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use warpkeep_core::Status;
 use warpkeep_device::{Device, DevicePtr};
 use warpkeep_gphash::gpu::GetRows;
@@ -61,12 +63,28 @@ pub(crate) fn every_geometry_does_what_a_map_does(device: &Device, space: Space)
     let powers = [1_u8, 2, 4, 8, 16, 32];
     let pairs = powers.into_iter().flat_map(|levels| powers.map(|hashes| (levels, hashes)));
     let all = pairs.flat_map(|(levels, hashes)| powers.map(|slots| Geometry::new(levels, hashes, slots)));
-    for (number, geometry) in all.filter_map(Result::ok).enumerate() {
-        let load = Load { seed: 2 + number as u64, keys: 400, capacity: 60, batches: 12, count: 50 };
-        for kind in [Kind::Packed, Kind::KeyedInline] {
-            run(device, space, kind, geometry, load);
+    let all: Vec<Geometry> = all.filter_map(Result::ok).collect();
+    // Each is a program of its own, and for a GPU takes seconds to compile: on all cores.
+    let (next, cores) = (AtomicUsize::new(0), std::thread::available_parallelism().map_or(1, usize::from));
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(&geometry) = all.get(number / 2) else { return };
+                    let kind = [Kind::Packed, Kind::KeyedInline][number % 2];
+                    let seed = 2 + number as u64 / 2;
+                    run(
+                        device,
+                        space,
+                        kind,
+                        geometry,
+                        Load { seed, keys: 400, capacity: 60, batches: 12, count: 50 },
+                    );
+                }
+            });
         }
-    }
+    });
 }
 
 /// Keys and answers that never leave the device's memory.

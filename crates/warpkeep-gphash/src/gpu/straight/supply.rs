@@ -167,7 +167,7 @@ impl<P: Persist> Supply<P> {
         let both = buffer_of(device, &mut self.spare, 8 * (left + more.count))?;
         both.copy_from_on(0, old, 8 * self.next as usize, 8 * left as usize, &place.stream)?;
         put_together(&both, 8 * left as usize, std::slice::from_ref(more), &place.stream)?;
-        place.stream.synchronize()?;
+        // Whoever uses the old ones again does so in this stream, or after what is in it.
         Ok(both)
     }
 
@@ -243,9 +243,9 @@ impl<P: Persist> Supply<P> {
         let mut lists = std::mem::take(&mut *self.ready.lists());
         let again = self.left() + lists.iter().map(|list| list.count).sum::<u64>();
         let (mut runs, mut total) = (Vec::new(), again);
-        // Twice what this batch can take, if there is so much and nobody else sees to it: the next one finds it ready.
-        let ample = if self.provider.is_some() { count } else { 2 * count };
-        while total < ample {
+        // Twice what this batch can take, if there is so much: the next one finds it ready, and while that is written, what this one frees is put
+        // in order for the one after it. With less, each would have to wait for that.
+        while total < 2 * count {
             let (offset, blocks) = match self.slab(&heap, pool) {
                 Ok(slab) => slab,
                 Err(_) if total >= count => break,
