@@ -17,6 +17,8 @@ use crate::{BenchError, Progress};
 
 /// Batches of writes in a round, at the most: each is read back.
 const MOST_WRITES: u64 = 8;
+/// Batches until it is known who stores their words: each way is tried three times.
+const FINDING_OUT: usize = 7;
 
 /// Who does the work.
 pub(crate) enum Worker<'w> {
@@ -185,7 +187,8 @@ impl Cell<'_> {
         pool: &Pool,
         generation: &mut u64,
     ) -> Result<Outcome, BenchError> {
-        let (mut outcome, mut cold) = (Outcome::default(), self.cold(variant));
+        let (mut outcome, mut cold, mut unheeded) =
+            (Outcome::default(), self.cold(variant), Outcome::default());
         let mut turn = self.round as usize * 7;
         while self.goes_on(&outcome) && outcome.latencies.count() < MOST_WRITES {
             self.progress.check()?;
@@ -193,9 +196,9 @@ impl Cell<'_> {
             numbers.sort_unstable();
             numbers.dedup();
             *generation += 1;
-            let outcome = cold.as_mut().unwrap_or(&mut outcome);
+            let outcome = if cold > 0 { &mut unheeded } else { &mut outcome };
             self.write(worker, variant, Op::Update, numbers, *generation, outcome)?;
-            cold = None;
+            cold = cold.saturating_sub(1);
             turn += 1;
         }
         Ok(outcome)
@@ -209,24 +212,31 @@ impl Cell<'_> {
         fresh: &mut u64,
     ) -> Result<(Outcome, Outcome), BenchError> {
         let (mut inserts, mut deletes) = (Outcome::default(), Outcome::default());
-        let (mut cold, mut removed) = (self.cold(variant), Outcome::default());
+        let (mut cold, mut unheeded) = (self.cold(variant), [Outcome::default(), Outcome::default()]);
         while self.goes_on(&inserts) && inserts.latencies.count() < MOST_WRITES {
             self.progress.check()?;
             let numbers: Vec<u64> = (*fresh..*fresh + self.batch as u64).collect();
             *fresh += self.batch as u64;
-            let deleted = if cold.is_some() { &mut removed } else { &mut deletes };
-            let inserted = cold.as_mut().unwrap_or(&mut inserts);
+            let [inserted, deleted] = match cold {
+                0 => [&mut inserts, &mut deletes],
+                _ => unheeded.each_mut(),
+            };
             self.write(worker, variant, Op::Insert, numbers.clone(), 0, inserted)?;
             self.write(worker, variant, Op::Delete, numbers, 0, deleted)?;
-            cold = None;
+            cold = cold.saturating_sub(1);
         }
         Ok((inserts, deletes))
     }
 
-    /// Where the first batch of writes is noted, if it does not count: it gets memory for batches of such a size, and a segment of the
-    /// log, which those after it find ready.
-    fn cold(&self, variant: Variant) -> Option<Outcome> {
-        (self.round == 0 || variant.way.is_logged()).then(Outcome::default)
+    /// How many batches of writes do not count. The first gets memory for batches of such a size, and a segment of the log, which those after it
+    /// find ready; and where it is measured who stores words, some are to find that out, which a program that runs on has behind it.
+    fn cold(&self, variant: Variant) -> usize {
+        let is_logged = variant.way.is_logged();
+        match self.round {
+            0 if is_logged || variant.way == Way::Straight => FINDING_OUT,
+            0 => 1,
+            _ => usize::from(is_logged),
+        }
     }
 
     /// Writes, and reads back every byte of it.
