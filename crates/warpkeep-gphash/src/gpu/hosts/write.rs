@@ -1,6 +1,6 @@
 //! Batches that are written from host memory straight through: they go up in parts, and while one is written the next is on its way.
 
-use warpkeep_core::{Answers, HostBatch, Op, Operation, Status};
+use warpkeep_core::{Answers, HostBatch, Op, Status};
 use warpkeep_device::{Device, DevicePtr, Stream};
 use warpkeep_image::Persist;
 use warpkeep_record::Pool;
@@ -249,20 +249,39 @@ impl<'p, P: Persist> Part<'p, P> {
                 (place.columns.statuses.fetched::<u8>(self.count), &[][..])
             }
         };
-        for (index, &code) in statuses.iter().enumerate() {
-            let status = Status::try_from(code).unwrap_or(Status::Indeterminate);
-            let Operation { key, index: place, .. } = self.writes.batch.operation(self.first + index);
+        let answer = |index: usize| -> (Status, u64) {
+            let place = self.first + index;
             if let Ok(known) = apart.binary_search_by_key(&place, |apart| apart.0) {
-                answers.answer(place, apart[known].1, apart[known].2);
-                continue;
+                return (apart[known].1, apart[known].2);
             }
+            let status = Status::try_from(statuses[index]).unwrap_or(Status::Indeterminate);
             let version = match status {
                 Status::Ok | Status::Created => version + index as u64,
                 // The device did not look, and while this has the turn nobody writes.
-                Status::AlreadyExists => self.table.get(key, |value| value.version()).unwrap_or(0),
+                Status::AlreadyExists => {
+                    let key = self.writes.batch.keys().get(place);
+                    self.table.get(key, |value| value.version()).unwrap_or(0)
+                }
                 _ => 0,
             };
-            answers.answer(place, status, version);
+            (status, version)
+        };
+        // By all threads, where answers are arrays: one by one they take longer than the writing.
+        if let Some(rows) = answers.rows_mut() {
+            let (mine, _) = rows.split_at(self.first + self.count);
+            let (_, mine) = mine.split_at(self.first);
+            let parts: Vec<_> = mine.chunks(SHARE).into_iter().enumerate().collect();
+            self.writes.pool.share(parts, |(part, mut rows)| {
+                for index in 0..rows.len() {
+                    let (status, version) = answer(part * SHARE + index);
+                    rows.answer(index, status, version);
+                }
+            });
+            return Ok(());
+        }
+        for index in 0..statuses.len() {
+            let (status, version) = answer(index);
+            answers.answer(self.first + index, status, version);
         }
         Ok(())
     }
