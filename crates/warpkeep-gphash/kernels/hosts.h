@@ -1,4 +1,4 @@
-// Small batches of gets with keys and answers in device memory whose values the cores of the host copy. Values here and there come over the link
+// Gets with keys and answers in device memory whose values the cores of the host copy: small batches, and large ones part by part. Values here and there come over the link
 // one translation of an address after the other; cores gather them several times as fast, and the link carries them up in a row. So each block
 // answers what it knows itself, tells the host which records are left, waits until the host has gathered their values, and copies them up. All of
 // it is one launch: the host begins with the first records while others are located, and its first rows go up while it gathers the last.
@@ -42,7 +42,7 @@ WK_DEVICE bool host_has_gathered(const AskHostParams& p) {
     for (u64 look = 0; look < p.patience; look++) {
         u64 said = load<Scope::System, Order::Acquire>(verdict);
         if (said >> kTagShift == p.tag >> kTagShift) return said == (p.tag | kGathered);
-        // A look takes as long as the way there and back.
+        // A look takes as long as the way there and back, and many of them keep others from it.
         backoff((u32)p.pause);
     }
     return false;

@@ -7,7 +7,8 @@
 // The words can be the host's to store, whose cores are nearer to the index than the device: one at a time they cost the link as much as
 // 60 bytes of a record. So do tails of records in tiles, which lie anywhere once blocks are used again; then those are the host's, too, and
 // the device writes nothing to the image but values, in whole lines. What the host needs to know goes to it in a list, one act after the
-// other. Part after part is sent, records and list. All entries are veiled meanwhile; then the host waits for each part, and stores its tails and
+// other. Part after part is sent, records and list; the first of them by a launch of its own while the rest of the batch is decided, in which
+// nothing of them is read but what was decided before. All entries are veiled meanwhile; then the host waits for each part, and stores its tails and
 // words while the next ones go. When it has stored those of a part, its entries are set. What is done in device memory is not in a launch with
 // what crosses the link: what a multiprocessor loads waits behind what it has stored to the link, six times as long as otherwise. It is
 // beside it, on the multiprocessors that send nothing, which are most of them.
@@ -164,7 +165,7 @@ WK_DEVICE void send_part(const BeatParams& p, u64 part, const Hand& hand) {
     tell_acts(s, part, part_of(p, part), hand);
 }
 
-// Part after part, in one launch: from one to the next a launch would let the link run dry. The last block to have fenced its share of a part
+// Part after part, many in one launch: from one to the next a launch would let the link run dry. The last block to have fenced its share of a part
 // tells the host that it is there. All threads of a block.
 WK_DEVICE void send(const BeatParams& p, const Hand& hand) {
     const StraightParams& s = p.straight;

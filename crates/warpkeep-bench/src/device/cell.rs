@@ -231,11 +231,11 @@ impl Cell<'_> {
     /// How many batches of writes do not count. The first gets memory for batches of such a size, and a segment of the log, which those after it
     /// find ready; and where it is measured who stores words, some are to find that out, which a program that runs on has behind it.
     fn cold(&self, variant: Variant) -> usize {
-        let is_logged = variant.way.is_logged();
+        let finds_out = matches!(variant.way, Way::Straight | Way::Values) || variant.way.is_library();
         match self.round {
-            0 if is_logged || variant.way == Way::Straight => FINDING_OUT,
+            0 if finds_out => FINDING_OUT,
             0 => 1,
-            _ => usize::from(is_logged),
+            _ => usize::from(variant.way.is_logged()),
         }
     }
 

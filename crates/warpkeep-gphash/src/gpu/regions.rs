@@ -14,7 +14,7 @@ pub(crate) const SCAN_THREADS: u32 = 1024;
 pub(crate) const HEAD: usize = 8;
 /// Regions at the most: a megabyte of counts.
 const MOST: u32 = 1 << 18;
-/// Bytes of a region, at the most, where there can be enough of them. The device keeps translations of half a gigabyte of the host's memory, and
+/// Bytes of a region of an image, at the most, where there can be enough of them; of other addresses so many as well. The device keeps translations of half a gigabyte of the host's memory, and
 /// each warp is somewhere in the region that it has come to: in larger ones all of them together go further than that.
 const LARGEST: u64 = 512 << 10;
 

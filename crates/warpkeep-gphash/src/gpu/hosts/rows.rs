@@ -277,7 +277,10 @@ impl<P: Persist> Gathering<'_, P> {
     fn take_memory(&self, columns: &mut Columns) -> Result<(), TableError> {
         let (device, first) = (self.engine.device(), self.part(0));
         let count = first.count();
-        Board::take_room(&mut columns.board, device, count, spread(first.get.count).blocks as usize)?;
+        // Fewer keys can be in more blocks.
+        let last = self.part((self.count() - 1) / self.at_once * self.at_once);
+        let blocks = spread(first.get.count).blocks.max(spread(last.get.count).blocks);
+        Board::take_room(&mut columns.board, device, count, blocks as usize)?;
         columns.answers.host::<u64>(device, count * self.words())?;
         columns.versions.host::<u64>(device, first.versions())?;
         Ok(())
@@ -354,10 +357,10 @@ impl<P: Persist> Gathering<'_, P> {
                 ends.map_or(Ok(()), |measured| measured.end(stream))
             })
         };
-        // A device begins while it is said who gathers what. The simulator is done with all of it when it has launched it.
-        let begun = self.is_beside().then(launch);
         let mut noted = versions.host::<u64>(device, self.versions())?.chunks_mut(share);
         let rows = answers.host::<u64>(device, count * value_words)?.chunks_mut(share * value_words);
+        // A device begins while it is said who gathers what. The simulator is done with all of it when it has launched it.
+        let begun = self.is_beside().then(launch);
         let shares: Vec<Share<'_>> = rows
             .enumerate()
             .map(|(block, values)| Share { block, values, versions: noted.next().unwrap_or_default(), row })

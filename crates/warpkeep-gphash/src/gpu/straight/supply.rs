@@ -171,10 +171,13 @@ impl<P: Persist> Supply<P> {
         Ok(both)
     }
 
-    /// A slab, from those taken ahead if there is one.
-    fn slab(&self, heap: &Heap<P>, pool: PoolId) -> Result<Slab, TableError> {
+    /// A slab, from those taken ahead if there is one. `None` if there is none, somebody takes more, and it is not needed now.
+    fn slab(&self, heap: &Heap<P>, pool: PoolId, is_needed: bool) -> Result<Option<Slab>, TableError> {
         let ahead = self.provider.as_ref().and_then(|provider| provider.take(1).pop());
-        Ok(ahead.map_or_else(|| heap.allocate_slab(pool), Ok)?)
+        match ahead {
+            None if self.provider.is_none() || is_needed => Ok(Some(heap.allocate_slab(pool)?)),
+            ahead => Ok(ahead),
+        }
     }
 
     /// Where the next blocks stand.
@@ -244,10 +247,12 @@ impl<P: Persist> Supply<P> {
         let again = self.left() + lists.iter().map(|list| list.count).sum::<u64>();
         let (mut runs, mut total) = (Vec::new(), again);
         // Twice what this batch can take, if there is so much: the next one finds it ready, and while that is written, what this one frees is put
-        // in order for the one after it. With less, each would have to wait for that.
+        // in order for the one after it. With less, each would have to wait for that. But for the second half nobody waits for the image to grow
+        // where a thread sees to that.
         while total < 2 * count {
-            let (offset, blocks) = match self.slab(&heap, pool) {
-                Ok(slab) => slab,
+            let (offset, blocks) = match self.slab(&heap, pool, total < count) {
+                Ok(Some(slab)) => slab,
+                Ok(None) => break,
                 Err(_) if total >= count => break,
                 Err(error) => {
                     self.ready.lists().append(&mut lists);
