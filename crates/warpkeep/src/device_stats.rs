@@ -28,6 +28,8 @@ pub struct DeviceStats {
     pub values: u64,
     /// The share of gets that it answered since, of keys that are there, from 0 to 1.
     pub value_hits: f64,
+    /// Batches of gets in device memory whose values [the host](crate::StoreOptions::values_by) has gathered.
+    pub gathered_batches: u64,
 }
 
 impl DeviceStats {

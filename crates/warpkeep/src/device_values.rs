@@ -2,7 +2,7 @@
 
 use warpkeep_gphash::gpu::ValueRoom;
 
-use crate::{DeviceIndex, Error, GetWay, Result};
+use crate::{DeviceIndex, Error, GetWay, Result, ValuesBy};
 
 /// Which values of a table the device keeps in its own memory, beside its [mirror](DeviceIndex::Mirrored):
 /// [`StoreOptions::device_values`](crate::StoreOptions).
@@ -50,6 +50,9 @@ pub(crate) struct OnDevice {
     pub(crate) values: DeviceValues,
     /// How gets from host memory go, if that is not to be chosen.
     pub(crate) get_way: Option<GetWay>,
+    /// Who fetches the values of gets in device memory, and with how many threads, if it is the host.
+    pub(crate) values_by: ValuesBy,
+    pub(crate) threads: usize,
 }
 
 impl OnDevice {

@@ -12,7 +12,7 @@ use warpkeep_record::Progress;
 use crate::device_values::OnDevice;
 use crate::value_watch::ValueWatch;
 use crate::ways::Ways;
-use crate::{DeviceIndex, DeviceStats, GetWay};
+use crate::{DeviceIndex, DeviceStats, GetWay, ValuesBy};
 
 /// Batches smaller than this are done before a kernel of a GPU would have begun.
 const WORTH_A_LAUNCH: usize = 512;
@@ -78,6 +78,8 @@ impl<P: Persist> Engine<P> {
             Err(error) => return Err(error),
         };
         self.set_get_way(keeps.get_way);
+        engine.fetch_values_by(keeps.values_by);
+        engine.gather_with(keeps.threads);
         let writes = engine.writes(table);
         let index = match keeps.index {
             DeviceIndex::Mirrored if writes && engine.load_mirror(table)?.bytes == 0 => {
@@ -154,6 +156,7 @@ impl<P: Persist> Engine<P> {
             value_bytes: values.bytes,
             values: values.cached,
             value_hits: values.hit_rate(),
+            gathered_batches: engine.fetched_by_host(),
         }))
     }
 
@@ -171,6 +174,13 @@ impl<P: Persist> Engine<P> {
     /// Has all batches of gets from host memory go this way, or the fastest.
     pub(crate) fn set_get_way(&self, way: Option<GetWay>) {
         *self.get_way.lock().unwrap_or_else(PoisonError::into_inner) = way;
+    }
+
+    /// Has the values of gets in device memory fetched by these, if a device works the table.
+    pub(crate) fn set_values_by(&self, by: ValuesBy) {
+        if let Some(device) = self.device() {
+            device.fetch_values_by(by);
+        }
     }
 
     /// From how many keys on batches of gets are put in the order of their addresses, if a device works the table.

@@ -108,7 +108,7 @@ pub use warpkeep_core::{
     Batch, Change, ChangeKind, Durability, KeySpec, Lsn, MergeRule, Op, Results, Status, ValueSpec,
 };
 pub use warpkeep_device::{Device, DeviceChoice, DeviceInfo, devices};
-pub use warpkeep_gphash::gpu::CacheStats;
+pub use warpkeep_gphash::gpu::{CacheStats, ValuesBy};
 pub use warpkeep_gphash::{Geometry, Layout};
 pub use ways::{GetWay, WayFigures};
 

@@ -9,7 +9,7 @@ use warpkeep_image::{CreateOptions, HeapOptions, OpenOptions};
 use warpkeep_log::LogOptions;
 
 use crate::typed::{Key, Value};
-use crate::{DeviceIndex, DeviceValues, GetWay, IndexKind, Result};
+use crate::{DeviceIndex, DeviceValues, GetWay, IndexKind, Result, ValuesBy};
 
 /// The name of an image in a store's directory.
 const IMAGE: &str = "image";
@@ -34,6 +34,11 @@ pub struct StoreOptions {
     /// How batches of gets are done where a device works the table and keys and answers are in host memory; if not said, the way that is
     /// the fastest for batches of their size, which is measured as they come. The simulator, which is there for its kernels, fetches.
     pub get_way: Option<GetWay>,
+    /// Who fetches the values of gets whose keys and answers lie in device memory, where a device has a [mirror](DeviceIndex::Mirrored) of the
+    /// table and no [values](StoreOptions::device_values): if nothing is said, the device. The cores of the host are faster for small batches, and for
+    /// large ones that take few rows of a large image; but then each batch takes them, and takes longer where they have something else to do.
+    /// `Faster` measures it, for each size.
+    pub values_by: ValuesBy,
     /// Threads that work on one large batch at a time, the caller among them; 0 for one a core, less one that is spared where there are
     /// eight or more. With 1 nobody but the caller does. They are started by the first batch that is worth it.
     pub threads: usize,

@@ -44,8 +44,9 @@ pub struct Store<P: Persist = Coherent> {
 
 /// What a device is to keep; refuses shares that are none.
 fn on_device(options: &StoreOptions) -> Result<OnDevice> {
-    let StoreOptions { device_index: index, device_values: values, get_way, .. } = *options;
-    OnDevice { index, values, get_way }.check()
+    let StoreOptions { device_index: index, device_values: values, get_way, values_by, threads, .. } =
+        *options;
+    OnDevice { index, values, get_way, values_by, threads }.check()
 }
 
 impl Store<Coherent> {

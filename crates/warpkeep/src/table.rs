@@ -15,7 +15,9 @@ use warpkeep_image::{Coherent, Persist};
 use crate::index::{Index, Planned as _, with_table};
 use crate::metrics::{Counted, Kind};
 use crate::tables::NamedTable;
-use crate::{DeviceStats, Error, GetWay, IndexKind, Result, Store, TableStats, WayFigures, planner};
+use crate::{
+    DeviceStats, Error, GetWay, IndexKind, Result, Store, TableStats, ValuesBy, WayFigures, planner,
+};
 
 /// A table of a store.
 ///
@@ -159,6 +161,12 @@ impl<P: Persist> Table<'_, P> {
     /// none is said. See [`StoreOptions::get_way`](crate::StoreOptions::get_way).
     pub fn set_get_way(&self, way: Option<GetWay>) {
         self.named.engine.set_get_way(way);
+    }
+
+    /// Has the values of gets whose keys and answers lie in device memory fetched by these from now on, where a device works the table. See
+    /// [`StoreOptions::values_by`](crate::StoreOptions::values_by).
+    pub fn set_values_by(&self, by: ValuesBy) {
+        self.named.engine.set_values_by(by);
     }
 
     /// What is known of the ways in which batches of gets from host memory to host memory can be done, where a device works the table

@@ -27,10 +27,11 @@ const NEVER: usize = usize::MAX - 1;
 
 /// Who fetches the values of batches of gets whose keys and answers lie in device memory, where both could:
 /// [`DeviceEngine::fetch_values_by`](super::DeviceEngine::fetch_values_by).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ValuesBy {
     /// The device, over the link.
+    #[default]
     Device,
     /// The cores of the host: the device says which records they are, and copies up what the host has gathered while its kernel waits; what it
     /// waits for in vain it fetches itself. Only from tables that have a [mirror](super::DeviceEngine::load_mirror) which tells keys apart, of values

@@ -6,7 +6,7 @@ use warpkeep::rows::{
 };
 use warpkeep::{
     Device, DeviceChoice, Durability, Error, KeySpec, Layout, MergeRule, Op, Status, Store, StoreOptions,
-    Table, TableOptions, ValueSpec, verify,
+    Table, TableOptions, ValueSpec, ValuesBy, verify,
 };
 use warpkeep_device::Mode;
 
@@ -187,6 +187,36 @@ fn options(layout: Layout, key: KeySpec, value: usize) -> TableOptions {
 
 fn log_of(has_log: bool) -> StoreOptions {
     StoreOptions { without_log: !has_log, ..StoreOptions::default() }
+}
+
+/// The cores of the host fetch the values of gets in device memory, where a store or a table is told so.
+#[test]
+fn values_that_the_host_gathers_are_what_is_there() {
+    let (home, device) = (tempfile::tempdir().unwrap(), Device::simulated(Mode::fast()).unwrap());
+    let options_of = |values_by| StoreOptions { values_by, threads: 3, ..log_of(false) };
+    let store = Store::open_on(home.path(), options_of(ValuesBy::Host), &device).unwrap();
+    let table = store.create_table("t", options(Layout::Packed, KeySpec::U64, 128)).unwrap();
+    let gathered = || table.device_stats().unwrap().unwrap().gathered_batches;
+    let value = |number: u64| [number.to_le_bytes(); 16].concat();
+    let (mut puts, mut gets) = (Plain::default(), Plain::default());
+    for number in 0..400_u64 {
+        puts.push(Op::Put, &number.to_le_bytes(), &value(number), 0);
+        gets.push(Op::Get, &(3 * number % 500).to_le_bytes(), &value(0), 0);
+    }
+    run(&table, &device, &puts, Durability::Process, On::Device);
+    let mut before = gathered();
+    for by in [ValuesBy::Host, ValuesBy::Device, ValuesBy::Host] {
+        table.set_values_by(by);
+        for (index, (status, _, found)) in
+            run(&table, &device, &gets, Durability::Process, On::Device).into_iter().enumerate()
+        {
+            let number = 3 * index as u64 % 500;
+            let expected = (number < 400).then(|| value(number));
+            assert_eq!((status.is_ok(), found), (expected.is_some(), expected), "{number}");
+        }
+        assert_eq!(gathered() - before, u64::from(by == ValuesBy::Host), "{by:?}");
+        before = gathered();
+    }
 }
 
 #[test]
