@@ -217,3 +217,94 @@ impl<P: Persist> Copying<'_, P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec};
+    use warpkeep_image::{Coherent, Format, Heap, HeapOptions, Image, MIN_CHUNK, PlainMemory, Surroundings};
+
+    use super::*;
+    use crate::{Geometry, Layout, TableError, TableSpec};
+
+    /// What was found, by its place.
+    #[derive(Default)]
+    struct Found(Vec<(usize, Vec<u8>)>);
+
+    impl Sink for Found {
+        fn wants_versions(&self) -> bool {
+            false
+        }
+
+        fn found(&mut self, index: usize, _: u64, value: &[u8], copy: impl FnOnce(&[u8], &mut [u8])) -> bool {
+            let mut row = vec![0; value.len()];
+            copy(value, &mut row);
+            self.0.push((index, row));
+            true
+        }
+
+        fn absent(&mut self, _: usize) {}
+    }
+
+    fn table(value_len: u32) -> Table<Coherent> {
+        let memory = PlainMemory::new(4 * MIN_CHUNK, 60 * MIN_CHUNK);
+        let format = Format { store_id: [1; 16], chunk_size: MIN_CHUNK, hash_seed: 7 };
+        let surroundings = Surroundings::default();
+        let image =
+            Image::format(Arc::new(memory), Coherent, Path::new("memory"), &format, surroundings).unwrap();
+        image.begin(1).unwrap();
+        let heap = Heap::recover::<TableError>(&Arc::new(image), HeapOptions::default(), |_| Ok(())).unwrap();
+        let spec = TableSpec {
+            key: KeySpec::U64,
+            value: ValueSpec::fixed(value_len).unwrap(),
+            geometry: Geometry::default(),
+            capacity: 80,
+            layout: Layout::Packed,
+            merge: MergeRule::None,
+            seed: Seed(3),
+        };
+        Table::create(&Arc::new(heap), &spec).unwrap()
+    }
+
+    /// Lengths that have a loop of their own, and others; more records than are under way at once; and some that are none.
+    #[test]
+    fn values_of_every_length_are_copied_and_junk_is_not() {
+        for value_len in [8, 40, 64, 72, 128, 192, 256, 320, 512, 1024] {
+            let table = table(value_len);
+            let (image, len) = (table.image(), u64::from(value_len));
+            let end = image.len();
+            // Nothing lies in the last chunk yet.
+            let start = end - MIN_CHUNK;
+            (start..end).step_by(8).for_each(|at| image.store(at, at.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+            let tiled = table.form.tile().is_some();
+            let blocks = (MIN_CHUNK / len.next_multiple_of(64)).min(100);
+            let record = |number: u64| start + number * len.next_multiple_of(64) + if tiled { 8 } else { 0 };
+            let mut records: Vec<u64> = (0..blocks).map(record).collect();
+            // None; veiled; not aligned; behind the end, and across it, where values in tiles cannot be; as far as can be.
+            let across = if tiled { end + 64 } else { end - len + 8 };
+            let junk = [0, VEILED, start + 3, end, across, !7];
+            for (at, junk) in junk.into_iter().enumerate() {
+                records.insert(3 * at, junk);
+            }
+            for streamed in [false, true] {
+                let mut found = Found::default();
+                let came =
+                    Copying { table: &table, exact: true, streamed }.copy(&records, |_| None, &mut found);
+                let expected: Vec<(usize, Vec<u8>)> = records
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, record)| !junk.contains(record))
+                    .map(|(index, &record)| {
+                        let at = table.form.value_at(record);
+                        let words = (at..at + len).step_by(8).map(|at| image.load(at).to_le_bytes());
+                        (index, words.flatten().collect())
+                    })
+                    .collect();
+                assert!(found.0 == expected, "values of {value_len} bytes, streamed {streamed}");
+                assert_eq!((came.found, came.absent), (expected.len() as u64, 1), "{value_len}");
+            }
+        }
+    }
+}
