@@ -6,7 +6,8 @@
 //
 // The words can be the host's to store, whose cores are nearer to the index than the device: one at a time they cost the link as much as
 // 60 bytes of a record. So do tails of records in tiles, which lie anywhere once blocks are used again; then those are the host's, too, and
-// the device writes nothing to the image but values, in whole lines. What the host needs to know goes to it in a list, one act after the
+// the device writes nothing to the image but values, in whole lines; and nothing at all where values come from host memory, for then the host
+// stores them with the tails. What the host needs to know goes to it in a list, one act after the
 // other. Part after part is sent, records and list; the first of them by a launch of its own while the rest of the batch is decided, in which
 // nothing of them is read but what was decided before. All entries are veiled meanwhile; then the host waits for each part, and stores its tails and
 // words while the next ones go. When it has stored those of a part, its entries are set. What is done in device memory is not in a launch with
@@ -21,7 +22,8 @@
 //
 // A crash finds each key with what it had or with what it was to have, as in a batch of one part; and words of a part, but never one
 // whose record is not there. The host stores a word when the record is whole: its value was fenced by the block that wrote it, and the last
-// block to have done that with the part has told the host, which has waited for it; its tail the host has stored and fenced itself, with those of other acts, before any of their words.
+// block to have done that with the part has told the host, which has waited for it; its tail, and
+// its value where that never was the device's, the host has stored and fenced itself, with those of other acts, before any of their words.
 #pragma once
 #include "straight.h"
 
@@ -159,8 +161,8 @@ WK_DEVICE void send_part(const BeatParams& p, u64 part, const Hand& hand) {
     const StraightParams& s = p.straight;
     // Left out, records come with the words of the part after theirs.
     Span records = part_of(p, left_out(Step::Behind) ? part - 1 : part);
-    // Of records in tiles the host stores the tails, always.
-    if (s.op != kDelete && s.table.tiled()) send_records<Extent::Values>(s, records, hand);
+    // Of records in tiles the host stores the tails, always; and the values, where they are its own.
+    if (s.op != kDelete && s.table.tiled() && s.values) send_records<Extent::Values>(s, records, hand);
     if (s.op != kDelete && !s.table.tiled()) send_records<Extent::Whole>(s, records, hand);
     tell_acts(s, part, part_of(p, part), hand);
 }

@@ -48,6 +48,8 @@ enum class Step : u32 {
     Tailed = 23,
     TailsFenced = 24,
     Tails = 25,
+    // Values that the host stores, there: before the words that lead to them.
+    Valued = 26,
 };
 
 #if WK_ON_GPU

@@ -71,6 +71,7 @@ struct StraightParams {
     u64 first;
     u64 end;
     const u64* keys;
+    // Null for deletes, for values without bytes, and where the host stores them.
     const u64* values;
     u8* statuses;
     // Operation i gives what it writes this version plus i.

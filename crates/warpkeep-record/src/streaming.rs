@@ -1,5 +1,7 @@
 //! Copies that go past the caches.
 
+use warpkeep_image::{Image, Persist};
+
 /// Bytes of a line of memory: what a store past the caches is to fill.
 const LINE: usize = 64;
 
@@ -37,6 +39,25 @@ impl Streaming {
             true => past_caches(from, to),
             false => to.copy_from_slice(from),
         }
+    }
+
+    /// Copies bytes into an image; where whoever writes flushes, as usual, so that there is something to flush.
+    ///
+    /// # Safety
+    /// Nobody else may access the range meanwhile.
+    ///
+    /// # Panics
+    /// If the range lies outside the image, or the image is read-only.
+    #[inline(always)]
+    pub unsafe fn write<P: Persist>(&self, image: &Image<P>, offset: u64, bytes: &[u8]) {
+        if P::WRITES_BACK {
+            // SAFETY: passed on to the caller.
+            return unsafe { image.write(offset, bytes) };
+        }
+        assert!(image.is_writable(), "a read-only image was written to");
+        let to = image.pointer(offset, bytes.len() as u64).cast_mut();
+        // SAFETY: in bounds by `pointer`, writable as was just seen, and exclusive by this function's contract.
+        self.copy(bytes, unsafe { std::slice::from_raw_parts_mut(to, bytes.len()) });
     }
 }
 

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use warpkeep_core::Op;
+use warpkeep_core::{BatchView, Cells, Columns, Op, Results};
 use warpkeep_crashlab::explores_fully;
 use warpkeep_device::Device;
-use warpkeep_device::sim::{CrashImage, Mode, Seeded, StoreRecord};
-use warpkeep_gphash::gpu::{HostStep, StraightRows};
+use warpkeep_device::sim::{CrashImage, Mode, Place, Seeded, StoreRecord};
+use warpkeep_gphash::gpu::{HostStep, HostWrites, StraightRows};
 use warpkeep_gphash::{Geometry, Table};
 use warpkeep_image::Coherent;
 
-use crate::bench::{Bench, Dice, Model, batch_of, expect};
+use crate::bench::{Bench, Dice, KeyColumn, Model, POOL, batch_of, expect};
 use crate::rig::{Kind, get, heap, put, remove};
 use crate::snapshot::{bytes_of, table_of};
 
@@ -31,6 +31,8 @@ pub(crate) enum Script {
     Parts,
     /// The same, with words that the host stores, and tails of records in tiles.
     Words,
+    /// The same from host memory: with values, too.
+    Values,
 }
 
 impl Script {
@@ -38,13 +40,19 @@ impl Script {
     pub(crate) fn kinds(self) -> &'static [Kind] {
         match self {
             Script::Words => &[Kind::Packed, Kind::Tiled, Kind::Wide, Kind::OddTiled],
+            Script::Values => &[Kind::Tiled, Kind::TiledCells],
             _ if self.is_straight() => &[Kind::Packed, Kind::Tiled, Kind::Wide, Kind::TiledCells],
             _ => &Kind::ALL,
         }
     }
 
     fn is_straight(self) -> bool {
-        matches!(self, Script::Straight | Script::Parts | Script::Words)
+        matches!(self, Script::Straight | Script::Parts | Script::Words | Script::Values)
+    }
+
+    /// Whether the host stores words.
+    fn is_with_host(self) -> bool {
+        matches!(self, Script::Words | Script::Values)
     }
 }
 
@@ -107,7 +115,7 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
     let one_level = Geometry::new(1, 4, 8).expect("a geometry");
     let ((table, model), slice) = match (script, seed % 2) {
         (Script::Batches, _) => (filled(kind, Geometry::default(), 20, 12), 0),
-        (Script::Straight | Script::Parts | Script::Words, _) => {
+        (Script::Straight | Script::Parts | Script::Words | Script::Values, _) => {
             (filled(kind, Geometry::default(), 100, 12), 0)
         }
         // As many as there is room for, and a few more in the overflow.
@@ -134,7 +142,7 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
     }
     // What the host did, and when.
     let host: Arc<Mutex<Vec<(u64, HostStep)>>> = Arc::default();
-    if script == Script::Words {
+    if script.is_with_host() {
         let (device, host) = (device.clone(), Arc::clone(&host));
         bench.engine.observe_words(move |step| host.lock().unwrap().push((now(&device), step)));
     }
@@ -148,12 +156,12 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
     let before = bytes_of(bench.table.heap().image());
     let mut models = vec![(0, now(&device), bench.model.clone())];
     let left = match script {
-        Script::Batches | Script::Straight | Script::Parts | Script::Words => 0,
+        Script::Batches | Script::Straight | Script::Parts | Script::Words | Script::Values => 0,
         Script::Drain => outgoing(&bench.table),
     };
     let turns = match script {
         Script::Batches => 3,
-        Script::Straight | Script::Parts | Script::Words => 5,
+        Script::Straight | Script::Parts | Script::Words | Script::Values => 5,
         Script::Drain => left.div_ceil(slice),
     };
     for turn in 0..turns {
@@ -166,7 +174,10 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
             let op = [Op::Put, Op::Delete, Op::Insert, Op::Update, Op::Put][turn as usize];
             let numbers: Vec<u64> = (0..9).map(|_| dice.below(KEYS)).collect();
             let began = now(&device);
-            straight_one(&mut bench, &device, op, &numbers);
+            match script == Script::Values && op != Op::Delete {
+                true => straight_from_host(&mut bench, op, &numbers),
+                false => straight_one(&mut bench, &device, op, &numbers),
+            }
             models.push((began, now(&device), bench.model.clone()));
         } else {
             publish_one(&mut bench, &device, &mut dice, &mut models);
@@ -175,7 +186,8 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
     let [(region, 0)] = bench.image.regions()[..] else { panic!("the image has grown") };
     let mut log = device.simulator().unwrap().take_store_log();
     let host = std::mem::take(&mut *host.lock().unwrap());
-    assert_eq!(host.is_empty(), script != Script::Words, "who stores words?");
+    assert_eq!(host.is_empty(), !script.is_with_host(), "who stores words?");
+    assert_eq!(bench.engine.stored_by_host() > 0, script == Script::Values, "who stores values?");
     // Steps are those of kernels. What the host does between two launches comes between two steps, so these are spread out.
     for store in &mut log {
         store.issued *= SPREAD;
@@ -183,7 +195,7 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
         store.fenced = store.fenced.map(|step| step * SPREAD);
     }
     models.iter_mut().for_each(|(began, ended, _)| (*began, *ended) = (*began * SPREAD, *ended * SPREAD));
-    let stored = stored_by_host(&host, region, &log[0]);
+    let stored = stored_by_host(&host, region);
     log.extend(stored);
     log.sort_by_key(|store| store.issued);
     let (header, end) = (bench.table.header(), now(&device) * SPREAD);
@@ -203,7 +215,6 @@ const SPREAD: u64 = 256;
 fn stored_by_host(
     host: &[(u64, HostStep)],
     region: warpkeep_device::sim::RegionId,
-    like: &StoreRecord,
 ) -> Vec<StoreRecord> {
     let mut stored = Vec::new();
     for between in host.chunk_by(|one, next| one.0 == next.0) {
@@ -221,7 +232,7 @@ fn stored_by_host(
                     epoch: 0,
                     block: 0,
                     thread: 0,
-                    place: like.place.clone(),
+                    place: Place { file: String::new(), line: 0 },
                 }),
             }
             assert!(issued < (when + 1) * SPREAD, "more room is needed");
@@ -259,6 +270,28 @@ fn straight_one(bench: &mut Bench, device: &Device, op: Op, numbers: &[u64]) {
         bench.engine.turn().write_straight(&bench.table, &rows, first, &stream).unwrap().expect("a way")
     };
     assert_eq!(wrote.by_cpu, 0, "the host would store, too");
+    note_written(bench, op, numbers);
+}
+
+/// The same from host memory.
+fn straight_from_host(bench: &mut Bench, op: Op, numbers: &[u64]) {
+    let (kind, first) = (bench.kind, bench.version + 1);
+    let values: Vec<u8> =
+        numbers.iter().zip(first..).flat_map(|(&number, version)| kind.value(number, version)).collect();
+    let (key, value) = (bench.table.key_spec(), bench.table.value_spec());
+    let keys = KeyColumn::of(key, numbers.iter().map(|&number| kind.key(number)));
+    let columns = Columns::with_values(op, keys.cells(), Cells::fixed(value.max_len(), &values));
+    let view = BatchView::new(key, value, columns).unwrap();
+    let (mut results, mut done) = (Results::new(&view), 0);
+    let writes = HostWrites { op, batch: view.host().unwrap(), pool: &POOL, at_once: 0 };
+    bench.engine.turn().write_from_host(&bench.table, &writes, first, &mut results, &mut done).unwrap();
+    assert_eq!(done, numbers.len());
+    note_written(bench, op, numbers);
+}
+
+/// What a batch has made of the items.
+fn note_written(bench: &mut Bench, op: Op, numbers: &[u64]) {
+    let first = bench.version + 1;
     for (&number, version) in numbers.iter().zip(first..) {
         let there = bench.model.contains_key(&number);
         match op {

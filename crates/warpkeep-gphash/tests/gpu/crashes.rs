@@ -45,3 +45,8 @@ fn every_crash_of_a_straight_batch_in_parts_is_survived() {
 fn every_crash_of_a_batch_whose_words_the_host_stores_is_survived() {
     survived(Script::Words, straight_seeds());
 }
+
+#[test]
+fn every_crash_of_a_batch_whose_values_the_host_stores_is_survived() {
+    survived(Script::Values, straight_seeds());
+}

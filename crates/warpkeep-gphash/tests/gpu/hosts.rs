@@ -6,7 +6,7 @@ use warpkeep_core::{
     Answers, BatchView, Cells, ColumnMut, Columns, Op, Output, OutputValues, Results, Status,
 };
 use warpkeep_device::Device;
-use warpkeep_gphash::gpu::{HostGets, HostWrites};
+use warpkeep_gphash::gpu::{HostGets, HostWrites, ValueRoom, WordsBy};
 use warpkeep_gphash::{Geometry, Progress};
 use warpkeep_record::Pool;
 
@@ -233,15 +233,23 @@ fn write(bench: &mut Bench, op: Op, numbers: &[u64], mark: u64, at_once: usize) 
 
 /// Between writes by the CPU and growth; with keys that come more than once.
 pub(crate) fn writes_from_hosts_do_what_a_map_does(device: &Device, space: Space) {
-    for kind in [Kind::Packed, Kind::TiledCells] {
-        writes_of_a_kind_do_what_a_map_does(device, space, kind);
+    for (kind, words) in [
+        (Kind::Packed, WordsBy::Device),
+        (Kind::TiledCells, WordsBy::Device),
+        (Kind::Packed, WordsBy::Host(3)),
+        (Kind::Tiled, WordsBy::Host(1)),
+        (Kind::TiledCells, WordsBy::Faster(3)),
+    ] {
+        writes_of_a_kind_do_what_a_map_does(device, space, kind, words);
     }
 }
 
-fn writes_of_a_kind_do_what_a_map_does(device: &Device, space: Space, kind: Kind) {
+fn writes_of_a_kind_do_what_a_map_does(device: &Device, space: Space, kind: Kind, words: WordsBy) {
     const KEYS: u64 = 500;
     let mut dice = Dice(11);
     let mut bench = mirrored(device, space, kind, 60);
+    bench.engine.store_words_by(words);
+    bench.engine.write_in_parts_of(9);
     let mut by_device = 0;
     for round in 0..24 {
         let op = [Op::Put, Op::Insert, Op::Update][round % 3];
@@ -263,6 +271,16 @@ fn writes_of_a_kind_do_what_a_map_does(device: &Device, space: Space, kind: Kind
         bench.check(KEYS);
     }
     assert!(by_device > 500, "only {by_device} operations were done so");
+    let stored = bench.engine.stored_by_host();
+    let tiled = matches!(kind, Kind::Tiled | Kind::TiledCells);
+    assert_eq!(stored > 10, tiled && words != WordsBy::Device, "{kind:?}, {words:?}: {stored}");
+    // Rows of a value cache are filled from what the device has.
+    while bench.engine.turn().maintain(&bench.table, 64).unwrap() == Progress::Working {}
+    assert!(bench.engine.load_values(&bench.table, ValueRoom::Share(1.0)).unwrap().cached > 0);
+    by_device = write(&mut bench, Op::Put, &(0..60).collect::<Vec<_>>(), 100, 0);
+    assert_eq!((by_device, bench.engine.stored_by_host()), (60, stored));
+    bench.check(KEYS);
+    bench.inspect();
     // Keys that are no single word, and tables without a mirror, go another way.
     let mut others = mirrored(device, space, Kind::LongPacked, 20);
     assert_eq!(write(&mut others, Op::Put, &[1, 2, 3], 7, 0), 0);

@@ -59,7 +59,7 @@ enum Shown {
 }
 
 /// The steps of `kernels/steps.h`, by number.
-const STEPS: [(u32, &str, Shown); 19] = [
+const STEPS: [(u32, &str, Shown); 21] = [
     (1, "Copied", Shown::By(Script::Drain)),
     (2, "Gathered", Shown::By(Script::Drain)),
     (3, "Moved", Shown::By(Script::Drain)),
@@ -79,6 +79,8 @@ const STEPS: [(u32, &str, Shown); 19] = [
     (23, "Tailed", Shown::By(Script::Words)),
     (24, "TailsFenced", Shown::By(Script::Words)),
     (25, "Tails", Shown::By(Script::Words)),
+    (24, "TailsFenced, with values that the host stores", Shown::By(Script::Values)),
+    (26, "Valued", Shown::By(Script::Values)),
 ];
 
 /// Crashes a script, with so many seeds, until something is wrong: what.
@@ -183,7 +185,8 @@ fn every_step_that_is_left_out_is_missed() {
     assert_eq!(schedules(), None);
     assert_eq!(straight_schedules(), None);
     assert_eq!(twins(), None);
-    for script in [Script::Batches, Script::Drain, Script::Straight, Script::Parts, Script::Words] {
+    use Script::{Batches, Drain, Parts, Straight, Values, Words};
+    for script in [Batches, Drain, Straight, Parts, Words, Values] {
         assert_eq!(crashes(script, 2), None, "{script:?}, with nothing left out");
     }
     let (mut caught, mut of, mut kept) = (0, 0, Vec::new());

@@ -89,10 +89,10 @@ impl Tally {
     /// The tally of answers to a batch.
     pub(crate) fn of(batch: &HostBatch<'_>, statuses: &[Status]) -> Tally {
         let mut tally = Tally::default();
-        if batch.is_all(Op::Get) {
+        if let Some(op) = batch.uniform_op() {
             // There are many, and nearly all are one of these.
-            for usual in [Status::Ok, Status::NotFound] {
-                tally.add_many(Op::Get, usual, count(statuses, usual));
+            for usual in [Status::Ok, Status::Created, Status::NotFound, Status::AlreadyExists] {
+                tally.add_many(op, usual, count(statuses, usual));
                 if tally.sum() == statuses.len() as u64 {
                     return tally;
                 }
@@ -377,6 +377,30 @@ mod tests {
     fn classes_are_in_the_order_of_their_codes() {
         for (index, (class, _)) in CLASSES.into_iter().enumerate() {
             assert_eq!(class as usize, index + 1);
+        }
+    }
+
+    #[test]
+    fn answers_of_every_kind_are_counted_whatever_the_batch() {
+        let numbers: Vec<u64> = (0..300).collect();
+        let key = warpkeep_core::KeySpec::U64;
+        let keys = || warpkeep_core::Cells::u64s(&numbers);
+        for op in [Op::Get, Op::Put, Op::Insert, Op::Update, Op::Delete] {
+            let columns = match op.takes_value() {
+                true => warpkeep_core::Columns::with_values(op, keys(), keys()),
+                false => warpkeep_core::Columns::keys_only(op, keys()),
+            };
+            let view = warpkeep_core::BatchView::new(key, warpkeep_core::ValueSpec::U64, columns).unwrap();
+            let batch = view.host().unwrap();
+            // One kind alone, and all of them, which nobody counts at once.
+            let alone = Status::ALL.map(|status| vec![status; 300]);
+            let all = (0..300).map(|index| Status::ALL[index % Status::ALL.len()]).collect();
+            for statuses in alone.into_iter().chain([all]) {
+                let mut expected = Tally::default();
+                statuses.iter().for_each(|&status| expected.add(op, status));
+                let counted = Tally::of(&batch, &statuses);
+                assert_eq!((counted.counts, counted.met), (expected.counts, expected.met), "{statuses:?}");
+            }
         }
     }
 

@@ -1,4 +1,6 @@
-//! Batches that are written from host memory straight through: they go up in parts, and while one is written the next is on its way.
+//! Batches that are written from host memory straight through: they go up in parts, and while one is written the next is made ready.
+//!
+//! Where the host stores the words of the index it stores the values, too, from where they are: then nothing goes up but keys.
 
 use warpkeep_core::{Answers, HostBatch, Op, Status};
 use warpkeep_device::{Device, DevicePtr, Stream};
@@ -9,7 +11,7 @@ use super::filling::Filling;
 use super::{SHARE, check_cells};
 use crate::gpu::engine::{DeviceEngine, Turn, Workplace, check_fixed};
 use crate::gpu::stage::words;
-use crate::gpu::straight::{StraightRows, StraightStage, Wrote};
+use crate::gpu::straight::{HostValues, StraightRows, StraightStage, Wrote};
 use crate::{Table, TableError};
 
 /// Operations that are written at once, at the most, and parts of a batch otherwise: enough to keep the device busy, and the host beside it.
@@ -17,6 +19,8 @@ const AT_ONCE: usize = 1 << 19;
 const PARTS: usize = 4;
 /// The least that is worth a part of its own.
 const LEAST: usize = 1 << 16;
+/// Operations that are written at once, at the most, where keys alone go up: that takes no time worth sharing.
+const KEYS_AT_ONCE: usize = 1 << 20;
 
 /// A batch in host memory whose operations all do the same.
 pub struct HostWrites<'b> {
@@ -38,6 +42,8 @@ pub struct SentPart<'p, P: Persist> {
     pub version: u64,
     table: &'p Table<P>,
     rows: StraightRows,
+    /// The values, if the host stores them.
+    values: Option<HostValues<'p>>,
     /// What they are sent with: they are there after what is in it.
     stream: &'p Stream,
 }
@@ -45,8 +51,14 @@ pub struct SentPart<'p, P: Persist> {
 impl<P: Persist> SentPart<'_, P> {
     /// Writes them [straight through](Turn::write_straight).
     pub fn write(&self, turn: &mut Turn<'_, P>) -> Result<Option<Wrote>, TableError> {
+        let SentPart { table, rows, version, stream, .. } = self;
         // SAFETY: the columns are as long as the part, stay while it is there, and nobody else has their place.
-        unsafe { turn.write_straight(self.table, &self.rows, self.version, self.stream) }
+        unsafe {
+            match self.values {
+                Some(values) => turn.write_values_of_host(table, rows, values, *version, stream),
+                None => turn.write_straight(table, rows, *version, stream),
+            }
+        }
     }
 
     /// [Decides](Turn::decide_straight) them.
@@ -54,8 +66,14 @@ impl<P: Persist> SentPart<'_, P> {
         &'s self,
         turn: &'s mut Turn<'e, P>,
     ) -> Result<Option<StraightStage<'s, 'e, P>>, TableError> {
+        let SentPart { table, rows, version, stream, .. } = self;
         // SAFETY: the same.
-        unsafe { turn.decide_straight(self.table, &self.rows, self.version, self.stream) }
+        unsafe {
+            match self.values {
+                Some(values) => turn.decide_values_of_host(table, rows, values, *version, stream),
+                None => turn.decide_straight(table, rows, *version, stream),
+            }
+        }
     }
 }
 
@@ -122,6 +140,7 @@ impl<P: Persist> Turn<'_, P> {
             })
             .map_err(TableError::from)?;
         let at_once = match writes.at_once {
+            0 if engine.stores_values_by_host(table, writes.op, count as u64) => KEYS_AT_ONCE,
             0 => count.div_ceil(PARTS).next_multiple_of(SHARE).clamp(LEAST, AT_ONCE),
             at_once => at_once,
         };
@@ -145,23 +164,29 @@ impl<P: Persist> Turn<'_, P> {
         mut each: impl FnMut(&mut Turn<'_, P>, &SentPart<'_, P>) -> Result<Option<PartAnswers>, E>,
     ) -> Result<(), E> {
         let (engine, count, at_once) = (self.engine, writes.batch.len(), state.at_once);
-        let part = |first: usize| Part { table, writes, first, count: at_once.min(count - first) };
+        let part = |first: usize| {
+            let count = at_once.min(count.checked_sub(first).filter(|&left| left > 0)?);
+            let stays = engine.stores_values_by_host(table, writes.op, count as u64);
+            let values = stays.then(|| HostValues::new(writes.batch.values(), first));
+            Some(Part { table, writes, first, count, values })
+        };
         let [mut now, mut next] = places.each_mut();
-        if count > 0 {
-            let fillings = part(0).fillings(engine.device(), now)?;
-            writes.pool.share(fillings, Filling::fill);
+        let mut coming = part(0);
+        if let Some(part) = &coming {
+            writes.pool.share(part.fillings(engine.device(), now)?, Filling::fill);
         }
-        while *state.done < count {
-            let this = part(*state.done);
+        while let Some(this) = coming {
             let after = this.first + this.count;
             // SAFETY: the stream is synchronised before the host's side is used again: below, or by whoever drops the place.
             let rows = unsafe { this.send(engine.device(), now)? };
-            let fillings = match after < count {
-                true => part(after).fillings(engine.device(), next)?,
-                false => Vec::new(),
+            coming = part(after);
+            let fillings = match &coming {
+                Some(part) => part.fillings(engine.device(), next)?,
+                None => Vec::new(),
             };
-            let version = state.first_version + this.first as u64;
-            let sent = SentPart { first: this.first, version, table, rows, stream: &now.stream };
+            let (first, values) = (this.first, this.values);
+            let version = state.first_version + first as u64;
+            let sent = SentPart { first, version, table, rows, values, stream: &now.stream };
             let wrote = writes.pool.share_beside(fillings, Filling::fill, || {
                 // Before anything is done: whoever has no space for a record is told by the way that tells each.
                 match self.has_blocks_for(rows.count) {
@@ -196,6 +221,8 @@ struct Part<'p, P: Persist> {
     writes: &'p HostWrites<'p>,
     first: usize,
     count: usize,
+    /// The values, if the host stores them.
+    values: Option<HostValues<'p>>,
 }
 
 impl<'p, P: Persist> Part<'p, P> {
@@ -207,7 +234,9 @@ impl<'p, P: Persist> Part<'p, P> {
         let (batch, range) = (&self.writes.batch, (self.first, self.count));
         let (columns, value_words) = (&mut place.columns, words(self.table.value.max_len()));
         let mut fillings = Filling::keys(device, &mut columns.keys, self.table, batch.keys(), range)?;
-        fillings.extend(Filling::values(device, &mut columns.values, batch.values(), range, value_words)?);
+        if self.values.is_none() {
+            fillings.extend(Filling::values(device, &mut columns.values, batch.values(), range, value_words)?);
+        }
         Ok(fillings)
     }
 
@@ -223,6 +252,7 @@ impl<'p, P: Persist> Part<'p, P> {
             let keys = columns.keys.send::<u64>(device, count * key_words, stream)?;
             let values = match value_words {
                 0 => DevicePtr::NULL,
+                _ if self.values.is_some() => DevicePtr::NULL,
                 words => columns.values.send::<u64>(device, count * words, stream)?,
             };
             (keys, values)

@@ -254,6 +254,11 @@ impl Mirror {
         self.state().wanted
     }
 
+    /// Whether there is a value cache.
+    pub(crate) fn has_rows(&self) -> bool {
+        self.state().values.rows.is_some()
+    }
+
     /// The memory that it takes.
     pub(crate) fn bytes(&self) -> u64 {
         self.state().index.as_ref().map_or(0, |index| index.bytes())

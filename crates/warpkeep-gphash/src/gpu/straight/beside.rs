@@ -5,6 +5,7 @@ use std::time::Instant;
 use warpkeep_device::{Device, Event, Grid, Stream};
 use warpkeep_image::{Image, Persist};
 
+use super::host_values::HostValues;
 use super::list::ListForm;
 use super::params::{BeatParams, ENTRIES, SENDS, StraightParams, VEILS};
 use super::run::{Head, stores_of_beat};
@@ -23,6 +24,8 @@ pub(super) struct WithHost<'b, P: Persist> {
     pub(super) parts: u64,
     /// What of it is decided; all, if there is none.
     pub(super) head: Option<Head>,
+    /// Its values, if the host stores them.
+    pub(super) values: Option<HostValues<'b>>,
     pub(super) tools: &'b Tools,
 }
 
@@ -59,7 +62,7 @@ impl<P: Persist> WithHost<'_, P> {
         let Tools { stream: beside, begun, decided, veiled, settled } = self.tools;
         let early = self.head.map_or(0, |head| head.parts);
         let list = self.place.columns.told_words.shared_words();
-        let told = Told::new(self.image, list, form, hands, self.parts as usize);
+        let told = Told::new(self.image, list, (form, self.values), hands, self.parts as usize);
         let mut launch_some =
             |step, range: (u64, u64), parts, does, stream: &Stream, watch: &mut Watch<'_>| {
                 let (beat_number, until) = range;

@@ -6,6 +6,7 @@ use warpkeep_core::{Op, Status};
 use warpkeep_device::DevicePtr;
 use warpkeep_image::{ImageError, Persist};
 
+use super::host_values::HostValues;
 use super::{StraightRows, Wrote};
 use crate::gpu::engine::Turn;
 use crate::{Table, TableError};
@@ -26,7 +27,7 @@ impl<P: Persist> Turn<'_, P> {
     pub(super) unsafe fn do_left(
         &mut self,
         table: &Table<P>,
-        rows: &StraightRows,
+        (rows, values): (&StraightRows, Option<HostValues<'_>>),
         first_version: u64,
         left: &[u32],
         wrote: &mut Wrote,
@@ -37,19 +38,20 @@ impl<P: Persist> Turn<'_, P> {
         for &one in left {
             let (index, answered) = (one & !ANSWERED, one & ANSWERED != 0);
             let mut key = vec![0_u8; key_row];
-            let mut value = vec![0_u8; if rows.op == Op::Delete { 0 } else { row }];
+            let mut value = vec![0_u8; if rows.values.is_null() { 0 } else { row }];
             // SAFETY: the caller's promise.
             unsafe {
                 self.fetch(&mut key, rows.keys.offset(key_row as u64 * u64::from(index)))?;
                 key.truncate(key_len);
-                if rows.op != Op::Delete {
+                if !rows.values.is_null() {
                     self.fetch(&mut value, rows.values.offset(row as u64 * u64::from(index)))?;
                     value.truncate(value_len);
                 }
             }
+            let value = values.map_or(&value[..], |values| values.of(index as usize));
             // The device acts on cells alone; of anything else there would be nothing left to do.
             let plain = table.key_cells().map_or(&key[..], |cells| cells.remains_in(&key));
-            let done = self.do_one(table, rows.op, plain, &value, first_version + u64::from(index));
+            let done = self.do_one(table, rows.op, plain, value, first_version + u64::from(index));
             let status = match done {
                 Ok(status) => status,
                 Err(TableError::Full) => Status::TableFull,

@@ -94,11 +94,29 @@ impl Tails {
         self.tile.tail_at(offset_of(act[1].load(Ordering::Relaxed)))
     }
 
+    /// Bytes of a value.
+    #[inline]
+    pub(super) fn value_len(self) -> usize {
+        self.tile.value() as usize
+    }
+
+    /// Where its value lies.
+    #[inline]
+    pub(super) fn value_at(self, act: &[AtomicU64]) -> u64 {
+        self.tile.value_at(offset_of(act[1].load(Ordering::Relaxed)))
+    }
+
+    /// The number of the act's operation.
+    #[inline]
+    pub(super) fn operation(self, act: &[AtomicU64]) -> usize {
+        (act[0].load(Ordering::Relaxed) & !(u64::MAX << self.index_bits)) as usize
+    }
+
     /// What the tail has: the words of the key, and then the version.
     #[inline]
     pub(super) fn words(self, act: &[AtomicU64]) -> (impl Iterator<Item = u64>, u64) {
-        let index = act[0].load(Ordering::Relaxed) & !(u64::MAX << self.index_bits);
-        (act[2..].iter().map(|word| word.load(Ordering::Relaxed)), self.first_version + index)
+        let version = self.first_version + self.operation(act) as u64;
+        (act[2..].iter().map(|word| word.load(Ordering::Relaxed)), version)
     }
 }
 
@@ -136,7 +154,8 @@ mod tests {
             assert_eq!((form.slot_at(&act), form.word(&act)), (at, word));
             let tails = form.tails().unwrap();
             let (key, version) = tails.words(&act);
-            assert_eq!(tails.at(&act), 4096 + 8 * 128 + 16);
+            assert_eq!((tails.at(&act), tails.value_at(&act)), (4096 + 8 * 128 + 16, 4096 + 128));
+            assert_eq!(tails.operation(&act) as u64, index);
             assert_eq!((key.collect::<Vec<_>>(), version), (vec![99], 7 + index));
         }
         assert_eq!(of(1 << 31, (1 << 36) + 8), None);

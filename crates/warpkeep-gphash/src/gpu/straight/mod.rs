@@ -1,6 +1,6 @@
 //! Batches written straight through: with no log between deciding and publishing, nothing has to come back to the host; with one, no more
 //! than which operations act. Nothing crosses the link but records, in the order of their addresses, and one word a key; or, where the host
-//! stores words and tails, values and a list of acts. `kernels/straight.h` says how, and `kernels/parts.h` how large ones go in parts.
+//! stores words and tails, values and a list of acts; or, where values come from host memory, that list alone. `kernels/straight.h` says how, and `kernels/parts.h` how large ones go in parts.
 //!
 //! It takes a [mirror](super::DeviceEngine::load_mirror), and a table that is not just growing; otherwise a batch is
 //! [staged](super::Turn::stage). Keys of eight bytes are told apart by their hashes. Of others, those whose hash nobody has are new; the
@@ -8,6 +8,7 @@
 
 mod beside;
 mod copies;
+mod host_values;
 mod left;
 mod list;
 pub(super) mod params;
@@ -22,6 +23,7 @@ mod verify;
 mod words;
 
 pub(crate) use copies::LevelCopies;
+pub(in crate::gpu) use host_values::HostValues;
 pub use stage::{Decided, StraightStage};
 pub(crate) use supply::Supply;
 #[doc(hidden)]
@@ -48,7 +50,7 @@ pub struct StraightRows {
     pub count: u64,
     /// The keys, each of whole words with zeros behind it; of a table that keeps them in [cells](crate::Table::key_cells), these.
     pub keys: DevicePtr,
-    /// The values, each of whole words; null for deletes.
+    /// The values, each of whole words; null for deletes, and where the host stores them.
     pub values: DevicePtr,
     /// A byte each, for the code of a [`Status`](warpkeep_core::Status).
     pub statuses: DevicePtr,

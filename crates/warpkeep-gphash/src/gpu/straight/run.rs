@@ -7,6 +7,7 @@ use warpkeep_device::{DevicePtr, Grid, Stream};
 use warpkeep_image::{ImageError, Persist};
 use warpkeep_record::RecordForm;
 
+use super::host_values::HostValues;
 use super::list::ListForm;
 use super::params::{
     ACT_BYTES, BeatParams, Came, ENROLLED_BYTES, ENTRIES, MOST_PARTS, SEND_THREADS, SENDS, StraightParams,
@@ -126,7 +127,24 @@ impl<'e, P: Persist> Turn<'e, P> {
     ) -> Result<Option<Wrote>, TableError> {
         let launch = beats(&self.engine.kernels);
         // SAFETY: the caller's promise.
-        unsafe { self.write_in_beats(table, rows, first_version, stream, launch) }
+        unsafe { self.write_in_beats(table, rows, None, first_version, stream, launch) }
+    }
+
+    /// The same with values that the [host stores](DeviceEngine::stores_values_by_host).
+    ///
+    /// # Safety
+    /// As [`Turn::write_straight`].
+    pub(in crate::gpu) unsafe fn write_values_of_host(
+        &mut self,
+        table: &Table<P>,
+        rows: &StraightRows,
+        values: HostValues<'_>,
+        first_version: u64,
+        stream: &Stream,
+    ) -> Result<Option<Wrote>, TableError> {
+        let launch = beats(&self.engine.kernels);
+        // SAFETY: the caller's promise.
+        unsafe { self.write_in_beats(table, rows, Some(values), first_version, stream, launch) }
     }
 
     /// The same, with beats launched by the caller: each with its parameters, and about how many stores it takes. The one beat of a batch of
@@ -138,6 +156,7 @@ impl<'e, P: Persist> Turn<'e, P> {
         &mut self,
         table: &Table<P>,
         rows: &StraightRows,
+        values: Option<HostValues<'_>>,
         first_version: u64,
         stream: &Stream,
         beat: impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError>,
@@ -147,14 +166,14 @@ impl<'e, P: Persist> Turn<'e, P> {
         }
         let (mut wrote, left) = {
             // SAFETY: the caller's promise.
-            let decided = unsafe { self.decide(table, rows, first_version, stream, false) };
+            let decided = unsafe { self.decide(table, rows, values, first_version, stream, false) };
             let Some(mut stage) = where_there_is_room(decided)? else { return Ok(None) };
             let wrote = stage.finish(beat, || ())?;
             let left = if wrote.by_cpu > 0 { stage.take_left(wrote.by_cpu)? } else { Vec::new() };
             (wrote, left)
         };
         // SAFETY: the caller's promise.
-        unsafe { self.do_left(table, rows, first_version, &left, &mut wrote)? };
+        unsafe { self.do_left(table, (rows, values), first_version, &left, &mut wrote)? };
         Ok(Some(wrote))
     }
 
@@ -172,7 +191,23 @@ impl<'e, P: Persist> Turn<'e, P> {
         stream: &Stream,
     ) -> Result<Option<StraightStage<'s, 'e, P>>, TableError> {
         // SAFETY: the caller's promise.
-        where_there_is_room(unsafe { self.decide(table, rows, first_version, stream, true) })
+        where_there_is_room(unsafe { self.decide(table, rows, None, first_version, stream, true) })
+    }
+
+    /// The same with values that the [host stores](DeviceEngine::stores_values_by_host).
+    ///
+    /// # Safety
+    /// As [`Turn::decide_straight`].
+    pub(in crate::gpu) unsafe fn decide_values_of_host<'s>(
+        &'s mut self,
+        table: &'s Table<P>,
+        rows: &StraightRows,
+        values: HostValues<'s>,
+        first_version: u64,
+        stream: &Stream,
+    ) -> Result<Option<StraightStage<'s, 'e, P>>, TableError> {
+        // SAFETY: the caller's promise.
+        where_there_is_room(unsafe { self.decide(table, rows, Some(values), first_version, stream, true) })
     }
 
     /// # Safety
@@ -181,6 +216,7 @@ impl<'e, P: Persist> Turn<'e, P> {
         &'s mut self,
         table: &'s Table<P>,
         rows: &StraightRows,
+        values: Option<HostValues<'s>>,
         first_version: u64,
         stream: &Stream,
         tells: bool,
@@ -210,6 +246,10 @@ impl<'e, P: Persist> Turn<'e, P> {
         // After the blocks: they may have made the image grow.
         let params = TableParams::new(table, levels, engine.image.cover()?).reflected(mirror.params());
         let cached = mirror.rows().filter(|_| takes_blocks);
+        if cached.is_some() && values.is_some() {
+            // Somebody has begun to cache values since they were left where they are.
+            return Ok(None);
+        }
         if let Some(rows) = cached {
             engine.find_spares(&mut self.place, params, rows, &guard)?;
         }
@@ -265,12 +305,18 @@ impl<'e, P: Persist> Turn<'e, P> {
         let form = ListForm::of(table.form, rows.op, count, first_version, table.image().len());
         // Small ones are one part, whoever could store the words.
         let (hands, choice) = match form.filter(|_| engine.straight.parts(count, true) > 1) {
+            Some(form) if values.is_some() => {
+                (engine.straight.words.hands().map(|hands| (hands, form)), None)
+            }
             Some(form) => {
                 let (hands, choice) = engine.straight.words.choose(count, (rows.op, tells));
                 (hands.map(|hands| (hands, form)), choice)
             }
             None => (None, None),
         };
+        if values.is_some() && !hands.as_ref().is_some_and(|(_, form)| form.tails().is_some()) {
+            return Ok(None);
+        }
         let parts = engine.straight.parts(count, hands.is_some());
         let mut take_room = || -> Result<(), TableError> {
             if let Some((_, form)) = hands {
@@ -319,6 +365,7 @@ impl<'e, P: Persist> Turn<'e, P> {
             table,
             turn: self,
             rows: *rows,
+            values,
             params,
             parts,
             head,

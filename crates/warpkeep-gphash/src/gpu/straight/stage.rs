@@ -10,6 +10,7 @@ use warpkeep_device::{Buffer, Stream};
 use warpkeep_image::Persist;
 
 use super::beside::WithHost;
+use super::host_values::HostValues;
 use super::left::{ANSWERED, sort};
 use super::list::ListForm;
 use super::params::{BeatParams, Came, StraightParams};
@@ -27,6 +28,8 @@ pub struct StraightStage<'s, 'e, P: Persist> {
     pub(super) table: &'s Table<P>,
     pub(super) turn: &'s mut Turn<'e, P>,
     pub(super) rows: StraightRows,
+    /// Its values, if the host stores them.
+    pub(super) values: Option<HostValues<'s>>,
     pub(super) params: StraightParams,
     pub(super) parts: u64,
     /// What of it is decided before the rest, if not all at once.
@@ -174,11 +177,15 @@ impl<P: Persist> StraightStage<'_, '_, P> {
         beside: impl FnOnce(),
     ) -> Result<Came, TableError> {
         let (engine, place) = (self.turn.engine, &mut *self.turn.place);
-        let (params, parts, head) = (&self.params, self.parts, self.head);
+        let (params, parts, head, values) = (&self.params, self.parts, self.head, self.values);
+        let image = self.table.image();
+        if values.is_some() {
+            engine.straight.words.with_values.fetch_add(1, Ordering::Relaxed);
+        }
         let launched = match self.hands.take() {
             Some(hands) => engine.straight.words.take_tools(engine.device()).and_then(|tools| {
                 let with_host =
-                    WithHost { engine, image: self.table.image(), place, params, parts, head, tools: &tools };
+                    WithHost { engine, image, place, params, parts, head, values, tools: &tools };
                 let launched = with_host.launch_beats(hands, watch, beat);
                 engine.straight.words.keep_tools(tools);
                 launched

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use warpkeep_device::{DeviceError, Stream};
 use warpkeep_image::{Image, Persist};
 
+use super::host_values::HostValues;
 use super::list::ListForm;
 use super::params::MOST_PARTS;
 use super::share::Share;
@@ -21,6 +22,8 @@ pub(super) struct Told<'w, P: Persist> {
     /// As `StraightParams::words` in `kernels/straight.h`.
     told: &'w [AtomicU64],
     form: ListForm,
+    /// The values, if the host stores them, too.
+    values: Option<HostValues<'w>>,
     hands: Hands,
     parts: usize,
     /// Parts that the device has told.
@@ -44,14 +47,14 @@ impl<'w, P: Persist> Told<'w, P> {
     pub(super) fn new(
         image: &'w Image<P>,
         told: &'w [AtomicU64],
-        form: ListForm,
+        (form, values): (ListForm, Option<HostValues<'w>>),
         hands: Hands,
         parts: usize,
     ) -> Told<'w, P> {
         let progress = std::array::from_fn(|_| Progress::default());
         told[2 * MOST_PARTS..].iter().take(2 * MOST_PARTS).for_each(|sent| sent.store(0, Ordering::Relaxed));
         let (ready, over, failed) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicBool::new(false));
-        Told { image, told, form, hands, parts, ready, over, failed, progress }
+        Told { image, told, form, values, hands, parts, ready, over, failed, progress }
     }
 
     /// Does something that makes parts [ready](Told::ready) and [finishes](Told::finish), with threads that store them beside it.
@@ -168,7 +171,7 @@ impl<'w, P: Persist> Told<'w, P> {
         let len = self.form.len();
         let begin = 4 * MOST_PARTS + len * first as usize;
         let acts = &self.told[begin..begin + len * count as usize];
-        Share { image: self.image, form: self.form, acts }
+        Share { image: self.image, form: self.form, values: self.values, acts }
     }
 }
 
@@ -243,7 +246,7 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(50));
             }
         });
-        let told = Told::new(&image, &told, ListForm::words_only(), hands, 1);
+        let told = Told::new(&image, &told, (ListForm::words_only(), None), hands, 1);
         let stored = told.beside(|| {
             told.ready(0);
             told.finish();
@@ -262,7 +265,7 @@ mod tests {
             begun.store(true, Ordering::SeqCst);
             panic!("no more");
         });
-        let told = Told::new(&image, &told, ListForm::words_only(), hands, 1);
+        let told = Told::new(&image, &told, (ListForm::words_only(), None), hands, 1);
         let is_stored = AtomicBool::new(true);
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             told.beside(|| {
@@ -300,7 +303,7 @@ mod tests {
             }
         };
         let hands = Hands { pool: Arc::new(Pool::new(3)), observer: Some(Arc::new(observer)) };
-        let told = Told::new(&image, &told, ListForm::words_only(), hands, 2);
+        let told = Told::new(&image, &told, (ListForm::words_only(), None), hands, 2);
         told.beside(|| {
             (0..2).for_each(|part| told.ready(part));
             told.finish();

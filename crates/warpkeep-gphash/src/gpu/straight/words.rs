@@ -8,6 +8,7 @@
 //! A word is stored when its record is whole. The device writes the value, and fences it before it says that the part is sent, which the host waits for.
 //! Whoever takes a share of a part stores and fences all its tails before the first of its words.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -63,6 +64,8 @@ pub(super) struct Words {
     settings: Mutex<Settings>,
     /// How long batches took, by their size.
     known: Mutex<[Chooser<{ WAYS }>; CLASSES]>,
+    /// Parts of batches whose values the host has stored, too.
+    pub(super) with_values: AtomicU64,
     /// Kept from one batch to the next.
     tools: Mutex<Option<Tools>>,
 }
@@ -72,6 +75,14 @@ struct Settings {
     /// Started with the first batch that needs it.
     pool: Option<Arc<Pool>>,
     observer: Option<Observer>,
+}
+
+impl Settings {
+    /// So many hands.
+    fn hands(&mut self, threads: usize) -> Hands {
+        let pool = Arc::clone(self.pool.get_or_insert_with(|| Arc::new(Pool::new(threads.max(1)))));
+        Hands { pool, observer: self.observer.clone() }
+    }
 }
 
 /// By the host, and by the device; and sizes that are told apart, each twice the one before.
@@ -103,6 +114,7 @@ impl Default for Words {
         Words {
             settings: Mutex::new(settings),
             known: Mutex::new([Chooser::default(); CLASSES]),
+            with_values: AtomicU64::new(0),
             tools: Mutex::default(),
         }
     }
@@ -130,8 +142,16 @@ impl Words {
         if choice.as_ref().is_some_and(|choice| choice.way != BY_HOST) {
             return (None, choice);
         }
-        let pool = Arc::clone(settings.pool.get_or_insert_with(|| Arc::new(Pool::new(threads.max(1)))));
-        (Some(Hands { pool, observer: settings.observer.clone() }), choice)
+        (Some(settings.hands(threads)), choice)
+    }
+
+    /// The host's hands, whatever was measured; `None` if it is not to store words.
+    pub(super) fn hands(&self) -> Option<Hands> {
+        let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        match settings.by {
+            WordsBy::Device => None,
+            WordsBy::Host(threads) | WordsBy::Faster(threads) => Some(settings.hands(threads)),
+        }
     }
 
     /// A batch took so long, in which so many operations acted.
@@ -196,10 +216,11 @@ mod tests {
         // The cores have something else to do from now on.
         assert!(by_host(1 << 20, [12, 6]) < 40);
         assert!(by_host(1 << 18, [4, 6]) > 180, "of other batches nothing was known");
+        assert!(words.hands().is_some(), "whoever has values to store is not asked what is faster");
         words.store_by(WordsBy::Host(1), None);
-        assert!(matches!(words.choose(1 << 20, (Op::Put, false)), (Some(_), None)));
+        assert!(matches!(words.choose(1 << 20, (Op::Put, false)), (Some(_), None)) && words.hands().is_some());
         words.store_by(WordsBy::Device, None);
-        assert!(matches!(words.choose(1 << 20, (Op::Put, false)), (None, None)));
+        assert!(matches!(words.choose(1 << 20, (Op::Put, false)), (None, None)) && words.hands().is_none());
     }
 
     /// Whoever finds no memory one way goes the other, and is not sent back with every batch.
