@@ -199,7 +199,10 @@ fn write(bench: &mut Bench, op: Op, numbers: &[u64], mark: u64, at_once: usize) 
         numbers.iter().enumerate().flat_map(|(index, &number)| kind.value(number, marks(index))).collect();
     let (key, value) = (bench.table.key_spec(), bench.table.value_spec());
     let keys = KeyColumn::of(key, numbers.iter().map(|&number| kind.key(number)));
-    let columns = Columns::with_values(op, keys.cells(), Cells::fixed(value.max_len(), &values));
+    let columns = match op {
+        Op::Delete => Columns::keys_only(op, keys.cells()),
+        _ => Columns::with_values(op, keys.cells(), Cells::fixed(value.max_len(), &values)),
+    };
     let view = BatchView::new(key, value, columns).unwrap();
     let mut results = Results::new(&view);
     let writes = HostWrites { op, batch: view.host().unwrap(), pool: &POOL, at_once };
@@ -219,12 +222,15 @@ fn write(bench: &mut Bench, op: Op, numbers: &[u64], mark: u64, at_once: usize) 
         let version = first + index as u64;
         let expected = match (op, there) {
             (Op::Insert, Some(there)) => (Status::AlreadyExists, there),
-            (Op::Update, None) => (Status::NotFound, 0),
+            (Op::Update | Op::Delete, None) => (Status::NotFound, 0),
+            (Op::Delete, Some(_)) => (Status::Ok, 0),
             (_, Some(_)) => (Status::Ok, version),
             (_, None) => (Status::Created, version),
         };
         assert_eq!((status, answered), expected, "{op:?} of {number}");
-        if status.is_ok() {
+        if status.is_ok() && op == Op::Delete {
+            bench.model.remove(&number);
+        } else if status.is_ok() {
             bench.model.insert(number, (version, kind.value(number, marks(index))));
         }
     }
@@ -251,8 +257,8 @@ fn writes_of_a_kind_do_what_a_map_does(device: &Device, space: Space, kind: Kind
     bench.engine.store_words_by(words);
     bench.engine.write_in_parts_of(9);
     let mut by_device = 0;
-    for round in 0..24 {
-        let op = [Op::Put, Op::Insert, Op::Update][round % 3];
+    for round in 0..32 {
+        let op = [Op::Put, Op::Insert, Op::Update, Op::Delete][round % 4];
         let count = [1, 40, 200][dice.below(3) as usize];
         let numbers: Vec<u64> = (0..count).map(|_| dice.below(KEYS)).collect();
         let at_once = [0, 64, 33][dice.below(3) as usize];

@@ -39,6 +39,10 @@ pub(super) fn write<P: Persist>(
     let Some(device) = device.filter(|device| device.writes_straight(target.table, op)) else {
         return Ok(straight);
     };
+    // Nobody could tell which version was removed.
+    if op == Op::Delete && answers.rows_mut().is_none_or(|rows| rows.wants_versions()) {
+        return Ok(straight);
+    }
     keeper.admit(durability)?;
     // With `Power` all of it is one record of the log.
     let at_once = if durability == Durability::Power { batch.len() } else { 0 };
@@ -85,7 +89,8 @@ fn write_logged<P: Persist>(
 }
 
 /// Answers for operations that are done again, because nobody knows whether they were done: an insert that finds what it has written
-/// itself was the one that wrote it. Of puts and updates doing them again makes the same.
+/// itself was the one that wrote it. A delete that finds nothing may have removed it itself. Of puts and updates doing them again makes the
+/// same.
 pub(super) struct Again<'a> {
     pub(super) answers: &'a mut dyn Answers,
     /// The version that operation 0 would have written.
@@ -98,6 +103,7 @@ impl Answers for Again<'_> {
         let is_own = version == self.first_version + index as u64;
         let status = match (self.op, status) {
             (Some(Op::Insert), Status::AlreadyExists) if is_own => Status::Created,
+            (Some(Op::Delete), Status::NotFound) => Status::Indeterminate,
             (_, status) => status,
         };
         self.answers.answer(index, status, version);

@@ -106,7 +106,7 @@ fn logged_batches_do_what_a_map_does() {
             let durability = if random.bool() { Durability::Power } else { Durability::Process };
             let (op, count) = (OPS[random.usize(..OPS.len())], random.usize(2048..4000));
             run(&rows, &mut model, &mut random, (op, count, keys), durability);
-            // Deletes come from device memory: from host memory they are staged.
+            // Deletes come from device memory: from host memory they are staged where somebody wants to know what they removed.
             let op = [Op::Delete, Op::Put, Op::Insert, Op::Update][round % 4];
             let some: Vec<u64> = (0..random.usize(1..300)).map(|_| random.u64(..keys)).collect();
             let (statuses, values) = put_rows(&rows, &device, op, &some, round as u8, durability).unwrap();

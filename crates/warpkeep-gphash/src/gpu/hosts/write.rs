@@ -24,7 +24,7 @@ const KEYS_AT_ONCE: usize = 1 << 20;
 
 /// A batch in host memory whose operations all do the same.
 pub struct HostWrites<'b> {
-    /// A put, an insert or an update: what a delete removes nobody could tell afterwards.
+    /// A put, an insert, an update, or a delete, which is answered with no version: what it removed nobody could tell afterwards.
     pub op: Op,
     /// The batch.
     pub batch: HostBatch<'b>,
@@ -93,7 +93,7 @@ pub enum PartAnswers {
 impl<P: Persist> DeviceEngine<P> {
     /// Whether [`Turn::write_from_host`] may do such a batch.
     pub fn writes_straight(&self, table: &Table<P>, op: Op) -> bool {
-        matches!(op, Op::Put | Op::Insert | Op::Update)
+        matches!(op, Op::Put | Op::Insert | Op::Update | Op::Delete)
             && check_fixed(table).is_ok()
             && table.key_row_len() == Some(8)
             && self.points(table)
@@ -135,12 +135,15 @@ impl<P: Persist> Turn<'_, P> {
             return Ok(());
         }
         check_cells("keys", writes.batch.keys(), count, |len| table.key.check_len(len))
-            .and_then(|()| {
-                check_cells("values", writes.batch.values(), count, |len| table.value.check_len(len))
+            .and_then(|()| match writes.op {
+                Op::Delete => Ok(()),
+                _ => check_cells("values", writes.batch.values(), count, |len| table.value.check_len(len)),
             })
             .map_err(TableError::from)?;
+        let keys_alone =
+            writes.op == Op::Delete || engine.stores_values_by_host(table, writes.op, count as u64);
         let at_once = match writes.at_once {
-            0 if engine.stores_values_by_host(table, writes.op, count as u64) => KEYS_AT_ONCE,
+            0 if keys_alone => KEYS_AT_ONCE,
             0 => count.div_ceil(PARTS).next_multiple_of(SHARE).clamp(LEAST, AT_ONCE),
             at_once => at_once,
         };
@@ -189,7 +192,7 @@ impl<P: Persist> Turn<'_, P> {
             let sent = SentPart { first, version, table, rows, values, stream: &now.stream };
             let wrote = writes.pool.share_beside(fillings, Filling::fill, || {
                 // Before anything is done: whoever has no space for a record is told by the way that tells each.
-                match self.has_blocks_for(rows.count) {
+                match self.has_blocks_for(&rows) {
                     Ok(()) => each(self, &sent),
                     Err(_) => Ok(None),
                 }
@@ -201,9 +204,12 @@ impl<P: Persist> Turn<'_, P> {
         Ok(places.iter().try_for_each(|place| place.stream.synchronize()).map_err(TableError::from)?)
     }
 
-    fn has_blocks_for(&mut self, count: u64) -> Result<(), TableError> {
+    fn has_blocks_for(&mut self, rows: &StraightRows) -> Result<(), TableError> {
         let engine = self.engine;
-        engine.supply().ensure(engine.device(), &engine.kernels, &mut self.place, count)
+        match rows.op {
+            Op::Delete => Ok(()),
+            _ => engine.supply().ensure(engine.device(), &engine.kernels, &mut self.place, rows.count),
+        }
     }
 }
 
@@ -226,6 +232,11 @@ struct Part<'p, P: Persist> {
 }
 
 impl<'p, P: Persist> Part<'p, P> {
+    /// Whether its values go up.
+    fn sends_values(&self) -> bool {
+        self.writes.op != Op::Delete && self.values.is_none()
+    }
+
     /// Keys and values to be copied to the host's side of a place.
     fn fillings<'f>(&self, device: &Device, place: &'f mut Workplace) -> Result<Vec<Filling<'f>>, TableError>
     where
@@ -234,8 +245,14 @@ impl<'p, P: Persist> Part<'p, P> {
         let (batch, range) = (&self.writes.batch, (self.first, self.count));
         let (columns, value_words) = (&mut place.columns, words(self.table.value.max_len()));
         let mut fillings = Filling::keys(device, &mut columns.keys, self.table, batch.keys(), range)?;
-        if self.values.is_none() {
-            fillings.extend(Filling::values(device, &mut columns.values, batch.values(), range, value_words)?);
+        if self.sends_values() {
+            fillings.extend(Filling::values(
+                device,
+                &mut columns.values,
+                batch.values(),
+                range,
+                value_words,
+            )?);
         }
         Ok(fillings)
     }
@@ -252,7 +269,7 @@ impl<'p, P: Persist> Part<'p, P> {
             let keys = columns.keys.send::<u64>(device, count * key_words, stream)?;
             let values = match value_words {
                 0 => DevicePtr::NULL,
-                _ if self.values.is_some() => DevicePtr::NULL,
+                _ if !self.sends_values() => DevicePtr::NULL,
                 words => columns.values.send::<u64>(device, count * words, stream)?,
             };
             (keys, values)
@@ -286,6 +303,7 @@ impl<'p, P: Persist> Part<'p, P> {
             }
             let status = Status::try_from(statuses[index]).unwrap_or(Status::Indeterminate);
             let version = match status {
+                _ if self.writes.op == Op::Delete => 0,
                 Status::Ok | Status::Created => version + index as u64,
                 // The device did not look, and while this has the turn nobody writes.
                 Status::AlreadyExists => {
