@@ -5,16 +5,19 @@
 
 namespace gphash {
 
-// Regions that are lined up at once.
-constexpr u32 kLinedUp = 32768;
+// Regions that a block lines up.
+constexpr u32 kLinedUp = 8192;
 constexpr u32 kScanThreads = 1024;
+// Between two looks at what another block is about to tell.
+constexpr u32 kLookNanoseconds = 100;
 // Words of the head. The first ones nobody needs here, but whoever wants two more counts that are zero at first has them there.
 constexpr u32 kHead = 8;
 
 struct Regions {
-    // For each region how many there are, and when they are lined up, where it begins. Before them lies a head: see `all`.
+    // For each region how many there are, and when they are lined up, where it begins. Before them lies a head: see `all`; behind them what
+    // blocks tell each other: see `told`.
     u32* counts;
-    // The last region: there are a multiple of kLinedUp where they are lined up here.
+    // The last region: there are a multiple of kLinedUp where they are lined up here, and no more than kScanThreads times that.
     u32 last;
     // A region has 2^shift of what addresses are counted in.
     u32 shift;
@@ -25,47 +28,66 @@ struct Regions {
     }
     // How many there are in all.
     WK_DEVICE u32* all() const { return counts - kHead / 2; }
+    // How many a block of gphash_line_up has found, and one more; 0 until it is known.
+    WK_DEVICE u32* told(u32 block) const { return counts + last + 1 + block; }
     // One more; its place among those of the same region.
     WK_DEVICE u32 take(u64 address) const { return fetch_add(at(address), 1u); }
     // Where what has such a place belongs, once they are lined up.
     WK_DEVICE u64 place(u64 address, u64 rank) const { return load(at(address)) + rank; }
 };
 
+// What the threads of a block have in all, and what those before this one have: all of them ask, with memory for a number a warp.
+struct BlockSum {
+    u32 before;
+    u32 all;
+
+    WK_DEVICE BlockSum(u32 own, const Shared<u32>& sums) : before(0), all(0) {
+        Warp warp;
+        u32 reached = own;
+        for (u32 reach = 1; reach < kWarp; reach *= 2) {
+            u32 other = warp.shfl(reached, lane() - reach);
+            if (lane() >= reach) reached += other;
+        }
+        if (lane() == kWarp - 1) sums.store(warp_in_block(), reached);
+        sync_block();
+        for (u32 i = 0; i < warps_per_block(); i++) {
+            u32 its = sums.load(i);
+            all += its;
+            if (i < warp_in_block()) before += its;
+        }
+        before += reached - own;
+    }
+};
+
 }  // namespace gphash
 
-// Where each region begins in the order, in place of how many it has. One block.
-WK_KERNEL(gphash_line_up, gphash::Regions) {
+// Where each region begins in the order, in place of how many it has. A block for each kLinedUp of them; each needs to know what those before it
+// have, which they tell as soon as they have counted. Blocks begin in order, so nobody waits for one that waits for room.
+WK_KERNEL_OF(gphash_line_up, gphash::Regions, gphash::kScanThreads) {
     using namespace gphash;
     if (load(p.all()) == 0) return;
-    WK_SHARED(u32, sums, kScanThreads);
+    WK_SHARED(u32, sums, kScanThreads / kWarp);
+    WK_SHARED(u32, others, kScanThreads / kWarp);
     // Two counts in a word, four in an access.
     constexpr u32 kEach = kLinedUp / kScanThreads / 4;
-    u32 me = thread_index(), before = 0;
-    for (u32 first = 0; first <= p.last; first += kLinedUp) {
-        u32 sum = 0;
-        U128* mine = (U128*)(p.counts + first) + me * kEach;
-        U128 counts[kEach];
-        for (u32 i = 0; i < kEach; i++) counts[i] = load(mine + i);
-        for (u32 i = 0; i < kEach; i++) {
-            sum += (u32)counts[i].lo + (u32)(counts[i].lo >> 32) + (u32)counts[i].hi + (u32)(counts[i].hi >> 32);
-        }
-        sums.store(me, sum);
-        sync_block();
-        for (u32 reach = 1; reach < kScanThreads; reach *= 2) {
-            u32 other = me >= reach ? sums.load(me - reach) : 0;
-            sync_block();
-            sums.store(me, sums.load(me) + other);
-            sync_block();
-        }
-        u32 begin = before + sums.load(me) - sum;
-        before += sums.load(kScanThreads - 1);
-        for (u32 i = 0; i < kEach; i++) {
-            u64 one = begin, two = begin += (u32)counts[i].lo;
-            u64 three = begin += (u32)(counts[i].lo >> 32), four = begin += (u32)counts[i].hi;
-            begin += (u32)(counts[i].hi >> 32);
-            store(mine + i, U128{one | two << 32, three | four << 32});
-        }
-        // The sums are read before they are those of the next.
-        sync_block();
+    u32 me = thread_index(), block = block_index(), sum = 0;
+    U128* mine = (U128*)(p.counts + block * kLinedUp) + me * kEach;
+    U128 counts[kEach];
+    for (u32 i = 0; i < kEach; i++) counts[i] = load(mine + i);
+    for (u32 i = 0; i < kEach; i++) {
+        sum += (u32)counts[i].lo + (u32)(counts[i].lo >> 32) + (u32)counts[i].hi + (u32)(counts[i].hi >> 32);
+    }
+    BlockSum own(sum, sums);
+    if (me == 0) store<Scope::Device, Order::Relaxed>(p.told(block), own.all + 1);
+    u32 its = 0;
+    // One thread for each block before this one.
+    while (me < block && (its = load<Scope::Device, Order::Relaxed>(p.told(me))) == 0) backoff(kLookNanoseconds);
+    BlockSum before(me < block ? its - 1 : 0, others);
+    u32 begin = before.all + own.before;
+    for (u32 i = 0; i < kEach; i++) {
+        u64 one = begin, two = begin += (u32)counts[i].lo;
+        u64 three = begin += (u32)(counts[i].lo >> 32), four = begin += (u32)counts[i].hi;
+        begin += (u32)(counts[i].hi >> 32);
+        store(mine + i, U128{one | two << 32, three | four << 32});
     }
 }

@@ -179,7 +179,8 @@ impl Cell<'_> {
         Ok(())
     }
 
-    /// Updates of the items that a pool has in a part, each once, to a generation and those after it; the last one that was used.
+    /// Updates of the items that a pool has in a part, to a generation and those after it. As they were drawn, where equal keys of a batch are combined;
+    /// elsewhere they would be the CPU's to do, and each is there once.
     pub(crate) fn updates(
         &self,
         worker: &mut Worker<'_>,
@@ -190,11 +191,17 @@ impl Cell<'_> {
         let (mut outcome, mut cold, mut unheeded) =
             (Outcome::default(), self.cold(variant), Outcome::default());
         let mut turn = self.round as usize * 7;
+        let combines = match &*worker {
+            Worker::Rig(rig) => rig.writes_straight(variant),
+            Worker::Library(_) => true,
+        };
         while self.goes_on(&outcome) && outcome.latencies.count() < MOST_WRITES {
             self.progress.check()?;
             let mut numbers = pool.numbers[pool.batch(turn, self.batch)].to_vec();
-            numbers.sort_unstable();
-            numbers.dedup();
+            if !combines {
+                numbers.sort_unstable();
+                numbers.dedup();
+            }
             *generation += 1;
             let outcome = if cold > 0 { &mut unheeded } else { &mut outcome };
             self.write(worker, variant, Op::Update, numbers, *generation, outcome)?;

@@ -327,7 +327,7 @@ fn note(options: &Options, rig: Option<&Rig>) -> String {
     format!(
         "{} items, keys of {}{} bytes, values of {}, layout {}, geometry {}{full}; keys and answers of gets lie in device memory, what is \
          written comes from host memory, and from the library everything comes and goes there, values and no versions, in memory that is used again and again; rates are of all batches of a round, but for the first of all, and for those of writes that find out who is faster; latencies \
-         those of its batches; of updates each item of a batch counts once; what is hot a value cache learns from other keys, drawn alike; {inserted}; every answer was checked, and all that was \
+         those of its batches; gets of equal keys cross the link once if they are put in order; updates are as they were drawn where equal keys of a batch are combined, elsewhere each item is in a batch once; what is hot a value cache learns from other keys, drawn alike; {inserted}; every answer was checked, and all that was \
          written was read back",
         workload.items,
         if options.variable_keys { "8 to " } else { "" },

@@ -44,8 +44,8 @@ pub struct ScaleOptions {
     pub sizes: Vec<u64>,
     /// Bytes in a value.
     pub value_bytes: usize,
-    /// Operations in a batch.
-    pub batch: usize,
+    /// Operations in a batch; one case each, and pictures of the first.
+    pub batches: Vec<usize>,
     /// How often each is measured.
     pub rounds: u32,
     /// How long batches go on in a round; at least one is done.
@@ -70,7 +70,7 @@ impl ScaleOptions {
                 .map(|size| size * unit)
                 .collect(),
             value_bytes: 128,
-            batch: if simulated { 256 } else { 1 << 22 },
+            batches: vec![if simulated { 256 } else { 1 << 22 }],
             rounds: 3,
             round_time: Duration::from_millis(if simulated { 1 } else { 100 }),
             seed: 1,
@@ -83,7 +83,12 @@ impl ScaleOptions {
     }
 
     fn check(&self) -> Result<(), BenchError> {
-        if self.sizes.is_empty() || self.rounds == 0 || self.batch == 0 || self.batch > MAX_BATCH {
+        let is_wrong = |batch: &usize| !(1..=MAX_BATCH).contains(batch);
+        if self.sizes.is_empty()
+            || self.rounds == 0
+            || self.batches.is_empty()
+            || self.batches.iter().any(is_wrong)
+        {
             return Err(BenchError::Invalid(format!(
                 "at least one size and one round are needed, and batches of 1 to {MAX_BATCH} operations"
             )));
@@ -91,13 +96,26 @@ impl ScaleOptions {
         self.sizes.iter().try_for_each(|&items| self.workload(items).check())
     }
 
-    /// A batch is no more than a quarter of the items.
-    fn batch_of(&self, items: u64) -> usize {
-        self.batch.min((items / 4).max(1) as usize)
+    /// Batches that so many items are measured with, and what each case is called. None is more than a quarter of the items, and none is
+    /// there twice.
+    fn cases_of(&self, items: u64) -> Vec<(usize, String)> {
+        let most = (items / 4).max(1) as usize;
+        let mut cases: Vec<(usize, String)> = Vec::new();
+        for &wanted in &self.batches {
+            let batch = wanted.min(most);
+            if cases.iter().all(|case| case.0 != batch) {
+                let name = match cases.len() {
+                    0 => case_name(items),
+                    _ => format!("{items} items, batches of {batch}"),
+                };
+                cases.push((batch, name));
+            }
+        }
+        cases
     }
 }
 
-/// What a size is called.
+/// What a size is called, with the first of its batches.
 fn case_name(items: u64) -> String {
     format!("{items} items")
 }
@@ -128,8 +146,10 @@ pub fn run_scale(options: &ScaleOptions, progress: &dyn Progress) -> Result<Repo
     }
     report.notes.push(format!(
         "keys of 8 bytes and values of {}, keys, values and answers in device memory, a mirror of the index there; batches of {} operations, \
-         but of no more than a quarter of the items; every answer was checked, and items were read back after coming back",
-        options.value_bytes, options.batch
+         but of no more than a quarter of the items; gets of equal keys cross the link once, and updates of them are combined; every answer was checked, and \
+         items were read back after coming back",
+        options.value_bytes,
+        options.batches.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     ));
     report.finish();
     report.charts = charts(options, &report);
@@ -152,65 +172,87 @@ impl Size<'_> {
         report: &mut Report,
     ) -> Result<(), BenchError> {
         let Size { options, device, items, progress } = *self;
-        let (workload, case, batch) = (options.workload(items), case_name(items), options.batch_of(items));
+        let (workload, cases) = (options.workload(items), options.cases_of(items));
+        let largest = cases.iter().map(|case| case.0).max().unwrap_or(1);
         let form = Form {
             workload,
             keys: workload.into(),
             layout: Layout::Packed,
             geometry: Geometry::default(),
             load_factor: None,
-            extra: batch as u64,
-            largest: batch,
+            extra: largest as u64,
+            largest,
             straight: true,
         };
-        progress.begin(&format!("loading {items} items"), Amount::Count(items));
+        let whole = case_name(items);
+        progress.begin(&format!("loading {whole}"), Amount::Count(items));
         let begun = Instant::now();
         let mut rig = Rig::load(device, scratch.images(), &form, progress)?;
-        report.add(&case, "loading", 0, "seconds", Unit::Seconds, begun.elapsed().as_secs_f64());
-        report.add(&case, "loading", 0, "image", Unit::Bytes, rig.image_bytes() as f64);
-        progress.begin(&format!("{items} items"), Amount::Count(u64::from(options.rounds)));
+        report.add(&whole, "loading", 0, "seconds", Unit::Seconds, begun.elapsed().as_secs_f64());
+        report.add(&whole, "loading", 0, "image", Unit::Bytes, rig.image_bytes() as f64);
+        let (mut generation, mut fresh) = (0, items);
+        for (batch, case) in &cases {
+            progress.begin(case, Amount::Count(u64::from(options.rounds)));
+            self.measure_batches(&mut rig, (*batch, case), (&mut generation, &mut fresh), report)?;
+            self.relate(case, limits, report);
+        }
+        self.come_back(rig, generation, report, &whole)
+    }
+
+    /// Batches of one size, in all rounds.
+    fn measure_batches(
+        &self,
+        rig: &mut Rig,
+        (batch, case): (usize, &str),
+        (generation, fresh): (&mut u64, &mut u64),
+        report: &mut Report,
+    ) -> Result<(), BenchError> {
+        let Size { options, device, items, progress } = *self;
+        let workload = options.workload(items);
         let drawn = |absent| Pool::drawn(device, workload, Distribution::Uniform, absent, batch);
         let (there, absent) = (drawn(false)?, drawn(true)?);
         rig.prepare(ORDERED, CachePolicy::Random, &there, batch)?;
-        let (mut generation, mut fresh) = (0, items);
         for round in 0..options.rounds {
             let cell = |operation| Cell { operation, batch, time: options.round_time, round, progress };
-            let mut worker = Worker::Rig(&mut rig);
+            let mut worker = Worker::Rig(&mut *rig);
             let mut add = |operation: Operation, outcome: Outcome| {
-                outcome.report(report, &case, &operation.to_string(), round);
+                outcome.report(report, case, &operation.to_string(), round);
             };
             add(Operation::Get, cell(Operation::Get).gets(&mut worker, ORDERED, &there)?);
             add(Operation::AbsentGet, cell(Operation::AbsentGet).gets(&mut worker, ORDERED, &absent)?);
             add(Operation::Locate, cell(Operation::Locate).gets(&mut worker, ORDERED, &there)?);
-            let updates = cell(Operation::Update).updates(&mut worker, STRAIGHT, &there, &mut generation)?;
+            let updates = cell(Operation::Update).updates(&mut worker, STRAIGHT, &there, generation)?;
             add(Operation::Update, updates);
-            let (inserts, _) =
-                cell(Operation::Insert).inserts_and_deletes(&mut worker, STRAIGHT, &mut fresh)?;
+            let (inserts, _) = cell(Operation::Insert).inserts_and_deletes(&mut worker, STRAIGHT, fresh)?;
             add(Operation::Insert, inserts);
             rig.engine.fetch_values_by(ValuesBy::Host);
-            let gathered = cell(Operation::Get).gets(&mut Worker::Rig(&mut rig), GATHERED, &there);
+            let gathered = cell(Operation::Get).gets(&mut Worker::Rig(&mut *rig), GATHERED, &there);
             rig.engine.fetch_values_by(ValuesBy::Device);
-            gathered?.report(report, &case, BY_HOST, round);
+            gathered?.report(report, case, BY_HOST, round);
             progress.advance(1);
         }
+        Ok(())
+    }
+
+    /// Sets rates beside what the link gives.
+    fn relate(&self, case: &str, limits: &DeviceLimits, report: &mut Report) {
         for (operation, access) in [
             (Operation::Get, Access::OrderedRead(128)),
             (Operation::Update, Access::OrderedWrite),
             (Operation::Insert, Access::OrderedWrite),
         ] {
-            let rows = workload.value_bytes.div_ceil(128).max(1) as f64;
+            let rows = self.options.value_bytes.div_ceil(128).max(1) as f64;
             let (name, most) = (operation.to_string(), limits.link(access) / rows);
-            let rate = median(&report.series(&case, &name, "rate"));
+            let rate = median(&report.series(case, &name, "rate"));
             if rate > 0.0 && most > 0.0 {
                 let limit = Relation {
                     to: format!("the link, {access}"),
                     ratio: rate / most,
                     too_close_to_tell: false,
                 };
-                report.set_limit(&case, &name, "rate", limit);
+                report.set_limit(case, &name, "rate", limit);
             }
         }
-        self.come_back(rig, generation, report, &case)
     }
 
     fn come_back(
@@ -222,12 +264,13 @@ impl Size<'_> {
     ) -> Result<(), BenchError> {
         let some: Vec<u64> =
             (0..LOOKED_AT.min(self.items)).map(|i| i * (self.items / LOOKED_AT).max(1)).collect();
+        let batch = self.options.cases_of(self.items).first().map_or(1, |case| case.0);
         // Of a generation that all of them have.
-        for part in some.chunks(self.options.batch_of(self.items)) {
+        for part in some.chunks(batch) {
             rig.write_straight(Op::Put, part, generation + 1)?;
         }
         let (rig, took) = rig.reattach(self.device)?;
-        for part in some.chunks(self.options.batch_of(self.items)) {
+        for part in some.chunks(batch) {
             rig.check_written(part.to_vec(), Expected::Generation(generation + 1))?;
         }
         let parts = [("image", took.open), ("registration", took.register), ("mirror", took.mirror)];

@@ -6,17 +6,17 @@ use warpkeep_device::{Device, DevicePtr, Grid, Kernel, Stream};
 use super::columns::Column;
 use crate::TableError;
 
-/// Regions that are lined up at once: there are that many, or a few times as many.
-pub(crate) const LINED_UP: u32 = 1 << 15;
-/// Threads of the block that lines them up.
+/// Regions that a block lines up: there are a multiple of them.
+pub(crate) const LINED_UP: u32 = 1 << 13;
+/// Threads of such a block.
 pub(crate) const SCAN_THREADS: u32 = 1024;
 /// Words before the counts. The first two are zeros, too, and for whoever wants them.
 pub(crate) const HEAD: usize = 8;
-/// Regions at the most: a megabyte of counts.
-const MOST: u32 = 1 << 18;
-/// Bytes of a region of an image, at the most, where there can be enough of them; of other addresses so many as well. The device keeps translations of half a gigabyte of the host's memory, and
-/// each warp is somewhere in the region that it has come to: in larger ones all of them together go further than that.
-const LARGEST: u64 = 512 << 10;
+/// Regions at the most: 16 MiB of counts.
+const MOST: u32 = 1 << 22;
+/// Entries that a region has, about, where there can be enough of them: those of one record are near enough to each other then for one
+/// warp to have them all.
+const EACH: u64 = 2;
 
 /// How addresses are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,10 +27,10 @@ pub(crate) struct Division {
 }
 
 impl Division {
-    /// Of addresses below `end`, for so many entries: finer ones cost more to line up, and few entries are as well ordered by few regions.
+    /// Of addresses below `end`, for so many entries: few are as well ordered by few regions.
     pub(crate) fn of(end: u64, entries: u64) -> Division {
-        let wanted = end.div_ceil(LARGEST).min(entries).next_power_of_two();
-        Division::into(end, wanted.clamp(u64::from(LINED_UP), u64::from(MOST)) as u32)
+        let wanted = (entries / EACH).clamp(u64::from(LINED_UP), u64::from(MOST));
+        Division::into(end, wanted.next_power_of_two() as u32)
     }
 
     /// The same, into so many, which is a power of two.
@@ -44,9 +44,14 @@ impl Division {
         self.count as usize
     }
 
-    /// Bytes of the counts and of the head before them.
+    /// Blocks that line them up.
+    fn blocks(self) -> u32 {
+        self.count.div_ceil(LINED_UP)
+    }
+
+    /// Bytes of the counts, of the head before them, and of what blocks tell each other behind them.
     pub(crate) fn bytes(self) -> usize {
-        4 * (HEAD + self.count())
+        4 * (HEAD + self.count() + self.blocks() as usize)
     }
 
     /// Regions whose head lies there, and the counts behind it.
@@ -84,9 +89,10 @@ impl Regions {
     /// # Safety
     /// They were [divided](Division::of) so that they can be, and their counts stay until the stream is synchronised.
     pub(crate) unsafe fn line_up(&self, line_up: &Kernel, stream: &Stream) -> Result<(), TableError> {
-        let one = Grid { blocks: 1, threads: SCAN_THREADS, shared_bytes: 0 };
+        let blocks = self.last / LINED_UP + 1;
+        let grid = Grid { blocks, threads: SCAN_THREADS, shared_bytes: 0 };
         // SAFETY: the caller's promise.
-        unsafe { Ok(line_up.launch(one, self, stream)?) }
+        unsafe { Ok(line_up.launch(grid, self, stream)?) }
     }
 }
 
@@ -108,18 +114,16 @@ mod tests {
     }
 
     #[test]
-    fn large_images_have_more_regions_if_there_is_something_in_them() {
+    fn many_entries_have_many_regions() {
         let of = |gigabytes: u64, entries| Division::of(gigabytes << 30, entries);
-        assert_eq!(of(3, 1 << 24), Division { count: 1 << 15, shift: 17 });
-        assert_eq!(of(16, 1 << 24), Division { count: 1 << 15, shift: 19 });
-        assert_eq!(of(17, 1 << 22), Division { count: 1 << 16, shift: 19 });
-        assert_eq!(of(67, 1 << 24), Division { count: 1 << 18, shift: 19 });
-        assert_eq!(of(67, 1 << 16), Division { count: 1 << 16, shift: 21 });
-        assert_eq!(of(67, 100), Division { count: 1 << 15, shift: 22 });
-        assert_eq!(of(1 << 10, 1 << 31), Division { count: 1 << 18, shift: 22 });
+        assert_eq!(of(3, 100), Division { count: 1 << 13, shift: 19 });
+        assert_eq!(of(3, 1 << 20), Division { count: 1 << 19, shift: 13 });
+        assert_eq!(of(3, (1 << 20) + 2), Division { count: 1 << 20, shift: 12 });
+        assert_eq!(of(67, 1 << 22), Division { count: 1 << 21, shift: 16 });
+        assert_eq!(of(1 << 10, 1 << 31), Division { count: 1 << 22, shift: 18 });
     }
 
-    /// The kernel, for one round of its loop and for several.
+    /// The kernel, with one block and with as many as there can be.
     #[test]
     #[cfg(not(no_simulator))]
     fn regions_begin_where_those_before_them_end() {
@@ -132,8 +136,9 @@ mod tests {
         let program = crate::gpu::program_for(geometry, layout, KeySpec::U64, value).unwrap();
         let module = device.load_with(&program, &KernelCache::none()).unwrap();
         let (line_up, stream) = (module.kernel("gphash_line_up").unwrap(), device.stream().unwrap());
-        for rounds in [1, 2, 8] {
-            let division = Division::into(1 << 40, rounds * LINED_UP);
+        for blocks in [1, 2, 8, MOST / LINED_UP] {
+            let division = Division::into(1 << 40, blocks * LINED_UP);
+            assert_eq!(division.blocks(), blocks);
             let counts: Vec<u32> =
                 (0..division.count() as u32).map(|region| region.wrapping_mul(2_654_435_761) >> 29).collect();
             let begins = counts.iter().scan(0, |begin, count| {
@@ -145,11 +150,12 @@ mod tests {
                 let mut words = vec![0; HEAD];
                 words[HEAD / 2] = all;
                 words.extend(&counts);
+                words.resize(division.bytes() / 4, 0);
                 let buffer = device.upload(&words).unwrap();
                 // SAFETY: there are as many counts, with a head before them.
                 unsafe { division.at(buffer.ptr()).line_up(&line_up, &stream).unwrap() };
                 stream.synchronize().unwrap();
-                assert_eq!(&buffer.to_vec::<u32>().unwrap()[HEAD..], expected);
+                assert_eq!(&buffer.to_vec::<u32>().unwrap()[HEAD..][..division.count()], expected);
             }
         }
     }

@@ -386,6 +386,38 @@ impl Bench {
         self.engine.fetch_values_by(ValuesBy::Device);
     }
 
+    /// Looks at every key, and at some again, with answers in device memory, and values in the order of their addresses, of some keys before the others.
+    pub(crate) fn check_early(&self, keys: u64) {
+        self.engine.order_from(0);
+        self.engine.fetch_early_from(0);
+        let numbers: Vec<u64> = (0..keys).chain((0..keys).step_by(3)).collect();
+        let rows: Vec<_> = numbers.iter().map(|&number| self.kind.key(number)).collect();
+        for versions in [true, false] {
+            for (number, found) in numbers.iter().zip(self.got_on_device(&rows, versions)) {
+                let of_model =
+                    |(version, value): &(u64, _)| (if versions { *version } else { 0 }, Vec::clone(value));
+                assert_eq!(found, self.model.get(number).map(of_model), "key {number}, some before others");
+            }
+        }
+        self.engine.fetch_early_from(usize::MAX);
+    }
+
+    /// Looks the first keys up again and again, with keys and answers in device memory, beside whoever writes: each is always there, with one
+    /// of the values it was given, and never goes back in time.
+    pub(crate) fn read_rows_until(&self, done: &AtomicBool, keys: u64) {
+        let rows: Vec<_> = (0..keys).map(|number| self.kind.key(number)).collect();
+        let mut before = vec![0; rows.len()];
+        while !done.load(Ordering::Relaxed) {
+            for (index, found) in self.got_on_device(&rows, true).into_iter().enumerate() {
+                let (version, value) = found.expect("every key is always there");
+                assert!(version >= before[index], "key {index} went back in time");
+                let known = |mark| self.kind.value(index as u64, mark) == value;
+                assert!((0..40).any(known), "key {index} has {value:?}");
+                before[index] = version;
+            }
+        }
+    }
+
     /// Looks the first keys up again and again, beside whoever writes: each is always there, with one of the values it was given, and
     /// never goes back in time. `first` is done before each time.
     pub(crate) fn read_until(&self, done: &AtomicBool, keys: u64, first: impl Fn(&DeviceEngine<Coherent>)) {
@@ -406,11 +438,13 @@ impl Bench {
         }
     }
 
-    /// Readers of the first keys beside writers, with values in the order of the batch and of their addresses, and beside what `also` does
-    /// until it is told that they are done.
+    /// Readers of the first keys beside writers, with values in the order of the batch and of their addresses, also of some before others, and beside
+    /// what `also` does until it is told that they are done.
     pub(crate) fn read_beside_writes(&self, keys: u64, also: impl Fn(&AtomicBool) + Sync) {
         let done = AtomicBool::new(false);
+        self.engine.fetch_early_from(0);
         std::thread::scope(|scope| {
+            scope.spawn(|| self.read_rows_until(&done, keys));
             for from in [usize::MAX, 0] {
                 let done = &done;
                 scope.spawn(move || self.read_until(done, keys, |engine| engine.order_from(from)));

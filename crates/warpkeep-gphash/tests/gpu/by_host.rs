@@ -118,19 +118,7 @@ pub(crate) fn values_by_the_host_beside_writes_are_what_is_there(device: &Device
         bench.engine.load_mirror(&bench.table).unwrap();
         by_host(&bench);
         let (bench, done) = (&bench, AtomicBool::new(false));
-        let keys: Vec<_> = (0..KEYS).map(|number| kind.key(number)).collect();
-        let read = || {
-            let mut before = vec![0; KEYS as usize];
-            while !done.load(Ordering::Relaxed) {
-                for (index, found) in bench.got_on_device(&keys, true).into_iter().enumerate() {
-                    let (version, value) = found.expect("every key is always there");
-                    assert!(version >= before[index], "key {index} went back in time");
-                    let known = |mark| kind.value(index as u64, mark) == value;
-                    assert!((0..40).any(known), "key {index} has {value:?}");
-                    before[index] = version;
-                }
-            }
-        };
+        let read = || bench.read_rows_until(&done, KEYS);
         std::thread::scope(|scope| {
             scope.spawn(read);
             scope.spawn(read);

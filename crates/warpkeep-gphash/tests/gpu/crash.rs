@@ -212,10 +212,7 @@ const SPREAD: u64 = 256;
 
 /// What the host has stored between launches: what the launch before has stored is there for certain; of what it stores itself, what it has
 /// fenced, and of the rest any.
-fn stored_by_host(
-    host: &[(u64, HostStep)],
-    region: warpkeep_device::sim::RegionId,
-) -> Vec<StoreRecord> {
+fn stored_by_host(host: &[(u64, HostStep)], region: warpkeep_device::sim::RegionId) -> Vec<StoreRecord> {
     let mut stored = Vec::new();
     for between in host.chunk_by(|one, next| one.0 == next.0) {
         let mut issued = between[0].0 * SPREAD + 1;

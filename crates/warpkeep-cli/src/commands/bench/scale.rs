@@ -23,9 +23,9 @@ pub(super) struct ScaleArgs {
     /// Bytes in a value.
     #[arg(long, default_value_t = 128, value_name = "BYTES")]
     value_bytes: usize,
-    /// Operations in a batch, but no more than a quarter of the items.
-    #[arg(long, value_name = "N")]
-    batch: Option<usize>,
+    /// Operations in a batch, but no more than a quarter of the items; one case each, and pictures of the first.
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    batch: Vec<usize>,
     /// How often each is measured.
     #[arg(long)]
     rounds: Option<u32>,
@@ -49,7 +49,7 @@ impl ScaleArgs {
             device: self.device,
             sizes: if self.sizes.is_empty() { usual.sizes } else { self.sizes.clone() },
             value_bytes: self.value_bytes,
-            batch: self.batch.unwrap_or(usual.batch),
+            batches: if self.batch.is_empty() { usual.batches } else { self.batch.clone() },
             rounds: self.rounds.unwrap_or(usual.rounds),
             round_time: self.round_time.unwrap_or(usual.round_time),
             seed: self.seed,

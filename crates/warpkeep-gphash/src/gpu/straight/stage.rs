@@ -184,8 +184,7 @@ impl<P: Persist> StraightStage<'_, '_, P> {
         }
         let launched = match self.hands.take() {
             Some(hands) => engine.straight.words.take_tools(engine.device()).and_then(|tools| {
-                let with_host =
-                    WithHost { engine, image, place, params, parts, head, values, tools: &tools };
+                let with_host = WithHost { engine, image, place, params, parts, head, values, tools: &tools };
                 let launched = with_host.launch_beats(hands, watch, beat);
                 engine.straight.words.keep_tools(tools);
                 launched

@@ -218,7 +218,9 @@ mod tests {
         assert!(by_host(1 << 18, [4, 6]) > 180, "of other batches nothing was known");
         assert!(words.hands().is_some(), "whoever has values to store is not asked what is faster");
         words.store_by(WordsBy::Host(1), None);
-        assert!(matches!(words.choose(1 << 20, (Op::Put, false)), (Some(_), None)) && words.hands().is_some());
+        assert!(
+            matches!(words.choose(1 << 20, (Op::Put, false)), (Some(_), None)) && words.hands().is_some()
+        );
         words.store_by(WordsBy::Device, None);
         assert!(matches!(words.choose(1 << 20, (Op::Put, false)), (None, None)) && words.hands().is_none());
     }

@@ -15,13 +15,15 @@ use crate::gpu::params::{
     CHOICE_BYTES, ChooseParams, FillParams, GetParams, HEATS, MIRROR_ENTRIES, ReleaseParams, SpareParams,
     TableParams, WeighParams,
 };
-use crate::gpu::regions::{Division, LINED_UP};
+use crate::gpu::regions::Division;
 use crate::{Table, TableError};
 
 /// Rows that are filled at once, at the most: their records are read in the order of their addresses.
 const AT_ONCE: u64 = 1 << 20;
 /// Bytes that are needed for each of them meanwhile.
 const SCRATCH: u64 = 64;
+/// Regions that they are put in the order of, at the most: the host lines them up.
+const MOST_REGIONS: u64 = 1 << 15;
 
 impl<P: Persist> DeviceEngine<P> {
     /// Begins to count, anew, which keys are asked for: [`DeviceEngine::load_values`] goes by it, and ends it. Gets take a little longer
@@ -225,7 +227,7 @@ impl<P: Persist> DeviceEngine<P> {
         }
         let (columns, stream) = (&mut place.columns, &place.stream);
         // A few are put in order by a few regions.
-        let regions = room.next_power_of_two().clamp(64, u64::from(LINED_UP)) as u32;
+        let regions = room.next_power_of_two().clamp(64, MOST_REGIONS) as u32;
         let division = Division::into(table.image().len(), regions);
         let choose = ChooseParams {
             table: some.params,
@@ -246,7 +248,7 @@ impl<P: Persist> DeviceEngine<P> {
         if count == 0 {
             return Ok(None);
         }
-        // With the head, which has no counts.
+        // With the head and what is behind them, which have no counts.
         let mut begins: Vec<u32> = columns.regions.take(division.bytes() / 4, stream)?;
         let mut begin = 0;
         for region in &mut begins {

@@ -251,7 +251,8 @@ fn beside_a_straight_batch(seed: u64, part: u64, words: WordsBy) -> Option<Strin
         };
         // SAFETY: the columns are as long as the rows say, and nobody else has them.
         let wrote =
-            unsafe { bench.engine.turn().write_in_beats(&bench.table, &rows, None, first, &stream, each) }.unwrap();
+            unsafe { bench.engine.turn().write_in_beats(&bench.table, &rows, None, first, &stream, each) }
+                .unwrap();
         if wrote.is_none_or(|wrote| wrote.by_cpu > 0) {
             wrong.get_or_insert(format!("seed {seed}: {op:?} of {numbers:?} came to {wrote:?}"));
         }
