@@ -235,16 +235,17 @@ fn tables_of_growing_sizes_come_back() {
         dir: scratch.path().to_owned(),
         image_dir: scratch.path().to_owned(),
         rounds: 1,
-        // Of the fewest items the last two are the same batch.
-        batches: vec![256, 512, 1024],
+        // The last is more than a quarter of the items.
+        batches: vec![256, 512, 1024, 2048],
         ..ScaleOptions::on("sim".parse().unwrap())
     };
     let report = run_scale(&options, &Quiet).unwrap();
     for items in &options.sizes {
         let case = format!("{items} items");
-        let larger = [512, 1024].map(|batch| format!("{case}, batches of {batch}"));
-        let measured = [true, true, *items > 2048];
-        for (case, is_measured) in [&case, &larger[0], &larger[1]].into_iter().zip(measured) {
+        let larger = [512, 1024, 2048].map(|batch| format!("{case}, batches of {batch}"));
+        let is_largest = Some(items) == options.sizes.iter().max();
+        let measured = [true, is_largest, is_largest, false];
+        for (case, is_measured) in std::iter::once(&case).chain(&larger).zip(measured) {
             for operation in ["get", "absent get", "locate", "update", "insert"] {
                 let rates = report.series(case, operation, "rate");
                 assert_eq!(rates.len(), usize::from(is_measured), "{operation}, {case}");

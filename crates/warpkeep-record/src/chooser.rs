@@ -58,11 +58,12 @@ impl<const N: usize> Chooser<N> {
             _ => fastest,
         };
         let due = |way: &usize| {
+            // So seldom that it costs less than a hundredth. If what is chosen becomes slower, that is seen without trying.
             let patience = match ways[*way].nanos / ways[chosen].nanos.max(1e-3) {
-                slower if slower < 1.2 => 16,
-                slower if slower < 2.0 => 64,
-                slower if slower < 4.0 => 256,
-                _ => 2048,
+                slower if slower < 1.2 => 32,
+                slower if slower < 2.0 => 256,
+                slower if slower < 4.0 => 1024,
+                _ => 4096,
             };
             self.seen - ways[*way].last >= patience
         };
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn much_slower_ones_are_seldom_tried() {
         let went = run(&mut Chooser::default(), ALL, 4000, [10.0, 1000.0, 15.0]);
-        assert!(went[1] <= 5 && went[2] > 40, "{went:?}");
+        assert!(went[1] <= 5 && (10..40).contains(&went[2]), "{went:?}");
     }
 
     #[test]

@@ -83,6 +83,8 @@ pub(crate) struct Cell<'c> {
     pub(crate) time: Duration,
     /// The round, so that batches are others each time.
     pub(crate) round: u32,
+    /// Whether it is said who stores the words of writes, so that nobody has to find out who is faster.
+    pub(crate) is_told: bool,
     pub(crate) progress: &'c dyn Progress,
 }
 
@@ -238,7 +240,10 @@ impl Cell<'_> {
     /// How many batches of writes do not count. The first gets memory for batches of such a size, and a segment of the log, which those after it
     /// find ready; and where it is measured who stores words, some are to find that out, which a program that runs on has behind it.
     fn cold(&self, variant: Variant) -> usize {
-        let finds_out = matches!(variant.way, Way::Straight | Way::Values) || variant.way.is_library();
+        let finds_out = match variant.way {
+            Way::Straight => !self.is_told,
+            way => way == Way::Values || way.is_library(),
+        };
         match self.round {
             0 if finds_out => FINDING_OUT,
             0 => 1,

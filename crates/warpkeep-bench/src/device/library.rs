@@ -4,9 +4,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use warpkeep::{
-    Durability, GetWay, KeySpec, Op, Results, Status, Store, StoreOptions, TableOptions, ValueSpec,
-};
+use warpkeep::{Durability, GetWay, KeySpec, Op, Status, Store, StoreOptions, TableOptions, ValueSpec};
 use warpkeep_core::{BatchView, Cells, ColumnMut, Columns, Output, OutputValues};
 use warpkeep_gphash::gpu::StepTime;
 use warpkeep_image::CreateOptions;
@@ -35,9 +33,7 @@ const LEARNING: usize = 12;
 pub(crate) struct Library {
     // Before the directories it lies in.
     store: Store,
-    /// What writes are answered.
-    results: Results,
-    /// What gets are answered, in memory that is kept from batch to batch: to touch fresh memory takes longer than to fill it again.
+    /// What batches are answered, in memory that is kept from batch to batch: to touch fresh memory takes longer than to fill it again.
     statuses: Vec<Status>,
     values: Vec<u8>,
     /// Keys of the last gets.
@@ -81,10 +77,9 @@ impl Library {
         let value = ValueSpec::fixed(workload.value_bytes as u32).map_err(warpkeep::Error::from)?;
         let options = TableOptions::new(key, value).capacity(with_extra.items).geometry(form.geometry);
         store.create_table(TABLE, options.layout(form.layout))?;
-        let (results, durability) = (Results::default(), Durability::Process);
+        let durability = Durability::Process;
         let mut library = Library {
             store,
-            results,
             statuses: Vec::new(),
             values: Vec::new(),
             asked: 0,
@@ -115,9 +110,14 @@ impl Library {
         };
         let view = BatchView::new(self.key, self.value, columns).map_err(warpkeep::Error::from)?;
         let table = self.store.table(TABLE)?;
+        self.asked = view.len();
+        self.statuses.resize(self.statuses.len().max(self.asked), Status::Pending);
         let begun = Instant::now();
-        self.results.prepare(&view);
-        table.run_into(&view, self.durability, &mut self.results)?;
+        // No versions: which one a delete removes a device does not know.
+        let statuses = ColumnMut::Host(&mut self.statuses[..self.asked]);
+        let output = Output::new(&view, statuses, None, OutputValues::None).map_err(warpkeep::Error::from)?;
+        let mut output = output.into_host().expect("all of it is host memory");
+        table.run_into(&view, self.durability, &mut output)?;
         Ok(begun.elapsed())
     }
 
@@ -137,10 +137,8 @@ impl Library {
     pub(super) fn get(&mut self, keys: &KeyColumn, part: &Range<usize>) -> Result<Duration, BenchError> {
         let row = self.workload.value_bytes;
         self.asked = part.len();
-        if self.statuses.len() < self.asked {
-            self.statuses.resize(self.asked, Status::Pending);
-            self.values.resize(row * self.asked, 0);
-        }
+        self.statuses.resize(self.statuses.len().max(self.asked), Status::Pending);
+        self.values.resize(self.values.len().max(row * self.asked), 0);
         let view = BatchView::new(self.key, self.value, Columns::keys_only(Op::Get, keys.cells(part)))
             .map_err(warpkeep::Error::from)?;
         let table = self.store.table(TABLE)?;
@@ -236,7 +234,7 @@ impl Library {
         }
         let took = self.run(op, keys.cells(&(0..numbers.len())), &values)?;
         let right = |status: &&Status| matches!(**status, Status::Ok | Status::Created);
-        match self.results.statuses().iter().filter(|status| !right(status)).count() {
+        match self.statuses[..self.asked].iter().filter(|status| !right(status)).count() {
             0 => Ok(took),
             wrong => Err(BenchError::Wrong(format!("{wrong} of {} {op:?}s were refused", numbers.len()))),
         }

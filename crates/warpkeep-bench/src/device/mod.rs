@@ -218,8 +218,7 @@ impl<'w> Workshop<'w> {
             for &operation in options.operations.iter().filter(|&&operation| variant.does(operation)) {
                 for batch in options.batch_sizes() {
                     let case = case_name(operation, *distribution, batch);
-                    let cell =
-                        Cell { operation, batch, time: options.round_time, round, progress: *progress };
+                    let cell = cell_of(options, operation, batch, round, *progress);
                     let hits = Hits::now(variant, rig.as_ref())?;
                     let library = if variant.way.is_logged() { &mut *logged } else { &mut *library };
                     let mut worker = match (variant.way, &mut *rig, library) {
@@ -265,7 +264,7 @@ impl<'w> Workshop<'w> {
                 _ => return Ok(()),
             };
             let operation = Operation::Insert;
-            let cell = Cell { operation, batch, time: options.round_time, round, progress: *progress };
+            let cell = cell_of(options, operation, batch, round, *progress);
             let (inserts, deletes) = cell.inserts_and_deletes(&mut worker, variant, fresh)?;
             for (operation, outcome) in [(Operation::Insert, inserts), (Operation::Delete, deletes)] {
                 if asked(operation) {
@@ -280,6 +279,17 @@ impl<'w> Workshop<'w> {
     fn close(self) -> Result<(), BenchError> {
         self.library.into_iter().chain(self.logged).try_for_each(Library::close)
     }
+}
+
+fn cell_of<'p>(
+    options: &Options,
+    operation: Operation,
+    batch: usize,
+    round: u32,
+    progress: &'p dyn Progress,
+) -> Cell<'p> {
+    let is_told = options.word_threads.is_some();
+    Cell { operation, batch, time: options.round_time, round, is_told, progress }
 }
 
 /// What the cache had found at some moment.

@@ -44,7 +44,7 @@ pub struct ScaleOptions {
     pub sizes: Vec<u64>,
     /// Bytes in a value.
     pub value_bytes: usize,
-    /// Operations in a batch; one case each, and pictures of the first.
+    /// Operations in a batch. All sizes are measured with the first; the largest with the others, too, one case each.
     pub batches: Vec<usize>,
     /// How often each is measured.
     pub rounds: u32,
@@ -101,7 +101,8 @@ impl ScaleOptions {
     fn cases_of(&self, items: u64) -> Vec<(usize, String)> {
         let most = (items / 4).max(1) as usize;
         let mut cases: Vec<(usize, String)> = Vec::new();
-        for &wanted in &self.batches {
+        let some = if self.sizes.iter().any(|&other| other > items) { 1 } else { self.batches.len() };
+        for &wanted in &self.batches[..some] {
             let batch = wanted.min(most);
             if cases.iter().all(|case| case.0 != batch) {
                 let name = match cases.len() {
@@ -213,7 +214,8 @@ impl Size<'_> {
         let (there, absent) = (drawn(false)?, drawn(true)?);
         rig.prepare(ORDERED, CachePolicy::Random, &there, batch)?;
         for round in 0..options.rounds {
-            let cell = |operation| Cell { operation, batch, time: options.round_time, round, progress };
+            let time = options.round_time;
+            let cell = |operation| Cell { operation, batch, time, round, is_told: false, progress };
             let mut worker = Worker::Rig(&mut *rig);
             let mut add = |operation: Operation, outcome: Outcome| {
                 outcome.report(report, case, &operation.to_string(), round);

@@ -13,7 +13,7 @@ use super::cache::Cache;
 use super::columns::Columns;
 use super::hosts::Hands;
 use super::image::DeviceImage;
-use super::mirror::{For, Lookup, Mirror, Reflection, Sequence};
+use super::mirror::{For, Lookup, Mirror, Reflection};
 use super::order::{Order, ValuesBy};
 use super::params::{GetParams, TableParams};
 use super::program::program_of;
@@ -294,12 +294,6 @@ impl<P: Persist> DeviceEngine<P> {
         self.order.from()
     }
 
-    /// Has batches of gets of so many keys or more, with keys and answers in device memory, whose values are fetched in order begin with some of them: their values cross
-    /// the link while the others are located. `usize::MAX` for none.
-    pub fn fetch_early_from(&self, keys: usize) {
-        self.order.set_early_from(keys);
-    }
-
     /// Has batches of gets of so many keys or fewer take one launch instead of two, unless their values are fetched in order: what the
     /// mirror cannot tell is asked for at once. Only with a [mirror](DeviceEngine::load_mirror).
     pub fn one_launch_to(&self, keys: usize) {
@@ -362,14 +356,14 @@ impl<P: Persist> DeviceEngine<P> {
     ///
     /// # Safety
     /// The columns of the batch are as long as kernels take them to be. They, `scratch`, and the table's items and records stay as they
-    /// are until the stream is synchronised; nobody else uses the stream of the sequence, if it has one.
+    /// are until the stream is synchronised.
     pub(super) unsafe fn launch_gets(
         &self,
         table: &Table<P>,
         get: GetParams,
         scratch: &mut Columns,
         stream: &Stream,
-        sequence: Sequence<'_>,
+        ordered: bool,
         watch: &mut Watch<'_>,
     ) -> Result<Option<Reflection>, TableError> {
         let mirror = self.mirror.join(self, table, For::Reading)?;
@@ -384,11 +378,10 @@ impl<P: Persist> DeviceEngine<P> {
         let lookup = Lookup {
             get,
             mirror: reflection,
-            key_row: 8 * words(table.key_row()) as u64,
-            row: 8 * words(table.value.max_len()) as u64,
+            row: 8 * table.value.max_len().div_ceil(8) as u64,
             block: table.form.block_len(),
             image_len: table.image().len(),
-            sequence,
+            ordered,
             few: get.count as usize <= self.few_to.load(Ordering::Relaxed),
             few_ordered: self.few_ordered.load(Ordering::Relaxed) as u64,
         };
@@ -504,14 +497,11 @@ impl<P: Persist> DeviceEngine<P> {
         };
         // SAFETY: the columns are as long as the kernels take them to be, and are not touched until the stream is synchronised.
         unsafe {
-            let sequence = match self.order.usual(count) {
-                true => Sequence::Ordered,
-                false => Sequence::AsTheyCome,
-            };
+            let ordered = self.order.usual(count);
             // Parts of a batch are under way beside each other, and are not steps of it.
             let mut watch = self.straight.steps.look_away();
             let mirror =
-                self.launch_gets(table, params, &mut place.columns, &place.stream, sequence, &mut watch)?;
+                self.launch_gets(table, params, &mut place.columns, &place.stream, ordered, &mut watch)?;
             let (columns, stream) = (&mut place.columns, &place.stream);
             columns.statuses.fetch::<u8>(device, count, stream)?;
             if wants_versions {

@@ -20,11 +20,6 @@ const SMALLEST: u32 = 10;
 const CLASSES: usize = 16;
 /// Of batches that go the usual way one in so many is measured.
 const SAMPLE: u64 = 16;
-/// Of batches that are put in order, from this size on some keys come first: a share of them, and no more than so many. The more there are, the longer
-/// the link is busy while the others are located, and the more rows cross it that the others want, too.
-const EARLY_FROM: usize = 1 << 18;
-const EARLY_SHARE: u64 = 16;
-const EARLY_MOST: u64 = 1 << 18;
 /// Nobody has said from which size on.
 const MEASURED: usize = usize::MAX;
 /// The largest size that can be said.
@@ -65,7 +60,6 @@ const BY_HOST: usize = Fetching::ByHost as usize;
 /// How values are fetched.
 pub(super) struct Order {
     from: AtomicUsize,
-    early_from: AtomicUsize,
     by: AtomicU8,
     classes: [Mutex<Chooser<{ WAYS.len() }>>; CLASSES],
 }
@@ -88,21 +82,7 @@ impl Order {
         };
         // The host only on request: it has to wake its threads, and its batches then differ in how long they take.
         let by = AtomicU8::new(ValuesBy::Device as u8);
-        let early_from = AtomicUsize::new(EARLY_FROM);
-        Order { from: AtomicUsize::new(from), early_from, by, classes: Default::default() }
-    }
-
-    /// Some keys first from so many keys on, from now on.
-    pub(super) fn set_early_from(&self, keys: usize) {
-        self.early_from.store(keys, Ordering::Relaxed);
-    }
-
-    /// How many of so many keys that are put in order come first.
-    pub(super) fn early(&self, keys: u64) -> u64 {
-        match keys >= self.early_from.load(Ordering::Relaxed) as u64 {
-            true => (keys / EARLY_SHARE).min(EARLY_MOST),
-            false => 0,
-        }
+        Order { from: AtomicUsize::new(from), by, classes: Default::default() }
     }
 
     /// From so many keys on, from now on.
@@ -226,19 +206,7 @@ mod tests {
 
     fn measured() -> Order {
         let by = AtomicU8::new(ValuesBy::Faster as u8);
-        let [from, early_from] = [MEASURED, EARLY_FROM].map(AtomicUsize::new);
-        Order { from, early_from, by, classes: Default::default() }
-    }
-
-    #[test]
-    fn some_of_many_come_first() {
-        let order = measured();
-        assert_eq!([0, 1 << 17, (1 << 18) - 1].map(|keys| order.early(keys)), [0; 3]);
-        assert_eq!([1 << 18, 1 << 20, 1 << 24].map(|keys| order.early(keys)), [1 << 14, 1 << 16, 1 << 18]);
-        order.set_early_from(20);
-        assert_eq!([19, 20, 40].map(|keys| order.early(keys)), [0, 1, 2]);
-        order.set_early_from(usize::MAX);
-        assert_eq!(order.early(1 << 31), 0);
+        Order { from: AtomicUsize::new(MEASURED), by, classes: Default::default() }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use warpkeep_image::Persist;
 
 use super::engine::{DeviceEngine, Workplace, check_count, check_fixed};
 use super::hosts::Left;
-use super::mirror::{For, Reflection, Sequence};
+use super::mirror::{For, Reflection};
 use super::order::{Fetching, Measured, Order};
 use super::params::GetParams;
 use super::staying::Staying;
@@ -128,15 +128,10 @@ impl<P: Persist> DeviceEngine<P> {
                     Fetching::AsTheyCome => false,
                     Fetching::ByHost => self.order.usual(count),
                 };
-                let Workplace { columns, stream: beside } = &mut place;
-                let sequence = match (ordered, self.order.early(rows.count)) {
-                    (false, _) => Sequence::AsTheyCome,
-                    (true, 0) => Sequence::Ordered,
-                    (true, early) => Sequence::OrderedInTwo(early, beside),
-                };
                 // SAFETY: the caller's promise; the rest is the table's, and stays while the reading lasts.
-                let mirror =
-                    unsafe { self.launch_gets(table, params, columns, stream, sequence, &mut watch)? };
+                let mirror = unsafe {
+                    self.launch_gets(table, params, &mut place.columns, stream, ordered, &mut watch)?
+                };
                 (mirror, None)
             }
         };

@@ -386,20 +386,17 @@ impl Bench {
         self.engine.fetch_values_by(ValuesBy::Device);
     }
 
-    /// Looks at every key, and at some again, with answers in device memory, and values in the order of their addresses, of some keys before the others.
-    pub(crate) fn check_early(&self, keys: u64) {
-        self.engine.order_from(0);
-        self.engine.fetch_early_from(0);
+    /// Looks at every key, and at some again, with answers in device memory.
+    pub(crate) fn check_on_device(&self, keys: u64) {
         let numbers: Vec<u64> = (0..keys).chain((0..keys).step_by(3)).collect();
         let rows: Vec<_> = numbers.iter().map(|&number| self.kind.key(number)).collect();
         for versions in [true, false] {
             for (number, found) in numbers.iter().zip(self.got_on_device(&rows, versions)) {
                 let of_model =
                     |(version, value): &(u64, _)| (if versions { *version } else { 0 }, Vec::clone(value));
-                assert_eq!(found, self.model.get(number).map(of_model), "key {number}, some before others");
+                assert_eq!(found, self.model.get(number).map(of_model), "key {number} in device memory");
             }
         }
-        self.engine.fetch_early_from(usize::MAX);
     }
 
     /// Looks the first keys up again and again, with keys and answers in device memory, beside whoever writes: each is always there, with one
@@ -438,11 +435,10 @@ impl Bench {
         }
     }
 
-    /// Readers of the first keys beside writers, with values in the order of the batch and of their addresses, also of some before others, and beside
+    /// Readers of the first keys beside writers, with values in the order of the batch and of their addresses, also with answers in device memory, and beside
     /// what `also` does until it is told that they are done.
     pub(crate) fn read_beside_writes(&self, keys: u64, also: impl Fn(&AtomicBool) + Sync) {
         let done = AtomicBool::new(false);
-        self.engine.fetch_early_from(0);
         std::thread::scope(|scope| {
             scope.spawn(|| self.read_rows_until(&done, keys));
             for from in [usize::MAX, 0] {

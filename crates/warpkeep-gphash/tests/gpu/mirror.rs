@@ -54,7 +54,7 @@ pub(crate) fn check(bench: &Bench, keys: u64) {
         bench.engine.one_launch_to(few);
         bench.check_lookups(keys);
     }
-    bench.check_early(keys);
+    bench.check_on_device(keys);
     bench.engine.order_from(usize::MAX);
     bench.engine.one_launch_to(usize::MAX);
     // By blocks that put some in order: the smallest, so that there are several.

@@ -23,7 +23,7 @@ pub(super) struct ScaleArgs {
     /// Bytes in a value.
     #[arg(long, default_value_t = 128, value_name = "BYTES")]
     value_bytes: usize,
-    /// Operations in a batch, but no more than a quarter of the items; one case each, and pictures of the first.
+    /// Operations in a batch, but no more than a quarter of the items: all sizes are measured with the first, the largest with the others, too.
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     batch: Vec<usize>,
     /// How often each is measured.

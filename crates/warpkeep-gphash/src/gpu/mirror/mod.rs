@@ -12,7 +12,7 @@ mod lookup;
 mod reflect;
 mod state;
 
-pub(crate) use lookup::{Lookup, Sequence, spread};
+pub(crate) use lookup::{Lookup, spread};
 pub(crate) use state::{For, Mirror, Reflection};
 
 use std::time::Duration;
