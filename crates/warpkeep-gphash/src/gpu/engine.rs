@@ -381,6 +381,7 @@ impl<P: Persist> DeviceEngine<P> {
             row: 8 * table.value.max_len().div_ceil(8) as u64,
             block: table.form.block_len(),
             image_len: table.image().len(),
+            link: self.image.link(),
             ordered,
             few: get.count as usize <= self.few_to.load(Ordering::Relaxed),
             few_ordered: self.few_ordered.load(Ordering::Relaxed) as u64,

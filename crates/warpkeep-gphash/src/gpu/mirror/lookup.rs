@@ -6,6 +6,7 @@ use super::state::Reflection;
 use crate::TableError;
 use crate::gpu::columns::Columns;
 use crate::gpu::engine::{Kernels, THREADS};
+use crate::gpu::link::Link;
 use crate::gpu::params::{GetParams, LookupParams, WarmParams};
 use crate::gpu::regions::{Division, Regions};
 use crate::gpu::steps::Watch;
@@ -31,8 +32,9 @@ pub(crate) struct Lookup<'l> {
     pub(crate) row: u64,
     /// Bytes of a record's block: as records follow each other, they are aligned to what divides it.
     pub(crate) block: u64,
-    /// Bytes of the image.
+    /// Bytes of the image, and turns to read it in order.
     pub(crate) image_len: u64,
+    pub(crate) link: &'l Link,
     /// Whether the values are fetched in the order of their addresses.
     pub(crate) ordered: bool,
     /// Otherwise: whether one launch does all of it.
@@ -122,7 +124,7 @@ impl Lookup<'_> {
             // room for at once, those of a batch that finds nothing would be started one after the other, only to end.
             let some = |most: u32| Grid { blocks: each.blocks.min(most), ..each };
             launch(watch, "order", &kernels.order, some(kernels.ordering))?;
-            launch(watch, "fetch", &kernels.fetch, some(kernels.fetching))?;
+            self.link.in_turn(stream, || launch(watch, "fetch", &kernels.fetch, some(kernels.fetching)))?;
         } else if get.values.is_null() {
             launch(watch, "locate", &kernels.locate, each)?;
         } else {
