@@ -4,6 +4,7 @@
 #include "hosts.h"
 #include "load.h"
 #include "lookup.h"
+#include "order_few.h"
 #include "point.h"
 #include "parts.h"
 #include "reflect.h"
@@ -43,7 +44,7 @@ WK_KERNEL(gphash_layout, gphash::LayoutParams) {
         sizeof(CensusParams),
         sizeof(RehashParams),
         sizeof(TellParams),   sizeof(Told),      sizeof(Fetching),    kLinedUp,
-        kScanThreads,         kHead,
+        kScanThreads,         kHead,             kOrderFew,           kOrderFewThreads,
                kMirrorEntries,    kGone,               kVeiled,
         sizeof(Regions),      sizeof(StraightParams),
         sizeof(Enrolled),     sizeof(Act),       sizeof(Came),        sizeof(SpellParams),

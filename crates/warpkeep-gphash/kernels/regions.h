@@ -22,10 +22,11 @@ struct Regions {
     // A region has 2^shift of what addresses are counted in.
     u32 shift;
 
-    WK_DEVICE u32* at(u64 address) const {
+    WK_DEVICE u32 number(u64 address) const {
         u64 region = address >> shift;
-        return counts + (region < last ? (u32)region : last);
+        return region < last ? (u32)region : last;
     }
+    WK_DEVICE u32* at(u64 address) const { return counts + number(address); }
     // How many there are in all.
     WK_DEVICE u32* all() const { return counts - kHead / 2; }
     // How many a block of gphash_line_up has found, and one more; 0 until it is known.

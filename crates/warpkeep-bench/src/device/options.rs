@@ -84,8 +84,7 @@ impl Options {
             ways: Way::ALL
                 .into_iter()
                 .filter(|&way| {
-                    !matches!(way, Way::Alone | Way::FewOrdered | Way::Fastest | Way::StraightLink)
-                        && !way.is_logged()
+                    !matches!(way, Way::Alone | Way::Fastest | Way::StraightLink) && !way.is_logged()
                 })
                 .collect(),
             operations: Operation::ALL.to_vec(),
@@ -170,7 +169,7 @@ impl Options {
     /// Whether such tables can be used in a way.
     pub(super) fn is_open(&self, way: Way) -> bool {
         match way {
-            Way::Mirror | Way::FewOrdered | Way::Ordered | Way::Values => self.layout == Layout::Packed,
+            Way::Mirror | Way::Ordered | Way::Values => self.layout == Layout::Packed,
             Way::Gathered | Way::Fastest => self.layout == Layout::Packed,
             Way::Straight | Way::StraightLink | Way::LibraryGather => self.layout == Layout::Packed,
             Way::Alone | Way::Image | Way::BucketCache => true,
@@ -188,7 +187,6 @@ impl Options {
                 Way::BucketCache => self.cache_shares.clone(),
                 Way::Values => self.value_shares.clone(),
                 // A quarter of what a block can put in order, and all of it.
-                Way::FewOrdered => vec![0.25, 1.0],
                 _ => vec![0.0],
             };
             for variant in shares.into_iter().map(|share| Variant { way, share }) {

@@ -219,7 +219,7 @@ impl Rig {
         if variant.has_mirror() {
             engine.load_cache(table, 0.0, CachePolicy::Random)?;
             match variant.way {
-                Way::Mirror | Way::FewOrdered => engine.order_from(usize::MAX),
+                Way::Mirror => engine.order_from(usize::MAX),
                 Way::Fastest => engine.measure_order(),
                 _ => engine.order_from(0),
             }
@@ -228,8 +228,6 @@ impl Rig {
                 Way::Fastest => ValuesBy::Faster,
                 _ => ValuesBy::Device,
             });
-            let at_a_time = if variant.way == Way::FewOrdered { 1024.0 * variant.share } else { 0.0 };
-            engine.order_few_by(at_a_time as usize);
             engine.store_words_by(match variant.way {
                 Way::StraightLink => WordsBy::Device,
                 _ => WordsBy::usual(),

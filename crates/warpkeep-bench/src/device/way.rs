@@ -25,8 +25,6 @@ pub enum Way {
     BucketCache,
     /// The record of every key in device memory, so that the link carries values alone, as they are asked for.
     Mirror,
-    /// The same, with values of small batches fetched in about the order of their addresses, in one launch. Gets only.
-    FewOrdered,
     /// The same as the mirror, with values fetched in the order of their addresses.
     Ordered,
     /// The same as the mirror, with values gathered by the cores of the host, and copied up in a row. Gets only.
@@ -57,12 +55,11 @@ pub enum Way {
 
 impl Way {
     /// All of them.
-    pub const ALL: [Way; 17] = [
+    pub const ALL: [Way; 16] = [
         Way::Alone,
         Way::Image,
         Way::BucketCache,
         Way::Mirror,
-        Way::FewOrdered,
         Way::Ordered,
         Way::Gathered,
         Way::Fastest,
@@ -84,7 +81,6 @@ impl Way {
             Way::Image => "image",
             Way::BucketCache => "cache",
             Way::Mirror => "mirror",
-            Way::FewOrdered => "few-ordered",
             Way::Ordered => "ordered",
             Way::Gathered => "gathered",
             Way::Fastest => "fastest",
@@ -152,7 +148,7 @@ impl FromStr for Way {
         let found = Way::ALL.into_iter().find(|way| way.name() == text);
         found.ok_or_else(|| {
             format!(
-                "`{text}` is no way to use a device; there are: alone, image, cache, mirror, few-ordered, ordered, gathered, fastest, straight, straight-link, values, \
+                "`{text}` is no way to use a device; there are: alone, image, cache, mirror, ordered, gathered, fastest, straight, straight-link, values, \
                  library-process, library-power, library, library-fetch, library-gather, library-cpu"
             )
         })
@@ -174,7 +170,6 @@ impl Variant {
             Way::Image => "over the link".to_owned(),
             Way::BucketCache => format!("bucket cache, {:.0} %", 100.0 * self.share),
             Way::Mirror => "mirror".to_owned(),
-            Way::FewOrdered => format!("mirror, {:.0} values at a time in order", 1024.0 * self.share),
             Way::Ordered => "mirror, values in order".to_owned(),
             Way::Gathered => "mirror, values gathered by the host".to_owned(),
             Way::Fastest => "mirror, whichever way is the fastest".to_owned(),
@@ -193,14 +188,14 @@ impl Variant {
 
     /// Whether the device has the record of every key.
     pub(crate) fn has_mirror(self) -> bool {
-        matches!(self.way, Way::Mirror | Way::FewOrdered | Way::Ordered | Way::Gathered | Way::Fastest)
+        matches!(self.way, Way::Mirror | Way::Ordered | Way::Gathered | Way::Fastest)
             || matches!(self.way, Way::Straight | Way::StraightLink | Way::Values)
     }
 
     /// Whether it does such operations.
     pub(crate) fn does(self, operation: Operation) -> bool {
         match self.way {
-            Way::Alone | Way::FewOrdered => operation.only_reads(),
+            Way::Alone => operation.only_reads(),
             // What has no value to fetch goes one way.
             Way::Gathered | Way::Fastest => operation.only_reads() && operation != Operation::Locate,
             Way::Straight | Way::StraightLink | Way::LibraryProcess | Way::LibraryPower => {

@@ -28,8 +28,9 @@ use crate::{Table, TableError};
 pub(super) const THREADS: u32 = 256;
 /// Batches of gets to this size take one launch: what they save is more than what the larger kernel costs.
 const FEW_TO: usize = 1 << 15;
-/// Keys that a block puts in order, at the most.
-const FEW_ORDERED: usize = 1024;
+/// Keys that one block puts in order, at the most; and its threads, each of which has a region.
+pub(super) const ORDER_FEW: usize = 4096;
+pub(super) const ORDER_FEW_THREADS: u32 = 1024;
 /// Keys that are looked up by one launch where the answers go to the host, at least and at most: a quarter of a batch, so that the rest is
 /// looked up while these are answered; but enough that reads in the order of their addresses are near each other.
 const AT_ONCE: (usize, usize) = (1 << 17, 1 << 20);
@@ -54,7 +55,7 @@ pub struct DeviceEngine<P: Persist> {
     pub(super) mirror: Mirror,
     pub(super) order: Order,
     few_to: AtomicUsize,
-    few_ordered: AtomicUsize,
+    order_few_to: AtomicUsize,
     pub(super) streamed_from: AtomicUsize,
     /// Threads of the host that copy values for batches in device memory.
     pub(super) hands: Hands,
@@ -115,7 +116,7 @@ pub(crate) struct Kernels {
     pub(crate) ask: Kernel,
     pub(crate) collect: Kernel,
     pub(crate) few: Kernel,
-    pub(crate) few_ordered: Kernel,
+    pub(crate) order_few: Kernel,
     pub(crate) point: Kernel,
     pub(crate) ask_host: Kernel,
     pub(crate) reflect: Kernel,
@@ -182,7 +183,7 @@ impl Kernels {
             ask: kernel("gphash_ask")?,
             collect: kernel("gphash_collect")?,
             few: kernel("gphash_few")?,
-            few_ordered: kernel("gphash_few_ordered")?,
+            order_few: kernel("gphash_order_few")?,
             point: kernel("gphash_point")?,
             ask_host: kernel("gphash_ask_host")?,
             reflect: kernel("gphash_reflect")?,
@@ -242,7 +243,7 @@ impl<P: Persist> DeviceEngine<P> {
             mirror: Mirror::default(),
             order: Order::on(device),
             few_to: AtomicUsize::new(FEW_TO),
-            few_ordered: AtomicUsize::new(0),
+            order_few_to: AtomicUsize::new(ORDER_FEW),
             streamed_from: AtomicUsize::new(STREAMED_FROM),
             hands: Hands::default(),
             supply: Mutex::new(Supply::new(&table.heap, table.pool, table.form)),
@@ -300,11 +301,10 @@ impl<P: Persist> DeviceEngine<P> {
         self.few_to.store(keys, Ordering::Relaxed);
     }
 
-    /// Has batches of gets that take [one launch](Self::one_launch_to) read their values in about the order of their addresses: of so many
-    /// keys each, 32 to 1024, a power of two. 0, which is usual, has them read as they come.
-    pub fn order_few_by(&self, keys: usize) {
-        let keys = if keys == 0 { 0 } else { keys.clamp(32, FEW_ORDERED).next_power_of_two() };
-        self.few_ordered.store(keys, Ordering::Relaxed);
+    /// Has batches of gets of so many keys or fewer, 4096 at the most, which are put in order be put in order by one block, and one launch: four are for large
+    /// ones. 0 for none.
+    pub fn order_at_once_to(&self, keys: usize) {
+        self.order_few_to.store(keys.min(ORDER_FEW), Ordering::Relaxed);
     }
 
     /// Has batches whose values take so many bytes or more, and are [gathered](DeviceEngine::gather_rows) by the host, or
@@ -384,7 +384,7 @@ impl<P: Persist> DeviceEngine<P> {
             link: self.image.link(),
             ordered,
             few: get.count as usize <= self.few_to.load(Ordering::Relaxed),
-            few_ordered: self.few_ordered.load(Ordering::Relaxed) as u64,
+            one_block: get.count as usize <= self.order_few_to.load(Ordering::Relaxed),
         };
         // SAFETY: the same; and the caller keeps the mirror.
         unsafe { lookup.launch(self.device(), &self.kernels, scratch, stream, watch)? };

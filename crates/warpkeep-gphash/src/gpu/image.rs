@@ -26,7 +26,8 @@ impl<P: Persist> DeviceImage<P> {
     pub fn new(device: &Device, image: &Arc<Image<P>>) -> Result<DeviceImage<P>, TableError> {
         let registered = Mutex::new(Vec::new());
         let (covered, link) = (AtomicU64::new(0), Link::new(device)?);
-        let image = DeviceImage { device: device.clone(), registered, covered, link, image: Arc::clone(image) };
+        let image =
+            DeviceImage { device: device.clone(), registered, covered, link, image: Arc::clone(image) };
         image.cover()?;
         Ok(image)
     }

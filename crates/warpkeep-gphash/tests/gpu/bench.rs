@@ -441,9 +441,13 @@ impl Bench {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| self.read_rows_until(&done, keys));
-            for from in [usize::MAX, 0] {
+            for (from, at_once) in [(usize::MAX, 0), (0, usize::MAX), (0, 0)] {
+                let set = move |engine: &DeviceEngine<Coherent>| {
+                    engine.order_from(from);
+                    engine.order_at_once_to(at_once);
+                };
                 let done = &done;
-                scope.spawn(move || self.read_until(done, keys, |engine| engine.order_from(from)));
+                scope.spawn(move || self.read_until(done, keys, set));
             }
             scope.spawn(|| also(&done));
             self.write_marks(keys, 1..30);

@@ -49,19 +49,17 @@ pub(crate) fn mirrored(device: &Device, space: Space, kind: Kind, keys: u64) -> 
 
 pub(crate) fn check(bench: &Bench, keys: u64) {
     // By a few kernels, in the order of the batch and of the addresses; and by one.
-    for (from, few) in [(usize::MAX, 0), (0, 0)] {
+    bench.engine.one_launch_to(0);
+    // In the order of addresses by one block, and by as many as it takes.
+    for (from, at_once) in [(usize::MAX, 0), (0, 0), (0, usize::MAX)] {
         bench.engine.order_from(from);
-        bench.engine.one_launch_to(few);
+        bench.engine.order_at_once_to(at_once);
         bench.check_lookups(keys);
     }
     bench.check_on_device(keys);
     bench.engine.order_from(usize::MAX);
     bench.engine.one_launch_to(usize::MAX);
-    // By blocks that put some in order: the smallest, so that there are several.
-    bench.engine.order_few_by(32);
-    bench.check_lookups(keys);
     bench.check_by_host(keys);
-    bench.engine.order_few_by(0);
     bench.check(keys);
 }
 

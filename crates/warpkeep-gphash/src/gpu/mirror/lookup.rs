@@ -1,11 +1,11 @@
 //! Batches of gets through a mirror.
 
-use warpkeep_device::{Device, Grid, Kernel, Stream};
+use warpkeep_device::{Device, DevicePtr, Grid, Kernel, Stream};
 
 use super::state::Reflection;
 use crate::TableError;
 use crate::gpu::columns::Columns;
-use crate::gpu::engine::{Kernels, THREADS};
+use crate::gpu::engine::{Kernels, ORDER_FEW_THREADS, THREADS};
 use crate::gpu::link::Link;
 use crate::gpu::params::{GetParams, LookupParams, WarmParams};
 use crate::gpu::regions::{Division, Regions};
@@ -39,8 +39,8 @@ pub(crate) struct Lookup<'l> {
     pub(crate) ordered: bool,
     /// Otherwise: whether one launch does all of it.
     pub(crate) few: bool,
-    /// Then: how many keys each block puts in order; 0 if none.
-    pub(crate) few_ordered: u64,
+    /// In order: whether one block puts them in order.
+    pub(crate) one_block: bool,
 }
 
 impl Lookup<'_> {
@@ -62,11 +62,11 @@ impl Lookup<'_> {
         let ordered = self.ordered && !get.values.is_null();
         let mut params = LookupParams {
             get,
-            asked: warpkeep_device::DevicePtr::NULL,
-            asks: warpkeep_device::DevicePtr::NULL,
-            located: warpkeep_device::DevicePtr::NULL,
+            asked: DevicePtr::NULL,
+            asks: DevicePtr::NULL,
+            located: DevicePtr::NULL,
             regions: Regions::NONE,
-            fetchings: warpkeep_device::DevicePtr::NULL,
+            fetchings: DevicePtr::NULL,
             wide: u64::from((self.row | self.block | get.values.address()).is_multiple_of(16)),
         };
         // Also of those in order: a multiprocessor fetches three rows in a microsecond or so, however few there are, if they are far apart.
@@ -80,31 +80,31 @@ impl Lookup<'_> {
             })?;
         }
         if self.few && !ordered {
-            let (kernel, grid) = match self.few_ordered {
-                0 => (&kernels.few, each),
-                each => {
-                    let threads = (each as u32).min(THREADS);
-                    let blocks = get.count.div_ceil(each).max(1) as u32;
-                    (&kernels.few_ordered, Grid { blocks, threads, shared_bytes: 0 })
-                }
-            };
             // SAFETY: the caller's promise.
             return watch
-                .device("few", device, stream, || unsafe { Ok(kernel.launch(grid, &params, stream)?) });
+                .device("few", device, stream, || unsafe { Ok(kernels.few.launch(each, &params, stream)?) });
         }
-        let division = Division::of(self.image_len, get.count);
-        watch.device("clearing", device, stream, || {
-            params.asked = match ordered {
-                // One look for zeros is enough: before the counts of regions there is room for that of what is asked for.
-                true => {
-                    let head = scratch.regions.zeros(device, division.bytes(), stream)?;
-                    params.regions = division.at(head);
-                    head
-                }
-                false => scratch.asked.zeros(device, 8, stream)?,
-            };
-            Ok(())
-        })?;
+        let one_block = ordered && self.one_block;
+        if one_block {
+            let division = Division::into(self.image_len, ORDER_FEW_THREADS);
+            // What it wants to be zero it sees to itself.
+            params.asked = scratch.regions.room(device, division.bytes())?;
+            params.regions = division.at(params.asked);
+        } else {
+            watch.device("clearing", device, stream, || {
+                params.asked = match ordered {
+                    // One look for zeros is enough: before the counts of regions there is room for that of what is asked for.
+                    true => {
+                        let division = Division::of(self.image_len, get.count);
+                        let head = scratch.regions.zeros(device, division.bytes(), stream)?;
+                        params.regions = division.at(head);
+                        head
+                    }
+                    false => scratch.asked.zeros(device, 8, stream)?,
+                };
+                Ok(())
+            })?;
+        }
         params.asks = scratch.asks.room(device, 4 * count)?;
         if ordered {
             params.located = scratch.records.room(device, 16 * count)?;
@@ -115,15 +115,20 @@ impl Lookup<'_> {
             watch.device(step, device, stream, || unsafe { Ok(kernel.launch(grid, &params, stream)?) })
         };
         if ordered {
-            launch(watch, "locate", &kernels.locate, each)?;
-            // SAFETY: the same.
-            watch.device("line up", device, stream, || unsafe {
-                params.regions.line_up(&kernels.line_up, stream)
-            })?;
             // They find out on the device how much there is to do, and go on from one place to the next: of more blocks than there is
             // room for at once, those of a batch that finds nothing would be started one after the other, only to end.
             let some = |most: u32| Grid { blocks: each.blocks.min(most), ..each };
-            launch(watch, "order", &kernels.order, some(kernels.ordering))?;
+            if one_block {
+                let grid = Grid { blocks: 1, threads: ORDER_FEW_THREADS, shared_bytes: 0 };
+                launch(watch, "locate and order", &kernels.order_few, grid)?;
+            } else {
+                launch(watch, "locate", &kernels.locate, each)?;
+                // SAFETY: the same.
+                watch.device("line up", device, stream, || unsafe {
+                    params.regions.line_up(&kernels.line_up, stream)
+                })?;
+                launch(watch, "order", &kernels.order, some(kernels.ordering))?;
+            }
             self.link.in_turn(stream, || launch(watch, "fetch", &kernels.fetch, some(kernels.fetching)))?;
         } else if get.values.is_null() {
             launch(watch, "locate", &kernels.locate, each)?;
