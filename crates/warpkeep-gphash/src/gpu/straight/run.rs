@@ -314,7 +314,7 @@ impl<'e, P: Persist> Turn<'e, P> {
             }
             None => (None, None),
         };
-        if values.is_some() && !hands.as_ref().is_some_and(|(_, form)| form.tails().is_some()) {
+        if values.is_some() && hands.as_ref().is_none_or(|(_, form)| form.tails().is_none()) {
             return Ok(None);
         }
         let parts = engine.straight.parts(count, hands.is_some());
