@@ -65,8 +65,6 @@ pub(crate) struct Rig {
     pub(crate) engine: DeviceEngine<Coherent>,
     pub(crate) table: Table<Coherent>,
     pub(crate) stream: Stream,
-    /// For the other batches that are under way.
-    beside: Vec<Stream>,
     /// Room for the answers to each batch that is under way.
     answers: Vec<Answers>,
     image: Arc<Image<Coherent>>,
@@ -153,9 +151,7 @@ impl Rig {
             .map(|_| Answers::new(device, &workload, form.largest))
             .collect::<Result<Vec<_>, _>>()?;
         let stream = device.stream()?;
-        let beside = (1..UNDER_WAY).map(|_| device.stream()).collect::<Result<Vec<_>, _>>()?;
-        let mut rig =
-            Rig { engine, table, stream, beside, answers, image, workload, keys, version: 0, folder };
+        let mut rig = Rig { engine, table, stream, answers, image, workload, keys, version: 0, folder };
         if form.straight {
             rig.engine.load_mirror(&rig.table)?;
         }
@@ -173,7 +169,7 @@ impl Rig {
 
     /// Lets go of the table as a process does that ends, and comes back to it.
     pub(crate) fn reattach(self, device: &Device) -> Result<(Rig, Reattached), BenchError> {
-        let Rig { engine, table, stream, beside, answers, image, workload, keys, version, folder } = self;
+        let Rig { engine, table, stream, answers, image, workload, keys, version, folder } = self;
         let header = table.header();
         drop((engine, table, image));
         let begun = Instant::now();
@@ -191,7 +187,7 @@ impl Rig {
         let register = begun.elapsed() - open;
         engine.load_mirror(&table)?;
         let mirror = begun.elapsed() - open - register;
-        let rig = Rig { engine, table, stream, beside, answers, image, workload, keys, version, folder };
+        let rig = Rig { engine, table, stream, answers, image, workload, keys, version, folder };
         Ok((rig, Reattached { open, register, mirror }))
     }
 
@@ -310,7 +306,7 @@ impl Rig {
         parts: &[Range<usize>],
         with_values: bool,
     ) -> Result<Duration, BenchError> {
-        let Rig { engine, table, stream, beside, answers, .. } = self;
+        let Rig { engine, table, stream, answers, .. } = self;
         let rows = |(part, answers): (&Range<usize>, &Answers)| {
             answers.has_room_for(part.len())?;
             Ok(GetRows {
@@ -331,8 +327,7 @@ impl Rig {
             return Ok(begun.elapsed());
         }
         let mut readings = Vec::with_capacity(batches.len());
-        // Each in a stream of its own: the keys of one are located while the values of another cross the link.
-        for (rows, stream) in batches.iter().zip(std::iter::once(stream).chain(beside)) {
+        for rows in &batches {
             // SAFETY: the same.
             readings.push(unsafe { engine.get_rows(table, rows, stream)? });
         }

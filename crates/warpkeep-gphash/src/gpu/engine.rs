@@ -381,7 +381,6 @@ impl<P: Persist> DeviceEngine<P> {
             row: 8 * table.value.max_len().div_ceil(8) as u64,
             block: table.form.block_len(),
             image_len: table.image().len(),
-            link: self.image.link(),
             ordered,
             few: get.count as usize <= self.few_to.load(Ordering::Relaxed),
             one_block: get.count as usize <= self.order_few_to.load(Ordering::Relaxed),

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use warpkeep_device::{Device, DevicePtr, RegisterOptions, Registered};
 use warpkeep_image::{Heap, Image, Persist};
 
-use super::link::Link;
 use crate::TableError;
 
 /// An image, registered with a device: one for all tables of a store.
@@ -17,7 +16,6 @@ pub struct DeviceImage<P: Persist> {
     registered: Mutex<Vec<Registered>>,
     /// Where kernels have its beginning, while whatever is in use of it is registered; 0 if that has to be looked into.
     covered: AtomicU64,
-    link: Link,
     image: Arc<Image<P>>,
 }
 
@@ -25,9 +23,8 @@ impl<P: Persist> DeviceImage<P> {
     /// Registers all of an image.
     pub fn new(device: &Device, image: &Arc<Image<P>>) -> Result<DeviceImage<P>, TableError> {
         let registered = Mutex::new(Vec::new());
-        let (covered, link) = (AtomicU64::new(0), Link::new(device)?);
-        let image =
-            DeviceImage { device: device.clone(), registered, covered, link, image: Arc::clone(image) };
+        let covered = AtomicU64::new(0);
+        let image = DeviceImage { device: device.clone(), registered, covered, image: Arc::clone(image) };
         image.cover()?;
         Ok(image)
     }
@@ -60,11 +57,6 @@ impl<P: Persist> DeviceImage<P> {
     /// The device.
     pub fn device(&self) -> &Device {
         &self.device
-    }
-
-    /// Turns to read it in the order of addresses.
-    pub(crate) fn link(&self) -> &Link {
-        &self.link
     }
 
     /// Has all of the image registered that can be in use; gives where kernels have its beginning.

@@ -17,7 +17,6 @@ mod facts;
 mod hosts;
 mod image;
 mod left_out;
-mod link;
 mod mirror;
 mod order;
 mod params;

@@ -6,7 +6,6 @@ use super::state::Reflection;
 use crate::TableError;
 use crate::gpu::columns::Columns;
 use crate::gpu::engine::{Kernels, ORDER_FEW_THREADS, THREADS};
-use crate::gpu::link::Link;
 use crate::gpu::params::{GetParams, LookupParams, WarmParams};
 use crate::gpu::regions::{Division, Regions};
 use crate::gpu::steps::Watch;
@@ -32,9 +31,8 @@ pub(crate) struct Lookup<'l> {
     pub(crate) row: u64,
     /// Bytes of a record's block: as records follow each other, they are aligned to what divides it.
     pub(crate) block: u64,
-    /// Bytes of the image, and turns to read it in order.
+    /// Bytes of the image.
     pub(crate) image_len: u64,
-    pub(crate) link: &'l Link,
     /// Whether the values are fetched in the order of their addresses.
     pub(crate) ordered: bool,
     /// Otherwise: whether one launch does all of it.
@@ -129,7 +127,7 @@ impl Lookup<'_> {
                 })?;
                 launch(watch, "order", &kernels.order, some(kernels.ordering))?;
             }
-            self.link.in_turn(stream, || launch(watch, "fetch", &kernels.fetch, some(kernels.fetching)))?;
+            launch(watch, "fetch", &kernels.fetch, some(kernels.fetching))?;
         } else if get.values.is_null() {
             launch(watch, "locate", &kernels.locate, each)?;
         } else {
