@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 use warpkeep_core::{
     Answers as _, BatchView, Cells, Columns, KeySpec, MergeRule, Op, Outcome, Results, Status,
 };
-use warpkeep_device::{Device, DevicePtr, Stream};
-use warpkeep_gphash::gpu::{DeviceBatch, DeviceEngine, DeviceImage, GetRows, HostGets, ValuesBy};
-use warpkeep_gphash::{Geometry, Progress, Table};
+use warpkeep_device::{Arch, Device, DevicePtr, Stream, compile_for};
+use warpkeep_gphash::gpu::{
+    DeviceBatch, DeviceEngine, DeviceImage, GetRows, HostGets, ValuesBy, program_for,
+};
+use warpkeep_gphash::{Geometry, Progress, Table, TableSpec};
 use warpkeep_image::{Coherent, Heap, HeapOptions, Image};
 use warpkeep_record::Pool;
 
@@ -100,11 +102,22 @@ pub(crate) struct Bench {
     pub(crate) version: u64,
 }
 
+/// If `WARPKEEP_COMPILE_AHEAD` names an architecture, the kernels of such tables are compiled for it, and kept in the
+/// [cache](warpkeep_device::KernelCache::from_environment): with that a host that has such a GPU, and is not there for long, need not compile them.
+fn compile_ahead(spec: &TableSpec) {
+    let Ok(arch) = std::env::var("WARPKEEP_COMPILE_AHEAD") else { return };
+    let arch: Arch = arch.parse().unwrap();
+    if let Some(program) = program_for(spec.geometry, spec.layout, spec.key, spec.value) {
+        compile_for(arch, &program).unwrap();
+    }
+}
+
 impl Bench {
     pub(crate) fn new(device: &Device, space: Space, kind: Kind, geometry: Geometry, capacity: u64) -> Bench {
         let heap = space(200);
         let mut spec = kind.spec(geometry, capacity);
         spec.merge = MergeRule::AddU64;
+        compile_ahead(&spec);
         let table = Table::create(&heap, &spec).unwrap();
         Bench::over(device, kind, table)
     }
