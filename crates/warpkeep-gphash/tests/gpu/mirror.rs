@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use warpkeep_core::{MergeRule, Op};
 use warpkeep_device::Device;
-use warpkeep_gphash::gpu::{DeviceEngine, DeviceImage};
+use warpkeep_gphash::gpu::{DeviceEngine, DeviceImage, ValueRoom};
 use warpkeep_gphash::{Geometry, Layout, Table, TableError};
 use warpkeep_image::Clear;
 
@@ -19,7 +19,7 @@ macro_rules! mirror_cases {
             mirror: tables_with_a_mirror_do_what_a_map_does, a_mirror_shows_nothing_old, a_mirror_answers_equal_keys_alike,
                 a_mirror_grows_with_its_table, keys_that_come_and_go_leave_a_mirror_as_it_is, a_mirror_follows_records_that_move,
                 entries_used_again_fool_nobody, a_mirror_that_does_not_fit_is_left_out, nobody_writes_past_a_mirror_that_cannot_be_told,
-                gets_beside_writes_find_what_is_there
+                gets_beside_writes_find_what_is_there, batches_of_any_size_are_put_in_order
         }
     };
 }
@@ -161,6 +161,28 @@ pub(crate) fn a_mirror_answers_equal_keys_alike(device: &Device, space: Space) {
                     assert_eq!(found.as_ref(), bench.model.get(&numbers[index]), "operation {index}");
                 })
                 .unwrap();
+        }
+    }
+}
+
+/// As many keys as one block puts in order, fewer, a few more, and so many that several blocks line regions up; some keys twice, some absent, and
+/// some whose values are in device memory.
+pub(crate) fn batches_of_any_size_are_put_in_order(device: &Device, space: Space) {
+    const KEYS: u64 = 3000;
+    for kind in [Kind::Tiled, Kind::LongPacked] {
+        let bench = mirrored(device, space, kind, KEYS);
+        bench.engine.order_from(0);
+        for share in [0.0, 0.3] {
+            bench.engine.load_values(&bench.table, ValueRoom::Share(share)).unwrap();
+            for count in [0, 1, 33, 1024, 1025, 4095, 4096, 4097, 20_000] {
+                let numbers: Vec<u64> = (0..count).map(|index| index * index * 7 % (KEYS + 100)).collect();
+                let keys: Vec<_> = numbers.iter().map(|&number| kind.key(number)).collect();
+                let found = bench.got_on_device(&keys, count % 2 == 0);
+                for (number, found) in numbers.iter().zip(found) {
+                    let expected = bench.model.get(number).map(|(_, value)| value);
+                    assert_eq!(found.as_ref().map(|(_, value)| value), expected, "{number} of {count}");
+                }
+            }
         }
     }
 }
