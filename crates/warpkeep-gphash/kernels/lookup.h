@@ -31,6 +31,8 @@ struct LookupParams {
     Fetching* fetchings;
     // Whether rows of values and records are aligned to 16 bytes.
     u64 wide;
+    // Whether values are fetched from the last to the first.
+    u64 backwards;
 };
 
 // Where a value was found. Those in rows are listed from the end, and need no order.
@@ -184,7 +186,7 @@ WK_KERNEL_AT_ONCE(gphash_locate, gphash::LookupParams, gphash::kLocateThreads, 6
     // How many the block has found: keys that are not there leave no trace in the lists.
     BlockWants<kFinds> wants(said ? 1u << find : 0);
     if (!wants.all) return;
-    u64 rank = said && find == kInImage ? p.regions.take(said) : 0;
+    u64 rank = p.regions.take_together(said, said && find == kInImage);
     BlockPlaces<kFinds, u32> places(wants, p.regions.all());
     if (!said) return;
     u32 place = find == kInRows ? places.begin[kInRows] + wants.rank(kInRows) : places.begin[kInImage] + wants.rank(kInImage);
@@ -210,8 +212,9 @@ WK_KERNEL(gphash_fetch, gphash::LookupParams) {
         u64 count = load(p.regions.all() + kInRows);
         for (u64 place = global_index(); place / kWarp * kWarp < count; place += global_size()) copy_from_rows(p, place, count);
     }
-    u64 count = load(p.regions.all());
-    for (u64 place = global_index(); place / kWarp * kWarp < count; place += global_size()) {
+    u64 count = load(p.regions.all()), groups = (count + kWarp - 1) / kWarp;
+    for (u64 group = global_index() / kWarp; group < groups; group += global_size() / kWarp) {
+        u64 place = (p.backwards ? groups - 1 - group : group) * kWarp + lane();
         U128 mine = place < count ? load((const U128*)(p.fetchings + place)) : U128{0, 0};
         if (mine.lo && !is_its_own(p, mine.lo, mine.hi)) {
             ask(p, mine.hi);

@@ -33,6 +33,15 @@ struct Regions {
     WK_DEVICE u32* told(u32 block) const { return counts + last + 1 + block; }
     // One more; its place among those of the same region.
     WK_DEVICE u32 take(u64 address) const { return fetch_add(at(address), 1u); }
+    // The same for all lanes of a warp: of one region one asks for all. Where everybody wants the same, thousands ask at one word, and one after the other.
+    WK_DEVICE u32 take_together(u64 address, bool wants) const {
+        Warp warp;
+        // Who wants nothing is alone.
+        u32 same = warp.match_any(wants ? number(address) : ~lane());
+        u32 first = ffs(same) - 1, begin = 0;
+        if (wants && first == lane()) begin = fetch_add(at(address), popc(same));
+        return warp.shfl(begin, first) + popc(same & ((1u << lane()) - 1));
+    }
     // Where what has such a place belongs, once they are lined up.
     WK_DEVICE u64 place(u64 address, u64 rank) const { return load(at(address)) + rank; }
 };

@@ -384,6 +384,7 @@ impl<P: Persist> DeviceEngine<P> {
             ordered,
             few: get.count as usize <= self.few_to.load(Ordering::Relaxed),
             one_block: get.count as usize <= self.order_few_to.load(Ordering::Relaxed),
+            backwards: ordered && self.order.turn_round(),
         };
         // SAFETY: the same; and the caller keeps the mirror.
         unsafe { lookup.launch(self.device(), &self.kernels, scratch, stream, watch)? };

@@ -269,6 +269,7 @@ pub(crate) struct LookupParams {
     pub(crate) regions: Regions,
     pub(crate) fetchings: DevicePtr,
     pub(crate) wide: u64,
+    pub(crate) backwards: u64,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]

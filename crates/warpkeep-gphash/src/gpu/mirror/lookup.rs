@@ -37,8 +37,9 @@ pub(crate) struct Lookup<'l> {
     pub(crate) ordered: bool,
     /// Otherwise: whether one launch does all of it.
     pub(crate) few: bool,
-    /// In order: whether one block puts them in order.
+    /// In order: whether one block puts them in order; and whether the last is fetched first.
     pub(crate) one_block: bool,
+    pub(crate) backwards: bool,
 }
 
 impl Lookup<'_> {
@@ -66,6 +67,7 @@ impl Lookup<'_> {
             regions: Regions::NONE,
             fetchings: DevicePtr::NULL,
             wide: u64::from((self.row | self.block | get.values.address()).is_multiple_of(16)),
+            backwards: u64::from(self.backwards),
         };
         // Also of those in order: a multiprocessor fetches three rows in a microsecond or so, however few there are, if they are far apart.
         let each = spread(get.count);
