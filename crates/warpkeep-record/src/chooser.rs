@@ -58,7 +58,7 @@ impl<const N: usize> Chooser<N> {
             _ => fastest,
         };
         let due = |way: &usize| {
-            // So seldom that it costs less than a hundredth. If what is chosen becomes slower, that is seen without trying.
+            // So seldom that it costs less than a hundredth, unless it is forty times as slow. If what is chosen becomes slower, that is seen without trying.
             let patience = match ways[*way].nanos / ways[chosen].nanos.max(1e-3) {
                 slower if slower < 1.2 => 32,
                 slower if slower < 2.0 => 256,

@@ -237,19 +237,15 @@ impl Cell<'_> {
         Ok((inserts, deletes))
     }
 
-    /// How many batches of writes do not count. The first gets memory for batches of such a size, and a segment of the log, which those after it
-    /// find ready; and where it is measured who stores words, some are to find that out, which a program that runs on has behind it.
+    /// How many batches of writes do not count. The first of a round gets memory for batches of such a size, a segment of the log, and copies of the table's levels, because
+    /// others have worked it since; those after it find all that ready. And where it is measured who stores words, some are to find that out, which a program that runs on
+    /// has behind it.
     fn cold(&self, variant: Variant) -> usize {
         let finds_out = match variant.way {
             Way::Straight => !self.is_told,
             way => way == Way::Values || way.is_library(),
         };
-        match self.round {
-            0 if finds_out => FINDING_OUT,
-            0 => 1,
-            // Others have worked the table since, and copies of its levels are made anew.
-            _ => 1,
-        }
+        if self.round == 0 && finds_out { FINDING_OUT } else { 1 }
     }
 
     /// Writes, and reads back every byte of it.

@@ -186,7 +186,6 @@ impl Options {
             let shares = match way {
                 Way::BucketCache => self.cache_shares.clone(),
                 Way::Values => self.value_shares.clone(),
-                // A quarter of what a block can put in order, and all of it.
                 _ => vec![0.0],
             };
             for variant in shares.into_iter().map(|share| Variant { way, share }) {

@@ -219,6 +219,49 @@ fn readers_of_every_way_beside_writers() {
     }
 }
 
+/// Deletes keys that nobody wants to know more of than whether they were there.
+fn delete_all(table: &Table<'_>, keys: &[u64]) -> Vec<Status> {
+    let columns = Columns::keys_only(Op::Delete, Cells::u64s(keys));
+    let view = BatchView::new(table.key_spec(), table.value_spec(), columns).unwrap();
+    let mut statuses = vec![Status::Pending; keys.len()];
+    let output = Output::new(&view, ColumnMut::Host(&mut statuses), None, OutputValues::None).unwrap();
+    table.run_into(&view, Durability::Process, &mut output.into_host().unwrap()).unwrap();
+    statuses
+}
+
+/// Batches of deletes go straight through where no versions are asked for, with a log and without: the device and the CPU come to the same.
+#[test]
+fn deletes_from_host_memory_come_to_the_same() {
+    for logged in [false, true] {
+        let homes = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let open = |(home, device): (&tempfile::TempDir, DeviceChoice)| {
+            let options = StoreOptions { without_log: !logged, ..options(None, 2) };
+            Store::open_with(home.path(), StoreOptions { device, ..options }).unwrap()
+        };
+        let stores: Vec<Store> = homes.iter().zip([DeviceChoice::Sim, DeviceChoice::Cpu]).map(open).collect();
+        let tables: Vec<Table<'_>> =
+            stores.iter().map(|store| store.create_table("t", rows(KeySpec::U64, 40)).unwrap()).collect();
+        let mut random = fastrand::Rng::with_seed(5);
+        for round in 0..3 {
+            for table in &tables {
+                fill(table, 0..3000);
+            }
+            // Some are there twice, and some not at all.
+            let keys: Vec<u64> = (0..2500).map(|_| random.u64(..4000)).collect();
+            tables[0].time_steps(true);
+            let statuses = delete_all(&tables[0], &keys);
+            let steps = tables[0].take_step_times().concat();
+            assert!(steps.iter().any(|step| step.step == "enrol"), "it was staged: {steps:?}");
+            tables[0].time_steps(false);
+            assert_eq!(statuses, delete_all(&tables[1], &keys), "round {round}");
+            let batch = gets(&tables[0], 0..4000);
+            let results: Vec<Results> =
+                tables.iter().map(|table| table.run(&batch, Durability::Process).unwrap()).collect();
+            assert_eq!(results[0].statuses(), results[1].statuses());
+        }
+    }
+}
+
 /// Batches that write the same all over, without a log, go straight through: the device and the CPU come to the same.
 #[test]
 fn writes_from_host_memory_come_to_the_same() {
@@ -261,6 +304,51 @@ fn writes_from_host_memory_come_to_the_same() {
     }
 }
 
+/// The device is lost while it deletes: all of them are gone, and of what is not found nobody says that it was not there.
+#[test]
+fn a_device_lost_while_it_deletes_leaves_the_rest_to_the_cpu() {
+    const TIMES: u64 = 10;
+    let (mut lost, mut unknown, mut steps) = (0, 0, 0);
+    // First how many steps it takes, and then it is lost after a tenth of them, two, and so on.
+    for tenths in 0..TIMES {
+        let home = tempfile::tempdir().unwrap();
+        let device = Device::simulated(Mode::seeded(1)).unwrap();
+        let store = Store::open_on(home.path(), options(None, 2), &device).unwrap();
+        let table = store.create_table("t", rows(KeySpec::U64, 40).capacity(6000)).unwrap();
+        fill(&table, 0..3000);
+        let now = || device.last_run().map_or(0, |report| report.now);
+        let before = now();
+        if tenths > 0 {
+            device.simulator().unwrap().crash_at(Some(before + steps * tenths / TIMES));
+        }
+        let keys: Vec<u64> = (500..3500).collect();
+        let statuses = delete_all(&table, &keys);
+        if tenths == 0 {
+            steps = now() - before;
+        }
+        let is_lost = device.check().is_err();
+        lost += u32::from(is_lost);
+        for (&key, &status) in keys.iter().zip(&statuses) {
+            let there = key < 3000;
+            let right = match status {
+                Status::Ok => there,
+                // Also of a device that was lost before it began.
+                Status::NotFound => !there,
+                Status::Indeterminate => is_lost,
+                _ => false,
+            };
+            assert!(right, "key {key}: {status:?}, after {tenths} tenths");
+            unknown += u32::from(there && status == Status::Indeterminate);
+        }
+        for key in [0, 499, 500, 2999, 3000] {
+            assert_eq!(table.get(key).unwrap().is_some(), key < 500, "key {key}, after {tenths} tenths");
+        }
+        assert_eq!(table.len(), 500);
+    }
+    assert!(lost > 3, "only {lost} were lost in a batch");
+    assert!(unknown > 0, "none was lost when something had been deleted");
+}
+
 /// The device is lost at some step of such a batch: the CPU does what is left, and answers as if nothing had been.
 #[test]
 fn a_device_lost_while_it_writes_straight_leaves_the_rest_to_the_cpu() {
@@ -269,15 +357,19 @@ fn a_device_lost_while_it_writes_straight_leaves_the_rest_to_the_cpu() {
         let home = tempfile::tempdir().unwrap();
         let device = Device::simulated(Mode::seeded(round as u64)).unwrap();
         let store = Store::open_on(home.path(), options(None, 2), &device).unwrap();
-        let table = store.create_table("t", rows(KeySpec::U64, 8).capacity(4000)).unwrap();
-        let write = |op: Op, numbers: std::ops::Range<u64>, value: u64| {
+        let table = store.create_table("t", rows(KeySpec::U64, 40).capacity(12_000)).unwrap();
+        let write = |op: Op, numbers: std::ops::Range<u64>, value: u8| {
             let mut batch = table.batch();
             for number in numbers {
-                batch.push(op, &number.to_le_bytes(), &value.to_le_bytes(), 0).unwrap();
+                batch.push(op, &number.to_le_bytes(), &[value; 40], 0).unwrap();
             }
             table.run(&batch, Durability::Process).unwrap()
         };
         write(Op::Put, 0..40, 1);
+        table.time_steps(true);
+        write(Op::Put, 5000..8000, 1);
+        let steps = table.take_step_times().concat();
+        assert!(steps.iter().any(|step| step.step == "enrol"), "it was staged: {steps:?}");
         let now = device.last_run().map_or(0, |report| report.now);
         device.simulator().unwrap().crash_at(Some(now + 1 + 20_011 * (round as u64 / 3 + 1)));
         let results = write(op, 20..2100, 2);
