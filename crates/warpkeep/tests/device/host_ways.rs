@@ -352,10 +352,13 @@ fn a_device_lost_while_it_deletes_leaves_the_rest_to_the_cpu() {
 /// The device is lost at some step of such a batch: the CPU does what is left, and answers as if nothing had been.
 #[test]
 fn a_device_lost_while_it_writes_straight_leaves_the_rest_to_the_cpu() {
-    let mut lost = 0;
-    for (round, op) in [Op::Insert, Op::Put, Op::Update].into_iter().cycle().enumerate().take(12) {
+    const TIMES: u64 = 6;
+    let (mut lost, mut steps) = (0, 0);
+    // First how many steps it takes, and then it is lost after a sixth of them, two, and so on.
+    let ops = [Op::Insert, Op::Put, Op::Update].into_iter();
+    for (op, sixths) in ops.flat_map(|op| (0..TIMES).map(move |sixths| (op, sixths))) {
         let home = tempfile::tempdir().unwrap();
-        let device = Device::simulated(Mode::seeded(round as u64)).unwrap();
+        let device = Device::simulated(Mode::seeded(1)).unwrap();
         let store = Store::open_on(home.path(), options(None, 2), &device).unwrap();
         let table = store.create_table("t", rows(KeySpec::U64, 40).capacity(12_000)).unwrap();
         let write = |op: Op, numbers: std::ops::Range<u64>, value: u8| {
@@ -368,11 +371,17 @@ fn a_device_lost_while_it_writes_straight_leaves_the_rest_to_the_cpu() {
         write(Op::Put, 0..40, 1);
         table.time_steps(true);
         write(Op::Put, 5000..8000, 1);
-        let steps = table.take_step_times().concat();
-        assert!(steps.iter().any(|step| step.step == "enrol"), "it was staged: {steps:?}");
-        let now = device.last_run().map_or(0, |report| report.now);
-        device.simulator().unwrap().crash_at(Some(now + 1 + 20_011 * (round as u64 / 3 + 1)));
+        let timed = table.take_step_times().concat();
+        assert!(timed.iter().any(|step| step.step == "enrol"), "it was staged: {timed:?}");
+        let now = || device.last_run().map_or(0, |report| report.now);
+        let before = now();
+        if sixths > 0 {
+            device.simulator().unwrap().crash_at(Some(before + steps * sixths / TIMES));
+        }
         let results = write(op, 20..2100, 2);
+        if sixths == 0 {
+            steps = now() - before;
+        }
         lost += u32::from(device.check().is_err());
         for number in 0..2100 {
             let (there, hit) = (number < 40, number >= 20);
@@ -384,7 +393,7 @@ fn a_device_lost_while_it_writes_straight_leaves_the_rest_to_the_cpu() {
                 _ => 1,
             };
             let found = table.get(number).unwrap().map_or(0, |value| value[0]);
-            assert_eq!(found, expected, "key {number}, {op:?}, round {round}");
+            assert_eq!(found, expected, "key {number}, {op:?}, after {sixths} sixths");
             if hit {
                 let status = results.statuses()[number as usize - 20];
                 match op {
