@@ -1,5 +1,6 @@
 // All kernels of GPHash tables.
 #include "alone.h"
+#include "deal.h"
 #include "decide.h"
 #include "drain.h"
 #include "entries.h"
@@ -9,7 +10,6 @@
 #include "layout.h"
 #include "load.h"
 #include "lookup.h"
-#include "order_few.h"
 #include "point.h"
 #include "parts.h"
 #include "reflect.h"

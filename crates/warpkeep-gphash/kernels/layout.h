@@ -4,7 +4,7 @@
 #include "hosts.h"
 #include "load.h"
 #include "lookup.h"
-#include "order_few.h"
+#include "homes.h"
 #include "point.h"
 #include "parts.h"
 #include "reflect.h"
@@ -44,9 +44,9 @@ WK_KERNEL(gphash_layout, gphash::LayoutParams) {
         sizeof(CensusParams),
         sizeof(RehashParams),
         sizeof(TellParams),   sizeof(Told),      sizeof(Fetching),    kLinedUp,
-        kScanThreads,         kHead,             kOrderFew,           kOrderFewThreads,
-               kMirrorEntries,    kGone,               kVeiled,
-        sizeof(Regions),      sizeof(StraightParams),
+        kScanThreads,         kHead,             kHomeWords,          kMirrorEntries,
+        kGone,                kVeiled,
+        sizeof(Regions),      sizeof(Homes),     sizeof(StraightParams),
         sizeof(Enrolled),     sizeof(Act),       sizeof(Came),        sizeof(SpellParams),
         sizeof(BlockRun),     sizeof(SortParams), sizeof(RecopyParams),
         sizeof(PlanParams),   kPendingStatus,    kMalformed,          kTwinThreads,

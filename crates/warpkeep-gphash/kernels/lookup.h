@@ -3,6 +3,7 @@
 // region of the image; the batch is ordered by region; then values are copied in that order.
 #pragma once
 #include "get.h"
+#include "homes.h"
 #include "numbers.h"
 #include "regions.h"
 #include "values.h"
@@ -31,8 +32,10 @@ struct LookupParams {
     Fetching* fetchings;
     // Whether rows of values and records are aligned to 16 bytes.
     u64 wide;
-    // Whether values are fetched from the last to the first.
-    u64 backwards;
+    // Who fetches what.
+    Homes homes;
+    // Counts that the last kernel leaves as they were found, zero: so many, from how many there are of each find on; and how many are asked for next time.
+    u64 cleans;
 };
 
 // Where a value was found. Those in rows are listed from the end, and need no order.
@@ -204,18 +207,17 @@ WK_KERNEL(gphash_order, gphash::LookupParams) {
     }
 }
 
-// Copies values in that order, and those that are in rows as they come: while some warps wait for the link, others have something to do.
-// As many threads as there are, for as many as were found.
+// Copies values in that order, or those of each home, and those that are in rows as they come: while some warps wait for the link, others have something to
+// do. As many threads as there are, for as many as were found; or a block for each room of all homes.
 WK_KERNEL(gphash_fetch, gphash::LookupParams) {
     using namespace gphash;
+    WK_SHARED(u32, told, kRoomWords);
     if (p.get.table.mirror.values.rows) {
         u64 count = load(p.regions.all() + kInRows);
         for (u64 place = global_index(); place / kWarp * kWarp < count; place += global_size()) copy_from_rows(p, place, count);
     }
-    u64 count = load(p.regions.all()), groups = (count + kWarp - 1) / kWarp;
-    for (u64 group = global_index() / kWarp; group < groups; group += global_size() / kWarp) {
-        u64 place = (p.backwards ? groups - 1 - group : group) * kWarp + lane();
-        U128 mine = place < count ? load((const U128*)(p.fetchings + place)) : U128{0, 0};
+    auto fetch = [&](const Fetching* from, bool some) {
+        U128 mine = some ? load((const U128*)from) : U128{0, 0};
         if (mine.lo && !is_its_own(p, mine.lo, mine.hi)) {
             ask(p, mine.hi);
             mine.lo = 0;
@@ -225,7 +227,13 @@ WK_KERNEL(gphash_fetch, gphash::LookupParams) {
         u64 version = versioned ? version_behind(p.get.table, mine.lo) : 0;
         copy_located(p, mine.lo ? p.get.table.value_at(mine.lo) : 0, mine.hi);
         if (versioned) store(p.get.versions + mine.hi, version);
-    }
+    };
+    bool homes = p.homes.count;
+    if (homes) at_home(p.homes, p.regions, Room(p.homes, told), [&](u64 place, bool some) { fetch(p.fetchings + place, some); });
+    // What has no home, or found no place in a hand.
+    u64 count = homes && !p.homes.hand ? 0 : load(p.regions.all());
+    const Fetching* list = homes ? p.located : p.fetchings;
+    for (u64 place = global_index(); place / kWarp * kWarp < count; place += global_size()) fetch(list + place, place < count);
 }
 
 // Asks the image for what the mirror could not tell. A warp a key, as many as there are.
@@ -240,4 +248,6 @@ WK_KERNEL(gphash_ask, gphash::LookupParams) {
         Key key{get.keys + index * t.key_words(), t.key_len()};
         answer_key(get, index, find(t, key.hash(t.seed), key, tally));
     }
+    for (u64 i = global_index(); i < p.cleans; i += global_size()) store(p.regions.all() + i, 0u);
+    if (p.cleans && global_index() == 0) store((u64*)((u64)p.asked ^ sizeof(u64)), (u64)0);
 }

@@ -31,7 +31,7 @@ const KERNELS: &[&str] = &[
     "gphash_order",
     "gphash_fetch",
     "gphash_few",
-    "gphash_order_few",
+    "gphash_deal",
     "gphash_ask_host",
     "gphash_reflect",
     "gphash_tell",

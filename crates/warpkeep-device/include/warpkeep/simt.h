@@ -140,6 +140,11 @@ WK_DEVICE u32 thread_index() { return threadIdx.x; }
 WK_DEVICE u32 block_index() { return blockIdx.x; }
 WK_DEVICE u32 block_size() { return blockDim.x; }
 WK_DEVICE u32 grid_size() { return gridDim.x; }
+WK_DEVICE u32 multiprocessor() {
+    u32 number;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(number));
+    return number;
+}
 
 // The unsigned word that carries a value of `Bytes` bytes through a register.
 template <u32 Bytes> struct Word;
@@ -323,6 +328,8 @@ WK_DEVICE u32 thread_index() { return machine::thread_index(); }
 WK_DEVICE u32 block_index() { return machine::block_index(); }
 WK_DEVICE u32 block_size() { return machine::block_size(); }
 WK_DEVICE u32 grid_size() { return machine::grid_size(); }
+// The multiprocessor that runs the block; more than there are can have a number. It says what is near, and nothing may depend on it but how long things take.
+WK_DEVICE u32 multiprocessor() { return machine::multiprocessor(); }
 // This lane's thread in the grid, and the threads of the grid: what a grid-stride loop needs.
 WK_DEVICE u64 global_index() { return (u64)block_index() * block_size() + thread_index(); }
 WK_DEVICE u64 global_size() { return (u64)grid_size() * block_size(); }

@@ -162,6 +162,8 @@ inline u32 thread_index() { return sim::lane().thread; }
 inline u32 block_index() { return sim::lane().block; }
 inline u32 block_size() { return sim::lane().block_size; }
 inline u32 grid_size() { return sim::lane().grid_size; }
+// Some have more blocks than others, as where other kernels run.
+inline u32 multiprocessor() { return block_index() - (block_index() % 3 == 2); }
 
 inline u32 popc(u32 x) { return (u32)__builtin_popcount(x); }
 inline u32 popc(u64 x) { return (u32)__builtin_popcountll(x); }

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 use bytemuck::{NoUninit, Pod};
 use warpkeep_device::{Buffer, Device, DevicePtr, PinnedBuffer, Stream};
 
+use super::deals::Deals;
 use crate::TableError;
 
 /// One column, as long as the longest batch so far.
@@ -169,6 +170,7 @@ pub(crate) struct Columns {
     pub(crate) pending: Column,
     pub(crate) counters: Column,
     pub(crate) asked: Column,
+    pub(crate) deals: Deals,
     pub(crate) asks: Column,
     pub(crate) records: Column,
     pub(crate) ranks: Column,

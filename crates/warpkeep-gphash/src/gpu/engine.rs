@@ -28,9 +28,8 @@ use crate::{Table, TableError};
 pub(super) const THREADS: u32 = 256;
 /// Batches of gets to this size take one launch: what they save is more than what the larger kernel costs.
 const FEW_TO: usize = 1 << 15;
-/// Keys that one block puts in order, at the most; and its threads, each of which has a region.
-pub(super) const ORDER_FEW: usize = 4096;
-pub(super) const ORDER_FEW_THREADS: u32 = 1024;
+/// Batches of gets to this size are dealt to multiprocessors where larger ones would be put in order.
+const DEAL_TO: usize = 1 << 14;
 /// Keys that are looked up by one launch where the answers go to the host, at least and at most: a quarter of a batch, so that the rest is
 /// looked up while these are answered; but enough that reads in the order of their addresses are near each other.
 const AT_ONCE: (usize, usize) = (1 << 17, 1 << 20);
@@ -55,7 +54,7 @@ pub struct DeviceEngine<P: Persist> {
     pub(super) mirror: Mirror,
     pub(super) order: Order,
     few_to: AtomicUsize,
-    order_few_to: AtomicUsize,
+    deal_to: AtomicUsize,
     pub(super) streamed_from: AtomicUsize,
     /// Threads of the host that copy values for batches in device memory.
     pub(super) hands: Hands,
@@ -116,7 +115,7 @@ pub(crate) struct Kernels {
     pub(crate) ask: Kernel,
     pub(crate) collect: Kernel,
     pub(crate) few: Kernel,
-    pub(crate) order_few: Kernel,
+    pub(crate) deal: Kernel,
     pub(crate) point: Kernel,
     pub(crate) ask_host: Kernel,
     pub(crate) reflect: Kernel,
@@ -183,7 +182,7 @@ impl Kernels {
             ask: kernel("gphash_ask")?,
             collect: kernel("gphash_collect")?,
             few: kernel("gphash_few")?,
-            order_few: kernel("gphash_order_few")?,
+            deal: kernel("gphash_deal")?,
             point: kernel("gphash_point")?,
             ask_host: kernel("gphash_ask_host")?,
             reflect: kernel("gphash_reflect")?,
@@ -243,7 +242,7 @@ impl<P: Persist> DeviceEngine<P> {
             mirror: Mirror::default(),
             order: Order::on(device),
             few_to: AtomicUsize::new(FEW_TO),
-            order_few_to: AtomicUsize::new(ORDER_FEW),
+            deal_to: AtomicUsize::new(DEAL_TO),
             streamed_from: AtomicUsize::new(STREAMED_FROM),
             hands: Hands::default(),
             supply: Mutex::new(Supply::new(&table.heap, table.pool, table.form)),
@@ -301,10 +300,10 @@ impl<P: Persist> DeviceEngine<P> {
         self.few_to.store(keys, Ordering::Relaxed);
     }
 
-    /// Has batches of gets of so many keys or fewer, 4096 at the most, which are put in order be put in order by one block, and one launch: four are for large
-    /// ones. 0 for none.
-    pub fn order_at_once_to(&self, keys: usize) {
-        self.order_few_to.store(keys.min(ORDER_FEW), Ordering::Relaxed);
+    /// Has batches of gets of so many keys or fewer, a million at the most, that would be put in order be dealt instead: what is found goes at once to the
+    /// multiprocessor that reads that piece of the image, in whatever order. One launch does what takes four for large ones. 0 for none.
+    pub fn deal_to(&self, keys: usize) {
+        self.deal_to.store(keys.min(1 << 20), Ordering::Relaxed);
     }
 
     /// Has batches whose values take so many bytes or more, and are [gathered](DeviceEngine::gather_rows) by the host, or
@@ -383,8 +382,7 @@ impl<P: Persist> DeviceEngine<P> {
             image_len: table.image().len(),
             ordered,
             few: get.count as usize <= self.few_to.load(Ordering::Relaxed),
-            one_block: get.count as usize <= self.order_few_to.load(Ordering::Relaxed),
-            backwards: ordered && self.order.turn_round(),
+            dealt: get.count as usize <= self.deal_to.load(Ordering::Relaxed),
         };
         // SAFETY: the same; and the caller keeps the mirror.
         unsafe { lookup.launch(self.device(), &self.kernels, scratch, stream, watch)? };

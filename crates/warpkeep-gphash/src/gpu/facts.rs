@@ -1,7 +1,7 @@
 //! What both sides of a launch must agree on, as the host has it: `kernels/layout.h` writes the kernels' out.
 
 use super::CachePolicy;
-use super::engine::{ORDER_FEW, ORDER_FEW_THREADS};
+use super::homes::{HOME_WORDS, Homes};
 use super::params::*;
 use super::regions::{HEAD, LINED_UP, Regions, SCAN_THREADS};
 use super::straight::params::{
@@ -66,9 +66,10 @@ pub(crate) fn expected() -> Vec<u64> {
     ];
     facts.extend(of_the_mirror.map(|bytes| bytes as u64));
     facts.extend([u64::from(LINED_UP), u64::from(SCAN_THREADS), HEAD as u64]);
-    facts.extend([ORDER_FEW as u64, u64::from(ORDER_FEW_THREADS), MIRROR_ENTRIES, GONE, VEILED]);
+    facts.extend([HOME_WORDS as u64, MIRROR_ENTRIES, GONE, VEILED]);
     let of_straight_batches = [
         size_of::<Regions>(),
+        size_of::<Homes>(),
         size_of::<StraightParams>(),
         ENROLLED_BYTES,
         ACT_BYTES,

@@ -11,9 +11,11 @@ mod alone;
 mod batch;
 pub(crate) mod cache;
 mod columns;
+mod deals;
 mod engine;
 #[cfg(test)]
 mod facts;
+mod homes;
 mod hosts;
 mod image;
 mod left_out;

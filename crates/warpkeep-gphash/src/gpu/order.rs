@@ -1,7 +1,7 @@
 //! How the values of batches of gets in device memory are fetched: as they come, in the order of their addresses, or by the cores of the host.
 //! Measured, for it depends on the link, the image, the keys and the cores.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use warpkeep_device::{Device, DeviceChoice, DeviceError, Event, Stream};
@@ -60,8 +60,6 @@ const BY_HOST: usize = Fetching::ByHost as usize;
 pub(super) struct Order {
     from: AtomicUsize,
     by: AtomicU8,
-    /// Whether the next batch in order goes through the image from its end to its beginning.
-    backwards: AtomicBool,
     classes: [Mutex<Chooser<{ WAYS.len() }>>; CLASSES],
 }
 
@@ -83,18 +81,7 @@ impl Order {
         };
         // The host only on request: it has to wake its threads, and its batches then differ in how long they take.
         let by = AtomicU8::new(ValuesBy::Device as u8);
-        Order {
-            from: AtomicUsize::new(from),
-            by,
-            backwards: AtomicBool::new(false),
-            classes: Default::default(),
-        }
-    }
-
-    /// Whether a batch in order begins with the last: each second one does. Where the one before has ended the device still knows translations of addresses; from
-    /// the other end on each would be gone when it is wanted again, if the image has a few more than the device keeps.
-    pub(super) fn turn_round(&self) -> bool {
-        self.backwards.fetch_xor(true, Ordering::Relaxed)
+        Order { from: AtomicUsize::new(from), by, classes: Default::default() }
     }
 
     /// From so many keys on, from now on.
@@ -217,8 +204,8 @@ mod tests {
 
     fn measured() -> Order {
         let by = AtomicU8::new(ValuesBy::Faster as u8);
-        let (from, backwards) = (AtomicUsize::new(MEASURED), AtomicBool::new(false));
-        Order { from, by, backwards, classes: Default::default() }
+        let from = AtomicUsize::new(MEASURED);
+        Order { from, by, classes: Default::default() }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use bytemuck::{NoUninit, Pod, Zeroable};
 use warpkeep_device::DevicePtr;
 use warpkeep_image::Persist;
 
+use super::homes::Homes;
 use super::regions::Regions;
 use crate::Table;
 use crate::bucket::Body;
@@ -269,7 +270,8 @@ pub(crate) struct LookupParams {
     pub(crate) regions: Regions,
     pub(crate) fetchings: DevicePtr,
     pub(crate) wide: u64,
-    pub(crate) backwards: u64,
+    pub(crate) homes: Homes,
+    pub(crate) cleans: u64,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]

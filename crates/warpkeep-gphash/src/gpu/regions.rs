@@ -44,6 +44,11 @@ impl Division {
         self.count as usize
     }
 
+    /// A region has 2^shift of what addresses are counted in.
+    pub(crate) fn shift(self) -> u32 {
+        self.shift
+    }
+
     /// Blocks that line them up.
     fn blocks(self) -> u32 {
         self.count.div_ceil(LINED_UP)

@@ -457,7 +457,7 @@ impl Bench {
             for (from, at_once) in [(usize::MAX, 0), (0, usize::MAX), (0, 0)] {
                 let set = move |engine: &DeviceEngine<Coherent>| {
                     engine.order_from(from);
-                    engine.order_at_once_to(at_once);
+                    engine.deal_to(at_once);
                 };
                 let done = &done;
                 scope.spawn(move || self.read_until(done, keys, set));

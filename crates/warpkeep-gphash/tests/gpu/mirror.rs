@@ -53,7 +53,7 @@ pub(crate) fn check(bench: &Bench, keys: u64) {
     // In the order of addresses by one block, and by as many as it takes.
     for (from, at_once) in [(usize::MAX, 0), (0, 0), (0, usize::MAX)] {
         bench.engine.order_from(from);
-        bench.engine.order_at_once_to(at_once);
+        bench.engine.deal_to(at_once);
         bench.check_lookups(keys);
     }
     bench.check_on_device(keys);

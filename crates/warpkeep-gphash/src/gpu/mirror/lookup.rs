@@ -5,7 +5,8 @@ use warpkeep_device::{Device, DevicePtr, Grid, Kernel, Stream};
 use super::state::Reflection;
 use crate::TableError;
 use crate::gpu::columns::Columns;
-use crate::gpu::engine::{Kernels, ORDER_FEW_THREADS, THREADS};
+use crate::gpu::engine::{Kernels, THREADS};
+use crate::gpu::homes::{self, Homes};
 use crate::gpu::params::{GetParams, LookupParams, WarmParams};
 use crate::gpu::regions::{Division, Regions};
 use crate::gpu::steps::Watch;
@@ -15,6 +16,9 @@ const ASKING_BLOCKS: u32 = 66;
 
 /// Blocks that a small batch is to have: about as many as a large device has multiprocessors, each with its own way to memory, and to the host's.
 const SPREAD_OVER: u64 = 128;
+
+/// Batches in order below this size are fetched at home. Larger ones have so many rows that lie close to each other that it makes no difference.
+const AT_HOME_BELOW: u64 = 1 << 20;
 
 /// A thread for each of so many, in blocks so small that many multiprocessors have one.
 pub(crate) fn spread(count: u64) -> Grid {
@@ -37,9 +41,8 @@ pub(crate) struct Lookup<'l> {
     pub(crate) ordered: bool,
     /// Otherwise: whether one launch does all of it.
     pub(crate) few: bool,
-    /// In order: whether one block puts them in order; and whether the last is fetched first.
-    pub(crate) one_block: bool,
-    pub(crate) backwards: bool,
+    /// In order: whether they are dealt instead.
+    pub(crate) dealt: bool,
 }
 
 impl Lookup<'_> {
@@ -67,7 +70,8 @@ impl Lookup<'_> {
             regions: Regions::NONE,
             fetchings: DevicePtr::NULL,
             wide: u64::from((self.row | self.block | get.values.address()).is_multiple_of(16)),
-            backwards: u64::from(self.backwards),
+            homes: Homes::NONE,
+            cleans: 0,
         };
         // Also of those in order: on an H200 4096 rows that are far apart take 36 us on 16 multiprocessors, and 25 us on 128.
         let each = spread(get.count);
@@ -84,31 +88,40 @@ impl Lookup<'_> {
             return watch
                 .device("few", device, stream, || unsafe { Ok(kernels.few.launch(each, &params, stream)?) });
         }
-        let one_block = ordered && self.one_block;
-        if one_block {
-            let division = Division::into(self.image_len, ORDER_FEW_THREADS);
-            // What it wants to be zero it sees to itself.
-            params.asked = scratch.regions.room(device, division.bytes())?;
-            params.regions = division.at(params.asked);
-        } else {
-            watch.device("clearing", device, stream, || {
-                params.asked = match ordered {
-                    // One look for zeros is enough: before the counts of regions there is room for that of what is asked for.
-                    true => {
-                        let division = Division::of(self.image_len, get.count);
-                        let head = scratch.regions.zeros(device, division.bytes(), stream)?;
-                        params.regions = division.at(head);
-                        head
-                    }
-                    false => scratch.asked.zeros(device, 8, stream)?,
-                };
-                Ok(())
-            })?;
-        }
         params.asks = scratch.asks.room(device, 4 * count)?;
+        let homes = homes::multiprocessors(device);
+        let mut deal = None;
         if ordered {
             params.located = scratch.records.room(device, 16 * count)?;
+        }
+        if ordered && self.dealt {
+            let (dealt, division) = Homes::dealt(homes, self.image_len, get.count, kernels.fetching);
+            let begun = scratch.deals.begin(device, division.bytes() + Homes::bytes(homes), stream)?;
+            params.asked = begun.asked;
+            params.cleans = begun.cleans;
+            params.regions = division.at(begun.head);
+            params.homes = dealt.at(begun.head.offset(division.bytes() as u64));
+            params.fetchings = scratch.fetchings.room(device, 16 * dealt.places())?;
+            deal = Some(begun);
+        } else if ordered {
+            let division = Division::of(self.image_len, get.count);
+            watch.device("clearing", device, stream, || {
+                // One look for zeros is enough: before the counts of regions there is room for that of what is asked for.
+                params.asked =
+                    scratch.regions.zeros(device, division.bytes() + Homes::bytes(homes), stream)?;
+                Ok(())
+            })?;
+            params.regions = division.at(params.asked);
+            if get.count < AT_HOME_BELOW {
+                let among = Homes::ordered(homes, division, self.image_len, get.count, kernels.fetching);
+                params.homes = among.at(params.asked.offset(division.bytes() as u64));
+            }
             params.fetchings = scratch.fetchings.room(device, 16 * count)?;
+        } else {
+            watch.device("clearing", device, stream, || {
+                params.asked = scratch.asked.zeros(device, 8, stream)?;
+                Ok(())
+            })?;
         }
         let launch = |watch: &mut Watch<'_>, step, kernel: &Kernel, grid| {
             // SAFETY: the caller's promise; the scratch is as long as the kernels take it to be.
@@ -118,9 +131,8 @@ impl Lookup<'_> {
             // They find out on the device how much there is to do, and go on from one place to the next: of more blocks than there is
             // room for at once, those of a batch that finds nothing would be started one after the other, only to end.
             let some = |most: u32| Grid { blocks: each.blocks.min(most), ..each };
-            if one_block {
-                let grid = Grid { blocks: 1, threads: ORDER_FEW_THREADS, shared_bytes: 0 };
-                launch(watch, "locate and order", &kernels.order_few, grid)?;
+            if deal.is_some() {
+                launch(watch, "locate and deal", &kernels.deal, each)?;
             } else {
                 launch(watch, "locate", &kernels.locate, each)?;
                 // SAFETY: the same.
@@ -129,13 +141,26 @@ impl Lookup<'_> {
                 })?;
                 launch(watch, "order", &kernels.order, some(kernels.ordering))?;
             }
-            launch(watch, "fetch", &kernels.fetch, some(kernels.fetching))?;
+            let grid = match params.homes {
+                Homes::NONE => some(kernels.fetching),
+                homes => homes.grid(),
+            };
+            launch(watch, "fetch", &kernels.fetch, grid)?;
         } else if get.values.is_null() {
             launch(watch, "locate", &kernels.locate, each)?;
         } else {
             launch(watch, "lookup", &kernels.lookup, each)?;
         }
-        launch(watch, "ask", &kernels.ask, Grid { blocks: ASKING_BLOCKS, threads: THREADS, shared_bytes: 0 })
+        launch(
+            watch,
+            "ask",
+            &kernels.ask,
+            Grid { blocks: ASKING_BLOCKS, threads: THREADS, shared_bytes: 0 },
+        )?;
+        if let Some(deal) = &deal {
+            scratch.deals.done(deal);
+        }
+        Ok(())
     }
 }
 
