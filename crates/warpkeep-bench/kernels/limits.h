@@ -14,14 +14,21 @@ struct AccessParams {
     u64 stride;
     u64 salt;
     u64* sums;
+    // Multiprocessors, each of which draws from its own share of the rows, and how many blocks have come to each; 0 if all draw from all.
+    u64 homes;
+    u32* came;
 };
-static_assert(sizeof(AccessParams) == 56, "src/kernels.rs has the same");
+static_assert(sizeof(AccessParams) == 72, "src/kernels.rs has the same");
 
 // Accesses that a lane has under way: memory is far, and more of them hide it.
 constexpr u32 kUnderWay = 4;
 
 WK_DEVICE u64 row_of(const AccessParams& p, u64 number) {
     u64 drawn = scatter(p.seed, number);
+    if (p.homes) {
+        u64 share = p.rows / p.homes;
+        return number % p.homes * share + mul_hi(drawn, share);
+    }
     return p.stride ? number * p.stride + mul_hi(drawn, p.stride) : mul_hi(drawn, p.rows);
 }
 
@@ -30,21 +37,39 @@ WK_DEVICE u64 sum_of(U128 pair) { return pair.lo + pair.hi; }
 WK_DEVICE void name(u64& word, u64 first, u64 salt) { word = first + salt; }
 WK_DEVICE void name(U128& pair, u64 first, u64 salt) { pair = U128{first + salt, first + 1 + salt}; }
 
-// Rows of as many pieces of T as a tile has lanes. Accesses with neighbouring numbers are under way at the same time.
-template <class T, u32 Lanes> WK_DEVICE void read_rows(const AccessParams& p) {
+// Rows of as many pieces of T as a tile has lanes: every `step`-th, from the first on. Accesses with neighbouring numbers are under way at the same time.
+template <class T, u32 Lanes> WK_DEVICE void read_rows(const AccessParams& p, u64 first, u64 step) {
     const T* pieces = (const T*)p.words;
-    u64 first = global_index() / Lanes, groups = global_size() / Lanes;
     u32 piece = thread_index() % Lanes;
     u64 sum = 0;
-    for (u64 i = first; i < p.count; i += kUnderWay * groups) {
+    for (u64 i = first; i < p.count; i += kUnderWay * step) {
         T got[kUnderWay] = {};
         for (u32 k = 0; k < kUnderWay; k++) {
-            u64 number = i + k * groups;
+            u64 number = i + k * step;
             if (number < p.count) got[k] = load_l2(pieces + row_of(p, number) * Lanes + piece);
         }
         for (u32 k = 0; k < kUnderWay; k++) sum += sum_of(got[k]);
     }
     add_up(p.sums, sum);
+}
+
+template <class T, u32 Lanes> WK_DEVICE void read_rows(const AccessParams& p) {
+    read_rows<T, Lanes>(p, global_index() / Lanes, global_size() / Lanes);
+}
+
+// Each block those of the multiprocessor that runs it, or of another that has too few blocks; all have as many.
+template <class T, u32 Lanes> WK_DEVICE void read_own_rows(const AccessParams& p) {
+    WK_SHARED(u32, told, 2);
+    u32 blocks = grid_size() / (u32)p.homes;
+    if (thread_index() == 0) {
+        u32 home = multiprocessor() % (u32)p.homes, place;
+        while ((place = fetch_add(p.came + home, 1u)) >= blocks) home = (home + 1) % (u32)p.homes;
+        told.store(0, home);
+        told.store(1, place);
+    }
+    sync_block();
+    u64 tiles = block_size() / Lanes, mine = told.load(1) * tiles + thread_index() / Lanes;
+    read_rows<T, Lanes>(p, mine * p.homes + told.load(0), blocks * tiles * p.homes);
 }
 
 template <class T, u32 Lanes> WK_DEVICE void write_rows(const AccessParams& p) {
@@ -70,5 +95,6 @@ WK_KERNEL(bench_read_16, bench::AccessParams) { bench::read_rows<wk::U128, 1>(p)
 WK_KERNEL(bench_read_32, bench::AccessParams) { bench::read_rows<wk::U128, 2>(p); }
 WK_KERNEL(bench_read_64, bench::AccessParams) { bench::read_rows<wk::U128, 4>(p); }
 WK_KERNEL(bench_read_128, bench::AccessParams) { bench::read_rows<wk::U128, 8>(p); }
+WK_KERNEL(bench_read_own_128, bench::AccessParams) { bench::read_own_rows<wk::U128, 8>(p); }
 WK_KERNEL(bench_write_128, bench::AccessParams) { bench::write_rows<wk::U128, 8>(p); }
 WK_KERNEL(bench_nothing, bench::NothingParams) {}

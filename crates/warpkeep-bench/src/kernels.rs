@@ -18,6 +18,8 @@ pub(crate) struct AccessParams {
     pub(crate) stride: u64,
     pub(crate) salt: u64,
     pub(crate) sums: DevicePtr,
+    pub(crate) homes: u64,
+    pub(crate) came: DevicePtr,
 }
 
 impl AccessParams {
@@ -25,6 +27,10 @@ impl AccessParams {
     pub(crate) fn row_of(&self, number: u64) -> u64 {
         let drawn = scatter(self.seed, number);
         let below = |range: u64| ((u128::from(drawn) * u128::from(range)) >> 64) as u64;
+        if self.homes > 0 {
+            let share = self.rows / self.homes;
+            return number % self.homes * share + below(share);
+        }
         if self.stride > 0 { number * self.stride + below(self.stride) } else { below(self.rows) }
     }
 }
@@ -55,7 +61,7 @@ pub(crate) struct AnswersParams {
 pub(crate) type NothingParams = u64;
 
 // The sizes that the headers have, too.
-const _: () = assert!(size_of::<AccessParams>() == 56 && size_of::<AnswersParams>() == 72);
+const _: () = assert!(size_of::<AccessParams>() == 72 && size_of::<AnswersParams>() == 72);
 
 const SOURCES: &[(&str, &str)] = &[
     ("bench.cu", include_str!("../kernels/bench.cu")),
@@ -72,6 +78,7 @@ warpkeep_device::kernels! {
         bench_read_32: AccessParams,
         bench_read_64: AccessParams,
         bench_read_128: AccessParams,
+        bench_read_own_128: AccessParams,
         bench_write_128: AccessParams,
         bench_nothing: NothingParams,
         bench_answers: AnswersParams,
@@ -89,6 +96,7 @@ static KERNELS: &[warpkeep_device::KernelEntry] = {
         cuda_only("bench_read_32", size_of::<AccessParams>()),
         cuda_only("bench_read_64", size_of::<AccessParams>()),
         cuda_only("bench_read_128", size_of::<AccessParams>()),
+        cuda_only("bench_read_own_128", size_of::<AccessParams>()),
         cuda_only("bench_write_128", size_of::<AccessParams>()),
         cuda_only("bench_nothing", size_of::<NothingParams>()),
         cuda_only("bench_answers", size_of::<AnswersParams>()),

@@ -57,12 +57,12 @@ fn every_way_does_every_operation_and_is_right() {
             .series("delete, batches of 50, mirror, written straight: steps", "beat", "time in a batch")
             .is_empty()
     );
-    for step in ["locate and order", "fetch", "ask", "first to last", "host: waiting"] {
+    for step in ["locate and deal", "fetch", "ask", "first to last", "host: waiting"] {
         let case = "absent get, uniform, batches of 200, mirror, values in order: steps";
         assert_series(&report, case, step, "time in a batch", 2);
         let written = "insert, batches of 200, mirror, written straight: steps";
         assert!(
-            !["locate and order", "ask"].contains(&step)
+            !["locate and deal", "ask"].contains(&step)
                 || report.series(written, step, "time in a batch").is_empty(),
             "of another batch"
         );

@@ -23,20 +23,22 @@ WK_DEVICE Enrolled* next_enrolment(const StraightParams& p, const Enrolled* at) 
     return p.enrolled + ((u64)(at + 1 - p.enrolled) & (p.enrolments - 1));
 }
 
-// Enrols an operation. Of most keys a batch has one, which takes one change of an enrolment as a whole.
-WK_DEVICE void enrol(const StraightParams& p, u64 hash, u64 index) {
-    u32 first = (u32)(p.count - index), last = (u32)(index + 1);
+// Enrols the operations of a key from one to another. Of most keys a batch has one, which takes one change of an enrolment as a whole.
+WK_DEVICE void enrol(const StraightParams& p, u64 hash, u64 from, u64 to) {
+    u32 first = (u32)(p.count - from), last = (u32)(to + 1);
     Enrolled* at = first_enrolment(p, hash);
+    U128 had{0, 0};
     // The key whose hash is 0 has one to itself, and nobody sees there that it is taken.
     while (hash != 0) {
-        U128 had = load<Scope::Device, Order::Relaxed>((const U128*)at);
+        had = load<Scope::Device, Order::Relaxed>((const U128*)at);
         if (had.lo == 0) had = cas<Scope::Device, Order::Relaxed>((U128*)at, U128{0, 0}, U128{hash, first | (u64)last << 32});
         if (had.lo == 0) return;
         if (had.lo == hash) break;
         at = next_enrolment(p, at);
     }
-    fetch_max(&at->first, first);
-    fetch_max(&at->last, last);
+    // They only grow: at a key that everybody has, most can see that they change nothing.
+    if (first > (u32)had.hi) fetch_max(&at->first, first);
+    if (last > (u32)(had.hi >> 32)) fetch_max(&at->last, last);
 }
 
 // Who has enrolled for a key, given what its first place has, which was asked for earlier. Nobody enrols any more.
@@ -211,13 +213,17 @@ WK_DEVICE bool plan_one(const StraightParams& p, u32 index, u64 hash, const Know
 
 }  // namespace gphash
 
-// Enrols keys. A thread an operation.
+// Enrols keys. A thread an operation; of those of a warp that have the same key the first enrols all.
 WK_KERNEL(gphash_enrol, gphash::StraightParams) {
     using namespace gphash;
     u64 index = global_index();
-    if (index >= p.count) return;
+    if (index / kWarp * kWarp >= p.count) return;
+    Warp warp;
+    bool mine = index < p.count;
     Key key{p.keys + index * p.table.key_words(), p.table.key_len()};
-    enrol(p, key.hash(p.table.seed), index);
+    u64 hash = mine ? key.hash(p.table.seed) : 0;
+    u32 same = warp.match_any(hash) & warp.ballot(mine);
+    if (mine && ffs(same) == lane() + 1) enrol(p, hash, index, index - lane() + kWarp - 1 - clz(same));
 }
 
 // Decides, claims and hands out blocks. A thread an operation, of those that are to be decided now.

@@ -65,6 +65,8 @@ pub(crate) struct Rig {
     pub(crate) engine: DeviceEngine<Coherent>,
     pub(crate) table: Table<Coherent>,
     pub(crate) stream: Stream,
+    /// A second one: while the values of one batch cross the link, the next is located in the other.
+    beside: Stream,
     /// Room for the answers to each batch that is under way.
     answers: Vec<Answers>,
     image: Arc<Image<Coherent>>,
@@ -150,8 +152,9 @@ impl Rig {
         let answers = (0..UNDER_WAY)
             .map(|_| Answers::new(device, &workload, form.largest))
             .collect::<Result<Vec<_>, _>>()?;
-        let stream = device.stream()?;
-        let mut rig = Rig { engine, table, stream, answers, image, workload, keys, version: 0, folder };
+        let (stream, beside) = (device.stream()?, device.stream()?);
+        let mut rig =
+            Rig { engine, table, stream, beside, answers, image, workload, keys, version: 0, folder };
         if form.straight {
             rig.engine.load_mirror(&rig.table)?;
         }
@@ -169,7 +172,7 @@ impl Rig {
 
     /// Lets go of the table as a process does that ends, and comes back to it.
     pub(crate) fn reattach(self, device: &Device) -> Result<(Rig, Reattached), BenchError> {
-        let Rig { engine, table, stream, answers, image, workload, keys, version, folder } = self;
+        let Rig { engine, table, stream, beside, answers, image, workload, keys, version, folder } = self;
         let header = table.header();
         drop((engine, table, image));
         let begun = Instant::now();
@@ -187,7 +190,7 @@ impl Rig {
         let register = begun.elapsed() - open;
         engine.load_mirror(&table)?;
         let mirror = begun.elapsed() - open - register;
-        let rig = Rig { engine, table, stream, answers, image, workload, keys, version, folder };
+        let rig = Rig { engine, table, stream, beside, answers, image, workload, keys, version, folder };
         Ok((rig, Reattached { open, register, mirror }))
     }
 
@@ -298,7 +301,7 @@ impl Rig {
         (0..LEARNING).try_for_each(|_| self.get(variant, pool, part).map(drop))
     }
 
-    /// Looks up parts of a pool, all of them under way at once, with values or without.
+    /// Looks up parts of a pool, all of them under way at once, in two streams, with values or without.
     pub(crate) fn look_up(
         &self,
         variant: Variant,
@@ -306,7 +309,7 @@ impl Rig {
         parts: &[Range<usize>],
         with_values: bool,
     ) -> Result<Duration, BenchError> {
-        let Rig { engine, table, stream, answers, .. } = self;
+        let Rig { engine, table, stream, beside, answers, .. } = self;
         let rows = |(part, answers): (&Range<usize>, &Answers)| {
             answers.has_room_for(part.len())?;
             Ok(GetRows {
@@ -327,7 +330,7 @@ impl Rig {
             return Ok(begun.elapsed());
         }
         let mut readings = Vec::with_capacity(batches.len());
-        for rows in &batches {
+        for (rows, stream) in batches.iter().zip([stream, beside].into_iter().cycle()) {
             // SAFETY: the same.
             readings.push(unsafe { engine.get_rows(table, rows, stream)? });
         }

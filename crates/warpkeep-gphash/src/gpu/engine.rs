@@ -29,7 +29,7 @@ pub(super) const THREADS: u32 = 256;
 /// Batches of gets to this size take one launch: what they save is more than what the larger kernel costs.
 const FEW_TO: usize = 1 << 15;
 /// Batches of gets to this size are dealt to multiprocessors where larger ones would be put in order.
-const DEAL_TO: usize = 1 << 14;
+const DEAL_TO: usize = 1 << 16;
 /// Keys that are looked up by one launch where the answers go to the host, at least and at most: a quarter of a batch, so that the rest is
 /// looked up while these are answered; but enough that reads in the order of their addresses are near each other.
 const AT_ONCE: (usize, usize) = (1 << 17, 1 << 20);

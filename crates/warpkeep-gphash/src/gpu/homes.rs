@@ -12,8 +12,10 @@ pub(crate) const HOME_WORDS: usize = 3;
 const PIECE: u64 = 2 << 20;
 /// Pieces of a home, at the most: a warp looks at all of them at once.
 const PIECES: u32 = 32;
-/// Pieces at the most where a batch is dealt: so many that every home has some, and so few that each has something to do.
-const DEALT: u32 = 1 << 10;
+/// Pieces where a batch is dealt, at least, unless a home would have too many: so many that every home has some, and so few that each has something to do.
+/// Larger batches have more, so that equal keys of one are in the same group.
+const DEALT: u64 = 1 << 10;
+const DEALT_EACH: u64 = 16;
 /// Values that a warp fetches at once.
 const GROUP: u32 = 32;
 
@@ -50,7 +52,7 @@ impl Homes {
 
     /// The same for keys that are dealt, and the regions they are dealt to.
     pub(crate) fn dealt(count: u32, image_len: u64, keys: u64, resident: u32) -> (Homes, Division) {
-        let regions = (count * PIECES).min(DEALT);
+        let regions = (keys / DEALT_EACH).max(DEALT).min(u64::from(count * PIECES));
         let division = Division::into(image_len, 1 << regions.ilog2());
         let homes = Homes::ordered(count, division, image_len, keys, resident);
         // Four times as many as there are on average.
@@ -123,6 +125,6 @@ mod tests {
             |keys| Homes::ordered(132, Division::of(2_700_000_000, keys), 2_700_000_000, keys, 528).rooms;
         assert_eq!([of(4096), of(1 << 16), of(1 << 17), of(1 << 18)], [1, 2, 4, 4]);
         let hand = |keys| Homes::dealt(132, 2_700_000_000, keys, 528).0.hand;
-        assert_eq!([hand(1), hand(4096), hand(1 << 14)], [32, 64, 256]);
+        assert_eq!([hand(1), hand(4096), hand(1 << 14), hand(1 << 16)], [32, 64, 256, 256]);
     }
 }

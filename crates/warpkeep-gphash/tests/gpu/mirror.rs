@@ -165,22 +165,36 @@ pub(crate) fn a_mirror_answers_equal_keys_alike(device: &Device, space: Space) {
     }
 }
 
-/// As many keys as one block puts in order, fewer, a few more, and so many that several blocks line regions up; some keys twice, some absent, and
-/// some whose values are in device memory.
+/// Dealt and put in order: few keys, many, and so many that several blocks line regions up. Some keys twice and some absent, half of them the same, or
+/// nearly all, so that hands are full and homes need help; and some whose values are in device memory.
 pub(crate) fn batches_of_any_size_are_put_in_order(device: &Device, space: Space) {
     const KEYS: u64 = 3000;
     for kind in [Kind::Tiled, Kind::LongPacked] {
         let bench = mirrored(device, space, kind, KEYS);
         bench.engine.order_from(0);
-        for share in [0.0, 0.3] {
+        for (share, deal_to) in [(0.0, usize::MAX), (0.3, usize::MAX), (0.3, 0), (0.0, 0)] {
             bench.engine.load_values(&bench.table, ValueRoom::Share(share)).unwrap();
-            for count in [0, 1, 33, 1024, 1025, 4095, 4096, 4097, 20_000] {
-                let numbers: Vec<u64> = (0..count).map(|index| index * index * 7 % (KEYS + 100)).collect();
-                let keys: Vec<_> = numbers.iter().map(|&number| kind.key(number)).collect();
-                let found = bench.got_on_device(&keys, count % 2 == 0);
-                for (number, found) in numbers.iter().zip(found) {
-                    let expected = bench.model.get(number).map(|(_, value)| value);
-                    assert_eq!(found.as_ref().map(|(_, value)| value), expected, "{number} of {count}");
+            bench.engine.deal_to(deal_to);
+            // One in so many has a key that others do not have.
+            for (other_in, counts) in [(1, &[0, 1, 33, 1024, 4097, 20_000][..]), (2, &[700]), (90, &[9000])] {
+                for &count in counts {
+                    let number_of = |index: u64| match index % other_in {
+                        0 => index * index * 7 % (KEYS + 100),
+                        _ => 1717,
+                    };
+                    let numbers: Vec<u64> = (0..count).map(number_of).collect();
+                    let keys: Vec<_> = numbers.iter().map(|&number| kind.key(number)).collect();
+                    let versions = count % 2 == 0;
+                    for (number, found) in numbers.iter().zip(bench.got_on_device(&keys, versions)) {
+                        let expected = bench
+                            .model
+                            .get(number)
+                            .map(|(version, value)| (if versions { *version } else { 0 }, value.clone()));
+                        assert_eq!(
+                            found, expected,
+                            "{number} of {count}, one in {other_in}, dealt to {deal_to}"
+                        );
+                    }
                 }
             }
         }

@@ -102,6 +102,7 @@ impl DeviceLimits {
         let over_link = [
             Access::RandomRead(32),
             Access::RandomRead(128),
+            Access::OwnRead,
             Access::OrderedRead(128),
             Access::RandomWrite,
             Access::OrderedWrite,

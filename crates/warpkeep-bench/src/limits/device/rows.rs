@@ -19,7 +19,7 @@ const BLOCKS: u32 = 16;
 /// Accesses whose sum is checked, and rows that are looked at after writes.
 const CHECKED_READS: u64 = 1 << 18;
 const CHECKED_WRITES: u64 = 64;
-/// Bytes of the rows that are written.
+/// Bytes of the rows that are written, and of those that multiprocessors read in their own share.
 const WRITTEN: u32 = 128;
 
 /// What is done to rows.
@@ -27,6 +27,8 @@ const WRITTEN: u32 = 128;
 pub(crate) enum Access {
     /// Rows of so many bytes, anywhere.
     RandomRead(u32),
+    /// Rows of 128 bytes, each multiprocessor anywhere in its own share of the memory.
+    OwnRead,
     /// Rows of so many bytes in the order of their addresses, from one end of the memory to the other.
     OrderedRead(u32),
     /// Rows of 128 bytes, anywhere.
@@ -39,13 +41,14 @@ impl Access {
     pub(crate) fn bytes(self) -> u32 {
         match self {
             Access::RandomRead(bytes) | Access::OrderedRead(bytes) => bytes,
-            Access::RandomWrite | Access::OrderedWrite => WRITTEN,
+            Access::OwnRead | Access::RandomWrite | Access::OrderedWrite => WRITTEN,
         }
     }
 
     fn kernel(self) -> String {
         match self {
             Access::RandomRead(bytes) | Access::OrderedRead(bytes) => format!("bench_read_{bytes}"),
+            Access::OwnRead => format!("bench_read_own_{WRITTEN}"),
             Access::RandomWrite | Access::OrderedWrite => format!("bench_write_{WRITTEN}"),
         }
     }
@@ -63,7 +66,11 @@ impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let order = if self.is_ordered() { "ordered" } else { "random" };
         let what = if self.writes() { "writes" } else { "reads" };
-        write!(f, "{order} {what} of {} bytes", self.bytes())
+        write!(f, "{order} {what} of {} bytes", self.bytes())?;
+        if *self == Access::OwnRead {
+            write!(f, ", each multiprocessor in its own share")?;
+        }
+        Ok(())
     }
 }
 
@@ -79,6 +86,8 @@ pub(crate) struct Rows {
     memory: Memory,
     bytes: u64,
     sums: Buffer,
+    /// Blocks that have come to each multiprocessor.
+    came: Buffer,
     module: Module,
     stream: Stream,
     between: (Event, Event),
@@ -105,15 +114,16 @@ impl Rows {
     }
 
     fn over(device: &Device, memory: Memory, bytes: u64) -> Result<Rows, BenchError> {
-        let blocks = device.info().abilities.multiprocessors.max(1) * BLOCKS;
+        let homes = device.info().abilities.multiprocessors.max(1);
         let rows = Rows {
             memory,
             bytes,
             sums: device.allocate_zeroed(8 * SUMS)?,
+            came: device.allocate_zeroed(4 * homes as usize)?,
             module: device.load(&program())?,
             stream: device.stream()?,
             between: (device.event()?, device.event()?),
-            grid: Grid { blocks, threads: THREADS, shared_bytes: 0 },
+            grid: Grid { blocks: homes * BLOCKS, threads: THREADS, shared_bytes: 0 },
         };
         // Every word learns where it lies.
         rows.launch(Access::OrderedWrite, &rows.params(Access::OrderedWrite, u64::MAX, 0, 0))?;
@@ -136,7 +146,9 @@ impl Rows {
         let rows = self.bytes / u64::from(access.bytes());
         let count = if access.is_ordered() { count.min(rows) } else { count };
         let stride = if access.is_ordered() { rows / count.max(1) } else { 0 };
-        AccessParams { words: self.at(), rows, count, seed, stride, salt, sums: self.sums.ptr() }
+        let homes = if access == Access::OwnRead { u64::from(self.grid.blocks / BLOCKS) } else { 0 };
+        let (sums, came) = (self.sums.ptr(), self.came.ptr());
+        AccessParams { words: self.at(), rows, count, seed, stride, salt, sums, homes, came }
     }
 
     /// Does it so many times, and says how long the device took for each.
@@ -197,6 +209,7 @@ impl Rows {
 
     fn launch(&self, access: Access, params: &AccessParams) -> Result<Duration, BenchError> {
         let kernel = self.module.kernel(&access.kernel())?;
+        self.came.fill(0)?;
         self.between.0.record(&self.stream)?;
         // SAFETY: the rows and the sums are as long as the parameters say, and stay until the stream is synchronised.
         unsafe { kernel.launch(self.grid, params, &self.stream)? };
