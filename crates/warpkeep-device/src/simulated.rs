@@ -22,6 +22,8 @@ use crate::sim::{Contents, Grid, Memory, Mode, RunReport, SimError, Simulator};
 const ALIGNMENT: usize = 256;
 /// What device memory holds before it is written: something that looks wrong.
 const UNWRITTEN: u8 = 0xA5;
+/// The same on every machine; few, so that a test has something for each.
+const MULTIPROCESSORS: u32 = 4;
 /// As many threads as a GPU's block has.
 const THREADS_PER_BLOCK: u32 = 1024;
 /// As much shared memory as the largest GPUs give a block.
@@ -38,7 +40,7 @@ pub(crate) fn info() -> DeviceInfo {
         name: "a simulator of a GPU, for tests".to_owned(),
         unavailable,
         abilities: Abilities {
-            multiprocessors: crate::info::cores(),
+            multiprocessors: MULTIPROCESSORS,
             threads_per_block: THREADS_PER_BLOCK,
             shared_bytes_per_block: SHARED_BYTES_PER_BLOCK,
             registers_host_memory: true,

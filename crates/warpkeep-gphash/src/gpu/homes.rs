@@ -16,8 +16,8 @@ const PIECES: u32 = 32;
 /// Larger batches have more, so that equal keys of one are in the same group.
 const DEALT: u64 = 1 << 10;
 const DEALT_EACH: u64 = 16;
-/// Values that a warp fetches at once.
-const GROUP: u32 = 32;
+/// Places of a hand beyond what is to be expected of it.
+const SOME: u64 = 8;
 
 /// What kernels are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, NoUninit)]
@@ -55,9 +55,9 @@ impl Homes {
         let regions = (keys / DEALT_EACH).max(DEALT).min(u64::from(count * PIECES));
         let division = Division::into(image_len, 1 << regions.ilog2());
         let homes = Homes::ordered(count, division, image_len, keys, resident);
-        // Four times as many as there are on average.
+        // Four times as many as there are on average, and some: few hands are ever full, unless everybody wants the same.
         let used = image_len.div_ceil(1 << division.shift());
-        let hand = (4 * keys / used + u64::from(GROUP)).next_power_of_two();
+        let hand = (4 * keys / used + SOME).next_power_of_two();
         // All regions: the image can have grown by the time the batch is looked up.
         (Homes { pieces: division.count() as u32, shift: 0, hand, ..homes }, division)
     }
@@ -125,6 +125,6 @@ mod tests {
             |keys| Homes::ordered(132, Division::of(2_700_000_000, keys), 2_700_000_000, keys, 528).rooms;
         assert_eq!([of(4096), of(1 << 16), of(1 << 17), of(1 << 18)], [1, 2, 4, 4]);
         let hand = |keys| Homes::dealt(132, 2_700_000_000, keys, 528).0.hand;
-        assert_eq!([hand(1), hand(4096), hand(1 << 14), hand(1 << 16)], [32, 64, 256, 256]);
+        assert_eq!([hand(1), hand(4096), hand(1 << 14), hand(1 << 16)], [8, 64, 128, 128]);
     }
 }

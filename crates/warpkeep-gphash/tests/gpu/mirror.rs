@@ -19,7 +19,8 @@ macro_rules! mirror_cases {
             mirror: tables_with_a_mirror_do_what_a_map_does, a_mirror_shows_nothing_old, a_mirror_answers_equal_keys_alike,
                 a_mirror_grows_with_its_table, keys_that_come_and_go_leave_a_mirror_as_it_is, a_mirror_follows_records_that_move,
                 entries_used_again_fool_nobody, a_mirror_that_does_not_fit_is_left_out, nobody_writes_past_a_mirror_that_cannot_be_told,
-                gets_beside_writes_find_what_is_there, batches_of_any_size_are_put_in_order
+                gets_beside_writes_find_what_is_there, batches_of_any_size_are_put_in_order,
+                where_memory_is_short_nothing_is_dealt
         }
     };
 }
@@ -199,6 +200,44 @@ pub(crate) fn batches_of_any_size_are_put_in_order(device: &Device, space: Space
             }
         }
     }
+}
+
+/// Hands take more memory than order does: where there is only enough for that, batches are put in order.
+pub(crate) fn where_memory_is_short_nothing_is_dealt(device: &Device, space: Space) {
+    const KEYS: u64 = 500;
+    let kind = Kind::Packed;
+    let budgets = (0..).map(|step| (64 << 10) * step);
+    let mut enough = budgets.filter_map(|budget| {
+        let limited = device.with_budget(budget);
+        let heap = space(200);
+        let table = Table::create(&heap, &kind.spec(Geometry::default(), 2 * KEYS)).unwrap();
+        let image = Arc::new(DeviceImage::new(&limited, table.heap().image()).unwrap());
+        let engine = DeviceEngine::new(&image, &table).unwrap();
+        for number in 0..KEYS {
+            put(&table, &kind.key(number), &kind.value(number, 1), number).unwrap();
+        }
+        // Without a mirror there is no order.
+        if engine.load_mirror(&table).unwrap().bytes == 0 {
+            return None;
+        }
+        engine.order_from(0);
+        let keys: Vec<_> = (0..8192).map(|index| kind.key(index % KEYS)).collect();
+        let mut next = 0;
+        let looked = engine.get_many(&table, keys.iter().map(Vec::as_slice), |index, found| {
+            let number = index as u64 % KEYS;
+            assert_eq!(found, Some((number, &kind.value(number, 1)[..])), "with {budget}");
+            next += 1;
+        });
+        match looked {
+            Err(TableError::Device(error)) if error.is_out_of_memory() => return None,
+            looked => looked.unwrap(),
+        }
+        assert_eq!(next, keys.len());
+        Some((budget, limited.allocated()))
+    });
+    let (_, taken) = enough.next().unwrap();
+    let (_, dealt) = enough.find(|&(_, its)| its > taken).expect("hands take more");
+    assert!(dealt > taken + (100 << 10), "{taken} and {dealt}");
 }
 
 pub(crate) fn a_mirror_grows_with_its_table(device: &Device, space: Space) {

@@ -5,6 +5,7 @@ use warpkeep_device::{Device, DevicePtr, Grid, Kernel, Stream};
 use super::state::Reflection;
 use crate::TableError;
 use crate::gpu::columns::Columns;
+use crate::gpu::deals::Deal;
 use crate::gpu::engine::{Kernels, THREADS};
 use crate::gpu::homes::{self, Homes};
 use crate::gpu::params::{GetParams, LookupParams, WarmParams};
@@ -89,34 +90,21 @@ impl Lookup<'_> {
                 .device("few", device, stream, || unsafe { Ok(kernels.few.launch(each, &params, stream)?) });
         }
         params.asks = scratch.asks.room(device, 4 * count)?;
-        let homes = homes::multiprocessors(device);
         let mut deal = None;
         if ordered {
             params.located = scratch.records.room(device, 16 * count)?;
-        }
-        if ordered && self.dealt {
-            let (dealt, division) = Homes::dealt(homes, self.image_len, get.count, kernels.fetching);
-            let begun = scratch.deals.begin(device, division.bytes() + Homes::bytes(homes), stream)?;
-            params.asked = begun.asked;
-            params.cleans = begun.cleans;
-            params.regions = division.at(begun.head);
-            params.homes = dealt.at(begun.head.offset(division.bytes() as u64));
-            params.fetchings = scratch.fetchings.room(device, 16 * dealt.places())?;
-            deal = Some(begun);
-        } else if ordered {
-            let division = Division::of(self.image_len, get.count);
-            watch.device("clearing", device, stream, || {
-                // One look for zeros is enough: before the counts of regions there is room for that of what is asked for.
-                params.asked =
-                    scratch.regions.zeros(device, division.bytes() + Homes::bytes(homes), stream)?;
-                Ok(())
-            })?;
-            params.regions = division.at(params.asked);
-            if get.count < AT_HOME_BELOW {
-                let among = Homes::ordered(homes, division, self.image_len, get.count, kernels.fetching);
-                params.homes = among.at(params.asked.offset(division.bytes() as u64));
+            if self.dealt {
+                deal = match self.deal(device, kernels, scratch, stream, &mut params) {
+                    // Hands take more memory than what is in order.
+                    Err(TableError::Device(error)) if error.is_out_of_memory() => None,
+                    deal => Some(deal?),
+                };
             }
-            params.fetchings = scratch.fetchings.room(device, 16 * count)?;
+            if deal.is_none() {
+                watch.device("clearing", device, stream, || {
+                    self.order(device, kernels, scratch, stream, &mut params)
+                })?;
+            }
         } else {
             watch.device("clearing", device, stream, || {
                 params.asked = scratch.asked.zeros(device, 8, stream)?;
@@ -160,6 +148,49 @@ impl Lookup<'_> {
         if let Some(deal) = &deal {
             scratch.deals.done(deal);
         }
+        Ok(())
+    }
+
+    /// Has the batch dealt: places for hands, and counts that are zero.
+    fn deal(
+        &self,
+        device: &Device,
+        kernels: &Kernels,
+        scratch: &mut Columns,
+        stream: &Stream,
+        params: &mut LookupParams,
+    ) -> Result<Deal, TableError> {
+        let count = homes::multiprocessors(device);
+        let (homes, division) = Homes::dealt(count, self.image_len, self.get.count, kernels.fetching);
+        let fetchings = scratch.fetchings.room(device, 16 * homes.places())?;
+        let deal = scratch.deals.begin(device, division.bytes() + Homes::bytes(count), stream)?;
+        params.asked = deal.asked;
+        params.cleans = deal.cleans;
+        params.regions = division.at(deal.head);
+        params.homes = homes.at(deal.head.offset(division.bytes() as u64));
+        params.fetchings = fetchings;
+        Ok(deal)
+    }
+
+    /// Has the batch put in order: a place for each, and regions with nothing in them.
+    fn order(
+        &self,
+        device: &Device,
+        kernels: &Kernels,
+        scratch: &mut Columns,
+        stream: &Stream,
+        params: &mut LookupParams,
+    ) -> Result<(), TableError> {
+        let (count, keys) = (homes::multiprocessors(device), self.get.count);
+        let division = Division::of(self.image_len, keys);
+        // One look for zeros is enough: before the counts of regions there is room for that of what is asked for.
+        params.asked = scratch.regions.zeros(device, division.bytes() + Homes::bytes(count), stream)?;
+        params.regions = division.at(params.asked);
+        if keys < AT_HOME_BELOW {
+            let homes = Homes::ordered(count, division, self.image_len, keys, kernels.fetching);
+            params.homes = homes.at(params.asked.offset(division.bytes() as u64));
+        }
+        params.fetchings = scratch.fetchings.room(device, 16 * keys as usize)?;
         Ok(())
     }
 }
