@@ -27,8 +27,7 @@ impl AccessParams {
     pub(crate) fn row_of(&self, number: u64) -> u64 {
         let drawn = scatter(self.seed, number);
         let below = |range: u64| ((u128::from(drawn) * u128::from(range)) >> 64) as u64;
-        if self.homes > 0 {
-            let share = self.rows / self.homes;
+        if let Some(share) = self.rows.checked_div(self.homes) {
             return number % self.homes * share + below(share);
         }
         if self.stride > 0 { number * self.stride + below(self.stride) } else { below(self.rows) }

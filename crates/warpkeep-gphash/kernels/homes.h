@@ -15,7 +15,7 @@ struct Homes {
     // Counts of all homes, zero before the launch: blocks that have taken a room; groups of 32 that were taken beyond the first of each warp; groups that there
     // are, once it is known.
     u32* counts;
-    // Homes: multiprocessors of the device, and piece after piece belongs to one after the other. 0: everybody reads everywhere.
+    // Homes: multiprocessors of the device, and piece after piece belongs to one after the other.
     u32 count;
     // Rooms of each, for a block: as many in all as the launch has blocks.
     u32 rooms;
@@ -24,6 +24,8 @@ struct Homes {
     u32 shift;
     // Places of a piece in the list, where it is dealt and not put in order: a piece is a region then, and the count of a region stays one. Otherwise 0.
     u64 hand;
+    // Of what is in order so many and more are fetched by everybody.
+    u64 below;
 
     WK_DEVICE u32* taken(u32 home) const { return counts + count + home; }
     WK_DEVICE u32* groups(u32 home) const { return counts + 2 * count + home; }

@@ -208,7 +208,7 @@ WK_KERNEL(gphash_order, gphash::LookupParams) {
 }
 
 // Copies values in that order, or those of each home, and those that are in rows as they come: while some warps wait for the link, others have something to
-// do. As many threads as there are, for as many as were found; or a block for each room of all homes.
+// do. A block for each room of all homes.
 WK_KERNEL(gphash_fetch, gphash::LookupParams) {
     using namespace gphash;
     WK_SHARED(u32, told, kRoomWords);
@@ -228,10 +228,11 @@ WK_KERNEL(gphash_fetch, gphash::LookupParams) {
         copy_located(p, mine.lo ? p.get.table.value_at(mine.lo) : 0, mine.hi);
         if (versioned) store(p.get.versions + mine.hi, version);
     };
-    bool homes = p.homes.count;
+    u64 found = load(p.regions.all());
+    bool homes = p.homes.hand || found < p.homes.below;
     if (homes) at_home(p.homes, p.regions, Room(p.homes, told), [&](u64 place, bool some) { fetch(p.fetchings + place, some); });
-    // What has no home, or found no place in a hand.
-    u64 count = homes && !p.homes.hand ? 0 : load(p.regions.all());
+    // What is fetched by everybody, or found no place in a hand.
+    u64 count = homes && !p.homes.hand ? 0 : found;
     const Fetching* list = homes ? p.located : p.fetchings;
     for (u64 place = global_index(); place / kWarp * kWarp < count; place += global_size()) fetch(list + place, place < count);
 }

@@ -18,7 +18,7 @@ use crate::{BenchError, Progress};
 /// Batches of writes in a round, at the most: each is read back.
 const MOST_WRITES: u64 = 8;
 /// Batches until it is known who stores their words: each way is tried three times.
-const FINDING_OUT: usize = 7;
+pub(crate) const FINDING_OUT: usize = 7;
 
 /// Who does the work.
 pub(crate) enum Worker<'w> {

@@ -23,6 +23,7 @@ pub use warpkeep_gphash::gpu::CachePolicy;
 use warpkeep_gphash::gpu::WordsBy;
 
 pub(crate) use self::answers::Expected;
+pub(crate) use self::cell::FINDING_OUT;
 use self::cell::{Cell, Worker};
 pub(crate) use self::lessons::Lessons;
 use self::library::Library;

@@ -1,6 +1,6 @@
 //! The engine: one table's kernels, and whose turn it is.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use bytemuck::NoUninit;
@@ -29,7 +29,10 @@ pub(super) const THREADS: u32 = 256;
 /// Batches of gets to this size take one launch: what they save is more than what the larger kernel costs.
 const FEW_TO: usize = 1 << 15;
 /// Batches of gets to this size are dealt to multiprocessors where larger ones would be put in order.
-const DEAL_TO: usize = 1 << 16;
+const DEAL_TO: usize = 1 << 14;
+/// So many records of a batch are so close to each other that it makes no difference which multiprocessor fetches which, and where everybody wants the same none has to
+/// help another.
+const EVERYWHERE_FROM: u64 = 1 << 20;
 /// Keys that are looked up by one launch where the answers go to the host, at least and at most: a quarter of a batch, so that the rest is
 /// looked up while these are answered; but enough that reads in the order of their addresses are near each other.
 const AT_ONCE: (usize, usize) = (1 << 17, 1 << 20);
@@ -55,6 +58,7 @@ pub struct DeviceEngine<P: Persist> {
     pub(super) order: Order,
     few_to: AtomicUsize,
     deal_to: AtomicUsize,
+    everywhere_from: AtomicU64,
     pub(super) streamed_from: AtomicUsize,
     /// Threads of the host that copy values for batches in device memory.
     pub(super) hands: Hands,
@@ -243,6 +247,7 @@ impl<P: Persist> DeviceEngine<P> {
             order: Order::on(device),
             few_to: AtomicUsize::new(FEW_TO),
             deal_to: AtomicUsize::new(DEAL_TO),
+            everywhere_from: AtomicU64::new(EVERYWHERE_FROM),
             streamed_from: AtomicUsize::new(STREAMED_FROM),
             hands: Hands::default(),
             supply: Mutex::new(Supply::new(&table.heap, table.pool, table.form)),
@@ -304,6 +309,12 @@ impl<P: Persist> DeviceEngine<P> {
     /// multiprocessor that reads that piece of the image, in whatever order. One launch does what takes four for large ones. 0 for none.
     pub fn deal_to(&self, keys: usize) {
         self.deal_to.store(keys.min(1 << 20), Ordering::Relaxed);
+    }
+
+    /// Has batches of gets that are put in order, and of which so many records or more are to be fetched, fetched by all multiprocessors in that order, wherever they lie; of
+    /// smaller ones each multiprocessor fetches those in its own pieces of the image.
+    pub fn fetch_everywhere_from(&self, records: u64) {
+        self.everywhere_from.store(records, Ordering::Relaxed);
     }
 
     /// Has batches whose values take so many bytes or more, and are [gathered](DeviceEngine::gather_rows) by the host, or
@@ -383,6 +394,7 @@ impl<P: Persist> DeviceEngine<P> {
             ordered,
             few: get.count as usize <= self.few_to.load(Ordering::Relaxed),
             dealt: get.count as usize <= self.deal_to.load(Ordering::Relaxed),
+            at_home_below: self.everywhere_from.load(Ordering::Relaxed),
         };
         // SAFETY: the same; and the caller keeps the mirror.
         unsafe { lookup.launch(self.device(), &self.kernels, scratch, stream, watch)? };

@@ -33,12 +33,14 @@ pub(crate) struct Homes {
     shift: u32,
     /// Places of a piece, where a batch is dealt.
     hand: u64,
+    /// Of what is in order so many and more are fetched by everybody.
+    below: u64,
 }
 
 impl Homes {
-    /// None: everybody reads everywhere.
+    /// None.
     pub(crate) const NONE: Homes =
-        Homes { counts: DevicePtr::NULL, count: 0, rooms: 0, pieces: 0, shift: 0, hand: 0 };
+        Homes { counts: DevicePtr::NULL, count: 0, rooms: 0, pieces: 0, shift: 0, hand: 0, below: 0 };
 
     /// One for each multiprocessor, for so many keys whose records, in an image of so many bytes, are put in order by regions; the device runs so many blocks at
     /// once.
@@ -60,6 +62,11 @@ impl Homes {
         let hand = (4 * keys / used + SOME).next_power_of_two();
         // All regions: the image can have grown by the time the batch is looked up.
         (Homes { pieces: division.count() as u32, shift: 0, hand, ..homes }, division)
+    }
+
+    /// Only for fewer than so many, where they are put in order.
+    pub(crate) fn below(self, below: u64) -> Homes {
+        Homes { below, ..self }
     }
 
     /// Bytes of the counts of so many.

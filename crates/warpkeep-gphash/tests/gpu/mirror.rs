@@ -173,9 +173,13 @@ pub(crate) fn batches_of_any_size_are_put_in_order(device: &Device, space: Space
     for kind in [Kind::Tiled, Kind::LongPacked] {
         let bench = mirrored(device, space, kind, KEYS);
         bench.engine.order_from(0);
-        for (share, deal_to) in [(0.0, usize::MAX), (0.3, usize::MAX), (0.3, 0), (0.0, 0)] {
+        let ways = [(usize::MAX, 0), (0, u64::MAX), (0, 2000), (0, 0)];
+        for (share, (deal_to, everywhere_from)) in
+            [0.0, 0.3].into_iter().flat_map(|share| ways.map(|way| (share, way)))
+        {
             bench.engine.load_values(&bench.table, ValueRoom::Share(share)).unwrap();
             bench.engine.deal_to(deal_to);
+            bench.engine.fetch_everywhere_from(everywhere_from);
             // One in so many has a key that others do not have.
             for (other_in, counts) in [(1, &[0, 1, 33, 1024, 4097, 20_000][..]), (2, &[700]), (90, &[9000])] {
                 for &count in counts {

@@ -18,9 +18,6 @@ const ASKING_BLOCKS: u32 = 66;
 /// Blocks that a small batch is to have: about as many as a large device has multiprocessors, each with its own way to memory, and to the host's.
 const SPREAD_OVER: u64 = 128;
 
-/// Batches in order below this size are fetched at home. Larger ones have so many rows that lie close to each other that it makes no difference.
-const AT_HOME_BELOW: u64 = 1 << 20;
-
 /// A thread for each of so many, in blocks so small that many multiprocessors have one.
 pub(crate) fn spread(count: u64) -> Grid {
     let threads = (count / SPREAD_OVER).next_power_of_two().clamp(32, u64::from(THREADS)) as u32;
@@ -42,8 +39,9 @@ pub(crate) struct Lookup<'l> {
     pub(crate) ordered: bool,
     /// Otherwise: whether one launch does all of it.
     pub(crate) few: bool,
-    /// In order: whether they are dealt instead.
+    /// In order: whether they are dealt instead; and below how many found ones each is fetched at home.
     pub(crate) dealt: bool,
+    pub(crate) at_home_below: u64,
 }
 
 impl Lookup<'_> {
@@ -129,11 +127,7 @@ impl Lookup<'_> {
                 })?;
                 launch(watch, "order", &kernels.order, some(kernels.ordering))?;
             }
-            let grid = match params.homes {
-                Homes::NONE => some(kernels.fetching),
-                homes => homes.grid(),
-            };
-            launch(watch, "fetch", &kernels.fetch, grid)?;
+            launch(watch, "fetch", &kernels.fetch, params.homes.grid())?;
         } else if get.values.is_null() {
             launch(watch, "locate", &kernels.locate, each)?;
         } else {
@@ -186,10 +180,8 @@ impl Lookup<'_> {
         // One look for zeros is enough: before the counts of regions there is room for that of what is asked for.
         params.asked = scratch.regions.zeros(device, division.bytes() + Homes::bytes(count), stream)?;
         params.regions = division.at(params.asked);
-        if keys < AT_HOME_BELOW {
-            let homes = Homes::ordered(count, division, self.image_len, keys, kernels.fetching);
-            params.homes = homes.at(params.asked.offset(division.bytes() as u64));
-        }
+        let homes = Homes::ordered(count, division, self.image_len, keys, kernels.fetching);
+        params.homes = homes.at(params.asked.offset(division.bytes() as u64)).below(self.at_home_below);
         params.fetchings = scratch.fetchings.room(device, 16 * keys as usize)?;
         Ok(())
     }

@@ -6,7 +6,7 @@ use warpkeep_core::Op;
 
 use super::Site;
 use crate::BenchError;
-use crate::device::{Expected, Rig, Variant, Written};
+use crate::device::{Expected, FINDING_OUT, Rig, Variant, Written};
 
 /// The workloads that are made of what a device can be given in batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,16 +77,22 @@ impl<'l> Load<'l> {
         Load { site, rig, batch, generation: 0, fresh: site.workload.items }
     }
 
-    /// Batches for as long as a round takes, each checked; what kernels did counts, and not how the host got it ready. Of updates each
+    /// Batches for as long as a round takes, each checked; what kernels did counts, and not how the host got it ready, nor the first ones that write. Of updates each
     /// item counts once a batch, and new items go again.
     pub(super) fn round(&mut self, mix: Mix, variant: Variant) -> Result<Done, BenchError> {
-        let mut done = Done::default();
+        let (mut done, mut unheeded) = (Done::default(), Done::default());
+        let cold = match mix {
+            Mix::C => 0,
+            _ if self.rig.writes_straight(variant) => FINDING_OUT,
+            _ => 1,
+        };
         let mut turn = 0;
         while done.operations == 0 || done.took < self.site.options.round_time {
             self.site.progress.check()?;
+            let done = if turn < cold { &mut unheeded } else { &mut done };
             match mix {
-                Mix::Load => self.insert(variant, &mut done)?,
-                _ => self.mixed(mix, variant, turn, &mut done)?,
+                Mix::Load => self.insert(variant, done)?,
+                _ => self.mixed(mix, variant, turn, done)?,
             }
             turn += 1;
         }
