@@ -1,10 +1,10 @@
 // What both sides of the launch must agree on, written out so that a test can compare.
 #pragma once
 #include "drain.h"
+#include "homes.h"
 #include "hosts.h"
 #include "load.h"
 #include "lookup.h"
-#include "homes.h"
 #include "point.h"
 #include "parts.h"
 #include "reflect.h"

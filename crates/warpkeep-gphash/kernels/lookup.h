@@ -1,6 +1,6 @@
 // Reading a batch through the mirror. A small one at once: each warp locates its keys and copies their values. A large one in steps,
 // because reads over the link are ten times as fast in the order of their addresses: keys are located and their records counted by
-// region of the image; the batch is ordered by region; then values are copied in that order.
+// region of the image; the batch is ordered by region; then values are copied in that order. One between them is dealt: see deal.h.
 #pragma once
 #include "get.h"
 #include "homes.h"
