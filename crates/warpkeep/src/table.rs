@@ -234,7 +234,7 @@ impl<P: Persist> Table<'_, P> {
     /// into arrays of the caller's in either memory. All is done, and on the device, when it returns.
     ///
     /// Keys and values that lie in device memory stay there: a get copies nothing to the host, and a write the columns that the log
-    /// gets, if there is one.
+    /// gets, if there is one. Of gets by two threads, each with a stream of its own, one batch is located while the values of the other cross the link.
     ///
     /// ```
     /// use warpkeep::rows::{BatchView, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, Output, OutputValues};
