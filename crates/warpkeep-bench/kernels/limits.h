@@ -59,17 +59,11 @@ template <class T, u32 Lanes> WK_DEVICE void read_rows(const AccessParams& p) {
 
 // Each block those of the multiprocessor that runs it, or of another that has too few blocks; all have as many.
 template <class T, u32 Lanes> WK_DEVICE void read_own_rows(const AccessParams& p) {
-    WK_SHARED(u32, told, 2);
-    u32 blocks = grid_size() / (u32)p.homes;
-    if (thread_index() == 0) {
-        u32 home = multiprocessor() % (u32)p.homes, place;
-        while ((place = fetch_add(p.came + home, 1u)) >= blocks) home = (home + 1) % (u32)p.homes;
-        told.store(0, home);
-        told.store(1, place);
-    }
-    sync_block();
-    u64 tiles = block_size() / Lanes, mine = told.load(1) * tiles + thread_index() / Lanes;
-    read_rows<T, Lanes>(p, mine * p.homes + told.load(0), blocks * tiles * p.homes);
+    WK_SHARED(u32, told, kRoomWords);
+    u32 rooms = grid_size() / (u32)p.homes;
+    Room room(p.came, (u32)p.homes, rooms, told);
+    u64 tiles = block_size() / Lanes, mine = room.number * tiles + thread_index() / Lanes;
+    read_rows<T, Lanes>(p, mine * p.homes + room.home, rooms * tiles * p.homes);
 }
 
 template <class T, u32 Lanes> WK_DEVICE void write_rows(const AccessParams& p) {

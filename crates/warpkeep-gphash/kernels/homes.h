@@ -6,8 +6,6 @@
 
 namespace gphash {
 
-// What the threads of a block need to agree on their room.
-constexpr u32 kRoomWords = 2;
 // Counts of each home.
 constexpr u32 kHomeWords = 3;
 
@@ -31,24 +29,6 @@ struct Homes {
     WK_DEVICE u32* groups(u32 home) const { return counts + 2 * count + home; }
 };
 
-// Where a block works: at home, if there is a room; every room is taken by one of them, wherever blocks run.
-struct Room {
-    u32 home;
-    u32 number;
-
-    WK_DEVICE Room(const Homes& homes, const Shared<u32>& told) {
-        if (thread_index() == 0) {
-            u32 at = multiprocessor() % homes.count, room;
-            while ((room = fetch_add(homes.counts + at, 1u)) >= homes.rooms) at = at + 1 == homes.count ? 0 : at + 1;
-            told.store(0, at);
-            told.store(1, room);
-        }
-        sync_block();
-        home = told.load(0);
-        number = told.load(1);
-    }
-};
-
 // What is listed for the pieces of a home, one in the hands of each lane, in groups of 32 or fewer.
 struct Chores {
     u32 home;
@@ -60,7 +40,6 @@ struct Chores {
     u32 all;
 
     WK_DEVICE Chores(const Homes& homes, const Regions& regions, u32 which) : home(which), begin(0), end(0) {
-        Warp warp;
         u32 piece = home + lane() * homes.count;
         auto count_of = [&](u32 its) { return load(regions.counts + ((u64)its << homes.shift)); };
         if (piece < homes.pieces && homes.hand) {
@@ -72,12 +51,8 @@ struct Chores {
             end = piece + 1 < homes.pieces ? count_of(piece + 1) : load(regions.all());
         }
         groups = (end - begin + kWarp - 1) / kWarp;
-        reached = groups;
-        for (u32 reach = 1; reach < kWarp; reach *= 2) {
-            u32 other = warp.shfl(reached, lane() - reach);
-            if (lane() >= reach) reached += other;
-        }
-        all = warp.shfl(reached, kWarp - 1);
+        reached = sum_to_here(groups);
+        all = Warp().shfl(reached, kWarp - 1);
     }
     // The next group, beyond the first ones, which each warp has without asking; at least `all` if there is none.
     WK_DEVICE u32 take(const Homes& homes, u32 warps) const {

@@ -230,7 +230,7 @@ WK_KERNEL(gphash_fetch, gphash::LookupParams) {
     };
     u64 found = load(p.regions.all());
     bool homes = p.homes.hand || found < p.homes.below;
-    if (homes) at_home(p.homes, p.regions, Room(p.homes, told), [&](u64 place, bool some) { fetch(p.fetchings + place, some); });
+    if (homes) at_home(p.homes, p.regions, Room(p.homes.counts, p.homes.count, p.homes.rooms, told), [&](u64 place, bool some) { fetch(p.fetchings + place, some); });
     // What is fetched by everybody, or found no place in a hand.
     u64 count = homes && !p.homes.hand ? 0 : found;
     const Fetching* list = homes ? p.located : p.fetchings;

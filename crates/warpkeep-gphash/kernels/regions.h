@@ -46,18 +46,22 @@ struct Regions {
     WK_DEVICE u64 place(u64 address, u64 rank) const { return load(at(address)) + rank; }
 };
 
+// What the numbers of the lanes of a warp add up to, from the first one's to this one's.
+WK_DEVICE u32 sum_to_here(u32 own) {
+    for (u32 reach = 1; reach < kWarp; reach *= 2) {
+        u32 other = Warp().shfl(own, lane() - reach);
+        if (lane() >= reach) own += other;
+    }
+    return own;
+}
+
 // What the threads of a block have in all, and what those before this one have: all of them ask, with memory for a number a warp.
 struct BlockSum {
     u32 before;
     u32 all;
 
     WK_DEVICE BlockSum(u32 own, const Shared<u32>& sums) : before(0), all(0) {
-        Warp warp;
-        u32 reached = own;
-        for (u32 reach = 1; reach < kWarp; reach *= 2) {
-            u32 other = warp.shfl(reached, lane() - reach);
-            if (lane() >= reach) reached += other;
-        }
+        u32 reached = sum_to_here(own);
         if (lane() == kWarp - 1) sums.store(warp_in_block(), reached);
         sync_block();
         for (u32 i = 0; i < warps_per_block(); i++) {

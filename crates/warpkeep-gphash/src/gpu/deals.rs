@@ -6,6 +6,9 @@ use super::columns::Column;
 use super::regions::HEAD;
 use crate::TableError;
 
+/// Batches that are not dealt after one that found no memory for it: to look for some frees what is there.
+const PATIENCE: u32 = 1000;
+
 /// Those of one batch at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Deals {
@@ -14,6 +17,8 @@ pub(crate) struct Deals {
     zeros: usize,
     /// Which of the two places for that it was.
     second: bool,
+    /// Batches until memory is looked for again.
+    waits: u32,
 }
 
 /// Where the counts of a batch lie.
@@ -45,6 +50,17 @@ impl Deals {
         };
         let asked = head.offset(if self.second { 8 } else { 0 });
         Ok(Deal { head, asked, cleans: (bytes / 4 - HEAD / 2) as u64, zeros })
+    }
+
+    /// Whether this batch is to be dealt, as far as memory goes.
+    pub(crate) fn may_begin(&mut self) -> bool {
+        self.waits = self.waits.saturating_sub(1);
+        self.waits == 0
+    }
+
+    /// There was no memory.
+    pub(crate) fn refuse(&mut self) {
+        self.waits = PATIENCE;
     }
 
     /// All kernels of the deal are in its stream.
