@@ -7,6 +7,7 @@ use crate::batch::ChangeBatch;
 use crate::change;
 use crate::error::LogError;
 use crate::frame::{self, RECORD_HEADER};
+use crate::frame_buffer::FrameBuffer;
 use crate::layout::{BLOCK_HEADER, PAGE};
 use crate::sums::Sums;
 
@@ -99,7 +100,7 @@ pub struct Piece<'r> {
 pub struct LaidRecord {
     form: ChangeForm,
     /// Room for the headers of frame and record, then the changes.
-    frame: Vec<u8>,
+    frame: FrameBuffer,
     /// How much each piece takes, and its sum once it is full.
     pieces: Vec<(PieceLen, Option<u32>)>,
     /// What comes behind the pieces.
@@ -112,7 +113,7 @@ impl LaidRecord {
     /// Room for pieces that take so much each, and behind them other changes of the same batch. `buffer` is memory to use, whatever is in
     /// it: [`Log::lay`](crate::Log::lay) gives what the record before was in, and its pages need not be fetched from the system again.
     pub fn new(
-        mut buffer: Vec<u8>,
+        buffer: Vec<u8>,
         form: ChangeForm,
         pieces: &[PieceLen],
         beside: &ChangeBatch,
@@ -125,15 +126,11 @@ impl LaidRecord {
         let count = count
             .ok_or(LogError::TooLong { what: "a batch", len: changes.saturating_add(beside.len()) as u64 })?;
         let len = BEFORE_CHANGES + bytes + beside.bytes().len();
-        if buffer.capacity() < len + PAGE as usize {
-            // The system clears it page by page as it is written, which is done by all threads.
-            buffer = vec![0; len + PAGE as usize];
-        }
-        buffer.resize(len, 0);
-        buffer[len - beside.bytes().len()..].copy_from_slice(beside.bytes());
+        let mut frame = FrameBuffer::within(buffer, len, PAGE as usize);
+        frame[len - beside.bytes().len()..].copy_from_slice(beside.bytes());
         Ok(LaidRecord {
             form,
-            frame: buffer,
+            frame,
             pieces: pieces.iter().map(|&len| (len, None)).collect(),
             beside: beside.bytes().len(),
             beside_sum: crc32c::crc32c(beside.bytes()),
@@ -189,7 +186,7 @@ impl LaidRecord {
         Ok(sums.combine(all, self.beside_sum, self.beside))
     }
 
-    pub(crate) fn into_frame(self) -> Vec<u8> {
+    pub(crate) fn into_frame(self) -> FrameBuffer {
         self.frame
     }
 }

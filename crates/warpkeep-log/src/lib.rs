@@ -15,6 +15,7 @@ mod disk;
 mod error;
 mod files;
 mod frame;
+mod frame_buffer;
 mod gate;
 mod laid;
 mod layout;

@@ -9,6 +9,7 @@ use crate::batch::ChangeBatch;
 use crate::block::Summed;
 use crate::error::LogError;
 use crate::frame;
+use crate::frame_buffer::FrameBuffer;
 use crate::laid::{self, BEFORE_CHANGES, LaidRecord};
 use crate::layout::{BLOCK_HEADER, PAGE};
 
@@ -29,7 +30,7 @@ pub(crate) struct Group {
     pub(crate) first: Lsn,
     pub(crate) last: Lsn,
     /// The frame: room for its header, then the records.
-    pub(crate) frame: Vec<u8>,
+    pub(crate) frame: FrameBuffer,
     /// What of it was summed before it came; such a group takes no more records.
     pub(crate) summed: Option<Summed>,
     /// What the records would take if each had a frame of its own.
@@ -181,13 +182,12 @@ impl Queue {
         let most = BLOCK_HEADER + self.max_payload.min(GROUP_BYTES - BLOCK_HEADER);
         let fits = |group: &Group| group.summed.is_none() && group.frame.len() + len <= most;
         if !self.groups.back().is_some_and(fits) {
-            let mut frame = self.idle_buffers.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES));
-            frame.resize(BLOCK_HEADER, 0);
-            self.begin_group(lsn, frame, None);
+            let memory = self.idle_buffers.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES));
+            self.begin_group(lsn, FrameBuffer::zeros(memory, BLOCK_HEADER), None);
         }
         let Some(group) = self.groups.back_mut() else { return };
         let count = u32::try_from(batch.len()).unwrap_or(u32::MAX);
-        frame::push_record(&mut group.frame, lsn, batch.bytes(), count, durability);
+        group.frame.append(|frame| frame::push_record(frame, lsn, batch.bytes(), count, durability));
         self.pushed(lsn, changes_len);
     }
 
@@ -200,7 +200,7 @@ impl Queue {
         self.pushed(lsn, changes_len);
     }
 
-    fn begin_group(&mut self, first: Lsn, frame: Vec<u8>, summed: Option<Summed>) {
+    fn begin_group(&mut self, first: Lsn, frame: FrameBuffer, summed: Option<Summed>) {
         let seq = self.next_seq;
         self.next_seq += 1;
         self.groups.push_back(Group { seq, first, last: first, frame, summed, worst_footprint: 0 });
@@ -223,7 +223,9 @@ impl Queue {
         if BEFORE_CHANGES + changes_len + PAGE as usize <= BUFFER_BYTES {
             return self.idle_buffers.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES));
         }
-        self.large_buffers.pop().unwrap_or_default()
+        // The largest: what does not fit it has to get new memory.
+        let largest = (0..self.large_buffers.len()).max_by_key(|&number| self.large_buffers[number].len());
+        largest.map(|number| self.large_buffers.swap_remove(number)).unwrap_or_default()
     }
 
     /// Which group the record is in; the one being written, or a later one.
@@ -253,18 +255,16 @@ impl Queue {
     }
 
     /// The group taken last is durable.
-    pub(crate) fn finish(&mut self, mut buffer: Vec<u8>, laid: bool) {
+    pub(crate) fn finish(&mut self, frame: FrameBuffer, laid: bool) {
         if let Some(in_flight) = self.in_flight.take() {
             self.durable = in_flight.last;
             self.backlog -= in_flight.bytes;
             self.worst_footprint -= in_flight.worst_footprint;
         }
+        let buffer = frame.into_memory();
         match buffer.capacity() {
-            0..=BUFFER_BYTES if self.idle_buffers.len() < IDLE_BUFFERS => {
-                buffer.clear();
-                self.idle_buffers.push(buffer);
-            }
-            // Not emptied: whoever lays out the next record writes all of it, and need not clear it first.
+            0..=BUFFER_BYTES if self.idle_buffers.len() < IDLE_BUFFERS => self.idle_buffers.push(buffer),
+            // With what is in it: whoever lays out the next record writes all of it, and need not clear it first.
             0..=LARGE_BYTES if laid && self.large_buffers.len() < LARGE_BUFFERS => {
                 self.large_buffers.push(buffer);
             }
@@ -341,6 +341,37 @@ mod tests {
             assert!(queue.idle_buffers.iter().all(|buffer| buffer.capacity() == BUFFER_BYTES));
         }
         assert_eq!(queue.backlog(), 0);
+    }
+
+    /// Records of a megabyte and more, long and short by turns: from the second long one on all are in the memory of the first.
+    #[test]
+    fn large_records_use_the_same_memory_again() {
+        let mut queue = Queue::new(1, Lsn::ZERO, 0, 64 << 20);
+        let form = laid::ChangeForm { table: 1, kind: warpkeep_core::ChangeKind::Put };
+        let mut seen = Vec::new();
+        for bytes in [20 << 20, 5 << 20, 20 << 20, 6 << 20, 19 << 20] {
+            let pieces = [laid::PieceLen::of(1, 0, bytes)];
+            let buffer = queue.take_buffer(bytes);
+            let mut record = LaidRecord::new(buffer, form, &pieces, &ChangeBatch::new()).unwrap();
+            for mut piece in record.pieces() {
+                piece.push(1, b"", &vec![bytes as u8 | 1; bytes]);
+                piece.finish();
+            }
+            let (lsn, crc) = (queue.next_lsn(bytes, Durability::Process).unwrap(), record.sum().unwrap());
+            queue.push_laid(lsn, record, crc, Durability::Process);
+            let mut group = queue.take().unwrap();
+            let len = group.frame.len();
+            group.frame.pad_to(len + 100);
+            assert!(group.frame[len..] == [0; 100] && group.frame[len - 8] == bytes as u8 | 1);
+            seen.push(group.frame.as_ptr());
+            queue.finish(group.frame, true);
+        }
+        assert!(seen.iter().all(|at| *at == seen[0]), "{seen:?}");
+        assert_eq!((queue.backlog(), queue.large_buffers.len()), (0, 1));
+        // Of two the larger one, whichever came last.
+        queue.finish(FrameBuffer::within(Vec::new(), 6 << 20, 0), true);
+        let larger = queue.take_buffer(19 << 20);
+        assert_eq!((larger.as_ptr(), queue.large_buffers.len()), (seen[0], 1));
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Tail {
         let header =
             FrameHeader { segment: self.segment.number, first, last, prev: self.last, after_checkpoint };
         header.seal(frame, summed, self.seed);
-        frame.resize(footprint as usize, 0);
+        frame.pad_to(footprint as usize);
         self.segment.file.write(frame, self.offset)?;
         let end = self.offset + footprint;
         self.fill(end, footprint)?;
