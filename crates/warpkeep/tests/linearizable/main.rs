@@ -11,7 +11,7 @@ mod workers;
 use std::io::Write as _;
 
 use warpkeep::{KeySpec, MergeRule, Store, StoreOptions, TableOptions, ValueSpec};
-use warpkeep_crashlab::linear::{Checked, Clock, Histories, Journal, NotLinearizable, Register};
+use warpkeep_crashlab::linear::{Checked, Clock, Histories, Journal, NotLinearizable, Operation, Register};
 use warpkeep_image::MIN_CHUNK;
 
 use broken::Mistake;
@@ -133,6 +133,16 @@ fn overlapping(histories: &Histories) -> usize {
     count
 }
 
+/// The most operations that were called while another was under way. All of them may be needed to show that its answer is wrong,
+/// and how many they are is up to the machine: a thread may be put to sleep in the middle of a call.
+fn most_meanwhile(operations: &[Operation]) -> usize {
+    let meanwhile = operations.iter().filter_map(|one| {
+        let until = one.answer.as_ref()?.0;
+        Some(operations.iter().filter(|other| (one.called..until).contains(&other.called)).count())
+    });
+    meanwhile.max().unwrap_or(0)
+}
+
 #[test]
 fn every_answer_fits_into_one_order() {
     for form in Form::ALL {
@@ -162,8 +172,8 @@ fn mistakes_are_noticed() {
         let violation = torment(200, options(KINDS[0], Form::Packed), Some(mistake))
             .expect_err(&format!("nobody noticed {mistake:?}"));
         assert!(!violation.is_undecided(), "{mistake:?}: {violation}");
-        let shown = violation.operations().len();
-        assert!(shown < 60, "{mistake:?}: {shown} operations are too many to look at: {violation}");
+        let (shown, meanwhile) = (violation.operations().len(), most_meanwhile(violation.operations()));
+        assert!(shown < 60 + meanwhile, "{mistake:?}: {shown} are too many to look at: {violation}");
         // Told only if the test fails or is asked to be loud.
         println!("{mistake:?}: {violation}");
     }
