@@ -130,7 +130,7 @@ fn every_way_does_every_operation_and_is_right() {
     };
     match chart("rate against latency, get, zipfian:0.99") {
         Drawing::Trades(trades) => {
-            assert_eq!(trades.iter().map(|trade| trade.points.len()).collect::<Vec<_>>(), [2; 14]);
+            assert_eq!(trades.iter().map(|trade| trade.points.len()).collect::<Vec<_>>(), [2; 16]);
         }
         other => panic!("{other:?}"),
     }
@@ -138,7 +138,7 @@ fn every_way_does_every_operation_and_is_right() {
         Drawing::Curves(curves) => assert_eq!((curves.len(), curves[0].points.len()), (2, 3)),
         other => panic!("{other:?}"),
     }
-    assert!(matches!(chart("gets by skew, batches of 200"), Drawing::Curves(curves) if curves.len() == 14));
+    assert!(matches!(chart("gets by skew, batches of 200"), Drawing::Curves(curves) if curves.len() == 16));
     let source = Source::parse("device", &report.to_json().expect("JSON")).expect("a report");
     let page = page::render(&[source]).expect("a page");
     assert!(

@@ -56,6 +56,12 @@ impl<'a> AnswerRows<'a> {
         self.versions.is_some()
     }
 
+    /// The rows that values go to, one after the other, if anybody wants them. Whoever fills them in himself says so with
+    /// [`answer_filled`](AnswerRows::answer_filled).
+    pub fn values_mut(&mut self) -> Option<&mut [u8]> {
+        self.values.as_deref_mut()
+    }
+
     /// The answers to the first `middle` operations, and to the others, counted from 0 again.
     ///
     /// # Panics
@@ -126,6 +132,12 @@ impl<'a> AnswerRows<'a> {
         copy(value, &mut values[index * self.row..][..self.row]);
         self.note(index, status, version);
         status
+    }
+
+    /// An answer whose value is in its row already.
+    #[inline]
+    pub fn answer_filled(&mut self, index: usize, status: Status, version: u64) {
+        self.note(index, status, version);
     }
 
     #[inline]

@@ -44,16 +44,24 @@ impl<'a> Output<'a> {
         versions: Option<ColumnMut<'a, u64>>,
         values: OutputValues<'a>,
     ) -> Result<Output<'a>, CoreError> {
+        let output = Output { statuses, versions, values };
+        output.check(batch)?;
+        Ok(output)
+    }
+
+    /// Whether the arrays are for the answers to `batch`: it may be another than the one they were made for.
+    pub fn check(&self, batch: &BatchView<'_>) -> Result<(), CoreError> {
+        let Output { statuses, versions, values } = self;
         let expected = statuses.space();
         let same_space = |column: &'static str, found: MemorySpace| {
             if found == expected { Ok(()) } else { Err(CoreError::MixedSpaces { column, found, expected }) }
         };
         check_count("statuses", statuses.len(), batch.len())?;
-        if let Some(versions) = &versions {
+        if let Some(versions) = versions {
             same_space("versions", versions.space())?;
             check_count("versions", versions.len(), batch.len())?;
         }
-        match &values {
+        match values {
             OutputValues::None => {}
             OutputValues::Rows { len, bytes } => {
                 same_space("values", bytes.space())?;
@@ -68,7 +76,7 @@ impl<'a> Output<'a> {
                 check_count("spans", spans.len(), batch.len())?;
             }
         }
-        Ok(Output { statuses, versions, values })
+        Ok(())
     }
 
     /// Which memory the arrays are in.

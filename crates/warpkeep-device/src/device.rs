@@ -17,6 +17,7 @@ use crate::module::Module;
 use crate::pinned::PinnedBuffer;
 use crate::pointer::DevicePtr;
 use crate::program::Program;
+use crate::reached::Reached;
 use crate::registered::{RegisterOptions, Registered};
 use crate::sim::{Mode, RunReport, Simulator};
 use crate::simulated::Machine;
@@ -45,6 +46,7 @@ pub struct Device {
 pub(crate) struct Core {
     pub(crate) info: DeviceInfo,
     pub(crate) backend: Box<dyn Backend>,
+    pub(crate) reached: Reached,
 }
 
 impl Device {
@@ -64,7 +66,10 @@ impl Device {
     }
 
     fn new(info: DeviceInfo, backend: Box<dyn Backend>) -> Self {
-        Self { core: Arc::new(Core { info, backend }), budget: Budget::unlimited() }
+        Self {
+            core: Arc::new(Core { info, backend, reached: Reached::default() }),
+            budget: Budget::unlimited(),
+        }
     }
 
     /// Another handle to the same device, whose allocations may not be more than `bytes` together. They count against
@@ -158,6 +163,22 @@ impl Device {
     ) -> Result<Registered> {
         // SAFETY: this function's contract is that of `Registered::new`.
         unsafe { Registered::new(self.core.clone(), at, bytes, options) }
+    }
+
+    /// Where kernels have bytes of the host; `None` unless all of them lie in one [pinned buffer](Self::pin) of this device, or in memory that was
+    /// [registered](Self::register) with it.
+    ///
+    /// ```
+    /// # use warpkeep_device::{Device, DeviceChoice};
+    /// # if warpkeep_device::devices()[1].unavailable.is_some() { return Ok(()); }
+    /// # let device = Device::open(DeviceChoice::Sim)?;
+    /// let rows = device.pin(64)?;
+    /// assert_eq!(device.reach(&rows.as_slice()[16..]), Some(rows.ptr().offset(16)));
+    /// assert_eq!(device.reach(&[0; 64]), None);
+    /// # Ok::<(), warpkeep_device::DeviceError>(())
+    /// ```
+    pub fn reach(&self, bytes: &[u8]) -> Option<DevicePtr> {
+        self.core.reached.find(bytes)
     }
 
     /// A stream: work in it runs in order, beside the work in other streams.

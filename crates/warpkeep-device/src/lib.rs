@@ -32,6 +32,7 @@ mod module;
 mod pinned;
 mod pointer;
 mod program;
+mod reached;
 mod registered;
 pub mod sim;
 mod simulated;

@@ -45,6 +45,7 @@ impl PinnedBuffer {
         const NOWHERE: NonNull<u8> = NonNull::<u128>::dangling().cast();
         let (at, device_ptr) =
             if bytes == 0 { (NOWHERE, DevicePtr::NULL) } else { core.backend.pin(bytes)? };
+        core.reached.add(at, bytes, device_ptr);
         Ok(Self { core, at, device_ptr, bytes })
     }
 
@@ -101,6 +102,7 @@ impl PinnedBuffer {
 impl Drop for PinnedBuffer {
     fn drop(&mut self) {
         if self.bytes > 0 {
+            self.core.reached.remove(self.at);
             self.core.backend.unpin(self.at, self.bytes);
         }
     }

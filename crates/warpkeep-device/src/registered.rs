@@ -86,6 +86,7 @@ impl Registered {
         }
         // SAFETY: the caller keeps the range mapped until this is dropped, which unregisters it.
         let reach = unsafe { core.backend.register(at, bytes, &options)? };
+        core.reached.add(at, bytes, reach.device_ptr);
         Ok(Self { core, at, reach, bytes, options })
     }
 
@@ -117,6 +118,7 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
+        self.core.reached.remove(self.at);
         self.core.backend.unregister(self.at, self.bytes, &self.options);
     }
 }

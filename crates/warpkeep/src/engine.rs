@@ -188,15 +188,20 @@ impl<P: Persist> Engine<P> {
         self.writer().map(DeviceEngine::ordered_from)
     }
 
-    /// The way for a batch of gets of so many keys from host memory; `points` says whether the device can point at the values.
-    pub(crate) fn way_for(&self, engine: &DeviceEngine<P>, keys: usize, points: bool) -> GetWay {
+    /// The way for a batch of gets of so many keys from host memory, of those that are open to it; or the one that was asked for.
+    pub(crate) fn way_for(
+        &self,
+        engine: &DeviceEngine<P>,
+        keys: usize,
+        is_open: impl Fn(GetWay) -> bool,
+    ) -> GetWay {
         let set = *self.get_way.lock().unwrap_or_else(PoisonError::into_inner);
         // The simulator is there for its kernels, not for speed.
         let is_simulated = engine.device().choice() == DeviceChoice::Sim;
         if let Some(way) = set.or(is_simulated.then_some(GetWay::Fetch)) {
             return way;
         }
-        self.ways.choose(keys, |way| way != GetWay::Gather || points)
+        self.ways.choose(keys, is_open)
     }
 
     /// As [`Engine::device_for`], for operations that write: some tables a device can only read.

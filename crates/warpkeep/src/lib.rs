@@ -124,7 +124,7 @@ pub mod rows {
         BatchView, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, KeyCell, KeyCells,
         MemorySpace, Ops, Output, OutputValues, Span,
     };
-    pub use warpkeep_device::{Buffer, Stream};
+    pub use warpkeep_device::{Buffer, PinnedBuffer, Stream};
 }
 
 /// The recipes, so that they compile and hold.

@@ -70,7 +70,7 @@ pub fn peek(directory: &Path, options: &StoreOptions) -> Result<Peek> {
             Ok(Peek { tables, usage: found.usage(), source: PeekSource::Image })
         }
         (None, Some(log)) => {
-            let tables = LogContents::read(log, |_| Ok(()))?.tables();
+            let tables = LogContents::read_once(log, |_| Ok(()))?.tables();
             Ok(Peek { tables, usage: HeapUsage::default(), source: PeekSource::Log })
         }
         (None, None) => match look.log_damage {

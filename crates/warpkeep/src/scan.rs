@@ -2,13 +2,20 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use warpkeep_core::Change;
 use warpkeep_image::{Coherent, Persist};
+use warpkeep_record::Progress;
 
 use crate::index::ScanPosition;
 use crate::tables::NamedTable;
 use crate::{Result, Table};
+
+/// Buckets that a call to [`Table::maintain`] drains.
+const SLICE: u64 = 4096;
+/// How long to wait for somebody else who sees to a table's growth.
+const SOMEBODY_ELSE: Duration = Duration::from_millis(1);
 
 /// An item, as a scan gives it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +32,9 @@ impl<P: Persist> Table<'_, P> {
     /// Gives out the items in no particular order, while others read and write, until there are no more or `each`
     /// breaks.
     ///
-    /// An item that is there throughout is given out exactly once, or at least once if the table grows meanwhile; one
-    /// that changes is given out as it was or as it is. The table may be written to from within.
+    /// An item that is there throughout is given out exactly once, or at least once if the table grows meanwhile, which it
+    /// does not if nobody writes and it has [grown before](Table::maintain); one that changes is given out as it was or as
+    /// it is. The table may be written to from within.
     ///
     /// ```
     /// use std::ops::ControlFlow;
@@ -85,6 +93,33 @@ impl<P: Persist> Table<'_, P> {
         match self.named.table.scan_some(self.named.id, position, each) {
             Ok(more) => Ok(more),
             Err(never) => match never {},
+        }
+    }
+
+    /// Does a little of the growth that is due or under way, which is otherwise done in the background; whether there may
+    /// be more to do. When there is not, the table stays as it is until somebody writes.
+    ///
+    /// ```
+    /// use warpkeep::{Durability, KeySpec, Store, TableOptions, ValueSpec};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let store = Store::open(directory.path())?;
+    /// let table = store.create_table("t", TableOptions::new(KeySpec::U64, ValueSpec::U64).capacity(10))?;
+    /// (0..1000).try_for_each(|key| table.put(key, key, Durability::Process).map(|_| ()))?;
+    ///
+    /// while table.maintain()? {}
+    /// assert!(!table.stats().is_growing());
+    /// # Ok::<(), warpkeep::Error>(())
+    /// ```
+    pub fn maintain(&self) -> Result<bool> {
+        self.named.check_there()?;
+        match self.named.maintain(SLICE) {
+            Ok(Progress::Working) => Ok(true),
+            Ok(Progress::Busy) => {
+                std::thread::sleep(SOMEBODY_ELSE);
+                Ok(true)
+            }
+            // Without room to grow the table stays as it is; whoever writes next is told.
+            Ok(Progress::Idle | Progress::Stuck) | Err(_) => Ok(false),
         }
     }
 

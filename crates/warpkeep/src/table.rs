@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use warpkeep_core::{
-    Answers, Batch, BatchView, Durability, HostBatch, KeyCells, KeySpec, MergeRule, Op, Output, Results,
-    Status, ToCell, ValueSpec,
+    Answers, Batch, BatchView, CoreError, Durability, HostBatch, KeyCells, KeySpec, MergeRule, Op, Output,
+    Results, Status, ToCell, ValueSpec,
 };
 use warpkeep_device::Stream;
 use warpkeep_gphash::gpu::{CacheError, CacheStats, DeviceEngine, StepTime, Watch};
@@ -211,7 +211,36 @@ impl<P: Persist> Table<'_, P> {
         Ok(results)
     }
 
-    /// Does a batch that lies in host memory and answers into what the caller gives.
+    /// Does a batch that lies in host memory and answers into what the caller gives. Arrays that were made for another number of operations are refused, with nothing done.
+    ///
+    /// Where a device works the table, large batches of gets are fastest with keys in pinned memory and values to it: the device reads the keys where they are, and writes some of the
+    /// values to where they are wanted while the host copies the others ([`GetWay::Both`]).
+    ///
+    /// ```
+    /// use warpkeep::rows::{BatchView, Cells, ColumnMut, Columns, Output, OutputValues};
+    /// use warpkeep::{Device, DeviceChoice, Durability, KeySpec, Op, Status, Store, StoreOptions, TableOptions, ValueSpec};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let Ok(device) = Device::open(DeviceChoice::Sim) else { return Ok(()) };
+    /// let store = Store::open_on(directory.path(), StoreOptions::default(), &device)?;
+    /// let table = store.create_table("rows", TableOptions::new(KeySpec::U64, ValueSpec::fixed(16)?))?;
+    /// table.put(7, &[1; 16], Durability::Process)?;
+    ///
+    /// let (mut keys, mut rows) = (device.pin(2 * 8)?, device.pin(2 * 16)?);
+    /// keys.elements_mut::<u64>()?.copy_from_slice(&[7, 9]);
+    /// let mut statuses = [Status::Pending; 2];
+    /// let gets = Columns::keys_only(Op::Get, Cells::u64s(keys.elements()?));
+    /// let batch = BatchView::new(table.key_spec(), table.value_spec(), gets)?;
+    /// let values = OutputValues::Rows { len: 16, bytes: ColumnMut::Host(rows.as_mut_slice()) };
+    /// let output = Output::new(&batch, ColumnMut::Host(&mut statuses), None, values)?;
+    /// let mut answers = output.into_host().expect("all of it is host memory");
+    /// table.run_into(&batch, Durability::Process, &mut answers)?;
+    ///
+    /// assert_eq!(statuses, [Status::Ok, Status::NotFound]);
+    /// assert_eq!(rows.as_slice()[..16], [1; 16]);
+    /// # Ok::<(), warpkeep::Error>(())
+    /// ```
+    ///
+    /// [`GetWay::Both`]: crate::GetWay::Both
     pub fn run_into(
         &self,
         batch: &BatchView<'_>,
@@ -221,6 +250,12 @@ impl<P: Persist> Table<'_, P> {
         let mut watch = self.named.engine.device().map(DeviceEngine::watch_steps);
         let mut note = |step| watch.iter_mut().for_each(|watch| watch.host(step));
         let batch = self.host(batch)?;
+        if let Some(rows) = answers.rows_mut()
+            && rows.len() != batch.len()
+        {
+            let (found, expected) = (rows.len() as u64, batch.len() as u64);
+            return Err(CoreError::ColumnLength { column: "answers", found, expected }.into());
+        }
         let mut counted = Counted::new(answers, batch);
         let done = self.execute(&batch, durability, &mut counted);
         note("library: the batch, all of it");
@@ -269,6 +304,8 @@ impl<P: Persist> Table<'_, P> {
     ) -> Result<()> {
         self.named.check_there()?;
         batch.check_table(self.key_spec(), self.value_spec())?;
+        // Kernels write as many rows as the batch has, as long as the table's values are.
+        output.check(batch)?;
         planner::execute_rows(&self.store.keeper, &self.named, batch, durability, output, stream)
     }
 
@@ -424,9 +461,9 @@ struct SingleAnswer {
 }
 
 /// There is but one operation, so that its index says nothing.
-fn unwrap_operation(error: warpkeep_core::CoreError) -> Error {
+fn unwrap_operation(error: CoreError) -> Error {
     match error {
-        warpkeep_core::CoreError::Operation { reason, .. } => Error::Core(*reason),
+        CoreError::Operation { reason, .. } => Error::Core(*reason),
         other => Error::Core(other),
     }
 }

@@ -75,8 +75,8 @@ impl<P: Persist> NamedTable<P> {
     pub(crate) fn maintain(&self, buckets: u64) -> Result<Progress> {
         match &self.table {
             Index::GpHash(table) => Ok(self.engine.maintain(table, buckets)?),
-            Index::TurboHash(table) if table.wants_maintenance() => Ok(table.maintain(buckets)?),
-            Index::TurboHash(_) => Ok(Progress::Idle),
+            // Not only where it wants some: the shard that somebody else rebuilds no longer does.
+            Index::TurboHash(table) => Ok(table.maintain(buckets)?),
         }
     }
 

@@ -29,11 +29,14 @@ pub enum GetWay {
     Gather,
     /// The device fetches the values.
     Fetch,
+    /// Both: the device fetches some of the values and writes them to where they are wanted, and the CPU copies the others meanwhile; so many each that they are done at
+    /// the same time. Only to [memory that the device reaches](crate::Device::pin), and only tables that have a mirror; `Gather` for others.
+    Both,
 }
 
 impl GetWay {
     /// All of them.
-    pub const ALL: [GetWay; 3] = [GetWay::Cpu, GetWay::Gather, GetWay::Fetch];
+    pub const ALL: [GetWay; 4] = [GetWay::Cpu, GetWay::Gather, GetWay::Fetch, GetWay::Both];
 
     /// Its name as people write it.
     pub const fn name(self) -> &'static str {
@@ -41,6 +44,7 @@ impl GetWay {
             GetWay::Cpu => "cpu",
             GetWay::Gather => "gather",
             GetWay::Fetch => "fetch",
+            GetWay::Both => "both",
         }
     }
 }
@@ -56,7 +60,7 @@ impl FromStr for GetWay {
 
     fn from_str(text: &str) -> Result<GetWay, String> {
         let found = GetWay::ALL.into_iter().find(|way| way.name() == text);
-        found.ok_or_else(|| format!("`{text}` is no way to do gets; there are: cpu, gather, fetch"))
+        found.ok_or_else(|| format!("`{text}` is no way to do gets; there are: cpu, gather, fetch, both"))
     }
 }
 

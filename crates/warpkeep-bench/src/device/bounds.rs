@@ -88,7 +88,9 @@ pub(super) fn bound(
         (Way::Gathered, Operation::Get) => sent(),
         (Way::Fastest, Operation::Get) if sent().1 > fetched.1 => sent(),
         (Way::LibraryGather | Way::LibraryCpu, Operation::Get) => gathered(),
-        (Way::Library, Operation::Get) if rate / rows > fetched.1 => gathered(),
+        (Way::Library | Way::LibraryPinned | Way::LibraryBoth, Operation::Get) if rate / rows > fetched.1 => {
+            gathered()
+        }
         _ => fetched,
     }
 }

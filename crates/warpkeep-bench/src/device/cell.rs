@@ -112,7 +112,7 @@ impl Cell<'_> {
         let mut is_warm = self.round > 0;
         let mut is_sampled = false;
         match (&mut *worker, variant.way) {
-            (Worker::Library(library), Way::Library) => {
+            (Worker::Library(library), Way::Library | Way::LibraryPinned) => {
                 library.learn(pool.keys(), &pool.batch(turn, self.batch))?;
             }
             (Worker::Rig(rig), Way::Fastest) => rig.learn(variant, pool, &pool.batch(turn, self.batch))?,

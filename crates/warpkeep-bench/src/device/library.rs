@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use warpkeep::{Durability, GetWay, KeySpec, Op, Status, Store, StoreOptions, TableOptions, ValueSpec};
-use warpkeep_core::{BatchView, Cells, ColumnMut, Columns, Output, OutputValues};
+use warpkeep_core::{BatchView, Cells, ColumnMut, Columns, HostCells, Output, OutputValues};
+use warpkeep_device::{Device, PinnedBuffer};
 use warpkeep_gphash::gpu::StepTime;
 use warpkeep_image::CreateOptions;
 use warpkeep_log::LogOptions;
@@ -27,7 +28,9 @@ const MOST_LOGGED: u64 = 16 << 30;
 const LOADED: u64 = 1 << 20;
 
 /// Batches that the library tries its ways with before it is measured, at the most.
-const LEARNING: usize = 12;
+const LEARNING: usize = 16;
+/// Batches after which it knows one of them, and how to divide a batch.
+const TRIES: u64 = 8;
 
 /// A store of one table; without a log what is measured is the way to the device and back.
 pub(crate) struct Library {
@@ -36,6 +39,10 @@ pub(crate) struct Library {
     /// What batches are answered, in memory that is kept from batch to batch: to touch fresh memory takes longer than to fill it again.
     statuses: Vec<Status>,
     values: Vec<u8>,
+    /// The values, and the keys of the batch, where these are to be in pinned memory; and whether they are.
+    pinned: Option<PinnedBuffer>,
+    pinned_keys: Option<PinnedBuffer>,
+    is_pinned: bool,
     /// Keys of the last gets.
     asked: usize,
     /// Whether steps are noted, and those of the last gets that are seen from here.
@@ -46,13 +53,14 @@ pub(crate) struct Library {
     key: KeySpec,
     value: ValueSpec,
     durability: Durability,
+    device: Device,
     _image: TempDir,
     _directory: TempDir,
 }
 
 impl Library {
     pub(super) fn load(
-        device: warpkeep::DeviceChoice,
+        device: &Device,
         scratch: &Scratch,
         form: &Form,
         logged: bool,
@@ -65,14 +73,13 @@ impl Library {
             image: Some(image.path().join("image")),
             without_log: !logged,
             log: LogOptions { max_batch_bytes: MOST_LOGGED, ..LogOptions::default() },
-            device,
             create: CreateOptions {
                 len: warpkeep_image_bytes(&form.keys.in_rows(with_extra)),
                 ..CreateOptions::default()
             },
             ..StoreOptions::default()
         };
-        let store = Store::open_with(directory.path().join("store"), options)?;
+        let store = Store::open_on(directory.path().join("store"), options, device)?;
         let key = form.keys.spec()?;
         let value = ValueSpec::fixed(workload.value_bytes as u32).map_err(warpkeep::Error::from)?;
         let options = TableOptions::new(key, value).capacity(with_extra.items).geometry(form.geometry);
@@ -82,6 +89,10 @@ impl Library {
             store,
             statuses: Vec::new(),
             values: Vec::new(),
+            pinned: None,
+            pinned_keys: None,
+            is_pinned: false,
+            device: device.clone(),
             asked: 0,
             timed: false,
             own_steps: Vec::new(),
@@ -127,6 +138,30 @@ impl Library {
         Ok(())
     }
 
+    /// Has keys of gets come from pinned memory, and values go there; or any.
+    pub(super) fn use_pinned(&mut self, pinned: bool) {
+        self.is_pinned = pinned;
+    }
+
+    /// Has room for so many bytes of values.
+    fn have_room(&mut self, bytes: usize) -> Result<(), BenchError> {
+        match self.is_pinned {
+            true => pinned_room(&mut self.pinned, &self.device, bytes).map(drop),
+            false => {
+                self.values.resize(self.values.len().max(bytes), 0);
+                Ok(())
+            }
+        }
+    }
+
+    /// What the last gets brought.
+    fn values(&self) -> &[u8] {
+        match &self.pinned {
+            Some(pinned) if self.is_pinned => pinned.as_slice(),
+            _ => &self.values,
+        }
+    }
+
     /// Has writes survive this. A log begins anew, so that it does not fill the disk.
     pub(super) fn use_durability(&mut self, durability: Durability) -> Result<(), BenchError> {
         self.durability = durability;
@@ -138,14 +173,24 @@ impl Library {
         let row = self.workload.value_bytes;
         self.asked = part.len();
         self.statuses.resize(self.statuses.len().max(self.asked), Status::Pending);
-        self.values.resize(self.values.len().max(row * self.asked), 0);
-        let view = BatchView::new(self.key, self.value, Columns::keys_only(Op::Get, keys.cells(part)))
+        self.have_room(row * self.asked)?;
+        let mut cells = keys.cells(part);
+        if let (true, Some(HostCells::Fixed { len, bytes })) = (self.is_pinned, cells.host()) {
+            let pinned = pinned_room(&mut self.pinned_keys, &self.device, bytes.len())?;
+            pinned.as_mut_slice()[..bytes.len()].copy_from_slice(bytes);
+            cells = Cells::fixed(len, &pinned.as_slice()[..bytes.len()]);
+        }
+        let view = BatchView::new(self.key, self.value, Columns::keys_only(Op::Get, cells))
             .map_err(warpkeep::Error::from)?;
         let table = self.store.table(TABLE)?;
         let timed = self.timed;
         let begun = Instant::now();
         let statuses = ColumnMut::Host(&mut self.statuses[..self.asked]);
-        let bytes = ColumnMut::Host(&mut self.values[..row * self.asked]);
+        let values = match &mut self.pinned {
+            Some(pinned) if self.is_pinned => pinned.as_mut_slice(),
+            _ => &mut self.values,
+        };
+        let bytes = ColumnMut::Host(&mut values[..row * self.asked]);
         let output = Output::new(&view, statuses, None, OutputValues::Rows { len: row, bytes })
             .map_err(warpkeep::Error::from)?;
         let mut output = output.into_host().expect("all of it is host memory");
@@ -167,7 +212,10 @@ impl Library {
         let count = part.len() as u64;
         for _ in 0..LEARNING {
             let ways = self.store.table(TABLE)?.get_ways();
-            if ways.iter().any(|way| way.chosen && (way.keys..2 * way.keys).contains(&count)) {
+            let ways = || ways.iter().filter(|way| (way.keys..2 * way.keys).contains(&count));
+            // What is chosen may have been before there was this one.
+            let knows_both = || ways().any(|way| way.way == GetWay::Both && way.batches >= TRIES);
+            if ways().any(|way| way.chosen) && (!self.is_pinned || knows_both()) {
                 return Ok(());
             }
             self.get(keys, part)?;
@@ -193,7 +241,7 @@ impl Library {
     fn found(&self, index: usize) -> Option<&[u8]> {
         let row = self.workload.value_bytes;
         (self.statuses[..self.asked].get(index) == Some(&Status::Ok))
-            .then(|| &self.values[row * index..][..row])
+            .then(|| &self.values()[row * index..][..row])
     }
 
     /// Checks every answer to the last gets.
@@ -250,4 +298,17 @@ impl Library {
         let Library { store, _image, _directory, .. } = self;
         Ok(store.close()?)
     }
+}
+
+/// Pinned memory that is kept from batch to batch, of so many bytes at least.
+fn pinned_room<'p>(
+    kept: &'p mut Option<PinnedBuffer>,
+    device: &Device,
+    bytes: usize,
+) -> Result<&'p mut PinnedBuffer, BenchError> {
+    if kept.as_ref().is_none_or(|pinned| pinned.len() < bytes) {
+        *kept = None;
+        *kept = Some(device.pin(bytes)?);
+    }
+    Ok(kept.as_mut().expect("it has just been pinned"))
 }

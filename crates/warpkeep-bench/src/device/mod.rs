@@ -131,11 +131,11 @@ impl<'w> Workshop<'w> {
             rig.engine.time_steps(options.steps);
         }
         let mut library = match uses(true) {
-            true => Some(Library::load(options.device, scratch, &form, false, progress)?),
+            true => Some(Library::load(device, scratch, &form, false, progress)?),
             false => None,
         };
         let mut logged = match logs {
-            true => Some(Library::load(options.device, scratch, &form, true, progress)?),
+            true => Some(Library::load(device, scratch, &form, true, progress)?),
             false => None,
         };
         for library in library.iter_mut().chain(&mut logged) {
@@ -210,8 +210,9 @@ impl<'w> Workshop<'w> {
                     rig.cache_values(variant.share, &lessons[number])?;
                 }
             }
-            if let (true, Some(library)) = (variant.way.is_library(), &*library) {
+            if let (true, Some(library)) = (variant.way.is_library(), &mut *library) {
                 library.use_way(variant.way.get_way())?;
+                library.use_pinned(variant.way.is_pinned());
             }
             if let (true, Some(logged)) = (variant.way.is_logged(), &mut *logged) {
                 logged.use_durability(variant.way.durability())?;

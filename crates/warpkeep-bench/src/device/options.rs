@@ -171,9 +171,11 @@ impl Options {
         match way {
             Way::Mirror | Way::Ordered | Way::Values => self.layout == Layout::Packed,
             Way::Gathered | Way::Fastest => self.layout == Layout::Packed,
-            Way::Straight | Way::StraightLink | Way::LibraryGather => self.layout == Layout::Packed,
+            Way::Straight | Way::StraightLink | Way::LibraryGather | Way::LibraryBoth => {
+                self.layout == Layout::Packed
+            }
             Way::Alone | Way::Image | Way::BucketCache => true,
-            Way::Library | Way::LibraryFetch | Way::LibraryCpu => true,
+            Way::Library | Way::LibraryPinned | Way::LibraryFetch | Way::LibraryCpu => true,
             Way::LibraryProcess | Way::LibraryPower => true,
         }
     }

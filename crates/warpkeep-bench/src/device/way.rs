@@ -45,7 +45,11 @@ pub enum Way {
     /// From host memory to host memory through the library, as a program uses it: gets go the way that is the fastest, as the library
     /// measures it. Asking for this asks for those below, too.
     Library,
-    /// The same, with all values of gets fetched by the device.
+    /// The same, with keys of gets in pinned memory, which the device reaches, and values to it, so that it can have a part in bringing them.
+    LibraryPinned,
+    /// The same, with values of gets brought by both, the device and the host.
+    LibraryBoth,
+    /// To any memory, with all values of gets fetched by the device.
     LibraryFetch,
     /// The same, with the device saying where values lie and the host copying them.
     LibraryGather,
@@ -55,7 +59,7 @@ pub enum Way {
 
 impl Way {
     /// All of them.
-    pub const ALL: [Way; 16] = [
+    pub const ALL: [Way; 18] = [
         Way::Alone,
         Way::Image,
         Way::BucketCache,
@@ -69,6 +73,8 @@ impl Way {
         Way::LibraryProcess,
         Way::LibraryPower,
         Way::Library,
+        Way::LibraryPinned,
+        Way::LibraryBoth,
         Way::LibraryFetch,
         Way::LibraryGather,
         Way::LibraryCpu,
@@ -90,6 +96,8 @@ impl Way {
             Way::LibraryProcess => "library-process",
             Way::LibraryPower => "library-power",
             Way::Library => "library",
+            Way::LibraryPinned => "library-pinned",
+            Way::LibraryBoth => "library-both",
             Way::LibraryFetch => "library-fetch",
             Way::LibraryGather => "library-gather",
             Way::LibraryCpu => "library-cpu",
@@ -98,13 +106,19 @@ impl Way {
 
     /// Whether it is one of the library.
     pub const fn is_library(self) -> bool {
-        matches!(self, Way::Library | Way::LibraryFetch | Way::LibraryGather | Way::LibraryCpu)
+        matches!(self, Way::Library | Way::LibraryPinned | Way::LibraryBoth)
+            || matches!(self, Way::LibraryFetch | Way::LibraryGather | Way::LibraryCpu)
             || self.is_logged()
     }
 
     /// Whether its store has a log.
     pub const fn is_logged(self) -> bool {
         matches!(self, Way::LibraryProcess | Way::LibraryPower)
+    }
+
+    /// Whether its gets have keys and values in pinned memory.
+    pub(crate) const fn is_pinned(self) -> bool {
+        matches!(self, Way::LibraryPinned | Way::LibraryBoth)
     }
 
     /// What its writes are to survive.
@@ -118,6 +132,7 @@ impl Way {
     /// The way that the library's gets are to go; `None` if it chooses, or it is not the library.
     pub(crate) const fn get_way(self) -> Option<GetWay> {
         match self {
+            Way::LibraryBoth => Some(GetWay::Both),
             Way::LibraryFetch => Some(GetWay::Fetch),
             Way::LibraryGather => Some(GetWay::Gather),
             Way::LibraryCpu => Some(GetWay::Cpu),
@@ -149,7 +164,7 @@ impl FromStr for Way {
         found.ok_or_else(|| {
             format!(
                 "`{text}` is no way to use a device; there are: alone, image, cache, mirror, ordered, gathered, fastest, straight, straight-link, values, \
-                 library-process, library-power, library, library-fetch, library-gather, library-cpu"
+                 library-process, library-power, library, library-pinned, library-both, library-fetch, library-gather, library-cpu"
             )
         })
     }
@@ -180,6 +195,8 @@ impl Variant {
             Way::LibraryProcess => "library, logged, process".to_owned(),
             Way::LibraryPower => "library, logged, power".to_owned(),
             Way::Library => "library, host to host".to_owned(),
+            Way::LibraryPinned => "library, pinned memory to pinned memory".to_owned(),
+            Way::LibraryBoth => "library, pinned memory, by both".to_owned(),
             Way::LibraryFetch => "library, fetched by the device".to_owned(),
             Way::LibraryGather => "library, gathered by the host".to_owned(),
             Way::LibraryCpu => "library, by the CPU".to_owned(),
@@ -202,7 +219,11 @@ impl Variant {
                 !operation.only_reads()
             }
             Way::Library => operation != Operation::Locate,
-            Way::LibraryFetch | Way::LibraryGather | Way::LibraryCpu => {
+            Way::LibraryPinned
+            | Way::LibraryBoth
+            | Way::LibraryFetch
+            | Way::LibraryGather
+            | Way::LibraryCpu => {
                 matches!(operation, Operation::Get | Operation::AbsentGet)
             }
             Way::Image | Way::BucketCache | Way::Mirror | Way::Ordered | Way::Values => true,

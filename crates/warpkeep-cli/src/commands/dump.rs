@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::Args;
 use serde::Serialize;
@@ -16,9 +16,6 @@ use crate::interrupt::Interrupt;
 use crate::output::{Format, count};
 use crate::progress::Bars;
 use crate::store::StoreAt;
-
-/// How long a growth may take before the dump begins all the same.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What to write where.
 #[derive(Debug, Args)]
@@ -89,7 +86,10 @@ impl Dump {
 
     fn dump(&self, store: &Store, format: FileFormat, interrupt: &Interrupt) -> Result<u64, Failure> {
         let table = store.table(&self.table)?;
-        settle(&table, interrupt)?;
+        // While a table grows, items could be given out twice.
+        while table.maintain()? {
+            interrupt.check()?;
+        }
         let items = table.len();
         let mut sink = self.sink(&table, format, items)?;
         let bars = Bars::new(!self.output.json, interrupt);
@@ -144,14 +144,4 @@ impl Dump {
             }
         })
     }
-}
-
-/// Waits until no growth is under way: while items move, some could be given out twice, which is noticed afterwards.
-fn settle(table: &Table<'_>, interrupt: &Interrupt) -> Result<(), Failure> {
-    let begun = Instant::now();
-    while table.stats().is_growing() && begun.elapsed() < PATIENCE {
-        interrupt.check()?;
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
 }

@@ -57,6 +57,8 @@ impl Scan {
         let mut failed = None;
         let limit = self.limit.unwrap_or(u64::MAX);
         if limit > 0 {
+            // While a table grows, items could be given out twice.
+            while table.maintain()? {}
             table.scan(|item| {
                 if !item.key.starts_with(&prefix) {
                     return ControlFlow::Continue(());

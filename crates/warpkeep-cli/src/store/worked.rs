@@ -22,8 +22,8 @@ pub(crate) struct Worked {
     /// many bytes hold, such as 8G.
     #[arg(long, value_name = "SIZE|%", value_parser = values, conflicts_with = "cache_share")]
     pub(crate) value_cache: Option<DeviceValues>,
-    /// How batches of gets are done where a device works the table: cpu, gather (the device says where values lie, the CPU copies them)
-    /// or fetch. If not given, the way that is the fastest for batches of their size, as it is measured.
+    /// How batches of gets are done where a device works the table: cpu, gather (the device says where values lie, the CPU copies them),
+    /// fetch, or both (it fetches some and the CPU copies the others, to memory that the device reaches; elsewhere gather). If not given, the way that is the fastest for batches of their size, as it is measured.
     #[arg(long, value_name = "WAY")]
     pub(crate) get_way: Option<GetWay>,
     /// Threads that work on one large batch at a time; 0 for one a core, less one where there are eight or more.

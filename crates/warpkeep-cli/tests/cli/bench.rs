@@ -117,8 +117,15 @@ fn a_device_is_measured_by_batch_size() {
         "mirror, values gathered by the host",
         "value cache, 20 %",
     ];
-    let library = ["host to host", "fetched by the device", "gathered by the host", "by the CPU"]
-        .map(|way| format!("library, {way}"));
+    let library = [
+        "host to host",
+        "pinned memory to pinned memory",
+        "pinned memory, by both",
+        "fetched by the device",
+        "gathered by the host",
+        "by the CPU",
+    ]
+    .map(|way| format!("library, {way}"));
     let reading: Vec<&str> = ours.into_iter().chain(library.iter().map(String::as_str)).collect();
     let writing = [&ours[..4], &["mirror, written straight"], &reading[5..7]].concat();
     let cases = [

@@ -11,7 +11,7 @@ use warpkeep_image::Persist;
 use super::batch::fill_keys;
 use super::cache::Cache;
 use super::columns::Columns;
-use super::hosts::Hands;
+use super::hosts::{Balance, Hands};
 use super::image::DeviceImage;
 use super::mirror::{For, Lookup, Mirror, Reflection};
 use super::order::{Order, ValuesBy};
@@ -62,6 +62,8 @@ pub struct DeviceEngine<P: Persist> {
     pub(super) streamed_from: AtomicUsize,
     /// Threads of the host that copy values for batches in device memory.
     pub(super) hands: Hands,
+    /// How much of a batch it takes that the host answers with it.
+    pub(super) balance: Balance,
     /// What batches written straight through need; for whoever has the turn.
     supply: Mutex<Supply<P>>,
     level_copies: Mutex<LevelCopies>,
@@ -250,6 +252,7 @@ impl<P: Persist> DeviceEngine<P> {
             everywhere_from: AtomicU64::new(EVERYWHERE_FROM),
             streamed_from: AtomicUsize::new(STREAMED_FROM),
             hands: Hands::default(),
+            balance: Balance::default(),
             supply: Mutex::new(Supply::new(&table.heap, table.pool, table.form)),
             level_copies: Mutex::default(),
             straight: Straight::default(),
@@ -329,6 +332,12 @@ impl<P: Persist> DeviceEngine<P> {
         self.order.set_by(by);
     }
 
+    /// Has the device take this share of the keys of batches that it and the host [answer together](DeviceEngine::share_rows), from 0 to 1. If nothing is said, it is
+    /// measured such that both are done at the same time.
+    pub fn take_share(&self, share: Option<f64>) {
+        self.balance.set(share);
+    }
+
     pub(super) fn supply(&self) -> MutexGuard<'_, Supply<P>> {
         self.supply.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -373,7 +382,7 @@ impl<P: Persist> DeviceEngine<P> {
         get: GetParams,
         scratch: &mut Columns,
         stream: &Stream,
-        ordered: bool,
+        fetch: Fetch,
         watch: &mut Watch<'_>,
     ) -> Result<Option<Reflection>, TableError> {
         let mirror = self.mirror.join(self, table, For::Reading)?;
@@ -391,7 +400,8 @@ impl<P: Persist> DeviceEngine<P> {
             row: 8 * table.value.max_len().div_ceil(8) as u64,
             block: table.form.block_len(),
             image_len: table.image().len(),
-            ordered,
+            ordered: fetch.ordered,
+            beside_others: fetch.beside_others,
             few: get.count as usize <= self.few_to.load(Ordering::Relaxed),
             dealt: get.count as usize <= self.deal_to.load(Ordering::Relaxed),
             at_home_below: self.everywhere_from.load(Ordering::Relaxed),
@@ -492,36 +502,79 @@ impl<P: Persist> DeviceEngine<P> {
         wants_versions: bool,
         guard: &crossbeam_epoch::Guard,
     ) -> Result<Option<Reflection>, TableError> {
-        let (device, columns, stream) = (self.device(), &mut place.columns, &place.stream);
-        let (key_words, value_words) = (words(table.key_row()), words(table.value.max_len()));
+        let key_words = words(table.key_row());
+        let Workplace { columns, stream } = place;
+        // SAFETY: the stream is synchronised before the columns are used again.
+        let keys = unsafe { columns.keys.send::<u64>(self.device(), count * key_words, stream)? };
+        let asked = Asked { count, keys, wants_versions, values: None };
+        // SAFETY: so many have just been sent, and values go to the place.
+        unsafe { self.ask_sent(table, place, asked, guard) }
+    }
+
+    /// The same, for keys that are on their way to the device.
+    ///
+    /// # Safety
+    /// There are so many keys, in the stream of the place; and room for as many values, which nobody else uses until the stream is synchronised.
+    pub(super) unsafe fn ask_sent(
+        &self,
+        table: &Table<P>,
+        place: &mut Workplace,
+        asked: Asked,
+        guard: &crossbeam_epoch::Guard,
+    ) -> Result<Option<Reflection>, TableError> {
+        let Asked { count, keys, wants_versions, values } = asked;
+        let (device, columns) = (self.device(), &mut place.columns);
+        let value_words = words(table.value.max_len());
         let params = GetParams {
             table: self.table_params(table, guard, count, For::Reading)?,
             count: count as u64,
-            // SAFETY: the stream is synchronised before the columns are used again.
-            keys: unsafe { columns.keys.send::<u64>(device, count * key_words, stream)? },
+            keys,
             statuses: columns.statuses.room(device, count)?,
             versions: match wants_versions {
                 true => columns.versions.room(device, 8 * count)?,
                 false => DevicePtr::NULL,
             },
-            values: columns.answers.room(device, 8 * count * value_words)?,
+            values: match values {
+                Some(values) => values,
+                None => columns.answers.room(device, 8 * count * value_words)?,
+            },
         };
-        // SAFETY: the columns are as long as the kernels take them to be, and are not touched until the stream is synchronised.
+        let fetch = Fetch { ordered: self.order.usual(count), beside_others: values.is_some() };
+        // SAFETY: the columns are as long as the kernels take them to be, and are not touched until the stream is synchronised; the rest is the caller's promise.
         unsafe {
-            let ordered = self.order.usual(count);
             // Parts of a batch are under way beside each other, and are not steps of it.
             let mut watch = self.straight.steps.look_away();
-            let mirror =
-                self.launch_gets(table, params, &mut place.columns, &place.stream, ordered, &mut watch)?;
+            let mirror = self.launch_gets(table, params, columns, &place.stream, fetch, &mut watch)?;
             let (columns, stream) = (&mut place.columns, &place.stream);
             columns.statuses.fetch::<u8>(device, count, stream)?;
             if wants_versions {
                 columns.versions.fetch::<u64>(device, count, stream)?;
             }
-            columns.answers.fetch::<u64>(device, count * value_words, stream)?;
+            if values.is_none() {
+                columns.answers.fetch::<u64>(device, count * value_words, stream)?;
+            }
             Ok(mirror)
         }
     }
+}
+
+/// How kernels fetch values.
+#[derive(Clone, Copy)]
+pub(super) struct Fetch {
+    /// In the order of their addresses.
+    pub(super) ordered: bool,
+    /// While other kernels want to run, which are waited for sooner.
+    pub(super) beside_others: bool,
+}
+
+/// Keys on a device, and what is wanted of them.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) count: usize,
+    pub(super) keys: DevicePtr,
+    pub(super) wants_versions: bool,
+    /// Where their values go, in rows of whole words; `None` for the place they are asked from, and its host's side.
+    pub(super) values: Option<DevicePtr>,
 }
 
 /// Operations of a batch in device memory, at the most: kernels number them with 32 bits.

@@ -84,9 +84,14 @@ impl Homes {
         self.pieces as usize * self.hand as usize
     }
 
-    /// A block for each room.
-    pub(crate) fn grid(&self) -> Grid {
-        Grid { blocks: self.count * self.rooms, threads: THREADS, shared_bytes: 0 }
+    /// With one room each.
+    pub(crate) fn in_one_room(self) -> Homes {
+        Homes { rooms: 1, ..self }
+    }
+
+    /// A block of so many threads for each room.
+    pub(crate) fn grid(&self, threads: u32) -> Grid {
+        Grid { blocks: self.count * self.rooms, threads, shared_bytes: 0 }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use warpkeep_device::{DevicePtr, Stream};
 use warpkeep_image::Persist;
 
-use super::engine::{DeviceEngine, Workplace, check_count, check_fixed};
+use super::engine::{DeviceEngine, Fetch, Workplace, check_count, check_fixed};
 use super::hosts::Left;
 use super::mirror::{For, Reflection};
 use super::order::{Fetching, Measured, Order};
@@ -131,9 +131,10 @@ impl<P: Persist> DeviceEngine<P> {
                     Fetching::AsTheyCome => false,
                     Fetching::ByHost => self.order.usual(count),
                 };
+                let fetch = Fetch { ordered, beside_others: false };
                 // SAFETY: the caller's promise; the rest is the table's, and stays while the reading lasts.
                 let mirror = unsafe {
-                    self.launch_gets(table, params, &mut place.columns, stream, ordered, &mut watch)?
+                    self.launch_gets(table, params, &mut place.columns, stream, fetch, &mut watch)?
                 };
                 (mirror, None)
             }

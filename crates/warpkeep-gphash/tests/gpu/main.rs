@@ -31,6 +31,8 @@ mod oracle;
 #[allow(dead_code, reason = "shared with the tests of the CPU")]
 mod rig;
 mod schedules;
+#[macro_use]
+mod sharing;
 mod snapshot;
 #[macro_use]
 mod straight;
@@ -52,5 +54,6 @@ keys_cases!(crate::on_the_simulator);
 straight_cases!(crate::on_the_simulator);
 values_cases!(crate::on_the_simulator);
 hosts_cases!(crate::on_the_simulator);
+sharing_cases!(crate::on_the_simulator);
 by_host_cases!(crate::on_the_simulator);
 cells_cases!(crate::on_the_simulator);

@@ -57,3 +57,13 @@ fn keys_of_any_length_are_found_in_every_order() {
         crate::variable::run(&device, heap, seed, 40, 2);
     }
 }
+
+/// Every access is checked there: rows and keys of a caller's that are not aligned as kernels want them are left to the host.
+#[test]
+fn shared_gets_are_answered_in_every_order() {
+    for seed in 0..4 {
+        let device = Device::simulated(Mode::seeded(seed)).unwrap();
+        crate::sharing::shared_gets_of_hot_values_are_answered_alike(&device, heap);
+        crate::sharing::shared_gets_are_answered_as_by_a_map(&device, heap);
+    }
+}

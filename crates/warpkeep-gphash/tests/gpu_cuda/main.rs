@@ -37,6 +37,9 @@ mod rig;
 #[allow(dead_code, reason = "shared with the tests on the simulator")]
 mod snapshot;
 #[macro_use]
+#[path = "../gpu/sharing.rs"]
+mod sharing;
+#[macro_use]
 #[path = "../gpu/straight.rs"]
 mod straight;
 #[macro_use]
@@ -94,6 +97,7 @@ keys_cases!(crate::on_the_gpu);
 straight_cases!(crate::on_the_gpu);
 values_cases!(crate::on_the_gpu);
 hosts_cases!(crate::on_the_gpu);
+sharing_cases!(crate::on_the_gpu);
 by_host_cases!(crate::on_the_gpu);
 cells_cases!(crate::on_the_gpu);
 

@@ -82,7 +82,7 @@ fn finish(
     }
     let mut contents = LogContents::read(&recovery, |_| Ok(()))?;
     if contents.tables().iter().any(|table| table.items > live(&table.name)) {
-        contents.recount(&recovery)?;
+        contents = LogContents::read_once(&recovery, |_| Ok(()))?;
     }
     let file =
         |file: &CopiedFile| NotedFile { name: file.name.clone(), bytes: file.bytes, crc32c: file.crc32c };

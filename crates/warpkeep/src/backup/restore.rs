@@ -177,8 +177,7 @@ fn build(backup: &Path, directory: &Path, options: StoreOptions, note: &Note) ->
     if found.iter().any(|(name, items)| noted.get(name).is_some_and(|noted| noted > items))
         && let Some(log) = &Look::hold(directory, &looking)?.log
     {
-        let mut contents = LogContents::read(log, |_| Ok(()))?;
-        contents.recount(log)?;
+        let contents = LogContents::read_once(log, |_| Ok(()))?;
         noted = contents.tables().into_iter().map(|table| (table.name, table.items)).collect();
     }
     for (name, noted) in &noted {

@@ -43,8 +43,8 @@ impl CatalogueChange {
 
 impl LogContents {
     /// Reads every block of the checkpoint and every record after it, and gives out each item that is there in the end
-    /// with its last value; some twice, if their table grew while the checkpoint was made. What changed after the checkpoint is remembered by key, so memory goes by the log and not by
-    /// the store.
+    /// with its last value. What changed after the checkpoint is remembered by key, so memory goes by the log and not by
+    /// the store; so an item that a checkpoint has twice, because its table grew meanwhile, is given out and counted twice.
     pub(crate) fn read(
         recovery: &Recovery,
         mut each: impl FnMut(&Change<'_>) -> Result<()>,
@@ -120,19 +120,24 @@ impl LogContents {
         Ok(())
     }
 
-    /// Counts items anew, each once: a checkpoint that was made while a table grew may have some of them twice. It takes some twenty bytes an item, so
-    /// it is for whoever was told another number by the table itself.
-    pub(crate) fn recount(&mut self, recovery: &Recovery) -> Result<()> {
+    /// Like [`LogContents::read`], but every item is given out and counted once. It takes twenty to forty bytes an item, so it
+    /// is for whoever has no table that says how many there are, or one that says otherwise.
+    pub(crate) fn read_once(
+        recovery: &Recovery,
+        mut each: impl FnMut(&Change<'_>) -> Result<()>,
+    ) -> Result<LogContents> {
         let mut keys: HashMap<u32, HashSet<[u64; 2]>> = HashMap::new();
-        LogContents::read(recovery, |change| {
+        let mut contents = LogContents::read(recovery, |change| {
             let hash = [1, 2].map(|seed| hash_bytes(Seed(seed), change.key));
-            keys.entry(change.table).or_default().insert(hash);
-            Ok(())
+            match keys.entry(change.table).or_default().insert(hash) {
+                true => each(change),
+                false => Ok(()),
+            }
         })?;
-        for (id, entry) in &mut self.tables {
+        for (id, entry) in &mut contents.tables {
             entry.items = keys.get(id).map_or(0, |keys| keys.len() as u64);
         }
-        Ok(())
+        Ok(contents)
     }
 
     /// The tables, by name.

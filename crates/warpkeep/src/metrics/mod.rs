@@ -9,7 +9,7 @@
 //! | `warpkeep_operations_total` | counter | `table`, `op`, `status` (a class: done, declined, refused, exhausted, failed) |
 //! | `warpkeep_batch_operations` | histogram | `table`, `kind` (read, process, power) |
 //! | `warpkeep_batch_seconds` | histogram | `table`, `kind` |
-//! | `warpkeep_get_batches_total` | counter | `table`, `way` (cpu, gather, fetch): batches of gets from host memory, where a device works the table |
+//! | `warpkeep_get_batches_total` | counter | `table`, `way` (cpu, gather, fetch, both): batches of gets from host memory, where a device works the table |
 //! | `warpkeep_ordered_from` | gauge | `table`: keys from which on a device puts gets in order |
 //! | `warpkeep_items` | gauge | `table` |
 //! | `warpkeep_load_factor` | gauge | `table` |

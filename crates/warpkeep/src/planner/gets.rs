@@ -39,10 +39,18 @@ pub(super) fn read<P: Persist, T: Planned<P>>(
         return Ok(());
     };
     // The device copies to arrays, and only where keys and values have one length.
-    let to_rows = target.engine.writer().is_some() && answers.rows_mut().is_some();
-    let points = to_rows && device.points(target.table);
-    let way = match target.engine.way_for(device, count, points) {
-        GetWay::Gather if !points => GetWay::Cpu,
+    let mut rows = answers.rows_mut().filter(|_| target.engine.writer().is_some());
+    let points = rows.is_some() && device.points(target.table);
+    let shares = rows.as_mut().is_some_and(|rows| device.shares(target.table, rows));
+    let to_rows = rows.is_some();
+    let is_open = |way| match way {
+        GetWay::Gather => points,
+        GetWay::Both => shares,
+        GetWay::Cpu | GetWay::Fetch => true,
+    };
+    let way = match target.engine.way_for(device, count, is_open) {
+        GetWay::Both if !shares && points => GetWay::Gather,
+        way if !is_open(way) => GetWay::Cpu,
         way => way,
     };
     let begun = Instant::now();
@@ -74,10 +82,16 @@ fn by_device<P: Persist>(
     let mut came = None;
     let gets = HostGets { keys: batch.keys(), answers: rows, pool, at_once: 0 };
     let done = match way {
-        GetWay::Gather => device.gather_rows(target.table, gets).map(|gathered| {
-            came = gathered;
-            gathered.is_some()
-        }),
+        GetWay::Gather | GetWay::Both => {
+            let gathered = match way {
+                GetWay::Gather => device.gather_rows(target.table, gets),
+                _ => device.share_rows(target.table, gets),
+            };
+            gathered.map(|gathered| {
+                came = gathered;
+                gathered.is_some()
+            })
+        }
         _ => device.fetch_rows(target.table, gets).map(|()| true),
     };
     match done {

@@ -76,7 +76,7 @@ fn kinds() -> [TableOptions; 6] {
 fn every_way_gives_the_same() {
     let device = Device::simulated(Mode::fast()).unwrap();
     for kind in kinds() {
-        for way in [None, Some(GetWay::Cpu), Some(GetWay::Gather), Some(GetWay::Fetch)] {
+        for way in [None].into_iter().chain(GetWay::ALL.map(Some)) {
             let home = tempfile::tempdir().unwrap();
             let store = Store::open_on(home.path(), options(way, 3), &device).unwrap();
             let table = store.create_table("t", kind.capacity(400)).unwrap();
@@ -102,9 +102,10 @@ fn every_way_gives_the_same() {
             let went: Vec<GetWay> = table.get_ways().iter().map(|figures| figures.way).collect();
             let fixed = table.value_spec().fixed_len().is_some();
             let mirrored = fixed && table.layout() == Some(Layout::Packed);
-            // Where the device does not know where values lie, the CPU looks.
+            // Where the device does not know where values lie, the CPU looks; and it does not reach where they go.
             let expected = match way {
-                Some(GetWay::Gather) if !mirrored => GetWay::Cpu,
+                Some(GetWay::Gather | GetWay::Both) if !mirrored => GetWay::Cpu,
+                Some(GetWay::Both) => GetWay::Gather,
                 way => way.unwrap_or(GetWay::Fetch),
             };
             assert!(!went.is_empty() && went.iter().all(|way| *way == expected), "{way:?} {went:?}");
@@ -126,7 +127,106 @@ fn a_way_can_be_changed_while_the_store_is_open() {
     }
     let went: Vec<(GetWay, u64)> =
         table.get_ways().iter().map(|figures| (figures.way, figures.batches)).collect();
-    assert_eq!(went, GetWay::ALL.map(|way| (way, 1)));
+    // What the device does not reach is gathered.
+    assert_eq!(went, [(GetWay::Cpu, 1), (GetWay::Gather, 2), (GetWay::Fetch, 1)]);
+}
+
+/// To memory that the device reaches it writes values itself, where they are whole words.
+#[test]
+fn pinned_memory_is_filled_by_both() {
+    let home = tempfile::tempdir().unwrap();
+    let device = Device::simulated(Mode::fast()).unwrap();
+    let store = Store::open_on(home.path(), options(Some(GetWay::Both), 3), &device).unwrap();
+    for (number, kind) in kinds().into_iter().enumerate() {
+        let table = store.create_table(&format!("t{number}"), kind.capacity(1200)).unwrap();
+        let Some(len) = table.value_spec().fixed_len() else { continue };
+        fill(&table, (0..1000).step_by(2));
+        let batch = gets(&table, 0..1000);
+        let mut pinned = device.pin(1000 * len).unwrap();
+        for round in 0..3_u8 {
+            let mut statuses = [Status::Pending; 1000];
+            pinned.as_mut_slice().fill(round);
+            let values = OutputValues::Rows { len, bytes: ColumnMut::Host(pinned.as_mut_slice()) };
+            let view = batch.view();
+            let output = Output::new(&view, ColumnMut::Host(&mut statuses), None, values).unwrap();
+            table.run_into(&view, Durability::Process, &mut output.into_host().unwrap()).unwrap();
+            for (number, row) in (0..1000).zip(pinned.as_slice().chunks(len)) {
+                let there = number % 2 == 0;
+                assert_eq!(statuses[number as usize], if there { Status::Ok } else { Status::NotFound });
+                match there {
+                    true => assert_eq!(row, item(&table, number).1),
+                    false => assert_eq!(row, vec![round; len]),
+                }
+            }
+        }
+        let expected = match (table.layout(), len % 8) {
+            (Some(Layout::Packed), 0) => GetWay::Both,
+            (Some(Layout::Packed), _) => GetWay::Gather,
+            _ => GetWay::Cpu,
+        };
+        let went: Vec<(GetWay, u64)> =
+            table.get_ways().iter().map(|figures| (figures.way, figures.batches)).collect();
+        assert_eq!(went, [(expected, 3)]);
+    }
+}
+
+/// Answers that were made for another table have rows that are too short: nothing is written behind them.
+#[test]
+fn pinned_rows_of_another_length_are_told() {
+    let home = tempfile::tempdir().unwrap();
+    let device = Device::simulated(Mode::fast()).unwrap();
+    let store = Store::open_on(home.path(), options(Some(GetWay::Both), 2), &device).unwrap();
+    let long = store.create_table("long", rows(KeySpec::U64, 40)).unwrap();
+    let short = store.create_table("short", rows(KeySpec::U64, 8)).unwrap();
+    fill(&long, 0..600);
+    let (batch, other) = (gets(&long, 0..600), gets(&short, 0..600));
+    let (mut pinned, mut statuses) = (device.pin(600 * 40).unwrap(), [Status::Pending; 600]);
+    let bytes = ColumnMut::Host(&mut pinned.as_mut_slice()[..600 * 8]);
+    let (view, values) = (other.view(), OutputValues::Rows { len: 8, bytes });
+    let output = Output::new(&view, ColumnMut::Host(&mut statuses), None, values).unwrap();
+    let mut answers = output.into_host().unwrap();
+    long.run_into(&batch.view(), Durability::Process, &mut answers).unwrap();
+    assert_eq!(statuses, [Status::Corrupt; 600]);
+    assert!(pinned.as_slice().iter().all(|&byte| byte == 0));
+}
+
+/// A device that is lost at some step of a batch that both answer: the CPU answers all of it.
+#[test]
+fn a_device_lost_while_both_answer_leaves_all_of_it_to_the_cpu() {
+    const TIMES: u64 = 8;
+    let (mut lost, mut steps) = (0, 0);
+    // First how many steps it takes, and then it is lost after an eighth of them, two, and so on.
+    for eighths in 0..TIMES {
+        let home = tempfile::tempdir().unwrap();
+        let device = Device::simulated(Mode::seeded(2)).unwrap();
+        let store = Store::open_on(home.path(), options(Some(GetWay::Both), 2), &device).unwrap();
+        let table = store.create_table("t", rows(KeySpec::U64, 40).capacity(2000)).unwrap();
+        fill(&table, (0..2000).step_by(2));
+        let now = || device.last_run().map_or(0, |report| report.now);
+        let before = now();
+        if eighths > 0 {
+            device.simulator().unwrap().crash_at(Some(before + steps * eighths / TIMES));
+        }
+        let (batch, mut statuses) = (gets(&table, 0..2000), [Status::Pending; 2000]);
+        let mut pinned = device.pin(2000 * 40).unwrap();
+        let values = OutputValues::Rows { len: 40, bytes: ColumnMut::Host(pinned.as_mut_slice()) };
+        let view = batch.view();
+        let output = Output::new(&view, ColumnMut::Host(&mut statuses), None, values).unwrap();
+        table.run_into(&view, Durability::Process, &mut output.into_host().unwrap()).unwrap();
+        if eighths == 0 {
+            steps = now() - before;
+        }
+        let is_lost = device.check().is_err();
+        lost += u32::from(is_lost);
+        for (number, row) in (0..2000).zip(pinned.as_slice().chunks(40)) {
+            let there = number % 2 == 0;
+            assert_eq!(statuses[number as usize], if there { Status::Ok } else { Status::NotFound });
+            assert!(!there || row == item(&table, number).1, "key {number}, after {eighths} eighths");
+        }
+        let went = if is_lost { GetWay::Cpu } else { GetWay::Both };
+        assert!(table.get_ways().iter().all(|figures| figures.way == went), "after {eighths} eighths");
+    }
+    assert!(lost > 3, "only {lost} were lost in a batch");
 }
 
 /// Without a device, a large batch is done by several threads, whatever the table.
@@ -246,6 +346,8 @@ fn deletes_from_host_memory_come_to_the_same() {
             for table in &tables {
                 fill(table, 0..3000);
             }
+            // While it grows, batches are staged.
+            while tables[0].maintain().unwrap() {}
             // Some are there twice, and some not at all.
             let keys: Vec<u64> = (0..2500).map(|_| random.u64(..4000)).collect();
             tables[0].time_steps(true);

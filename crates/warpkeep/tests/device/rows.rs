@@ -5,8 +5,8 @@ use warpkeep::rows::{
     OutputValues, Span,
 };
 use warpkeep::{
-    Device, DeviceChoice, Durability, Error, KeySpec, Layout, MergeRule, Op, Status, Store, StoreOptions,
-    Table, TableOptions, ValueSpec, ValuesBy, verify,
+    Device, DeviceChoice, Durability, Error, KeySpec, Layout, MergeRule, Op, Results, Status, Store,
+    StoreOptions, Table, TableOptions, ValueSpec, ValuesBy, verify,
 };
 use warpkeep_device::Mode;
 
@@ -204,6 +204,8 @@ fn values_that_the_host_gathers_are_what_is_there() {
         gets.push(Op::Get, &(3 * number % 500).to_le_bytes(), &value(0), 0);
     }
     run(&table, &device, &puts, Durability::Process, On::Device);
+    // While somebody else moves items, the device may fetch the values itself.
+    while table.maintain().unwrap() {}
     let mut before = gathered();
     for by in [ValuesBy::Host, ValuesBy::Device, ValuesBy::Host] {
         table.set_values_by(by);
@@ -313,6 +315,42 @@ fn values_go_wherever_there_is_room() {
     assert_eq!(statuses.to_vec::<u8>().unwrap(), expected);
     assert_eq!(spans.to_vec::<u64>().unwrap(), [0, 32, u64::MAX, 0, 32, 32, u64::MAX, 0]);
     assert_eq!(bytes.to_vec::<u8>().unwrap()[..64], [[5; 32], [1; 32]].concat());
+}
+
+/// Arrays that were made for another batch: kernels would write behind them.
+#[test]
+fn arrays_of_another_batch_are_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let device = Device::simulated(Mode::fast()).unwrap();
+    let store = Store::open_on(home.path(), StoreOptions::default(), &device).unwrap();
+    let table = store.create_table("t", options(Layout::Packed, KeySpec::U64, 32)).unwrap();
+    table.put(4, &[7; 32], Durability::Process).unwrap();
+    let keys = device.upload(&[4_u64, 4, 4, 4]).unwrap();
+    let gets = |value: ValueSpec, count: usize| {
+        let keys = Cells::Fixed { len: 8, bytes: device_column(&keys, 8 * count) };
+        BatchView::new(table.key_spec(), value, Columns::keys_only(Op::Get, keys)).unwrap()
+    };
+    let batch = gets(table.value_spec(), 4);
+    // For fewer operations; and for as many, with shorter values.
+    for (value, count) in [(table.value_spec(), 3), (ValueSpec::fixed(16).unwrap(), 4)] {
+        let [mut statuses, mut rows] = [4, 128].map(|bytes| device.allocate_zeroed(bytes).unwrap());
+        let len = value.max_len();
+        let bytes = device_column_mut(&mut rows, len * count);
+        let values = OutputValues::Rows { len, bytes };
+        let other = gets(value, count);
+        let output = Output::new(&other, device_column_mut(&mut statuses, count), None, values).unwrap();
+        let refused = table.run_on(&batch, Durability::Process, output, &device.stream().unwrap());
+        assert!(matches!(refused, Err(Error::Core(_))), "{refused:?}");
+        assert_eq!(rows.to_vec::<u8>().unwrap(), [0; 128]);
+    }
+    // In host memory, also of batches that write: nothing is done.
+    let mut puts = table.batch();
+    puts.put(8, &[1; 32]).unwrap().put(9, &[1; 32]).unwrap();
+    let mut one = table.batch();
+    one.get(4).unwrap();
+    let refused = table.run_into(&puts.view(), Durability::Process, &mut Results::new(&one.view()));
+    assert!(matches!(refused, Err(Error::Core(_))), "{refused:?}");
+    assert_eq!((table.get(8).unwrap(), table.len()), (None, 1));
 }
 
 /// Nobody has looked at the codes of a batch in device memory.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use warpkeep::{
     Change, ChangeKind, Durability, Error, IndexKind, Inserted, Items, KeySpec, Op, Origin, Status, Store,
-    StoreOptions, Swapped, TableOptions, Tables, ValueSpec,
+    StoreOptions, Swapped, Table, TableOptions, Tables, ValueSpec,
 };
 use warpkeep_image::{Coherent, CreateOptions, HeapOptions, MIN_CHUNK};
 use warpkeep_log::LogOptions;
@@ -339,6 +339,65 @@ fn scans_give_every_item_once_and_stop_when_told() {
     };
     table.scan(stop).unwrap();
     assert_eq!(count, 10);
+}
+
+/// All keys of a table of numbers, in order, as often as a scan gives them.
+fn scanned_keys(table: &Table<'_>) -> Vec<u64> {
+    let mut keys = Vec::new();
+    let each = |item: warpkeep::Item<'_>| {
+        keys.push(u64::from_le_bytes(item.key.try_into().unwrap()));
+        std::ops::ControlFlow::Continue(())
+    };
+    table.scan(each).unwrap();
+    keys.sort_unstable();
+    keys
+}
+
+#[test]
+fn after_its_growth_a_table_that_nobody_writes_to_gives_every_item_once() {
+    for index in IndexKind::ALL {
+        let home = Home::new();
+        let store = home.open();
+        // The thread in the background sees to them, too, so each round is another race with it.
+        for round in 0..20_u64 {
+            let name = format!("t{round}");
+            let options = TableOptions::new(KeySpec::U64, ValueSpec::U64).capacity(10).index(index);
+            let table = store.create_table(&name, options).unwrap();
+            let count = 700 + 31 * round;
+            for key in 0..count {
+                table.put(key, key, Durability::Process).unwrap();
+            }
+            while table.maintain().unwrap() {}
+            assert!(!table.stats().is_growing());
+            assert!(scanned_keys(&table).into_iter().eq(0..count), "round {round} of {index}");
+            store.drop_table(&name).unwrap();
+            assert!(matches!(table.maintain(), Err(Error::NoTable { .. })));
+        }
+    }
+}
+
+/// What the thread in the background has begun with no longer waits for anybody, and is not done yet.
+#[test]
+fn who_sees_to_the_growth_of_a_shard_waits_for_whoever_is_at_it() {
+    let home = Home::new();
+    let store = home.open();
+    let options = TableOptions::new(KeySpec::U64, ValueSpec::U64).capacity(10);
+    let options = options.index(IndexKind::TurboHash).shards(1);
+    let table = store.create_table("t", options).unwrap();
+    let mut grown = 0;
+    for key in 0..12_000_u64 {
+        table.put(key, key, Durability::Process).unwrap();
+        if !table.stats().is_growing() {
+            continue;
+        }
+        while table.stats().is_growing() {
+            std::hint::spin_loop();
+        }
+        while table.maintain().unwrap() {}
+        grown += 1;
+        assert!(scanned_keys(&table).into_iter().eq(0..=key), "of {} items", key + 1);
+    }
+    assert!(grown > 0, "nobody was seen at it");
 }
 
 #[test]

@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use warpkeep::{
     Durability, Error, IndexKind, KeySpec, PeekSource, Store, StoreOptions, TableOptions, ValueSpec,
     VerifyReport, peek, verify,
 };
-use warpkeep_image::{CreateOptions, HeapOptions, ImageError, MIN_CHUNK};
-use warpkeep_log::{LogError, LogOptions};
+use warpkeep_core::{Change, ChangeKind};
+use warpkeep_image::{
+    Access, Coherent, CreateOptions, HeapOptions, Image, ImageError, MIN_CHUNK, OpenOptions,
+};
+use warpkeep_log::{CheckpointWriter, LogError, LogOptions, OsDisk, Recovery};
 
 struct Home {
     directory: tempfile::TempDir,
@@ -148,6 +152,65 @@ fn a_store_without_its_image_is_told_from_its_log_with(index: IndexKind) {
     assert_eq!(found.tables[0].index, index);
     assert!(home.bytes() == before);
     assert_eq!(home.open().table("numbers").unwrap().len(), 249);
+}
+
+/// What a checkpoint is when tables grow while it is made: every item is there, and may be there twice.
+fn write_checkpoint_with_items_twice(home: &Home) {
+    let disk = Arc::new(OsDisk::open(home.path().join("log")).unwrap());
+    let recovery = Recovery::open(disk, LogOptions::default()).unwrap();
+    let (mut items, closed, epoch) = (Vec::new(), recovery.closed_cleanly(), recovery.epoch() + 1);
+    recovery
+        .load_checkpoint(|change| {
+            items.push((change.table, change.version, change.key.to_vec(), change.value.to_vec()));
+            Ok::<(), LogError>(())
+        })
+        .unwrap();
+    let image =
+        Image::open(&home.image(), Coherent, Access::ReadWrite, &OpenOptions::default()).unwrap().image;
+    image.begin(epoch).unwrap();
+    let log = recovery.start(epoch, false).unwrap();
+    let twice = |writer: &mut CheckpointWriter| {
+        let again = items.iter().filter(|item| item.0 != 0);
+        items.iter().chain(again).try_for_each(|(table, version, key, value)| {
+            writer.push(&Change { table: *table, kind: ChangeKind::Put, version: *version, key, value })
+        })
+    };
+    log.checkpoint::<LogError>(twice).unwrap();
+    if closed {
+        let last = log.last_lsn();
+        log.close().unwrap();
+        image.close(last.bits()).unwrap();
+    }
+}
+
+#[test]
+fn items_that_a_checkpoint_has_twice_count_once() {
+    for index in IndexKind::ALL {
+        for (close, with_image) in [(false, false), (false, true), (true, false), (true, true)] {
+            let home = Home::of(index, false);
+            let store = home.fill();
+            store.flush().unwrap();
+            store.checkpoint().unwrap();
+            match close {
+                true => store.close().unwrap(),
+                false => drop(store),
+            }
+            write_checkpoint_with_items_twice(&home);
+            if !with_image {
+                fs::remove_file(home.image()).unwrap();
+            }
+            let report = home.verify();
+            assert!(report.sound && report.image.is_some() == with_image, "{report:#?}");
+            let log = report.log.as_ref().unwrap();
+            assert_eq!((items(&report), log.items), (EXPECTED.to_vec(), 349));
+            assert_eq!(log.checkpoint.unwrap().changes, 2 + 2 * 349);
+            let found = peek(home.path(), &home.options()).unwrap();
+            let told: Vec<_> = found.tables.iter().map(|table| table.items).collect();
+            assert_eq!(told, [249, 100]);
+            let store = home.open();
+            assert_eq!(store.table("numbers").unwrap().len(), 249);
+        }
+    }
 }
 
 #[test]

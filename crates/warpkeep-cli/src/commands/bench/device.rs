@@ -23,7 +23,7 @@ pub(super) struct Device {
     /// How the table is used: image (over the link), cache (with copies of buckets), mirror (the device knows where records lie),
     /// ordered (and fetches them in order), gathered (the cores of the host gather values for the device), fastest (whichever of mirror, ordered and gathered it is), straight (writes from device memory),
     /// straight-link (with the words of the index stored by the device, not by the host), values (and has hot values in its memory), library
-    /// (from host to host, with library-fetch, library-gather and library-cpu beside it), library-process and library-power (writes with a log, which takes a disk with space for it), alone (a thread a
+    /// (from host to host, with library-pinned, library-both, library-fetch, library-gather and library-cpu beside it), library-process and library-power (writes with a log, which takes a disk with space for it), alone (a thread a
     /// key, gets only).
     #[arg(long, value_delimiter = ',', value_name = "WAY,...")]
     ways: Vec<Way>,

@@ -4,6 +4,7 @@ use warpkeep_core::{AnswerRows, Answers, Status};
 use warpkeep_image::Persist;
 use warpkeep_record::{Streaming, Value, prefetch};
 
+use super::Gathered;
 use crate::Table;
 use crate::gpu::params::VEILED;
 
@@ -56,13 +57,6 @@ impl Sink for AnswerRows<'_> {
     }
 }
 
-/// What keys came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Came {
-    pub(super) found: u64,
-    pub(super) absent: u64,
-}
-
 /// How values are copied for a batch.
 pub(super) struct Copying<'c, P: Persist> {
     pub(super) table: &'c Table<P>,
@@ -80,7 +74,7 @@ impl<P: Persist> Copying<'_, P> {
         records: &[u64],
         key_of: impl Fn(usize) -> Option<&'k [u8]>,
         sink: &mut impl Sink,
-    ) -> Came {
+    ) -> Gathered {
         let Copying { table, exact, streamed } = *self;
         // Then the value is all that is read of a record: key and version lie in another line.
         if exact && !sink.wants_versions() && table.form.value_ref(0).is_some() {
@@ -99,7 +93,7 @@ impl<P: Persist> Copying<'_, P> {
             Some(streaming) => streaming.copy(from, to),
             None => to.copy_from_slice(from),
         };
-        let mut came = Came::default();
+        let mut came = Gathered::default();
         records.iter().take(AHEAD).for_each(|&record| self.bring_record(record));
         for (index, &record) in records.iter().enumerate() {
             records.get(index + AHEAD).into_iter().for_each(|&later| self.bring_record(later));
@@ -122,7 +116,7 @@ impl<P: Persist> Copying<'_, P> {
         records: &[u64],
         key_of: &impl Fn(usize) -> Option<&'k [u8]>,
         sink: &mut impl Sink,
-    ) -> Came {
+    ) -> Gathered {
         match self.streamed {
             true => self.copy_values_by::<LEN, true>(records, key_of, sink),
             false => self.copy_values_by::<LEN, false>(records, key_of, sink),
@@ -135,7 +129,7 @@ impl<P: Persist> Copying<'_, P> {
         records: &[u64],
         key_of: &impl Fn(usize) -> Option<&'k [u8]>,
         sink: &mut impl Sink,
-    ) -> Came {
+    ) -> Gathered {
         let (image, tile) = (self.table.image(), self.table.form.tile());
         let len = if LEN == ANY { self.table.value.max_len() } else { LEN };
         let streaming = STREAMED.then(Streaming::begin);
@@ -152,7 +146,7 @@ impl<P: Persist> Copying<'_, P> {
         };
         // No image is shorter than a value.
         let last = image.len().saturating_sub(len as u64);
-        let mut came = Came::default();
+        let mut came = Gathered::default();
         records.iter().take(AHEAD).for_each(|&record| bring(record));
         for (index, &record) in records.iter().enumerate() {
             records.get(index + AHEAD).into_iter().for_each(|&later| bring(later));
@@ -177,7 +171,7 @@ impl<P: Persist> Copying<'_, P> {
         index: usize,
         key_of: &impl Fn(usize) -> Option<&'k [u8]>,
         sink: &mut impl Sink,
-        came: &mut Came,
+        came: &mut Gathered,
     ) {
         let found = match (record, key_of(index)) {
             (0, _) => None,

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
-use warpkeep_core::{AnswerRows, Answers, Status};
+use warpkeep_core::{AnswerRows, Status};
 use warpkeep_image::Persist;
 use warpkeep_record::Streaming;
 
+use super::arrived::arrived;
 use super::filling::Filling;
 use super::{HostGets, SHARE};
 use crate::gpu::engine::{DeviceEngine, Workplace};
@@ -111,7 +112,7 @@ fn answer<P: Persist>(
     table: &Table<P>,
     place: &Workplace,
     first: usize,
-    mut answers: AnswerRows<'_>,
+    answers: AnswerRows<'_>,
     streamed: bool,
 ) {
     let streaming = streamed.then(Streaming::begin);
@@ -121,20 +122,9 @@ fn answer<P: Persist>(
     };
     let (len, row) = (table.value.max_len(), 8 * words(table.value.max_len()));
     let end = first + answers.len();
-    let statuses = &place.columns.statuses.fetched::<u8>(end)[first..];
-    let versions: &[u64] = match answers.wants_versions() {
-        true => &place.columns.versions.fetched::<u64>(end)[first..],
-        false => &[],
-    };
     let values =
         &bytemuck::cast_slice::<u64, u8>(place.columns.answers.fetched(end * row / 8))[row * first..];
-    for (index, &status) in statuses.iter().enumerate() {
-        match status == Status::Ok as u8 {
-            true => {
-                let version = versions.get(index).copied().unwrap_or(0);
-                answers.answer_by(index, Status::Ok, version, &values[row * index..][..len], copy);
-            }
-            false => answers.answer(index, Status::NotFound, 0),
-        }
-    }
+    arrived(place, first, answers, |answers, index, version| {
+        answers.answer_by(index, Status::Ok, version, &values[row * index..][..len], copy);
+    });
 }

@@ -1,7 +1,7 @@
 //! Keys and values on their way to pinned memory.
 
 use warpkeep_core::{HostCells, KeyCells};
-use warpkeep_device::Device;
+use warpkeep_device::{Device, DevicePtr};
 use warpkeep_image::Persist;
 
 use super::SHARE;
@@ -38,6 +38,19 @@ impl<'f> Filling<'f> {
     /// Whether such keys are copied as they are, all at once.
     pub(super) fn copies_keys<P: Persist>(table: &Table<P>, keys: HostCells<'_>) -> bool {
         are_rows(keys, words(table.key_row())) && table.key_cells().is_none()
+    }
+
+    /// Where the device has keys of a table from `first` on, so many, if it reaches them where they are, as rows that kernels read.
+    pub(super) fn reached<P: Persist>(
+        device: &Device,
+        table: &Table<P>,
+        keys: HostCells<'_>,
+        (first, count): (usize, usize),
+    ) -> Option<DevicePtr> {
+        let HostCells::Fixed { len, bytes } = keys else { return None };
+        let at =
+            device.reach(&bytes[first * len..][..count * len]).filter(|at| at.address().is_multiple_of(8))?;
+        Filling::copies_keys(table, keys).then_some(at)
     }
 
     /// The same with values of so many words.

@@ -1,6 +1,6 @@
 //! The device points at records, and the host copies the values.
 
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpkeep_core::{AnswerRows, HostCells};
@@ -8,7 +8,7 @@ use warpkeep_device::Grid;
 use warpkeep_image::Persist;
 
 use super::clock::Clock;
-use super::copying::{Came, Copying};
+use super::copying::Copying;
 use super::filling::Filling;
 use super::launches::{Launches, Site};
 use super::{COPIED, HostGets, SHARE, copied_at_once};
@@ -26,13 +26,20 @@ const WAVE: usize = 1 << 22;
 const FIRST: usize = 16 * COPIED.1;
 const LARGEST: usize = 4;
 
-/// What the keys of a batch came to that was [gathered](DeviceEngine::gather_rows).
+/// What keys came to that were [gathered](DeviceEngine::gather_rows), or [shared](DeviceEngine::share_rows).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gathered {
     /// Keys that were found.
     pub found: u64,
     /// Keys that are not there.
     pub absent: u64,
+}
+
+impl AddAssign for Gathered {
+    fn add_assign(&mut self, other: Gathered) {
+        self.found += other.found;
+        self.absent += other.absent;
+    }
 }
 
 impl<P: Persist> DeviceEngine<P> {
@@ -44,9 +51,22 @@ impl<P: Persist> DeviceEngine<P> {
         if !self.points(table) {
             return Ok(None);
         }
+        let gathered = self.gather_from(table, gets, 0, &mut watch)?;
+        watch.finish()?;
+        Ok(gathered)
+    }
+
+    /// The same for keys from one on, as many as there are answers, of a batch that was checked.
+    pub(super) fn gather_from(
+        &self,
+        table: &Table<P>,
+        gets: HostGets<'_>,
+        mut first: usize,
+        watch: &mut Watch<'_>,
+    ) -> Result<Option<Gathered>, TableError> {
         let HostGets { keys, answers, pool, at_once } = gets;
-        let (whole, mut first, mut gathered) = (answers.len(), 0, Gathered::default());
-        for answers in answers.chunks(WAVE) {
+        let (whole, mut gathered) = (answers.len(), Gathered::default());
+        for answers in answers.chunks(wave_of(at_once)) {
             let count = answers.len();
             if count == 0 {
                 break;
@@ -58,19 +78,17 @@ impl<P: Persist> DeviceEngine<P> {
             }
             watch.host("gathering: places are taken");
             let wave = Wave { keys, first, launches, whole, pool };
-            let done = self.gather_wave(table, &mut places, &wave, answers, &mut watch);
+            let done = self.gather_wave(table, &mut places, &wave, answers, watch);
             if done.is_ok() {
                 // After an error something may be under way: then they are dropped, which waits for the device. The next batch is to find
                 // them in the same order, each as long as it has to be.
                 places.into_iter().rev().for_each(|place| self.keep_place(place));
             }
             let Some(came) = done? else { return Ok(None) };
-            gathered.found += came.found;
-            gathered.absent += came.absent;
+            gathered += came;
             first += count;
         }
         watch.host("gathering: places are left");
-        watch.finish()?;
         Ok(Some(gathered))
     }
 
@@ -81,7 +99,7 @@ impl<P: Persist> DeviceEngine<P> {
         wave: &Wave<'_>,
         answers: AnswerRows<'_>,
         watch: &mut Watch<'_>,
-    ) -> Result<Option<Came>, TableError> {
+    ) -> Result<Option<Gathered>, TableError> {
         let (device, key_words) = (self.device(), words(table.key_row()));
         // Whoever gives rows of values to other keys waits for those who may have met the old ones.
         let staying = self.stay();
@@ -94,10 +112,18 @@ impl<P: Persist> DeviceEngine<P> {
         for (range, Workplace { stream, columns }) in wave.launches.iter().zip(places) {
             let (count, first) = (range.len(), wave.first + range.start);
             columns.records.host::<u64>(device, count)?;
-            columns.keys.host::<u64>(device, count * key_words)?;
-            let (keys, records) = (columns.keys.host_ptr(), columns.records.host_ptr());
+            // Those that the device reaches stay where they are.
+            let reached = Filling::reached(device, table, wave.keys, (first, count));
+            if reached.is_none() {
+                columns.keys.host::<u64>(device, count * key_words)?;
+            }
+            let (keys, records) =
+                (reached.unwrap_or_else(|| columns.keys.host_ptr()), columns.records.host_ptr());
             let site = Site { count, keys, records, stream, column: &columns.records };
-            let shares = Filling::keys(device, &mut columns.keys, table, wave.keys, (first, count))?;
+            let shares = match reached {
+                Some(_) => Vec::new(),
+                None => Filling::keys(device, &mut columns.keys, table, wave.keys, (first, count))?,
+            };
             launches.add(site, shares);
         }
         let params = TableParams::new(table, table.levels(&guard), self.image.cover()?);
@@ -157,14 +183,14 @@ impl<P: Persist> DeviceEngine<P> {
         let arrived = launches.finish();
         drop((mirror, guard, staying));
         launched.and(arrived)?;
-        Ok(Some(Came { found: found.into_inner(), absent: absent.into_inner() }))
+        Ok(Some(Gathered { found: found.into_inner(), absent: absent.into_inner() }))
     }
 
     /// Begins to look for the records of keys. Both are in memory of the host, which the device reads and writes in a row: that takes one
     /// call of the driver, and copies would take two more.
     ///
     /// # Safety
-    /// The keys are filled in; they and the records are left alone, and the mirror is kept, until the stream is synchronised.
+    /// The keys are filled in, or where the caller has them; they and the records are left alone, and the mirror is kept, until the stream is synchronised.
     unsafe fn point(
         &self,
         table: TableParams,
@@ -181,6 +207,14 @@ impl<P: Persist> DeviceEngine<P> {
         // SAFETY: the caller's promise; there are as many keys, and there is room for as many records.
         unsafe { self.kernels.point.launch(grid, &params, site.stream)? };
         Ok(())
+    }
+}
+
+/// Keys under one guard, where it is said how many a launch has, or 0.
+pub(super) fn wave_of(at_once: usize) -> usize {
+    match at_once {
+        0 => WAVE,
+        some => some.saturating_mul(LARGEST).min(WAVE),
     }
 }
 

@@ -15,6 +15,10 @@ use crate::gpu::steps::Watch;
 /// Warps that ask the image for what the mirror could not tell: rarely any of them has anything to do.
 const ASKING_BLOCKS: u32 = 66;
 
+/// Threads that fetch values on each multiprocessor while others want something of the link: a warp on each of 132 has half a megabyte under way, ten microseconds of
+/// it. All that there is room for would have seventeen, and everything else would wait for them.
+const EASY_THREADS: u32 = 32;
+
 /// Blocks that a small batch is to have: about as many as a large device has multiprocessors, each with its own way to memory, and to the host's.
 const SPREAD_OVER: u64 = 128;
 
@@ -35,8 +39,9 @@ pub(crate) struct Lookup<'l> {
     pub(crate) block: u64,
     /// Bytes of the image.
     pub(crate) image_len: u64,
-    /// Whether the values are fetched in the order of their addresses.
+    /// Whether the values are fetched in the order of their addresses; and that while other kernels want something of the link.
     pub(crate) ordered: bool,
+    pub(crate) beside_others: bool,
     /// Otherwise: whether one launch does all of it.
     pub(crate) few: bool,
     /// In order: whether they are dealt instead; and below how many found ones each is fetched at home.
@@ -129,7 +134,7 @@ impl Lookup<'_> {
                 })?;
                 launch(watch, "order", &kernels.order, some(kernels.ordering))?;
             }
-            launch(watch, "fetch", &kernels.fetch, params.homes.grid())?;
+            launch(watch, "fetch", &kernels.fetch, params.homes.grid(self.room_threads()))?;
         } else if get.values.is_null() {
             launch(watch, "locate", &kernels.locate, each)?;
         } else {
@@ -163,9 +168,19 @@ impl Lookup<'_> {
         params.asked = deal.asked;
         params.cleans = deal.cleans;
         params.regions = division.at(deal.head);
-        params.homes = homes.at(deal.head.offset(division.bytes() as u64));
+        params.homes = self.at_ease(homes).at(deal.head.offset(division.bytes() as u64));
         params.fetchings = fetchings;
         Ok(deal)
+    }
+
+    /// Threads of a room: what they have asked the link for is before what others ask it for, so where there are others, no more of them than keep it busy.
+    fn room_threads(&self) -> u32 {
+        if self.beside_others { EASY_THREADS } else { THREADS }
+    }
+
+    /// Homes of one room each, where that is so.
+    fn at_ease(&self, homes: Homes) -> Homes {
+        if self.beside_others { homes.in_one_room() } else { homes }
     }
 
     /// Has the batch put in order: a place for each, and regions with nothing in them.
@@ -183,7 +198,8 @@ impl Lookup<'_> {
         params.asked = scratch.regions.zeros(device, division.bytes() + Homes::bytes(count), stream)?;
         params.regions = division.at(params.asked);
         let homes = Homes::ordered(count, division, self.image_len, keys, kernels.fetching);
-        params.homes = homes.at(params.asked.offset(division.bytes() as u64)).below(self.at_home_below);
+        params.homes =
+            self.at_ease(homes).at(params.asked.offset(division.bytes() as u64)).below(self.at_home_below);
         params.fetchings = scratch.fetchings.room(device, 16 * keys as usize)?;
         Ok(())
     }
