@@ -57,25 +57,44 @@ template <class T, u32 Lanes> WK_DEVICE void read_rows(const AccessParams& p) {
     read_rows<T, Lanes>(p, global_index() / Lanes, global_size() / Lanes);
 }
 
-// Each block those of the multiprocessor that runs it, or of another that has too few blocks; all have as many.
-template <class T, u32 Lanes> WK_DEVICE void read_own_rows(const AccessParams& p) {
-    WK_SHARED(u32, told, kRoomWords);
-    u32 rooms = grid_size() / (u32)p.homes;
-    Room room(p.came, (u32)p.homes, rooms, told);
-    u64 tiles = block_size() / Lanes, mine = room.number * tiles + thread_index() / Lanes;
-    read_rows<T, Lanes>(p, mine * p.homes + room.home, rooms * tiles * p.homes);
-}
-
-template <class T, u32 Lanes> WK_DEVICE void write_rows(const AccessParams& p) {
+template <class T, u32 Lanes> WK_DEVICE void write_rows(const AccessParams& p, u64 first, u64 step) {
     T* pieces = (T*)p.words;
-    u64 first = global_index() / Lanes, groups = global_size() / Lanes;
     u32 piece = thread_index() % Lanes;
-    for (u64 number = first; number < p.count; number += groups) {
+    for (u64 number = first; number < p.count; number += step) {
         u64 at = row_of(p, number) * Lanes + piece;
         T put;
         name(put, at * (sizeof(T) / 8), p.salt);
         store(pieces + at, put);
     }
+}
+
+template <class T, u32 Lanes> WK_DEVICE void write_rows(const AccessParams& p) {
+    write_rows<T, Lanes>(p, global_index() / Lanes, global_size() / Lanes);
+}
+
+// Which rows a tile has: the first of them, and from one to the next.
+struct Own {
+    u64 first;
+    u64 step;
+};
+
+// Each block those of the multiprocessor that runs it, or of another that has too few blocks; all have as many.
+template <u32 Lanes> WK_DEVICE Own own_rows(const AccessParams& p) {
+    WK_SHARED(u32, told, kRoomWords);
+    u32 rooms = grid_size() / (u32)p.homes;
+    Room room(p.came, (u32)p.homes, rooms, told);
+    u64 tiles = block_size() / Lanes, mine = room.number * tiles + thread_index() / Lanes;
+    return Own{mine * p.homes + room.home, rooms * tiles * p.homes};
+}
+
+template <class T, u32 Lanes> WK_DEVICE void read_own_rows(const AccessParams& p) {
+    Own own = own_rows<Lanes>(p);
+    read_rows<T, Lanes>(p, own.first, own.step);
+}
+
+template <class T, u32 Lanes> WK_DEVICE void write_own_rows(const AccessParams& p) {
+    Own own = own_rows<Lanes>(p);
+    write_rows<T, Lanes>(p, own.first, own.step);
 }
 
 struct NothingParams {
@@ -91,4 +110,5 @@ WK_KERNEL(bench_read_64, bench::AccessParams) { bench::read_rows<wk::U128, 4>(p)
 WK_KERNEL(bench_read_128, bench::AccessParams) { bench::read_rows<wk::U128, 8>(p); }
 WK_KERNEL(bench_read_own_128, bench::AccessParams) { bench::read_own_rows<wk::U128, 8>(p); }
 WK_KERNEL(bench_write_128, bench::AccessParams) { bench::write_rows<wk::U128, 8>(p); }
+WK_KERNEL(bench_write_own_128, bench::AccessParams) { bench::write_own_rows<wk::U128, 8>(p); }
 WK_KERNEL(bench_nothing, bench::NothingParams) {}

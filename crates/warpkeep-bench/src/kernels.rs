@@ -79,6 +79,7 @@ warpkeep_device::kernels! {
         bench_read_128: AccessParams,
         bench_read_own_128: AccessParams,
         bench_write_128: AccessParams,
+        bench_write_own_128: AccessParams,
         bench_nothing: NothingParams,
         bench_answers: AnswersParams,
     ];
@@ -97,6 +98,7 @@ static KERNELS: &[warpkeep_device::KernelEntry] = {
         cuda_only("bench_read_128", size_of::<AccessParams>()),
         cuda_only("bench_read_own_128", size_of::<AccessParams>()),
         cuda_only("bench_write_128", size_of::<AccessParams>()),
+        cuda_only("bench_write_own_128", size_of::<AccessParams>()),
         cuda_only("bench_nothing", size_of::<NothingParams>()),
         cuda_only("bench_answers", size_of::<AnswersParams>()),
     ]

@@ -59,8 +59,13 @@ fn a_device_has_its_own_and_the_simulator_says_that_it_is_none() {
         assert_series(&report, case, &format!("random reads of {bytes} bytes"), "rate", 2);
     }
     let link = "limits of sim (simulated), the link to 2 MiB of memory";
-    for variant in ["random reads of 128 bytes", "ordered reads of 128 bytes", "random writes of 128 bytes"] {
-        assert_series(&report, link, variant, "rate", 2);
+    let own = "of 128 bytes, each multiprocessor in its own share";
+    for variant in ["random reads of 128 bytes", "ordered reads of 128 bytes", "random writes of 128 bytes"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(["reads", "writes"].map(|what| format!("random {what} {own}")))
+    {
+        assert_series(&report, link, &variant, "rate", 2);
     }
     assert_series(&report, "limits of sim (simulated), copies", "from the device", "rate", 2);
     assert_series(&report, "limits of sim (simulated), launches", "empty kernels in a row, each", "time", 2);

@@ -86,7 +86,7 @@ fn limits_of_a_device_are_told_with_those_of_the_machine() {
     let Some(report) = on_the_simulator(&arguments) else { return };
     let rows = report["rows"].as_array().expect("rows");
     let of = |case: &str| rows.iter().filter(|row| row["case"] == case).count();
-    assert_eq!(of("limits of sim (simulated), the link to 2 MiB of memory"), 6);
+    assert_eq!(of("limits of sim (simulated), the link to 2 MiB of memory"), 7);
     assert!(of("limits of memory, 1 thread, random lines") > 0 && of("limits of the disk") > 0);
 }
 

@@ -184,7 +184,7 @@ fn connections_have_a_limit() {
 
 #[test]
 fn who_says_nothing_is_not_waited_for() {
-    let server = Running::start(Settings { idle: Some(Duration::from_millis(700)), ..settings() });
+    let server = Running::start(Settings { idle: Some(Duration::from_millis(1500)), ..settings() });
     let mut client = server.memcached();
     assert_eq!(client.say("get a\r\n"), "END\r\n");
     assert_eq!(client.rest(), b"");

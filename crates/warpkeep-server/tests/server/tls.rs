@@ -140,7 +140,7 @@ fn what_is_no_tls_is_refused_and_others_are_served() {
 
 #[test]
 fn a_handshake_that_stops_halfway_is_given_up() {
-    let (_home, files, server) = start(|settings| settings.handshake = Duration::from_millis(300));
+    let (_home, files, server) = start(|settings| settings.handshake = Duration::from_secs(1));
     // What a client says first, taken down.
     let config = Arc::new(trusting(&files.certificate).with_no_client_auth());
     let mut hello = Vec::new();

@@ -105,6 +105,7 @@ impl DeviceLimits {
             Access::OwnRead,
             Access::OrderedRead(128),
             Access::RandomWrite,
+            Access::OwnWrite,
             Access::OrderedWrite,
         ];
         let total =

@@ -19,7 +19,7 @@ const BLOCKS: u32 = 16;
 /// Accesses whose sum is checked, and rows that are looked at after writes.
 const CHECKED_READS: u64 = 1 << 18;
 const CHECKED_WRITES: u64 = 64;
-/// Bytes of the rows that are written, and of those that multiprocessors read in their own share.
+/// Bytes of the rows that are written, and of those that multiprocessors use in their own share.
 const WRITTEN: u32 = 128;
 
 /// What is done to rows.
@@ -33,6 +33,8 @@ pub(crate) enum Access {
     OrderedRead(u32),
     /// Rows of 128 bytes, anywhere.
     RandomWrite,
+    /// The same, each multiprocessor in its own share of the memory.
+    OwnWrite,
     /// Rows of 128 bytes in the order of their addresses.
     OrderedWrite,
 }
@@ -41,7 +43,7 @@ impl Access {
     pub(crate) fn bytes(self) -> u32 {
         match self {
             Access::RandomRead(bytes) | Access::OrderedRead(bytes) => bytes,
-            Access::OwnRead | Access::RandomWrite | Access::OrderedWrite => WRITTEN,
+            Access::OwnRead | Access::RandomWrite | Access::OwnWrite | Access::OrderedWrite => WRITTEN,
         }
     }
 
@@ -49,12 +51,17 @@ impl Access {
         match self {
             Access::RandomRead(bytes) | Access::OrderedRead(bytes) => format!("bench_read_{bytes}"),
             Access::OwnRead => format!("bench_read_own_{WRITTEN}"),
+            Access::OwnWrite => format!("bench_write_own_{WRITTEN}"),
             Access::RandomWrite | Access::OrderedWrite => format!("bench_write_{WRITTEN}"),
         }
     }
 
     pub(crate) fn writes(self) -> bool {
-        matches!(self, Access::RandomWrite | Access::OrderedWrite)
+        matches!(self, Access::RandomWrite | Access::OwnWrite | Access::OrderedWrite)
+    }
+
+    fn is_own(self) -> bool {
+        matches!(self, Access::OwnRead | Access::OwnWrite)
     }
 
     pub(crate) fn is_ordered(self) -> bool {
@@ -67,7 +74,7 @@ impl fmt::Display for Access {
         let order = if self.is_ordered() { "ordered" } else { "random" };
         let what = if self.writes() { "writes" } else { "reads" };
         write!(f, "{order} {what} of {} bytes", self.bytes())?;
-        if *self == Access::OwnRead {
+        if self.is_own() {
             write!(f, ", each multiprocessor in its own share")?;
         }
         Ok(())
@@ -146,7 +153,7 @@ impl Rows {
         let rows = self.bytes / u64::from(access.bytes());
         let count = if access.is_ordered() { count.min(rows) } else { count };
         let stride = if access.is_ordered() { rows / count.max(1) } else { 0 };
-        let homes = if access == Access::OwnRead { u64::from(self.grid.blocks / BLOCKS) } else { 0 };
+        let homes = if access.is_own() { u64::from(self.grid.blocks / BLOCKS) } else { 0 };
         let (sums, came) = (self.sums.ptr(), self.came.ptr());
         AccessParams { words: self.at(), rows, count, seed, stride, salt, sums, homes, came }
     }
