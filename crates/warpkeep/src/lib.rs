@@ -57,6 +57,8 @@ mod backup;
 mod catalogue;
 mod cells;
 mod compact;
+#[doc(hidden)]
+pub mod compiled;
 mod device_index;
 mod device_stats;
 mod device_values;
