@@ -24,7 +24,9 @@ pub fn once(
     table.run_on(batch, Durability::Process, output, stream)?;
     table.grow()?;
     table.maintain()?;
-    (table.stats(), table.device_stats()?, table.cache_stats()?);
+    table.stats();
+    table.device_stats()?;
+    table.cache_stats()?;
     drop(table);
     store.drop_table("")?;
     store.checkpoint()?;
