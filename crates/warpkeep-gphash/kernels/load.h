@@ -60,7 +60,8 @@ struct RaceParams {
     u64 loaders;
 };
 
-constexpr u32 kPauseNanoseconds = 2000;
+// How often a small batch pauses, if nobody waits for anybody: until readers have looked at what there is.
+constexpr u32 kPauses = 2000;
 
 // Looks 32 keys up, of those that there are.
 WK_DEVICE void read_all(const GetParams& p, u64 first) {
@@ -178,7 +179,7 @@ WK_KERNEL(gphash_cache_race, gphash::RaceParams) {
         // Somebody has seen in the image what there is, and not yet looked into the mirror.
         while (p.arrived && load<Scope::Device, Order::Acquire>(p.arrived) == 0) backoff(kPauseNanoseconds);
         Warp().sync();
-        if (p.beat->parts == 1 && !p.beat->straight.words) finish(p.beat->straight, block);
+        if (p.beat->parts == 1 && !p.beat->straight.words) finish(p.beat->straight, block, p.arrived ? 0 : kPauses);
         else beat(*p.beat, Hand{block * kWarp + lane(), p.beaters * kWarp}, block);
     } else if (warp < p.readers + p.publishers + p.fillers + p.beaters + p.tellers) {
         u64 i = (warp - p.readers - p.publishers - p.fillers - p.beaters) * kWarp + lane();

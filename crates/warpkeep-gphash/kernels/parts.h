@@ -146,8 +146,8 @@ WK_DEVICE void tell_acts(const StraightParams& p, u64 part, const Span& span, co
 WK_DEVICE void settle_entries(const StraightParams& p, const Span& span, const Hand& hand) {
     for (u64 i = hand.index; i / kWarp * kWarp < span.count; i += hand.hands) {
         bool mine = i < span.count;
-        const Act* act = p.acts + span.first + i;
-        settle_act(p, act, mine, mine ? load(&act->entry) : nullptr);
+        Act act = mine ? load_act(p.acts + span.first + i) : Act{0, 0, 0, nullptr, nullptr, 0, kNone};
+        settle_act(p, span.first + i, act, mine, act.entry);
     }
 }
 

@@ -21,6 +21,9 @@ namespace gphash {
 // Parts of a batch, at the most.
 constexpr u32 kMostParts = 64;
 
+// How long somebody waits before he looks again.
+constexpr u32 kPauseNanoseconds = 2000;
+
 // Of an operation that is left to the CPU: it has its answer already.
 constexpr u32 kAnswered = 1u << 31;
 
@@ -61,7 +64,8 @@ struct Came {
     u64 rows;
     // Acts of the operations that were decided before the others.
     u64 early;
-    u64 reserved;
+    // In host memory: not 0 once the rest is there.
+    u64 is_told;
 };
 
 struct StraightParams {
@@ -101,8 +105,10 @@ struct StraightParams {
     // In host memory, where the host stores the words: first, for each part, which acts it has; then, for each part, whether it is sent; then what
     // it is told of each act, see told_word in parts.h. Null if the device stores them itself.
     U128* words;
-    // For each part, how many blocks have sent their share of it.
+    // For each part, how many blocks have sent their share of it; of a batch of one part, how many have finished theirs.
     u32* sent;
+    // In host memory: what the batch came to, told by whoever finishes it last. Null if the host fetches it.
+    Came* told;
     u32 op;
     u32 block_len;
     u32 wide;
@@ -291,10 +297,10 @@ WK_DEVICE Settled settle_own(const StraightParams& p, u64 number, const Act& act
 }
 
 // The same, and what it was instead of is gone. All lanes of a warp, each with an act or none.
-WK_DEVICE void settle_act(const StraightParams& p, const Act* act, bool mine, U128* entry) {
+WK_DEVICE void settle_act(const StraightParams& p, u64 number, const Act& act, bool mine, U128* entry) {
     Warp warp;
     Settled settled{kNone, 0};
-    if (mine) settled = settle_own(p, act - p.acts, load_act(act), entry);
+    if (mine) settled = settle_own(p, number, act, entry);
     u64 created = popc(warp.ballot(settled.kind == kFill)), removed = popc(warp.ballot(settled.kind == kClear));
     if (lane() == 0 && created) fetch_add(&p.came->created, created);
     if (lane() == 0 && removed) fetch_add(&p.came->removed, removed);
@@ -302,29 +308,49 @@ WK_DEVICE void settle_act(const StraightParams& p, const Act* act, bool mine, U1
     if (settled.old) store(p.retired + place, settled.old);
 }
 
+// Tells the host what the batch came to, if all other blocks have finished: to copy it when the launch is over, and to wait for that, takes the driver longer than
+// some batches do. All lanes of the first warp of a block, when it has finished.
+WK_DEVICE void tell_if_last(const StraightParams& p, u64 acts) {
+    if (!p.told) return;
+    sync_warp();
+    if (lane() > 0) return;
+    u64 blocks = acts > kWarp ? (acts + kWarp - 1) / kWarp : 1;
+    if (fetch_add<Scope::Device, Order::AcqRel>(p.sent, 1u) + 1 != blocks) return;
+    const u64* came = &p.came->acts;
+    for (u64 i = 0; i < sizeof(Came) / 8 - 1; i++) store(&p.told->acts + i, load<Scope::Device, Order::Relaxed>(came + i));
+    store<Scope::System, Order::Release>(&p.told->is_told, (u64)1);
+}
+
 // Writes the records of some acts and makes them count: in the image, then in the copies and the mirror. All threads of a block, or of a
-// warp that is one; the first of its warps has an act in each lane.
-WK_DEVICE void finish(const StraightParams& p, u64 block) {
+// warp that is one; the first of its warps has an act in each lane. Whatever is loaded is loaded first: it would wait behind what goes over the link.
+// Tests have it pause when words are in the image and entries not set, so that others come between.
+WK_DEVICE void finish(const StraightParams& p, u64 block, u32 pauses = 0) {
     u64 acts = load(&p.came->acts), first = block * kWarp;
-    if (first >= acts) return;
+    if (first >= acts) {
+        if (block == 0 && warp_in_block() == 0) tell_if_last(p, acts);
+        return;
+    }
     u32 count = acts - first < kWarp ? (u32)(acts - first) : kWarp;
     bool mine = thread_index() < count;
-    const Act* act = p.acts + first + thread_index();
-    if (left_out(Step::Apart) && mine) poke(p.table, load(&act->at), load(&act->word));
+    u64 number = first + thread_index();
+    Act act = mine ? load_act(p.acts + number) : Act{0, 0, 0, nullptr, nullptr, 0, kNone};
+    U128* entry = mine ? veil_act(p, p.acts + number) : nullptr;
+    if (left_out(Step::Apart) && mine) poke(p.table, act.at, act.word);
     u64 pieces = p.op == kDelete ? 0 : pieces_of<Extent::Whole>(p, count);
     u64 before = pieces ? before_in_tile(p, first) : 0;
     for (u64 i = thread_index(); i < pieces; i += kPieces * block_size()) write_pieces<Extent::Whole>(p, first, count, before, i, block_size());
-    U128* entry = mine ? veil_act(p, act) : nullptr;
     // Records before the words that lead to them; and whoever finds a new word in the image, the CPU too, finds nothing older in the
     // mirror afterwards.
     fence_block_at(Step::Written);
-    if (mine) poke(p.table, load(&act->at), load(&act->word));
+    if (mine) poke(p.table, act.at, act.word);
     // Words before the acknowledgement, before entries, and before what they led to is used again.
     fence_block_at(Step::Published);
     if (warp_in_block() > 0) return;
+    for (u32 i = 0; i < pauses; i++) backoff(kPauseNanoseconds);
     // Keys that its lanes have put beside entries.
     if (has_keys(p.table)) fence<Scope::Device>();
-    settle_act(p, act, mine, entry);
+    settle_act(p, number, act, mine, entry);
+    tell_if_last(p, acts);
 }
 
 struct RecopyParams {

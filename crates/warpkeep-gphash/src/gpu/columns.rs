@@ -14,6 +14,8 @@ use crate::TableError;
 pub(crate) struct Column {
     device: Option<Buffer>,
     host: Option<PinnedBuffer>,
+    /// Bytes that are zero already, after what is in the stream of whoever [cleared](Column::clear_ahead) them.
+    clear: usize,
 }
 
 /// What is allocated for so many bytes: more than asked for, so that batches of like lengths share it.
@@ -28,7 +30,7 @@ impl Column {
             Some(buffer) if buffer.len() >= bytes => Ok(buffer.ptr()),
             _ => {
                 // The old one first: both may not fit.
-                self.device = None;
+                (self.device, self.clear) = (None, 0);
                 let buffer = device.allocate(generous(bytes))?;
                 let at = buffer.ptr();
                 self.device = Some(buffer);
@@ -146,6 +148,29 @@ impl Column {
         self.fill(device, bytes, 0, stream)
     }
 
+    /// The same, of which nothing is left to do if they were [cleared ahead](Column::clear_ahead).
+    pub(crate) fn take_zeros(
+        &mut self,
+        device: &Device,
+        bytes: usize,
+        stream: &Stream,
+    ) -> Result<DevicePtr, TableError> {
+        match std::mem::take(&mut self.clear) {
+            clear if clear >= bytes => self.room(device, bytes),
+            _ => self.zeros(device, bytes, stream),
+        }
+    }
+
+    /// Clears so many bytes for the next batch, when this one has no more use for them, after what is in the stream: nobody waits for it there.
+    pub(crate) fn clear_ahead(&mut self, bytes: usize, stream: &Stream) -> Result<(), TableError> {
+        if let Some(buffer) = &self.device {
+            self.clear = 0;
+            buffer.fill_on(0, bytes, 0, stream)?;
+            self.clear = bytes;
+        }
+        Ok(())
+    }
+
     /// So many elements of what is there, after what is in the stream.
     pub(crate) fn take<T: Pod>(&self, count: usize, stream: &Stream) -> Result<Vec<T>, TableError> {
         let mut elements = vec![T::zeroed(); count];
@@ -172,6 +197,8 @@ pub(crate) struct Columns {
     pub(crate) asked: Column,
     pub(crate) deals: Deals,
     pub(crate) asks: Column,
+    /// What a batch that is written straight through comes to, and who is in it.
+    pub(crate) enrolled: Column,
     pub(crate) records: Column,
     pub(crate) ranks: Column,
     pub(crate) regions: Column,

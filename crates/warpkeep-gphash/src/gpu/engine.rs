@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use bytemuck::NoUninit;
 use warpkeep_core::Status;
-use warpkeep_device::{Device, DevicePtr, Grid, Kernel, Module, Stream};
+use warpkeep_device::{Device, DevicePtr, Event, Grid, Kernel, Module, Stream};
 use warpkeep_image::Persist;
 
 use super::batch::fill_keys;
@@ -74,11 +74,19 @@ pub struct DeviceEngine<P: Persist> {
 pub(crate) struct Workplace {
     pub(crate) stream: Stream,
     pub(crate) columns: Columns,
+    /// For what is in somebody else's stream before a batch begins.
+    begun: Event,
 }
 
 impl Workplace {
     pub(super) fn new(device: &Device) -> Result<Workplace, TableError> {
-        Ok(Workplace { stream: device.stream()?, columns: Columns::default() })
+        Ok(Workplace { stream: device.stream()?, columns: Columns::default(), begun: device.event()? })
+    }
+
+    /// Has what comes next in its stream wait for what is in another.
+    pub(crate) fn begin_after(&self, stream: &Stream) -> Result<(), TableError> {
+        self.begun.record(stream)?;
+        Ok(self.stream.wait_for(&self.begun)?)
     }
 
     /// Runs a kernel with a thread for each of so many.
@@ -503,7 +511,7 @@ impl<P: Persist> DeviceEngine<P> {
         guard: &crossbeam_epoch::Guard,
     ) -> Result<Option<Reflection>, TableError> {
         let key_words = words(table.key_row());
-        let Workplace { columns, stream } = place;
+        let Workplace { columns, stream, .. } = place;
         // SAFETY: the stream is synchronised before the columns are used again.
         let keys = unsafe { columns.keys.send::<u64>(self.device(), count * key_words, stream)? };
         let asked = Asked { count, keys, wants_versions, values: None };

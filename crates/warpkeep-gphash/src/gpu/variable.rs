@@ -45,7 +45,7 @@ impl<P: Persist> DeviceEngine<P> {
         mut each: impl FnMut(usize, Option<(u64, &[u8])>),
     ) -> Result<(), TableError> {
         let count = keys.len();
-        let Workplace { columns, stream } = place;
+        let Workplace { columns, stream, .. } = place;
         self.measure(columns, table, keys, stream)?;
         let statuses: Vec<u8> = columns.statuses.fetched(count).to_vec();
         let versions: Vec<u64> = columns.versions.fetched(count).to_vec();

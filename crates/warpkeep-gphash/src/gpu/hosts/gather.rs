@@ -109,7 +109,7 @@ impl<P: Persist> DeviceEngine<P> {
         let Some(mirror) = self.mirror.join(self, table, For::Reading)? else { return Ok(None) };
         watch.host("gathering: the mirror is brought up to date");
         let mut launches = Launches::new();
-        for (range, Workplace { stream, columns }) in wave.launches.iter().zip(places) {
+        for (range, Workplace { stream, columns, .. }) in wave.launches.iter().zip(places) {
             let (count, first) = (range.len(), wave.first + range.start);
             columns.records.host::<u64>(device, count)?;
             // Those that the device reaches stay where they are.

@@ -172,7 +172,7 @@ mod tests {
 
     fn launches(places: &[Workplace]) -> Launches<'_> {
         let mut launches = Launches::new();
-        for Workplace { stream, columns } in places {
+        for Workplace { stream, columns, .. } in places {
             let (keys, records) = (DevicePtr::NULL, DevicePtr::NULL);
             let site = Site { count: 0, keys, records, stream, column: &columns.records };
             launches.add(site, Vec::new());
@@ -222,7 +222,7 @@ mod tests {
         let numbers: Vec<u64> = (0..10_000).collect();
         let cells = HostCells::Fixed { len: 8, bytes: bytemuck::cast_slice(&numbers) };
         {
-            let Workplace { stream, columns } = &mut place;
+            let Workplace { stream, columns, .. } = &mut place;
             let shares = Filling::values(&device, &mut columns.keys, cells, (0, 10_000), 1).unwrap();
             let (keys, records) = (DevicePtr::NULL, DevicePtr::NULL);
             let mut launches = Launches::new();

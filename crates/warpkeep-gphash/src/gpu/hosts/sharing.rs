@@ -133,7 +133,7 @@ impl<P: Persist> DeviceEngine<P> {
         pool: &Pool,
     ) -> Result<DevicePtr, TableError> {
         let (device, row) = (self.device(), 8 * words(table.key_row()));
-        let Workplace { stream, columns } = place;
+        let Workplace { stream, columns, .. } = place;
         if let Some(from) = Filling::reached(device, table, keys, (first, count)) {
             let to = columns.keys.room(device, count * row)?;
             // SAFETY: there are as many keys, which the caller lends until the stream is synchronised, and as much room.

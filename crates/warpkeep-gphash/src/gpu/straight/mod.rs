@@ -13,6 +13,7 @@ mod left;
 mod list;
 pub(super) mod params;
 mod provider;
+mod returns;
 mod run;
 mod share;
 mod sorting;
@@ -72,6 +73,9 @@ pub struct Wrote {
 /// Operations in a part of a batch: so many records take the link a hundred microseconds, and then the host has something to do.
 const PART: u64 = 1 << 15;
 
+/// Parts of a batch that has more than one, at the least, where the host stores the words.
+const LEAST_PARTS: u64 = 4;
+
 /// Operations from which on records are read in order: for fewer of them the order costs more than it saves.
 const VERIFIED_FROM: u64 = 1 << 16;
 
@@ -95,12 +99,20 @@ impl Straight {
         self.part.load(Ordering::Relaxed).saturating_mul(2).min(VERIFIED_FROM)
     }
 
-    /// Into how many parts a batch of so many operations is cut. Where the device stores the words each is a launch, so there are fewer.
+    /// Batches of this size and more have some of them sent while the rest is decided: of smaller ones that is soon done.
+    fn headed_from(&self) -> u64 {
+        self.part.load(Ordering::Relaxed).saturating_mul(LEAST_PARTS)
+    }
+
+    /// Into how many parts a batch of so many operations is cut. Where the device stores the words each is a launch, so there are fewer; where the host
+    /// does, there are some at least, or it would begin when the device has ended.
     fn parts(&self, count: u64, by_host: bool) -> u64 {
         let part = self.part.load(Ordering::Relaxed).max(1);
-        let (part, most) =
-            if by_host { (part, MOST_PARTS as u64) } else { (part.saturating_mul(2), MOST_PARTS as u64 / 2) };
-        (count / part).clamp(1, most)
+        match by_host {
+            true if count / part > 1 => (count / part).clamp(LEAST_PARTS.min(count), MOST_PARTS as u64),
+            true => 1,
+            false => (count / part.saturating_mul(2)).clamp(1, MOST_PARTS as u64 / 2),
+        }
     }
 }
 
@@ -156,6 +168,7 @@ mod tests {
         let straight = Straight::default();
         assert_eq!([1, PART - 1, PART, 2 * PART - 1].map(|count| straight.parts(count, true)), [1; 4]);
         let large = [1 << 17, 1 << 20, 1 << 22, 1 << 31];
+        assert_eq!([2 * PART, 3 * PART].map(|count| straight.parts(count, true)), [LEAST_PARTS; 2]);
         assert_eq!(large.map(|count| straight.parts(count, true)), [4, 32, 64, 64]);
         assert_eq!(large.map(|count| straight.parts(count, false)), [2, 16, 32, 32]);
         straight.part.store(0, Ordering::Relaxed);

@@ -19,7 +19,8 @@ pub(crate) struct Came {
     pub(crate) rows: u64,
     /// Acts of the operations that were decided before the others.
     pub(crate) early: u64,
-    reserved: u64,
+    /// Not 0 once the device has told the rest.
+    pub(crate) is_told: u64,
 }
 
 /// Parts of a batch, at the most: with more of them there is hardly more at once.
@@ -56,6 +57,7 @@ pub(crate) struct StraightParams {
     pub(crate) regions: Regions,
     pub(crate) words: DevicePtr,
     pub(crate) sent: DevicePtr,
+    pub(crate) told: DevicePtr,
     pub(crate) op: u32,
     pub(crate) block_len: u32,
     pub(crate) wide: u32,

@@ -31,6 +31,14 @@ const WARP: u64 = 32;
 /// Blocks that send records over the link, where nothing else is in their launch: so few keep it busy, and leave most multiprocessors to others.
 const SEND_BLOCKS: u32 = 16;
 
+/// What is in front of enrolments: what the batch comes to, and how far parts are sent.
+const BEFORE_ENROLMENTS: usize = size_of::<Came>() + size_of::<u32>() * MOST_PARTS;
+
+/// Bytes that are zero when a batch with so many enrolments begins.
+pub(super) fn cleared_for(enrolments: u64) -> usize {
+    BEFORE_ENROLMENTS + ENROLLED_BYTES * (enrolments as usize + 1)
+}
+
 /// Launches beats, each with its parameters and about how many stores it takes. The one beat of a batch of one part does all that is left
 /// to do.
 pub(super) fn beats(kernels: &Kernels) -> impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError> {
@@ -81,10 +89,10 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// A quarter of the parts, if there are some: to send them takes longer than to decide the rest.
-    fn of_parts(count: u64, parts: u64) -> Option<Head> {
+    /// A quarter of the parts, if there are some, of a batch that is worth it: to send them takes longer than to decide the rest.
+    fn of_parts(count: u64, parts: u64, least: u64) -> Option<Head> {
         let early = parts / 4;
-        (early > 0).then(|| Head::of(count, parts, early))
+        (early > 0 && count >= least).then(|| Head::of(count, parts, early))
     }
 
     fn of(count: u64, parts: u64, early: u64) -> Head {
@@ -258,9 +266,7 @@ impl<'e, P: Persist> Turn<'e, P> {
             return Ok(None);
         };
         watch.host("host: image and copies of its levels");
-        let begun = engine.device().event()?;
-        begun.record(stream)?;
-        self.place.stream.wait_for(&begun)?;
+        self.place.begin_after(stream)?;
         let (device, place) = (engine.device(), &mut *self.place);
         let (columns, own) = (&mut place.columns, &place.stream);
         let enrolments = (2 * count).next_power_of_two();
@@ -283,7 +289,7 @@ impl<'e, P: Persist> Turn<'e, P> {
             acts: columns.pending.room(device, ACT_BYTES * count as usize)?,
             came: DevicePtr::NULL,
             asks: columns.asks.room(device, 4 * count as usize)?,
-            retired: retired.ptr(),
+            retired,
             rows: match cached {
                 Some(_) => columns.ranks.room(device, 8 * count as usize)?,
                 None => DevicePtr::NULL,
@@ -300,6 +306,7 @@ impl<'e, P: Persist> Turn<'e, P> {
             regions: Regions::NONE,
             words: DevicePtr::NULL,
             sent: DevicePtr::NULL,
+            told: DevicePtr::NULL,
             index_bits: 0,
         };
         let form = ListForm::of(table.form, rows.op, count, first_version, table.image().len());
@@ -338,14 +345,15 @@ impl<'e, P: Persist> Turn<'e, P> {
             return Err(error);
         }
         // It has somewhere to go before anything is in the image.
-        columns.records.host::<Came>(device, 1)?;
+        columns.enrolled.host::<Came>(device, 1)?;
+        if parts == 1 && hands.is_none() {
+            params.told = columns.enrolled.host_ptr();
+        }
         // What the batch comes to, and behind it how far parts are sent, and the enrolments.
-        let before = size_of::<Came>() + size_of::<u32>() * MOST_PARTS;
-        let cleared = before + ENROLLED_BYTES * (enrolments as usize + 1);
         watch.device("clearing", device, own, || {
-            params.came = columns.records.zeros(device, cleared, own)?;
+            params.came = columns.enrolled.take_zeros(device, cleared_for(enrolments), own)?;
             params.sent = params.came.offset(size_of::<Came>() as u64);
-            params.enrolled = params.came.offset(before as u64);
+            params.enrolled = params.came.offset(BEFORE_ENROLMENTS as u64);
             Ok(())
         })?;
         if !mirror.tells_keys_apart(table) && count >= engine.straight.verified_from() {
@@ -355,10 +363,10 @@ impl<'e, P: Persist> Turn<'e, P> {
         }
         // What is in the copies, if one of these fails or it is given up, nobody knows.
         copies.outdate();
-        let held = Held { watch, retired, supply, copies, staying, guard };
+        let held = Held { watch, supply, copies, staying, guard };
         // Whoever logs wants to know all of it first; and what becomes of rows is found out for all acts at once.
         let head = match hands.is_some() && !tells && cached.is_none() {
-            true => Head::of_parts(count, parts),
+            true => Head::of_parts(count, parts, engine.straight.headed_from()),
             false => None,
         };
         let mut stage = StraightStage {
@@ -463,7 +471,7 @@ mod tests {
     #[test]
     fn parts_have_every_act_once_and_no_more_than_threads() {
         for (count, parts) in [(4, 4), (5, 4), (9, 7), (300, 8), (1 << 20, 32), ((1 << 22) + 3, 64)] {
-            let head = Head::of_parts(count, parts).unwrap();
+            let head = Head::of_parts(count, parts, 4).unwrap();
             assert!(head.parts < parts && head.operations < count, "{head:?}");
             // All of the head act, or hardly any; and all of the others, or none.
             for early in [0, 1, head.operations / 3, head.operations] {
@@ -483,7 +491,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(Head::of_parts(1000, 3), None);
+        assert_eq!([Head::of_parts(1000, 3, 0), Head::of_parts(1000, 4, 1001)], [None; 2]);
         assert_eq!(most_acts(1 << 20, 32, 0), (4 << 20) / 125 + 2);
     }
 }

@@ -115,7 +115,7 @@ pub(super) unsafe fn sort(
     sorted: &Buffer,
     image_len: u64,
 ) -> Result<(), TableError> {
-    let Workplace { stream, columns } = place;
+    let Workplace { stream, columns, .. } = place;
     let params = SortParams {
         blocks: mixed.ptr(),
         count,

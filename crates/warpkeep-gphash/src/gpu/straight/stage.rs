@@ -1,12 +1,13 @@
 //! A batch that is decided, and not yet written.
 
+use std::mem::offset_of;
 use std::sync::MutexGuard;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crossbeam_epoch::Guard;
 use warpkeep_core::Op;
-use warpkeep_device::{Buffer, Stream};
+use warpkeep_device::{DeviceError, Stream};
 use warpkeep_image::Persist;
 
 use super::beside::WithHost;
@@ -14,7 +15,7 @@ use super::host_values::HostValues;
 use super::left::{ANSWERED, sort};
 use super::list::ListForm;
 use super::params::{BeatParams, Came, StraightParams};
-use super::run::{Head, beats, launch_beats, launch_deciding};
+use super::run::{Head, beats, cleared_for, launch_beats, launch_deciding};
 use super::words::{Choice, Hands};
 use super::{LevelCopies, StraightRows, Supply, Wrote};
 use crate::gpu::engine::Turn;
@@ -46,7 +47,6 @@ pub struct StraightStage<'s, 'e, P: Persist> {
 /// What is kept from others meanwhile.
 pub(super) struct Held<'e, P: Persist> {
     pub(super) watch: Watch<'e>,
-    pub(super) retired: Buffer,
     pub(super) supply: MutexGuard<'e, Supply<P>>,
     pub(super) copies: MutexGuard<'e, LevelCopies>,
     pub(super) staying: Staying<'e>,
@@ -89,7 +89,7 @@ impl<P: Persist> StraightStage<'_, '_, P> {
         }
         // SAFETY: the stream is synchronised before anybody looks; the caller's column is as long as that, which he has promised.
         unsafe {
-            place.columns.records.fetch::<Came>(device, 1, &place.stream)?;
+            place.columns.enrolled.fetch::<Came>(device, 1, &place.stream)?;
             place.columns.acting.fetch::<u8>(device, count, &place.stream)?;
             let statuses = place.columns.statuses.room(device, count)?;
             device.copy_raw(statuses, self.rows.statuses, count, &place.stream)?;
@@ -99,7 +99,7 @@ impl<P: Persist> StraightStage<'_, '_, P> {
         if let Some(held) = &mut self.held {
             held.watch.host("host: deciding");
         }
-        let came = place.columns.records.fetched::<Came>(1)[0];
+        let came = place.columns.enrolled.fetched::<Came>(1)[0];
         let acting = place.columns.acting.fetched::<u8>(count).to_vec();
         let statuses = place.columns.statuses.fetched::<u8>(count).to_vec();
         let left = match came.asked {
@@ -140,7 +140,7 @@ impl<P: Persist> StraightStage<'_, '_, P> {
             held.supply.used(self.rows.count);
         }
         let came = self.write(&mut held.watch, beat, beside);
-        let Held { mut watch, retired, mut supply, mut copies, staying, guard } = held;
+        let Held { mut watch, mut supply, mut copies, staying, guard } = held;
         let came = came?;
         if let Some(choice) = self.choice.take() {
             self.turn.engine.straight.words.note(&choice, came.acts, begun.elapsed());
@@ -148,9 +148,9 @@ impl<P: Persist> StraightStage<'_, '_, P> {
         copies.confirm(self.table);
         drop(copies);
         supply.left_over(if takes_blocks { self.rows.count - came.acts } else { 0 });
-        supply.retire(retired, came.retired, &guard);
+        supply.retire(came.retired, &guard);
         drop(guard);
-        supply.reclaim();
+        supply.recall(self.rows.count);
         if let Some(rows) = self.mirror.rows().filter(|_| takes_blocks) {
             rows.took(came.rows);
         }
@@ -182,6 +182,8 @@ impl<P: Persist> StraightStage<'_, '_, P> {
         if values.is_some() {
             engine.straight.words.with_values.fetch_add(1, Ordering::Relaxed);
         }
+        // Before the launch that sets it.
+        place.columns.enrolled.shared_words()[IS_TOLD].store(0, Ordering::Relaxed);
         let launched = match self.hands.take() {
             Some(hands) => engine.straight.words.take_tools(engine.device()).and_then(|tools| {
                 let with_host = WithHost { engine, image, place, params, parts, head, values, tools: &tools };
@@ -191,18 +193,51 @@ impl<P: Persist> StraightStage<'_, '_, P> {
             }),
             None => launch_beats(engine, &place.stream, params, parts, watch, beat),
         };
-        // SAFETY: the stream is synchronised before anybody looks.
-        let fetched = launched
-            .and_then(|()| unsafe { place.columns.records.fetch::<Came>(engine.device(), 1, &place.stream) });
+        let (columns, stream) = (&mut place.columns, &place.stream);
+        let cleared = cleared_for(params.enrolments);
+        let under_way = launched.and_then(|()| match params.told.is_null() {
+            // While it is finished; nobody needs any of it after that.
+            false => columns.enrolled.clear_ahead(cleared, stream),
+            // SAFETY: the stream is synchronised before anybody looks.
+            true => unsafe { columns.enrolled.fetch::<Came>(engine.device(), 1, stream) },
+        });
         watch.host("host: launches, and words that are its own");
         beside();
         watch.host("host: beside it");
         // Also after an error: nothing may be under way when others have the columns.
-        let waited = place.stream.synchronize();
-        fetched?;
+        let waited = match under_way.is_ok() && !params.told.is_null() {
+            true => wait_until_told(columns.enrolled.shared_words(), stream),
+            false => stream.synchronize(),
+        };
+        under_way?;
         waited?;
         watch.host("host: waiting");
-        Ok(place.columns.records.fetched::<Came>(1)[0])
+        if params.told.is_null() {
+            columns.enrolled.clear_ahead(cleared, stream)?;
+        }
+        Ok(columns.enrolled.fetched::<Came>(1)[0])
+    }
+}
+
+/// Where the device says that it has told what a batch came to.
+const IS_TOLD: usize = offset_of!(Came, is_told) / 8;
+/// Looks there before it is asked whether anything is left to do, and others are let run.
+const LOOKS: u32 = 1 << 12;
+
+/// Waits until the device has told what a batch came to, by what is in a stream.
+fn wait_until_told(words: &[AtomicU64], stream: &Stream) -> Result<(), DeviceError> {
+    loop {
+        for _ in 0..LOOKS {
+            if words[IS_TOLD].load(Ordering::Acquire) != 0 {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        // If there is nothing left to do, it was told. And this is where one learns that it never will be.
+        if stream.is_done()? {
+            return Ok(());
+        }
+        std::thread::yield_now();
     }
 }
 

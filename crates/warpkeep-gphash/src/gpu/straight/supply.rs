@@ -1,7 +1,10 @@
 //! Free blocks in device memory: whole slabs of the heap, and blocks of records that are gone.
+//!
+//! Blocks that are used again lie anywhere, and a device that writes anywhere over the link is slow: it keeps translations of few addresses. So they wait until there
+//! are many, are put in order, and then are handed out one after the other: those of a small batch lie near each other. Until there are so many, batches take new
+//! ones. That costs space, a thirty-second of the image at the most; if there is none, they are used at once.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use crossbeam_epoch::Guard;
 use warpkeep_device::{Buffer, Device, DevicePtr, Stream};
@@ -10,22 +13,10 @@ use warpkeep_record::RecordForm;
 
 use super::params::{BlockRun, SpellParams};
 use super::provider::{Provider, Slab};
+use super::returns::Returns;
 use super::sorting::{List, Sorting, put_together, sort};
 use crate::TableError;
 use crate::gpu::engine::{Kernels, Workplace};
-
-/// Lists of blocks that nobody can be reading any more, and how many there are that somebody may be reading still.
-#[derive(Default)]
-struct Ready {
-    lists: Mutex<Vec<List>>,
-    pending: AtomicUsize,
-}
-
-impl Ready {
-    fn lists(&self) -> MutexGuard<'_, Vec<List>> {
-        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// The free blocks of a table. They count as allocated until they are given back; after a crash, marking finds them.
 pub(crate) struct Supply<P: Persist> {
@@ -36,7 +27,7 @@ pub(crate) struct Supply<P: Persist> {
     blocks: Option<Buffer>,
     next: u64,
     end: u64,
-    ready: Arc<Ready>,
+    returns: Returns,
     /// Memory that can be used again.
     spare: Vec<Buffer>,
     /// Blocks that are being put in order for the next batch, once there has been one that was worth it.
@@ -47,6 +38,10 @@ pub(crate) struct Supply<P: Persist> {
 
 /// Epochs that pass before nobody can be reading what was retired in the first of them, and some more for what others have to free.
 const RECLAIMS: usize = 8;
+/// Blocks that come together before they are used again: as many as are in one of so many parts of the image, but no more than that. A batch of 16,384 from half
+/// a million, of an image of 2.5 GiB, lies within 80 MiB then.
+const STOCK_PARTS: u64 = 32;
+const MOST_STOCK: u64 = 1 << 20;
 /// Buffers that are kept to be used again.
 const MOST_SPARE: usize = 16;
 
@@ -76,7 +71,7 @@ impl<P: Persist> Supply<P> {
             blocks,
             next: 0,
             end: 0,
-            ready: Arc::default(),
+            returns: Returns::default(),
             spare,
             sorting: None,
             provider: None,
@@ -93,7 +88,7 @@ impl<P: Persist> Supply<P> {
     /// There will be more batches like one of so many operations: two of them are to find their blocks ready.
     pub(super) fn look_ahead(&self, count: u64) {
         if let Some(provider) = &self.provider {
-            let again = self.ready.lists().iter().map(|list| list.count).sum::<u64>();
+            let again = if self.is_worth_it() { self.returned() } else { 0 };
             provider.want((2 * count).saturating_sub(self.left() + self.coming() + again));
         }
     }
@@ -108,14 +103,30 @@ impl<P: Persist> Supply<P> {
         self.sorting.as_ref().map_or(0, Sorting::coming)
     }
 
+    /// Blocks that can be used again, or soon.
+    fn returned(&self) -> u64 {
+        self.returns.on_open_page() + self.returns.ready()
+    }
+
+    /// As many as are worth it to put in order.
+    fn stock(&self) -> u64 {
+        let image = self.heap.upgrade().map_or(0, |heap| heap.image().len());
+        (image / STOCK_PARTS / self.form.block_len().max(1)).clamp(1, MOST_STOCK)
+    }
+
+    /// Whether so many have come back.
+    fn is_worth_it(&self) -> bool {
+        self.returned() >= self.stock()
+    }
+
     /// Begins to put in order what a batch like this one, of so many operations, will need when this one has taken its blocks; after what is in a
     /// stream. It is for speed alone: if it comes to nothing, [`Supply::ensure`] does it, and whoever uses the device next is told why.
     pub(super) fn prepare(&mut self, device: &Device, kernels: &Kernels, count: u64, after: &Stream) {
-        if self.left() >= 2 * count || self.coming() > 0 {
+        if self.left() >= 2 * count || self.coming() > 0 || self.returns.ready() == 0 || !self.is_worth_it() {
             return;
         }
         let Some(heap) = self.heap.upgrade() else { return };
-        let mut lists = std::mem::take(&mut *self.ready.lists());
+        let mut lists = self.returns.take();
         if self.sorting.is_none() && !lists.is_empty() {
             self.sorting = Sorting::new(device).ok();
         }
@@ -123,7 +134,7 @@ impl<P: Persist> Supply<P> {
             let room = |count| buffer_of(device, &mut self.spare, 8 * count);
             let _ = sorting.begin(device, kernels, &mut lists, heap.image().len(), after, room);
         }
-        self.ready.lists().append(&mut lists);
+        self.returns.put_back(lists);
     }
 
     /// Has what was put in order behind what is at hand.
@@ -143,7 +154,7 @@ impl<P: Persist> Supply<P> {
                 let both = self.put_behind(device, place, &old, &sorted);
                 let Ok(both) = both else {
                     self.blocks = Some(old);
-                    self.ready.lists().push(sorted);
+                    self.returns.put_back(vec![sorted]);
                     return both.map(drop);
                 };
                 self.spare.extend([old, sorted.buffer]);
@@ -196,35 +207,41 @@ impl<P: Persist> Supply<P> {
     }
 
     /// Room for so many offsets of records that go.
-    pub(super) fn room(&mut self, device: &Device, count: u64) -> Result<Buffer, TableError> {
-        buffer_of(device, &mut self.spare, 8 * count)
+    pub(super) fn room(&mut self, device: &Device, count: u64) -> Result<DevicePtr, TableError> {
+        let stock = self.stock();
+        self.returns.room(count, stock, |blocks| buffer_of(device, &mut self.spare, 8 * blocks))
     }
 
-    /// Takes blocks of records that are gone, once nobody can be reading them.
-    pub(super) fn retire(&mut self, buffer: Buffer, count: u64, guard: &Guard) {
-        if count == 0 {
-            return self.spare.push(buffer);
+    /// So many of them are there: their blocks can be used again, once nobody can be reading them.
+    pub(super) fn retire(&mut self, count: u64, guard: &Guard) {
+        self.returns.noted(count, guard);
+    }
+
+    /// Sees to it that what has come back can be used again soon, if there is so much that it is worth it, and a batch like the last one, of so many operations,
+    /// will need it. Whoever calls it has no epoch pinned.
+    pub(super) fn recall(&mut self, count: u64) {
+        if self.left() < 2 * count && self.is_worth_it() {
+            self.returns.close();
         }
-        self.ready.pending.fetch_add(1, Ordering::Relaxed);
-        let ready = Arc::downgrade(&self.ready);
-        guard.defer(move || {
-            if let Some(ready) = ready.upgrade() {
-                ready.lists().push(List { buffer, count });
-                ready.pending.fetch_sub(1, Ordering::Relaxed);
-            }
-        });
-        guard.flush();
+        self.reclaim();
     }
 
-    /// Sees to it that blocks of records that are gone can be used again, if nobody is reading: left to themselves they wait for some batches
+    /// Makes lists of closed pages, if nobody is reading: left to themselves they wait for some batches
     /// more, which take new blocks instead, and the image grows for nothing. Whoever calls it has no epoch pinned.
-    pub(super) fn reclaim(&self) {
+    fn reclaim(&self) {
         for _ in 0..RECLAIMS {
-            if self.ready.pending.load(Ordering::Relaxed) == 0 {
+            if self.returns.pending() == 0 {
                 return;
             }
             crate::hasten_freeing();
         }
+    }
+
+    /// All lists of blocks that can be used again by now.
+    fn recalled(&mut self) -> Vec<List> {
+        self.returns.close();
+        self.reclaim();
+        self.returns.take()
     }
 
     /// Has so many blocks at hand: those that can be used again, in the order of their addresses, then new ones.
@@ -242,27 +259,35 @@ impl<P: Persist> Supply<P> {
             return Ok(());
         }
         let (Some(heap), Some(pool)) = (self.heap.upgrade(), self.pool) else { return Ok(()) };
-        self.reclaim();
-        let mut lists = std::mem::take(&mut *self.ready.lists());
-        let again = self.left() + lists.iter().map(|list| list.count).sum::<u64>();
-        let (mut runs, mut total) = (Vec::new(), again);
+        let mut lists = if self.is_worth_it() { self.recalled() } else { Vec::new() };
+        let blocks_of = |lists: &[List]| lists.iter().map(|list| list.count).sum::<u64>();
+        let mut again = self.left() + blocks_of(&lists);
+        let (mut runs, mut new) = (Vec::new(), 0);
         // Twice what this batch can take, if there is so much: the next one finds it ready, and while that is written, what this one frees is put
         // in order for the one after it. With less, each would have to wait for that. But for the second half nobody waits for the image to grow
         // where a thread sees to that.
-        while total < 2 * count {
-            let (offset, blocks) = match self.slab(&heap, pool, total < count) {
+        while again + new < 2 * count {
+            let (offset, blocks) = match self.slab(&heap, pool, again + new < count) {
                 Ok(Some(slab)) => slab,
                 Ok(None) => break,
-                Err(_) if total >= count => break,
+                Err(_) if again + new >= count => break,
                 Err(error) => {
-                    self.ready.lists().append(&mut lists);
-                    give_back(&heap, &runs, total - again, self.form);
+                    // What there is has to do, however little it is.
+                    let more = self.recalled();
+                    if !more.is_empty() {
+                        again += blocks_of(&more);
+                        lists.extend(more);
+                        continue;
+                    }
+                    self.returns.put_back(lists);
+                    give_back(&heap, &runs, new, self.form);
                     return Err(error);
                 }
             };
-            runs.push(BlockRun { offset, before: total - again });
-            total += blocks;
+            runs.push(BlockRun { offset, before: new });
+            new += blocks;
         }
+        let total = again + new;
         let made = self.gather(device, kernels, place, &heap, &lists, &runs, total);
         match made {
             Ok(blocks) => {
@@ -272,8 +297,8 @@ impl<P: Persist> Supply<P> {
                 Ok(())
             }
             Err(error) => {
-                self.ready.lists().append(&mut lists);
-                give_back(&heap, &runs, total - again, self.form);
+                self.returns.put_back(lists);
+                give_back(&heap, &runs, new, self.form);
                 Err(error)
             }
         }
@@ -344,7 +369,7 @@ impl<P: Persist> Drop for Supply<P> {
     fn drop(&mut self) {
         let Some(heap) = self.heap.upgrade() else { return };
         // Of what is not ready by then the heap knows when the image is opened again.
-        self.reclaim();
+        let returned = self.recalled();
         let mut offsets = Vec::new();
         let mut read = |buffer: &Buffer, first: u64, count: u64| {
             let mut some = vec![0_u64; count as usize];
@@ -359,7 +384,7 @@ impl<P: Persist> Drop for Supply<P> {
         if let Some(Ok(Some((sorted, _)))) = self.sorting.as_mut().map(Sorting::finish) {
             read(&sorted.buffer, 0, sorted.count);
         }
-        for list in self.ready.lists().drain(..) {
+        for list in returned {
             read(&list.buffer, 0, list.count);
         }
         for (first, count) in self.provider.as_mut().map(Provider::end).unwrap_or_default() {

@@ -29,7 +29,7 @@ impl Verifying {
         watch: &mut Watch<'_>,
     ) -> Result<DevicePtr, TableError> {
         let (device, kernels, count) = (engine.device(), &engine.kernels, batch.count);
-        let Workplace { columns, stream } = &mut *place;
+        let Workplace { columns, stream, .. } = &mut *place;
         let params = VerifyParams {
             table: batch.table,
             count,
