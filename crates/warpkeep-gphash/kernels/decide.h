@@ -211,13 +211,8 @@ WK_DEVICE bool plan_one(const StraightParams& p, u32 index, u64 hash, const Know
     return true;
 }
 
-}  // namespace gphash
-
-// Enrols keys. A thread an operation; of those of a warp that have the same key the first enrols all.
-WK_KERNEL(gphash_enrol, gphash::StraightParams) {
-    using namespace gphash;
-    u64 index = global_index();
-    if (index / kWarp * kWarp >= p.count) return;
+// Enrols the keys of operations side by side, one for each lane of a warp; of those that have the same key the first lane enrols all.
+WK_DEVICE void enrol_lanes(const StraightParams& p, u64 index) {
     Warp warp;
     bool mine = index < p.count;
     Key key{p.keys + index * p.table.key_words(), p.table.key_len()};
@@ -226,23 +221,21 @@ WK_KERNEL(gphash_enrol, gphash::StraightParams) {
     if (mine && ffs(same) == lane() + 1) enrol(p, hash, index, index - lane() + kWarp - 1 - clz(same));
 }
 
-// Decides, claims and hands out blocks. A thread an operation, of those that are to be decided now.
-WK_KERNEL(gphash_decide, gphash::StraightParams) {
-    using namespace gphash;
+// Decides the operation of each lane of a warp that has one: whether it acts, but for its block.
+WK_DEVICE bool decide_lanes(const StraightParams& p, u32 index, bool mine, u64& hash, Act& act) {
     const Table& t = p.table;
-    u32 index = (u32)(p.first + global_index());
-    bool mine = index < p.end;
     Key key{p.keys + (u64)index * t.key_words(), t.key_len()};
-    u64 hash = mine ? key.hash(t.seed) : 0;
-    Act act{0, 0, 0, nullptr, nullptr, 0, kNone};
+    hash = mine ? key.hash(t.seed) : 0;
     bool is_sound = mine && is_key(t, key);
     if (mine && !is_sound) store(p.statuses + index, (u8)kMalformed);
     bool acts = plan_one(p, index, hash, know(p, index, hash, key, mine), is_sound, act);
     if (p.acting && mine) store(p.acting + index, (u8)acts);
-    BlockWants<1> wants(acts);
-    u64 number = BlockPlaces<1, u64>(wants, &p.came->acts).begin[0] + wants.rank(0);
-    if (p.decided && thread_index() == 0 && wants.all) fetch_add(p.regions.all(), (u32)wants.all);
-    if (!acts) return;
+    return acts;
+}
+
+// Lists an act, which so many are before, and hands out its block.
+WK_DEVICE void list_act(const StraightParams& p, u64 hash, Act& act, u64 number) {
+    const Table& t = p.table;
     if (p.decided) {
         store(p.ranks + number, p.regions.take(slot_of_act(p, act)));
         act.word = t.state_of(hash, 0);
@@ -251,4 +244,26 @@ WK_KERNEL(gphash_decide, gphash::StraightParams) {
         act.word = act.kind == kClear ? kEmpty : t.state_of(hash, load(p.blocks + number));
         store_act(p.acts + number, act);
     }
+}
+
+}  // namespace gphash
+
+// Enrols keys. A thread an operation.
+WK_KERNEL(gphash_enrol, gphash::StraightParams) {
+    using namespace gphash;
+    u64 index = global_index();
+    if (index / kWarp * kWarp < p.count) enrol_lanes(p, index);
+}
+
+// Decides, claims and hands out blocks. A thread an operation, of those that are to be decided now.
+WK_KERNEL(gphash_decide, gphash::StraightParams) {
+    using namespace gphash;
+    u32 index = (u32)(p.first + global_index());
+    u64 hash;
+    Act act = no_act();
+    bool acts = decide_lanes(p, index, index < p.end, hash, act);
+    BlockWants<1> wants(acts);
+    u64 number = BlockPlaces<1, u64>(wants, &p.came->acts).begin[0] + wants.rank(0);
+    if (p.decided && thread_index() == 0 && wants.all) fetch_add(p.regions.all(), (u32)wants.all);
+    if (acts) list_act(p, hash, act, number);
 }

@@ -146,7 +146,7 @@ WK_DEVICE void tell_acts(const StraightParams& p, u64 part, const Span& span, co
 WK_DEVICE void settle_entries(const StraightParams& p, const Span& span, const Hand& hand) {
     for (u64 i = hand.index; i / kWarp * kWarp < span.count; i += hand.hands) {
         bool mine = i < span.count;
-        Act act = mine ? load_act(p.acts + span.first + i) : Act{0, 0, 0, nullptr, nullptr, 0, kNone};
+        Act act = mine ? load_act(p.acts + span.first + i) : no_act();
         settle_act(p, span.first + i, act, mine, act.entry);
     }
 }

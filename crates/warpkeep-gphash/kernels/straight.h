@@ -105,7 +105,7 @@ struct StraightParams {
     // In host memory, where the host stores the words: first, for each part, which acts it has; then, for each part, whether it is sent; then what
     // it is told of each act, see told_word in parts.h. Null if the device stores them itself.
     U128* words;
-    // For each part, how many blocks have sent their share of it; of a batch of one part, how many have finished theirs.
+    // For each part, how many blocks have sent their share of it; of a batch of one part, how many have finished theirs, and how many have come to a meeting of them.
     u32* sent;
     // In host memory: what the batch came to, told by whoever finishes it last. Null if the host fetches it.
     Came* told;
@@ -130,6 +130,8 @@ WK_DEVICE void fence_block_at(Step step) {
 
 // The number of an act's slot among those of all open levels: those near each other are near each other in the image.
 WK_DEVICE u64 slot_of_act(const StraightParams& p, const Act& act) { return (u64)(act.copy - p.copies); }
+
+WK_DEVICE Act no_act() { return Act{0, 0, 0, nullptr, nullptr, 0, kNone}; }
 
 WK_DEVICE U128* part_of_act(const Act* act, u32 part) { return (U128*)act + part; }
 
@@ -333,7 +335,7 @@ WK_DEVICE void finish(const StraightParams& p, u64 block, u32 pauses = 0) {
     u32 count = acts - first < kWarp ? (u32)(acts - first) : kWarp;
     bool mine = thread_index() < count;
     u64 number = first + thread_index();
-    Act act = mine ? load_act(p.acts + number) : Act{0, 0, 0, nullptr, nullptr, 0, kNone};
+    Act act = mine ? load_act(p.acts + number) : no_act();
     U128* entry = mine ? veil_act(p, p.acts + number) : nullptr;
     if (left_out(Step::Apart) && mine) poke(p.table, act.at, act.word);
     u64 pieces = p.op == kDelete ? 0 : pieces_of<Extent::Whole>(p, count);
