@@ -83,6 +83,8 @@ pub(crate) struct Cell<'c> {
     pub(crate) time: Duration,
     /// The round, so that batches are others each time.
     pub(crate) round: u32,
+    /// Batches that are written one after the other before they are read back, where they lie in device memory.
+    pub(crate) row: usize,
     /// Whether it is said who stores the words of writes, so that nobody has to find out who is faster.
     pub(crate) is_told: bool,
     pub(crate) progress: &'c dyn Progress,
@@ -205,16 +207,21 @@ impl Cell<'_> {
         };
         while self.goes_on(&outcome) && outcome.latencies.count() < MOST_WRITES {
             self.progress.check()?;
-            let mut numbers = pool.numbers[pool.batch(turn, self.batch)].to_vec();
-            if !combines {
-                numbers.sort_unstable();
-                numbers.dedup();
-            }
+            let (row, outcome) =
+                if cold > 0 { (1, &mut unheeded) } else { (self.row_of(worker, variant), &mut outcome) };
+            let draw = |turn| {
+                let mut numbers = pool.numbers[pool.batch(turn, self.batch)].to_vec();
+                if !combines {
+                    numbers.sort_unstable();
+                    numbers.dedup();
+                }
+                numbers
+            };
+            let batches = (turn..turn + row).map(draw).collect();
             *generation += 1;
-            let outcome = if cold > 0 { &mut unheeded } else { &mut outcome };
-            self.write(worker, variant, Op::Update, numbers, *generation, outcome)?;
+            self.write(worker, variant, Op::Update, batches, *generation, outcome)?;
             cold = cold.saturating_sub(1);
-            turn += 1;
+            turn += row;
         }
         Ok(outcome)
     }
@@ -230,14 +237,18 @@ impl Cell<'_> {
         let (mut cold, mut unheeded) = (self.cold(variant), [Outcome::default(), Outcome::default()]);
         while self.goes_on(&inserts) && inserts.latencies.count() < MOST_WRITES {
             self.progress.check()?;
-            let numbers: Vec<u64> = (*fresh..*fresh + self.batch as u64).collect();
-            *fresh += self.batch as u64;
-            let [inserted, deleted] = match cold {
-                0 => [&mut inserts, &mut deletes],
-                _ => unheeded.each_mut(),
+            let (row, [inserted, deleted]) = match cold {
+                0 => (self.row_of(worker, variant), [&mut inserts, &mut deletes]),
+                _ => (1, unheeded.each_mut()),
             };
-            self.write(worker, variant, Op::Insert, numbers.clone(), 0, inserted)?;
-            self.write(worker, variant, Op::Delete, numbers, 0, deleted)?;
+            let mut draw = |_| {
+                let first = *fresh;
+                *fresh += self.batch as u64;
+                (first..*fresh).collect()
+            };
+            let batches: Vec<Vec<u64>> = (0..row).map(&mut draw).collect();
+            self.write(worker, variant, Op::Insert, batches.clone(), 0, inserted)?;
+            self.write(worker, variant, Op::Delete, batches, 0, deleted)?;
             cold = cold.saturating_sub(1);
         }
         Ok((inserts, deletes))
@@ -254,13 +265,21 @@ impl Cell<'_> {
         if self.round == 0 && finds_out { FINDING_OUT } else { 1 }
     }
 
-    /// Writes, and reads back every byte of it.
+    /// How many batches are written one after the other.
+    fn row_of(&self, worker: &Worker<'_>, variant: Variant) -> usize {
+        match worker {
+            Worker::Rig(rig) if rig.writes_straight(variant) => self.row,
+            _ => 1,
+        }
+    }
+
+    /// Writes batches, one after the other, and reads back every byte of them.
     fn write(
         &self,
         worker: &mut Worker<'_>,
         variant: Variant,
         op: Op,
-        numbers: Vec<u64>,
+        batches: Vec<Vec<u64>>,
         generation: u64,
         outcome: &mut Outcome,
     ) -> Result<(), BenchError> {
@@ -270,22 +289,27 @@ impl Cell<'_> {
                 // Those of batches that were read back.
                 rig.engine.take_step_times();
                 let written = match rig.writes_straight(variant) {
-                    true => rig.write_straight(op, &numbers, generation)?,
-                    false => rig.write(op, &numbers, generation)?,
+                    true => rig.write_straight(op, &batches, generation)?,
+                    false => batches
+                        .iter()
+                        .map(|batch| rig.write(op, batch, generation))
+                        .collect::<Result<_, _>>()?,
                 };
-                outcome.note(numbers.len(), written.whole, written.kernels);
+                for (batch, written) in batches.iter().zip(written) {
+                    outcome.note(batch.len(), written.whole, written.kernels);
+                }
                 outcome.steps.add(rig.engine.take_step_times());
-                rig.check_written(numbers, expected)
+                batches.into_iter().try_for_each(|batch| rig.check_written(batch, expected))
             }
-            Worker::Library(library) => {
-                let took = library.write(op, &numbers, generation)?;
-                outcome.note(numbers.len(), took, Duration::ZERO);
+            Worker::Library(library) => batches.into_iter().try_for_each(|batch| {
+                let took = library.write(op, &batch, generation)?;
+                outcome.note(batch.len(), took, Duration::ZERO);
                 let steps = library.take_step_times()?;
                 if !steps.is_empty() {
                     outcome.steps.add(vec![steps]);
                 }
-                library.check_written(&numbers, expected)
-            }
+                library.check_written(&batch, expected)
+            }),
         }
     }
 }

@@ -29,6 +29,7 @@ pub(crate) use self::lessons::Lessons;
 use self::library::Library;
 pub use self::operation::Operation;
 pub use self::options::Options;
+use self::options::batches_in_row;
 pub(crate) use self::pool::Pool;
 pub(crate) use self::rig::{Form, Rig, Written};
 pub use self::scale::{ScaleOptions, run_scale};
@@ -291,7 +292,8 @@ fn cell_of<'p>(
     progress: &'p dyn Progress,
 ) -> Cell<'p> {
     let is_told = options.word_threads.is_some();
-    Cell { operation, batch, time: options.round_time, round, is_told, progress }
+    let row = batches_in_row(batch, options.workload.items);
+    Cell { operation, batch, time: options.round_time, round, row, is_told, progress }
 }
 
 /// What the cache had found at some moment.
@@ -338,7 +340,7 @@ fn note(options: &Options, rig: Option<&Rig>) -> String {
     };
     format!(
         "{} items, keys of {}{} bytes, values of {}, layout {}, geometry {}{full}; keys and answers of gets lie in device memory, what is \
-         written comes from host memory, and from the library everything comes and goes there, values and no versions, in memory that is used again and again; rates are of all batches of a round, but for the first of all, and for those of writes that find out who is faster; latencies \
+         written straight lies there, too, small batches of it are written one after the other and then read back, what is written otherwise comes from host memory, and from the library everything comes and goes there, values and no versions, in memory that is used again and again; rates are of all batches of a round, but for the first of all, and for those of writes that find out who is faster; latencies \
          those of its batches; gets of equal keys cross the link once if they are put in order; updates are as they were drawn where equal keys of a batch are combined, elsewhere each item is in a batch once; what is hot a value cache learns from other keys, drawn alike; {inserted}; every answer was checked, and all that was \
          written was read back",
         workload.items,

@@ -205,10 +205,26 @@ impl Options {
         sizes.iter().rev().find(|&&size| size <= 1 << 20).or(sizes.first()).copied().unwrap_or(1)
     }
 
-    /// The most that is inserted at once: a quarter of the items, so that the table stays about as full as it is.
+    /// The most that is inserted before it is deleted: a quarter of the items, so that the table stays about as full as it is.
     pub(super) fn most_inserted(&self) -> usize {
         let sizes = self.batch_sizes();
         let fits = |size: &&usize| **size as u64 <= (self.workload.items / 4).max(1);
-        sizes.iter().rev().find(fits).copied().unwrap_or(0)
+        sizes
+            .iter()
+            .filter(fits)
+            .map(|&size| size * batches_in_row(size, self.workload.items))
+            .max()
+            .unwrap_or(0)
     }
+}
+
+/// Operations of batches that are written one after the other, and batches, at the most.
+const ROW: usize = 1 << 18;
+const MOST_IN_ROW: usize = 64;
+
+/// How many batches of a size are written one after the other before they are read back: with a pause before each, a small one would be measured as it is when host and
+/// device have just forgotten what it needs.
+pub(super) fn batches_in_row(batch: usize, items: u64) -> usize {
+    let most = ROW.min(usize::try_from(items / 4).unwrap_or(ROW));
+    (most / batch.max(1)).clamp(1, MOST_IN_ROW)
 }

@@ -162,7 +162,7 @@ impl Rig {
             progress.check()?;
             let numbers: Vec<u64> = (first..(first + LOADED).min(workload.items)).collect();
             match form.straight {
-                true => rig.write_straight(Op::Put, &numbers, 0)?,
+                true => rig.write_straight(Op::Put, &[&numbers], 0)?[0],
                 false => rig.write(Op::Put, &numbers, 0)?,
             };
             progress.advance(numbers.len() as u64);
@@ -416,50 +416,36 @@ impl Rig {
         }
     }
 
-    /// The same with keys and values in device memory, where all of it is decided.
+    /// The same with keys and values in device memory, where all of it is decided. Batches are written one after the other.
     pub(crate) fn write_straight(
         &mut self,
         op: Op,
-        numbers: &[u64],
+        batches: &[impl AsRef<[u64]>],
         generation: u64,
-    ) -> Result<Written, BenchError> {
-        let workload = self.workload;
-        let device = self.engine.device();
-        let keys = device.upload(&self.keys.rows(numbers))?;
-        let values = match op.takes_value() {
-            true => {
-                let row = workload.value_bytes.next_multiple_of(8);
-                let mut rows = vec![0_u8; numbers.len() * row];
-                write_rows(&workload, numbers, generation, row, &mut rows);
-                Some(device.upload(&rows)?)
+    ) -> Result<Vec<Written>, BenchError> {
+        let upload =
+            |batch| Columns::of(self.engine.device(), self.keys, &self.workload, op, batch, generation);
+        let columns =
+            batches.iter().map(|batch| upload(batch.as_ref())).collect::<Result<Vec<_>, BenchError>>()?;
+        let mut written = Vec::with_capacity(batches.len());
+        for batch in &columns {
+            let rows = batch.rows(op);
+            let first_version = self.version + 1;
+            self.version += rows.count;
+            let Rig { engine, table, stream, .. } = self;
+            let begun = Instant::now();
+            // SAFETY: the columns are as long as the rows say, stay until it returns, and nobody else has them.
+            let wrote = unsafe { engine.turn().write_straight(table, &rows, first_version, stream)? };
+            let whole = begun.elapsed();
+            written.push(Written { whole, kernels: whole });
+            if wrote.is_none() {
+                return Err(BenchError::Invalid(
+                    "this table cannot be written straight through; leave out the way straight".to_owned(),
+                ));
             }
-            false => None,
-        };
-        let statuses = device.allocate_zeroed(numbers.len())?;
-        let rows = StraightRows {
-            op,
-            count: numbers.len() as u64,
-            keys: keys.ptr(),
-            values: values.as_ref().map_or(DevicePtr::NULL, Buffer::ptr),
-            statuses: statuses.ptr(),
-        };
-        let first_version = self.version + 1;
-        self.version += numbers.len() as u64;
-        let Rig { engine, table, stream, .. } = self;
-        let begun = Instant::now();
-        // SAFETY: the columns are as long as the rows say, stay until it returns, and nobody else has them.
-        let wrote = unsafe { engine.turn().write_straight(table, &rows, first_version, stream)? };
-        let whole = begun.elapsed();
-        if wrote.is_none() {
-            return Err(BenchError::Invalid(
-                "this table cannot be written straight through; leave out the way straight".to_owned(),
-            ));
         }
-        let right = |status: u8| status == Status::Ok as u8 || status == Status::Created as u8;
-        match statuses.to_vec::<u8>()?.into_iter().filter(|&status| !right(status)).count() {
-            0 => Ok(Written { whole, kernels: whole }),
-            wrong => Err(BenchError::Wrong(format!("{wrong} of {} {op:?}s were refused", numbers.len()))),
-        }
+        columns.iter().try_for_each(|batch| batch.check(op))?;
+        Ok(written)
     }
 
     /// Reads items back and checks every byte: that they have this generation, or that they are gone.
@@ -468,5 +454,56 @@ impl Rig {
         let part = 0..pool.numbers.len();
         self.get(Variant { way: Way::Image, share: 0.0 }, &pool, &part)?;
         self.check(&pool, &[part], expected)
+    }
+}
+
+/// A batch in device memory.
+struct Columns {
+    count: usize,
+    keys: Buffer,
+    values: Option<Buffer>,
+    statuses: Buffer,
+}
+
+impl Columns {
+    fn of(
+        device: &Device,
+        keys: Keys,
+        workload: &Workload,
+        op: Op,
+        numbers: &[u64],
+        generation: u64,
+    ) -> Result<Columns, BenchError> {
+        let row = workload.value_bytes.next_multiple_of(8);
+        let values = op.takes_value().then(|| {
+            let mut rows = vec![0_u8; numbers.len() * row];
+            write_rows(workload, numbers, generation, row, &mut rows);
+            device.upload(&rows)
+        });
+        Ok(Columns {
+            count: numbers.len(),
+            keys: device.upload(&keys.rows(numbers))?,
+            values: values.transpose()?,
+            statuses: device.allocate_zeroed(numbers.len())?,
+        })
+    }
+
+    fn rows(&self, op: Op) -> StraightRows {
+        StraightRows {
+            op,
+            count: self.count as u64,
+            keys: self.keys.ptr(),
+            values: self.values.as_ref().map_or(DevicePtr::NULL, Buffer::ptr),
+            statuses: self.statuses.ptr(),
+        }
+    }
+
+    /// Whether all of it was done.
+    fn check(&self, op: Op) -> Result<(), BenchError> {
+        let right = |status: u8| status == Status::Ok as u8 || status == Status::Created as u8;
+        match self.statuses.to_vec::<u8>()?.into_iter().filter(|&status| !right(status)).count() {
+            0 => Ok(()),
+            wrong => Err(BenchError::Wrong(format!("{wrong} of {} {op:?}s were refused", self.count))),
+        }
     }
 }

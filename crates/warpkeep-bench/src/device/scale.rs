@@ -219,7 +219,7 @@ impl Size<'_> {
         }
         for round in 0..options.rounds {
             let time = options.round_time;
-            let cell = |operation| Cell { operation, batch, time, round, is_told: true, progress };
+            let cell = |operation| Cell { operation, batch, time, round, row: 1, is_told: true, progress };
             let mut worker = Worker::Rig(&mut *rig);
             let mut add = |operation: Operation, outcome: Outcome| {
                 outcome.report(report, case, &operation.to_string(), round);
@@ -273,7 +273,7 @@ impl Size<'_> {
         let batch = self.options.cases_of(self.items).first().map_or(1, |case| case.0);
         // Of a generation that all of them have.
         for part in some.chunks(batch) {
-            rig.write_straight(Op::Put, part, generation + 1)?;
+            rig.write_straight(Op::Put, &[part], generation + 1)?;
         }
         let (rig, took) = rig.reattach(self.device)?;
         for part in some.chunks(batch) {

@@ -123,7 +123,7 @@ impl<'l> Load<'l> {
     fn write(&mut self, variant: Variant, op: Op, numbers: &[u64]) -> Result<Written, BenchError> {
         let generation = if op == Op::Update { self.generation } else { 0 };
         match self.rig.writes_straight(variant) {
-            true => self.rig.write_straight(op, numbers, generation),
+            true => Ok(self.rig.write_straight(op, &[numbers], generation)?[0]),
             false => self.rig.write(op, numbers, generation),
         }
     }
