@@ -99,18 +99,9 @@ pub(crate) trait Backend: Send + Sync + std::fmt::Debug {
     fn unload(&self, module: RawModule);
     /// How many blocks of this shape fit on the device at once.
     fn resident_blocks(&self, function: &Function, threads: u32, shared_bytes: u32) -> Result<u32>;
-    /// Where its blocks are `together`, all of them run at the same time: there are no more than are resident.
-    ///
     /// # Safety
     /// The parameters must be those that the kernel expects, and what they point to must be good for what it does.
-    unsafe fn launch(
-        &self,
-        function: &Function,
-        grid: Grid,
-        together: bool,
-        params: &[u8],
-        stream: RawStream,
-    ) -> Result<()>;
+    unsafe fn launch(&self, function: &Function, grid: Grid, params: &[u8], stream: RawStream) -> Result<()>;
 
     /// The simulator, where it is one.
     fn simulator(&self) -> Option<&Simulator>;

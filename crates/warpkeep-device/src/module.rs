@@ -120,28 +120,11 @@ impl Kernel {
     /// the kernel does with it until the stream has been synchronised, and the program must not look at it meanwhile, but for words that both
     /// look at as atomic ones.
     pub unsafe fn launch<P: NoUninit>(&self, grid: Grid, params: &P, stream: &Stream) -> Result<()> {
-        // SAFETY: as this function's contract says.
-        unsafe { self.put(grid, false, params, stream) }
-    }
-
-    /// The same with blocks that wait for each other: all of them run at the same time, so there are no more than are
-    /// [resident](Self::resident_blocks); if there are, that is an error.
-    ///
-    /// # Safety
-    /// As [`Kernel::launch`].
-    pub unsafe fn launch_together<P: NoUninit>(&self, grid: Grid, params: &P, stream: &Stream) -> Result<()> {
-        // SAFETY: as this function's contract says.
-        unsafe { self.put(grid, true, params, stream) }
-    }
-
-    /// # Safety
-    /// As [`Kernel::launch`].
-    unsafe fn put<P: NoUninit>(&self, grid: Grid, together: bool, params: &P, stream: &Stream) -> Result<()> {
         stream.belongs_to(&self.code.core)?;
         let params = bytemuck::bytes_of(params);
         self.check(grid, params.len())?;
         // SAFETY: the size was checked; the rest is this function's contract.
-        unsafe { self.code.core.backend.launch(self.function(), grid, together, params, stream.raw) }
+        unsafe { self.code.core.backend.launch(self.function(), grid, params, stream.raw) }
     }
 
     fn check(&self, grid: Grid, params_bytes: usize) -> Result<()> {

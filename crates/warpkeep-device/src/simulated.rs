@@ -307,26 +307,10 @@ impl Backend for Machine {
 
     fn resident_blocks(&self, _function: &Function, _threads: u32, _shared_bytes: u32) -> Result<u32> {
         self.health.check()?;
-        let at_once = match self.simulator.mode() {
-            Mode::Fast(fast) => fast.resident_blocks,
-            Mode::Seeded(seeded) => seeded.resident_blocks,
-        };
-        Ok(crate::info::cores().min(at_once))
+        Ok(crate::info::cores())
     }
 
-    unsafe fn launch(
-        &self,
-        function: &Function,
-        grid: Grid,
-        together: bool,
-        params: &[u8],
-        stream: RawStream,
-    ) -> Result<()> {
-        let most = self.resident_blocks(function, grid.threads, grid.shared_bytes)?;
-        if together && grid.blocks > most {
-            let what = format!("{} blocks that wait for each other are more than {most}", grid.blocks);
-            return Err(DeviceError::BadGrid { kernel: function.entry.name.to_owned(), what });
-        }
+    unsafe fn launch(&self, function: &Function, grid: Grid, params: &[u8], stream: RawStream) -> Result<()> {
         let _turn = self.turn()?;
         let name = function.entry.name;
         let entry =

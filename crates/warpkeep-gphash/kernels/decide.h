@@ -211,8 +211,13 @@ WK_DEVICE bool plan_one(const StraightParams& p, u32 index, u64 hash, const Know
     return true;
 }
 
-// Enrols the keys of operations side by side, one for each lane of a warp; of those that have the same key the first lane enrols all.
-WK_DEVICE void enrol_lanes(const StraightParams& p, u64 index) {
+}  // namespace gphash
+
+// Enrols keys. A thread an operation; of those of a warp that have the same key the first enrols all.
+WK_KERNEL(gphash_enrol, gphash::StraightParams) {
+    using namespace gphash;
+    u64 index = global_index();
+    if (index / kWarp * kWarp >= p.count) return;
     Warp warp;
     bool mine = index < p.count;
     Key key{p.keys + index * p.table.key_words(), p.table.key_len()};
@@ -221,21 +226,23 @@ WK_DEVICE void enrol_lanes(const StraightParams& p, u64 index) {
     if (mine && ffs(same) == lane() + 1) enrol(p, hash, index, index - lane() + kWarp - 1 - clz(same));
 }
 
-// Decides the operation of each lane of a warp that has one: whether it acts, but for its block.
-WK_DEVICE bool decide_lanes(const StraightParams& p, u32 index, bool mine, u64& hash, Act& act) {
+// Decides, claims and hands out blocks. A thread an operation, of those that are to be decided now.
+WK_KERNEL(gphash_decide, gphash::StraightParams) {
+    using namespace gphash;
     const Table& t = p.table;
+    u32 index = (u32)(p.first + global_index());
+    bool mine = index < p.end;
     Key key{p.keys + (u64)index * t.key_words(), t.key_len()};
-    hash = mine ? key.hash(t.seed) : 0;
+    u64 hash = mine ? key.hash(t.seed) : 0;
+    Act act = no_act();
     bool is_sound = mine && is_key(t, key);
     if (mine && !is_sound) store(p.statuses + index, (u8)kMalformed);
     bool acts = plan_one(p, index, hash, know(p, index, hash, key, mine), is_sound, act);
     if (p.acting && mine) store(p.acting + index, (u8)acts);
-    return acts;
-}
-
-// Lists an act, which so many are before, and hands out its block.
-WK_DEVICE void list_act(const StraightParams& p, u64 hash, Act& act, u64 number) {
-    const Table& t = p.table;
+    BlockWants<1> wants(acts);
+    u64 number = BlockPlaces<1, u64>(wants, &p.came->acts).begin[0] + wants.rank(0);
+    if (p.decided && thread_index() == 0 && wants.all) fetch_add(p.regions.all(), (u32)wants.all);
+    if (!acts) return;
     if (p.decided) {
         store(p.ranks + number, p.regions.take(slot_of_act(p, act)));
         act.word = t.state_of(hash, 0);
@@ -244,26 +251,4 @@ WK_DEVICE void list_act(const StraightParams& p, u64 hash, Act& act, u64 number)
         act.word = act.kind == kClear ? kEmpty : t.state_of(hash, load(p.blocks + number));
         store_act(p.acts + number, act);
     }
-}
-
-}  // namespace gphash
-
-// Enrols keys. A thread an operation.
-WK_KERNEL(gphash_enrol, gphash::StraightParams) {
-    using namespace gphash;
-    u64 index = global_index();
-    if (index / kWarp * kWarp < p.count) enrol_lanes(p, index);
-}
-
-// Decides, claims and hands out blocks. A thread an operation, of those that are to be decided now.
-WK_KERNEL(gphash_decide, gphash::StraightParams) {
-    using namespace gphash;
-    u32 index = (u32)(p.first + global_index());
-    u64 hash;
-    Act act = no_act();
-    bool acts = decide_lanes(p, index, index < p.end, hash, act);
-    BlockWants<1> wants(acts);
-    u64 number = BlockPlaces<1, u64>(wants, &p.came->acts).begin[0] + wants.rank(0);
-    if (p.decided && thread_index() == 0 && wants.all) fetch_add(p.regions.all(), (u32)wants.all);
-    if (acts) list_act(p, hash, act, number);
 }

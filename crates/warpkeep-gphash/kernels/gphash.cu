@@ -1,6 +1,5 @@
 // All kernels of GPHash tables.
 #include "alone.h"
-#include "at_once.h"
 #include "deal.h"
 #include "decide.h"
 #include "drain.h"

@@ -105,7 +105,7 @@ struct StraightParams {
     // In host memory, where the host stores the words: first, for each part, which acts it has; then, for each part, whether it is sent; then what
     // it is told of each act, see told_word in parts.h. Null if the device stores them itself.
     U128* words;
-    // For each part, how many blocks have sent their share of it; of a batch of one part, how many have finished theirs, and how many have come to a meeting of them.
+    // For each part, how many blocks have sent their share of it; of a batch of one part, how many have finished theirs.
     u32* sent;
     // In host memory: what the batch came to, told by whoever finishes it last. Null if the host fetches it.
     Came* told;

@@ -311,16 +311,9 @@ impl Backend for Context {
         self.count_resident_blocks(function, threads, shared_bytes)
     }
 
-    unsafe fn launch(
-        &self,
-        function: &Function,
-        grid: Grid,
-        together: bool,
-        params: &[u8],
-        stream: RawStream,
-    ) -> Result<()> {
+    unsafe fn launch(&self, function: &Function, grid: Grid, params: &[u8], stream: RawStream) -> Result<()> {
         // SAFETY: the contract is the same.
-        unsafe { self.launch_kernel(function, grid, together, params, stream) }
+        unsafe { self.launch_kernel(function, grid, params, stream) }
     }
 
     fn simulator(&self) -> Option<&Simulator> {

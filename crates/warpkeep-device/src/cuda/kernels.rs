@@ -123,7 +123,6 @@ impl Context {
         &self,
         function: &Function,
         grid: Grid,
-        together: bool,
         params: &[u8],
         stream: RawStream,
     ) -> Result<()> {
@@ -131,22 +130,23 @@ impl Context {
         self.allow_shared(function, grid.shared_bytes)?;
         self.health.launched(stream, function.entry.name);
         let mut arguments = [params.as_ptr().cast_mut().cast::<c_void>()];
-        let (raw, stream) = (function.raw as CUfunction, stream_of(stream));
-        let (blocks, threads, shared, arguments) =
-            (grid.blocks, grid.threads, grid.shared_bytes, arguments.as_mut_ptr());
         // SAFETY: inside the context; function and stream are live; the one argument has the size that the kernel takes,
         // and the driver copies it before it returns. The rest is the caller's promise.
-        unsafe {
-            if together {
-                let result = sys::cuLaunchCooperativeKernel(
-                    raw, blocks, 1, 1, threads, 1, 1, shared, stream, arguments,
-                );
-                return self.check("cuLaunchCooperativeKernel", result);
-            }
-            let nothing = ptr::null_mut();
-            let result =
-                sys::cuLaunchKernel(raw, blocks, 1, 1, threads, 1, 1, shared, stream, arguments, nothing);
-            self.check("cuLaunchKernel", result)
-        }
+        let result = unsafe {
+            sys::cuLaunchKernel(
+                function.raw as CUfunction,
+                grid.blocks,
+                1,
+                1,
+                grid.threads,
+                1,
+                1,
+                grid.shared_bytes,
+                stream_of(stream),
+                arguments.as_mut_ptr(),
+                ptr::null_mut(),
+            )
+        };
+        self.check("cuLaunchKernel", result)
     }
 }

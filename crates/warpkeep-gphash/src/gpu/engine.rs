@@ -143,7 +143,6 @@ pub(crate) struct Kernels {
     pub(crate) enrol: Kernel,
     pub(crate) decide: Kernel,
     pub(crate) finish: Kernel,
-    pub(crate) write_at_once: Kernel,
     pub(crate) arrange: Kernel,
     pub(crate) beat: Kernel,
     pub(crate) send: Kernel,
@@ -167,19 +166,16 @@ pub(crate) struct Kernels {
     /// Blocks of these that the device runs at once: more of them would only come and go.
     pub(crate) ordering: u32,
     pub(crate) fetching: u32,
-    pub(crate) writing: u32,
 }
 
 impl Kernels {
     fn of(module: &Module) -> Result<Kernels, TableError> {
         let kernel = |name| module.kernel(name);
         let (order, fetch) = (kernel("gphash_order")?, kernel("gphash_fetch")?);
-        let write_at_once = kernel("gphash_write_at_once")?;
         let resident = |kernel: &Kernel| kernel.resident_blocks(THREADS, 0).map(|blocks| blocks.max(1));
         Ok(Kernels {
             ordering: resident(&order)?,
             fetching: resident(&fetch)?,
-            writing: resident(&write_at_once)?,
             get: kernel("gphash_get")?,
             plan: kernel("gphash_plan")?,
             get_alone: kernel("gphash_get_alone")?,
@@ -214,7 +210,6 @@ impl Kernels {
             enrol: kernel("gphash_enrol")?,
             decide: kernel("gphash_decide")?,
             finish: kernel("gphash_finish")?,
-            write_at_once,
             arrange: kernel("gphash_arrange")?,
             beat: kernel("gphash_beat")?,
             send: kernel("gphash_send")?,

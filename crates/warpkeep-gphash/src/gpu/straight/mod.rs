@@ -79,13 +79,9 @@ const LEAST_PARTS: u64 = 4;
 /// Operations from which on records are read in order: for fewer of them the order costs more than it saves.
 const VERIFIED_FROM: u64 = 1 << 16;
 
-/// Operations of a batch that one launch writes, at the most. Of more of them the launches are a small part of the time.
-const AT_ONCE: u64 = 1 << 14;
-
 /// How an engine writes straight through.
 pub(crate) struct Straight {
     part: AtomicU64,
-    at_once: AtomicU64,
     words: Words,
     /// Also of gets from host memory.
     pub(in crate::gpu) steps: StepTimes,
@@ -93,12 +89,7 @@ pub(crate) struct Straight {
 
 impl Default for Straight {
     fn default() -> Straight {
-        Straight {
-            part: AtomicU64::new(PART),
-            at_once: AtomicU64::new(AT_ONCE),
-            words: Words::default(),
-            steps: StepTimes::default(),
-        }
+        Straight { part: AtomicU64::new(PART), words: Words::default(), steps: StepTimes::default() }
     }
 }
 
@@ -130,12 +121,6 @@ impl<P: Persist> DeviceEngine<P> {
     /// where the device stores the words: records of one cross the link beside the words that make those of another count.
     pub fn write_in_parts_of(&self, operations: u64) {
         self.straight.part.store(operations, Ordering::Relaxed);
-    }
-
-    /// Has batches of up to so many operations written by one launch, where nothing is to be done between its steps: nothing is logged, and no values are
-    /// cached. With 0, none.
-    pub fn write_at_once_up_to(&self, operations: u64) {
-        self.straight.at_once.store(operations, Ordering::Relaxed);
     }
 
     /// Has the words of such parts stored by the host or by the device; if nothing is said, by what [suits the machine](WordsBy::usual).

@@ -1,7 +1,6 @@
 //! Deciding such a batch: what is known of it before anything is in the image.
 
 use std::mem::offset_of;
-use std::sync::atomic::Ordering;
 
 use warpkeep_core::Op;
 use warpkeep_device::{DevicePtr, Grid, Stream};
@@ -81,17 +80,6 @@ fn most_acts(count: u64, parts: u64, early: u64) -> u64 {
     count.min(of_the_rest.max(of_the_first))
 }
 
-/// How a batch goes.
-#[derive(Clone, Copy)]
-struct Steps {
-    /// Whoever wants it decided is told what it comes to before it is written.
-    tells: bool,
-    /// If it is small, one launch may do all of it.
-    at_once: bool,
-}
-
-const TELLING: Steps = Steps { tells: true, at_once: false };
-
 /// What of a batch is decided before the rest, and sent while that is decided: nothing crosses the link before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
@@ -146,9 +134,8 @@ impl<'e, P: Persist> Turn<'e, P> {
         stream: &Stream,
     ) -> Result<Option<Wrote>, TableError> {
         let launch = beats(&self.engine.kernels);
-        let steps = Steps { tells: false, at_once: true };
         // SAFETY: the caller's promise.
-        unsafe { self.write_in_steps(table, (rows, None), first_version, stream, steps, launch) }
+        unsafe { self.write_in_beats(table, rows, None, first_version, stream, launch) }
     }
 
     /// The same with values that the [host stores](DeviceEngine::stores_values_by_host).
@@ -182,28 +169,12 @@ impl<'e, P: Persist> Turn<'e, P> {
         stream: &Stream,
         beat: impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError>,
     ) -> Result<Option<Wrote>, TableError> {
-        let steps = Steps { tells: false, at_once: false };
-        // SAFETY: the caller's promise.
-        unsafe { self.write_in_steps(table, (rows, values), first_version, stream, steps, beat) }
-    }
-
-    /// # Safety
-    /// As [`Turn::write_straight`].
-    unsafe fn write_in_steps(
-        &mut self,
-        table: &Table<P>,
-        (rows, values): (&StraightRows, Option<HostValues<'_>>),
-        first_version: u64,
-        stream: &Stream,
-        steps: Steps,
-        beat: impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError>,
-    ) -> Result<Option<Wrote>, TableError> {
         if rows.count == 0 {
             return Ok(is_open(table, rows).then(Wrote::default));
         }
         let (mut wrote, left) = {
             // SAFETY: the caller's promise.
-            let decided = unsafe { self.decide(table, (rows, values), first_version, stream, steps) };
+            let decided = unsafe { self.decide(table, rows, values, first_version, stream, false) };
             let Some(mut stage) = where_there_is_room(decided)? else { return Ok(None) };
             let wrote = stage.finish(beat, || ())?;
             let left = if wrote.by_cpu > 0 { stage.take_left(wrote.by_cpu)? } else { Vec::new() };
@@ -228,7 +199,7 @@ impl<'e, P: Persist> Turn<'e, P> {
         stream: &Stream,
     ) -> Result<Option<StraightStage<'s, 'e, P>>, TableError> {
         // SAFETY: the caller's promise.
-        where_there_is_room(unsafe { self.decide(table, (rows, None), first_version, stream, TELLING) })
+        where_there_is_room(unsafe { self.decide(table, rows, None, first_version, stream, true) })
     }
 
     /// The same with values that the [host stores](DeviceEngine::stores_values_by_host).
@@ -244,9 +215,7 @@ impl<'e, P: Persist> Turn<'e, P> {
         stream: &Stream,
     ) -> Result<Option<StraightStage<'s, 'e, P>>, TableError> {
         // SAFETY: the caller's promise.
-        where_there_is_room(unsafe {
-            self.decide(table, (rows, Some(values)), first_version, stream, TELLING)
-        })
+        where_there_is_room(unsafe { self.decide(table, rows, Some(values), first_version, stream, true) })
     }
 
     /// # Safety
@@ -254,10 +223,11 @@ impl<'e, P: Persist> Turn<'e, P> {
     unsafe fn decide<'s>(
         &'s mut self,
         table: &'s Table<P>,
-        (rows, values): (&StraightRows, Option<HostValues<'s>>),
+        rows: &StraightRows,
+        values: Option<HostValues<'s>>,
         first_version: u64,
         stream: &Stream,
-        Steps { tells, at_once }: Steps,
+        tells: bool,
     ) -> Result<Option<StraightStage<'s, 'e, P>>, TableError> {
         let (engine, count) = (self.engine, rows.count);
         let RecordForm::Fixed { block, .. } = table.form else { return Ok(None) };
@@ -399,11 +369,6 @@ impl<'e, P: Persist> Turn<'e, P> {
             true => Head::of_parts(count, parts, engine.straight.headed_from()),
             false => None,
         };
-        let at_once = at_once
-            && parts == 1
-            && hands.is_none()
-            && cached.is_none()
-            && count <= engine.straight.at_once.load(Ordering::Relaxed);
         let mut stage = StraightStage {
             table,
             turn: self,
@@ -412,37 +377,16 @@ impl<'e, P: Persist> Turn<'e, P> {
             params,
             parts,
             head,
-            at_once,
             hands,
             choice,
             mirror,
             held: Some(held),
         };
-        if at_once {
-            // It is decided by the launch that writes it.
-            return Ok(Some(stage));
-        }
         // SAFETY: the caller's promise; the other columns are as long as the kernels take them to be, and are not touched until they
         // are done, which the stage sees to. The turn keeps other writers away.
         unsafe { stage.launch_deciding()? };
         Ok(Some(stage))
     }
-}
-
-/// Launches all of a small batch.
-pub(super) fn launch_at_once<P: Persist>(
-    engine: &DeviceEngine<P>,
-    stream: &Stream,
-    params: &StraightParams,
-    watch: &mut Watch<'_>,
-) -> Result<(), TableError> {
-    let Kernels { write_at_once, writing, .. } = &engine.kernels;
-    let blocks = (params.count.div_ceil(WARP) as u32).min(*writing);
-    let grid = Grid { blocks, threads: THREADS, shared_bytes: 0 };
-    // SAFETY: the parameters are those of a batch, which stays until its stream is synchronised, or it has told what it came to.
-    watch.device("all at once", engine.device(), stream, || unsafe {
-        Ok(write_at_once.launch_together(grid, params, stream)?)
-    })
 }
 
 /// Puts the kernels that decide a batch into the stream of its workplace.

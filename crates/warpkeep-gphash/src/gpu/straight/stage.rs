@@ -15,7 +15,7 @@ use super::host_values::HostValues;
 use super::left::{ANSWERED, sort};
 use super::list::ListForm;
 use super::params::{BeatParams, Came, StraightParams};
-use super::run::{Head, beats, cleared_for, launch_at_once, launch_beats, launch_deciding};
+use super::run::{Head, beats, cleared_for, launch_beats, launch_deciding};
 use super::words::{Choice, Hands};
 use super::{LevelCopies, StraightRows, Supply, Wrote};
 use crate::gpu::engine::Turn;
@@ -35,8 +35,6 @@ pub struct StraightStage<'s, 'e, P: Persist> {
     pub(super) parts: u64,
     /// What of it is decided before the rest, if not all at once.
     pub(super) head: Option<Head>,
-    /// One launch decides and writes it.
-    pub(super) at_once: bool,
     /// Who stores its words, if it is the host, and how it is told of them.
     pub(super) hands: Option<(Hands, ListForm)>,
     /// If that is measured.
@@ -193,7 +191,6 @@ impl<P: Persist> StraightStage<'_, '_, P> {
                 engine.straight.words.keep_tools(tools);
                 launched
             }),
-            None if self.at_once => launch_at_once(engine, &place.stream, params, watch),
             None => launch_beats(engine, &place.stream, params, parts, watch, beat),
         };
         let (columns, stream) = (&mut place.columns, &place.stream);
