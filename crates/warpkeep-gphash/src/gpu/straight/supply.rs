@@ -394,3 +394,153 @@ impl<P: Persist> Drop for Supply<P> {
         debug_assert!(freed.is_ok(), "{freed:?}");
     }
 }
+
+#[cfg(all(test, not(no_simulator)))]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec};
+    use warpkeep_device::Mode;
+    use warpkeep_image::{Coherent, Format, HeapOptions, Image, MIN_CHUNK, PlainMemory, Surroundings};
+
+    use super::*;
+    use crate::gpu::{DeviceEngine, DeviceImage};
+    use crate::{Geometry, Layout, Table, TableSpec};
+
+    /// A table whose blocks are taken and given back as batches do it, with nothing in it.
+    struct Shop {
+        table: Table<Coherent>,
+        engine: DeviceEngine<Coherent>,
+    }
+
+    impl Shop {
+        fn new(most_chunks: u64) -> Shop {
+            let device = Device::simulated(Mode::fast()).unwrap();
+            let memory = Arc::new(PlainMemory::new(4 * MIN_CHUNK, most_chunks * MIN_CHUNK));
+            let format = Format { store_id: [1; 16], chunk_size: MIN_CHUNK, hash_seed: 7 };
+            let image =
+                Image::format(memory, Coherent, Path::new("memory"), &format, Surroundings::default());
+            let image = Arc::new(image.unwrap());
+            image.begin(1).unwrap();
+            let heap = Heap::recover::<TableError>(&image, HeapOptions::default(), |_| Ok(())).unwrap();
+            let spec = TableSpec {
+                key: KeySpec::U64,
+                value: ValueSpec::fixed(128).unwrap(),
+                geometry: Geometry::default(),
+                capacity: 80,
+                layout: Layout::Packed,
+                merge: MergeRule::None,
+                seed: Seed(5),
+            };
+            let table = Table::create(&Arc::new(heap), &spec).unwrap();
+            let on_device = Arc::new(DeviceImage::new(&device, table.heap().image()).unwrap());
+            Shop { engine: DeviceEngine::new(&on_device, &table).unwrap(), table }
+        }
+
+        /// Blocks for a batch.
+        fn take(&self, count: u64) -> Result<Vec<u64>, TableError> {
+            let (device, kernels, mut turn) =
+                (self.engine.device(), &self.engine.kernels, self.engine.turn());
+            let (mut supply, stream) = (self.engine.supply(), device.stream()?);
+            supply.ensure(device, kernels, &mut turn.place, count)?;
+            let blocks = device.allocate(8 * count as usize)?;
+            // SAFETY: there are as many at hand, and room for them.
+            unsafe { device.copy_raw(blocks.ptr(), supply.at(), 8 * count as usize, &stream)? };
+            stream.synchronize()?;
+            supply.prepare(device, kernels, count, &stream);
+            supply.used(count);
+            Ok(blocks.to_vec()?)
+        }
+
+        /// They are given back by a batch of so many operations, and nobody reads them.
+        fn give_back(&self, blocks: &[u64]) {
+            let (device, mut supply) = (self.engine.device(), self.engine.supply());
+            let (stream, count) = (device.stream().unwrap(), blocks.len() as u64);
+            let (from, to) = (device.upload(blocks).unwrap(), supply.room(device, count).unwrap());
+            // SAFETY: there is room for as many.
+            unsafe { device.copy_raw(to, from.ptr(), 8 * blocks.len(), &stream).unwrap() };
+            stream.synchronize().unwrap();
+            supply.retire(count, &crossbeam_epoch::pin());
+            supply.recall(count);
+            // Other tests of the process may be reading.
+            for _ in 0..5000 {
+                supply.reclaim();
+                if supply.returns.pending() == 0 {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            panic!("somebody reads for ever");
+        }
+
+        fn stock(&self) -> u64 {
+            self.engine.supply().stock()
+        }
+    }
+
+    /// The part of the image that blocks lie in.
+    fn extent(blocks: &[u64]) -> u64 {
+        blocks.iter().max().unwrap() - blocks.iter().min().unwrap()
+    }
+
+    #[test]
+    fn blocks_that_are_used_again_lie_near_each_other() {
+        const BATCH: usize = 20;
+        let shop = Shop::new(2000);
+        // Items all over the image, of which each batch replaces some anywhere.
+        let mut items: Vec<u64> = (0..200).flat_map(|_| shop.take(100).unwrap()).collect();
+        let before = shop.table.heap().usage().used_blocks();
+        let all = extent(&items);
+        let (mut again, mut far) = (BTreeSet::new(), 0);
+        for batch in 0..600_usize {
+            let taken = shop.take(BATCH as u64).unwrap();
+            assert_eq!(taken.iter().collect::<BTreeSet<_>>().len(), BATCH);
+            if taken.iter().all(|block| again.contains(block)) {
+                // A few batches have the end of one list and the beginning of the next.
+                far += u64::from(extent(&taken) > all / 8);
+            }
+            let replaced: Vec<u64> = (0..BATCH)
+                .map(|i| {
+                    let at = (batch * 7919 + i * 4999) % items.len();
+                    std::mem::replace(&mut items[at], taken[i])
+                })
+                .collect();
+            assert!(taken.iter().all(|block| !replaced.contains(block)));
+            again.extend(replaced.iter().copied());
+            shop.give_back(&replaced);
+        }
+        assert_eq!(items.iter().collect::<BTreeSet<_>>().len(), items.len(), "a block has two records");
+        let grown = shop.table.heap().usage().used_blocks() - before;
+        let slab = 2 * MIN_CHUNK / 144;
+        assert!(grown < 2 * shop.stock() + 2 * slab, "{grown} blocks more, with a stock of {}", shop.stock());
+        assert!(far < 600 / 20, "{far} batches lie all over the image");
+        assert!(items.iter().filter(|block| again.contains(block)).count() > 1000, "hardly any is used again");
+    }
+
+    #[test]
+    fn what_little_there_is_is_used_if_there_is_no_space() {
+        let shop = Shop::new(40);
+        let mut blocks = Vec::new();
+        for batch in [20, 1] {
+            while let Ok(more) = shop.take(batch) {
+                blocks.extend(more);
+            }
+        }
+        assert!(blocks.len() > 1000, "{}", blocks.len());
+        let some: Vec<u64> = blocks[..25].to_vec();
+        assert!(shop.stock() > some.len() as u64);
+        shop.give_back(&some);
+        let again = shop.take(20).unwrap();
+        assert!(again.iter().all(|block| some.contains(block)), "{again:?}");
+        assert!(matches!(shop.take(20), Err(TableError::Image(_))));
+        // What a refused batch could not have is not lost.
+        shop.give_back(&again);
+        shop.take(20).unwrap();
+        let Shop { table, engine } = shop;
+        let used = table.heap().usage().used_blocks();
+        drop(engine);
+        assert_eq!(used - table.heap().usage().used_blocks(), 5, "what is left over goes back to the heap");
+    }
+}
