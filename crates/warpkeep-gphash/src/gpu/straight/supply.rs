@@ -516,7 +516,10 @@ mod tests {
         let slab = 2 * MIN_CHUNK / 144;
         assert!(grown < 2 * shop.stock() + 2 * slab, "{grown} blocks more, with a stock of {}", shop.stock());
         assert!(far < 600 / 20, "{far} batches lie all over the image");
-        assert!(items.iter().filter(|block| again.contains(block)).count() > 1000, "hardly any is used again");
+        assert!(
+            items.iter().filter(|block| again.contains(block)).count() > 1000,
+            "hardly any is used again"
+        );
     }
 
     #[test]
