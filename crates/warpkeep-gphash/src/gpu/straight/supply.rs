@@ -42,6 +42,8 @@ const RECLAIMS: usize = 8;
 /// a million, of an image of 2.5 GiB, lies within 80 MiB then.
 const STOCK_PARTS: u64 = 32;
 const MOST_STOCK: u64 = 1 << 20;
+/// Blocks of small batches that are left when it is seen to that there are more, at the most: to make the image grow takes as long as thirty batches of a thousand.
+const MOST_LEAD: u64 = 1 << 16;
 /// Buffers that are kept to be used again.
 const MOST_SPARE: usize = 16;
 
@@ -85,11 +87,11 @@ impl<P: Persist> Supply<P> {
         }
     }
 
-    /// There will be more batches like one of so many operations: two of them are to find their blocks ready.
+    /// There will be more batches like one of so many operations: two of them, or many that are small, are to find their blocks ready.
     pub(super) fn look_ahead(&self, count: u64) {
         if let Some(provider) = &self.provider {
             let again = if self.is_worth_it() { self.returned() } else { 0 };
-            provider.want((2 * count).saturating_sub(self.left() + self.coming() + again));
+            provider.want(self.lead(count).saturating_sub(self.left() + self.coming() + again));
         }
     }
 
@@ -114,6 +116,11 @@ impl<P: Persist> Supply<P> {
         (image / STOCK_PARTS / self.form.block_len().max(1)).clamp(1, MOST_STOCK)
     }
 
+    /// So many are left when batches of so many operations have it seen to that there are more.
+    fn lead(&self, count: u64) -> u64 {
+        (2 * count).max(MOST_LEAD.min(self.stock() / 4))
+    }
+
     /// Whether so many have come back.
     fn is_worth_it(&self) -> bool {
         self.returned() >= self.stock()
@@ -122,7 +129,8 @@ impl<P: Persist> Supply<P> {
     /// Begins to put in order what a batch like this one, of so many operations, will need when this one has taken its blocks; after what is in a
     /// stream. It is for speed alone: if it comes to nothing, [`Supply::ensure`] does it, and whoever uses the device next is told why.
     pub(super) fn prepare(&mut self, device: &Device, kernels: &Kernels, count: u64, after: &Stream) {
-        if self.left() >= 2 * count || self.coming() > 0 || self.returns.ready() == 0 || !self.is_worth_it() {
+        let is_time = self.left() < self.lead(count) && self.coming() == 0;
+        if !is_time || self.returns.ready() == 0 || !self.is_worth_it() {
             return;
         }
         let Some(heap) = self.heap.upgrade() else { return };
@@ -220,7 +228,7 @@ impl<P: Persist> Supply<P> {
     /// Sees to it that what has come back can be used again soon, if there is so much that it is worth it, and a batch like the last one, of so many operations,
     /// will need it. Whoever calls it has no epoch pinned.
     pub(super) fn recall(&mut self, count: u64) {
-        if self.left() < 2 * count && self.is_worth_it() {
+        if self.left() < self.lead(count) && self.is_worth_it() {
             self.returns.close();
         }
         self.reclaim();
