@@ -50,6 +50,8 @@ enum class Step : u32 {
     Tails = 25,
     // Values that the host stores, there: before the words that lead to them.
     Valued = 26,
+    // What a small batch came to is told when its words are in the image; without it, before.
+    Told = 27,
 };
 
 #if WK_ON_GPU

@@ -344,6 +344,7 @@ WK_DEVICE void finish(const StraightParams& p, u64 block, u32 pauses = 0) {
     // Records before the words that lead to them; and whoever finds a new word in the image, the CPU too, finds nothing older in the
     // mirror afterwards.
     fence_block_at(Step::Written);
+    if (left_out(Step::Told) && warp_in_block() == 0) tell_if_last(p, acts);
     if (mine) poke(p.table, act.at, act.word);
     // Words before the acknowledgement, before entries, and before what they led to is used again.
     fence_block_at(Step::Published);
@@ -352,7 +353,7 @@ WK_DEVICE void finish(const StraightParams& p, u64 block, u32 pauses = 0) {
     // Keys that its lanes have put beside entries.
     if (has_keys(p.table)) fence<Scope::Device>();
     settle_act(p, number, act, mine, entry);
-    tell_if_last(p, acts);
+    if (!left_out(Step::Told)) tell_if_last(p, acts);
 }
 
 struct RecopyParams {

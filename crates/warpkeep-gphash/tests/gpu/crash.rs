@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use warpkeep_core::{BatchView, Cells, Columns, Op, Results};
 use warpkeep_crashlab::explores_fully;
 use warpkeep_device::Device;
-use warpkeep_device::sim::{CrashImage, Mode, Place, Seeded, StoreRecord};
+use warpkeep_device::sim::{CrashImage, Mode, Place, Seeded, StoreRecord, TraceKind};
 use warpkeep_gphash::gpu::{HostStep, HostWrites, StraightRows};
 use warpkeep_gphash::{Geometry, Table};
 use warpkeep_image::Coherent;
@@ -90,6 +90,21 @@ fn now(device: &Device) -> u64 {
     device.last_run().map_or(0, |report| report.now)
 }
 
+/// The step at which the last batch told what it came to: a lane stores eight words one after the other, of which the last is 1, to memory that is not the image.
+fn told_at(device: &Device) -> u64 {
+    let trace = device.simulator().unwrap().take_trace();
+    let mut words = BTreeMap::new();
+    for event in trace.iter().filter(|event| event.kind == TraceKind::Store) {
+        let lane = (event.block, event.thread, event.region);
+        let next = words.entry(lane).or_insert(0);
+        *next = if event.offset == *next { *next + 8 } else { 8 * u64::from(event.offset == 0) };
+        if *next == 64 && event.value == 1 {
+            return event.step;
+        }
+    }
+    panic!("nobody was told");
+}
+
 /// Buckets that are being drained.
 pub(crate) fn outgoing(table: &Table<Coherent>) -> u64 {
     let stats = table.stats();
@@ -111,7 +126,8 @@ pub(crate) fn begin_growth(table: &Table<Coherent>) {
 /// Runs a script on the simulator, and records it.
 pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
     // Interrupted more often than usual: it is orders that matter here.
-    let device = Device::simulated(Mode::Seeded(Seeded { switch_chance: 400, ..Seeded::new(seed) })).unwrap();
+    let mode = Seeded { switch_chance: 400, trace: script == Script::Straight, ..Seeded::new(seed) };
+    let device = Device::simulated(Mode::Seeded(mode)).unwrap();
     let one_level = Geometry::new(1, 4, 8).expect("a geometry");
     let ((table, model), slice) = match (script, seed % 2) {
         (Script::Batches, _) => (filled(kind, Geometry::default(), 20, 12), 0),
@@ -151,6 +167,7 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
         bench.engine.load_mirror(&bench.table).unwrap();
         straight_one(&mut bench, &device, Op::Put, &[0]);
         device.simulator().unwrap().take_store_log();
+        device.simulator().unwrap().take_trace();
         host.lock().unwrap().clear();
     }
     let before = bytes_of(bench.table.heap().image());
@@ -172,13 +189,19 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
         }
         if script.is_straight() {
             let op = [Op::Put, Op::Delete, Op::Insert, Op::Update, Op::Put][turn as usize];
-            let numbers: Vec<u64> = (0..9).map(|_| dice.below(KEYS)).collect();
+            // The last of those that tell are more than one block writes.
+            let numbers: Vec<u64> = match (script, turn) {
+                (Script::Straight, 4) => (0..KEYS).collect(),
+                _ => (0..9).map(|_| dice.below(KEYS)).collect(),
+            };
             let began = now(&device);
             match script == Script::Values && op != Op::Delete {
                 true => straight_from_host(&mut bench, op, &numbers),
                 false => straight_one(&mut bench, &device, op, &numbers),
             }
-            models.push((began, now(&device), bench.model.clone()));
+            // The host goes on as soon as it is told what a small batch came to, and not when the launch is over.
+            let ended = if script == Script::Straight { told_at(&device) } else { now(&device) };
+            models.push((began, ended, bench.model.clone()));
         } else {
             publish_one(&mut bench, &device, &mut dice, &mut models);
         }

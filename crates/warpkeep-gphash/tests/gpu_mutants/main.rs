@@ -59,7 +59,7 @@ enum Shown {
 }
 
 /// The steps of `kernels/steps.h`, by number.
-const STEPS: [(u32, &str, Shown); 21] = [
+const STEPS: [(u32, &str, Shown); 22] = [
     (1, "Copied", Shown::By(Script::Drain)),
     (2, "Gathered", Shown::By(Script::Drain)),
     (3, "Moved", Shown::By(Script::Drain)),
@@ -81,6 +81,7 @@ const STEPS: [(u32, &str, Shown); 21] = [
     (25, "Tails", Shown::By(Script::Words)),
     (24, "TailsFenced, with values that the host stores", Shown::By(Script::Values)),
     (26, "Valued", Shown::By(Script::Values)),
+    (27, "Told", Shown::By(Script::Straight)),
 ];
 
 /// Crashes a script, with so many seeds, until something is wrong: what.

@@ -473,7 +473,7 @@ mod tests {
             supply.retire(count, &crossbeam_epoch::pin());
             supply.recall(count);
             // Other tests of the process may be reading.
-            for _ in 0..5000 {
+            for _ in 0..60_000 {
                 supply.reclaim();
                 if supply.returns.pending() == 0 {
                     return;
