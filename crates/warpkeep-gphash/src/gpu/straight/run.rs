@@ -238,6 +238,7 @@ impl<'e, P: Persist> Turn<'e, P> {
         let Some(mirror) = engine.mirror.join(engine, table, For::Writing(count))? else { return Ok(None) };
         watch.host("host: mirror");
         let mut supply = engine.supply();
+        supply.serve(table.len());
         let takes_blocks = rows.op != Op::Delete;
         if takes_blocks {
             supply.ensure(engine.device(), &engine.kernels, &mut self.place, count)?;

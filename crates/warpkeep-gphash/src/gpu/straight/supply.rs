@@ -2,7 +2,7 @@
 //!
 //! Blocks that are used again lie anywhere, and a device that writes anywhere over the link is slow: it keeps translations of few addresses. So they wait until there
 //! are many, are put in order, and then are handed out one after the other: those of a small batch lie near each other. Until there are so many, batches take new
-//! ones. That costs space, a thirty-second of the image at the most; if there is none, they are used at once.
+//! ones. That costs space, a thirty-second of what the items take at the most; if there is none, they are used at once.
 
 use std::sync::{Arc, Weak};
 
@@ -34,13 +34,15 @@ pub(crate) struct Supply<P: Persist> {
     sorting: Option<Sorting>,
     /// Who takes slabs ahead of need, if anybody does.
     provider: Option<Provider>,
+    /// Items of the table when the last batch began.
+    items: u64,
 }
 
 /// Epochs that pass before nobody can be reading what was retired in the first of them, and some more for what others have to free.
 const RECLAIMS: usize = 8;
-/// Blocks that come together before they are used again: as many as are in one of so many parts of the image, but no more than that. A batch of 16,384 from half
-/// a million, of an image of 2.5 GiB, lies within 80 MiB then.
-const STOCK_PARTS: u64 = 32;
+/// Blocks that come together before they are used again: one for so many items, but no more than that. A batch of 16,384 from half a million, of items that take
+/// 2.5 GiB, lies within 80 MiB then.
+const STOCK_ITEMS: u64 = 32;
 const MOST_STOCK: u64 = 1 << 20;
 /// Blocks of small batches that are left when it is seen to that there are more, at the most: to make the image grow takes as long as thirty batches of a thousand.
 const MOST_LEAD: u64 = 1 << 16;
@@ -77,7 +79,13 @@ impl<P: Persist> Supply<P> {
             spare,
             sorting: None,
             provider: None,
+            items: 0,
         }
+    }
+
+    /// The table has so many items.
+    pub(super) fn serve(&mut self, items: u64) {
+        self.items = items;
     }
 
     /// Has slabs taken ahead of need from now on. Without a thread for it they are taken when they are needed.
@@ -112,8 +120,7 @@ impl<P: Persist> Supply<P> {
 
     /// As many as are worth it to put in order.
     fn stock(&self) -> u64 {
-        let image = self.heap.upgrade().map_or(0, |heap| heap.image().len());
-        (image / STOCK_PARTS / self.form.block_len().max(1)).clamp(1, MOST_STOCK)
+        (self.items / STOCK_ITEMS).clamp(1, MOST_STOCK)
     }
 
     /// So many are left when batches of so many operations have it seen to that there are more.
@@ -499,6 +506,7 @@ mod tests {
         let shop = Shop::new(2000);
         // Items all over the image, of which each batch replaces some anywhere.
         let mut items: Vec<u64> = (0..200).flat_map(|_| shop.take(100).unwrap()).collect();
+        shop.engine.supply().serve(items.len() as u64);
         let before = shop.table.heap().usage().used_blocks();
         let all = extent(&items);
         let (mut again, mut far) = (BTreeSet::new(), 0);
@@ -540,6 +548,7 @@ mod tests {
             }
         }
         assert!(blocks.len() > 1000, "{}", blocks.len());
+        shop.engine.supply().serve(blocks.len() as u64);
         let some: Vec<u64> = blocks[..25].to_vec();
         assert!(shop.stock() > some.len() as u64);
         shop.give_back(&some);
