@@ -13,5 +13,5 @@ mod subject;
 pub mod threads;
 
 pub use items::Items;
-pub use rig::{get, heap, put, remove, reopen, settled};
+pub use rig::{get, heap, is_alone, put, remove, reopen, settled};
 pub use subject::Subject;

@@ -23,6 +23,23 @@ pub fn heap(max_chunks: u64) -> Arc<Heap<Coherent>> {
     Arc::new(Heap::recover::<ImageError>(&image, HeapOptions::default(), |_| Ok(())).expect("a heap"))
 }
 
+/// Whether a test, by its whole name, is alone in its process, where nobody else reads; otherwise it has just been run in one of its own.
+///
+/// # Panics
+/// If it failed there.
+pub fn is_alone(test: &str) -> bool {
+    const ALONE: &str = "WARPKEEP_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let program = std::env::current_exe().expect("this program");
+    let mut child = std::process::Command::new(program);
+    let output = child.args(["--exact", test]).env(ALONE, "1").output().expect("a process");
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && told.contains("1 passed"), "{told}");
+    false
+}
+
 /// Opens a table again as after a crash: nothing of the running process is left.
 ///
 /// # Panics

@@ -228,3 +228,17 @@ pub(super) fn batches_in_row(batch: usize, items: u64) -> usize {
     let most = ROW.min(usize::try_from(items / 4).unwrap_or(ROW));
     (most / batch.max(1)).clamp(1, MOST_IN_ROW)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_batches_are_written_in_rows_and_never_more_than_a_quarter_of_the_items() {
+        let rows =
+            |items| [1, 1024, 4096, 1 << 16, 1 << 18, 1 << 22].map(|batch| batches_in_row(batch, items));
+        assert_eq!(rows(16_000_000), [64, 64, 64, 4, 1, 1]);
+        assert_eq!(rows(40_000), [64, 9, 2, 1, 1, 1]);
+        assert_eq!(rows(0), [1; 6]);
+    }
+}

@@ -161,14 +161,11 @@ impl Column {
         }
     }
 
-    /// Clears so many bytes for the next batch, when this one has no more use for them, after what is in the stream: nobody waits for it there.
-    pub(crate) fn clear_ahead(&mut self, bytes: usize, stream: &Stream) -> Result<(), TableError> {
-        if let Some(buffer) = &self.device {
-            self.clear = 0;
-            buffer.fill_on(0, bytes, 0, stream)?;
-            self.clear = bytes;
-        }
-        Ok(())
+    /// Clears so many bytes for the next batch, when this one has no more use for them, after what is in the stream: nobody waits for it there. It is for speed
+    /// alone, and what this batch came to stands: if it cannot be done, whoever uses the device next is told why.
+    pub(crate) fn clear_ahead(&mut self, bytes: usize, stream: &Stream) {
+        let cleared = self.device.as_ref().is_some_and(|buffer| buffer.fill_on(0, bytes, 0, stream).is_ok());
+        self.clear = if cleared { bytes } else { 0 };
     }
 
     /// So many elements of what is there, after what is in the stream.

@@ -6,7 +6,7 @@ use warpkeep_gphash::gpu::{StraightRows, WordsBy, Wrote};
 use warpkeep_gphash::{Geometry, Progress, Table};
 
 use crate::bench::{Bench, Dice, Space, batch_of};
-use crate::rig::{Kind, heap_of, put, remove, spec, twins};
+use crate::rig::{Kind, heap_of, is_alone, put, remove, spec, twins};
 
 /// A test for each case, with a function that brings the device.
 macro_rules! straight_cases {
@@ -312,14 +312,8 @@ pub(crate) fn blocks_are_used_again(device: &Device, space: Space) {
 
 /// What a batch frees is what the next one takes, if nobody is reading; so the test is alone in a process of its own.
 pub(crate) fn blocks_are_used_again_by_the_next_batch(device: &Device, space: Space) {
-    const ALONE: &str = "WARPKEEP_TEST_ALONE";
     const ITEMS: u64 = 1000;
-    if std::env::var_os(ALONE).is_none() {
-        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "blocks_are_used_again_by_the_next_batch"]).env(ALONE, "1");
-        let output = child.output().unwrap();
-        let told = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && told.contains("1 passed"), "{told}");
+    if !is_alone("blocks_are_used_again_by_the_next_batch") {
         return;
     }
     let mut bench = mirrored_of(Kind::Tiled, device, space, Geometry::default(), 1500);

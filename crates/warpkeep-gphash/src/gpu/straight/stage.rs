@@ -195,25 +195,29 @@ impl<P: Persist> StraightStage<'_, '_, P> {
         };
         let (columns, stream) = (&mut place.columns, &place.stream);
         let cleared = cleared_for(params.enrolments);
-        let under_way = launched.and_then(|()| match params.told.is_null() {
+        let is_told = !params.told.is_null();
+        let under_way = launched.and_then(|()| match is_told {
             // While it is finished; nobody needs any of it after that.
-            false => columns.enrolled.clear_ahead(cleared, stream),
+            true => {
+                columns.enrolled.clear_ahead(cleared, stream);
+                Ok(())
+            }
             // SAFETY: the stream is synchronised before anybody looks.
-            true => unsafe { columns.enrolled.fetch::<Came>(engine.device(), 1, stream) },
+            false => unsafe { columns.enrolled.fetch::<Came>(engine.device(), 1, stream) },
         });
         watch.host("host: launches, and words that are its own");
         beside();
         watch.host("host: beside it");
         // Also after an error: nothing may be under way when others have the columns.
-        let waited = match under_way.is_ok() && !params.told.is_null() {
+        let waited = match under_way.is_ok() && is_told {
             true => wait_until_told(columns.enrolled.shared_words(), stream),
             false => stream.synchronize(),
         };
         under_way?;
         waited?;
         watch.host("host: waiting");
-        if params.told.is_null() {
-            columns.enrolled.clear_ahead(cleared, stream)?;
+        if !is_told {
+            columns.enrolled.clear_ahead(cleared, stream);
         }
         Ok(columns.enrolled.fetched::<Came>(1)[0])
     }

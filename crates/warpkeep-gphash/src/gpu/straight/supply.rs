@@ -47,7 +47,7 @@ const PATIENCE: usize = 100;
 /// 2.5 GiB, lies within 80 MiB then.
 const STOCK_ITEMS: u64 = 32;
 const MOST_STOCK: u64 = 1 << 20;
-/// Blocks of small batches that are left when it is seen to that there are more, at the most: to make the image grow takes as long as thirty batches of a thousand.
+/// Blocks of small batches that are left when it is seen to that there are more, at the most: to make the image grow can take as long as many of them.
 const MOST_LEAD: u64 = 1 << 16;
 /// Buffers that are kept to be used again.
 const MOST_SPARE: usize = 16;
@@ -428,11 +428,11 @@ impl<P: Persist> Drop for Supply<P> {
 #[cfg(all(test, not(no_simulator)))]
 mod tests {
     use std::collections::BTreeSet;
-    use std::path::Path;
 
     use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec};
     use warpkeep_device::Mode;
-    use warpkeep_image::{Coherent, Format, HeapOptions, Image, MIN_CHUNK, PlainMemory, Surroundings};
+    use warpkeep_image::{Coherent, MIN_CHUNK};
+    use warpkeep_suites::{heap, is_alone};
 
     use super::*;
     use crate::gpu::{DeviceEngine, DeviceImage};
@@ -447,13 +447,6 @@ mod tests {
     impl Shop {
         fn new(most_chunks: u64) -> Shop {
             let device = Device::simulated(Mode::fast()).unwrap();
-            let memory = Arc::new(PlainMemory::new(4 * MIN_CHUNK, most_chunks * MIN_CHUNK));
-            let format = Format { store_id: [1; 16], chunk_size: MIN_CHUNK, hash_seed: 7 };
-            let image =
-                Image::format(memory, Coherent, Path::new("memory"), &format, Surroundings::default());
-            let image = Arc::new(image.unwrap());
-            image.begin(1).unwrap();
-            let heap = Heap::recover::<TableError>(&image, HeapOptions::default(), |_| Ok(())).unwrap();
             let spec = TableSpec {
                 key: KeySpec::U64,
                 value: ValueSpec::fixed(128).unwrap(),
@@ -463,7 +456,7 @@ mod tests {
                 merge: MergeRule::None,
                 seed: Seed(5),
             };
-            let table = Table::create(&Arc::new(heap), &spec).unwrap();
+            let table = Table::create(&heap(most_chunks), &spec).unwrap();
             let on_device = Arc::new(DeviceImage::new(&device, table.heap().image()).unwrap());
             Shop { engine: DeviceEngine::new(&on_device, &table).unwrap(), table }
         }
@@ -501,20 +494,6 @@ mod tests {
         }
     }
 
-    /// Whether this test is alone in its process, where nobody else reads; otherwise it is run in one of its own.
-    fn is_alone(test: &str) -> bool {
-        const ALONE: &str = "WARPKEEP_TEST_ALONE";
-        if std::env::var_os(ALONE).is_some() {
-            return true;
-        }
-        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        let name = format!("{}::{test}", module_path!().split_once("::").unwrap().1);
-        let output = child.args(["--exact", &name]).env(ALONE, "1").output().unwrap();
-        let told = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && told.contains("1 passed"), "{told}");
-        false
-    }
-
     /// The part of the image that blocks lie in.
     fn extent(blocks: &[u64]) -> u64 {
         blocks.iter().max().unwrap() - blocks.iter().min().unwrap()
@@ -523,7 +502,7 @@ mod tests {
     #[test]
     fn blocks_that_are_used_again_lie_near_each_other() {
         const BATCH: usize = 20;
-        if !is_alone("blocks_that_are_used_again_lie_near_each_other") {
+        if !is_alone("gpu::straight::supply::tests::blocks_that_are_used_again_lie_near_each_other") {
             return;
         }
         let shop = Shop::new(2000);
@@ -563,7 +542,7 @@ mod tests {
 
     #[test]
     fn what_little_there_is_is_used_if_there_is_no_space() {
-        if !is_alone("what_little_there_is_is_used_if_there_is_no_space") {
+        if !is_alone("gpu::straight::supply::tests::what_little_there_is_is_used_if_there_is_no_space") {
             return;
         }
         let shop = Shop::new(40);
