@@ -225,12 +225,39 @@ impl<P: Persist> Image<P> {
             return Ok(());
         }
         self.region.backing().sync("image.close.data")?;
-        let mut next = self.state().clone();
+        let mut state = self.state();
+        let mut next = state.clone();
         next.sequence += 1;
         next.clean = true;
         next.last_lsn = last_lsn;
         self.write_state(&next);
-        self.region.backing().sync("image.close.state")
+        // If the sync fails, the image is given up as one that was not closed, under a later number.
+        state.sequence = next.sequence;
+        self.region.backing().sync("image.close.state")?;
+        *state = next;
+        Ok(())
+    }
+
+    /// Gives up an image that is not closed: it stays "in use", to be re-attached, but names no holder, so that another
+    /// process does not wait for the end of this one. The last step of dropping an image; nothing may be stored after it.
+    ///
+    /// Only a file has others who wait for it. A copy of the process made by `fork` holds nothing, so it gives up nothing.
+    fn give_up(&self) {
+        let in_its_process = self.file.as_ref().is_some_and(|file| file.is_in_its_process());
+        if !self.writable || !in_its_process {
+            return;
+        }
+        let mut state = self.state();
+        let here = &self.surroundings;
+        let ours = state.holder_pid == here.pid && state.holder_start == here.start_time;
+        if state.clean || !ours {
+            return;
+        }
+        let mut next = state.clone();
+        next.sequence += 1;
+        (next.holder_pid, next.holder_start) = (0, 0);
+        self.write_state(&next);
+        *state = next;
     }
 
     /// Extends the image to `chunks` chunks while it is in use.
@@ -504,6 +531,12 @@ impl<P: Persist> Image<P> {
             self.flush("image.state", at, len as u64);
             self.fence("image.state");
         }
+    }
+}
+
+impl<P: Persist> Drop for Image<P> {
+    fn drop(&mut self) {
+        self.give_up();
     }
 }
 

@@ -226,6 +226,11 @@ impl MappedFile {
         self.access
     }
 
+    /// Whether this is the process that opened it, and not a copy made by `fork`.
+    pub(crate) fn is_in_its_process(&self) -> bool {
+        self.file.is_in_its_process()
+    }
+
     /// What pages it is mapped with at this moment.
     pub fn page_report(&self) -> Result<PageReport, ImageError> {
         PageReport::read(self.base(), self.mapped_end(self.len()), self.placement.medium)

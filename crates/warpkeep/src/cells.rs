@@ -38,7 +38,7 @@ const TABLE: u32 = 1;
 ///
 /// let (store, _) = open::<_, Cells<_>>(&place, Some(log()?), Default::default(), &1000)?;
 /// store.put(7, b"kept", Durability::Power)?;
-/// drop(store); // no close: as if the process had been killed
+/// drop(store); // no close: the next opening re-attaches it, as after a crash
 ///
 /// let (store, report) = open::<_, Cells<_>>(&place, Some(log()?), Default::default(), &1000)?;
 /// assert_eq!(store.get(7)?, Some(b"kept".to_vec()));

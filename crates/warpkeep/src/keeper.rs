@@ -197,8 +197,8 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         }
     }
 
-    /// Closes the store. Dropping it instead is a crash: nothing acknowledged is lost, but the next opening takes
-    /// longer.
+    /// Closes the store. Dropping it instead gives the image up unclosed: nothing acknowledged is lost and other processes
+    /// can open it at once, but the next opening takes longer, as after a crash.
     pub fn close(self) -> Result<()> {
         if self.log.as_ref().is_some_and(Log::owes_checkpoint) {
             self.checkpoint()?;

@@ -27,7 +27,7 @@
 //! rows.table().run(&gradients, Durability::Power)?;
 //!
 //! drop(rows);
-//! drop(store); // no close: as if the process had been killed
+//! drop(store); // no close: the next opening re-attaches it, as after a crash
 //!
 //! let store = Store::open(home)?;
 //! let rows = store.typed::<u64, [f32; 32]>("items")?;

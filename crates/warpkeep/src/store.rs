@@ -29,7 +29,7 @@ use crate::{
 /// let rows = store.create_table("rows", TableOptions::new(KeySpec::U64, ValueSpec::fixed(128)?))?;
 /// rows.put(7, &[1; 128], Durability::Power)?;
 /// drop(rows);
-/// drop(store); // no close: as if the process had been killed
+/// drop(store); // no close: the next opening re-attaches it, as after a crash
 ///
 /// let store = Store::open(directory)?;
 /// assert_eq!(store.table("rows")?.get(7)?, Some(vec![1; 128]));
@@ -218,8 +218,8 @@ impl<P: Persist> Store<P> {
         self.keeper.heap().usage()
     }
 
-    /// Closes the store. Dropping it instead is a crash: nothing acknowledged is lost, but the next opening takes
-    /// longer.
+    /// Closes the store. Dropping it instead gives the image up unclosed: nothing acknowledged is lost and other processes
+    /// can open it at once, but the next opening takes longer, as after a crash.
     pub fn close(mut self) -> Result<()> {
         self.stop_maintenance();
         let keeper = Arc::clone(&self.keeper);

@@ -1,6 +1,8 @@
 //! A second opener, in this process or another, and openers that were killed.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -51,8 +53,15 @@ fn other_process() {
     store.put(2, b"process", Durability::Process).expect("there is room");
     let store = match role.as_str() {
         "hold" => Some(store),
-        // The locks are free, but the process that used the image is not gone: as when its end takes long.
+        // The locks are free, but the process that the image names is not gone: as when its end takes long.
         "linger" => {
+            let in_use = slots(&home.image);
+            drop(store);
+            let image = File::options().write(true).open(&home.image).expect("an image");
+            image.write_all_at(&in_use, SLOTS_AT).expect("written");
+            None
+        }
+        "drop" => {
             drop(store);
             None
         }
@@ -62,6 +71,15 @@ fn other_process() {
     // Until the other side is gone, or kills us.
     let _ = std::io::stdin().read_line(&mut String::new());
     drop(store);
+}
+
+/// Where the two state slots of an image begin; each is a page.
+const SLOTS_AT: u64 = 4096;
+
+fn slots(image: &Path) -> Vec<u8> {
+    let mut bytes = vec![0; 8192];
+    File::open(image).and_then(|image| image.read_exact_at(&mut bytes, SLOTS_AT)).expect("an image");
+    bytes
 }
 
 fn left_by_other() -> Model {
@@ -151,4 +169,39 @@ fn a_holder_that_is_still_ending_is_waited_for() {
         assert_eq!(report.origin, Origin::Reattached);
         assert_holds(&store, &left_by_other(), "after the wait");
     });
+}
+
+#[test]
+fn a_store_that_was_dropped_is_opened_by_others_at_once() {
+    for home in [Home::on_disk(), Home::in_memory()] {
+        let mut other = Other::start("drop", home.directory());
+        let mut place = home.place();
+        place.open.wait_for_holder = Duration::ZERO;
+        let log = home.log_place().expect("the log directory is free");
+        let opened =
+            warpkeep::open::<_, warpkeep::Cells<_>>(&place, Some(log), home.heap.clone(), &home.cells);
+        let (store, report) = opened.expect("nobody has it");
+        assert!(other.0.try_wait().expect("a child").is_none(), "the process that dropped it still runs");
+        // It was not closed: what it had is re-attached, not thrown away.
+        assert_eq!(report.origin, Origin::Reattached);
+        assert_holds(&store, &left_by_other(), "after the drop");
+    }
+}
+
+/// What the image says after a drop: in use, to be re-attached, and no holder.
+#[test]
+fn a_dropped_store_names_no_holder() {
+    let home = Home::in_memory();
+    let word = |at: usize| {
+        let slots = slots(&home.image);
+        u64::from_le_bytes(slots[at..at + 8].try_into().expect("eight bytes"))
+    };
+    let (store, _) = home.open().expect("a new store");
+    assert_eq!((word(16), word(72)), (0, u64::from(std::process::id())), "in use by this process");
+    drop(store);
+    assert_eq!((word(16), word(72), word(80)), (0, 0, 0), "in use by no process");
+    let (store, report) = home.open().expect("free");
+    assert_eq!(report.origin, Origin::Reattached);
+    store.close().expect("closed");
+    assert_eq!(word(16), 1, "clean");
 }
