@@ -48,7 +48,7 @@ fn main() -> Result<(), Failure> {
                 stage.put(&seat, key, &[7; 128], 1)
             });
             match staged {
-                Ok(()) => break stage.publish(),
+                Ok(()) => break drop(stage.publish()),
                 Err(TableError::Full) => {
                     let seen = stage.seen();
                     drop(stage);

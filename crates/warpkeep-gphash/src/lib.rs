@@ -34,7 +34,7 @@ pub use grow::Seen;
 pub use inspect::Inspection;
 pub use layout::Layout;
 pub use read::ScanPosition;
-pub use stage::{Seat, Stage};
+pub use stage::{Published, Seat, Stage};
 pub use stats::{LevelStats, TableStats};
 pub use table::{Table, TableSpec};
 pub use warpkeep_record::{Progress, Value, hasten_freeing};

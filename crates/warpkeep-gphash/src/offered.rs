@@ -1,5 +1,5 @@
 //! What a table offers through the traits that all indexes share.
 
-use crate::{Seat, Seen, Stage, Table, TableError, TableSpec};
+use crate::{Published, Seat, Seen, Stage, Table, TableError, TableSpec};
 
-warpkeep_record::offer_index!(Table, TableSpec, TableError, Stage, Seat, Seen);
+warpkeep_record::offer_index!(Table, TableSpec, TableError, Stage, Published, Seat, Seen);

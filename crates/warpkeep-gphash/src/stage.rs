@@ -94,7 +94,26 @@ impl<P: Persist> Table<P> {
     }
 }
 
-impl<P: Persist> Stage<'_, P> {
+/// Changes that are visible, and whose keys are held until this is dropped.
+pub struct Published<'t, P: Persist> {
+    stage: Option<Stage<'t, P>>,
+    /// Items more than before.
+    added: u64,
+}
+
+impl<P: Persist> Drop for Published<'_, P> {
+    fn drop(&mut self) {
+        let Some(stage) = self.stage.take() else { return };
+        let table = stage.table;
+        // Keys are let go first, for the drain takes them, too.
+        drop(stage);
+        if self.added > 0 {
+            table.assist(self.added);
+        }
+    }
+}
+
+impl<'t, P: Persist> Stage<'t, P> {
     fn levels(&self) -> &Levels {
         self.table.levels(&self.guard)
     }
@@ -226,12 +245,12 @@ impl<P: Persist> Stage<'_, P> {
         true
     }
 
-    /// Makes all of it visible, durably. Cannot fail.
-    pub fn publish(mut self) {
+    /// Makes all of it visible, durably. Cannot fail. The keys are held until what it gives is dropped.
+    pub fn publish(mut self) -> Published<'t, P> {
         let (table, image) = (self.table, self.table.image());
         let changes = std::mem::take(&mut self.changes);
         if changes.is_empty() {
-            return;
+            return Published { stage: Some(self), added: 0 };
         }
         // Records and slots before the words that lead to them.
         image.fence("gphash.record");
@@ -271,11 +290,7 @@ impl<P: Persist> Stage<'_, P> {
             table.in_overflow.fetch_sub(left_overflow, Ordering::AcqRel);
         }
         retire(&table.heap, retired, &self.guard);
-        // Keys are let go first, for the drain takes them, too.
-        drop(self);
-        if items > 0 {
-            table.assist(items as u64);
-        }
+        Published { stage: Some(self), added: u64::try_from(items).unwrap_or(0) }
     }
 }
 

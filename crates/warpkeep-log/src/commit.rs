@@ -24,6 +24,9 @@ const BEDS: usize = 4;
 const TURNS: u32 = 4;
 /// Above this backlog the flusher does not wait for its interval.
 const FLUSH_EARLY: u64 = 4 << 20;
+/// Bits of [`Commit::unsettled`]; the others count bytes of records that were promised room and have not come yet.
+const OWES_CHECKPOINT: u64 = 1 << 63;
+const UNLOGGED: u64 = 1 << 62;
 
 /// Where waiters sleep.
 #[derive(Default)]
@@ -56,6 +59,10 @@ pub(crate) struct Commit {
     beds: [Bed; BEDS],
     flusher: Condvar,
     durable: AtomicU64,
+    /// The last record appended, and what readers may see that no record tells of. Stored under the lock, the former before
+    /// the latter, and read without it in the other order: a promise that is seen to be kept has its record.
+    last: AtomicU64,
+    unsettled: AtomicU64,
     tail: Mutex<Tail>,
     maker: SegmentMaker,
 }
@@ -69,6 +76,8 @@ impl Commit {
         maker: SegmentMaker,
     ) -> Commit {
         let durable = AtomicU64::new(queue.durable().bits());
+        let last = AtomicU64::new(queue.last().bits());
+        let unsettled = AtomicU64::new(unsettled(&queue));
         Commit {
             options,
             poison: directory.poison().clone(),
@@ -76,6 +85,8 @@ impl Commit {
             beds: Default::default(),
             flusher: Condvar::new(),
             durable,
+            last,
+            unsettled,
             tail: Mutex::new(tail),
             maker,
         }
@@ -119,10 +130,8 @@ impl Commit {
         record: LaidRecord,
         durability: Durability,
     ) -> Result<Lsn, LogError> {
-        let crc = record.sum();
-        let mut shared = self.lock();
-        shared.queue.redeem(footprint);
-        self.append_to(shared, Appended::Laid(record, crc?), durability, |_| ())
+        let summed = record.sum();
+        self.keep_promise(footprint, summed.map(|crc| Appended::Laid(record, crc)), durability)
     }
 
     /// Has a segment ready that has room for a record of so many bytes: a full disk is found here, where it can still be refused.
@@ -147,6 +156,8 @@ impl Commit {
         let poisoned = self.poison.set(error);
         // Under the lock, so that nobody falls asleep who has not seen it.
         let _shared = self.lock();
+        // The image may have a part of it, or the log.
+        self.unsettled.fetch_or(UNLOGGED, Ordering::Release);
         self.wake_all();
         poisoned
     }
@@ -158,9 +169,27 @@ impl Commit {
         batch: &ChangeBatch,
         durability: Durability,
     ) -> Result<Lsn, LogError> {
+        self.keep_promise(footprint, Ok(Appended::Batch(batch)), durability)
+    }
+
+    /// Appends what was promised room. Its effects are in the image already: if it cannot be appended, nothing that readers see
+    /// can be vouched for any more, and the log stops.
+    fn keep_promise(
+        &self,
+        footprint: u64,
+        appended: Result<Appended<'_>, LogError>,
+        durability: Durability,
+    ) -> Result<Lsn, LogError> {
         let mut shared = self.lock();
         shared.queue.redeem(footprint);
-        self.append_to(shared, Appended::Batch(batch), durability, |_| ())
+        let done = appended.and_then(|appended| self.append_to(shared, appended, durability, |_| ()));
+        done.map_err(|error| {
+            let _shared = self.lock();
+            self.unsettled.fetch_or(UNLOGGED, Ordering::Release);
+            let poisoned = self.poison.set(error);
+            self.wake_all();
+            poisoned
+        })
     }
 
     fn append_to(
@@ -181,6 +210,7 @@ impl Commit {
             Appended::Batch(batch) => shared.queue.push(lsn, batch, durability),
             Appended::Laid(record, crc) => shared.queue.push_laid(lsn, record, crc, durability),
         }
+        self.note(&shared.queue);
         // Someone who asks for `Power` will come and wait, and writes then.
         let unattended = durability == Durability::Process || shared.queue.backlog() > FLUSH_EARLY;
         if unattended && shared.flusher_idle {
@@ -196,11 +226,36 @@ impl Commit {
         let mut shared = self.lock();
         self.poison.check()?;
         shared.queue.next_lsn(changes_len, durability)?;
-        Ok(shared.queue.promise(changes_len))
+        let footprint = shared.queue.promise(changes_len);
+        self.note(&shared.queue);
+        Ok(footprint)
     }
 
     pub(crate) fn withdraw(&self, footprint: u64) {
-        self.lock().queue.redeem(footprint);
+        let mut shared = self.lock();
+        shared.queue.redeem(footprint);
+        self.note(&shared.queue);
+    }
+
+    /// Tells those who do not take the lock how the queue stands. The caller has the lock.
+    fn note(&self, queue: &Queue) {
+        self.last.store(queue.last().bits(), Ordering::Release);
+        let unlogged = self.unsettled.load(Ordering::Relaxed) & UNLOGGED;
+        self.unsettled.store(unsettled(queue) | unlogged, Ordering::Release);
+    }
+
+    /// Whether something is in the image, or about to be, whose record is still to come.
+    pub(crate) fn has_promised(&self) -> bool {
+        self.unsettled.load(Ordering::Acquire) & !(OWES_CHECKPOINT | UNLOGGED) != 0
+    }
+
+    /// The last record appended, if every effect that readers may see has its record. The caller has waited for the promises that
+    /// it may have seen the effects of.
+    pub(crate) fn appended(&self) -> Result<Lsn, LogError> {
+        if self.unsettled.load(Ordering::Acquire) & UNLOGGED != 0 {
+            self.poison.check()?;
+        }
+        Ok(Lsn::from_bits(self.last.load(Ordering::Acquire)))
     }
 
     fn check_size(&self, changes_len: usize) -> Result<(), LogError> {
@@ -217,11 +272,13 @@ impl Commit {
     }
 
     pub(crate) fn owes_checkpoint(&self) -> bool {
-        self.lock().queue.after_checkpoint() != 0
+        self.unsettled.load(Ordering::Acquire) & OWES_CHECKPOINT != 0
     }
 
     pub(crate) fn checkpoint_done(&self) {
-        self.lock().queue.checkpoint_done();
+        let mut shared = self.lock();
+        shared.queue.checkpoint_done();
+        self.note(&shared.queue);
     }
 
     pub(crate) fn wait_durable(&self, lsn: Lsn) -> Result<(), LogError> {
@@ -446,6 +503,11 @@ impl Commit {
     fn doze<'a>(&'a self, shared: MutexGuard<'a, Shared>, time: Duration) -> MutexGuard<'a, Shared> {
         self.flusher.wait_timeout(shared, time).unwrap_or_else(PoisonError::into_inner).0
     }
+}
+
+/// What readers may see that no record tells of: see [`Commit::unsettled`].
+fn unsettled(queue: &Queue) -> u64 {
+    queue.promised() | if queue.after_checkpoint() == 0 { 0 } else { OWES_CHECKPOINT }
 }
 
 fn bed_of(group: u64) -> usize {

@@ -53,6 +53,8 @@ pub struct Log {
     pub(crate) directory: Directory,
     pub(crate) commit: Arc<Commit>,
     gate: Gate,
+    /// The gate of those who were promised room: their effects come first, and their records then.
+    promised: Gate,
     /// The manifest in force. Locked while a checkpoint runs: there is one at a time.
     pub(crate) manifest: Mutex<Manifest>,
     flusher: Option<JoinHandle<()>>,
@@ -67,16 +69,21 @@ impl fmt::Debug for Log {
     }
 }
 
-/// Room in the log for a record that is yet to come; given back if it is dropped.
+/// Room in the log for a record that is yet to come; given back if it is dropped. Whoever has one is inside the writers' gate.
 #[must_use = "a promise that is dropped is taken back"]
 pub struct Promise<'a> {
     commit: &'a Commit,
     footprint: u64,
+    /// Nothing, once the record has come.
+    taken: bool,
+    _inside: OpGuard<'a>,
 }
 
 impl Drop for Promise<'_> {
     fn drop(&mut self) {
-        self.commit.withdraw(self.footprint);
+        if !self.taken {
+            self.commit.withdraw(self.footprint);
+        }
     }
 }
 
@@ -188,7 +195,8 @@ impl Log {
                 Some(spawned.map_err(|e| LogError::io("start a thread for", "the log", e))?)
             }
         };
-        Ok(Log { directory, commit, gate: Gate::default(), manifest: Mutex::new(manifest), flusher })
+        let (gate, promised) = (Gate::default(), Gate::default());
+        Ok(Log { directory, commit, gate, promised, manifest: Mutex::new(manifest), flusher })
     }
 
     /// Appends a batch as one record and returns its number. Does no I/O.
@@ -205,15 +213,19 @@ impl Log {
     }
 
     /// Sets room aside for a batch whose effects come before its record: what the log refuses must not have happened.
-    /// Only the failure of the log itself can break the promise.
+    /// Only the failure of the log itself can break the promise, and then the log stops.
+    ///
+    /// Make the effects between this and [`Log::append_promised`]: whoever has the promise is inside the gate, as after
+    /// [`Log::enter`].
     pub fn promise(&self, batch: &ChangeBatch, durability: Durability) -> Result<Promise<'_>, LogError> {
         self.promise_bytes(batch.bytes().len() as u64, durability)
     }
 
     /// The same for a record of so many bytes: see [`LaidRecord::bytes`].
     pub fn promise_bytes(&self, bytes: u64, durability: Durability) -> Result<Promise<'_>, LogError> {
+        let inside = self.promised.enter();
         let footprint = self.commit.promise(usize::try_from(bytes).unwrap_or(usize::MAX), durability)?;
-        Ok(Promise { commit: &self.commit, footprint })
+        Ok(Promise { commit: &self.commit, footprint, taken: false, _inside: inside })
     }
 
     /// A record to be laid out, by several threads if there are several pieces: changes of one form in each, and behind them others of the
@@ -249,12 +261,12 @@ impl Log {
     /// The same, for a record that was [promised](Log::promise_bytes) room.
     pub fn append_laid_promised(
         &self,
-        promise: Promise<'_>,
+        mut promise: Promise<'_>,
         record: LaidRecord,
         durability: Durability,
     ) -> Result<Lsn, LogError> {
-        let footprint = std::mem::ManuallyDrop::new(promise).footprint;
-        self.commit.append_laid_promised(footprint, record, durability)
+        promise.taken = true;
+        self.commit.append_laid_promised(promise.footprint, record, durability)
     }
 
     /// Stops the log, because what it says and what is in the image could not be brought together: the next opening does it. Gives what every
@@ -266,12 +278,12 @@ impl Log {
     /// Appends a batch that was [promised](Log::promise) room.
     pub fn append_promised(
         &self,
-        promise: Promise<'_>,
+        mut promise: Promise<'_>,
         batch: &ChangeBatch,
         durability: Durability,
     ) -> Result<Lsn, LogError> {
-        let footprint = std::mem::ManuallyDrop::new(promise).footprint;
-        self.commit.append_promised(footprint, batch, durability)
+        promise.taken = true;
+        self.commit.append_promised(promise.footprint, batch, durability)
     }
 
     /// Returns when the record, and every one before it, is durable. Whoever finds nobody writing writes for all.
@@ -292,6 +304,19 @@ impl Log {
     /// The last record that was appended.
     pub fn last_lsn(&self) -> Lsn {
         self.commit.last_lsn()
+    }
+
+    /// The record up to which the log has to be durable for everything to survive the machine that readers see at the time of the
+    /// call: give it to [`Log::wait_durable`]. Waits for writers whose effects can be seen and whose records are still to come, so
+    /// the caller must hold nothing that a writer needs between [`Log::promise`] and [`Log::append_promised`]. Costs two loads
+    /// when there are none.
+    ///
+    /// What the image knew before the log began is not in it: see [`Log::owes_checkpoint`].
+    pub fn seen(&self) -> Result<Lsn, LogError> {
+        if self.commit.has_promised() {
+            self.promised.wait_for_present();
+        }
+        self.commit.appended()
     }
 
     /// Waits, or writes, while more than `backlog_bytes` are appended but not durable. To be called before any
@@ -375,7 +400,7 @@ impl Log {
     ) -> Result<CheckpointInfo, E> {
         // Every record up to `start` must be in the image before the scan looks at it.
         let start = self.commit.last_lsn();
-        self.gate.wait_for_present();
+        self.wait_for_writers();
         // Left behind by an attempt whose own clean-up failed.
         self.directory.remove(temporary)?;
         let file = self.directory.create(temporary)?;
@@ -383,13 +408,19 @@ impl Log {
         scan(&mut writer)?;
         // The scan may have seen effects whose records are only now being appended. The checkpoint must not
         // outlive the log that leads up to them, or what survives would not be a prefix.
-        self.gate.wait_for_present();
+        self.wait_for_writers();
         let end = self.commit.last_lsn();
         self.commit.wait_durable(end)?;
         let info = writer.finish(end)?;
         self.directory.rename(temporary, name)?;
         self.directory.sync(site::CHECKPOINT_DIR)?;
         Ok(info)
+    }
+
+    /// Returns when every writer has left that is inside at the time of the call.
+    fn wait_for_writers(&self) {
+        self.gate.wait_for_present();
+        self.promised.wait_for_present();
     }
 
     /// Makes everything durable and marks the log as closed cleanly.

@@ -165,6 +165,11 @@ impl Queue {
         footprint
     }
 
+    /// Bytes of records that were promised room and have not come yet.
+    pub(crate) fn promised(&self) -> u64 {
+        self.promised
+    }
+
     /// The record has come, or will not.
     pub(crate) fn redeem(&mut self, footprint: u64) {
         self.promised -= footprint;

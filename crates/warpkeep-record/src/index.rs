@@ -65,6 +65,8 @@ pub trait Staged<P: Persist> {
     type Seen;
     /// Why a change cannot be staged.
     type Error;
+    /// What holds the keys once the changes are visible.
+    type Published;
 
     /// Has room ready for so many values to come.
     fn expect_values(&mut self, count: usize);
@@ -80,8 +82,8 @@ pub trait Staged<P: Persist> {
     fn remove(&mut self, seat: &Self::Seat) -> bool;
     /// How the table stands, if it has no place for a key.
     fn seen(&self) -> Self::Seen;
-    /// Makes all of it visible, durably. Cannot fail.
-    fn publish(self);
+    /// Makes all of it visible, durably. Cannot fail. The keys are held until what it gives is dropped.
+    fn publish(self) -> Self::Published;
 }
 
 /// A key that something is about to happen to.
@@ -183,7 +185,7 @@ pub trait Kept<P: Persist>: Upkeep<P> + Sized {
 /// Has the table of an index offer all of the above, by what it has itself under the same names.
 #[macro_export]
 macro_rules! offer_index {
-    ($Table:ident, $TableSpec:ident, $TableError:ident, $Stage:ident, $Seat:ident, $Seen:ident) => {
+    ($Table:ident, $TableSpec:ident, $TableError:ident, $Stage:ident, $Published:ident, $Seat:ident, $Seen:ident) => {
         impl<P: warpkeep_image::Persist> $crate::Lookup<P> for $Table<P> {
             fn key_spec(&self) -> warpkeep_core::KeySpec {
                 $Table::key_spec(self)
@@ -229,10 +231,11 @@ macro_rules! offer_index {
             }
         }
 
-        impl<P: warpkeep_image::Persist> $crate::Staged<P> for $Stage<'_, P> {
+        impl<'t, P: warpkeep_image::Persist> $crate::Staged<P> for $Stage<'t, P> {
             type Seat = $Seat;
             type Seen = $Seen;
             type Error = $TableError;
+            type Published = $Published<'t, P>;
 
             #[inline]
             fn expect_values(&mut self, count: usize) {
@@ -264,8 +267,8 @@ macro_rules! offer_index {
                 $Stage::seen(self)
             }
             #[inline]
-            fn publish(self) {
-                $Stage::publish(self);
+            fn publish(self) -> $Published<'t, P> {
+                $Stage::publish(self)
             }
         }
 

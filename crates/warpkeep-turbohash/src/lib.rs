@@ -55,7 +55,7 @@ pub use grow::Seen;
 pub use inspect::Inspection;
 pub use scan::ScanPosition;
 pub use shard::{PROBING_SCOPE, default_shards};
-pub use stage::{Seat, Stage};
+pub use stage::{Published, Seat, Stage};
 pub use stats::{Distances, TableStats};
 pub use table::{Table, TableSpec};
 pub use warpkeep_record::{Progress, Value, hasten_freeing};

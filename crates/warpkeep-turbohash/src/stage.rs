@@ -103,7 +103,12 @@ impl<P: Persist> Table<P> {
     }
 }
 
-impl<P: Persist> Stage<'_, P> {
+/// Changes that are visible, and whose shards are held until this is dropped.
+pub struct Published<'t, P: Persist> {
+    _stage: Stage<'t, P>,
+}
+
+impl<'t, P: Persist> Stage<'t, P> {
     /// How the shard stands that has no place for a key: what [`Table::make_room`] wants to know.
     pub fn seen(&self) -> Seen {
         let staged = |shard: usize| -> i64 {
@@ -268,12 +273,12 @@ impl<P: Persist> Stage<'_, P> {
         true
     }
 
-    /// Makes all of it visible, durably. Cannot fail.
-    pub fn publish(mut self) {
+    /// Makes all of it visible, durably. Cannot fail. The shards are held until what it gives is dropped.
+    pub fn publish(mut self) -> Published<'t, P> {
         let table = self.table;
         let mut changes = std::mem::take(&mut self.changes);
         if changes.is_empty() {
-            return;
+            return Published { _stage: self };
         }
         // Those of a bucket side by side: its word is stored once a wave.
         changes.sort_by_key(|change| (change.wave, change.bucket));
@@ -298,6 +303,7 @@ impl<P: Persist> Stage<'_, P> {
             table.note_wants(*shard, table.run(*shard), tally);
         }
         retire(&table.heap, changes.iter().filter_map(|change| change.old).collect(), &self.guard);
+        Published { _stage: self }
     }
 
     fn publish_wave(&self, wave: &[Change]) {

@@ -90,9 +90,39 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         }
     }
 
+    /// The record up to which the log has to be durable before a batch with this durability is answered that has read, without
+    /// holding any key, what is in the image now; `None` if it need not be. Takes the checkpoint that is owed after a
+    /// re-attachment. The caller holds nothing that a writer needs between its effects and its record.
+    pub(crate) fn seen(&self, durability: Durability) -> Result<Option<Lsn>> {
+        match (&self.log, durability) {
+            (None, _) | (_, Durability::Process) => Ok(None),
+            (Some(log), Durability::Power) => {
+                if log.owes_checkpoint() {
+                    self.checkpoint()?;
+                }
+                Ok(Some(log.seen()?))
+            }
+        }
+    }
+
+    /// Returns when the log is durable up to what was [seen](Keeper::seen).
+    pub(crate) fn wait_seen(&self, seen: Option<Lsn>) -> Result<()> {
+        match (&self.log, seen) {
+            (Some(log), Some(seen)) => Ok(log.wait_durable(seen)?),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns when an answer may be given that rests on what is in the image now, and on nothing that was logged for it. See
+    /// [`Keeper::seen`] for what the caller must not hold.
+    pub(crate) fn confirm(&self, durability: Durability) -> Result<()> {
+        self.wait_seen(self.seen(durability)?)
+    }
+
     /// Makes changes and acknowledges them by returning. The caller has been [admitted](Keeper::admit), holds off
-    /// other writers of these keys, and has prepared everything that can fail: `apply` must bring the image to
-    /// what `changes` say, durably, and cannot fail.
+    /// other writers of these keys until this has returned, and has prepared everything that can fail: `apply` must bring the
+    /// image to what `changes` say, durably, and cannot fail. Records of a key are then in the log in the order of its changes,
+    /// and a `Power` commit makes everything durable that it has seen of the keys it holds.
     pub fn write<R>(
         &self,
         durability: Durability,
@@ -105,7 +135,6 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
                 Durability::Power => Err(Error::NoLog),
             };
         };
-        let _inside = log.enter();
         match durability {
             Durability::Process => {
                 // What the log refuses must not have happened.
@@ -115,6 +144,7 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
                 Ok(applied)
             }
             Durability::Power => {
+                let _inside = log.enter();
                 let mut pending = self.image().claim_pending()?;
                 let lsn = log.append(changes, durability, |lsn| pending.name(lsn))?;
                 log.wait_durable(lsn)?;
@@ -138,7 +168,6 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         let log = self.log.as_ref().ok_or(Error::NoLog)?;
         let mut record = lay(log)?;
         log.make_room(record.bytes())?;
-        let _inside = log.enter();
         match durability {
             Durability::Process => {
                 // What the log refuses must not have happened.
@@ -156,6 +185,7 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
                 Ok(applied)
             }
             Durability::Power => {
+                let _inside = log.enter();
                 fill(&mut record);
                 let mut pending = self.image().claim_pending()?;
                 let mut apply = Some(apply);

@@ -97,7 +97,8 @@ fn execute_on<P: Persist, T: Planned<P>>(
     answers: &mut dyn Answers,
 ) -> Result<()> {
     if batch.is_all(Op::Get) {
-        return gets::read(keeper.items().pool(), target, batch, answers);
+        gets::read(keeper.items().pool(), target, batch, answers)?;
+        return keeper.confirm(durability);
     }
     let straight = match target.on_device() {
         Some(target) => straight::write(keeper, &target, batch, durability, answers)?,
@@ -126,6 +127,8 @@ fn run<P: Persist, T: Planned<P>>(
 ) -> Result<()> {
     let reads = take_reads(target.table, &mut operations);
     read(target, || reads.iter().map(|get| get.key), |index| reads[index].index, answers)?;
+    // Before the others are logged: what makes them durable then does so with what was read.
+    let seen = if reads.is_empty() { None } else { keeper.seen(durability)? };
     let done = match target.on_device() {
         Some(target) => on_device::write(keeper, &target, &operations, durability, answers)?,
         None => 0,
@@ -152,7 +155,7 @@ fn run<P: Persist, T: Planned<P>>(
             done => settle(done, group, answers)?,
         }
     }
-    Ok(())
+    keeper.wait_seen(seen)
 }
 
 /// What an operation is answered that found no space.
@@ -227,7 +230,7 @@ fn write<P: Persist, T: Planned<P>>(
     loop {
         keeper.admit(durability)?;
         // Where a device works the table, its kernels have theirs.
-        let _turn = target.engine.turn();
+        let turn = target.engine.turn();
         let mut changes = ChangeBatch::new();
         let staged = match stage(keeper, target, group, &order, &mut changes)? {
             Err(full) => {
@@ -238,7 +241,11 @@ fn write<P: Persist, T: Planned<P>>(
             Ok(staged) => staged,
         };
         if staged.changed {
-            keeper.write(durability, &changes, || staged.stage.publish())?;
+            // What it gives holds the keys, until their record is in the log.
+            drop(keeper.write(durability, &changes, || staged.stage.publish())?);
+        } else {
+            drop((staged.stage, turn));
+            keeper.confirm(durability)?;
         }
         staged.given.into_iter().for_each(|answer| answer.give(answers));
         return Ok(());
@@ -409,3 +416,6 @@ fn decide<'a, P: Persist, S: Staged<P>>(
     held.item = Item::New { version, value };
     Answer { value: before, ..answer(status, version) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -394,7 +394,7 @@ impl Rig {
             let mut stage = self.table.stage([hash]);
             let seat = stage.seat(batch.keys[index], hash);
             match stage.put(&seat, batch.keys[index], batch.values[index], first_version + index as u64) {
-                Ok(()) => stage.publish(),
+                Ok(()) => drop(stage.publish()),
                 Err(TableError::Full) => {
                     return Err(BenchError::Invalid(format!(
                         "no place for an item in a table of {} items; give a lower --load-factor",

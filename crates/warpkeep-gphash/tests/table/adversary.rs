@@ -54,7 +54,7 @@ fn a_table_fills_to_the_paper_s_load_factor() {
         let mut stage = table.stage([hash]);
         let seat = stage.seat(&key.to_le_bytes(), hash);
         match stage.put(&seat, &key.to_le_bytes(), &[0; 8], 1) {
-            Ok(()) => stage.publish(),
+            Ok(()) => drop(stage.publish()),
             Err(TableError::Full) => break table.stats(),
             Err(error) => panic!("{error}"),
         }

@@ -77,14 +77,15 @@ impl<P: Persist> Logged<'_, P> {
         let pieces: Vec<PieceLen> =
             (0..acting.len().div_ceil(SHARE)).map(|number| self.piece_len(&acts, number)).collect();
         if pieces.iter().all(|piece| piece.changes() == 0) && !beside.changed {
+            drop(beside.stage);
             // The device may keep what it knows of the levels.
-            return match straight.publish(|| ()) {
-                Ok(_) => Ok(Some(committed)),
-                Err(error) => {
-                    drop(straight);
-                    step_back(target, error).map(|()| Some(committed))
-                }
-            };
+            let published = straight.publish(|| ());
+            drop(straight);
+            if let Err(error) = published {
+                step_back(target, error)?;
+            }
+            keeper.confirm(self.durability)?;
+            return Ok(Some(committed));
         }
         let lay = |log: &warpkeep_log::Log| Ok(log.lay(self.form(), &pieces, &changes)?);
         let fill = |record: &mut LaidRecord| {
@@ -103,7 +104,7 @@ impl<P: Persist> Logged<'_, P> {
             }
             let published = straight.publish(meanwhile);
             drop(straight);
-            beside.stage.publish();
+            drop(beside.stage.publish());
             passed("log: the batch is published");
             match published {
                 Ok(_) => Ok(()),

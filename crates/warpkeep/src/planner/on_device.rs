@@ -132,11 +132,16 @@ fn write_group<P: Persist>(
         let given = beside.given;
         let mut published = Ok(());
         let publish = || {
-            beside.stage.publish();
+            let held = beside.stage.publish();
             published = staged.publish();
+            held
         };
         if changed || beside.changed {
-            keeper.write(durability, &changes, publish)?;
+            drop(keeper.write(durability, &changes, publish)?);
+        } else {
+            // Keys are let go. Whoever has the turn is in nobody's way who has still to log what can be seen.
+            drop(publish);
+            keeper.confirm(durability)?;
         }
         if published.is_err() {
             named.engine.take_over(table);

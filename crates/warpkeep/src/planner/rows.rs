@@ -166,7 +166,10 @@ impl<P: Persist> Rows<'_, P> {
             return done;
         }
         let done = match rows.ops {
-            RowOps::Uniform(Op::Get) => self.read(rows, target),
+            RowOps::Uniform(Op::Get) => self.read(rows, target).and_then(|done| {
+                self.keeper.confirm(self.durability)?;
+                Ok(done)
+            }),
             _ => self.write(rows, target),
         };
         match done {
@@ -390,11 +393,16 @@ impl<P: Persist> Rows<'_, P> {
             let given = beside.given;
             let mut published = Ok(());
             let publish = || {
-                beside.stage.publish();
+                let held = beside.stage.publish();
                 published = staged.publish();
+                held
             };
             if changed || beside.changed {
-                keeper.write(durability, &changes, publish)?;
+                drop(keeper.write(durability, &changes, publish)?);
+            } else {
+                // Keys are let go. Whoever has the turn is in nobody's way who has still to log what can be seen.
+                drop(publish);
+                keeper.confirm(durability)?;
             }
             if published.is_err() {
                 named.engine.take_over(table);

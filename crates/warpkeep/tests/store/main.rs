@@ -2,8 +2,12 @@
 
 mod backup;
 mod cells;
+#[path = "../common/form.rs"]
+#[allow(dead_code, reason = "each test program uses its part")]
+mod form;
 mod indexes;
 mod merge;
+mod power;
 mod tables;
 mod typed;
 mod verify;

@@ -9,7 +9,7 @@ use warpkeep_log::LogOptions;
 
 use crate::form::Form;
 use crate::lab_place::LabPlace;
-use crate::script::{COMING_AND_GOING, COMMITTING, Do, GROWING, MOVING, Name, Step};
+use crate::script::{COMING_AND_GOING, COMMITTING, DECLINING, Do, GROWING, MOVING, Name, Step};
 use crate::state::{stamp, value};
 
 /// Chunks that the image begins with, and may come to have.
@@ -39,6 +39,7 @@ impl Rig {
             ("coming and going", COMING_AND_GOING, 0, 4),
             ("growing", GROWING, 0, 4),
             ("committing", COMMITTING, 1, 64),
+            ("declining", DECLINING, 2, 4),
             ("moving", MOVING, 4, 64),
         ];
         let mut rigs = Vec::new();
@@ -117,10 +118,9 @@ impl Rig {
                 if let Some((at, status)) = results.first_error() {
                     return Err(warpkeep::Error::Invalid(format!("{:?} was answered: {status}", batch[at])));
                 }
-                let written = results
-                    .iter()
-                    .zip(batch)
-                    .filter(|(outcome, one)| outcome.status.is_ok() && !matches!(one, Do::Delete(_)));
+                let written = results.iter().zip(batch).filter(|(outcome, one)| {
+                    outcome.status.is_ok() && !matches!(one, Do::Delete(_) | Do::Get(_))
+                });
                 Ok(written.map(|(outcome, _)| outcome.version).min())
             }
             Step::Maintain => {
@@ -194,6 +194,8 @@ fn call(table: &Table<'_, Recorder>, key: &[u8], one: Do, stamp: u64) -> warpkee
         Do::Delete(_) => (Op::Delete, 0),
         Do::Add(_) => (Op::FetchAdd, stamp),
         Do::Merge(_) => (Op::Merge, 0),
+        Do::Get(_) => (Op::Get, 0),
+        Do::Stale(_) => (Op::CompareAndSwap, u64::MAX),
         Do::Swap(_) => {
             let mut get = table.batch();
             get.get(key)?;

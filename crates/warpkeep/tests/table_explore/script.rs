@@ -25,9 +25,12 @@ pub(crate) enum Do {
     Add(u64),
     /// Compare-and-swap with the version the key has.
     Swap(u64),
+    /// Compare-and-swap with a version that no key has.
+    Stale(u64),
     Merge(u64),
+    Get(u64),
 }
-use Do::{Add, Delete, Insert, Merge, Put, Swap, Update};
+use Do::{Add, Delete, Get, Insert, Merge, Put, Stale, Swap, Update};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
@@ -106,6 +109,35 @@ pub(crate) const COMMITTING: &[Step] = &[
     Batch(Process, Numbers, &[Delete(5), Put(6)]),
 ];
 
+/// `Power` batches that change nothing, each after a `Process` write that its answers rest on.
+pub(crate) const DECLINING: &[Step] = &[
+    Create(Numbers),
+    Batch(Power, Numbers, &[Put(1), Put(2)]),
+    // From here on.
+    Batch(Process, Numbers, &[Delete(1)]),
+    Batch(Power, Numbers, &[Delete(1)]),
+    Batch(Process, Numbers, &[Put(3)]),
+    Batch(Power, Numbers, &[Insert(3)]),
+    Batch(Process, Numbers, &[Delete(2)]),
+    Batch(Power, Numbers, &[Update(2), Swap(2)]),
+    Batch(Process, Numbers, &[Update(3)]),
+    Batch(Power, Numbers, &[Stale(3)]),
+    Batch(Process, Numbers, &[Put(4)]),
+    Batch(Power, Numbers, &[Put(1), Delete(1)]),
+    Batch(Process, Numbers, &[Update(4)]),
+    // Gets alone, gets that are looked up apart from the rest, and one that is not.
+    Batch(Power, Numbers, &[Get(4)]),
+    Batch(Process, Numbers, &[Delete(4)]),
+    Batch(
+        Power,
+        Numbers,
+        &[Get(1), Get(2), Get(3), Get(4), Get(5), Get(6), Get(7), Get(8), Get(9), Insert(3)],
+    ),
+    Batch(Process, Numbers, &[Delete(3)]),
+    Batch(Power, Numbers, &[Get(3), Delete(4)]),
+    Batch(Process, Numbers, &[Put(5)]),
+];
+
 /// A bucket that is drained, and what becomes of the items that were in it.
 pub(crate) const MOVING: &[Step] = &[
     Create(Numbers),
@@ -117,9 +149,11 @@ pub(crate) const MOVING: &[Step] = &[
     Batch(Process, Numbers, &[Update(1), Update(2), Delete(6)]),
 ];
 
-/// What every recovery does next: what was being moved or committed is replaced and removed.
+/// What every recovery does next: what was being moved or committed is replaced and removed, and a `Power` batch rests on that
+/// before anything else is logged.
 pub(crate) const AFTERWARDS: &[Step] = &[
     Batch(Process, Numbers, &[Put(1), Delete(3), Delete(4), Update(5), Delete(7), Update(8)]),
+    Batch(Power, Numbers, &[Get(1)]),
     Create(After),
     Batch(Process, After, &[Put(1), Put(2)]),
     Batch(Power, After, &[Update(1), Delete(2), Put(3)]),

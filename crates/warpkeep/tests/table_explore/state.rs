@@ -23,7 +23,9 @@ impl Do {
             | Do::Delete(key)
             | Do::Add(key)
             | Do::Swap(key)
-            | Do::Merge(key) => key,
+            | Do::Stale(key)
+            | Do::Merge(key)
+            | Do::Get(key) => key,
         }
     }
 
@@ -31,6 +33,7 @@ impl Do {
         let (there, value) = (items.get(&self.key()).cloned(), value(name, stamp));
         let next = match (self, there) {
             (Do::Delete(_), _) => None,
+            (Do::Get(_) | Do::Stale(_), there) => there,
             (Do::Insert(_), Some(there)) => Some(there),
             (Do::Update(_) | Do::Swap(_), None) => None,
             (Do::Add(_), there) => {

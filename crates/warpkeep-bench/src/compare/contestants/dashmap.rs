@@ -116,7 +116,6 @@ impl<K: MapKey, const V: usize> Pen<'_, K, V> {
         let mut changes = self.changes.borrow_mut();
         changes.clear();
         changes.push(&Change { table: 1, kind, version, key: key.bytes().as_ref(), value })?;
-        let _inside = log.enter();
         match durability {
             Durability::Process => {
                 let promise = log.promise(&changes, durability)?;
@@ -124,6 +123,7 @@ impl<K: MapKey, const V: usize> Pen<'_, K, V> {
                 log.append_promised(promise, &changes, durability)?;
             }
             Durability::Power => {
+                let _inside = log.enter();
                 let lsn = log.append(&changes, durability, |_| ())?;
                 log.wait_durable(lsn)?;
                 apply();
