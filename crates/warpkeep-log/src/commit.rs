@@ -13,7 +13,7 @@ use crate::files::{Directory, Poison};
 use crate::laid::LaidRecord;
 use crate::options::LogOptions;
 use crate::queue::{Queue, worst_footprint};
-use crate::segment::SegmentMaker;
+use crate::segment::{SMALL_SEGMENT, SegmentMaker};
 use crate::tail::Tail;
 
 /// Waiters sleep by the group they wait for, modulo this: a finished write then wakes those it concerns, and one of
@@ -63,6 +63,10 @@ pub(crate) struct Commit {
     /// the latter, and read without it in the other order: a promise that is seen to be kept has its record.
     last: AtomicU64,
     unsettled: AtomicU64,
+    /// Bytes of frames written, those at hand when the log was opened among them.
+    written: AtomicU64,
+    /// What it was when the last checkpoint began.
+    written_before_checkpoint: AtomicU64,
     tail: Mutex<Tail>,
     maker: SegmentMaker,
 }
@@ -74,6 +78,7 @@ impl Commit {
         queue: Queue,
         tail: Tail,
         maker: SegmentMaker,
+        since_checkpoint: u64,
     ) -> Commit {
         let durable = AtomicU64::new(queue.durable().bits());
         let last = AtomicU64::new(queue.last().bits());
@@ -87,6 +92,8 @@ impl Commit {
             durable,
             last,
             unsettled,
+            written: AtomicU64::new(since_checkpoint),
+            written_before_checkpoint: AtomicU64::new(0),
             tail: Mutex::new(tail),
             maker,
         }
@@ -275,10 +282,32 @@ impl Commit {
         self.unsettled.load(Ordering::Acquire) & OWES_CHECKPOINT != 0
     }
 
-    pub(crate) fn checkpoint_done(&self) {
+    /// A checkpoint is complete that was begun when so many bytes were [written](Commit::written).
+    pub(crate) fn checkpoint_done(&self, written_before: u64) {
+        self.written_before_checkpoint.store(written_before, Ordering::Relaxed);
         let mut shared = self.lock();
         shared.queue.checkpoint_done();
         self.note(&shared.queue);
+    }
+
+    /// The least that an opening makes its first segment of.
+    pub(crate) fn first_segment_bytes(&self) -> u64 {
+        self.options.segment_bytes.min(SMALL_SEGMENT)
+    }
+
+    /// Why there is no further segment, if there is none.
+    pub(crate) fn no_segment(&self) -> Option<Arc<LogError>> {
+        self.lock().queue.no_segment().cloned()
+    }
+
+    /// Bytes of frames written so far.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of frames written since the last checkpoint began.
+    pub(crate) fn since_checkpoint(&self) -> u64 {
+        self.written().saturating_sub(self.written_before_checkpoint.load(Ordering::Relaxed))
     }
 
     pub(crate) fn wait_durable(&self, lsn: Lsn) -> Result<(), LogError> {
@@ -370,6 +399,8 @@ impl Commit {
                 self.wake_all();
                 return shared;
             }
+            // Padded by now to what it takes in the file.
+            self.written.fetch_add(group.frame.len() as u64, Ordering::Relaxed);
             shared.queue.finish(group.frame, group.summed.is_some());
             shared.queue.set_room(room);
             self.durable.store(group.last.bits(), Ordering::Release);

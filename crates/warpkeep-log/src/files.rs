@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
+use crate::reserve::Reserve;
 
 /// Whether something failed that nobody can undo. Set once, read often.
 #[derive(Clone, Default)]
@@ -37,15 +38,20 @@ impl Poison {
 pub(crate) struct Directory {
     disk: Arc<dyn Disk>,
     poison: Poison,
+    reserve: Arc<Reserve>,
 }
 
 impl Directory {
     pub(crate) fn new(disk: Arc<dyn Disk>) -> Directory {
-        Directory { disk, poison: Poison::default() }
+        Directory { disk, poison: Poison::default(), reserve: Arc::default() }
     }
 
     pub(crate) fn poison(&self) -> &Poison {
         &self.poison
+    }
+
+    pub(crate) fn reserve(&self) -> &Reserve {
+        &self.reserve
     }
 
     pub(crate) fn list(&self) -> Result<Vec<String>, LogError> {

@@ -20,6 +20,8 @@ pub(crate) enum FileName {
     Lock,
     Segment(u64),
     Checkpoint(u64),
+    /// Space set aside.
+    Reserve(u64),
     Temporary,
     Foreign,
 }
@@ -40,6 +42,8 @@ impl FileName {
             FileName::Segment(number)
         } else if let Some(id) = numbered("ckpt-", ".wkc") {
             FileName::Checkpoint(id)
+        } else if let Some(number) = numbered("reserve-", TMP) {
+            FileName::Reserve(number)
         } else if name.ends_with(TMP) {
             FileName::Temporary
         } else {
@@ -54,6 +58,11 @@ pub(crate) fn segment_name(number: u64) -> String {
 
 pub(crate) fn checkpoint_name(id: u64) -> String {
     format!("ckpt-{id:016x}.wkc")
+}
+
+/// A file of the reserve. It ends like a temporary file, so that programs that know of no reserve remove it.
+pub(crate) fn reserve_name(number: u64) -> String {
+    format!("reserve-{number:016x}{TMP}")
 }
 
 pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
@@ -84,6 +93,8 @@ mod tests {
     fn names_go_there_and_back() {
         assert_eq!(FileName::parse(&segment_name(0x1f)), FileName::Segment(0x1f));
         assert_eq!(FileName::parse(&checkpoint_name(u64::MAX)), FileName::Checkpoint(u64::MAX));
+        assert_eq!(FileName::parse(&reserve_name(7)), FileName::Reserve(7));
+        assert_eq!(FileName::parse("reserve-7.tmp"), FileName::Temporary);
         assert_eq!(FileName::parse("MANIFEST"), FileName::Manifest);
         assert_eq!(FileName::parse("MANIFEST.tmp"), FileName::Temporary);
     }

@@ -28,6 +28,7 @@ mod queue;
 mod read_only_disk;
 mod recovery;
 mod report;
+mod reserve;
 mod scan;
 mod segment;
 pub mod site;

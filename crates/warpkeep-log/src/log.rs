@@ -87,6 +87,9 @@ impl Drop for Promise<'_> {
     }
 }
 
+/// What an opening needs besides a segment: manifests, and what the file system needs for itself.
+const RESERVE_FOR_OPENING: u64 = 64 << 10;
+
 /// What a log begins with.
 pub(crate) struct Beginning {
     pub(crate) directory: Directory,
@@ -96,6 +99,8 @@ pub(crate) struct Beginning {
     pub(crate) last: Lsn,
     pub(crate) finished: Vec<Finished>,
     pub(crate) next_number: u64,
+    /// Bytes of the frames that were written since the last checkpoint began.
+    pub(crate) since_checkpoint: u64,
     pub(crate) after_checkpoint: u64,
 }
 
@@ -136,8 +141,10 @@ impl Log {
                 _ => {}
             }
         }
-        let remains =
-            |name: &&String| matches!(FileName::parse(name), FileName::Temporary | FileName::Segment(_));
+        let remains = |name: &&String| {
+            let name = FileName::parse(name);
+            matches!(name, FileName::Temporary | FileName::Reserve(_) | FileName::Segment(_))
+        };
         names.iter().filter(remains).try_for_each(|name| directory.remove(name))?;
         Log::begin(Beginning {
             directory,
@@ -156,18 +163,27 @@ impl Log {
             last: Lsn::ZERO,
             finished: Vec::new(),
             next_number,
+            since_checkpoint: 0,
             after_checkpoint: 0,
         })
     }
 
     /// Begins a segment, and then says so in the manifest.
     pub(crate) fn begin(beginning: Beginning) -> Result<Log, LogError> {
-        let Beginning { directory, options, manifest, last, finished, next_number, after_checkpoint } =
-            beginning;
+        let Beginning {
+            directory,
+            options,
+            manifest,
+            last,
+            finished,
+            next_number,
+            since_checkpoint,
+            after_checkpoint,
+        } = beginning;
         let store_id = manifest.store_id;
         let maker = SegmentMaker::new(directory.clone(), store_id, options.segment_bytes, next_number);
-        let segment = maker.take(0)?;
-        let number = segment.number;
+        let (segment, no_whole_segment) = maker.take_first()?;
+        let (number, room) = (segment.number, segment.len - PAGE);
         let seed = Seed::of(&store_id);
         let tail = Tail::new(segment, finished, last, seed, options.fill_ahead_bytes);
         let manifest = Manifest {
@@ -183,9 +199,12 @@ impl Log {
             }
             return Err(error);
         }
-        let queue = Queue::new(manifest.epoch, last, after_checkpoint, options.segment_bytes);
+        directory.return_reserve();
+        let mut queue = Queue::new(manifest.epoch, last, after_checkpoint, options.segment_bytes);
+        queue.set_room(room);
+        queue.set_no_segment(no_whole_segment.map(Arc::new));
         let background = options.background;
-        let commit = Arc::new(Commit::new(&directory, options, queue, tail, maker));
+        let commit = Arc::new(Commit::new(&directory, options, queue, tail, maker, since_checkpoint));
         let flusher = match background {
             false => None,
             true => {
@@ -338,6 +357,38 @@ impl Log {
         self.commit.owes_checkpoint()
     }
 
+    /// Bytes of log that were written since the last checkpoint began: about what a checkpoint would trim, and what a
+    /// rebuild would redo.
+    pub fn since_checkpoint(&self) -> u64 {
+        self.commit.since_checkpoint()
+    }
+
+    /// Sets space aside for a checkpoint of so many bytes, and for an opening: files that hold nothing, given up when the
+    /// disk is full and a checkpoint or an opening needs the space. As much as there is room for; an error if that is
+    /// less. It costs nothing to ask again, for more or for less.
+    pub fn keep_reserve(&self, checkpoint_bytes: u64) -> Result<(), LogError> {
+        // A checkpoint in progress may be using it.
+        let Ok(_manifest) = self.manifest.try_lock() else { return Ok(()) };
+        self.directory.poison().check()?;
+        let opening = self.commit.first_segment_bytes() + RESERVE_FOR_OPENING;
+        self.directory.provide_reserve(checkpoint_bytes.saturating_add(opening))
+    }
+
+    /// Bytes that are [set aside](Log::keep_reserve), and bytes that should be.
+    pub fn reserve(&self) -> (u64, u64) {
+        self.directory.reserve().bytes()
+    }
+
+    /// Why there is no further segment, if there is none: then writes are refused as soon as the one in use is full.
+    pub fn no_segment(&self) -> Option<Arc<LogError>> {
+        self.commit.no_segment()
+    }
+
+    /// Whether a checkpoint would make room: there are segments that only those before it need.
+    pub fn is_trimmable(&self) -> bool {
+        self.commit.tail().has_finished()
+    }
+
     /// Takes a checkpoint: `scan` pushes every item that is there, while writers go on. A second caller waits for
     /// the first to finish.
     ///
@@ -352,11 +403,13 @@ impl Log {
         let id = manifest.checkpoint + 1;
         let name = checkpoint_name(id);
         let temporary = format!("{name}{TMP}");
+        let written_before = self.commit.written();
         let info = match self.write_checkpoint(&manifest.store_id, id, &name, &temporary, scan) {
             Ok(info) => info,
             Err(error) => {
                 self.directory.discard(&temporary);
                 self.directory.discard(&name);
+                self.directory.return_reserve();
                 return Err(error);
             }
         };
@@ -374,11 +427,12 @@ impl Log {
             // A poisoned directory may hold either manifest, so either checkpoint may be the one in force.
             if !self.directory.poison().is_set() {
                 self.directory.discard(&name);
+                self.directory.return_reserve();
             }
             return Err(error.into());
         }
         let old = std::mem::replace(&mut *manifest, next);
-        self.commit.checkpoint_done();
+        self.commit.checkpoint_done(written_before);
         // What stays behind if one of these fails is removed at the next opening.
         for number in self.commit.tail().forget_before(first_segment) {
             self.directory.discard(&segment_name(number));
@@ -386,6 +440,8 @@ impl Log {
         if old.checkpoint != 0 {
             self.directory.discard(&checkpoint_name(old.checkpoint));
         }
+        // The reserve first: without it, a disk that fills up again could not be left again.
+        self.directory.return_reserve();
         self.commit.retry_spare();
         Ok(info)
     }
@@ -403,8 +459,8 @@ impl Log {
         self.wait_for_writers();
         // Left behind by an attempt whose own clean-up failed.
         self.directory.remove(temporary)?;
-        let file = self.directory.create(temporary)?;
-        let mut writer = CheckpointWriter::new(file, store_id, id, start)?;
+        let file = self.directory.with_reserve(|| self.directory.create(temporary))?;
+        let mut writer = CheckpointWriter::new(&self.directory, file, store_id, id, start)?;
         scan(&mut writer)?;
         // The scan may have seen effects whose records are only now being appended. The checkpoint must not
         // outlive the log that leads up to them, or what survives would not be a prefix.
@@ -412,7 +468,7 @@ impl Log {
         let end = self.commit.last_lsn();
         self.commit.wait_durable(end)?;
         let info = writer.finish(end)?;
-        self.directory.rename(temporary, name)?;
+        self.directory.with_reserve(|| self.directory.rename(temporary, name))?;
         self.directory.sync(site::CHECKPOINT_DIR)?;
         Ok(info)
     }

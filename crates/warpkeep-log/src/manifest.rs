@@ -70,10 +70,14 @@ impl Manifest {
         page
     }
 
-    /// Replaces the manifest on disk.
+    /// Replaces the manifest on disk, with space from the reserve if there is no other.
     ///
     /// After an error the old one is still in force, unless the directory is poisoned: then either may be.
     pub(crate) fn write(&self, directory: &Directory) -> Result<(), LogError> {
+        directory.with_reserve(|| self.try_to_write(directory))
+    }
+
+    fn try_to_write(&self, directory: &Directory) -> Result<(), LogError> {
         // Left behind by an attempt whose own clean-up failed.
         directory.remove(MANIFEST_TMP)?;
         let file = directory.create(MANIFEST_TMP)?;

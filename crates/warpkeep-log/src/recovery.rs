@@ -250,6 +250,7 @@ impl Recovery {
                 _ => {}
             }
         }
+        self.directory.adopt_reserve(&self.names);
         self.settle()?;
         let start = self.manifest.checkpoint_start;
         let kept: Vec<Finished> = self
@@ -267,6 +268,7 @@ impl Recovery {
             last: self.chain.last,
             finished: kept.clone(),
             next_number,
+            since_checkpoint: self.chain.since_checkpoint,
             after_checkpoint: owed,
         })?;
         // Only now: the manifest that was read may not have been durable before, but this one is, and it needs

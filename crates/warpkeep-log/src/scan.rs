@@ -34,6 +34,8 @@ pub(crate) struct Chain {
     /// The segments with frames that count, in order.
     pub(crate) segments: Vec<ScannedSegment>,
     pub(crate) last: Lsn,
+    /// Bytes of the frames that hold a record after the checkpoint's start.
+    pub(crate) since_checkpoint: u64,
     pub(crate) report: RecoveryReport,
 }
 
@@ -104,20 +106,23 @@ struct Walk<'a> {
     /// The last record seen; `None` until the first frame says where the chain begins.
     last: Option<Lsn>,
     segments: Vec<ScannedSegment>,
+    since_checkpoint: u64,
     report: RecoveryReport,
 }
 
 /// Walks the segments of these numbers, which are in ascending order.
 pub(crate) fn scan(directory: &Directory, manifest: &Manifest, numbers: &[u64]) -> Result<Chain, LogError> {
     let seed = Seed::of(&manifest.store_id);
-    let mut walk = Walk { manifest, last: None, segments: Vec::new(), report: RecoveryReport::default() };
+    let report = RecoveryReport::default();
+    let mut walk = Walk { manifest, last: None, segments: Vec::new(), since_checkpoint: 0, report };
     for &number in numbers {
         walk.segment(&mut SegmentReader::open(directory, seed, number)?)?;
     }
     let last = walk.last.unwrap_or(manifest.checkpoint_start);
     walk.report.last_lsn = last;
     walk.report.segments = numbers.len() as u64;
-    Ok(Chain { segments: walk.segments, last, report: walk.report })
+    let Walk { segments, since_checkpoint, report, .. } = walk;
+    Ok(Chain { segments, last, since_checkpoint, report })
 }
 
 impl Walk<'_> {
@@ -156,6 +161,9 @@ impl Walk<'_> {
                 self.report.frames += 1;
                 self.report.records += header.records();
                 self.report.bytes += end - offset;
+                if header.last > self.manifest.checkpoint_start {
+                    self.since_checkpoint += end - offset;
+                }
             }
             offset = end;
         }

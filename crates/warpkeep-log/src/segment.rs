@@ -1,5 +1,6 @@
 //! Segment files: their first page, and how they come to be.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -8,6 +9,9 @@ use crate::files::{Directory, File};
 use crate::layout::{PAGE, segment_name};
 use crate::page::Page;
 use crate::site;
+
+/// What an opening makes do with on a full disk. It is enough for what is small, until a checkpoint makes room.
+pub(crate) const SMALL_SEGMENT: u64 = 256 << 10;
 
 pub(crate) const SEGMENT_MAGIC: &[u8; 8] = b"WKSEGMNT";
 
@@ -81,6 +85,18 @@ impl SegmentMaker {
         SegmentMaker { directory, store_id, segment_bytes, next_number, large, spare }
     }
 
+    /// The first segment of an opening. Where the disk has no room for a whole one it is a small one, with space from the
+    /// reserve if need be; then it comes with the reason.
+    pub(crate) fn take_first(&self) -> Result<(Segment, Option<LogError>), LogError> {
+        match self.make(0) {
+            Err(full @ LogError::DiskFull { .. }) => {
+                let len = self.segment_bytes.min(SMALL_SEGMENT);
+                self.directory.with_reserve(|| self.make_of(len)).map(|segment| (segment, Some(full)))
+            }
+            made => made.map(|segment| (segment, None)),
+        }
+    }
+
     /// A segment that has room for a frame of `footprint` bytes.
     pub(crate) fn take(&self, footprint: u64) -> Result<Segment, LogError> {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,6 +124,7 @@ impl SegmentMaker {
     pub(crate) fn prepare(&self) -> Result<(), LogError> {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.is_none() {
+            self.leave_to_checkpoint()?;
             let made = match self.large.load(Ordering::Relaxed) {
                 0 => self.make(0),
                 // Where there is no space for so much there may be for less.
@@ -124,6 +141,7 @@ impl SegmentMaker {
         if spare.as_ref().is_some_and(|spare| spare.len - PAGE >= footprint) {
             return Ok(());
         }
+        self.leave_to_checkpoint()?;
         if let Some(too_small) = spare.take() {
             let name = segment_name(too_small.number);
             drop(too_small);
@@ -133,12 +151,25 @@ impl SegmentMaker {
         Ok(())
     }
 
+    /// What the reserve has freed for a checkpoint must not become a segment: the checkpoint would not be completed, and
+    /// no segment would ever become free.
+    fn leave_to_checkpoint(&self) -> Result<(), LogError> {
+        match self.directory.reserve().is_lent() {
+            false => Ok(()),
+            true => {
+                let what = "what is free is for the checkpoint in progress";
+                let source = io::Error::new(io::ErrorKind::StorageFull, what);
+                Err(LogError::io("reserve space for", "the next segment", source))
+            }
+        }
+    }
+
     fn make(&self, footprint: u64) -> Result<Segment, LogError> {
-        let page = SegmentPage {
-            store_id: self.store_id,
-            number: self.next_number.fetch_add(1, Ordering::Relaxed),
-            len: self.segment_bytes.max(PAGE + footprint),
-        };
-        Segment::create(&self.directory, &page)
+        self.make_of(self.segment_bytes.max(PAGE + footprint))
+    }
+
+    fn make_of(&self, len: u64) -> Result<Segment, LogError> {
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        Segment::create(&self.directory, &SegmentPage { store_id: self.store_id, number, len })
     }
 }

@@ -116,6 +116,11 @@ impl Tail {
         (finished.collect(), self.segment.number, self.offset)
     }
 
+    /// Whether there are segments besides the one in use.
+    pub(crate) fn has_finished(&self) -> bool {
+        !self.finished.is_empty()
+    }
+
     /// Takes the segments before `first` off the list, so that the caller can remove their files.
     pub(crate) fn forget_before(&mut self, first: u64) -> Vec<u64> {
         let count = self.finished.partition_point(|s| s.number < first);

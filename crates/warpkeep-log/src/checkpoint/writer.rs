@@ -6,7 +6,7 @@ use super::{BLOCK_MAGIC, BLOCK_UNIT, CheckpointInfo, FOOTER_MAGIC, MAGIC};
 use crate::block::{self, Seed};
 use crate::change;
 use crate::error::LogError;
-use crate::files::File;
+use crate::files::{Directory, File};
 use crate::layout::{BLOCK_HEADER, PAGE, put_u64};
 use crate::page::Page;
 use crate::site;
@@ -18,6 +18,8 @@ const PACE: u64 = 8 << 20;
 
 /// Takes the items of a checkpoint.
 pub struct CheckpointWriter {
+    /// Its reserve is for checkpoints.
+    directory: Directory,
     file: File,
     seed: Seed,
     id: u64,
@@ -45,6 +47,7 @@ impl std::fmt::Debug for CheckpointWriter {
 
 impl CheckpointWriter {
     pub(crate) fn new(
+        directory: &Directory,
         file: File,
         store_id: &[u8; 16],
         id: u64,
@@ -53,8 +56,10 @@ impl CheckpointWriter {
         let mut page = Page::new(MAGIC, store_id);
         page.set_word(32, id);
         page.set_word(40, start.bits());
-        file.write(&page.sealed()[..], 0)?;
+        let page = page.sealed();
+        directory.with_reserve(|| file.write(&page[..], 0))?;
         Ok(CheckpointWriter {
+            directory: directory.clone(),
             file,
             seed: Seed::of(store_id),
             id,
@@ -115,7 +120,7 @@ impl CheckpointWriter {
         block::seal(&mut self.block, magic, None, self.seed);
         let padded = self.block.len().next_multiple_of(BLOCK_UNIT as usize);
         self.block.resize(padded, 0);
-        self.file.write(&self.block, self.offset)?;
+        self.directory.with_reserve(|| self.file.write(&self.block, self.offset))?;
         self.offset += padded as u64;
         self.block_index += 1;
         self.block.truncate(BLOCK_HEADER);

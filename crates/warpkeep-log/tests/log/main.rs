@@ -11,3 +11,4 @@ mod mem_disk;
 mod oracle;
 mod os_disk;
 mod power_cut;
+mod reserve;

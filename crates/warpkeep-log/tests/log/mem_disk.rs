@@ -52,6 +52,8 @@ struct World {
     next_inode: u64,
     calls: u64,
     plan: Plan,
+    /// Files have no more bytes than this in all.
+    capacity: Option<u64>,
     dropped_site: Option<&'static str>,
     syncs: HashMap<&'static str, u64>,
 }
@@ -96,6 +98,24 @@ impl World {
     }
 }
 
+impl World {
+    /// Whether a file can have so many bytes.
+    fn has_room(&self, inode: u64, len: usize) -> io::Result<()> {
+        let old = self.inodes[&inode].live.len();
+        let more = len.saturating_sub(old) as u64;
+        match self.capacity {
+            Some(capacity) if more > 0 && self.used() + more > capacity => {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn used(&self) -> u64 {
+        self.names.values().map(|inode| self.inodes[inode].live.len() as u64).sum()
+    }
+}
+
 fn outcome(done: bool) -> io::Result<()> {
     if done { Ok(()) } else { Err(io::Error::other("the machine went away")) }
 }
@@ -107,6 +127,25 @@ impl MemDisk {
 
     pub(crate) fn plan(&self, plan: Plan) {
         self.world().plan = plan;
+    }
+
+    /// Sets how many bytes the files may have in all.
+    pub(crate) fn set_capacity(&self, capacity: u64) {
+        self.world().capacity = Some(capacity);
+    }
+
+    /// As if others took all that is free.
+    pub(crate) fn fill(&self) {
+        let mut world = self.world();
+        world.capacity = Some(world.used());
+    }
+
+    /// Sets the capacity of a disk that a crash has left: what another one had, or what is on it if that is more, because
+    /// removals came back.
+    pub(crate) fn set_capacity_of(&self, other: &MemDisk) {
+        let capacity = other.world().capacity;
+        let mut world = self.world();
+        world.capacity = capacity.map(|capacity| capacity.max(world.used()));
     }
 
     pub(crate) fn drop_site(&self, site: &'static str) {
@@ -277,9 +316,11 @@ struct MemFile {
 }
 
 impl MemFile {
-    fn change(&self, takes_space: bool, change: impl FnOnce(&mut Inode)) -> io::Result<()> {
+    /// Makes a change after which the file has at least `len` bytes.
+    fn change(&self, len: usize, takes_space: bool, change: impl FnOnce(&mut Inode)) -> io::Result<()> {
         let mut world = self.disk.world();
         let done = world.call(takes_space)?;
+        world.has_room(self.inode, len)?;
         change(world.inodes.get_mut(&self.inode).unwrap());
         outcome(done)
     }
@@ -302,7 +343,7 @@ impl DiskFile for MemFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let (from, to) = (offset as usize, offset as usize + bytes.len());
         let inside = to <= self.disk.world().inodes[&self.inode].live.len();
-        self.change(!inside, |inode| {
+        self.change(to, !inside, |inode| {
             let len = inode.live.len().max(to);
             inode.live.resize(len, 0);
             inode.live[from..to].copy_from_slice(bytes);
@@ -310,7 +351,7 @@ impl DiskFile for MemFile {
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
-        self.change(true, |inode| {
+        self.change(len as usize, true, |inode| {
             let len = inode.live.len().max(len as usize);
             inode.live.resize(len, 0);
         })

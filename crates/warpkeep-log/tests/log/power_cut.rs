@@ -16,6 +16,10 @@ fn story(disk: &MemDisk, history: &mut History) -> Result<(), LogError> {
     let mut dice = Dice::new(77);
     let mut log = Log::create(Arc::new(disk.clone()), STORE, 1, options())?;
     for epoch in 2..7 {
+        if epoch > 3 {
+            // More each time, so that there is something to make.
+            log.keep_reserve(epoch << 14)?;
+        }
         for round in 0..7 {
             let power = !log.owes_checkpoint();
             let durability = if power { Durability::Power } else { Durability::Process };
