@@ -9,6 +9,7 @@ use warpkeep_gphash::gpu::is_left_out;
 use warpkeep_image::{Heap, Image, Latecomers, Persist};
 use warpkeep_log::{ChangeBatch, CheckpointInfo, LaidRecord, Log};
 
+use crate::checkpointer::Checkpoints;
 use crate::{Error, Items, Result, metrics};
 
 /// Steps of `kernels/steps.h` in the gphash crate that are taken here, and that a test can leave out.
@@ -24,6 +25,7 @@ pub struct Keeper<P: Persist, I> {
     items: I,
     log: Option<Log>,
     versions: AtomicU64,
+    checkpoints: Arc<Checkpoints>,
     /// Goes last: whoever opens the image after this finds nobody in it.
     _latecomers: WaitedFor,
 }
@@ -40,7 +42,8 @@ impl Drop for WaitedFor {
 impl<P: Persist, I: Items<P>> Keeper<P, I> {
     pub(crate) fn new(heap: Arc<Heap<P>>, items: I, log: Option<Log>, epoch: u64) -> Keeper<P, I> {
         let _latecomers = WaitedFor(heap.image().latecomers().clone());
-        Keeper { heap, items, log, versions: AtomicU64::new(Lsn::new(epoch, 0).bits()), _latecomers }
+        let versions = AtomicU64::new(Lsn::new(epoch, 0).bits());
+        Keeper { heap, items, log, versions, checkpoints: Arc::default(), _latecomers }
     }
 
     /// The index.
@@ -83,7 +86,7 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
             (Some(log), durability) => {
                 log.back_pressure()?;
                 if durability == Durability::Power && log.owes_checkpoint() {
-                    self.checkpoint()?;
+                    self.checkpoint_if_owed(log)?;
                 }
                 Ok(())
             }
@@ -208,12 +211,33 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         }
     }
 
-    /// Writes all items to a checkpoint, while writers go on, and trims the log.
+    /// The checkpoints of this store.
+    pub(crate) fn checkpoints(&self) -> &Arc<Checkpoints> {
+        &self.checkpoints
+    }
+
+    /// Writes all items to a checkpoint, while writers go on, and trims the log. There is one at a time: while another
+    /// one runs, this waits for it; callers that wait together share the next one.
     pub fn checkpoint(&self) -> Result<CheckpointInfo> {
         let log = self.log.as_ref().ok_or(Error::NoLog)?;
+        self.checkpoints.run(|| self.make_checkpoint(log))
+    }
+
+    /// Takes the checkpoint that is owed after a re-attachment, unless the one in progress is it.
+    fn checkpoint_if_owed(&self, log: &Log) -> Result<()> {
+        self.checkpoints.run_while(|| log.owes_checkpoint(), || self.make_checkpoint(log))
+    }
+
+    fn make_checkpoint(&self, log: &Log) -> Result<CheckpointInfo> {
         let begun = Instant::now();
-        let info =
-            log.checkpoint(|writer| self.items.scan(&mut |change| Ok::<(), Error>(writer.push(change)?)))?;
+        let info = log.checkpoint(|writer| {
+            self.items.scan(&mut |change| match self.checkpoints.is_cancelled() {
+                false => Ok(writer.push(change)?),
+                true => {
+                    Err(Error::Invalid("the checkpoint was given up, because the store is closed".into()))
+                }
+            })
+        })?;
         metrics::checkpoint(&info, begun.elapsed());
         Ok(info)
     }
@@ -222,7 +246,7 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
     pub fn flush(&self) -> Result<()> {
         match &self.log {
             None => Err(Error::NoLog),
-            Some(log) if log.owes_checkpoint() => self.checkpoint().map(|_| ()),
+            Some(log) if log.owes_checkpoint() => self.checkpoint_if_owed(log),
             Some(log) => Ok(log.flush()?),
         }
     }
@@ -230,8 +254,8 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
     /// Closes the store. Dropping it instead gives the image up unclosed: nothing acknowledged is lost and other processes
     /// can open it at once, but the next opening takes longer, as after a crash.
     pub fn close(self) -> Result<()> {
-        if self.log.as_ref().is_some_and(Log::owes_checkpoint) {
-            self.checkpoint()?;
+        if let Some(log) = &self.log {
+            self.checkpoint_if_owed(log)?;
         }
         let Keeper { heap, items, log, .. } = self;
         drop(items);

@@ -47,7 +47,7 @@
 //! | read and write Rust types | [`TypedTable`], [`Key`], [`Value`], [`Row`] |
 //! | back up and restore | [`Store::backup`], [`restore`] |
 //! | look without opening, and check | [`peek`], [`verify`] |
-//! | watch it run | [`metrics`] |
+//! | watch it run | [`Store::status`], [`metrics`] |
 //!
 //! Underneath, this crate joins the memory image ([`warpkeep_image`]) and the log ([`warpkeep_log`]) under an index: it
 //! decides what is logged when, what an acknowledgement means, and how a store comes back after a crash. Indexes implement
@@ -56,6 +56,7 @@
 mod backup;
 mod catalogue;
 mod cells;
+mod checkpointer;
 mod compact;
 #[doc(hidden)]
 pub mod compiled;
@@ -77,10 +78,12 @@ mod place;
 mod planner;
 mod redo;
 mod scan;
+mod status;
 mod store;
 mod table;
 mod tables;
 mod typed;
+mod upkeep;
 mod value_watch;
 mod verify;
 mod ways;
@@ -101,10 +104,12 @@ pub use options::{StoreOptions, TableOptions};
 pub use peek::{Peek, PeekSource, peek};
 pub use place::{ImageFile, ImagePlace};
 pub use scan::{Item, Still};
+pub use status::{LogStatus, StoreStatus};
 pub use store::Store;
 pub use table::{Inserted, Swapped, Table};
 pub use tables::Tables;
 pub use typed::{Key, Row, TypedTable, Value};
+pub use upkeep::CheckpointOptions;
 pub use verify::{ImageCheck, LogCheck, TableCheck, VerifyReport, verify};
 pub use warpkeep_core::{
     Batch, Change, ChangeKind, Durability, KeySpec, Lsn, MergeRule, Op, Results, Status, ValueSpec,

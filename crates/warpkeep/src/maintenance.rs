@@ -1,5 +1,5 @@
-//! The thread in the background: makes tables grow before they are full, frees blocks that were postponed, and hands figures
-//! to the recorder.
+//! The thread in the background: makes tables grow before they are full, frees blocks that were postponed, sees to it that a
+//! checkpoint is taken when the log has outgrown the items, and hands figures to the recorder.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use warpkeep_image::Persist;
 use warpkeep_record::Progress;
 
-use crate::{Keeper, Tables};
+use crate::{CheckpointOptions, Keeper, Tables};
 
 /// Buckets drained before others get a turn.
 const SLICE: u64 = 256;
@@ -17,6 +17,8 @@ const SLICE: u64 = 256;
 const FREED_AT_ONCE: usize = 1 << 12;
 /// How long to rest when there is nothing to do.
 const REST: Duration = Duration::from_millis(2);
+/// How often it looks at the log.
+const LOOK: Duration = Duration::from_millis(50);
 /// How often figures are handed on.
 const PUBLISH: Duration = Duration::from_millis(500);
 
@@ -28,12 +30,15 @@ pub(crate) struct Maintenance {
 
 impl Maintenance {
     /// Starts it; `None` if the system gives no thread. Then writers do the work themselves when a table is full.
-    pub(crate) fn start<P: Persist>(keeper: &Arc<Keeper<P, Tables<P>>>) -> Option<Maintenance> {
+    pub(crate) fn start<P: Persist>(
+        keeper: &Arc<Keeper<P, Tables<P>>>,
+        checkpoints: CheckpointOptions,
+    ) -> Option<Maintenance> {
         let stop = Arc::new(AtomicBool::new(false));
         let thread = std::thread::Builder::new().name("warpkeep-tables".into());
         let thread = thread.spawn({
             let (keeper, stop) = (Arc::clone(keeper), Arc::clone(&stop));
-            move || maintain(&keeper, &stop)
+            move || maintain(&keeper, &checkpoints, &stop)
         });
         thread.ok().map(|thread| Maintenance { stop, thread })
     }
@@ -47,8 +52,8 @@ impl Maintenance {
     }
 }
 
-fn maintain<P: Persist>(keeper: &Keeper<P, Tables<P>>, stop: &AtomicBool) {
-    let mut published = Instant::now();
+fn maintain<P: Persist>(keeper: &Keeper<P, Tables<P>>, checkpoints: &CheckpointOptions, stop: &AtomicBool) {
+    let (mut published, mut looked) = (Instant::now(), Instant::now());
     publish(keeper);
     while !stop.load(Ordering::Acquire) {
         let mut working = false;
@@ -58,6 +63,12 @@ fn maintain<P: Persist>(keeper: &Keeper<P, Tables<P>>, stop: &AtomicBool) {
         }
         // What cannot be freed was damaged, which an inspection tells.
         working |= keeper.heap().free_postponed(FREED_AT_ONCE).is_ok_and(|freed| freed > 0);
+        if looked.elapsed() >= LOOK {
+            if keeper.wants_checkpoint(checkpoints) {
+                keeper.checkpoints().request();
+            }
+            looked = Instant::now();
+        }
         if published.elapsed() >= PUBLISH {
             publish(keeper);
             published = Instant::now();
@@ -70,6 +81,9 @@ fn maintain<P: Persist>(keeper: &Keeper<P, Tables<P>>, stop: &AtomicBool) {
 }
 
 fn publish<P: Persist>(keeper: &Keeper<P, Tables<P>>) {
+    if let Some(log) = keeper.log() {
+        crate::metrics::log(log.since_checkpoint());
+    }
     for named in keeper.items().list() {
         named.metrics.publish(&named.table.figures());
         named.engine.ways.publish(&named.name);

@@ -9,7 +9,7 @@ use warpkeep_image::{CreateOptions, HeapOptions, OpenOptions};
 use warpkeep_log::LogOptions;
 
 use crate::typed::{Key, Value};
-use crate::{DeviceIndex, DeviceValues, GetWay, IndexKind, Result, ValuesBy};
+use crate::{CheckpointOptions, DeviceIndex, DeviceValues, GetWay, IndexKind, Result, ValuesBy};
 
 /// The name of an image in a store's directory.
 const IMAGE: &str = "image";
@@ -50,6 +50,8 @@ pub struct StoreOptions {
     pub heap: HeapOptions,
     /// How the log is written.
     pub log: LogOptions,
+    /// When checkpoints are taken that no caller asks for.
+    pub checkpoints: CheckpointOptions,
 }
 
 impl StoreOptions {

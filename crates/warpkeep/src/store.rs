@@ -10,13 +10,14 @@ use warpkeep_image::{Coherent, HeapOptions, HeapUsage, Persist};
 use warpkeep_log::{ChangeBatch, OsDisk};
 use warpkeep_record::Progress;
 
+use crate::checkpointer::Checkpointer;
 use crate::device_values::OnDevice;
 use crate::index::{Figures, Spec};
 use crate::maintenance::Maintenance;
 use crate::tables::{CATALOGUE, MAX_NAME, Tables};
 use crate::{
-    Error, ImageFile, ImagePlace, Keeper, LogPlace, OpenReport, Result, StoreOptions, Table, TableOptions,
-    metrics, open,
+    CheckpointOptions, Error, ImageFile, ImagePlace, Keeper, LogPlace, OpenReport, Result, StoreOptions,
+    Table, TableOptions, metrics, open,
 };
 
 /// Named tables that survive the process and, where there is a log, the machine.
@@ -39,7 +40,9 @@ use crate::{
 pub struct Store<P: Persist = Coherent> {
     pub(crate) keeper: Arc<Keeper<P, Tables<P>>>,
     report: OpenReport,
+    checkpoints: CheckpointOptions,
     maintenance: Option<Maintenance>,
+    checkpointer: Option<Checkpointer>,
 }
 
 /// What a device is to keep; refuses shares that are none.
@@ -87,6 +90,7 @@ impl Store<Coherent> {
 
     fn open_over(directory: &Path, options: StoreOptions, device: Option<&Device>) -> Result<Store> {
         let keeps = on_device(&options)?;
+        options.checkpoints.check()?;
         std::fs::create_dir_all(directory).map_err(Error::io(directory, "create it"))?;
         let place = ImageFile {
             path: options.image_path(directory),
@@ -103,16 +107,17 @@ impl Store<Coherent> {
             keeper.items().give_to(device, keeps)?;
         }
         keeper.items().use_threads(options.threads);
-        Ok(Store::over(keeper, report))
+        Ok(Store::over(keeper, report, options.checkpoints))
     }
 }
 
 impl<P: Persist> Store<P> {
-    fn over(keeper: Keeper<P, Tables<P>>, report: OpenReport) -> Store<P> {
+    fn over(keeper: Keeper<P, Tables<P>>, report: OpenReport, checkpoints: CheckpointOptions) -> Store<P> {
         metrics::opened(&report);
         let keeper = Arc::new(keeper);
-        let maintenance = Maintenance::start(&keeper);
-        Store { keeper, report, maintenance }
+        let checkpointer = keeper.log().and_then(|_| Checkpointer::start(&keeper));
+        let maintenance = Maintenance::start(&keeper, checkpoints);
+        Store { keeper, report, checkpoints, maintenance, checkpointer }
     }
 
     /// A store over any place, for tests that bring their own memory and disk: without the thread in the background, so
@@ -120,7 +125,14 @@ impl<P: Persist> Store<P> {
     #[doc(hidden)]
     pub fn open_in(place: &impl ImagePlace<P>, log: Option<LogPlace>, heap: HeapOptions) -> Result<Store<P>> {
         let (keeper, report) = open(place, log, heap, &())?;
-        Ok(Store { keeper: Arc::new(keeper), report, maintenance: None })
+        let (keeper, checkpoints) = (Arc::new(keeper), CheckpointOptions::OFF);
+        Ok(Store { keeper, report, checkpoints, maintenance: None, checkpointer: None })
+    }
+
+    /// When [`Store::maintain`] takes a checkpoint.
+    #[doc(hidden)]
+    pub fn set_checkpoints(&mut self, checkpoints: CheckpointOptions) {
+        self.checkpoints = checkpoints;
     }
 
     /// Gives all tables to a device, as [`Store::open_on`] does.
@@ -129,13 +141,16 @@ impl<P: Persist> Store<P> {
         self.keeper.items().give_to(device, on_device(&StoreOptions::default())?)
     }
 
-    /// What the thread in the background does, once: a slice of so many buckets for each table; whether there is more
-    /// to do.
+    /// What the threads in the background do, once: a slice of so many buckets for each table, and a checkpoint if the
+    /// log is too long; whether there is more to do.
     #[doc(hidden)]
     pub fn maintain(&self, buckets: u64) -> Result<bool> {
         let mut working = false;
         for named in self.keeper.items().list() {
             working |= named.maintain(buckets)? == Progress::Working;
+        }
+        if self.keeper.wants_checkpoint(&self.checkpoints) {
+            self.keeper.checkpoint()?;
         }
         Ok(working)
     }
@@ -237,6 +252,9 @@ impl<P: Persist> Store<P> {
     fn stop_maintenance(&mut self) {
         if let Some(maintenance) = self.maintenance.take() {
             maintenance.stop();
+        }
+        if let Some(checkpointer) = self.checkpointer.take() {
+            checkpointer.stop();
         }
     }
 }

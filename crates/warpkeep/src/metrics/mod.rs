@@ -20,6 +20,8 @@
 //! | `warpkeep_checkpoints_total` | counter | |
 //! | `warpkeep_checkpoint_seconds` | histogram | |
 //! | `warpkeep_checkpoint_bytes` | gauge | |
+//! | `warpkeep_checkpoint_failures_total` | counter | |
+//! | `warpkeep_log_bytes` | gauge | : what was logged since the last checkpoint began |
 //! | `warpkeep_open_seconds` | gauge | `origin` |
 //!
 //! Of batches with few operations one in sixteen is timed: looking at the clock would cost more than it tells.
@@ -338,6 +340,16 @@ pub(crate) fn checkpoint(info: &CheckpointInfo, took: Duration) {
     gauge!("warpkeep_checkpoint_bytes").set(info.bytes as f64);
 }
 
+/// Takes note of a checkpoint that failed.
+pub(crate) fn checkpoint_failed() {
+    counter!("warpkeep_checkpoint_failures_total").increment(1);
+}
+
+/// Takes note of how long the log is.
+pub(crate) fn log(since_checkpoint: u64) {
+    gauge!("warpkeep_log_bytes").set(since_checkpoint as f64);
+}
+
 /// Takes note of an opening, and says what the names mean.
 pub(crate) fn opened(report: &OpenReport) {
     use metrics::{describe_counter, describe_gauge, describe_histogram};
@@ -350,6 +362,8 @@ pub(crate) fn opened(report: &OpenReport) {
         Unit::Count,
         "Gets from which on a device puts a batch in order"
     );
+    describe_counter!("warpkeep_checkpoint_failures_total", "Checkpoints that failed");
+    describe_gauge!("warpkeep_log_bytes", Unit::Bytes, "What was logged since the last checkpoint began");
     describe_gauge!("warpkeep_items", Unit::Count, "Items in a table");
     describe_gauge!("warpkeep_load_factor", "Items as a share of the slots of a table");
     describe_counter!("warpkeep_growths_total", "How often a table, or a shard of one, was made larger");

@@ -6,6 +6,7 @@ mod cells;
 #[allow(dead_code, reason = "each test program uses its part")]
 mod form;
 mod indexes;
+mod log_space;
 mod merge;
 mod power;
 mod tables;

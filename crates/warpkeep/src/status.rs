@@ -1,0 +1,68 @@
+//! How a store stands: its log, its checkpoints, and whether it takes writes.
+
+use std::time::UNIX_EPOCH;
+
+use serde::Serialize;
+use warpkeep_image::Persist;
+use warpkeep_log::Log;
+
+use crate::{Keeper, Store, Tables};
+
+/// How a store stands.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct StoreStatus {
+    /// Its log; `None` if it has none.
+    pub log: Option<LogStatus>,
+}
+
+/// How the log of a store stands.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct LogStatus {
+    /// Bytes that were logged since the last checkpoint began.
+    pub since_checkpoint: u64,
+    /// Bytes that a checkpoint would take, at most.
+    pub checkpoint_bytes: u64,
+    /// Whether a checkpoint is being made.
+    pub is_checkpointing: bool,
+    /// Checkpoints that were made since the store was opened.
+    pub checkpoints: u64,
+    /// Attempts that failed since then.
+    pub failed_checkpoints: u64,
+    /// When the last one was completed, in seconds since 1970; `None` if there was none since the store was opened.
+    pub last_checkpoint: Option<u64>,
+    /// Why the last attempt failed; `None` if it did not.
+    pub checkpoint_error: Option<String>,
+}
+
+impl<P: Persist> Store<P> {
+    /// How the store stands.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let store = warpkeep::Store::open(directory.path())?;
+    /// store.checkpoint()?;
+    /// let log = store.status().log.expect("it has a log");
+    /// assert_eq!((log.checkpoints, log.failed_checkpoints, log.since_checkpoint), (1, 0, 0));
+    /// # Ok::<(), warpkeep::Error>(())
+    /// ```
+    pub fn status(&self) -> StoreStatus {
+        let log = self.keeper.log().map(|log| log_status(&self.keeper, log));
+        StoreStatus { log }
+    }
+}
+
+fn log_status<P: Persist>(keeper: &Keeper<P, Tables<P>>, log: &Log) -> LogStatus {
+    let checkpoints = keeper.checkpoints().status();
+    let completed_at = checkpoints.last.and_then(|(at, _)| at.duration_since(UNIX_EPOCH).ok());
+    LogStatus {
+        since_checkpoint: log.since_checkpoint(),
+        checkpoint_bytes: keeper.checkpoint_bytes(),
+        is_checkpointing: checkpoints.is_running,
+        checkpoints: checkpoints.completed,
+        failed_checkpoints: checkpoints.failed,
+        last_checkpoint: completed_at.map(|since| since.as_secs()),
+        checkpoint_error: checkpoints.error,
+    }
+}
