@@ -10,6 +10,7 @@ use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 
 use crossbeam_epoch::Guard;
 use warpkeep_image::{ImageError, Persist};
+use warpkeep_record::when_unseen;
 
 use crate::bucket::{Body, Bucket, Slot};
 use crate::levels::{Level, Levels, MAX_DRAINED};
@@ -445,13 +446,13 @@ impl<P: Persist> Table<P> {
         next.drained = 0;
         self.swing_levels(guard, next, None)?;
         growth.draining = false;
-        guard.defer(self.heap.later(move |heap| {
+        let work = self.heap.later(move |heap| {
             for offset in gone {
                 let freed: Result<(), ImageError> = heap.free_extent(offset);
                 debug_assert!(freed.is_ok(), "{freed:?}");
             }
-        }));
-        guard.flush();
+        });
+        when_unseen(work, guard);
         Ok(Progress::Idle)
     }
 }

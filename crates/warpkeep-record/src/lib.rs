@@ -19,5 +19,5 @@ pub use item::{ItemRef, Value, ValueRef};
 pub use parallel::in_parallel;
 pub use pool::Pool;
 pub use record::{RecordForm, RecordKey, RecordLines, RecordRef, Tiling};
-pub use retire::{hasten_freeing, retire};
+pub use retire::{hasten_freeing, is_something_retired, retire, when_unseen};
 pub use streaming::Streaming;

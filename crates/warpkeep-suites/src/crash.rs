@@ -106,7 +106,7 @@ fn take<C: Scenario>(
         Step::Shrink => table.shrink().map(|_| ()),
         Step::Defragment => table.defragment(&table.heap().begin_clearing(Clear::All)).map(|_| ()),
         Step::Settle => {
-            (0..1000).for_each(|_| crossbeam_epoch::pin().flush());
+            (0..1000).for_each(|_| warpkeep_record::hasten_freeing());
             Ok(())
         }
         Step::Upkeep(upkeep) => upkeep(table),

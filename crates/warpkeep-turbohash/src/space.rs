@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crossbeam_epoch::Guard;
 use warpkeep_image::{Heap, ImageError, Marker, Persist};
+use warpkeep_record::when_unseen;
 
 /// What is larger takes whole chunks.
 const LARGEST_BLOCK: u64 = 1 << 20;
@@ -24,10 +25,11 @@ pub(crate) fn free<P: Persist>(heap: &Heap<P>, offset: u64, bytes: u64) -> Resul
 
 /// The same, once no reader can see it.
 pub(crate) fn retire<P: Persist>(heap: &Arc<Heap<P>>, offset: u64, bytes: u64, guard: &Guard) {
-    guard.defer(heap.later(move |heap| {
+    let work = heap.later(move |heap| {
         let freed = free(heap, offset, bytes);
         debug_assert!(freed.is_ok(), "{freed:?}");
-    }));
+    });
+    when_unseen(work, guard);
 }
 
 /// Marks room in use, checked against the heap.

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use warpkeep_image::Persist;
-use warpkeep_record::Progress;
+use warpkeep_record::{Progress, hasten_freeing, is_something_retired};
 
 use crate::{CheckpointOptions, Keeper, Tables};
 
@@ -60,6 +60,10 @@ fn maintain<P: Persist>(keeper: &Keeper<P, Tables<P>>, checkpoints: &CheckpointO
         for named in keeper.items().list() {
             // A full image is the business of whoever writes next, who is told.
             working |= named.maintain(SLICE).is_ok_and(|progress| progress == Progress::Working);
+        }
+        // Threads that rest do not free what they replaced, and what waits for readers is of no use to anyone.
+        if is_something_retired() {
+            hasten_freeing();
         }
         // What cannot be freed was damaged, which an inspection tells.
         working |= keeper.heap().free_postponed(FREED_AT_ONCE).is_ok_and(|freed| freed > 0);

@@ -249,7 +249,7 @@ impl Step {
             Drain => Taken::Upkeep(|table| {
                 // Not before everybody has left who goes by the old levels.
                 for _ in 0..1000 {
-                    crossbeam_epoch::pin().flush();
+                    warpkeep_gphash::hasten_freeing();
                     if table.may_drain() {
                         break;
                     }

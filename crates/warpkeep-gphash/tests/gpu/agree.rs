@@ -37,7 +37,7 @@ fn on_the_cpu(
 fn grow_a_little(table: &Table<Coherent>, buckets: u64) {
     table.begin_growth().unwrap();
     while !table.may_drain() {
-        crossbeam_epoch::pin().flush();
+        warpkeep_gphash::hasten_freeing();
         std::thread::yield_now();
     }
     table.maintain(buckets).unwrap();

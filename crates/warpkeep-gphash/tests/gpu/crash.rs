@@ -82,7 +82,7 @@ pub(crate) fn filled(kind: Kind, geometry: Geometry, capacity: u64, items: u64) 
             model.remove(&number);
         }
     }
-    (0..8).for_each(|_| crossbeam_epoch::pin().flush());
+    (0..8).for_each(|_| warpkeep_gphash::hasten_freeing());
     (table, model)
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn outgoing(table: &Table<Coherent>) -> u64 {
 pub(crate) fn begin_growth(table: &Table<Coherent>) {
     table.begin_growth().unwrap();
     while !table.may_drain() {
-        crossbeam_epoch::pin().flush();
+        warpkeep_gphash::hasten_freeing();
         std::thread::yield_now();
     }
 }
