@@ -8,6 +8,7 @@ use std::sync::Arc;
 use warpkeep_image::{Heap, Image, ImageError, Persist};
 
 use crate::IndexKind;
+use crate::attributes::Attributes;
 
 /// The root that names the catalogue.
 pub(crate) const ROOT: usize = 1;
@@ -19,6 +20,9 @@ const HEAD: u64 = 32;
 const ENTRY: u64 = 16;
 /// Names are short, so that the top byte of their length was always zero before there was a second index.
 const KIND_SHIFT: u32 = 24;
+/// In place of the kind of an index: the entry has attributes of the table with its id, in place of a name. Programs from before there
+/// were attributes refuse it.
+const ATTRIBUTES: u8 = 0xff;
 
 /// A table, as the catalogue knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +31,7 @@ pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) header: u64,
     pub(crate) kind: IndexKind,
+    pub(crate) attributes: Attributes,
 }
 
 /// All tables.
@@ -63,13 +68,19 @@ impl<P: Persist> Drop for Written<P> {
 impl Catalogue {
     fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; HEAD as usize];
-        for entry in &self.entries {
-            bytes.extend_from_slice(&entry.header.to_le_bytes());
-            bytes.extend_from_slice(&entry.id.to_le_bytes());
-            let len = entry.name.len() as u32 | u32::from(entry.kind.code()) << KIND_SHIFT;
+        let mut push = |header: u64, id: u32, kind: u8, content: &[u8]| {
+            bytes.extend_from_slice(&header.to_le_bytes());
+            bytes.extend_from_slice(&id.to_le_bytes());
+            let len = content.len() as u32 | u32::from(kind) << KIND_SHIFT;
             bytes.extend_from_slice(&len.to_le_bytes());
-            bytes.extend_from_slice(entry.name.as_bytes());
+            bytes.extend_from_slice(content);
             bytes.resize(bytes.len().next_multiple_of(8), 0);
+        };
+        for entry in &self.entries {
+            push(entry.header, entry.id, entry.kind.code(), entry.name.as_bytes());
+            if !entry.attributes.is_empty() {
+                push(0, entry.id, ATTRIBUTES, &entry.attributes.encode());
+            }
         }
         let len = bytes.len() as u64;
         bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
@@ -117,22 +128,28 @@ impl Catalogue {
         let mut catalogue = Catalogue { entries: Vec::new(), next_id };
         let mut rest = &bytes[HEAD as usize..];
         while !rest.is_empty() {
-            let entry =
-                Catalogue::decode_entry(&mut rest).ok_or_else(|| damaged("an entry makes no sense"))?;
-            catalogue.entries.push(entry);
+            catalogue.decode_entry(&mut rest).ok_or_else(|| damaged("an entry makes no sense"))?;
         }
         Ok((catalogue, at, len))
     }
 
-    fn decode_entry(rest: &mut &[u8]) -> Option<Entry> {
+    fn decode_entry(&mut self, rest: &mut &[u8]) -> Option<()> {
         let head = rest.get(..ENTRY as usize)?;
         let header = u64::from_le_bytes(head[..8].try_into().ok()?);
         let id = u32::from_le_bytes(head[8..12].try_into().ok()?);
         let word = u32::from_le_bytes(head[12..].try_into().ok()?);
-        let kind = IndexKind::from_code((word >> KIND_SHIFT) as u8)?;
+        let kind = (word >> KIND_SHIFT) as u8;
         let len = (word & ((1 << KIND_SHIFT) - 1)) as usize;
-        let name = String::from_utf8(rest.get(ENTRY as usize..ENTRY as usize + len)?.to_vec()).ok()?;
+        let content = rest.get(ENTRY as usize..ENTRY as usize + len)?;
         *rest = rest.get((ENTRY as usize + len).next_multiple_of(8)..)?;
-        Some(Entry { id, name, header, kind })
+        if kind == ATTRIBUTES {
+            let of = self.entries.iter_mut().find(|entry| entry.id == id)?;
+            of.attributes = Attributes::decode(content)?;
+            return Some(());
+        }
+        let kind = IndexKind::from_code(kind)?;
+        let name = String::from_utf8(content.to_vec()).ok()?;
+        self.entries.push(Entry { id, name, header, kind, attributes: Attributes::default() });
+        Some(())
     }
 }

@@ -10,7 +10,7 @@
 //! # let home = home.path();
 //! let store = Store::open(home)?;
 //! let options = TableOptions::typed::<u64, [f32; 32]>()?.capacity(1_000_000).merge(MergeRule::AddF32);
-//! let rows = store.create_table("items", options)?.typed::<u64, [f32; 32]>()?;
+//! let rows = store.table_or_create("items", options)?.typed::<u64, [f32; 32]>()?;
 //!
 //! // A batch of rows, as memory speed allows; it survives the process.
 //! let fresh: Vec<(u64, [f32; 32])> = (0..1000).map(|id| (id, [0.5; 32])).collect();
@@ -24,7 +24,7 @@
 //! for id in needed {
 //!     gradients.merge(id, &[0.25_f32; 32].map(f32::to_le_bytes).concat())?;
 //! }
-//! rows.table().run(&gradients, Durability::Power)?;
+//! assert_eq!(rows.table().run(&gradients, Durability::Power)?.first_error(), None);
 //!
 //! drop(rows);
 //! drop(store); // no close: the next opening re-attaches it, as after a crash
@@ -53,6 +53,7 @@
 //! decides what is logged when, what an acknowledgement means, and how a store comes back after a crash. Indexes implement
 //! [`Items`]; [`open`] gives a [`Keeper`] of one.
 
+mod attributes;
 mod backup;
 mod catalogue;
 mod cells;
@@ -108,16 +109,31 @@ pub use status::{LogStatus, StoreStatus};
 pub use store::Store;
 pub use table::{Inserted, Swapped, Table};
 pub use tables::Tables;
-pub use typed::{Key, Row, TypedTable, Value};
+pub use typed::{AsKey, AsValue, Key, Row, TypedTable, Value};
 pub use upkeep::CheckpointOptions;
 pub use verify::{ImageCheck, LogCheck, TableCheck, VerifyReport, verify};
 pub use warpkeep_core::{
-    Batch, Change, ChangeKind, Durability, KeySpec, Lsn, MergeRule, Op, Results, Status, ValueSpec,
+    Answers, Batch, Change, ChangeKind, CoreError, Durability, KeySpec, Lsn, MergeRule, Op, Outcome, Results,
+    Status, StatusClass, ToCell, ValueSpec,
 };
-pub use warpkeep_device::{Device, DeviceChoice, DeviceInfo, devices};
+pub use warpkeep_device::{Device, DeviceChoice, DeviceError, DeviceInfo, devices};
 pub use warpkeep_gphash::gpu::{CacheStats, ValuesBy};
-pub use warpkeep_gphash::{Geometry, Layout};
+pub use warpkeep_gphash::{Geometry, Layout, TableError as GpHashError};
+pub use warpkeep_image::{
+    Coherent, CreateOptions, HeapOptions, HeapUsage, ImageError, MapOptions, OpenOptions, Persist,
+};
+pub use warpkeep_log::{CheckpointInfo, LogError, LogOptions, RecoveryReport};
+pub use warpkeep_turbohash::TableError as TurboHashError;
 pub use ways::{GetWay, WayFigures};
+
+/// The crates below this one, for programs that bring an index ([`Items`]), memory ([`ImagePlace`]) or a disk ([`LogPlace`]) of their own,
+/// and those whose rows are plain data ([`Row`]).
+pub mod parts {
+    pub use bytemuck;
+    pub use warpkeep_device as device;
+    pub use warpkeep_image as image;
+    pub use warpkeep_log as log;
+}
 
 /// What the statistics of each index are made of.
 pub mod stats {
@@ -128,8 +144,9 @@ pub mod stats {
 /// Batches and answers as arrays that the caller has, in host memory or on a device: see [`Table::run_on`].
 pub mod rows {
     pub use warpkeep_core::{
-        BatchView, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, KeyCell, KeyCells,
-        MemorySpace, Ops, Output, OutputValues, Span,
+        AnswerRows, BatchView, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, HostBatch,
+        HostCells, HostOutput, KeyCell, KeyCells, MAX_BATCH, MemorySpace, Operation, Ops, Output,
+        OutputValues, Span,
     };
     pub use warpkeep_device::{Buffer, PinnedBuffer, Stream};
 }

@@ -64,7 +64,11 @@ pub fn peek(directory: &Path, options: &StoreOptions) -> Result<Peek> {
         (Some(found), _) => {
             let list = found.tables.list();
             let table = |named: &std::sync::Arc<crate::tables::NamedTable<_>>| {
-                TablePeek::new(&named.name, named.id, &named.spec, named.table.len())
+                let attributes = found.tables.attributes(named.id).into_map();
+                TablePeek {
+                    attributes,
+                    ..TablePeek::new(&named.name, named.id, &named.spec, named.table.len())
+                }
             };
             let tables = list.iter().map(table).collect();
             Ok(Peek { tables, usage: found.usage(), source: PeekSource::Image })

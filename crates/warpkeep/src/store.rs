@@ -190,6 +190,51 @@ impl<P: Persist> Store<P> {
         self.table(name)
     }
 
+    /// The table of this name; created with these options if it is not there yet. One that is there must have the keys, values and merge
+    /// rule of the options, or it is refused; capacity and layout may differ.
+    ///
+    /// ```
+    /// use warpkeep::{Durability, KeySpec, Store, TableOptions, ValueSpec};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let options = TableOptions::new(KeySpec::U64, ValueSpec::U64);
+    /// for run in 0..2 {
+    ///     let store = Store::open(directory.path())?;
+    ///     let counts = store.table_or_create("counts", options)?;
+    ///     assert_eq!(counts.fetch_add(7, 1, Durability::Power)?, run);
+    ///     drop(counts);
+    ///     store.close()?;
+    /// }
+    /// # Ok::<(), warpkeep::Error>(())
+    /// ```
+    pub fn table_or_create(&self, name: &str, options: TableOptions) -> Result<Table<'_, P>> {
+        // Another thread may create it between the two looks.
+        let found = match self.table(name) {
+            Err(Error::NoTable { .. }) => match self.create_table(name, options) {
+                Err(Error::TableExists { .. }) => self.table(name)?,
+                created => return created,
+            },
+            found => found?,
+        };
+        if (found.key_spec(), found.value_spec()) != (options.key, options.value) {
+            return Err(Error::OtherTypes {
+                table: name.to_owned(),
+                table_keys: found.key_spec(),
+                table_values: found.value_spec(),
+                keys: options.key,
+                values: options.value,
+            });
+        }
+        if found.merge_rule() != options.merge {
+            return Err(Error::Invalid(format!(
+                "the table '{name}' was created with the merge rule {}, the program asks for {}; ask for that of the table, or \
+                 choose another name",
+                found.merge_rule().name(),
+                options.merge.name()
+            )));
+        }
+        Ok(found)
+    }
+
     /// A table that is there.
     pub fn table(&self, name: &str) -> Result<Table<'_, P>> {
         let named = self.keeper.items().get(name).ok_or_else(|| Error::NoTable { name: name.to_owned() })?;
@@ -245,7 +290,7 @@ impl<P: Persist> Store<P> {
             .close()
     }
 
-    fn strongest(&self) -> Durability {
+    pub(crate) fn strongest(&self) -> Durability {
         if self.keeper.log().is_some() { Durability::Power } else { Durability::Process }
     }
 

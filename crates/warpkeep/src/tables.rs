@@ -10,6 +10,7 @@ use warpkeep_gphash::gpu::DeviceImage;
 use warpkeep_image::{Heap, Image, Marker, Persist};
 use warpkeep_record::{Pool, Progress};
 
+use crate::attributes::{self, Attributes};
 use crate::catalogue::{Catalogue, Entry, Written};
 use crate::device_values::OnDevice;
 use crate::engine::Engine;
@@ -40,6 +41,8 @@ struct Open<P: Persist> {
     next_id: u32,
     /// Ids of tables that are gone: changes of theirs that redo still meets mean nothing.
     dropped: BTreeSet<u32>,
+    /// Attributes by the id of their table, with the version of their last change, or 1 if that was before the store was opened.
+    attributes: BTreeMap<u32, (u64, Attributes)>,
 }
 
 /// Another catalogue, ready to be installed.
@@ -182,14 +185,17 @@ impl<P: Persist> Tables<P> {
                 by_id: open.by_id.clone(),
                 next_id: open.next_id,
                 dropped: open.dropped.clone(),
+                attributes: open.attributes.clone(),
             }
         };
         change(&mut next);
+        let attributes = |id| next.attributes.get(&id).map(|(_, found)| found.clone()).unwrap_or_default();
         let entry = |table: &Arc<NamedTable<P>>| Entry {
             id: table.id,
             name: table.name.clone(),
             header: table.table.header(),
             kind: table.table.kind(),
+            attributes: attributes(table.id),
         };
         let catalogue =
             Catalogue { entries: next.by_id.values().map(entry).collect(), next_id: next.next_id };
@@ -213,10 +219,28 @@ impl<P: Persist> Tables<P> {
             if let Some(table) = open.by_name.remove(name) {
                 open.by_id.remove(&table.id);
                 open.dropped.insert(table.id);
+                open.attributes.remove(&table.id);
                 removed = Some(table);
             }
         })?;
         Ok(Planned { removed, ..planned })
+    }
+
+    /// The catalogue with other attributes of a table.
+    pub(crate) fn plan_attributes(
+        &self,
+        id: u32,
+        version: u64,
+        attributes: Attributes,
+    ) -> Result<Planned<P>> {
+        self.plan(|open| {
+            open.attributes.insert(id, (version, attributes));
+        })
+    }
+
+    /// The attributes of a table.
+    pub(crate) fn attributes(&self, id: u32) -> Attributes {
+        self.open().attributes.get(&id).map(|(_, attributes)| attributes.clone()).unwrap_or_default()
     }
 
     /// Makes the image say what is planned, then the running process; what a removed table had is freed.
@@ -233,7 +257,24 @@ impl<P: Persist> Tables<P> {
         removed.map_or(Ok(()), demolish)
     }
 
+    fn redo_attributes(&self, id: u32, version: u64, attributes: Attributes) -> Result<()> {
+        let newer = {
+            let open = self.open();
+            // Of a table that was dropped, perhaps further on in the log, nothing is kept.
+            let newer = open.attributes.get(&id).is_none_or(|(known, _)| *known < version);
+            newer && open.by_id.contains_key(&id)
+        };
+        match newer {
+            true => self.install(self.plan_attributes(id, version, attributes)?),
+            false => Ok(()),
+        }
+    }
+
     fn redo_catalogue(&self, change: &Change<'_>) -> Result<()> {
+        if let Some(logged) = attributes::logged(change.key, change.value) {
+            let (id, attributes) = logged?;
+            return self.redo_attributes(id, change.version, attributes);
+        }
         let name = std::str::from_utf8(change.key)
             .map_err(|_| Error::Invalid("a table's name is not text".into()))?;
         match change.kind {
@@ -283,9 +324,17 @@ impl<P: Persist> Items<P> for Tables<P> {
     fn attach(heap: &Arc<Heap<P>>) -> Result<Self> {
         let (catalogue, ..) = Catalogue::load(heap.image())?;
         let next_id = catalogue.next_id;
-        let mut open =
-            Open { by_name: BTreeMap::new(), by_id: BTreeMap::new(), next_id, dropped: BTreeSet::new() };
+        let mut open = Open {
+            by_name: BTreeMap::new(),
+            by_id: BTreeMap::new(),
+            next_id,
+            dropped: BTreeSet::new(),
+            attributes: BTreeMap::new(),
+        };
         for entry in catalogue.entries {
+            if !entry.attributes.is_empty() {
+                open.attributes.insert(entry.id, (1, entry.attributes));
+            }
             let table = Index::attach(entry.kind, heap, entry.header)?;
             let spec = table.spec();
             let named = Arc::new(NamedTable::new(entry.id, &entry.name, table, spec, 1));
@@ -329,6 +378,13 @@ impl<P: Persist> Items<P> for Tables<P> {
             let key = named.name.as_bytes();
             let version = named.since;
             each(&Change { table: CATALOGUE, kind: ChangeKind::Put, version, key, value: &value })?;
+        }
+        for named in &tables {
+            let known = self.open().attributes.get(&named.id).cloned();
+            if let Some((version, attributes)) = known {
+                let (key, value) = (attributes::log_key(named.id), attributes.encode());
+                each(&Change { table: CATALOGUE, kind: ChangeKind::Put, version, key: &key, value: &value })?;
+            }
         }
         for named in &tables {
             named.table.scan(named.id, &mut *each)?;

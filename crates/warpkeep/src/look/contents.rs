@@ -6,6 +6,7 @@ use warpkeep_core::{Change, ChangeKind, Seed, hash_bytes};
 use warpkeep_log::Recovery;
 
 use super::TablePeek;
+use crate::attributes::{self, Attributes};
 use crate::index::Spec;
 use crate::tables::CATALOGUE;
 use crate::{Error, Result};
@@ -15,6 +16,8 @@ use crate::{Error, Result};
 pub(crate) struct LogContents {
     tables: BTreeMap<u32, Entry>,
     dropped: BTreeSet<u32>,
+    /// By the id of their table, with the version of their last change.
+    attributes: BTreeMap<u32, (u64, Attributes)>,
     /// Records after the checkpoint.
     pub(crate) records: u64,
 }
@@ -99,6 +102,14 @@ impl LogContents {
     }
 
     fn change_catalogue(&mut self, change: &CatalogueChange) -> Result<()> {
+        if let Some(logged) = attributes::logged(&change.name, &change.spec) {
+            let (id, attributes) = logged?;
+            let known = self.attributes.entry(id).or_default();
+            if known.0 < change.version {
+                *known = (change.version, attributes);
+            }
+            return Ok(());
+        }
         let name = std::str::from_utf8(&change.name)
             .map_err(|_| Error::Invalid("a table's name is not text; restore a backup".into()))?;
         match change.kind {
@@ -142,7 +153,12 @@ impl LogContents {
 
     /// The tables, by name.
     pub(crate) fn tables(&self) -> Vec<TablePeek> {
-        let peek = |(id, entry): (&u32, &Entry)| TablePeek::new(&entry.name, *id, &entry.spec, entry.items);
+        let attributes =
+            |id: &u32| self.attributes.get(id).map(|(_, known)| known.clone()).unwrap_or_default();
+        let peek = |(id, entry): (&u32, &Entry)| TablePeek {
+            attributes: attributes(id).into_map(),
+            ..TablePeek::new(&entry.name, *id, &entry.spec, entry.items)
+        };
         let mut tables: Vec<TablePeek> = self.tables.iter().map(peek).collect();
         tables.sort_by(|one, other| one.name.cmp(&other.name));
         tables

@@ -3,6 +3,7 @@
 mod contents;
 mod private_view;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -43,6 +44,9 @@ pub struct TablePeek {
     pub merge: MergeRule,
     /// Items in it.
     pub items: u64,
+    /// What applications keep with it: see [`Table::set_attribute`](crate::Table::set_attribute).
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, String>,
 }
 
 impl TablePeek {
@@ -62,6 +66,7 @@ impl TablePeek {
             shards,
             merge: spec.merge,
             items,
+            attributes: BTreeMap::new(),
         }
     }
 }

@@ -8,10 +8,10 @@ use std::ops::ControlFlow;
 use warpkeep_core::{Durability, Op, Status};
 use warpkeep_image::{Coherent, Persist};
 
-use super::{Key, Value};
+use super::{AsKey, AsValue, Key, Value};
 use crate::metrics::{Kind, Tally};
 use crate::table::refused;
-use crate::{Error, Inserted, Result, Store, Table, TableOptions};
+use crate::{Error, Inserted, Result, Store, Swapped, Table, TableOptions};
 
 /// A table whose keys and values have Rust types; made by [`Store::create_typed`] and [`Store::typed`].
 ///
@@ -40,6 +40,20 @@ impl<P: Persist> Store<P> {
         self.create_table(name, TableOptions::typed::<K, V>()?.capacity(capacity))?.typed()
     }
 
+    /// The table of this name with keys and values of these types; made with room for so many items if it is not there yet. See
+    /// [`Store::table_or_create`].
+    pub fn typed_or_create<K: Key, V: Value>(
+        &self,
+        name: &str,
+        capacity: u64,
+    ) -> Result<TypedTable<'_, K, V, P>> {
+        match self.typed(name) {
+            Err(Error::NoTable { .. }) => {}
+            found => return found,
+        }
+        self.table_or_create(name, TableOptions::typed::<K, V>()?.capacity(capacity))?.typed()
+    }
+
     /// A table that is there, with keys and values of these types.
     pub fn typed<K: Key, V: Value>(&self, name: &str) -> Result<TypedTable<'_, K, V, P>> {
         self.table(name)?.typed()
@@ -59,7 +73,7 @@ impl<'s, P: Persist> Table<'s, P> {
 }
 
 impl<'s, K: Key, V: Value, P: Persist> TypedTable<'s, K, V, P> {
-    /// The table without the types: for batches, compare-and-swap, fetch-add and merge.
+    /// The table without the types: for batches.
     pub fn table(&self) -> &Table<'s, P> {
         &self.table
     }
@@ -80,9 +94,16 @@ impl<'s, K: Key, V: Value, P: Persist> TypedTable<'s, K, V, P> {
     }
 
     /// The value of a key.
-    pub fn get(&self, key: &K) -> Result<Option<V>> {
-        let found = self.table.read(key.to_cell().as_ref(), |_, len, fill| V::from_cell(len, fill))?;
-        found.map(|value| value.ok_or_else(|| self.undecodable("a value"))).transpose()
+    pub fn get(&self, key: &(impl AsKey<K> + ?Sized)) -> Result<Option<V>> {
+        Ok(self.get_versioned(key)?.map(|(_, value)| value))
+    }
+
+    /// The version of a key, which grows with every change of it, and its value.
+    pub fn get_versioned(&self, key: &(impl AsKey<K> + ?Sized)) -> Result<Option<(u64, V)>> {
+        let found = self.table.read(key.key_cell().as_ref(), |version, len, fill| {
+            V::from_cell(len, fill).map(|value| (version, value))
+        })?;
+        found.map(|found| found.ok_or_else(|| self.undecodable("a value"))).transpose()
     }
 
     /// The values of many keys, in their order: faster than one by one, for their ways through memory overlap.
@@ -115,8 +136,13 @@ impl<'s, K: Key, V: Value, P: Persist> TypedTable<'s, K, V, P> {
     }
 
     /// Stores a value, whether the key is there or not; gives its version.
-    pub fn put(&self, key: &K, value: &V, durability: Durability) -> Result<u64> {
-        self.table.put(key.to_cell().as_ref(), value.to_cell().as_ref(), durability)
+    pub fn put(
+        &self,
+        key: &(impl AsKey<K> + ?Sized),
+        value: &(impl AsValue<V> + ?Sized),
+        durability: Durability,
+    ) -> Result<u64> {
+        self.table.put(key.key_cell().as_ref(), value.value_cell().as_ref(), durability)
     }
 
     /// Stores many values as one batch: all or nothing with `Power`. If one is refused, the error says which; with
@@ -138,19 +164,69 @@ impl<'s, K: Key, V: Value, P: Persist> TypedTable<'s, K, V, P> {
         }
     }
 
+    /// Removes many keys as one batch, and gives how many of them were there: all or nothing with `Power`.
+    pub fn delete_many(&self, keys: &[K], durability: Durability) -> Result<usize> {
+        let mut batch = self.table.batch();
+        batch.reserve(keys.len(), 0);
+        for key in keys {
+            batch.push(Op::Delete, key.to_cell().as_ref(), &[], 0)?;
+        }
+        let results = self.table.run(&batch, durability)?;
+        match results.first_error() {
+            None => Ok(results.statuses().iter().filter(|status| status.is_ok()).count()),
+            Some((index, status)) => {
+                let bytes = keys[index].to_cell().as_ref().len();
+                Err(refused(self.table.index(), index, Op::Delete, status, bytes))
+            }
+        }
+    }
+
     /// Stores a value if the key is not there.
-    pub fn insert(&self, key: &K, value: &V, durability: Durability) -> Result<Inserted> {
-        self.table.insert(key.to_cell().as_ref(), value.to_cell().as_ref(), durability)
+    pub fn insert(
+        &self,
+        key: &(impl AsKey<K> + ?Sized),
+        value: &(impl AsValue<V> + ?Sized),
+        durability: Durability,
+    ) -> Result<Inserted> {
+        self.table.insert(key.key_cell().as_ref(), value.value_cell().as_ref(), durability)
     }
 
     /// Stores a value if the key is there; gives its version, or `None` if it is not.
-    pub fn update(&self, key: &K, value: &V, durability: Durability) -> Result<Option<u64>> {
-        self.table.update(key.to_cell().as_ref(), value.to_cell().as_ref(), durability)
+    pub fn update(
+        &self,
+        key: &(impl AsKey<K> + ?Sized),
+        value: &(impl AsValue<V> + ?Sized),
+        durability: Durability,
+    ) -> Result<Option<u64>> {
+        self.table.update(key.key_cell().as_ref(), value.value_cell().as_ref(), durability)
+    }
+
+    /// Stores a value if the key has this version; see [`TypedTable::get_versioned`].
+    pub fn compare_and_swap(
+        &self,
+        key: &(impl AsKey<K> + ?Sized),
+        expected_version: u64,
+        value: &(impl AsValue<V> + ?Sized),
+        durability: Durability,
+    ) -> Result<Swapped> {
+        let (key, value) = (key.key_cell(), value.value_cell());
+        self.table.compare_and_swap(key.as_ref(), expected_version, value.as_ref(), durability)
+    }
+
+    /// Combines a value with the stored one as the table's [merge rule](Table::merge_rule) says, or stores it if the key is not there;
+    /// gives the version. See [`Table::merge`].
+    pub fn merge(
+        &self,
+        key: &(impl AsKey<K> + ?Sized),
+        value: &(impl AsValue<V> + ?Sized),
+        durability: Durability,
+    ) -> Result<u64> {
+        self.table.merge(key.key_cell().as_ref(), value.value_cell().as_ref(), durability)
     }
 
     /// Removes a key; `false` if it was not there.
-    pub fn delete(&self, key: &K, durability: Durability) -> Result<bool> {
-        self.table.delete(key.to_cell().as_ref(), durability)
+    pub fn delete(&self, key: &(impl AsKey<K> + ?Sized), durability: Durability) -> Result<bool> {
+        self.table.delete(key.key_cell().as_ref(), durability)
     }
 
     /// Gives out all items, as [`Table::scan`] does.
@@ -174,6 +250,31 @@ impl<'s, K: Key, V: Value, P: Persist> TypedTable<'s, K, V, P> {
     fn undecodable(&self, what: &'static str) -> Error {
         let wanted = if what == "a key" { type_name::<K>() } else { type_name::<V>() };
         Error::Undecodable { table: self.name().to_owned(), what, wanted }
+    }
+}
+
+impl<K: Key, P: Persist> TypedTable<'_, K, u64, P> {
+    /// Adds to a number, wrapping, and gives what it was before; a key that is not there starts from 0.
+    pub fn fetch_add(
+        &self,
+        key: &(impl AsKey<K> + ?Sized),
+        delta: u64,
+        durability: Durability,
+    ) -> Result<u64> {
+        self.table.fetch_add(key.key_cell().as_ref(), delta, durability)
+    }
+}
+
+impl<K: Key, P: Persist> TypedTable<'_, K, i64, P> {
+    /// Adds to a number, wrapping, and gives what it was before; a key that is not there starts from 0.
+    pub fn fetch_add(
+        &self,
+        key: &(impl AsKey<K> + ?Sized),
+        delta: i64,
+        durability: Durability,
+    ) -> Result<i64> {
+        let before = self.table.fetch_add(key.key_cell().as_ref(), delta.cast_unsigned(), durability)?;
+        Ok(before.cast_signed())
     }
 }
 

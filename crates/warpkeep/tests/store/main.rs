@@ -1,5 +1,6 @@
 //! Stores as programs use them, worked by the CPU.
 
+mod attributes;
 mod backup;
 mod cells;
 #[path = "../common/form.rs"]

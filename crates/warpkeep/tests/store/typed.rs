@@ -6,7 +6,8 @@ use std::fmt::Debug;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestCaseError};
 use warpkeep::{
-    Durability, Error, Inserted, Key, KeySpec, Row, Store, StoreOptions, TableOptions, Value, ValueSpec,
+    Durability, Error, Inserted, Key, KeySpec, MergeRule, Row, Store, StoreOptions, Swapped, TableOptions,
+    Value, ValueSpec,
 };
 use warpkeep_image::{CreateOptions, HeapOptions, MIN_CHUNK};
 
@@ -146,7 +147,7 @@ fn tables_with_other_limits_take_text_up_to_them() {
     let (_directory, store) = store();
     let options = TableOptions::new(KeySpec::variable(8).unwrap(), ValueSpec::variable(4).unwrap());
     let table = store.create_table("t", options).unwrap().typed::<String, String>().unwrap();
-    table.put(&"short".into(), &"four".into(), Durability::Process).unwrap();
+    table.put("short", "four", Durability::Process).unwrap();
     let long = "a key that is too long".to_owned();
     assert!(matches!(table.put(&long, &String::new(), Durability::Process), Err(Error::Core(_))));
     assert!(matches!(table.get(&long), Err(Error::Core(_))));
@@ -167,4 +168,64 @@ fn bytes_that_are_no_text_are_an_error_and_not_lost() {
     assert!(matches!(text.get_many(&["key".to_owned()]), Err(Error::Undecodable { .. })));
     assert!(matches!(text.for_each(|_, _| ()), Err(Error::Undecodable { .. })));
     assert_eq!(bytes.get(&b"key".to_vec()).unwrap(), Some(vec![0xff, 0xfe]));
+}
+
+#[test]
+fn versions_numbers_and_merges_of_typed_tables() {
+    let (_directory, store) = store();
+    let options = TableOptions::typed::<String, u64>().unwrap().merge(MergeRule::AddU64);
+    let counts = store.create_table("counts", options).unwrap().typed::<String, u64>().unwrap();
+    assert_eq!(counts.fetch_add("a", 5, Durability::Process).unwrap(), 0);
+    assert_eq!(counts.fetch_add("a", 1, Durability::Process).unwrap(), 5);
+    counts.merge("a", &10, Durability::Process).unwrap();
+    let (version, value) = counts.get_versioned("a").unwrap().expect("it is there");
+    assert_eq!(value, 16);
+    assert_eq!(counts.compare_and_swap("b", version, &1, Durability::Process).unwrap(), Swapped::Missing);
+    let Swapped::Done(newer) = counts.compare_and_swap("a", version, &1, Durability::Process).unwrap() else {
+        panic!("nothing came between")
+    };
+    let stale = counts.compare_and_swap("a", version, &2, Durability::Process).unwrap();
+    assert_eq!(stale, Swapped::Stale(newer));
+    assert_eq!(counts.get_versioned(&"a".to_owned()).unwrap(), Some((newer, 1)));
+
+    let signed = store.create_typed::<u64, i64>("signed", 10).unwrap();
+    assert_eq!(signed.fetch_add(&1, -5, Durability::Process).unwrap(), 0);
+    assert_eq!(signed.fetch_add(&1, 3, Durability::Process).unwrap(), -5);
+    assert_eq!(signed.get(&1).unwrap(), Some(-2));
+
+    let items: Vec<(u64, i64)> = (0..10).map(|key| (key, 0)).collect();
+    signed.put_many(&items, Durability::Process).unwrap();
+    assert_eq!(signed.delete_many(&[2, 3, 99, 2], Durability::Process).unwrap(), 2);
+    assert_eq!((signed.len(), signed.get(&3).unwrap()), (8, None));
+    assert_eq!(signed.delete_many(&[], Durability::Process).unwrap(), 0);
+}
+
+#[test]
+fn borrowed_keys_and_values() {
+    let (_directory, store) = store();
+    let words = store.create_typed::<String, String>("words", 10).unwrap();
+    words.put("key", "value", Durability::Process).unwrap();
+    assert_eq!(words.get("key").unwrap().as_deref(), Some("value"));
+    assert!(matches!(words.insert("key", "other", Durability::Process).unwrap(), Inserted::Exists(_)));
+    assert!(words.update("key", &"other".to_owned(), Durability::Process).unwrap().is_some());
+    assert!(words.delete("key", Durability::Process).unwrap());
+    let bytes = store.create_typed::<Vec<u8>, Vec<u8>>("bytes", 10).unwrap();
+    bytes.put(&[1_u8, 2][..], &[3_u8][..], Durability::Process).unwrap();
+    assert_eq!(bytes.get(&vec![1, 2]).unwrap(), Some(vec![3]));
+}
+
+#[test]
+fn a_table_is_opened_or_created() {
+    let (_directory, store) = store();
+    let options = TableOptions::new(KeySpec::U64, ValueSpec::U64).merge(MergeRule::AddU64);
+    store.table_or_create("t", options).unwrap().put(1, 2, Durability::Process).unwrap();
+    let again = store.table_or_create("t", options.capacity(99)).unwrap();
+    assert_eq!(again.len(), 1);
+    let other = TableOptions { value: ValueSpec::fixed(4).unwrap(), ..options }.merge(MergeRule::None);
+    assert!(matches!(store.table_or_create("t", other), Err(Error::OtherTypes { .. })));
+    let other = store.table_or_create("t", options.merge(MergeRule::MaxU64)).unwrap_err().to_string();
+    assert!(other.contains("add-u64") && other.contains("max-u64"), "{other}");
+    assert_eq!(store.typed_or_create::<u64, u64>("t", 5).unwrap().get(&1).unwrap(), Some(2));
+    assert!(matches!(store.typed_or_create::<u64, u32>("t", 5), Err(Error::OtherTypes { .. })));
+    assert!(store.typed_or_create::<u64, u32>("u", 5).unwrap().is_empty());
 }
