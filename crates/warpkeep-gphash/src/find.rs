@@ -188,7 +188,7 @@ impl<P: Persist> Table<P> {
     }
 
     /// The item that a commit word, and a value beside it, tell of.
-    fn item_of(&self, commit: u64, word: u64) -> ItemRef {
+    pub(crate) fn item_of(&self, commit: u64, word: u64) -> ItemRef {
         match self.shape.body {
             Body::Packed => self.form.at(self.image(), offset_of(commit)).item(),
             Body::Reference => self.form.at(self.image(), commit).item(),

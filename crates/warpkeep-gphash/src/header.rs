@@ -8,7 +8,7 @@
 //! | 24 | key spec |
 //! | 32 | value spec |
 //! | 40 | seed |
-//! | 48 | layout u8, merge rule u8 (bit 7: records lie in tiles; bit 6, too: with tails of 16 bytes; bit 5: keys lie in cells), six zeros |
+//! | 48 | layout u8, merge rule u8 (bit 7: records lie in tiles; bit 6, too: with tails of 16 bytes; bit 5: keys lie in cells; bit 4: records have checksums), six zeros |
 //! | 56 | zeros |
 //! | 64 | offset of the block that describes the levels |
 //! | 72 | offset of the slot that the last displaced item left |
@@ -16,7 +16,7 @@
 
 use warpkeep_core::{KeyCells, KeySpec, MergeRule, Seed, ValueSpec};
 use warpkeep_image::{Heap, Image, ImageError, Persist};
-use warpkeep_record::{RecordForm, RecordKey, Tiling};
+use warpkeep_record::{CHECKSUMS, RecordForm, RecordKey, Tiling};
 
 use crate::bucket::Shape;
 use crate::levels::Level;
@@ -45,14 +45,17 @@ pub(crate) struct Header {
     pub(crate) tiling: Tiling,
     /// The cells that keys are kept in, if they are: not in tables that were made when there were none.
     pub(crate) cells: Option<KeyCells>,
+    /// Whether records have checksums: not in tables that were made when there were none.
+    pub(crate) checksums: bool,
 }
 
 impl Header {
     pub(crate) fn of(spec: &TableSpec) -> Header {
         let TableSpec { key, value, geometry, layout, merge, seed, capacity: _ } = *spec;
         let cells = cells_for(layout, key, value);
-        let tiling = Tiling::of(record_key(layout, key, cells), value);
-        Header { geometry, key, value, seed, layout, merge, tiling, cells }
+        let checksums = false;
+        let tiling = Tiling::of(record_key(layout, key, cells), value, checksums);
+        Header { geometry, key, value, seed, layout, merge, tiling, cells, checksums }
     }
 
     pub(crate) fn shape(&self) -> Shape {
@@ -63,7 +66,8 @@ impl Header {
     pub(crate) fn form(&self) -> RecordForm {
         let key = record_key(self.layout, self.key, self.cells);
         // What is read is checked first, and what is made suits.
-        RecordForm::of(key, self.value, self.tiling).unwrap_or_else(|| RecordForm::whole(key, self.value))
+        RecordForm::of(key, self.value, self.tiling, self.checksums)
+            .unwrap_or_else(|| RecordForm::whole(key, self.value, self.checksums))
     }
 
     /// Bytes in the header.
@@ -87,7 +91,9 @@ impl Header {
         bytes[32..40].copy_from_slice(&self.value.to_bytes());
         bytes[40..48].copy_from_slice(&self.seed.0.to_le_bytes());
         bytes[48] = self.layout.code();
-        bytes[49] = self.merge.code() | self.tiling.code() | if self.cells.is_some() { CELLS } else { 0 };
+        let cells = if self.cells.is_some() { CELLS } else { 0 };
+        let checksums = if self.checksums { CHECKSUMS } else { 0 };
+        bytes[49] = self.merge.code() | self.tiling.code() | cells | checksums;
         let crc = u64::from(crc32c::crc32c(&bytes[16..LEVELS_AT as usize]));
         bytes[8..16].copy_from_slice(&crc.to_le_bytes());
         bytes[LEVELS_AT as usize..][..8].copy_from_slice(&levels.to_le_bytes());
@@ -118,10 +124,11 @@ impl Header {
             value: ValueSpec::from_bytes(word(32)).map_err(|error| damaged(&error.to_string()))?,
             seed: Seed(u64::from_le_bytes(word(40))),
             layout: Layout::from_code(bytes[48]).ok_or_else(|| damaged("a layout of a newer version"))?,
-            merge: MergeRule::from_code(bytes[49] & !(Tiling::BITS | CELLS))
+            merge: MergeRule::from_code(bytes[49] & !(Tiling::BITS | CELLS | CHECKSUMS))
                 .ok_or_else(|| damaged("a merge rule of a newer version"))?,
             tiling: Tiling::from_code(bytes[49]).ok_or_else(|| damaged("tiles of a newer version"))?,
             cells: None,
+            checksums: bytes[49] & CHECKSUMS != 0,
         };
         if bytes[50..LEVELS_AT as usize].iter().any(|&byte| byte != 0) {
             return Err(damaged("something of a newer version"));
@@ -133,7 +140,7 @@ impl Header {
             }
         }
         let key = record_key(header.layout, header.key, header.cells);
-        if RecordForm::of(key, header.value, header.tiling).is_none() {
+        if RecordForm::of(key, header.value, header.tiling, header.checksums).is_none() {
             return Err(damaged("records in tiles do not go with its keys and values"));
         }
         let possible = header.layout == Layout::Packed || header.key.fixed_len().is_some();
@@ -185,6 +192,7 @@ mod tests {
             merge: MergeRule::AddU64,
             tiling: Tiling::Close,
             cells: None,
+            checksums: false,
         };
         for (tiling, block) in [(Tiling::None, 160), (Tiling::Roomy, 160), (Tiling::Close, 144)] {
             let at = Header { tiling, ..new }.write(&heap, 0).unwrap();

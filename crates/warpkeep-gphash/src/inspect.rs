@@ -8,10 +8,11 @@ use warpkeep_record::RecordForm;
 use warpkeep_record::in_parallel;
 
 use crate::bucket::{Body, Bucket, Shape};
+use crate::check::LookedFor;
 use crate::find::TAKEN;
 use crate::header::{Header, JOURNAL_AT, LEVELS_AT};
-use crate::levels::{Level, Levels, overflow_buckets};
-use crate::slot::{EMPTY, INSERT, offset_of, pack};
+use crate::levels::{Level, Levels};
+use crate::slot::{EMPTY, INSERT, offset_of};
 use crate::table::SHARE;
 use crate::{Table, TableError};
 
@@ -86,6 +87,15 @@ impl<P: Persist> Inspector<'_, P> {
         Ok(Inspection { items: items - moving, unfinished, moving, misplaced, doubled })
     }
 
+    fn looked_for(&self) -> LookedFor<'_> {
+        LookedFor {
+            geometry: self.header.geometry,
+            shape: &self.shape,
+            levels: &self.levels,
+            specials: self.specials.as_ref(),
+        }
+    }
+
     /// Items, unfinished, moving, misplaced, doubled of a bucket.
     fn look(&self, run: &Level, number: u64) -> [u64; 5] {
         let bucket = run.bucket(&self.shape, number);
@@ -104,7 +114,7 @@ impl<P: Persist> Inspector<'_, P> {
             let hash = hash_bytes(self.header.seed, &key);
             // Nobody finds a key whose cell is none, wherever it lies.
             let is_key = self.header.cells.is_none_or(|cells| cells.key_in(&key).is_some());
-            found[3] += u64::from(!is_key || !self.belongs(run, number, slot, state, hash));
+            found[3] += u64::from(!is_key || !self.looked_for().belongs(run, number, slot, state, hash));
             // Each pair is met twice, and told by its first half, in whatever order the places of a key come.
             let places = self.places(hash, &key);
             if places.len() > 1 {
@@ -133,36 +143,11 @@ impl<P: Persist> Inspector<'_, P> {
         key.extend(unmix64(self.header.seed, fingerprint).to_le_bytes());
     }
 
-    /// Whether somebody who looks for a key with this hash looks here, and recognises it.
-    fn belongs(&self, run: &Level, number: u64, slot: usize, state: u64, hash: u64) -> bool {
-        if self.specials.is_some_and(|specials| specials.offset == run.offset) {
-            return TAKEN.get(slot) == Some(&hash);
-        }
-        let recognised = match self.shape.body {
-            Body::Packed => pack(hash, offset_of(state)) == state,
-            Body::Inline { .. } | Body::Reference => crate::find::fingerprint(hash) == state,
-        };
-        recognised && self.buckets(hash).any(|(other, bucket)| (other.offset, bucket) == (run.offset, number))
-    }
-
-    /// The buckets where a key is looked for.
-    fn buckets(&self, hash: u64) -> impl Iterator<Item = (&Level, u64)> {
-        let locations = self.header.geometry.locations(hash, self.levels.base_buckets());
-        let in_levels = self.levels.levels.iter().enumerate().flat_map(move |(below, level)| {
-            (0..locations.tops().len()).map(move |which| (level, locations.tops()[which] >> below))
-        });
-        let in_overflows = self
-            .levels
-            .overflows()
-            .flat_map(move |overflow| overflow_buckets(overflow, hash).map(move |bucket| (overflow, bucket)));
-        in_levels.chain(in_overflows)
-    }
-
     /// Where the states of a key lie.
     fn places(&self, hash: u64, key: &[u8]) -> Vec<u64> {
         let mut places = Vec::new();
         let mut other = Vec::new();
-        for (level, number) in self.buckets(hash) {
+        for (level, number) in self.looked_for().buckets(hash) {
             let bucket = level.bucket(&self.shape, number);
             for slot in 0..self.shape.slots() {
                 let state = bucket.state(slot);

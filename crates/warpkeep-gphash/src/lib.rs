@@ -9,6 +9,7 @@
 //! held ([`Table::stage`]), logs them if there is a log, and publishes them ([`Stage::publish`]).
 
 mod bucket;
+mod check;
 mod defragment;
 mod displace;
 mod error;

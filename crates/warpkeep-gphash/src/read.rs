@@ -383,7 +383,7 @@ pub struct ScanPosition {
 
 impl ScanPosition {
     /// The next few buckets of a run.
-    fn next<'l>(
+    pub(crate) fn next<'l>(
         &mut self,
         specials: Option<&'l Level>,
         levels: &'l Levels,

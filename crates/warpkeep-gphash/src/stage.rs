@@ -174,7 +174,7 @@ impl<'t, P: Persist> Stage<'t, P> {
                 Change::Replace { hash, at, word: pack(hash, record), record: Some(record), old }
             }
             Body::Reference => {
-                let record = self.record(&[], value, version)?;
+                let record = self.record(key, value, version)?;
                 Change::Replace { hash, at, word: record, record: Some(record), old: Some(found.commit) }
             }
             Body::Inline { .. } => {
@@ -195,8 +195,7 @@ impl<'t, P: Persist> Stage<'t, P> {
         }
         let place = table.claim(self.levels(), hash).ok_or(TableError::Full)?;
         let record = match table.shape.body {
-            Body::Packed => self.record(key, value, version).map(Some),
-            Body::Reference => self.record(&[], value, version).map(Some),
+            Body::Packed | Body::Reference => self.record(key, value, version).map(Some),
             Body::Inline { .. } => Ok(None),
         };
         let record = record.inspect_err(|_| table.unclaim(place))?;

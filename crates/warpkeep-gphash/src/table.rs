@@ -436,6 +436,11 @@ impl<P: Persist> Table<P> {
         }
     }
 
+    /// Whether its records have checksums: those of tables that were made before there were any have none, nor do values in slots.
+    pub fn has_checksums(&self) -> bool {
+        !matches!(self.shape.body, Body::Inline { .. }) && self.form.has_checksums()
+    }
+
     /// How full it is, by level.
     pub fn stats(&self) -> TableStats {
         TableStats::of(self)

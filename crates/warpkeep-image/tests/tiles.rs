@@ -31,8 +31,8 @@ fn recover(image: &Arc<Image<Coherent>>, blocks: &[(u64, Tile)]) -> Result<Heap<
 }
 
 /// Of every number of blocks, and one that takes several chunks a slab.
-fn tiles() -> [Tile; 5] {
-    [(128, 32), (256, 64), (128, 96), (4096, 32), (128, 16)]
+fn tiles() -> [Tile; 7] {
+    [(128, 32), (256, 64), (128, 96), (4096, 32), (128, 16), (128, 24), (4096, 104)]
         .map(|(value, tail)| Tile::of(value, tail).unwrap())
 }
 

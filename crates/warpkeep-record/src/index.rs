@@ -8,7 +8,7 @@ use std::sync::Arc;
 use warpkeep_core::{Change, KeySpec, MergeRule, ValueSpec};
 use warpkeep_image::{Clearing, Heap, Image, Marker, Persist};
 
-use crate::Value;
+use crate::{DamagedItem, Value};
 
 /// What a call of [`Upkeep::maintain`] came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,15 @@ pub trait Lookup<P: Persist>: Send + Sync {
     );
     /// Gives out every item, while writers go on. An item that is there throughout is given out at least once.
     fn scan<E>(&self, table: u32, each: impl FnMut(&Change<'_>) -> Result<(), E>) -> Result<(), E>;
+    /// The same, each item checked: that its slot and its record belong together, that its lengths are possible, and that its checksum is
+    /// right, if it has one. What is damaged is given out as that, in place of the item.
+    fn scan_checked<E>(
+        &self,
+        table: u32,
+        each: impl FnMut(Result<&Change<'_>, &DamagedItem>) -> Result<(), E>,
+    ) -> Result<(), E>;
+    /// Whether its records have checksums: those of tables that were made before there were any have none, nor do items that lie in slots.
+    fn has_checksums(&self) -> bool;
 }
 
 /// Where a key is in a table, or that it is not there.
@@ -221,6 +230,16 @@ macro_rules! offer_index {
                 each: impl FnMut(&warpkeep_core::Change<'_>) -> Result<(), E>,
             ) -> Result<(), E> {
                 $Table::scan(self, table, each)
+            }
+            fn scan_checked<E>(
+                &self,
+                table: u32,
+                each: impl FnMut(Result<&warpkeep_core::Change<'_>, &$crate::DamagedItem>) -> Result<(), E>,
+            ) -> Result<(), E> {
+                $Table::scan_checked(self, table, each)
+            }
+            fn has_checksums(&self) -> bool {
+                $Table::has_checksums(self)
             }
         }
 

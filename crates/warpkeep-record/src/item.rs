@@ -30,6 +30,21 @@ pub enum ValueRef {
     },
 }
 
+impl ValueRef {
+    /// Bytes in the value.
+    pub fn len(&self) -> usize {
+        match *self {
+            ValueRef::Record { len, .. } => len,
+            ValueRef::Word { len, .. } => usize::from(len),
+        }
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// A value of a table, good for as long as it is borrowed.
 #[derive(Clone, Copy)]
 pub struct Value<'a, P: Persist> {
@@ -50,10 +65,7 @@ impl<'a, P: Persist> Value<'a, P> {
 
     /// Bytes in the value.
     pub fn len(&self) -> usize {
-        match self.item.value {
-            ValueRef::Record { len, .. } => len,
-            ValueRef::Word { len, .. } => usize::from(len),
-        }
+        self.item.value.len()
     }
 
     /// Whether the value has no bytes.

@@ -3,7 +3,9 @@
 //!
 //! An index decides where a record is found; what it looks like is the same for all of them.
 
+mod checksum;
 mod chooser;
+mod damage;
 mod index;
 mod item;
 mod parallel;
@@ -13,11 +15,13 @@ mod record;
 mod retire;
 mod streaming;
 
+pub use checksum::{Digest, checksum, checksum_of_words};
 pub use chooser::Chooser;
+pub use damage::{Damage, DamagedItem};
 pub use index::{Expected, Full, Kept, Lookup, Progress, Seated, Staged, Staging, Upkeep, keys_at_once};
 pub use item::{ItemRef, Value, ValueRef};
 pub use parallel::in_parallel;
 pub use pool::Pool;
-pub use record::{RecordForm, RecordKey, RecordLines, RecordRef, Tiling};
+pub use record::{CHECKSUMS, RecordForm, RecordKey, RecordLines, RecordRef, Tiling};
 pub use retire::{hasten_freeing, is_something_retired, retire, when_unseen};
 pub use streaming::Streaming;

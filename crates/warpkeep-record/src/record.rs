@@ -3,13 +3,18 @@
 //! Two forms. Where key and value are of fixed length, the value comes first, at a multiple of 32 bytes if it is
 //! that long, so that whoever knows the key already moves the value and nothing else:
 //!
-//! | value, zeros to 8 | key, zeros to 8 | version u64 |
+//! | value, zeros to 8 | key, zeros to 8 | version u64 | checksum u64 |
 //!
 //! Short keys of any length lie in [cells](KeyCells) of one, which are then what records have for keys. Where slots tell keys, a record has a key of no bytes. Records whose values are whole lines of 128 bytes lie in [tiles](Tile), so that the
 //! values begin with a line: the value in one place, and what follows it in another.
 //!
-//! Otherwise: | version u64 | key length u32 | value length u32 | key, zeros to 8 | value |
+//! Otherwise: | version u64 | key length u32 | value length u32 | key, zeros to 8 | value, up to 8 | checksum u64 |
+//!
+//! Tables that were made before there were [checksums](crate::checksum) have none, and nothing in place of them. Where slots tell keys,
+//! the checksum is made of the key nevertheless: so a record belongs to one slot.
 
+use crate::checksum::{Digest, checksum, checksum_of_words};
+use crate::damage::Damage;
 use crate::item::{ItemRef, ValueRef};
 use warpkeep_core::{KeyCells, ValueSpec};
 use warpkeep_image::{Block, Heap, Image, ImageError, Marker, Persist, PoolId, Tile};
@@ -31,9 +36,14 @@ pub enum RecordForm {
         block: u64,
         /// The tile that records lie in, if they do.
         tile: Option<Tile>,
+        /// Whether they have checksums.
+        checksum: bool,
     },
     /// Each with its own lengths.
-    Variable,
+    Variable {
+        /// Whether they have checksums.
+        checksum: bool,
+    },
 }
 
 /// What records have for keys.
@@ -58,20 +68,23 @@ impl From<Option<usize>> for RecordKey {
 pub enum Tiling {
     /// Each record in one piece.
     None,
-    /// In tiles, with tails of 32 bytes, or a multiple.
+    /// In tiles, with tails of 32 bytes, or a multiple, where key and version need more than 16; and 8 more where they leave no room for a checksum.
     Roomy,
-    /// In tiles, with tails of 16 bytes: where key and version need no more.
+    /// In tiles, with tails of 16 bytes, where key and version need no more; and 8 more where they leave no room for a checksum.
     Close,
 }
+
+/// The bit of a byte of headers that says that records have checksums, beside a merge rule: a program that does not know it refuses the rule.
+pub const CHECKSUMS: u8 = 0x10;
 
 impl Tiling {
     /// The bits of a byte that headers have this in, beside a merge rule: a program that does not know them refuses the rule.
     pub const BITS: u8 = 0xc0;
 
-    /// How a new table has it, whose keys take so many bytes of a record: as [`RecordForm::whole`] is told.
-    pub fn of(key: impl Into<RecordKey>, value: ValueSpec) -> Tiling {
+    /// How a new table has it, whose keys take so many bytes of a record, and whose records have checksums or not: as [`RecordForm::whole`] is told.
+    pub fn of(key: impl Into<RecordKey>, value: ValueSpec, checksum: bool) -> Tiling {
         let key = key.into();
-        let suits = |tiling: &Tiling| RecordForm::of(key, value, *tiling).is_some();
+        let suits = |tiling: &Tiling| RecordForm::of(key, value, *tiling, checksum).is_some();
         [Tiling::Close, Tiling::Roomy].into_iter().find(suits).unwrap_or(Tiling::None)
     }
 
@@ -143,6 +156,19 @@ fn padded(len: usize) -> u64 {
     len.next_multiple_of(8) as u64
 }
 
+/// Bytes of a checksum.
+fn checksum_len(checksum: bool) -> u64 {
+    if checksum { 8 } else { 0 }
+}
+
+/// The words of a value in the image, with zeros behind its last byte, whatever the image has there.
+fn stored_words<P: Persist>(image: &Image<P>, at: u64, len: usize) -> impl Iterator<Item = u64> {
+    let whole = len as u64 / 8 * 8;
+    let rest = 8 * (len as u32 % 8);
+    let last = (rest > 0).then(|| image.load(at + whole) & !(u64::MAX << rest));
+    (at..at + whole).step_by(8).map(|at| image.load(at)).chain(last)
+}
+
 fn too_long(key: &[u8], cells: KeyCells) -> ImageError {
     let (len, max) = (key.len(), cells.max_len());
     ImageError::Invalid(format!("a key of {len} bytes in a table of keys to {max} bytes; shorten it"))
@@ -164,53 +190,61 @@ impl RecordForm {
     /// use warpkeep_core::ValueSpec;
     /// use warpkeep_record::RecordForm;
     /// let form = RecordForm::new(Some(8), ValueSpec::fixed(128)?);
-    /// assert_eq!((form.block_len(), form.tile().map(|tile| tile.blocks())), (144, Some(8)));
+    /// assert_eq!((form.block_len(), form.tile().map(|tile| tile.blocks())), (152, Some(16)));
     /// assert_eq!(RecordForm::new(Some(8), ValueSpec::fixed(100)?).tile(), None);
     /// # Ok::<(), warpkeep_core::CoreError>(())
     /// ```
     pub fn new(key: impl Into<RecordKey>, value: ValueSpec) -> RecordForm {
         let key = key.into();
-        let form = RecordForm::of(key, value, Tiling::of(key, value));
-        form.unwrap_or_else(|| RecordForm::whole(key, value))
+        let form = RecordForm::of(key, value, Tiling::of(key, value, true), true);
+        form.unwrap_or_else(|| RecordForm::whole(key, value, true))
     }
 
-    /// What they look like in a table that was made so; `None` if it cannot have been, with such keys and values.
-    pub fn of(key: impl Into<RecordKey>, value: ValueSpec, tiling: Tiling) -> Option<RecordForm> {
-        let whole = RecordForm::whole(key, value);
+    /// What they look like in a table that was made so, with checksums or before there were any; `None` if it cannot have been, with such keys and values.
+    pub fn of(
+        key: impl Into<RecordKey>,
+        value: ValueSpec,
+        tiling: Tiling,
+        checksum: bool,
+    ) -> Option<RecordForm> {
+        let whole = RecordForm::whole(key, value, checksum);
         match (tiling, whole) {
             (Tiling::None, _) => Some(whole),
-            (_, RecordForm::Variable) => None,
+            (_, RecordForm::Variable { .. }) => None,
             (_, RecordForm::Fixed { key, cells, value, .. }) => {
                 let tail = padded(key) + 8;
-                let tail = if tiling == Tiling::Roomy {
-                    tail.next_multiple_of(32)
-                } else {
-                    tail.next_multiple_of(16)
-                };
-                let tile = Tile::of(value as u64, tail)?;
                 let close = tiling == Tiling::Close;
-                (close == (tail == 16)).then_some(RecordForm::Fixed {
-                    key,
-                    cells,
-                    value,
-                    block: tile.block(),
-                    tile: Some(tile),
-                })
+                let room = if close { 16 } else { tail.next_multiple_of(32) };
+                if tail > room {
+                    return None;
+                }
+                // A longer tail only where there is no room: it may lie across two lines.
+                let full = checksum && tail == room;
+                let tile = Tile::of(value as u64, if full { room + 8 } else { room })?;
+                Some(RecordForm::Fixed { key, cells, value, block: tile.block(), tile: Some(tile), checksum })
             }
         }
     }
 
     /// The same, with every record in one piece: as tables were made when there were no tiles.
-    pub fn whole(key: impl Into<RecordKey>, value: ValueSpec) -> RecordForm {
+    pub fn whole(key: impl Into<RecordKey>, value: ValueSpec, checksum: bool) -> RecordForm {
         let (key, cells) = match key.into() {
             RecordKey::Fixed(key) => (key, None),
             RecordKey::Cell(cells) => (cells.row_len(), Some(cells)),
-            RecordKey::Variable => return RecordForm::Variable,
+            RecordKey::Variable => return RecordForm::Variable { checksum },
         };
-        let Some(value) = value.fixed_len() else { return RecordForm::Variable };
-        let bytes = padded(value) + padded(key) + 8;
+        let Some(value) = value.fixed_len() else { return RecordForm::Variable { checksum } };
+        let bytes = padded(value) + padded(key) + 8 + checksum_len(checksum);
         let block = if value >= 32 { bytes.next_multiple_of(32) } else { bytes };
-        RecordForm::Fixed { key, cells, value, block, tile: None }
+        RecordForm::Fixed { key, cells, value, block, tile: None, checksum }
+    }
+
+    /// Whether records have checksums.
+    #[inline(always)]
+    pub fn has_checksums(self) -> bool {
+        match self {
+            RecordForm::Fixed { checksum, .. } | RecordForm::Variable { checksum } => checksum,
+        }
     }
 
     /// The cells that keys are kept in, if they are.
@@ -218,7 +252,7 @@ impl RecordForm {
     pub fn cells(self) -> Option<KeyCells> {
         match self {
             RecordForm::Fixed { cells, .. } => cells,
-            RecordForm::Variable => None,
+            RecordForm::Variable { .. } => None,
         }
     }
 
@@ -227,7 +261,7 @@ impl RecordForm {
         match self {
             RecordForm::Fixed { tile: Some(tile), .. } => heap.tiled_pool(tile).map(Some),
             RecordForm::Fixed { block, .. } => heap.pool(block).map(Some),
-            RecordForm::Variable => Ok(None),
+            RecordForm::Variable { .. } => Ok(None),
         }
     }
 
@@ -235,7 +269,7 @@ impl RecordForm {
     pub fn tile(self) -> Option<Tile> {
         match self {
             RecordForm::Fixed { tile, .. } => tile,
-            RecordForm::Variable => None,
+            RecordForm::Variable { .. } => None,
         }
     }
 
@@ -248,7 +282,7 @@ impl RecordForm {
     pub fn block_len(self) -> u64 {
         match self {
             RecordForm::Fixed { block, .. } => block,
-            RecordForm::Variable => 0,
+            RecordForm::Variable { .. } => 0,
         }
     }
 
@@ -261,11 +295,11 @@ impl RecordForm {
             // It may begin in the middle of a line.
             RecordForm::Fixed { block, .. } => (block as usize + 32).div_ceil(64),
             // Head, a short key and a value of a hundred bytes.
-            RecordForm::Variable => 3,
+            RecordForm::Variable { .. } => 3,
         };
         let key_at = match self {
             RecordForm::Fixed { value, .. } => padded(value) as usize,
-            RecordForm::Variable => 0,
+            RecordForm::Variable { .. } => 0,
         };
         RecordLines { together: together.min(MOST), key_at, tile: self.tile() }
     }
@@ -273,12 +307,16 @@ impl RecordForm {
     /// The bytes that a record takes.
     pub fn len(self, key: usize, value: usize) -> u64 {
         match self {
-            RecordForm::Fixed { key, value, .. } => padded(value) + padded(key) + 8,
-            RecordForm::Variable => HEAD + padded(key) + value as u64,
+            RecordForm::Fixed { key, value, checksum, .. } => {
+                padded(value) + padded(key) + 8 + checksum_len(checksum)
+            }
+            RecordForm::Variable { checksum: false } => HEAD + padded(key) + value as u64,
+            RecordForm::Variable { checksum: true } => HEAD + padded(key) + padded(value) + 8,
         }
     }
 
-    /// Fills a block, allocated unless one is at hand. What it takes, [`RecordForm::len`], is not flushed yet.
+    /// Fills a block, allocated unless one is at hand. What it takes, [`RecordForm::len`], is not flushed yet. The key is told also where records have none:
+    /// their checksums are made of it.
     pub fn write<'a, P: Persist>(
         self,
         heap: &'a Heap<P>,
@@ -295,18 +333,23 @@ impl RecordForm {
             (None, None) => heap.allocate(len)?,
         };
         match self {
-            RecordForm::Fixed { key: key_len, cells, value: value_len, .. } => {
+            RecordForm::Fixed { key: key_len, cells, value: value_len, checksum: has_checksum, .. } => {
                 block.write(0, value)?;
-                if let Some(cells) = cells {
-                    let cell = cells.cell(key).ok_or_else(|| too_long(key, cells))?;
-                    block.write(padded(value_len), cell.as_bytes())?;
-                } else if key_len > 0 {
+                let cell =
+                    cells.map(|cells| cells.cell(key).ok_or_else(|| too_long(key, cells))).transpose()?;
+                let key = cell.as_ref().map_or(key, |cell| cell.as_bytes());
+                if key_len > 0 {
                     block.write(padded(value_len), key)?;
                     write_padding(&mut block, padded(value_len), key_len)?;
                 }
-                block.write(padded(value_len) + padded(key_len), &version.to_le_bytes())?;
+                let version_at = padded(value_len) + padded(key_len);
+                block.write(version_at, &version.to_le_bytes())?;
+                if has_checksum {
+                    let sum = checksum(Digest::of(value), key, value.len(), version);
+                    block.write(version_at + 8, &sum.to_le_bytes())?;
+                }
             }
-            RecordForm::Variable => {
+            RecordForm::Variable { .. } => {
                 let mut head = [0; HEAD as usize];
                 head[..8].copy_from_slice(&version.to_le_bytes());
                 head[8..12].copy_from_slice(&(key.len() as u32).to_le_bytes());
@@ -315,6 +358,10 @@ impl RecordForm {
                 block.write(HEAD, key)?;
                 write_padding(&mut block, HEAD, key.len())?;
                 block.write(HEAD + padded(key.len()), value)?;
+                if self.has_checksums() {
+                    let sum = checksum(Digest::of(value), key, value.len(), version);
+                    block.write(len - 8, &sum.to_le_bytes())?;
+                }
             }
         }
         Ok(block)
@@ -332,7 +379,7 @@ impl RecordForm {
                 let version = image.load(key_at + padded(key));
                 RecordRef { version, key_at, key_len: key, cells, value_at, value_len: value }
             }
-            RecordForm::Variable => {
+            RecordForm::Variable { .. } => {
                 let lengths = image.load(offset + 8);
                 let (key_len, value_len) = ((lengths & 0xffff_ffff) as usize, (lengths >> 32) as usize);
                 let key_at = offset + HEAD;
@@ -350,7 +397,71 @@ impl RecordForm {
             RecordForm::Fixed { value, .. } => {
                 Some(ValueRef::Record { at: self.value_at(offset), len: value })
             }
-            RecordForm::Variable => None,
+            RecordForm::Variable { .. } => None,
+        }
+    }
+
+    /// Whether the record at an offset is what was written there, as far as its bytes tell: wherever the offset leads, and whatever is there. `key` is
+    /// that of its slot, where slots tell keys; otherwise the record's own counts.
+    ///
+    /// Of a record without a checksum only the lengths are checked.
+    pub fn check<P: Persist>(self, image: &Image<P>, offset: u64, key: &[u8]) -> Result<(), Damage> {
+        let record = self.find(image, offset)?;
+        let mut stored_key = Vec::new();
+        if record.key_len > 0 {
+            record.append_stored(image, &mut stored_key);
+        }
+        if let Some(cells) = record.cells
+            && cells.key_in(&stored_key).is_none()
+        {
+            return Err(Damage::NoKey);
+        }
+        if !self.has_checksums() {
+            return Ok(());
+        }
+        let sum_at = match self {
+            RecordForm::Fixed { key, .. } => record.key_at + padded(key) + 8,
+            RecordForm::Variable { .. } => record.value_at + padded(record.value_len),
+        };
+        let digest = Digest::of_words(stored_words(image, record.value_at, record.value_len));
+        let computed = match self {
+            RecordForm::Fixed { key: 0, .. } => checksum(digest, key, record.value_len, record.version),
+            // Whole words: kernels compare what is behind a key, too.
+            _ => {
+                let words = (record.key_at..record.key_at + padded(record.key_len)).step_by(8);
+                let words = words.map(|at| image.load(at));
+                checksum_of_words(digest, words, record.key_len, record.value_len, record.version)
+            }
+        };
+        let stored = image.load(sum_at);
+        if stored == computed { Ok(()) } else { Err(Damage::Checksum { stored, computed }) }
+    }
+
+    /// The record at an offset that may be any, if all its bytes lie in the image.
+    pub fn find<P: Persist>(self, image: &Image<P>, offset: u64) -> Result<RecordRef, Damage> {
+        let within = |at: u64, len: u64| image.contains(at, len);
+        if offset == 0 || !offset.is_multiple_of(8) || !within(offset, HEAD) {
+            return Err(Damage::NoRecord);
+        }
+        match self {
+            RecordForm::Fixed { tile: None, .. } if !within(offset, self.len(0, 0)) => Err(Damage::NoRecord),
+            RecordForm::Fixed { tile: Some(tile), .. } => {
+                let is_name = offset % 128 / 8 < tile.blocks();
+                let (value_at, tail_at) = (tile.value_at(offset), tile.tail_at(offset));
+                match is_name && within(value_at, tile.value()) && within(tail_at, tile.tail()) {
+                    true => Ok(self.at(image, offset)),
+                    false => Err(Damage::NoRecord),
+                }
+            }
+            RecordForm::Fixed { .. } => Ok(self.at(image, offset)),
+            RecordForm::Variable { .. } => {
+                let record = self.at(image, offset);
+                let (key, value) = (record.key_len, record.value_len);
+                match within(offset, self.len(key, value)) {
+                    true => Ok(record),
+                    false => Err(Damage::Lengths { key: key as u64, value: value as u64 }),
+                }
+            }
         }
     }
 
@@ -430,6 +541,11 @@ impl RecordRef {
         let start = to.len();
         to.resize(start + self.key_len, 0);
         image.read(self.key_at, &mut to[start..]);
+    }
+
+    /// Bytes of its key, or of its cell, and of its value.
+    pub fn lengths(&self) -> (usize, usize) {
+        (self.key_len, self.value_len)
     }
 
     /// Its version and value.

@@ -32,9 +32,9 @@ fn value_of(number: u64, len: usize) -> Vec<u8> {
 
 #[test]
 fn records_read_as_they_were_written() {
-    // Tails of 16, 32, 64 and 96 bytes, and keys that do not end with a word.
+    // Tails of 16, 24, 32, 40, 64, 72 and 96 bytes, and keys that do not end with a word.
     for (key_len, value_len, blocks) in
-        [(0, 128, 8), (8, 128, 8), (10, 128, 4), (21, 256, 4), (32, 128, 2), (50, 384, 2), (70, 128, 4)]
+        [(0, 128, 8), (8, 128, 16), (10, 128, 4), (21, 256, 16), (32, 128, 2), (50, 384, 16), (70, 128, 4)]
     {
         let (heap, form) = (heap(), form(key_len, value_len as u32));
         assert_eq!(form.tile().map(Tile::blocks), Some(blocks), "{key_len}, {value_len}");
@@ -75,10 +75,10 @@ fn records_read_as_they_were_written() {
 fn only_new_tables_and_values_that_gain_by_it_have_tiles() {
     let lengths = |form| match form {
         RecordForm::Fixed { key, value, block, .. } => (key, value, block),
-        RecordForm::Variable => panic!("both are fixed"),
+        RecordForm::Variable { .. } => panic!("both are fixed"),
     };
     for (key, value) in [(8, 128), (8, 100), (8, 64), (8, 160), (120, 128), (200, 128), (8, 8192)] {
-        let whole = RecordForm::whole(Some(key), ValueSpec::fixed(value).unwrap());
+        let whole = RecordForm::whole(Some(key), ValueSpec::fixed(value).unwrap(), true);
         assert_eq!(whole.tile(), None);
         let (is, was) = (lengths(form(key, value)), lengths(whole));
         assert_eq!((is.0, is.1), (was.0, was.1));
@@ -92,21 +92,29 @@ fn only_new_tables_and_values_that_gain_by_it_have_tiles() {
 #[test]
 fn tables_stay_as_they_were_made() {
     let value = ValueSpec::fixed(128).unwrap();
-    for (key, tiling, block) in [
-        (8, Tiling::None, Some(160)),
-        (8, Tiling::Roomy, Some(160)),
-        (8, Tiling::Close, Some(144)),
-        (0, Tiling::Close, Some(144)),
-        (16, Tiling::Roomy, Some(160)),
-        (16, Tiling::Close, None),
-        (32, Tiling::Roomy, Some(192)),
+    // Without checksums, and with them.
+    for (key, tiling, blocks) in [
+        (8, Tiling::None, [Some(160), Some(160)]),
+        (8, Tiling::Roomy, [Some(160), Some(160)]),
+        (8, Tiling::Close, [Some(144), Some(152)]),
+        (0, Tiling::Close, [Some(144), Some(144)]),
+        (16, Tiling::Roomy, [Some(160), Some(160)]),
+        (16, Tiling::Close, [None, None]),
+        (24, Tiling::Roomy, [Some(160), Some(168)]),
+        (32, Tiling::Roomy, [Some(192), Some(192)]),
+        (56, Tiling::Roomy, [Some(192), Some(200)]),
+        (88, Tiling::Roomy, [Some(224), Some(232)]),
     ] {
-        let form = RecordForm::of(Some(key), value, tiling);
-        assert_eq!(form.map(RecordForm::block_len), block, "{key}, {tiling:?}");
-        assert!(form.is_none_or(|form| form.tile().is_some() == (tiling != Tiling::None)));
+        for (checksum, block) in [false, true].into_iter().zip(blocks) {
+            let form = RecordForm::of(Some(key), value, tiling, checksum);
+            assert_eq!(form.map(RecordForm::block_len), block, "{key}, {tiling:?}, {checksum}");
+            assert!(form.is_none_or(|form| form.tile().is_some() == (tiling != Tiling::None)));
+        }
     }
-    let new = [8, 16, 120].map(|key| Tiling::of(Some(key), value));
-    assert_eq!(new, [Tiling::Close, Tiling::Roomy, Tiling::None]);
+    for checksum in [false, true] {
+        let new = [8, 16, 120].map(|key| Tiling::of(Some(key), value, checksum));
+        assert_eq!(new, [Tiling::Close, Tiling::Roomy, Tiling::None]);
+    }
     for tiling in [Tiling::None, Tiling::Roomy, Tiling::Close] {
         assert_eq!(Tiling::from_code(tiling.code() | 0x3f), Some(tiling));
     }

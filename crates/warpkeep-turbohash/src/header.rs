@@ -7,13 +7,13 @@
 //! | 16 | key spec |
 //! | 24 | value spec |
 //! | 32 | seed |
-//! | 40 | number of shards u32, merge rule u8 (bit 7: records lie in tiles; bit 6, too: with tails of 16 bytes), three zeros |
+//! | 40 | number of shards u32, merge rule u8 (bit 7: records lie in tiles; bit 6, too: with tails of 16 bytes; bit 4: records have checksums), three zeros |
 //! | 48 | offset of the directory |
 //! | 56 | zeros |
 
 use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec};
 use warpkeep_image::{Heap, Image, ImageError, Persist};
-use warpkeep_record::{RecordForm, Tiling};
+use warpkeep_record::{CHECKSUMS, RecordForm, Tiling};
 
 use crate::bucket::Shape;
 use crate::shard::MAX_SHARDS;
@@ -31,6 +31,8 @@ pub(crate) struct Header {
     pub(crate) merge: MergeRule,
     /// Whether, and how, records lie in tiles.
     pub(crate) tiling: Tiling,
+    /// Whether records have checksums: not in tables that were made when there were none.
+    pub(crate) checksums: bool,
     pub(crate) shards: u32,
     pub(crate) directory: u64,
 }
@@ -40,12 +42,13 @@ impl Header {
     pub(crate) fn form(&self) -> RecordForm {
         let key = record_key(self.key);
         // What is read is checked first, and what is made suits.
-        RecordForm::of(key, self.value, self.tiling).unwrap_or_else(|| RecordForm::whole(key, self.value))
+        RecordForm::of(key, self.value, self.tiling, self.checksums)
+            .unwrap_or_else(|| RecordForm::whole(key, self.value, self.checksums))
     }
 
-    /// Whether, and how, the records of a new table lie in tiles.
-    pub(crate) fn tiling_of(key: KeySpec, value: ValueSpec) -> Tiling {
-        Tiling::of(record_key(key), value)
+    /// Whether, and how, the records of a new table lie in tiles, with checksums or without.
+    pub(crate) fn tiling_of(key: KeySpec, value: ValueSpec, checksums: bool) -> Tiling {
+        Tiling::of(record_key(key), value, checksums)
     }
 
     pub(crate) fn shape(&self) -> Shape {
@@ -60,7 +63,7 @@ impl Header {
         bytes[24..32].copy_from_slice(&self.value.to_bytes());
         bytes[32..40].copy_from_slice(&self.seed.0.to_le_bytes());
         bytes[40..44].copy_from_slice(&self.shards.to_le_bytes());
-        bytes[44] = self.merge.code() | self.tiling.code();
+        bytes[44] = self.merge.code() | self.tiling.code() | if self.checksums { CHECKSUMS } else { 0 };
         bytes[48..56].copy_from_slice(&self.directory.to_le_bytes());
         let crc = u64::from(crc32c::crc32c(&bytes[16..]));
         bytes[8..16].copy_from_slice(&crc.to_le_bytes());
@@ -88,16 +91,17 @@ impl Header {
             key: KeySpec::from_bytes(word(16)).map_err(|error| damaged(&error.to_string()))?,
             value: ValueSpec::from_bytes(word(24)).map_err(|error| damaged(&error.to_string()))?,
             seed: Seed(u64::from_le_bytes(word(32))),
-            merge: MergeRule::from_code(bytes[44] & !Tiling::BITS)
+            merge: MergeRule::from_code(bytes[44] & !(Tiling::BITS | CHECKSUMS))
                 .ok_or_else(|| damaged("a merge rule of a newer version"))?,
             tiling: Tiling::from_code(bytes[44]).ok_or_else(|| damaged("tiles of a newer version"))?,
+            checksums: bytes[44] & CHECKSUMS != 0,
             shards: u64::from_le_bytes(word(40)) as u32,
             directory: u64::from_le_bytes(word(48)),
         };
         if bytes[45..48].iter().chain(&bytes[56..]).any(|&byte| byte != 0) {
             return Err(damaged("something of a newer version"));
         }
-        if RecordForm::of(record_key(header.key), header.value, header.tiling).is_none() {
+        if RecordForm::of(record_key(header.key), header.value, header.tiling, header.checksums).is_none() {
             return Err(damaged("records in tiles do not go with its keys and values"));
         }
         if header.shards == 0 || header.shards > MAX_SHARDS {

@@ -25,6 +25,7 @@
 //! | `offered` | what all indexes offer |
 
 mod bucket;
+mod check;
 mod commit;
 mod defragment;
 mod directory;

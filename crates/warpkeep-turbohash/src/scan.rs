@@ -3,6 +3,8 @@
 use warpkeep_core::{Change, ChangeKind};
 use warpkeep_image::Persist;
 
+use crate::bucket::Bucket;
+use crate::shard::Shard;
 use crate::{PROBING_SCOPE, Table, Value};
 
 /// Buckets that are given out under one guard: a scan must not hold up what is to be freed.
@@ -17,7 +19,7 @@ pub struct ScanPosition {
 
 /// Where a scan stands in a shard.
 #[derive(Clone, Copy, Debug, Default)]
-struct Position {
+pub(crate) struct Position {
     /// How often the shard had been built anew, and where it lay.
     seen: Option<(u64, u64)>,
     /// The next bucket.
@@ -60,6 +62,26 @@ impl<P: Persist> Table<P> {
         table: u32,
         each: &mut impl FnMut(&Change<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
+        let (mut key, mut items) = (Vec::new(), Vec::new());
+        self.walk_shard(number, position, |_, bucket| {
+            bucket.items(self.shape, &mut items);
+            for contents in &items {
+                key.clear();
+                let value = Value::new(self.image(), self.read_any(contents, &mut key));
+                let (version, value) = (value.version(), value.bytes());
+                each(&Change { table, kind: ChangeKind::Put, version, key: &key, value })?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Gives out a few buckets of a shard; whether it has more.
+    pub(crate) fn walk_shard<E>(
+        &self,
+        number: usize,
+        position: &mut Position,
+        mut each: impl FnMut(&Shard<'_>, Bucket<'_>) -> Result<(), E>,
+    ) -> Result<bool, E> {
         let _guard = crossbeam_epoch::pin();
         let rebuilt = self.rebuilt(number);
         let shard = self.shard(number);
@@ -71,15 +93,8 @@ impl<P: Persist> Table<P> {
         let buckets = shard.run.buckets() as usize;
         let buckets = if position.again { buckets.min(PROBING_SCOPE) } else { buckets };
         let end = (position.next + BUCKETS).min(buckets);
-        let (mut key, mut items) = (Vec::new(), Vec::new());
         for bucket in position.next..end {
-            shard.bucket(bucket).items(self.shape, &mut items);
-            for contents in &items {
-                key.clear();
-                let value = Value::new(self.image(), self.read_any(contents, &mut key));
-                let (version, value) = (value.version(), value.bytes());
-                each(&Change { table, kind: ChangeKind::Put, version, key: &key, value })?;
-            }
+            each(&shard, shard.bucket(bucket))?;
         }
         position.next = end;
         if end < buckets {

@@ -116,8 +116,8 @@ impl<P: Persist> Table<P> {
         let at = unused.allocate(directory::bytes_for(shards))?;
         directory::write(heap, at, &runs);
         let TableSpec { key, value, merge, seed, .. } = *spec;
-        let identity =
-            Header { key, value, seed, merge, tiling: Header::tiling_of(key, value), shards, directory: at };
+        let (checksums, tiling) = (false, Header::tiling_of(key, value, false));
+        let identity = Header { key, value, seed, merge, tiling, checksums, shards, directory: at };
         let header = identity.write(heap)?;
         let table = Table::over(heap, header, &identity, &runs)?;
         unused.keep();

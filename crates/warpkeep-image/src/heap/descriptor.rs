@@ -118,7 +118,7 @@ mod tests {
         let wrong = [DIRECTORY | 1 << 4, SLAB, SLAB | 1 << 4, EXTENT, 9, 15 | 1 << 20];
         // Tiles of blocks that gain nothing by it, and what a newer version might say.
         let tiled =
-            [slab(128, TILED), slab(168, TILED), slab(64, TILED), slab(160, 2 * TILED), slab(160, 8 * TILED)];
+            [slab(128, TILED), slab(176, TILED), slab(64, TILED), slab(160, 2 * TILED), slab(160, 8 * TILED)];
         for payload in wrong.into_iter().chain(tiled) {
             assert_eq!(Descriptor::decode(3, seal48(3, payload)), None, "{payload:#x}");
         }

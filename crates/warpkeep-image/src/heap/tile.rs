@@ -22,7 +22,7 @@ const MAX_VALUE: u64 = 4096;
 /// use warpkeep_image::Tile;
 /// let tile = Tile::of(128, 32).expect("a value of one line, and a tail of a quarter");
 /// assert_eq!((tile.blocks(), tile.bytes()), (4, 640));
-/// assert_eq!(Tile::of(128, 16).map(|tile| tile.blocks()), Some(8));
+/// assert_eq!([16, 24].map(|tail| Tile::of(128, tail).map(|tile| tile.blocks())), [Some(8), Some(16)]);
 /// let third = tile.name(4096, 2);
 /// assert_eq!((tile.value_at(third), tile.tail_at(third)), (4096 + 2 * 128, 4096 + 4 * 128 + 2 * 32));
 /// ```
@@ -39,7 +39,10 @@ impl Tile {
     pub fn of(value: u64, tail: u64) -> Option<Tile> {
         // With a shorter tail the block's length alone tells both parts. Of other lengths some would lie across two lines.
         let suits = value.is_multiple_of(LINE) && (LINE..=MAX_VALUE).contains(&value);
-        if !suits || tail != 16 && !(tail.is_multiple_of(32) && (32..LINE).contains(&tail)) {
+        // Eight bytes more are those of a checksum that finds no room in the rest.
+        let rest = tail & !8;
+        let fits = rest == 16 || rest.is_multiple_of(32) && (32..LINE).contains(&rest);
+        if !suits || !fits {
             return None;
         }
         let bits = LINE.trailing_zeros() - tail.trailing_zeros();
@@ -66,7 +69,7 @@ impl Tile {
         u64::from(self.tail)
     }
 
-    /// Blocks in a tile: 2, 4 or 8.
+    /// Blocks in a tile: 2, 4, 8 or 16.
     pub fn blocks(self) -> u64 {
         1 << self.bits
     }
@@ -135,7 +138,7 @@ mod tests {
             assert!(!taken.contains(&false), "{tile:?}");
             assert_eq!(Tile::of_block(tile.block()), Some(tile));
         }
-        assert_eq!(tiles, 20 * 4);
+        assert_eq!(tiles, 20 * 8);
     }
 
     #[test]
@@ -151,9 +154,18 @@ mod tests {
 
     #[test]
     fn what_gains_nothing_is_laid_as_before() {
-        for (value, tail) in
-            [(0, 32), (64, 32), (192, 32), (128, 128), (128, 160), (128, 24), (128, 0), (8192, 32)]
-        {
+        for (value, tail) in [
+            (0, 32),
+            (64, 32),
+            (192, 32),
+            (128, 128),
+            (128, 136),
+            (128, 160),
+            (128, 48),
+            (128, 8),
+            (128, 0),
+            (8192, 32),
+        ] {
             assert_eq!(Tile::of(value, tail), None, "{value}, {tail}");
         }
         assert_eq!(Tile::of_block(u64::MAX), None);

@@ -123,12 +123,14 @@ impl Tails {
 #[cfg(test)]
 mod tests {
     use warpkeep_core::ValueSpec;
+    use warpkeep_record::Tiling;
 
     use super::*;
     use crate::slot::pack;
 
     fn form(key: usize, value: u32) -> RecordForm {
-        RecordForm::new(Some(key), ValueSpec::fixed(value).unwrap())
+        let value = ValueSpec::fixed(value).unwrap();
+        RecordForm::of(Some(key), value, Tiling::of(Some(key), value, false), false).unwrap()
     }
 
     #[test]
