@@ -38,7 +38,7 @@ impl Inspection {
     }
 }
 
-struct Inspector<'a, P: Persist> {
+pub(crate) struct Inspector<'a, P: Persist> {
     image: &'a Image<P>,
     header: Header,
     shape: Shape,
@@ -53,9 +53,16 @@ impl<P: Persist> Table<P> {
     /// Looks at every item of the table whose header lies at an offset. Changes nothing; the table has just been
     /// [marked](Table::mark), so that its references are known to be good, and nobody writes to it.
     pub fn inspect(image: &Image<P>, header: u64) -> Result<Inspection, TableError> {
+        Inspector::new(image, header)?.inspect()
+    }
+}
+
+impl<'a, P: Persist> Inspector<'a, P> {
+    /// Looks at the table whose header lies at an offset.
+    pub(crate) fn new(image: &'a Image<P>, header: u64) -> Result<Inspector<'a, P>, TableError> {
         let identity = Header::read(image, header)?;
         let shape = identity.shape();
-        let inspector = Inspector {
+        Ok(Inspector {
             image,
             form: identity.form(),
             levels: Levels::read(image, identity.geometry, &shape, image.load(header + LEVELS_AT))?,
@@ -63,12 +70,18 @@ impl<P: Persist> Table<P> {
             left: image.load(header + JOURNAL_AT),
             header: identity,
             shape,
-        };
-        inspector.inspect()
+        })
     }
-}
 
-impl<P: Persist> Inspector<'_, P> {
+    /// Whether the item of a slot, whose reference is known to be good, is in another slot of its key as well.
+    pub(crate) fn has_copy(&self, run: &Level, bucket: Bucket<'_>, slot: usize, state: u64) -> bool {
+        let mut key = Vec::new();
+        self.append_key(run, bucket, slot, &mut key);
+        let here = bucket.slot(&self.shape, slot).state;
+        let places = self.places(hash_bytes(self.header.seed, &key), &key);
+        places.into_iter().any(|at| at != here && self.image.load(at) == state)
+    }
+
     fn inspect(&self) -> Result<Inspection, TableError> {
         let counts: [AtomicU64; 5] = Default::default();
         let runs = self.levels.overflows().chain(&self.levels.levels).chain(&self.specials);

@@ -60,6 +60,13 @@ impl Level {
         Bucket::new(words, self.offset + bucket * shape.bytes())
     }
 
+    /// Which bucket and slot it is whose state lies at an offset; `None` if none of this run.
+    pub(crate) fn slot_at(&self, shape: &Shape, at: u64) -> Option<(u64, usize)> {
+        let within = at.checked_sub(self.offset).filter(|within| within.is_multiple_of(8))?;
+        let (bucket, slot) = (within / shape.bytes(), (within % shape.bytes() / 8) as usize);
+        (bucket < self.buckets && slot < shape.slots()).then_some((bucket, slot))
+    }
+
     /// Brings the line of a bucket nearer.
     #[inline]
     pub(crate) fn prefetch(&self, shape: &Shape, bucket: u64) {

@@ -21,6 +21,7 @@ mod header;
 mod inspect;
 mod layout;
 mod levels;
+mod marking;
 mod matching;
 mod offered;
 mod read;

@@ -17,6 +17,7 @@ use crate::grow::Growth;
 use crate::header::{Header, JOURNAL_AT, LEVELS_AT};
 use crate::layout::Layout;
 use crate::levels::{Level, Levels, overflow_buckets};
+use crate::marking::Marking;
 use crate::matching;
 use crate::slot::{EMPTY, INSERT, offset_of};
 use crate::{TableError, stats::TableStats};
@@ -128,27 +129,7 @@ impl<P: Persist> Table<P> {
         if matches!(shape.body, Body::Inline { .. }) {
             return Ok(());
         }
-        let form = identity.form();
-        let specials = identity.specials(image, header);
-        for run in levels.overflows().chain(&levels.levels).chain(&specials) {
-            in_parallel(run.buckets, SHARE, |buckets| {
-                for bucket in buckets.map(|bucket| run.bucket(&shape, bucket)) {
-                    for slot in 0..shape.slots() {
-                        let offset = match (bucket.state(slot), shape.body) {
-                            (state, Body::Packed) => offset_of(state),
-                            (EMPTY | INSERT, _) => 0,
-                            _ => bucket.payload(&shape, slot, 0),
-                        };
-                        if offset != 0 {
-                            // Twice reached is right: a crash between the two steps of a move leaves both.
-                            form.mark(image, marker, offset)?;
-                        }
-                    }
-                }
-                Ok::<(), TableError>(())
-            })?;
-        }
-        Ok(())
+        Marking::new(image, marker, &identity, header, &levels).records()
     }
 
     /// Opens a table that has just been [marked](Table::mark): clears slots that were being filled when the last

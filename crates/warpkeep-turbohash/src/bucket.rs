@@ -131,7 +131,7 @@ impl Bucket<'_> {
 
     /// The filter of a full bucket; nothing goes past another.
     pub(crate) fn passable(&self, shape: Shape) -> u64 {
-        if self.commit().marks().has_room(shape.slots()) {
+        if self.commit().marks(shape.slots()).has_room(shape.slots()) {
             0
         } else {
             self.words[FILTER].load(Ordering::Acquire)
@@ -158,7 +158,7 @@ impl Bucket<'_> {
         loop {
             into.clear();
             let commit = self.commit();
-            into.extend(slots_of(commit.live()).map(|slot| self.contents(shape, slot)));
+            into.extend(slots_of(commit.live(shape.slots())).map(|slot| self.contents(shape, slot)));
             if self.commit() == commit {
                 return;
             }

@@ -22,14 +22,33 @@ pub(crate) struct Marks {
 }
 
 impl Commit {
-    pub(crate) fn marks(self) -> Marks {
-        Marks { valid: self.0 as u16, deleted: (self.0 >> 16) as u16 }
+    /// What it says about the slots of a bucket that has so many. Bits beyond the last slot are left out: no slot is
+    /// there, and only damage sets them.
+    #[inline]
+    pub(crate) fn marks(self, slots: usize) -> Marks {
+        let within = all(slots);
+        Marks { valid: self.0 as u16 & within, deleted: (self.0 >> 16) as u16 & within }
     }
 
-    /// Slots with an item.
+    /// Slots with an item, of so many.
     #[inline]
-    pub(crate) fn live(self) -> u16 {
-        self.marks().live()
+    pub(crate) fn live(self, slots: usize) -> u16 {
+        self.marks(slots).live()
+    }
+
+    /// Whether a table with so many slots a bucket stores such a word; otherwise what is wrong with it. Whoever opens a
+    /// table asks this of every bucket, so that writers find the spare slot they count on.
+    pub(crate) fn fault(self, slots: usize) -> Option<&'static str> {
+        let marks = self.marks(slots);
+        if (self.0 | self.0 >> 16) as u16 & !all(slots) != 0 {
+            Some("it names a slot beyond the last")
+        } else if marks.deleted & !marks.valid != 0 {
+            Some("it marks a slot as deleted that was never filled")
+        } else if marks.valid.count_ones() as usize >= slots {
+            Some("it leaves no slot to spare")
+        } else {
+            None
+        }
     }
 
     /// The word after this one.
@@ -49,7 +68,7 @@ impl Marks {
     /// Slots, of so many, that nothing was ever put into.
     #[inline]
     pub(crate) fn empty(self, slots: usize) -> u16 {
-        !self.valid & ((1_u32 << slots) - 1) as u16
+        !self.valid & all(slots)
     }
 
     /// Whether a search ends here: a new key would be put here at the latest. One slot is kept empty for updates.
@@ -57,6 +76,12 @@ impl Marks {
     pub(crate) fn has_room(self, slots: usize) -> bool {
         (self.valid.count_ones() as usize) + 1 < slots
     }
+}
+
+/// A bit for each of so many slots, at most 16.
+#[inline]
+fn all(slots: usize) -> u16 {
+    ((1_u32 << slots) - 1) as u16
 }
 
 #[cfg(test)]
@@ -68,8 +93,22 @@ mod tests {
         let marks = Marks { valid: 0b1011, deleted: 0b0010 };
         let word = Commit(u64::from(u32::MAX) << 32).next(marks);
         assert_eq!(word.0, 0b0010 << 16 | 0b1011, "the sequence number wraps, and harms nobody");
-        assert_eq!((word.marks(), word.live()), (marks, 0b1001));
+        assert_eq!((word.marks(14), word.live(14)), (marks, 0b1001));
         assert_ne!(word, word.next(marks));
+        assert_eq!(word.fault(14), None);
+    }
+
+    #[test]
+    fn bits_beyond_the_last_slot_name_no_slot_and_are_faults() {
+        for (slots, bit) in [9, 14].into_iter().flat_map(|slots| (slots..16).map(move |bit| (slots, bit))) {
+            for word in [Commit(1 << bit), Commit(1 << (16 + bit)), Commit(0x1_0001 << bit)] {
+                assert_eq!(word.marks(slots), Marks::default());
+                assert!(word.fault(slots).is_some_and(|fault| fault.contains("beyond")), "{word:?}");
+            }
+        }
+        assert!(Commit(1 << 16).fault(14).is_some(), "deleted and never filled");
+        assert!(Commit(0x3fff).fault(14).is_some() && Commit(0x1fff).fault(14).is_none());
+        assert!(Commit(u64::MAX << 32).fault(9).is_none(), "any sequence number is one");
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl<P: Persist> Table<P> {
         let image = self.image();
         let mut retired = Vec::new();
         let mut failure = None;
-        for slot in slots_of(bucket.commit().live()) {
+        for slot in slots_of(bucket.commit().live(self.shape.slots())) {
             let old = bucket.contents(self.shape, slot).payload;
             if !clearing.contains(old) {
                 continue;

@@ -40,11 +40,9 @@ impl<P: Persist> Table<P> {
             image.flush("turbohash.crowded", word, 8);
             self.set_run(number, run);
         }
-        for step in &moves {
-            self.move_on(tally, &shard, step);
-        }
-        self.upkeep.displaced.fetch_add(moves.len() as u64, std::sync::atomic::Ordering::Relaxed);
-        true
+        let moved = moves.iter().take_while(|step| self.move_on(tally, &shard, step)).count();
+        self.upkeep.displaced.fetch_add(moved as u64, std::sync::atomic::Ordering::Relaxed);
+        moved == moves.len()
     }
 
     /// What has to move so that a slot within the scope of a key becomes free; the first move first.
@@ -54,7 +52,7 @@ impl<P: Persist> Table<P> {
         let start = home(fraction, shard.run.bits);
         let bucket_at = |step: usize| shard.bucket((start + step) & (count - 1));
         let open = |&step: &usize| {
-            let marks = bucket_at(step).commit().marks();
+            let marks = bucket_at(step).commit().marks(slots);
             marks.has_room(slots) || marks.valid & marks.deleted != 0
         };
         if (0..PROBING_SCOPE.min(count)).any(|step| open(&step)) {
@@ -75,7 +73,7 @@ impl<P: Persist> Table<P> {
                 home.wrapping_sub(start + first) & (count - 1) <= from - first
             };
             let (from, slot) = (first..hole).find_map(|from| {
-                let slot = slots_of(bucket_at(from).commit().live()).find(|&slot| may_move(from, slot));
+                let slot = slots_of(bucket_at(from).commit().live(slots)).find(|&slot| may_move(from, slot));
                 slot.map(|slot| (from, slot))
             })?;
             moves.push(Move { from: bucket_at(from), slot, to: bucket_at(hole) });
@@ -84,12 +82,13 @@ impl<P: Persist> Table<P> {
         Some(moves)
     }
 
-    fn move_on(&self, tally: &mut Tally, shard: &Shard<'_>, step: &Move<'_>) {
+    /// Makes a move; `false` if there is no slot for it, which only damage since the table was opened can bring about.
+    fn move_on(&self, tally: &mut Tally, shard: &Shard<'_>, step: &Move<'_>) -> bool {
         let Move { from, slot, to } = *step;
         let (image, slots) = (self.image(), self.shape.slots());
         let before = to.commit();
         let mut plan = Plan::new(before, slots);
-        let place = plan.insert(slots);
+        let Some(place) = plan.insert(slots) else { return false };
         let contents = from.contents(self.shape, slot);
         self.note_passing(shard, contents.hash, to.at);
         fill(image, self.shape, to.at, place, &contents);
@@ -99,28 +98,29 @@ impl<P: Persist> Table<P> {
         image.flush("turbohash.arrived", to.at, 8);
         // In its new place before it leaves the old one.
         image.fence("turbohash.arrived");
-        let marks = from.commit().marks();
+        let marks = from.commit().marks(slots);
         let left = Marks { deleted: marks.deleted | 1 << slot, ..marks };
         image.store(from.at, from.commit().next(left).0);
         image.flush("turbohash.left", from.at, 8);
         // Gone from the old one before the shard is let go: once it is replaced or removed, it must not come back.
         image.fence("turbohash.left");
-        let reused = u64::from(before.marks().deleted.count_ones() > plan.marks.deleted.count_ones());
+        let reused = u64::from(before.marks(slots).deleted.count_ones() > plan.marks.deleted.count_ones());
         tally.deleted = tally.deleted + 1 - reused;
         self.deleted.fetch_add(1 - reused as i64, std::sync::atomic::Ordering::Relaxed);
+        true
     }
 
     /// Removes the later of two places of an item that was being moved when the last holder stopped.
     pub(crate) fn remove_doubled(&self, number: usize) {
-        let (image, shard) = (self.image(), self.shard(number));
+        let (image, shard, slots) = (self.image(), self.shard(number), self.shape.slots());
         if !shard.run.crowded {
             return;
         }
         for bucket in shard.iter() {
-            for slot in slots_of(bucket.commit().live()) {
+            for slot in slots_of(bucket.commit().live(slots)) {
                 if self.is_before(&shard, bucket, &bucket.contents(self.shape, slot)) {
                     let commit = bucket.commit();
-                    let marks = commit.marks();
+                    let marks = commit.marks(slots);
                     let marks = Marks { deleted: marks.deleted | 1 << slot, ..marks };
                     image.store(bucket.at, commit.next(marks).0);
                     image.flush("turbohash.doubled", bucket.at, 8);
@@ -135,7 +135,8 @@ impl<P: Persist> Table<P> {
     fn is_before(&self, shard: &Shard<'_>, bucket: Bucket<'_>, contents: &Contents) -> bool {
         let path = shard.path(self.locate(contents.hash).1).take_while(|other| other.at != bucket.at);
         let mut slots = path.flat_map(|other| {
-            slots_of(other.commit().live()).map(move |slot| other.contents(self.shape, slot))
+            slots_of(other.commit().live(self.shape.slots()))
+                .map(move |slot| other.contents(self.shape, slot))
         });
         // A move copies the whole slot, reference and all.
         slots.any(|other| other == *contents)

@@ -77,7 +77,8 @@ impl<P: Persist> Table<P> {
         'again: loop {
             let commit = bucket.commit();
             meanwhile(Moment::Begun);
-            let mut candidates = matching::equal(bucket.tags(), tag_of(hash)) & commit.live();
+            let mut candidates =
+                matching::equal(bucket.tags(), tag_of(hash)) & commit.live(self.shape.slots());
             while candidates != 0 {
                 let slot = candidates.trailing_zeros() as usize;
                 candidates &= candidates - 1;
@@ -99,7 +100,8 @@ impl<P: Persist> Table<P> {
             if bucket.commit() != commit {
                 continue;
             }
-            let ends = commit.marks().has_room(self.shape.slots()) || !bucket.was_passed(hash);
+            let ends =
+                commit.marks(self.shape.slots()).has_room(self.shape.slots()) || !bucket.was_passed(hash);
             return if ends { Look::End } else { Look::Further };
         }
     }
@@ -192,7 +194,7 @@ mod tests {
     }
 
     fn slots(table: &Table<warpkeep_image::Coherent>) -> impl Iterator<Item = usize> + use<> {
-        crate::bucket::slots_of(table.shard(0).bucket(0).commit().live())
+        crate::bucket::slots_of(table.shard(0).bucket(0).commit().live(table.shape.slots()))
     }
 
     /// The key is there throughout, though never where one would look by the first reading of the commit word.

@@ -76,7 +76,7 @@ impl<P: Persist> Inspector<'_, P> {
 
     /// Items, deleted, misplaced, doubled, moving of a bucket.
     fn look(&self, number: usize, shard: &Shard<'_>, bucket: Bucket<'_>) -> [u64; 5] {
-        let marks = bucket.commit().marks();
+        let marks = bucket.commit().marks(self.shape.slots());
         let mut found = [
             u64::from(marks.live().count_ones()),
             u64::from((marks.valid & marks.deleted).count_ones()),
@@ -113,7 +113,7 @@ impl<P: Persist> Inspector<'_, P> {
 
     fn note_places(&self, bucket: Bucket<'_>, hash: u64, key: &[u8], places: &mut Vec<(u64, usize)>) {
         let mut other = Vec::new();
-        for slot in slots_of(bucket.commit().live()) {
+        for slot in slots_of(bucket.commit().live(self.shape.slots())) {
             let contents = bucket.contents(self.shape, slot);
             if contents.hash == hash {
                 other.clear();

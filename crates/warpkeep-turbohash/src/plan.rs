@@ -24,7 +24,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn new(commit: Commit, slots: usize) -> Plan {
-        let marks = commit.marks();
+        let marks = commit.marks(slots);
         Plan { marks, wave: 0, busy: 0, had_room: marks.has_room(slots) }
     }
 
@@ -41,31 +41,34 @@ impl Plan {
         }
     }
 
-    /// A slot of these to be filled, in this wave if possible.
-    fn pick(&mut self, among: u16) -> usize {
-        debug_assert_ne!(among, 0, "a bucket has a slot to spare");
+    /// A slot of these to be filled, in this wave if possible; `None` of none.
+    fn pick(&mut self, among: u16) -> Option<usize> {
+        if among == 0 {
+            return None;
+        }
         if among & !self.busy == 0 {
             self.not_before(self.wave + 1);
         }
-        (among & !self.busy).trailing_zeros() as usize
+        Some((among & !self.busy).trailing_zeros() as usize)
     }
 
-    /// A slot for another version of an item: always there is one.
-    pub(crate) fn update(&mut self, slots: usize, old: usize) -> usize {
-        let new = self.pick(self.marks.empty(slots));
+    /// A slot for another version of an item. There is one, unless the bucket was damaged since the table was opened.
+    pub(crate) fn update(&mut self, slots: usize, old: usize) -> Option<usize> {
+        let new = self.pick(self.marks.empty(slots))?;
         self.marks.valid = self.marks.valid & !(1 << old) | 1 << new;
         self.busy |= 1 << old | 1 << new;
-        new
+        Some(new)
     }
 
-    /// A slot for a new item: one whose item was deleted, otherwise one that is empty. The caller knows there is one.
-    pub(crate) fn insert(&mut self, slots: usize) -> usize {
+    /// A slot for a new item: one whose item was deleted, otherwise one that is empty. There is one if the caller found
+    /// the bucket to have room.
+    pub(crate) fn insert(&mut self, slots: usize) -> Option<usize> {
         let deleted = self.marks.valid & self.marks.deleted;
-        let new = self.pick(if deleted != 0 { deleted } else { self.marks.empty(slots) });
+        let new = self.pick(if deleted != 0 { deleted } else { self.marks.empty(slots) })?;
         self.marks.valid |= 1 << new;
         self.marks.deleted &= !(1 << new);
         self.busy |= 1 << new;
-        new
+        Some(new)
     }
 
     /// Takes an item away. If searches end here anyway, its slot becomes empty; otherwise it is marked, for others
@@ -113,12 +116,13 @@ mod tests {
     #[test]
     fn updates_that_share_the_spare_slot_take_turns() {
         let mut full = plan((1 << 13) - 1, 0);
-        assert_eq!((full.update(SLOTS, 0), full.wave), (13, 0));
-        assert_eq!((full.update(SLOTS, 1), full.wave), (0, 1), "into the slot that the first one left");
-        assert_eq!((full.update(SLOTS, 2), full.wave), (1, 2));
+        assert_eq!((full.update(SLOTS, 0), full.wave), (Some(13), 0));
+        assert_eq!((full.update(SLOTS, 1), full.wave), (Some(0), 1), "into the slot that the first one left");
+        assert_eq!((full.update(SLOTS, 2), full.wave), (Some(1), 2));
         assert_eq!(full.marks.valid.count_ones(), 13);
         let mut roomy = plan(0b11, 0);
-        assert_eq!((roomy.update(SLOTS, 0), roomy.update(SLOTS, 1), roomy.wave), (2, 3, 0));
+        assert_eq!((roomy.update(SLOTS, 0), roomy.update(SLOTS, 1), roomy.wave), (Some(2), Some(3), 0));
+        assert_eq!(plan((1 << 14) - 1, 0).update(SLOTS, 0), None, "damage has taken the spare slot");
     }
 
     #[test]
@@ -126,14 +130,14 @@ mod tests {
         let mut full = plan((1 << 13) - 1, 0);
         full.remove(SLOTS, 5);
         assert_eq!(full.marks.deleted, 1 << 5);
-        assert_eq!((full.insert(SLOTS), full.wave), (5, 1));
+        assert_eq!((full.insert(SLOTS), full.wave), (Some(5), 1));
         assert_eq!(full.marks, Marks { valid: (1 << 13) - 1, deleted: 0 });
     }
 
     #[test]
     fn what_is_filled_now_is_passed_a_wave_later() {
         let mut nearly = plan((1 << 12) - 1, 0);
-        assert_eq!(nearly.insert(SLOTS), 12);
+        assert_eq!(nearly.insert(SLOTS), Some(12));
         assert!(!nearly.marks.has_room(SLOTS));
         assert_eq!(nearly.passable_from(), 1);
         assert_eq!(plan((1 << 13) - 1, 0).passable_from(), 0);

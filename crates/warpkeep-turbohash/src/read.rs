@@ -122,12 +122,12 @@ impl<P: Persist> Table<P> {
         let mut path = shard.path(probe.fraction);
         let Some(bucket) = path.next() else { return };
         let commit = bucket.commit();
-        let candidates = matching::equal(bucket.tags(), tag_of(probe.hash)) & commit.live();
+        let candidates = matching::equal(bucket.tags(), tag_of(probe.hash)) & commit.live(self.shape.slots());
         if candidates != 0 {
             let slot = candidates.trailing_zeros() as usize;
             bucket.prefetch_slot(self.shape, slot);
             probe.hint = Some((bucket, slot as u8));
-        } else if !commit.marks().has_room(self.shape.slots())
+        } else if !commit.marks(self.shape.slots()).has_room(self.shape.slots())
             && bucket.was_passed(probe.hash)
             && let Some(next) = path.next()
         {
@@ -151,7 +151,8 @@ impl<P: Persist> Table<P> {
     pub(crate) fn prefetch_item(&self, key: &Expected) {
         let (number, fraction) = self.locate(key.hash);
         let Some(bucket) = self.shard(number).path(fraction).next() else { return };
-        let candidates = matching::equal(bucket.tags(), tag_of(key.hash)) & bucket.commit().live();
+        let live = bucket.commit().live(self.shape.slots());
+        let candidates = matching::equal(bucket.tags(), tag_of(key.hash)) & live;
         if candidates == 0 {
             return;
         }

@@ -7,7 +7,7 @@ use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
-use warpkeep_image::{Block, Persist};
+use warpkeep_image::{Block, Image, ImageError, Persist};
 use warpkeep_record::{Expected, prefetch, retire};
 
 use crate::bucket::{self, Bucket, Contents, Shape};
@@ -171,6 +171,12 @@ impl<'t, P: Persist> Stage<'t, P> {
             Some(found) => plan.update(slots, found.slot),
             None => plan.insert(slots),
         };
+        let Some(slot) = slot else {
+            if let Some(record) = record {
+                table.heap.free(record)?;
+            }
+            return Err(no_slot_to_spare(table.image(), bucket).into());
+        };
         let (set, clear) = difference(before, plan.marks);
         self.changes.push(Change {
             wave: plan.wave,
@@ -324,7 +330,7 @@ impl<'t, P: Persist> Stage<'t, P> {
         for changes in wave.chunk_by(|one, other| one.bucket == other.bucket) {
             let at = changes[0].bucket;
             let commit = Commit(image.load(at));
-            let marks = changes.iter().fold(commit.marks(), |marks, change| Marks {
+            let marks = changes.iter().fold(commit.marks(shape.slots()), |marks, change| Marks {
                 valid: marks.valid & !change.clear.valid | change.set.valid,
                 deleted: marks.deleted & !change.clear.deleted | change.set.deleted,
             });
@@ -341,6 +347,12 @@ fn difference(before: Marks, after: Marks) -> (Marks, Marks) {
     let set = Marks { valid: after.valid & !before.valid, deleted: after.deleted & !before.deleted };
     let clear = Marks { valid: before.valid & !after.valid, deleted: before.deleted & !after.deleted };
     (set, clear)
+}
+
+/// A bucket whose commit word was sound when the table was opened, and is not any more.
+fn no_slot_to_spare<P: Persist>(image: &Image<P>, bucket: u64) -> ImageError {
+    let what = format!("the bucket at {bucket}: no slot is free, though one is always kept free for updates");
+    ImageError::Damaged { path: image.path().to_path_buf(), what }
 }
 
 /// Up to eight bytes as a word, with zeros behind them.

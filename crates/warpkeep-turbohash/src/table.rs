@@ -8,7 +8,7 @@ use warpkeep_image::{Heap, Image, ImageError, Marker, Persist, PoolId};
 use warpkeep_record::in_parallel;
 use warpkeep_record::{RecordForm, RecordLines};
 
-use crate::bucket::Shape;
+use crate::bucket::{Bucket, Shape};
 use crate::directory;
 use crate::header::{self, Header};
 use crate::shard::{CREATION_LOAD, Held, MAX_SHARDS, Mirror, Run, Shard, Tally, layout_for, locate};
@@ -136,17 +136,22 @@ impl<P: Persist> Table<P> {
         }
         let form = identity.form();
         in_parallel(runs.len() as u64, SHARE, |shards| {
-            let mut items = Vec::new();
+            let (mut items, mut some) = (Vec::new(), Vec::new());
             for run in &runs[shards.start as usize..shards.end as usize] {
+                items.clear();
                 for bucket in Shard::new(image, *run).iter() {
-                    bucket.items(shape, &mut items);
-                    for item in &items {
-                        // Twice reached is right if a crash came between the two steps of a move.
-                        let first = form.mark(image, marker, item.payload)?;
-                        if !first && !run.crowded {
-                            let what = format!("the record at {}: two items have it", item.payload);
-                            return Err(ImageError::Damaged { path: image.path().to_path_buf(), what }.into());
-                        }
+                    bucket.items(shape, &mut some);
+                    items.extend_from_slice(&some);
+                }
+                if run.crowded {
+                    // A crash between the two steps of a move leaves the whole slot twice, and attaching removes one.
+                    items.sort_unstable_by_key(|item| (item.payload, item.hash));
+                    items.dedup();
+                }
+                for item in &items {
+                    if !form.mark(image, marker, item.payload)? {
+                        let what = format!("the record at {}: two items have it", item.payload);
+                        return Err(ImageError::Damaged { path: image.path().to_path_buf(), what }.into());
                     }
                 }
             }
@@ -162,6 +167,7 @@ impl<P: Persist> Table<P> {
         let table = Table::over(heap, header, &identity, &runs)?;
         in_parallel(runs.len() as u64, SHARE, |shards| {
             for shard in shards.start as usize..shards.end as usize {
+                table.check_commits(shard)?;
                 table.remove_doubled(shard);
                 table.count(shard);
             }
@@ -203,11 +209,24 @@ impl<P: Persist> Table<P> {
         })
     }
 
+    /// Whether the commit words of a shard are such as a table stores: writers rely on it.
+    fn check_commits(&self, number: usize) -> Result<(), ImageError> {
+        let slots = self.shape.slots();
+        let fault = |bucket: Bucket<'_>| bucket.commit().fault(slots).map(|fault| (bucket.at, fault));
+        match self.shard(number).iter().find_map(fault) {
+            None => Ok(()),
+            Some((at, fault)) => Err(ImageError::Damaged {
+                path: self.image().path().to_path_buf(),
+                what: format!("the commit word of the bucket at {at}: {fault}"),
+            }),
+        }
+    }
+
     /// Counts what a shard has.
     fn count(&self, number: usize) {
         let mut tally = self.lock(number);
         for bucket in self.shard(number).iter() {
-            let marks = bucket.commit().marks();
+            let marks = bucket.commit().marks(self.shape.slots());
             tally.items += u64::from(marks.live().count_ones());
             tally.deleted += u64::from((marks.valid & marks.deleted).count_ones());
         }

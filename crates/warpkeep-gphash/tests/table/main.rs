@@ -2,6 +2,7 @@
 
 mod adversary;
 mod cells;
+mod damage;
 mod oracle;
 mod rig;
 mod threads;

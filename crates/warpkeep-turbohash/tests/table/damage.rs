@@ -123,3 +123,42 @@ fn flags_that_make_no_sense_are_refused() {
         assert!(opened(&image, header).is_ok());
     }
 }
+
+/// The word says which slots count, and whoever opens the table believes it: bits of slots that are not there, of a slot
+/// that is deleted and was never filled, of a bucket without a slot to spare.
+#[test]
+fn commit_words_that_no_table_stores_are_noticed() {
+    for kind in Kind::ALL {
+        let heap = heap(2000);
+        let table = Table::create(&heap, &kind.spec(1, 10)).unwrap();
+        (0..3).for_each(|key| assert!(put(&table, &kind.key(key), &kind.value(key, 1), 1).is_ok()));
+        let (image, header) = (Arc::clone(heap.image()), table.header());
+        let bucket = (image.load(image.load(header + 48)) & ((1 << 48) - 1)) >> 7 << 8;
+        drop((table, heap));
+        let good = image.load(bucket);
+        let beyond = (kind.slots()..16).flat_map(|slot| [1 << slot, 1 << (16 + slot), 0x1_0001 << slot]);
+        let never_filled = (3..kind.slots()).map(|slot| 1 << (16 + slot));
+        for wrong in beyond.chain(never_filled) {
+            image.store(bucket, good | wrong);
+            let error = opened(&image, header).err().unwrap_or_else(|| panic!("{kind:?}: {wrong:#x}"));
+            assert!(matches!(error, TableError::Image(_)), "{error}");
+        }
+        image.store(bucket, good | ((1 << kind.slots()) - 1));
+        assert!(opened(&image, header).is_err(), "{kind:?}: no slot to spare");
+        image.store(bucket, good);
+        let table = opened(&image, header).unwrap();
+        // Damage that comes later is nothing that a reader or writer falls over.
+        image.store(bucket, good | 0xffff_ffff & !0x7_0007);
+        let mut seen = 0;
+        table
+            .scan(1, |_| {
+                seen += 1;
+                Ok::<(), ()>(())
+            })
+            .unwrap();
+        assert_eq!(seen, 3, "{kind:?}");
+        (0..3).for_each(|key| assert!(get(&table, &kind.key(key)).is_some()));
+        image.store(bucket, good | ((1 << kind.slots()) - 1));
+        assert!(put(&table, &kind.key(1), &kind.value(1, 2), 2).is_err(), "{kind:?}: no slot to spare");
+    }
+}

@@ -1,0 +1,119 @@
+//! What is done with a damaged store, and what it must come to.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use warpkeep::{Device, Durability, Error, Op, Store, StoreOptions, Table, verify};
+
+use crate::patient::{Model, Patient, TABLE};
+
+/// What a damage came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// An error, or a report of damage.
+    Refused,
+    /// All is as it was.
+    Harmless,
+    /// Something is not as it was, and nothing told of it: bytes that no checksum is for.
+    Unnoticed,
+}
+
+/// What works the tables of a store.
+pub(crate) enum Worker {
+    Cpu,
+    Device(Device),
+}
+
+impl Worker {
+    fn open(&self, patient: &Patient, options: &StoreOptions) -> Result<Store, Error> {
+        match self {
+            Worker::Cpu => Store::open_with(patient.path(), options.clone()),
+            Worker::Device(device) => Store::open_on(patient.path(), options.clone(), device),
+        }
+    }
+}
+
+impl fmt::Display for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Worker::Cpu => "the CPU",
+            Worker::Device(_) => "a device",
+        })
+    }
+}
+
+/// Does everything that can be done with a store.
+pub(crate) fn work(patient: &Patient, options: &StoreOptions, worker: &Worker, what: &str) -> Outcome {
+    let done = catch_unwind(AssertUnwindSafe(|| {
+        let sound = verify(patient.path(), options).is_ok_and(|report| report.sound);
+        let used = worker.open(patient, options).and_then(|store| {
+            let used = use_it(patient, &store);
+            store.close()?;
+            let right = used?;
+            // What was written since is there, or an error says why not.
+            reopen(patient, options, what)?;
+            Ok(right)
+        });
+        match used {
+            Ok(true) if sound => Outcome::Harmless,
+            Ok(false) if sound => Outcome::Unnoticed,
+            _ => Outcome::Refused,
+        }
+    }));
+    // The watch has noted it, and fails the test.
+    done.unwrap_or(Outcome::Refused)
+}
+
+/// Reads everything, writes to every part of the table, has it grow, and takes a checkpoint; whether all that was read
+/// is what was written.
+fn use_it(patient: &Patient, store: &Store) -> Result<bool, Error> {
+    let table = store.table(TABLE)?;
+    let kind = patient.kind;
+    let mut right = scan(&table)? == patient.model;
+    let mut gets = table.batch();
+    for key in patient.model.keys() {
+        gets.push(Op::Get, key, &[], 0)?;
+    }
+    let found = table.run(&gets, Durability::Process)?;
+    right &= patient.model.values().enumerate().all(|(index, value)| found.value(index) == Some(value));
+    for (key, value) in patient.model.iter().step_by(5) {
+        right &= table.get(key)?.as_ref() == Some(value);
+    }
+    let mut writes = table.batch();
+    for number in (0..40).chain(200..260) {
+        writes.push(Op::Put, &kind.key(number), &kind.value(number, 2), 0)?;
+    }
+    for number in 30..50 {
+        writes.push(Op::Delete, &kind.key(number), &[], 0)?;
+    }
+    table.run(&writes, Durability::Process)?;
+    table.put(&kind.key(60), &kind.value(60, 3), Durability::Process)?;
+    table.grow()?;
+    while table.maintain()? {}
+    scan(&table)?;
+    match store.checkpoint() {
+        Ok(()) | Err(Error::NoLog) => Ok(right),
+        Err(error) => Err(error),
+    }
+}
+
+fn reopen(patient: &Patient, options: &StoreOptions, what: &str) -> Result<(), Error> {
+    let store = Store::open_with(patient.path(), options.clone())?;
+    let table = store.table(TABLE)?;
+    for number in 200..260 {
+        let (key, value) = (patient.kind.key(number), patient.kind.value(number, 2));
+        assert_eq!(table.get(&key)?, Some(value), "{what}: written after the damage");
+    }
+    drop(table);
+    store.close()
+}
+
+fn scan(table: &Table<'_>) -> Result<Model, Error> {
+    let mut found = Model::new();
+    table.scan(|item| {
+        found.insert(item.key.to_vec(), item.value.to_vec());
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}

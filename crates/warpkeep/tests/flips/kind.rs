@@ -1,0 +1,89 @@
+//! The kinds of tables that are damaged: every index, with every form its slots and records have.
+
+use warpkeep::{IndexKind, KeySpec, Layout, TableOptions, ValueSpec};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Packed,
+    Tiles,
+    Cells,
+    Variable,
+    InPlace,
+    InPlaceKeys,
+    InPlaceRecords,
+    TurboValues,
+    TurboRecords,
+    TurboTiles,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 10] = [
+        Kind::Packed,
+        Kind::Tiles,
+        Kind::Cells,
+        Kind::Variable,
+        Kind::InPlace,
+        Kind::InPlaceKeys,
+        Kind::InPlaceRecords,
+        Kind::TurboValues,
+        Kind::TurboRecords,
+        Kind::TurboTiles,
+    ];
+
+    /// Those that a device works, or reads.
+    pub(crate) const FOR_DEVICES: [Kind; 7] = [
+        Kind::Packed,
+        Kind::Tiles,
+        Kind::Cells,
+        Kind::Variable,
+        Kind::InPlace,
+        Kind::InPlaceKeys,
+        Kind::InPlaceRecords,
+    ];
+
+    fn specs(self) -> (KeySpec, ValueSpec) {
+        let key = |len: u32| KeySpec::fixed(len).expect("a length");
+        let keys_to = |max: u32| KeySpec::variable(max).expect("a length");
+        let value = |len: u32| ValueSpec::fixed(len).expect("a length");
+        let values_to = |max: u32| ValueSpec::variable(max).expect("a length");
+        match self {
+            Kind::Packed => (KeySpec::U64, value(16)),
+            Kind::Tiles | Kind::TurboTiles => (KeySpec::U64, value(128)),
+            Kind::Cells => (keys_to(30), value(16)),
+            Kind::Variable | Kind::TurboRecords => (keys_to(30), values_to(200)),
+            Kind::InPlace | Kind::TurboValues => (KeySpec::U64, ValueSpec::U64),
+            Kind::InPlaceKeys => (key(20), ValueSpec::U64),
+            Kind::InPlaceRecords => (KeySpec::U64, value(40)),
+        }
+    }
+
+    /// A small table of this kind, so that it grows soon.
+    pub(crate) fn options(self) -> TableOptions {
+        let (key, value) = self.specs();
+        let options = TableOptions::new(key, value).capacity(20);
+        match self {
+            Kind::Packed | Kind::Tiles | Kind::Cells | Kind::Variable => options.layout(Layout::Packed),
+            Kind::InPlace | Kind::InPlaceKeys | Kind::InPlaceRecords => options.layout(Layout::InPlace),
+            Kind::TurboValues | Kind::TurboRecords | Kind::TurboTiles => {
+                options.index(IndexKind::TurboHash).shards(3)
+            }
+        }
+    }
+
+    /// Key number `number`.
+    pub(crate) fn key(self, number: u64) -> Vec<u8> {
+        let (key, _) = self.specs();
+        match key.fixed_len() {
+            Some(len) => number.to_le_bytes().into_iter().chain([7; 12]).take(len).collect(),
+            None => format!("key {}", number * 77).into_bytes(),
+        }
+    }
+
+    /// What a key has after so many changes.
+    pub(crate) fn value(self, number: u64, changes: u64) -> Vec<u8> {
+        let (_, value) = self.specs();
+        let len = value.fixed_len().unwrap_or((number * 31 % 200) as usize);
+        let word = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ changes;
+        word.to_le_bytes().into_iter().cycle().take(len).collect()
+    }
+}
