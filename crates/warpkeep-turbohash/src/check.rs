@@ -70,8 +70,7 @@ impl<P: Persist> Table<P> {
         loop {
             into.clear();
             let commit = bucket.commit();
-            // What is marked behind the last slot is no item.
-            let slots = slots_of(commit.live()).filter(|&slot| slot < self.shape.slots());
+            let slots = slots_of(commit.live(self.shape.slots()));
             into.extend(slots.map(|slot| (slot, bucket.contents(self.shape, slot))));
             if bucket.commit() == commit {
                 return;
@@ -144,7 +143,7 @@ impl<P: Persist> Table<P> {
     ) -> bool {
         let _held = self.lock(number);
         let counts = self.run(number).offset == shard.run.offset
-            && slots_of(bucket.commit().live()).any(|live| live == slot)
+            && slots_of(bucket.commit().live(self.shape.slots())).any(|live| live == slot)
             && bucket.contents(self.shape, slot) == *contents;
         let misplaced = || self.check_slot(number, shard, bucket, slot, contents, &mut Vec::new());
         counts && matches!(misplaced(), Err((Damage::Misplaced, _)))
