@@ -128,6 +128,16 @@ pub enum ImageError {
     #[error("{0}")]
     Invalid(String),
 
+    /// This process is a child of the one that opened the image.
+    #[error(
+        "the image was opened by process {pid}, and this is another one, made of it by fork; open the store in the process that \
+         uses it, after the fork and when no other has it open, or start processes without fork"
+    )]
+    Forked {
+        /// The process that opened it.
+        pid: u32,
+    },
+
     /// The image was opened read-only.
     #[error("the image is open read-only; open it for writing to change it")]
     ReadOnly,

@@ -10,7 +10,7 @@ use crate::pending::PendingTable;
 use crate::region::Region;
 use crate::state::{STATE_BYTES, State};
 use crate::static_header::StaticHeader;
-use crate::{Backing, Holder, Identity, ImageError, LastUse, Latecomers, MappedFile, Persist};
+use crate::{Backing, Holder, Identity, ImageError, LastUse, Latecomers, MappedFile, Owner, Persist};
 
 /// What an image is created with.
 #[derive(Clone, Debug)]
@@ -69,6 +69,7 @@ pub struct Image<P: Persist> {
     header: StaticHeader,
     path: PathBuf,
     surroundings: Surroundings,
+    owner: Owner,
     writable: bool,
     chunks: AtomicU64,
     state: Mutex<State>,
@@ -105,6 +106,7 @@ impl<P: Persist> Image<P> {
             header,
             path: path.to_path_buf(),
             surroundings,
+            owner: Owner::here(),
             writable: true,
             chunks: AtomicU64::new(chunks),
             state: Mutex::new(State {
@@ -170,6 +172,7 @@ impl<P: Persist> Image<P> {
             header,
             path: path.to_path_buf(),
             surroundings,
+            owner: Owner::here(),
             writable,
             chunks: AtomicU64::new(state.chunks),
             state: Mutex::new(state.clone()),
@@ -221,6 +224,7 @@ impl<P: Persist> Image<P> {
     /// Closes the image: everything is made as durable as the medium can, then it is marked clean.
     /// `last_lsn` is where the log ends, 0 without one.
     pub fn close(self, last_lsn: u64) -> Result<(), ImageError> {
+        self.check_process()?;
         if !self.writable {
             return Ok(());
         }
@@ -509,7 +513,17 @@ impl<P: Persist> Image<P> {
         ImageError::Damaged { path: self.path.clone(), what }
     }
 
+    /// The process that opened it. A child of that process must not use it.
+    pub fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    fn check_process(&self) -> Result<(), ImageError> {
+        if self.owner.is_here() { Ok(()) } else { Err(ImageError::Forked { pid: self.owner.pid() }) }
+    }
+
     pub(crate) fn check_writable(&self) -> Result<(), ImageError> {
+        self.check_process()?;
         if self.writable { Ok(()) } else { Err(ImageError::ReadOnly) }
     }
 

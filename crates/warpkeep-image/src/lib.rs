@@ -18,6 +18,7 @@ mod pages;
 mod pending;
 mod persist;
 mod placement;
+mod process;
 mod region;
 mod state;
 mod static_header;
@@ -42,6 +43,7 @@ pub use pages::{HugePages, PageReport};
 pub use pending::Pending;
 pub use persist::Persist;
 pub use placement::{Domain, Medium, Placement, Survival};
+pub use process::Owner;
 pub use state::{Identity, LastUse};
 pub use static_header::StaticHeader;
 #[cfg(target_arch = "x86_64")]

@@ -49,6 +49,11 @@ impl LockableFile {
         }
     }
 
+    /// The process that opened it.
+    pub(crate) fn owner(&self) -> u32 {
+        self.owner
+    }
+
     /// Whether this is the process that opened it, and not a copy made by `fork`.
     pub(crate) fn is_in_its_process(&self) -> bool {
         self.owner == std::process::id()

@@ -266,6 +266,9 @@ impl MappedFile {
 
     fn check_writable(&self) -> Result<(), ImageError> {
         match self.access {
+            Access::ReadWrite if !self.file.is_in_its_process() => {
+                Err(ImageError::Forked { pid: self.file.owner() })
+            }
             Access::ReadWrite => Ok(()),
             Access::ReadOnly => Err(ImageError::ReadOnly),
         }

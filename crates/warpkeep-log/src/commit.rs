@@ -54,6 +54,8 @@ enum Appended<'a> {
 
 pub(crate) struct Commit {
     options: LogOptions,
+    /// The process that opened the log. A child of it shares the files.
+    owner: u32,
     poison: Poison,
     shared: Mutex<Shared>,
     beds: [Bed; BEDS],
@@ -85,6 +87,7 @@ impl Commit {
         let unsettled = AtomicU64::new(unsettled(&queue));
         Commit {
             options,
+            owner: std::process::id(),
             poison: directory.poison().clone(),
             shared: Mutex::new(Shared { queue, flusher_idle: false, spare_wanted: false, stop: false }),
             beds: Default::default(),
@@ -102,6 +105,15 @@ impl Commit {
     fn lock(&self) -> MutexGuard<'_, Shared> {
         // A panic under this lock can only come from the caller's `on_lsn`, which runs before anything is changed.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses to do anything to the files in a child of the process that opened them.
+    pub(crate) fn check_process(&self) -> Result<(), LogError> {
+        if self.is_in_its_process() { Ok(()) } else { Err(LogError::Forked { pid: self.owner }) }
+    }
+
+    pub(crate) fn is_in_its_process(&self) -> bool {
+        self.owner == std::process::id()
     }
 
     pub(crate) fn tail(&self) -> MutexGuard<'_, Tail> {
@@ -145,6 +157,7 @@ impl Commit {
     pub(crate) fn make_room(&self, changes_len: usize) -> Result<(), LogError> {
         self.check_size(changes_len)?;
         self.poison.check()?;
+        self.check_process()?;
         if self.lock().queue.has_room_for(changes_len) {
             return Ok(());
         }
@@ -386,8 +399,8 @@ impl Commit {
             // If the disk panics, those who sleep must not sleep for ever.
             let on_panic = WakeOnPanic { commit: self };
             let mut tail = self.tail();
-            let written =
-                self.poison.check().and_then(|()| tail.write(&self.maker, &mut group, after_checkpoint));
+            let checked = self.poison.check().and_then(|()| self.check_process());
+            let written = checked.and_then(|()| tail.write(&self.maker, &mut group, after_checkpoint));
             let (room, wants_spare) = (tail.room(), tail.wants_spare());
             drop(tail);
             std::mem::forget(on_panic);
@@ -472,6 +485,7 @@ impl Commit {
     /// Makes the next segment ahead of time. If that fails, appends are accepted only as far as they surely fit.
     pub(crate) fn prepare_spare(&self) -> Result<(), LogError> {
         self.poison.check()?;
+        self.check_process()?;
         let made = self.maker.prepare();
         self.poison.check()?;
         let cause = made.err().map(Arc::new);

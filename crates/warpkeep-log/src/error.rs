@@ -239,6 +239,15 @@ pub enum LogError {
         /// What it must be.
         what: &'static str,
     },
+    /// This process is a child of the one that opened the log.
+    #[error(
+        "the log was opened by process {pid}, and this is another one, made of it by fork. Open the store in the process that uses \
+         it, after the fork and when no other has it open, or start processes without fork"
+    )]
+    Forked {
+        /// The process that opened it.
+        pid: u32,
+    },
     /// Someone waits for a record that nobody has appended.
     #[error(
         "record {asked} was not appended here (the last is {last}). Wait only for numbers that `append` returned"

@@ -398,6 +398,8 @@ impl Log {
         &self,
         scan: impl FnOnce(&mut CheckpointWriter) -> Result<(), E>,
     ) -> Result<CheckpointInfo, E> {
+        // Before any lock: in a child made by `fork`, who holds it may be gone.
+        self.commit.check_process()?;
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         self.directory.poison().check()?;
         let id = manifest.checkpoint + 1;
@@ -484,6 +486,7 @@ impl Log {
     /// A log that owes a checkpoint cannot be marked so and says [`LogError::CheckpointNeeded`]: take the checkpoint
     /// first, or leave it, and the next opening finds a log as after a crash.
     pub fn close(mut self) -> Result<(), LogError> {
+        self.commit.check_process()?;
         self.flush()?;
         self.stop_flusher();
         self.directory.poison().check()?;
@@ -510,6 +513,10 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
+        if !self.commit.is_in_its_process() {
+            // In a child made by `fork` the thread is not there to be waited for.
+            std::mem::forget(self.flusher.take());
+        }
         self.stop_flusher();
     }
 }

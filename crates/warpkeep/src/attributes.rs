@@ -98,8 +98,11 @@ impl<P: Persist> Table<'_, P> {
         self.attributes().remove(name)
     }
 
-    /// All attributes of the table.
+    /// All attributes of the table; none in another process than the one that opened the store.
     pub fn attributes(&self) -> BTreeMap<String, String> {
+        if !self.named.owner.is_here() {
+            return BTreeMap::new();
+        }
         self.store.keeper.items().attributes(self.named.id).into_map()
     }
 

@@ -50,6 +50,7 @@ impl<P: Persist> Store<P> {
     /// # Ok::<(), warpkeep::Error>(())
     /// ```
     pub fn compact(&self) -> Result<Compacted> {
+        self.keeper.check_process()?;
         let heap = self.keeper.heap();
         let free = || {
             let usage = heap.usage();

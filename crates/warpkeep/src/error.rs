@@ -37,6 +37,17 @@ pub enum Error {
     )]
     NoLog,
 
+    /// The store was opened by another process, of which this one was made by `fork`.
+    #[error(
+        "the store was opened by process {pid}, and this is another one, made of it by fork: only the process that opened a store can \
+         use it; open it in the process that uses it, after the fork and when no other has it open, start processes without fork \
+         (Python: the start method 'spawn'), or have one process serve it to the others (`warpkeep serve`)"
+    )]
+    Forked {
+        /// The process that opened it.
+        pid: u32,
+    },
+
     /// The image names commits that only its log can finish.
     #[error("the image was left with commits that only its log can finish; open it with its log directory")]
     LogNeeded,

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use warpkeep_core::{Durability, Lsn};
 use warpkeep_gphash::gpu::is_left_out;
-use warpkeep_image::{Heap, Image, Latecomers, Persist};
+use warpkeep_image::{Heap, Image, Latecomers, Owner, Persist};
 use warpkeep_log::{ChangeBatch, CheckpointInfo, LaidRecord, Log};
 
 use crate::checkpointer::Checkpoints;
@@ -26,24 +26,40 @@ pub struct Keeper<P: Persist, I> {
     log: Option<Log>,
     versions: AtomicU64,
     checkpoints: Arc<Checkpoints>,
+    owner: Owner,
     /// Goes last: whoever opens the image after this finds nobody in it.
     _latecomers: WaitedFor,
 }
 
 /// Waits at its end for those who still free something: they hold the image, and its file.
-struct WaitedFor(Latecomers);
+struct WaitedFor(Latecomers, Owner);
 
 impl Drop for WaitedFor {
     fn drop(&mut self) {
-        self.0.wait();
+        // Those who were at work when a child was made are not there.
+        if self.1.is_here() {
+            self.0.wait();
+        }
     }
 }
 
 impl<P: Persist, I: Items<P>> Keeper<P, I> {
     pub(crate) fn new(heap: Arc<Heap<P>>, items: I, log: Option<Log>, epoch: u64) -> Keeper<P, I> {
-        let _latecomers = WaitedFor(heap.image().latecomers().clone());
+        let owner = heap.image().owner();
+        let _latecomers = WaitedFor(heap.image().latecomers().clone(), owner);
         let versions = AtomicU64::new(Lsn::new(epoch, 0).bits());
-        Keeper { heap, items, log, versions, checkpoints: Arc::default(), _latecomers }
+        Keeper { heap, items, log, versions, checkpoints: Arc::default(), owner, _latecomers }
+    }
+
+    /// The process that opened the store.
+    pub(crate) fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// Refuses to work in a child of that process. Before any lock is taken: there, who holds it may be gone.
+    #[inline]
+    pub(crate) fn check_process(&self) -> Result<()> {
+        check_process(&self.owner)
     }
 
     /// The index.
@@ -80,6 +96,7 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
     /// To be called before a write takes any lock: waits while too much is waiting to be logged, and takes the
     /// checkpoint that is owed after a re-attachment before `Power` can be promised again.
     pub fn admit(&self, durability: Durability) -> Result<()> {
+        self.check_process()?;
         match (&self.log, durability) {
             (None, Durability::Process) => Ok(()),
             (None, Durability::Power) => Err(Error::NoLog),
@@ -101,7 +118,7 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
             (None, _) | (_, Durability::Process) => Ok(None),
             (Some(log), Durability::Power) => {
                 if log.owes_checkpoint() {
-                    self.checkpoint()?;
+                    self.checkpoint_if_owed(log)?;
                 }
                 Ok(Some(log.seen()?))
             }
@@ -219,6 +236,7 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
     /// Writes all items to a checkpoint, while writers go on, and trims the log. There is one at a time: while another
     /// one runs, this waits for it; callers that wait together share the next one.
     pub fn checkpoint(&self) -> Result<CheckpointInfo> {
+        self.check_process()?;
         let log = self.log.as_ref().ok_or(Error::NoLog)?;
         self.checkpoints.run(|| self.make_checkpoint(log))
     }
@@ -244,6 +262,7 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
 
     /// Makes everything written so far survive the machine.
     pub fn flush(&self) -> Result<()> {
+        self.check_process()?;
         match &self.log {
             None => Err(Error::NoLog),
             Some(log) if log.owes_checkpoint() => self.checkpoint_if_owed(log),
@@ -254,6 +273,11 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
     /// Closes the store. Dropping it instead gives the image up unclosed: nothing acknowledged is lost and other processes
     /// can open it at once, but the next opening takes longer, as after a crash.
     pub fn close(self) -> Result<()> {
+        if let Err(error) = self.check_process() {
+            // All of it is its parent's.
+            std::mem::forget(self);
+            return Err(error);
+        }
         if let Some(log) = &self.log {
             self.checkpoint_if_owed(log)?;
         }
@@ -274,6 +298,12 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         let in_use = || Error::Invalid("the store is still in use; drop what refers to it first".into());
         Ok(Arc::into_inner(image).ok_or_else(in_use)?.close(last_lsn.bits())?)
     }
+}
+
+/// Refuses to work in a child of the process that opened something.
+#[inline]
+pub(crate) fn check_process(owner: &Owner) -> Result<()> {
+    if owner.is_here() { Ok(()) } else { Err(Error::Forked { pid: owner.pid() }) }
 }
 
 #[cfg(test)]

@@ -136,6 +136,11 @@ pub struct Still<P: Persist = Coherent>(Arc<NamedTable<P>>);
 
 impl<P: Persist> Drop for Still<P> {
     fn drop(&mut self) {
+        if !self.0.owner.is_here() {
+            // The table is the parent's; nothing of it is freed here.
+            std::mem::forget(Arc::clone(&self.0));
+            return;
+        }
         self.0.table.let_move();
     }
 }

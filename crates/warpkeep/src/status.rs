@@ -37,7 +37,7 @@ pub struct LogStatus {
 }
 
 impl<P: Persist> Store<P> {
-    /// How the store stands.
+    /// How the store stands. In another process than the one that opened it, nothing is told of its log.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -48,7 +48,8 @@ impl<P: Persist> Store<P> {
     /// # Ok::<(), warpkeep::Error>(())
     /// ```
     pub fn status(&self) -> StoreStatus {
-        let log = self.keeper.log().map(|log| log_status(&self.keeper, log));
+        let log = self.keeper.log().filter(|_| self.keeper.owner().is_here());
+        let log = log.map(|log| log_status(&self.keeper, log));
         StoreStatus { log }
     }
 }

@@ -22,6 +22,9 @@ use crate::{
 
 /// Named tables that survive the process and, where there is a log, the machine.
 ///
+/// A store belongs to the process that opened it. In a child made by `fork` every call gives [`Error::Forked`], and dropping it there
+/// touches nothing.
+///
 /// ```
 /// use warpkeep::{Durability, KeySpec, Store, TableOptions, ValueSpec};
 /// # let directory = tempfile::tempdir().unwrap();
@@ -145,6 +148,7 @@ impl<P: Persist> Store<P> {
     /// log is too long; whether there is more to do.
     #[doc(hidden)]
     pub fn maintain(&self, buckets: u64) -> Result<bool> {
+        self.keeper.check_process()?;
         let mut working = false;
         for named in self.keeper.items().list() {
             working |= named.maintain(buckets)? == Progress::Working;
@@ -167,6 +171,7 @@ impl<P: Persist> Store<P> {
                 "a table's name has 1 to {MAX_NAME} bytes, '{name}' has not"
             )));
         }
+        self.keeper.check_process()?;
         options.merge.check(options.value)?;
         let durability = self.strongest();
         self.keeper.admit(durability)?;
@@ -237,12 +242,16 @@ impl<P: Persist> Store<P> {
 
     /// A table that is there.
     pub fn table(&self, name: &str) -> Result<Table<'_, P>> {
+        self.keeper.check_process()?;
         let named = self.keeper.items().get(name).ok_or_else(|| Error::NoTable { name: name.to_owned() })?;
         Ok(Table { store: self, named })
     }
 
-    /// The names of all tables.
+    /// The names of all tables; none in another process than the one that opened the store.
     pub fn tables(&self) -> Vec<String> {
+        if !self.keeper.owner().is_here() {
+            return Vec::new();
+        }
         self.keeper.items().list().iter().map(|named| named.name.clone()).collect()
     }
 
@@ -281,6 +290,7 @@ impl<P: Persist> Store<P> {
     /// Closes the store. Dropping it instead gives the image up unclosed: nothing acknowledged is lost and other processes
     /// can open it at once, but the next opening takes longer, as after a crash.
     pub fn close(mut self) -> Result<()> {
+        self.keeper.check_process()?;
         self.stop_maintenance();
         let keeper = Arc::clone(&self.keeper);
         drop(self);
@@ -306,6 +316,13 @@ impl<P: Persist> Store<P> {
 
 impl<P: Persist> Drop for Store<P> {
     fn drop(&mut self) {
+        if !self.keeper.owner().is_here() {
+            // A child made by `fork` has none of the threads, and shares files, locks and a device with its parent: nothing of it
+            // is ended or let go of here.
+            std::mem::forget((self.maintenance.take(), self.checkpointer.take()));
+            std::mem::forget(Arc::clone(&self.keeper));
+            return;
+        }
         self.stop_maintenance();
     }
 }

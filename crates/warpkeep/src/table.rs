@@ -131,6 +131,7 @@ impl<P: Persist> Table<'_, P> {
 
     /// How the copies of buckets in device memory do; `None` if there are none to be: see [`DeviceIndex::Cached`](crate::DeviceIndex).
     pub fn cache_stats(&self) -> Result<Option<CacheStats>> {
+        self.named.check_there()?;
         self.named.engine.cache_stats().map_err(|error| match error {
             CacheError::Table(error) => error.into(),
             other => Error::Invalid(other.to_string()),
@@ -148,6 +149,7 @@ impl<P: Persist> Table<'_, P> {
     /// # Ok::<(), warpkeep::Error>(())
     /// ```
     pub fn device_stats(&self) -> Result<Option<DeviceStats>> {
+        self.named.check_there()?;
         Ok(self.named.engine.device_stats()?)
     }
 
@@ -247,6 +249,7 @@ impl<P: Persist> Table<'_, P> {
         durability: Durability,
         answers: &mut dyn Answers,
     ) -> Result<()> {
+        self.named.check_there()?;
         let mut watch = self.named.engine.device().map(DeviceEngine::watch_steps);
         let mut note = |step| watch.iter_mut().for_each(|watch| watch.host(step));
         let batch = self.host(batch)?;
@@ -481,8 +484,13 @@ pub(crate) fn refused(table: IndexKind, index: usize, op: Op, status: Status, by
 }
 
 impl<P: Persist> Drop for Table<'_, P> {
-    /// Nothing to do; but with this the compiler sees that a table must be gone before its store is closed.
-    fn drop(&mut self) {}
+    /// With this the compiler sees that a table must be gone before its store is closed.
+    fn drop(&mut self) {
+        if !self.named.owner.is_here() {
+            // In a child made by `fork` the table is the parent's; nothing of it is freed here.
+            std::mem::forget(Arc::clone(&self.named));
+        }
+    }
 }
 
 impl<P: Persist> fmt::Debug for Table<'_, P> {

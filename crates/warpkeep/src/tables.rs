@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use warpkeep_core::{Change, ChangeKind};
 use warpkeep_device::Device;
 use warpkeep_gphash::gpu::DeviceImage;
-use warpkeep_image::{Heap, Image, Marker, Persist};
+use warpkeep_image::{Heap, Image, Marker, Owner, Persist};
 use warpkeep_record::{Pool, Progress};
 
 use crate::attributes::{self, Attributes};
@@ -15,6 +15,7 @@ use crate::catalogue::{Catalogue, Entry, Written};
 use crate::device_values::OnDevice;
 use crate::engine::Engine;
 use crate::index::{Index, Spec};
+use crate::keeper::check_process;
 use crate::metrics::TableMetrics;
 use crate::{Error, Items, Result};
 
@@ -62,6 +63,8 @@ pub(crate) struct NamedTable<P: Persist> {
     since: u64,
     /// It has been dropped; whoever still has a handle is told.
     gone: AtomicBool,
+    /// The process that opened it.
+    pub(crate) owner: Owner,
     pub(crate) metrics: TableMetrics,
     // Before the table: what works it.
     pub(crate) engine: Engine<P>,
@@ -71,7 +74,8 @@ pub(crate) struct NamedTable<P: Persist> {
 impl<P: Persist> NamedTable<P> {
     fn new(id: u32, name: &str, table: Index<P>, spec: Spec, since: u64) -> NamedTable<P> {
         let (gone, metrics) = (AtomicBool::new(false), TableMetrics::new(name, &table.figures()));
-        NamedTable { id, name: name.to_owned(), engine: Engine::cpu(), table, spec, since, gone, metrics }
+        let (name, engine, owner) = (name.to_owned(), Engine::cpu(), table.owner());
+        NamedTable { id, name, engine, table, spec, since, gone, owner, metrics }
     }
 
     /// A slice of growth.
@@ -91,9 +95,10 @@ impl<P: Persist> NamedTable<P> {
         }
     }
 
-    /// Refuses a table that has been dropped.
+    /// Refuses a table that has been dropped, or that another process has opened.
     #[inline]
     pub(crate) fn check_there(&self) -> Result<()> {
+        check_process(&self.owner)?;
         match self.gone.load(Ordering::Acquire) {
             false => Ok(()),
             true => Err(Error::NoTable { name: self.name.clone() }),

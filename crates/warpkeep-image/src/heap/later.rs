@@ -30,7 +30,12 @@ impl<P: Persist> Heap<P> {
     ) -> impl FnOnce() + Send + 'static {
         // Weak, so that what waits does not keep a store from being closed.
         let (heap, latecomers) = (Arc::downgrade(self), self.image.latecomers().clone());
+        let owner = self.image.owner();
         move || {
+            // A child made by `fork` has the work, too, and shares the image; and whoever waits for those at work there may be gone.
+            if !owner.is_here() {
+                return;
+            }
             let _at_work = latecomers.0.read().unwrap_or_else(PoisonError::into_inner);
             let Some(heap) = heap.upgrade() else { return };
             work(&heap);

@@ -26,6 +26,7 @@ impl<P: Persist> Store<P> {
     ///
     /// See [`restore`](crate::restore) for the way back.
     pub fn backup(&self, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<BackupReport> {
+        self.keeper.check_process()?;
         let begun = Instant::now();
         let log = self.keeper.log().ok_or(Error::NoLog)?;
         if !is_vacant(to)? {

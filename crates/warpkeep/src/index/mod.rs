@@ -8,7 +8,7 @@ mod stats;
 use std::sync::Arc;
 
 use warpkeep_core::{Change, KeySpec, MergeRule, ValueSpec};
-use warpkeep_image::{Clearing, Heap, Image, Marker, Persist};
+use warpkeep_image::{Clearing, Heap, Image, Marker, Owner, Persist};
 use warpkeep_record::{Kept, Staging, Value};
 
 pub(crate) use figures::{Figures, Size};
@@ -92,6 +92,11 @@ impl<P: Persist> Index<P> {
             IndexKind::GpHash => Index::GpHash(warpkeep_gphash::Table::attach(heap, header)?),
             IndexKind::TurboHash => Index::TurboHash(warpkeep_turbohash::Table::attach(heap, header)?),
         })
+    }
+
+    /// The process that opened it.
+    pub(crate) fn owner(&self) -> Owner {
+        with_table!(self, table => table.heap().image().owner())
     }
 
     pub(crate) fn kind(&self) -> IndexKind {
