@@ -87,8 +87,8 @@ pub enum ImageError {
 
     /// The file is a copy of another image's file.
     #[error(
-        "{path} is a copy of an image: a store whose log or original may be in use elsewhere; if the original is \
-         gone, open it with the option to adopt copies"
+        "{path} is a copy of an image: a store whose log or original may be in use elsewhere; to use the copy as a store of \
+         its own, open it with the option to adopt copies (OpenOptions::adopt; of the command, --adopt-copy)"
     )]
     Copied {
         /// The file.

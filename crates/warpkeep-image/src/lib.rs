@@ -38,7 +38,7 @@ pub use image::{Attached, Attachment, Format, Image, Surroundings};
 pub use layout::{DEFAULT_CHUNK, FORMAT_VERSION, MAX_CHUNK, MIN_CHUNK, PENDING_COUNT, ROOT_COUNT};
 pub use mapping::{Access, FileIdentity, MapOptions, MappedFile};
 pub use memory::PlainMemory;
-pub use open::{CreateOptions, OpenOptions, fill_random};
+pub use open::{CreateOptions, OpenOptions, fill_random, store_id_of};
 pub use pages::{HugePages, PageReport};
 pub use pending::Pending;
 pub use persist::Persist;

@@ -142,6 +142,18 @@ fn check_header(path: &Path) -> Result<(), ImageError> {
     }
 }
 
+/// The store that the image in a file belongs to; `None` if there is no good header. Nothing else of it is looked at, and
+/// it may be in use.
+pub fn store_id_of(path: &Path) -> Result<Option<[u8; 16]>, ImageError> {
+    let mut page = [0; PAGE as usize];
+    let file = File::open(path).map_err(ImageError::io(path, "open it"))?;
+    match file.read_exact_at(&mut page, 0) {
+        Ok(()) => Ok(StaticHeader::decode(&page, path).ok().map(|header| header.store_id)),
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(ImageError::io(path, "read it")(error)),
+    }
+}
+
 fn surroundings(file: &MappedFile, adopt: bool) -> Result<Surroundings, ImageError> {
     let (holder, identity) = (Holder::current()?, file.identity());
     Ok(Surroundings {

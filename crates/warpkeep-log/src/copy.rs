@@ -9,7 +9,7 @@ use crate::block::{Seed, payload_len};
 use crate::disk::Disk;
 use crate::error::LogError;
 use crate::files::{Directory, File};
-use crate::layout::{MANIFEST, PAGE, checkpoint_name, segment_name};
+use crate::layout::{MANIFEST, PAGE, SECOND_MANIFEST, checkpoint_name, segment_name};
 use crate::log::Log;
 use crate::manifest::Manifest;
 use crate::scan::SegmentReader;
@@ -63,7 +63,7 @@ impl Log {
         let to = Directory::new(to);
         let mut copier =
             Copier { from: &self.directory, to: &to, progress, done: 0, total: 0, files: vec![] };
-        copier.total = manifest.checkpoint_bytes + end + PAGE;
+        copier.total = manifest.checkpoint_bytes + end + 2 * PAGE;
         for &number in &finished {
             copier.total += self.directory.open(&segment_name(number))?.len()?;
         }
@@ -74,7 +74,8 @@ impl Log {
             copier.segment(&manifest, number, None)?;
         }
         copier.segment(&manifest, current, Some(end))?;
-        Manifest { generation: 1, clean_at: None, ..manifest.clone() }.write(&to)?;
+        // A copy has no image: restoring it makes one.
+        Manifest { generation: 1, clean_at: None, image: None, ..manifest.clone() }.write(&to)?;
         copier.note_manifest()?;
         let files = copier.files;
         Ok(LogCopy { files, last_lsn })
@@ -149,11 +150,13 @@ impl Copier<'_> {
     }
 
     fn note_manifest(&mut self) -> Result<(), LogError> {
-        let mut bytes = vec![0; PAGE as usize];
-        let read = self.to.open(MANIFEST)?.read(&mut bytes, 0)?;
-        let crc32c = crc32c::crc32c(&bytes[..read]);
-        self.files.push(CopiedFile { name: MANIFEST.to_owned(), bytes: read as u64, crc32c });
-        self.done += read as u64;
+        for name in [SECOND_MANIFEST, MANIFEST] {
+            let mut bytes = vec![0; PAGE as usize];
+            let read = self.to.open(name)?.read(&mut bytes, 0)?;
+            let crc32c = crc32c::crc32c(&bytes[..read]);
+            self.files.push(CopiedFile { name: name.to_owned(), bytes: read as u64, crc32c });
+            self.done += read as u64;
+        }
         (self.progress)(self.done, self.done);
         Ok(())
     }

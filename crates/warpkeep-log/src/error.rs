@@ -65,8 +65,8 @@ pub enum LogError {
     NoLog,
     /// There are segments or checkpoints with data, but no manifest.
     #[error(
-        "{file} holds data, but the directory has no MANIFEST. Restore MANIFEST from where these files came from; to start \
-         afresh, move them away"
+        "{file} holds data, but the directory has no MANIFEST. Restore MANIFEST from where these files came from, or make it \
+         again from them with `warpkeep repair STORE --manifest`; to start afresh, move them away"
     )]
     ManifestMissing {
         /// A file that holds data.
@@ -104,8 +104,8 @@ pub enum LogError {
     },
     /// The manifest cannot be trusted.
     #[error(
-        "MANIFEST is damaged: {what}. Restore it from a backup of the log directory; the segments and checkpoints beside it \
-         are untouched"
+        "MANIFEST is damaged: {what}. Make it again from the segments and checkpoints beside it, which are untouched, with \
+         `warpkeep repair STORE --manifest`, or restore it from a backup of the log directory"
     )]
     ManifestDamaged {
         /// What is wrong.

@@ -6,8 +6,10 @@ pub(crate) const PAGE: u64 = 4096;
 /// Bytes of the header of a frame or of a checkpoint block.
 pub(crate) const BLOCK_HEADER: usize = 64;
 
-/// The one manifest.
+/// The manifest.
 pub(crate) const MANIFEST: &str = "MANIFEST";
+/// Its second copy.
+pub(crate) const SECOND_MANIFEST: &str = "MANIFEST.2";
 /// What holds off a second opener.
 pub(crate) const LOCK: &str = "LOCK";
 /// The end of the name of what is being made.
@@ -34,7 +36,7 @@ impl FileName {
                 digits.len() == 16 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
             canonical.then(|| u64::from_str_radix(digits, 16).ok()).flatten()
         };
-        if name == MANIFEST {
+        if name == MANIFEST || name == SECOND_MANIFEST {
             FileName::Manifest
         } else if name == LOCK {
             FileName::Lock
@@ -96,7 +98,9 @@ mod tests {
         assert_eq!(FileName::parse(&reserve_name(7)), FileName::Reserve(7));
         assert_eq!(FileName::parse("reserve-7.tmp"), FileName::Temporary);
         assert_eq!(FileName::parse("MANIFEST"), FileName::Manifest);
+        assert_eq!(FileName::parse("MANIFEST.2"), FileName::Manifest);
         assert_eq!(FileName::parse("MANIFEST.tmp"), FileName::Temporary);
+        assert_eq!(FileName::parse("MANIFEST.2.tmp"), FileName::Temporary);
     }
 
     #[test]

@@ -15,8 +15,9 @@ use crate::error::LogError;
 use crate::files::Directory;
 use crate::frame::FRAME_MAGIC;
 use crate::gate::{Gate, OpGuard};
+use crate::image_note::ImageNote;
 use crate::laid::{ChangeForm, LaidRecord, PieceLen};
-use crate::layout::{FileName, MANIFEST, PAGE, TMP, checkpoint_name, segment_name};
+use crate::layout::{FileName, PAGE, TMP, checkpoint_name, segment_name};
 use crate::manifest::Manifest;
 use crate::options::LogOptions;
 use crate::queue::Queue;
@@ -108,7 +109,13 @@ impl Log {
     /// Whether the directory holds a log.
     pub fn exists(disk: &dyn Disk) -> Result<bool, LogError> {
         let names = disk.list().map_err(|e| LogError::io("list", "the log directory", e))?;
-        Ok(names.iter().any(|name| name == MANIFEST))
+        Ok(Manifest::is_among(&names))
+    }
+
+    /// The image that the log in a directory was last used with, if its manifest notes one; nothing but the manifest is
+    /// read.
+    pub fn image(disk: Arc<dyn Disk>) -> Result<Option<ImageNote>, LogError> {
+        Ok(Manifest::read(&Directory::new(disk))?.and_then(|found| found.manifest.image))
     }
 
     /// Begins a log in a directory that holds nothing (but perhaps the remains of an attempt to do so).
@@ -124,7 +131,7 @@ impl Log {
         }
         let directory = Directory::new(disk);
         let names = directory.list()?;
-        if names.iter().any(|name| name == MANIFEST) {
+        if Manifest::is_among(&names) {
             return Err(LogError::AlreadyExists);
         }
         if let Some(file) = file_with_data(&directory, &names)? {
@@ -159,6 +166,7 @@ impl Log {
                 checkpoint_bytes: 0,
                 first_segment: 0,
                 clean_at: None,
+                image: None,
             },
             last: Lsn::ZERO,
             finished: Vec::new(),

@@ -35,6 +35,9 @@ impl PageFault {
 pub(crate) struct Page(Box<[u8; PAGE as usize]>);
 
 impl Page {
+    /// Where the checksum begins, and with it what can be written ends.
+    pub(crate) const END: usize = CRC_AT;
+
     pub(crate) fn new(magic: &[u8; 8], store_id: &[u8; 16]) -> Page {
         let mut bytes = Box::new([0; PAGE as usize]);
         bytes[..8].copy_from_slice(magic);
@@ -77,6 +80,22 @@ impl Page {
 
     pub(crate) fn word(&self, offset: usize) -> u64 {
         u64_at(&self.0[..], offset)
+    }
+
+    pub(crate) fn half(&self, offset: usize) -> u32 {
+        u32_at(&self.0[..], offset)
+    }
+
+    pub(crate) fn set_half(&mut self, offset: usize, value: u32) {
+        put_u32(&mut self.0[..], offset, value);
+    }
+
+    pub(crate) fn bytes(&self, offset: usize, len: usize) -> &[u8] {
+        &self.0[offset..offset + len]
+    }
+
+    pub(crate) fn set_bytes(&mut self, offset: usize, bytes: &[u8]) {
+        self.0[offset..offset + bytes.len()].copy_from_slice(bytes);
     }
 
     pub(crate) fn set_word(&mut self, offset: usize, value: u64) {

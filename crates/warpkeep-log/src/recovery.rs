@@ -12,9 +12,10 @@ use crate::disk::Disk;
 use crate::error::LogError;
 use crate::files::Directory;
 use crate::frame::{OwnedRecord, Record, Records};
+use crate::image_note::ImageNote;
 use crate::layout::{FileName, PAGE, checkpoint_name, segment_name};
 use crate::log::{Beginning, Log};
-use crate::manifest::Manifest;
+use crate::manifest::{Found, Manifest};
 use crate::options::LogOptions;
 use crate::report::RecoveryReport;
 use crate::scan::{self, Chain, ScannedSegment, SegmentReader};
@@ -73,7 +74,7 @@ impl Recovery {
         let begun = Instant::now();
         let directory = Directory::new(disk);
         let names = directory.list()?;
-        let Some(manifest) = Manifest::read(&directory)? else {
+        let Some(Found { manifest, damaged_copy }) = Manifest::read(&directory)? else {
             return Err(match crate::log::file_with_data(&directory, &names)? {
                 Some(file) => LogError::ManifestMissing { file },
                 None => LogError::NoLog,
@@ -100,6 +101,7 @@ impl Recovery {
         check_end(&manifest, checkpoint.as_ref(), chain.last)?;
         foreign_files.sort_unstable();
         chain.report.foreign_files = foreign_files;
+        chain.report.damaged_manifest = damaged_copy;
         chain.report.seconds = begun.elapsed().as_secs_f64();
         Ok(Recovery { directory, options, manifest, checkpoint, chain, names, settled: Cell::new(false) })
     }
@@ -127,6 +129,17 @@ impl Recovery {
     /// The checkpoint to begin with.
     pub fn checkpoint(&self) -> Option<CheckpointInfo> {
         self.checkpoint
+    }
+
+    /// The image that the log was last used with, if that was noted.
+    pub fn image(&self) -> Option<&ImageNote> {
+        self.manifest.image.as_ref()
+    }
+
+    /// Notes the image that the log is used with from [`Recovery::start`] on; `None` if it has no place that could be
+    /// looked for.
+    pub fn note_image(&mut self, image: Option<ImageNote>) {
+        self.manifest.image = image;
     }
 
     /// What was found.
@@ -305,7 +318,11 @@ impl Recovery {
 }
 
 /// Whether the log ends where others know it to end.
-fn check_end(manifest: &Manifest, checkpoint: Option<&CheckpointInfo>, found: Lsn) -> Result<(), LogError> {
+pub(crate) fn check_end(
+    manifest: &Manifest,
+    checkpoint: Option<&CheckpointInfo>,
+    found: Lsn,
+) -> Result<(), LogError> {
     if found.epoch() > manifest.epoch {
         let what = format!("it is of epoch {}, but the log goes on to record {found}", manifest.epoch);
         return Err(LogError::ManifestDamaged { what });

@@ -23,6 +23,9 @@ pub struct RecoveryReport {
     /// Segments written after a re-attach that no checkpoint followed; they do not count, and the image that they
     /// belong to is what was lost.
     pub unsealed_segments: Vec<u64>,
+    /// What is wrong with one of the two copies of the manifest. The other was taken, and opening the log for writing
+    /// makes both anew.
+    pub damaged_manifest: Option<String>,
     /// Files in the directory that are not of a log. They are left alone.
     pub foreign_files: Vec<String>,
     /// How long it took to find this out, in seconds.

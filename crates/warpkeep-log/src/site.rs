@@ -11,7 +11,9 @@ pub const SEGMENT_FILE: &str = "log.segment.file";
 pub const SEGMENT_DIR: &str = "log.segment.dir";
 /// The new manifest, before it is renamed over the old one.
 pub const MANIFEST_FILE: &str = "log.manifest.file";
-/// The directory, after the manifest was renamed.
+/// Its second copy, before that is renamed over the old one.
+pub const SECOND_MANIFEST_FILE: &str = "log.manifest.second";
+/// The directory, after both copies of the manifest were renamed.
 pub const MANIFEST_DIR: &str = "log.manifest.dir";
 /// A whole checkpoint, before it is renamed.
 pub const CHECKPOINT_FILE: &str = "log.checkpoint.file";
@@ -25,11 +27,12 @@ pub const CHECKPOINT_PACE: &str = "log.checkpoint.pace";
 pub const COPY_FILE: &str = "log.copy.file";
 
 /// The sites whose syncs recovery relies on.
-pub const NEEDED: [&str; 8] = [
+pub const NEEDED: [&str; 9] = [
     FRAME,
     SEGMENT_FILE,
     SEGMENT_DIR,
     MANIFEST_FILE,
+    SECOND_MANIFEST_FILE,
     MANIFEST_DIR,
     CHECKPOINT_FILE,
     CHECKPOINT_DIR,

@@ -31,6 +31,31 @@ pub enum Error {
         log: String,
     },
 
+    /// The image that the store was last used with is gone, and with it perhaps what was acknowledged.
+    #[error(
+        "the store was not closed, and its image {path} is gone since: writes with `Process` that had not reached the log are \
+         lost with it. If it lies elsewhere, open the store with its path (of the command, --image FILE). To go on with what \
+         the log has, open it with StoreOptions::abandon_image (of the command, --abandon-image)"
+    )]
+    ImageLost {
+        /// Where it was.
+        path: PathBuf,
+    },
+
+    /// The image that the store was last used with lies at another path.
+    #[error(
+        "the store was last used with the image {last}, which is there; {path} was given. Open it with the first (of the \
+         command, --image {last}), or move that file to the second. To go on without it, losing the writes with `Process` \
+         that only it knows, open the store with StoreOptions::abandon_image (of the command, --abandon-image); if this \
+         store is a copy of that one, with OpenOptions::adopt (--adopt-copy)"
+    )]
+    ImageElsewhere {
+        /// The image that was asked for.
+        path: PathBuf,
+        /// The one that the store was last used with.
+        last: PathBuf,
+    },
+
     /// `Power` was asked of a store without a log.
     #[error(
         "this store has no log, so it cannot promise to survive a power cut; open it with a log directory"

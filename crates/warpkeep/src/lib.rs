@@ -47,6 +47,7 @@
 //! | read and write Rust types | [`TypedTable`], [`Key`], [`Value`], [`Row`] |
 //! | back up and restore | [`Store::backup`], [`restore`] |
 //! | look without opening, and check | [`peek`], [`verify`] |
+//! | make a damaged manifest again | [`repair_manifest`] |
 //! | watch it run | [`Store::status`], [`metrics`] |
 //!
 //! Underneath, this crate joins the memory image ([`warpkeep_image`]) and the log ([`warpkeep_log`]) under an index: it
@@ -69,8 +70,10 @@ mod error;
 mod index;
 mod items;
 mod keeper;
+mod last_image;
 mod look;
 mod maintenance;
+mod manifest_repair;
 pub mod metrics;
 mod opening;
 mod options;
@@ -99,7 +102,10 @@ pub use error::{Error, Result};
 pub use index::{IndexKind, ScanPosition, TableStats};
 pub use items::Items;
 pub use keeper::Keeper;
+#[doc(hidden)]
+pub use last_image::check_elsewhere;
 pub use look::TablePeek;
+pub use manifest_repair::repair_manifest;
 pub use opening::{LogPlace, OpenReport, Origin, open};
 pub use options::{StoreOptions, TableOptions};
 pub use peek::{Peek, PeekSource, peek};
@@ -122,7 +128,7 @@ pub use warpkeep_gphash::{Geometry, Layout, TableError as GpHashError};
 pub use warpkeep_image::{
     Coherent, CreateOptions, HeapOptions, HeapUsage, ImageError, MapOptions, OpenOptions, Persist,
 };
-pub use warpkeep_log::{CheckpointInfo, LogError, LogOptions, RecoveryReport};
+pub use warpkeep_log::{CheckpointInfo, LogError, LogOptions, RecoveryReport, RepairedManifest};
 pub use warpkeep_turbohash::TableError as TurboHashError;
 pub use ways::{GetWay, WayFigures};
 

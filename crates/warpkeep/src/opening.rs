@@ -8,6 +8,7 @@ use serde::Serialize;
 use warpkeep_image::{Attached, Attachment, Heap, HeapOptions, Image, ImageError, Persist};
 use warpkeep_log::{Disk, Log, LogOptions, Recovery, RecoveryReport};
 
+use crate::last_image::{self, Leave};
 use crate::redo::redo;
 use crate::{Error, ImagePlace, Items, Keeper, Result};
 
@@ -68,7 +69,8 @@ pub struct OpenReport {
 /// | image | log | what happens |
 /// | --- | --- | --- |
 /// | intact, not older than the log | any | re-attached; commits left half way are finished from the log |
-/// | missing, lost with the machine, or older than the log | there | rebuilt from checkpoint and log |
+/// | missing, lost with the machine, or older than the log | there | rebuilt from checkpoint and log; an error if that may lose `Process` writes, unless it is [allowed](crate::StoreOptions::abandon_image) |
+/// | at another path than the last one, which is there | there | an error that names both, unless it is allowed |
 /// | intact | asked for but not there | re-attached; logging begins with the first checkpoint |
 /// | missing | not there | created |
 /// | damaged | any | an error: nothing is thrown away unasked |
@@ -171,7 +173,7 @@ impl<Place, Config> Opening<'_, Place, Config> {
             let epoch = image.map_or(0, Image::epoch);
             drop(Log::create(Arc::clone(&log.disk), id, epoch, log.options.clone())?);
         }
-        let recovery = Recovery::open(log.disk, log.options)?;
+        let mut recovery = Recovery::open(log.disk, log.options)?;
         let replaces = lost.is_some() || attached.as_ref().is_some_and(|attached| attached.image.epoch() > 0);
         let stale = match &attached {
             None => Some(lost.unwrap_or_else(|| "there was no image".into())),
@@ -191,6 +193,11 @@ impl<Place, Config> Opening<'_, Place, Config> {
                 }
             }
         };
+        let note = self.place.note()?;
+        let leave = Leave { abandon: self.place.abandons_last(), adopt: self.place.adopts_copies() };
+        last_image::check(&recovery, note.as_ref(), stale.is_some(), leave)?;
+        // Written down when the log begins, which is after the image has been taken into use.
+        recovery.note_image(note);
         match (attached, stale) {
             (Some(attached), None) => self.reattach(attached, recovery, new_log),
             (attached, why) => {

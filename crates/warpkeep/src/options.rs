@@ -24,6 +24,10 @@ pub struct StoreOptions {
     pub image: Option<PathBuf>,
     /// Do without a log: only `Process` is on offer, and nothing survives the machine for sure.
     pub without_log: bool,
+    /// Open the store without the image that it was last used with, although that may lose writes: those with `Process` that
+    /// only the image knows. Without this it is an error if the image is gone since this start of the machine and the store
+    /// was not closed, or if it lies at another path than the one given.
+    pub abandon_image: bool,
     /// What works GPHash tables whose values have one length, and whose keys have one, too, or lie in
     /// [cells](crate::rows::KeyCells). Of other GPHash tables it reads those that are packed, and the CPU writes to them; tables of other kinds are always worked by the CPU. A GPU needs the image on tmpfs or hugetlbfs.
     pub device: DeviceChoice,

@@ -3,7 +3,11 @@
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 
-use warpkeep_image::{Access, Attached, CreateOptions, Image, ImageError, OpenOptions, Persist, fill_random};
+use warpkeep_image::{
+    Access, Attached, CreateOptions, Domain, Image, ImageError, OpenOptions, Persist, Placement, boot_id,
+    fill_random,
+};
+use warpkeep_log::ImageNote;
 
 /// Opens and creates the image of a store.
 pub trait ImagePlace<P: Persist> {
@@ -15,6 +19,21 @@ pub trait ImagePlace<P: Persist> {
         let mut id = [0; 16];
         fill_random(&mut id)?;
         Ok(id)
+    }
+
+    /// Where the image lies, for the log to note; `None` where there is no file to be looked for.
+    fn note(&self) -> Result<Option<ImageNote>, ImageError> {
+        Ok(None)
+    }
+
+    /// Whether the image that the store was last used with may be given up, with the `Process` writes that only it knows.
+    fn abandons_last(&self) -> bool {
+        false
+    }
+
+    /// Whether the store may be a copy of one that is still there.
+    fn adopts_copies(&self) -> bool {
+        false
     }
 
     /// Creates an image for this store, in place of one that cannot be used any more.
@@ -32,6 +51,8 @@ pub struct ImageFile<P> {
     pub create: CreateOptions,
     /// How it is opened.
     pub open: OpenOptions,
+    /// See [`StoreOptions::abandon_image`](crate::StoreOptions::abandon_image).
+    pub abandon: bool,
 }
 
 impl<P> ImageFile<P> {
@@ -42,6 +63,7 @@ impl<P> ImageFile<P> {
             persist,
             create: CreateOptions::default(),
             open: OpenOptions::default(),
+            abandon: false,
         }
     }
 }
@@ -52,6 +74,19 @@ impl<P: Persist + Clone> ImagePlace<P> for ImageFile<P> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             _ => Image::open(&self.path, self.persist.clone(), Access::ReadWrite, &self.open).map(Some),
         }
+    }
+
+    fn note(&self) -> Result<Option<ImageNote>, ImageError> {
+        let placement = Placement::of(&self.path)?;
+        Ok(ImageNote::new(&placement.path, boot_id()?, placement.domain() == Domain::WriteBack))
+    }
+
+    fn abandons_last(&self) -> bool {
+        self.abandon
+    }
+
+    fn adopts_copies(&self) -> bool {
+        self.open.adopt
     }
 
     fn create(&self, store_id: [u8; 16]) -> Result<Image<P>, ImageError> {

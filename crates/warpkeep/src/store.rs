@@ -100,6 +100,7 @@ impl Store<Coherent> {
             persist: Coherent,
             create: options.create.clone(),
             open: options.open.clone(),
+            abandon: options.abandon_image,
         };
         let log = match options.log_path(directory) {
             None => None,

@@ -214,6 +214,11 @@ fn check_log(log: &Recovery, image: Option<&LookedAt>, report: &mut VerifyReport
             torn.segment, torn.offset
         ));
     }
+    if let Some(what) = &found.damaged_manifest {
+        report.notes.push(format!(
+            "one copy of the manifest is damaged ({what}); the next opening restores it from the other"
+        ));
+    }
     for file in &found.foreign_files {
         report.notes.push(format!("{file} is not a file of this log; it was left alone"));
     }

@@ -77,7 +77,13 @@ struct Place {
 impl Place {
     fn open(&self, workload: &Workload) -> Result<Store, BenchError> {
         let create = CreateOptions { len: warpkeep_image_bytes(workload), ..CreateOptions::default() };
-        let options = StoreOptions { image: Some(self.image.clone()), create, ..StoreOptions::default() };
+        let options = StoreOptions {
+            image: Some(self.image.clone()),
+            create,
+            // It is removed to see it rebuilt.
+            abandon_image: true,
+            ..StoreOptions::default()
+        };
         Ok(Store::open_with(&self.directory, options)?)
     }
 }

@@ -17,6 +17,8 @@ mod list;
 mod load;
 mod put;
 mod rebuild;
+mod repair;
+mod repair_manifest;
 mod restore;
 mod scan;
 mod serve;
@@ -86,6 +88,9 @@ pub(crate) enum Command {
     /// Throws the image of a store away and rebuilds it from its log.
     #[command(after_help = EXIT_CODES)]
     Rebuild(rebuild::Rebuild),
+    /// Puts right what is damaged in a store, where that is possible.
+    #[command(after_help = EXIT_CODES)]
+    Repair(repair::Repair),
     /// Serves a store to memcached and Redis clients; one that is not there is made.
     #[command(after_help = EXIT_CODES)]
     Serve(serve::Serve),
@@ -121,6 +126,7 @@ impl Command {
             Command::Checkpoint(checkpoint) => checkpoint.format.json,
             Command::Compact(compact) => compact.format.json,
             Command::Rebuild(rebuild) => rebuild.format.json,
+            Command::Repair(repair) => repair.format.json,
             Command::Bench(bench) => bench.wants_json(),
             Command::Serve(_) | Command::Completions(_) | Command::DemoWriter(_) => false,
         }
@@ -146,6 +152,7 @@ impl Command {
             Command::Checkpoint(checkpoint) => checkpoint.run(),
             Command::Compact(compact) => compact.run(),
             Command::Rebuild(rebuild) => rebuild.run(),
+            Command::Repair(repair) => repair.run(),
             Command::Serve(serve) => serve.run(),
             Command::Bench(bench) => bench.run(),
             Command::Completions(completions) => completions.run(),

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde::Serialize;
-use warpkeep::{OpenReport, StoreOptions};
+use warpkeep::{OpenReport, StoreOptions, check_elsewhere};
 use warpkeep_image::{ImageHold, Medium, Placement};
 
 use crate::confirm::confirm;
@@ -40,6 +40,12 @@ impl Rebuild {
         let log = LogLook::open(&self.store.log_path())?;
         log.read_all()?;
         let store_id = log.recovery.store_id();
+        if !self.store.abandon_image
+            && let Some(last) = log.recovery.image()
+        {
+            // Another image than the store's own would be left behind.
+            check_elsewhere(last.path(), &placement.path, &store_id)?;
+        }
         drop(log);
 
         let there = path.try_exists().map_err(Failure::io(format!("look at {}", path.display())))?;
@@ -104,7 +110,9 @@ impl Rebuild {
     }
 
     fn make(&self) -> Result<Report, Failure> {
-        let options = StoreOptions { image: self.store.image.clone(), ..StoreOptions::default() };
+        // What this may lose was said before.
+        let image = self.store.image.clone();
+        let options = StoreOptions { image, abandon_image: true, ..StoreOptions::default() };
         let store = self.store.open(options)?;
         let report = Report { tables: store.tables(), opened: store.report().clone() };
         store.close()?;

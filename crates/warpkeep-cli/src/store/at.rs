@@ -1,10 +1,11 @@
 //! Which store a command is about, and opening it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use warpkeep::{DeviceChoice, DeviceIndex, DeviceValues, GetWay, Peek, Store, StoreOptions, peek};
-use warpkeep_image::{Domain, Placement};
+use warpkeep_image::{Domain, OpenOptions, Placement};
 use warpkeep_log::{Log, ReadOnlyDisk};
 
 use crate::failure::Failure;
@@ -18,6 +19,12 @@ pub(crate) struct StoreAt {
     /// Its image, if that lies elsewhere, such as in /dev/shm.
     #[arg(long, value_name = "FILE")]
     pub(crate) image: Option<PathBuf>,
+    /// Open a store that was closed and then copied as a store of its own.
+    #[arg(long)]
+    pub(crate) adopt_copy: bool,
+    /// Open the store without the image that it was last used with, and lose the writes that only that image has.
+    #[arg(long)]
+    pub(crate) abandon_image: bool,
     /// What works its tables; see [`Worked`](super::Worked).
     #[arg(skip)]
     pub(crate) device: DeviceChoice,
@@ -55,12 +62,20 @@ impl StoreAt {
         Ok(self.options_for(found.image && !found.log))
     }
 
+    /// Where its files lie, for a store that may not be good enough to be looked at.
+    pub(crate) fn recovering(&self) -> StoreOptions {
+        self.options_for(false)
+    }
+
     fn options_for(&self, without_log: bool) -> StoreOptions {
         let (image, device) = (self.image.clone(), self.device);
         let (device_index, device_values) = (self.device_index, self.device_values);
         let (get_way, threads) = (self.get_way, self.threads);
+        let open = OpenOptions { adopt: self.adopt_copy, ..OpenOptions::default() };
         StoreOptions {
             image,
+            open,
+            abandon_image: self.abandon_image,
             device,
             device_index,
             device_values,
@@ -91,21 +106,37 @@ impl StoreAt {
         }
     }
 
-    /// Refuses what is no store: opening it would make one. An image that is missing is not rebuilt unasked, for it
-    /// may only lie elsewhere.
+    /// The store as a command line names it, for advice: with its image, if that was given.
+    pub(crate) fn named(&self) -> String {
+        let directory = self.directory.display();
+        match &self.image {
+            Some(image) => format!("{directory} --image {}", image.display()),
+            None => directory.to_string(),
+        }
+    }
+
+    /// Refuses what is no store: opening it would make one. An image that is missing is rebuilt by opening where the log
+    /// says which one that was; otherwise not unasked, for it may only lie elsewhere.
     pub(crate) fn check_is_there(&self) -> Result<(), Failure> {
         let (image, directory) = (self.image_path(), self.directory.display());
         match self.look()? {
             Found { image: true, .. } => Ok(()),
+            Found { image: false, log: true } if self.abandon_image || self.notes_image()? => Ok(()),
             Found { image: false, log: true } => Err(Failure::error(format!(
-                "{} is not there; if the image lies elsewhere, give --image FILE; if it is lost, `warpkeep rebuild \
-                 {directory}` makes it again from the log",
-                image.display()
+                "{} is not there, and the log of an older program does not say where the image was; if it lies elsewhere, \
+                 give --image FILE; if it is lost, `warpkeep rebuild {}` makes it again from the log",
+                image.display(),
+                self.named()
             ))),
             Found { image: false, log: false } => Err(Failure::error(format!(
                 "there is no store in {directory}; check the path, or make one with `warpkeep create {directory} TABLE`"
             ))),
         }
+    }
+
+    /// Whether the log says where the image is.
+    fn notes_image(&self) -> Result<bool, Failure> {
+        Ok(Log::image(Arc::new(ReadOnlyDisk::open(&self.log_path())?))?.is_some())
     }
 
     /// Looks at its tables without taking it into use.
@@ -119,7 +150,11 @@ impl StoreAt {
         work: impl FnOnce(&Store) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         self.check_is_there()?;
-        work_and_close(self.open(self.options()?)?, work)
+        let store = self.open(self.options()?)?;
+        if let Some(why) = &store.report().why_rebuilt {
+            eprintln!("warpkeep: {} was rebuilt from the log: {why}", self.image_path().display());
+        }
+        work_and_close(store, work)
     }
 
     /// The same; a store that is not there is made.

@@ -82,7 +82,23 @@ fn damage_is_found_wherever_it_is() {
         ),
         ("the checkpoint", "checkpoint", Box::new(in_checkpoint)),
         ("what was committed last", "seg-", Box::new(in_log)),
-        ("the manifest", "manifest", Box::new(|shop| flip(&shop.log().join("MANIFEST"), 50))),
+        (
+            "both copies of the manifest",
+            "manifest",
+            Box::new(|shop| {
+                flip(&shop.log().join("MANIFEST"), 50);
+                flip(&shop.log().join("MANIFEST.2"), 50);
+            }),
+        ),
+        (
+            "no manifest",
+            "manifest",
+            Box::new(|shop| {
+                for name in ["MANIFEST", "MANIFEST.2"] {
+                    std::fs::remove_file(shop.log().join(name)).expect("removed");
+                }
+            }),
+        ),
     ];
     for (name, word, harm) in harms {
         let shop = Shop::new();
@@ -94,6 +110,16 @@ fn damage_is_found_wherever_it_is() {
         let json = shop.ran("verify", &["--json"], 3).json();
         assert_eq!(json["sound"], false, "{name}");
     }
+}
+
+#[test]
+fn one_copy_of_the_manifest_is_no_damage() {
+    let shop = Shop::new();
+    flip(&shop.log().join("MANIFEST"), 50);
+    let ran = shop.ran("verify", &[], 0);
+    assert!(ran.out.contains("one copy of the manifest is damaged"), "{}", ran.out);
+    shop.check();
+    assert!(!shop.ran("verify", &[], 0).out.contains("manifest"), "opening has restored it");
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod demo;
 mod files;
 mod help;
 mod items;
+mod last_image;
 mod look;
 mod npy;
 mod repair;

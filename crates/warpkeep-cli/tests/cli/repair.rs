@@ -1,4 +1,4 @@
-//! `checkpoint`, `compact` and `rebuild`.
+//! `checkpoint`, `compact`, `rebuild` and `repair`.
 
 use crate::shop::{ROWS, Ran, Shop, damage, value, warpkeep};
 
@@ -16,11 +16,6 @@ fn a_checkpoint_takes_in_the_log() {
 
 #[test]
 fn a_checkpoint_makes_no_store() {
-    let shop = Shop::new();
-    std::fs::remove_file(shop.image()).expect("removed");
-    let ran = shop.ran("checkpoint", &[], 1);
-    assert!(ran.err.contains("warpkeep rebuild"), "{}", ran.err);
-    assert!(!shop.image().exists());
     let bare = Shop::empty();
     bare.ran("create", &["t", "--key", "u64", "--value", "var", "--without-log"], 0);
     assert!(bare.ran("checkpoint", &[], 1).err.contains("no log"));
@@ -82,4 +77,26 @@ fn a_rebuild_asks_and_looks_before_it_throws_away() {
     unchanged();
     let left = std::fs::read_dir(shop.store()).expect("a directory").count();
     assert_eq!(left, 2, "image and log, and nothing beside them");
+}
+
+#[test]
+fn a_manifest_is_made_again() {
+    let shop = Shop::new();
+    assert!(shop.ran("repair", &["--manifest"], 0).out.contains("nothing was changed"));
+    for name in ["MANIFEST", "MANIFEST.2"] {
+        crate::shop::flip(&shop.log().join(name), 50);
+    }
+    let refused = shop.ran("get", &["rows", "7"], 1);
+    assert!(refused.err.contains("repair STORE --manifest"), "{}", refused.err);
+    shop.ran("verify", &[], 3);
+    let json = shop.ran("repair", &["--manifest", "--json"], 0).json();
+    assert_eq!(
+        (json["manifest"]["checkpoint"]["id"].as_u64(), json["manifest"]["records"].as_u64()),
+        (Some(1), Some(10))
+    );
+    shop.ran("verify", &[], 0);
+    // The image is the one that was there, with all that was in it.
+    assert!(!shop.ran("get", &["rows", "7"], 0).err.contains("rebuilt"));
+    shop.check();
+    shop.ran("repair", &[], 2);
 }

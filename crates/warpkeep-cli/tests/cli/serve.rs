@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::shop::{Ran, warpkeep};
 
 /// A server that is killed at the end, if it still runs.
-struct Served {
+pub(crate) struct Served {
     child: Child,
     address: String,
 }
@@ -20,7 +20,7 @@ impl Served {
     }
 
     /// The same with arguments, and a place for what it says in its log.
-    fn start_with(store: &Path, arguments: &[&str], log: Stdio) -> Served {
+    pub(crate) fn start_with(store: &Path, arguments: &[&str], log: Stdio) -> Served {
         let mut command = warpkeep();
         command.arg("serve").arg(store).args(["--listen", "127.0.0.1:0"]).args(arguments);
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().expect("a server");
@@ -31,7 +31,7 @@ impl Served {
     }
 
     /// Sends a command and gives the first bytes of the answer, as many as are expected.
-    fn ask(&self, command: &str, expected: &str) {
+    pub(crate) fn ask(&self, command: &str, expected: &str) {
         let mut stream = TcpStream::connect(&self.address).expect("a connection");
         stream.write_all(command.as_bytes()).expect("it is sent");
         let mut answer = vec![0; expected.len()];

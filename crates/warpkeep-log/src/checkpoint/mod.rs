@@ -6,7 +6,7 @@ mod writer;
 use serde::Serialize;
 use warpkeep_core::Lsn;
 
-pub(crate) use reader::CheckpointReader;
+pub(crate) use reader::{CheckpointReader, Described};
 pub use writer::CheckpointWriter;
 
 const MAGIC: &[u8; 8] = b"WKCHKPNT";

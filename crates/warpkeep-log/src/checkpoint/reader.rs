@@ -16,6 +16,39 @@ pub(crate) struct CheckpointReader {
     info: CheckpointInfo,
 }
 
+/// What a checkpoint's own ends say of it.
+pub(crate) struct Described {
+    pub(crate) store_id: [u8; 16],
+    pub(crate) start: Lsn,
+    pub(crate) changes: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Described {
+    /// Reads the first page, and the footer as it is: what they say is checked when the checkpoint is opened.
+    pub(crate) fn read(directory: &Directory, id: u64) -> Result<Described, LogError> {
+        let name = checkpoint_name(id);
+        let damaged = |offset: u64, what: &str| LogError::CheckpointDamaged {
+            file: name.clone(),
+            offset,
+            what: what.to_owned(),
+        };
+        let file = directory.open(&name)?;
+        let bytes = file.len()?;
+        let mut page = vec![0; PAGE as usize];
+        let read = file.read(&mut page, 0)?;
+        let page = Page::check(&page[..read], MAGIC)
+            .map_err(|fault| fault.into_error(&name, |what| damaged(0, what)))?;
+        let footer_at = bytes.saturating_sub(BLOCK_HEADER as u64);
+        let mut footer = [0; BLOCK_HEADER];
+        if footer_at < PAGE || file.read(&mut footer, footer_at)? < BLOCK_HEADER {
+            return Err(damaged(bytes, "the footer is missing"));
+        }
+        let (store_id, start) = (page.store_id(), Lsn::from_bits(page.word(40)));
+        Ok(Described { store_id, start, changes: u64_at(&footer, 32), bytes })
+    }
+}
+
 impl CheckpointReader {
     /// Opens the checkpoint that the manifest names, and checks everything but the blocks between first page and
     /// footer: those are checked as they are read.

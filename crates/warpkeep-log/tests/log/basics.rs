@@ -5,7 +5,7 @@ use std::sync::Arc;
 use warpkeep_core::{Change, ChangeKind, Durability, Lsn};
 use warpkeep_log::{ChangeBatch, Log, LogError, LogOptions, Recovery};
 
-use crate::history::{History, STORE, create, options, recover, scan};
+use crate::history::{History, MANIFESTS, STORE, create, options, recover, scan};
 use crate::mem_disk::{Dice, MemDisk};
 
 fn one(value: &[u8]) -> ChangeBatch {
@@ -292,7 +292,7 @@ fn create_refuses_what_is_not_empty() {
     assert!(matches!(recover(&stranger), Err(LogError::NoLog)));
 
     // Creation was interrupted before the manifest: nothing was promised yet.
-    disk.delete("MANIFEST");
+    MANIFESTS.into_iter().for_each(|copy| disk.delete(copy));
     disk.delete("notes.txt");
     drop(again(&disk).unwrap());
 
@@ -301,7 +301,7 @@ fn create_refuses_what_is_not_empty() {
     log.append(&one(b"v"), Durability::Power, |_| ()).unwrap();
     log.flush().unwrap();
     drop(log);
-    disk.delete("MANIFEST");
+    MANIFESTS.into_iter().for_each(|copy| disk.delete(copy));
     assert!(matches!(again(&disk), Err(LogError::ManifestMissing { .. })));
     assert!(matches!(recover(&disk), Err(LogError::ManifestMissing { .. })));
 }

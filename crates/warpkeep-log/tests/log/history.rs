@@ -8,6 +8,8 @@ use warpkeep_log::{ChangeBatch, CheckpointWriter, Log, LogError, LogOptions, Rec
 
 use crate::mem_disk::{Dice, MemDisk};
 
+/// The copies of the manifest.
+pub(crate) const MANIFESTS: [&str; 2] = ["MANIFEST", "MANIFEST.2"];
 pub(crate) const STORE: [u8; 16] = *b"a store for test";
 
 /// Key to version and value; a deleted key keeps its version.

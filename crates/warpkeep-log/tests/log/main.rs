@@ -7,6 +7,7 @@ mod full_disk;
 mod gap;
 mod history;
 mod laid;
+mod manifest;
 mod mem_disk;
 mod oracle;
 mod os_disk;

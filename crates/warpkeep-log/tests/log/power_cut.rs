@@ -5,7 +5,7 @@ use warpkeep_log::{Log, LogError, site};
 
 use std::sync::Arc;
 
-use crate::history::{History, STORE, options, recover, scan};
+use crate::history::{History, MANIFESTS, STORE, options, recover, scan};
 use crate::mem_disk::{Dice, MemDisk, Plan};
 
 const SEEDS: u64 = 16;
@@ -87,6 +87,19 @@ fn go_on(found: &MemDisk, mut history: History, dice: &mut Dice) -> Result<(), S
         }
         // Whatever is left of a creation that was interrupted is no obstacle to the next.
         return Log::create(Arc::new(found.clone()), STORE, 1, options()).map(drop).map_err(text);
+    }
+    // With either copy of the manifest lost as well, all promises are kept.
+    for copy in MANIFESTS {
+        let without = found.fork();
+        without.delete(copy);
+        match Log::exists(&without).map_err(text)? {
+            true => history
+                .clone()
+                .check(&recover(&without).map_err(text)?)
+                .map_err(|what| format!("without {copy}: {what}"))?,
+            false if history.acknowledged.bits() != 0 => return Err(format!("only {copy} was there")),
+            false => {}
+        }
     }
     let recovery = recover(found).map_err(text)?;
     history.check(&recovery)?;

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use serde::Serialize;
 use warpkeep_core::{KeySpec, MergeRule, ValueSpec};
 use warpkeep_gphash::{Geometry, Layout};
-use warpkeep_image::{Attachment, Coherent, Heap, HeapUsage, Image, ImageError, ImageHold};
-use warpkeep_log::{Log, LogOptions, ReadOnlyDisk, Recovery};
+use warpkeep_image::{Attachment, Coherent, Heap, HeapUsage, Image, ImageError, ImageHold, Placement};
+use warpkeep_log::{LogError, LogOptions, ReadOnlyDisk, Recovery};
 
 pub(crate) use contents::LogContents;
 
 use crate::index::{Form, Spec};
+use crate::last_image;
 use crate::{Error, IndexKind, Items, Result, StoreOptions, Tables};
 
 /// A table, as a look finds it.
@@ -108,20 +109,32 @@ impl Look {
         let mut look = Look { held: None, log: None, log_damage: None };
         if let Some(path) = options.log_path(directory).filter(|path| path.is_dir()) {
             let disk = ReadOnlyDisk::open(&path)?;
-            if Log::exists(&disk)? {
-                match Recovery::open(Arc::new(disk), LogOptions::default()).map_err(Error::from) {
-                    Ok(recovery) => look.log = Some(recovery),
-                    Err(error) if error.is_damage() => look.log_damage = Some(error),
-                    Err(error) => return Err(error),
-                }
+            match Recovery::open(Arc::new(disk), LogOptions::default()).map_err(Error::from) {
+                Ok(recovery) => look.log = Some(recovery),
+                Err(Error::Log(LogError::NoLog)) => {}
+                Err(error) if error.is_damage() => look.log_damage = Some(error),
+                Err(error) => return Err(error),
             }
         }
-        if image.try_exists().map_err(Error::io(&image, "look for it"))? {
-            look.held = Some(ImageHold::shared(&image)?);
+        match image.try_exists().map_err(Error::io(&image, "look for it"))? {
+            true => look.held = Some(ImageHold::shared(&image)?),
+            // Nothing is lost by looking, but what is told must be of the image that the store has.
+            false => look.check_elsewhere(&image)?,
         }
         match look.held.is_some() || look.log.is_some() || look.log_damage.is_some() {
             true => Ok(look),
             false => Err(Error::NoStore { directory: directory.to_path_buf() }),
+        }
+    }
+
+    fn check_elsewhere(&self, image: &Path) -> Result<()> {
+        match self.log.as_ref().and_then(|log| Some((log.image()?, log.store_id()))) {
+            // The directory of the image may be gone, too.
+            Some((last, store_id)) => {
+                let here = Placement::of(image).map_or_else(|_| image.to_path_buf(), |found| found.path);
+                last_image::check_elsewhere(last.path(), &here, &store_id)
+            }
+            None => Ok(()),
         }
     }
 

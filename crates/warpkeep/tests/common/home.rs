@@ -19,6 +19,8 @@ pub(crate) struct Home {
     /// Bytes that a new image has.
     pub(crate) image_bytes: u64,
     pub(crate) adopt: bool,
+    /// These tests take images away to see them rebuilt.
+    pub(crate) abandon: bool,
     pub(crate) huge_pages: HugePages,
     pub(crate) heap: HeapOptions,
     pub(crate) log_options: LogOptions,
@@ -34,6 +36,7 @@ impl Home {
             cells: 64,
             image_bytes: 4 * MIN_CHUNK,
             adopt: false,
+            abandon: true,
             huge_pages: HugePages::Off,
             heap: HeapOptions::default(),
             log_options: LogOptions {
@@ -76,6 +79,7 @@ impl Home {
         place.create.len = self.image_bytes;
         place.create.chunk_size = MIN_CHUNK;
         place.open.adopt = self.adopt;
+        place.abandon = self.abandon;
         for map in [&mut place.create.map, &mut place.open.map] {
             // More would cost a word a chunk in every opening.
             map.max_len = Some(256 << 20);

@@ -97,7 +97,8 @@ fn logged_batches_do_what_a_map_does() {
     ] {
         let home = tempfile::tempdir().unwrap();
         let device = Device::simulated(Mode::fast()).unwrap();
-        let open = || Store::open_on(home.path(), StoreOptions::default(), &device).unwrap();
+        let options = StoreOptions { abandon_image: true, ..StoreOptions::default() };
+        let open = || Store::open_on(home.path(), options.clone(), &device).unwrap();
         let (mut random, mut model, keys) = (fastrand::Rng::with_seed(u64::from(value)), Model::new(), 6000);
         let mut store = open();
         store.create_table("rows", TableOptions { key, ..table(value, capacity) }).unwrap();
@@ -255,7 +256,8 @@ fn logged_batches_beside_others_come_back_from_the_log() {
     drop(rows);
     drop(store);
     std::fs::remove_file(home.path().join("image")).unwrap();
-    let store = Store::open_with(home.path(), StoreOptions::default()).unwrap();
+    let options = StoreOptions { abandon_image: true, ..StoreOptions::default() };
+    let store = Store::open_with(home.path(), options).unwrap();
     assert!(contents(&store) == before, "the log does not tell what the image had");
 }
 
@@ -264,7 +266,7 @@ fn logged_batches_beside_others_come_back_from_the_log() {
 fn a_large_batch_is_one_record() {
     let home = tempfile::tempdir().unwrap();
     let device = Device::simulated(Mode::fast()).unwrap();
-    let mut options = StoreOptions::default();
+    let mut options = StoreOptions { abandon_image: true, ..StoreOptions::default() };
     // Smaller than a batch: it gets a segment of its own.
     options.log.segment_bytes = 64 << 10;
     let store = Store::open_on(home.path(), options.clone(), &device).unwrap();

@@ -11,7 +11,7 @@ use warpkeep::{
 use warpkeep_device::Mode;
 
 fn options(device: DeviceChoice) -> StoreOptions {
-    StoreOptions { device, ..StoreOptions::default() }
+    StoreOptions { device, abandon_image: true, ..StoreOptions::default() }
 }
 
 fn open(directory: &Path, device: DeviceChoice) -> Store {

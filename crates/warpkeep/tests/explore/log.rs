@@ -3,13 +3,14 @@
 //! Every record puts its own number under one key, so the newest number found tells how long a prefix survived, and
 //! every record found must be in its place.
 
+use std::io;
 use std::sync::Arc;
 
 use warpkeep::{Change, ChangeKind, Durability, Lsn};
 use warpkeep_crashlab::{
     Crash, Exploration, Explorer, Gate, LabDisk, Reopen, Trace, explores_fully, mutation_gate,
 };
-use warpkeep_log::{ChangeBatch, Disk, Log, LogError, LogOptions, Recovery};
+use warpkeep_log::{ChangeBatch, Disk, DiskFile, Log, LogError, LogOptions, Recovery};
 
 const STORE: [u8; 16] = [9; 16];
 /// Marks: the log exists; record `n` was appended (before it could be durable): `n`; everything up to record `n` is
@@ -81,17 +82,43 @@ fn scenario(trace: &Trace) {
     append(&log, 9, Durability::Process, 600).unwrap();
 }
 
-fn check((): &(), reopen: &Reopen<'_>) -> Result<(), String> {
-    let acked = reopen.acked();
-    let appended = acked.iter().filter(|&&tag| tag < DURABLE).max().copied().unwrap_or(0);
-    let durable =
-        acked.iter().filter(|&&tag| (DURABLE..CREATED).contains(&tag)).max().map_or(0, |tag| tag - DURABLE);
-    let disk: Arc<dyn Disk> = Arc::new(reopen.disk());
-    let say = |error: LogError| error.to_string();
-    if !Log::exists(&*disk).map_err(say)? {
-        return if acked.contains(&CREATED) { Err("the log is gone".into()) } else { Ok(()) };
+/// A disk that has lost a file. It is only read.
+struct Without {
+    disk: Arc<dyn Disk>,
+    name: &'static str,
+}
+
+impl Disk for Without {
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        match name == self.name {
+            true => Err(io::ErrorKind::NotFound.into()),
+            false => self.disk.open(name),
+        }
     }
-    let recovery = Recovery::open(Arc::clone(&disk), options()).map_err(say)?;
+
+    fn create(&self, _name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn rename(&self, _from: &str, _to: &str) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn remove(&self, _name: &str) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.disk.list()?.into_iter().filter(|name| name != self.name).collect())
+    }
+
+    fn sync_dir(&self, _site: &'static str) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Reads what is there: how many records came back. They must be a prefix of what was appended, with all that was durable.
+fn read(recovery: &Recovery, durable: u64, appended: u64) -> Result<u64, String> {
     let mut found = std::collections::BTreeSet::new();
     let mut last = 0;
     let mut collect = |change: &Change<'_>, from_log: bool| {
@@ -120,6 +147,33 @@ fn check((): &(), reopen: &Reopen<'_>) -> Result<(), String> {
     if prefix < durable || prefix > appended {
         return Err(format!("{prefix} records are there; {durable} were durable, {appended} appended"));
     }
+    Ok(prefix)
+}
+
+fn check((): &(), reopen: &Reopen<'_>) -> Result<(), String> {
+    let acked = reopen.acked();
+    let appended = acked.iter().filter(|&&tag| tag < DURABLE).max().copied().unwrap_or(0);
+    let durable =
+        acked.iter().filter(|&&tag| (DURABLE..CREATED).contains(&tag)).max().map_or(0, |tag| tag - DURABLE);
+    let disk: Arc<dyn Disk> = Arc::new(reopen.disk());
+    let say = |error: LogError| error.to_string();
+    if !Log::exists(&*disk).map_err(say)? {
+        return if acked.contains(&CREATED) { Err("the log is gone".into()) } else { Ok(()) };
+    }
+    // One copy of the manifest may be lost besides.
+    for copy in ["MANIFEST", "MANIFEST.2"] {
+        let without: Arc<dyn Disk> = Arc::new(Without { disk: Arc::clone(&disk), name: copy });
+        match Log::exists(&*without).map_err(say)? {
+            true => {
+                let recovery = Recovery::open(without, options()).map_err(say)?;
+                read(&recovery, durable, appended).map_err(|what| format!("without {copy}: {what}"))?;
+            }
+            false if acked.contains(&CREATED) => return Err(format!("there was only {copy}")),
+            false => {}
+        }
+    }
+    let recovery = Recovery::open(Arc::clone(&disk), options()).map_err(say)?;
+    let prefix = read(&recovery, durable, appended)?;
     // Recovery goes on, twice: opening what was just opened must change nothing.
     let epoch = recovery.epoch() + 1;
     let log = recovery.start(epoch, false).map_err(say)?;

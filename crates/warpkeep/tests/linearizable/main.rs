@@ -47,7 +47,7 @@ impl Home {
     }
 
     fn open(&self) -> Store {
-        let mut options = StoreOptions::default();
+        let mut options = StoreOptions { abandon_image: true, ..StoreOptions::default() };
         (options.create.len, options.create.chunk_size) = (8 * MIN_CHUNK, MIN_CHUNK);
         for map in [&mut options.create.map, &mut options.open.map] {
             // More would cost a word a chunk in every opening.

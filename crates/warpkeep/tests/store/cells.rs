@@ -17,7 +17,7 @@ const LONGEST: usize = 24;
 fn options() -> StoreOptions {
     let create = CreateOptions { len: 8 * MIN_CHUNK, chunk_size: MIN_CHUNK, ..CreateOptions::default() };
     let heap = HeapOptions { max_bytes: 64 << 20, ..HeapOptions::default() };
-    StoreOptions { create, heap, ..StoreOptions::default() }
+    StoreOptions { create, heap, abandon_image: true, ..StoreOptions::default() }
 }
 
 fn open(path: &Path) -> Store {

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use warpkeep::{
-    Durability, Error, Geometry, IndexKind, KeySpec, Layout, Origin, Status, Store, TableOptions, ValueSpec,
+    Durability, Error, Geometry, IndexKind, KeySpec, Layout, Origin, Status, Store, StoreOptions,
+    TableOptions, ValueSpec,
 };
 
 /// Both indexes in one store, through a crash of the process, a lost image, and a drop.
@@ -29,7 +30,8 @@ fn tables_of_both_indexes_stand_side_by_side() {
         if round == 2 {
             std::fs::remove_file(home.path().join("image")).unwrap();
         }
-        store = Store::open(home.path()).unwrap();
+        let options = StoreOptions { abandon_image: round == 2, ..StoreOptions::default() };
+        store = Store::open_with(home.path(), options).unwrap();
         let origin = if round == 2 { Origin::Rebuilt } else { Origin::Reattached };
         assert_eq!(store.report().origin, origin);
     }

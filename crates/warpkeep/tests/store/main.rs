@@ -7,6 +7,7 @@ mod cells;
 #[allow(dead_code, reason = "each test program uses its part")]
 mod form;
 mod indexes;
+mod last_image;
 mod log_space;
 mod merge;
 mod power;

@@ -1,6 +1,8 @@
 //! Merge rules through a store: rows that add up, values that grow too long, tables without a rule.
 
-use warpkeep::{Durability, Error, KeySpec, MergeRule, Op, Status, Store, TableOptions, ValueSpec};
+use warpkeep::{
+    Durability, Error, KeySpec, MergeRule, Op, Status, Store, StoreOptions, TableOptions, ValueSpec,
+};
 
 fn both(check: impl Fn(&Store, Durability)) {
     for durability in [Durability::Process, Durability::Power] {
@@ -30,7 +32,8 @@ fn gradients_add_up_in_rows_and_survive() {
     store.flush().unwrap();
     drop(store);
     std::fs::remove_file(directory.path().join("image")).unwrap();
-    let store = Store::open(directory.path()).unwrap();
+    let options = StoreOptions { abandon_image: true, ..StoreOptions::default() };
+    let store = Store::open_with(directory.path(), options).unwrap();
     assert_eq!(store.table("rows").unwrap().merge_rule(), MergeRule::AddF32, "the rule survives a rebuild");
     let rows = store.typed::<u64, [f32; 32]>("rows").unwrap();
     let expected = |scale: f32| std::array::from_fn(|column| scale * column as f32);

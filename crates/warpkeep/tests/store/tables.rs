@@ -34,7 +34,11 @@ impl Home {
         let create = CreateOptions { len: 8 * MIN_CHUNK, chunk_size: MIN_CHUNK, ..CreateOptions::default() };
         let log = LogOptions { segment_bytes: 256 << 10, ..LogOptions::default() };
         let heap = HeapOptions { max_bytes: 64 << 20, ..HeapOptions::default() };
-        Store::open_with(self.path(), StoreOptions { create, heap, log, ..StoreOptions::default() }).unwrap()
+        Store::open_with(
+            self.path(),
+            StoreOptions { create, heap, log, abandon_image: true, ..StoreOptions::default() },
+        )
+        .unwrap()
     }
 }
 

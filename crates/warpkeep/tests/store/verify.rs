@@ -43,7 +43,8 @@ impl Home {
         let create = CreateOptions { len: 4 * MIN_CHUNK, chunk_size: MIN_CHUNK, ..CreateOptions::default() };
         let heap = HeapOptions { max_bytes: 16 << 20, ..HeapOptions::default() };
         let log = LogOptions { segment_bytes: 64 << 10, ..LogOptions::default() };
-        StoreOptions { create, heap, log, without_log: self.without_log, ..StoreOptions::default() }
+        let without_log = self.without_log;
+        StoreOptions { create, heap, log, without_log, abandon_image: true, ..StoreOptions::default() }
     }
 
     fn open(&self) -> Store {

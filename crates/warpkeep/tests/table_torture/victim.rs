@@ -24,7 +24,8 @@ pub(crate) const SEED: &str = "WARPKEEP_TEST_SEED";
 
 /// Opens a store that starts small and grows by as little as it can, so that it grows often.
 pub(crate) fn open(directory: &Path, image: &Path) -> warpkeep::Result<Store> {
-    let mut options = StoreOptions { image: Some(image.to_path_buf()), ..StoreOptions::default() };
+    let image = Some(image.to_path_buf());
+    let mut options = StoreOptions { image, abandon_image: true, ..StoreOptions::default() };
     (options.create.len, options.create.chunk_size) = (8 * MIN_CHUNK, MIN_CHUNK);
     for map in [&mut options.create.map, &mut options.open.map] {
         // More would cost a word a chunk in every opening.

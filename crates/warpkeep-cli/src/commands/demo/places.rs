@@ -45,6 +45,9 @@ impl Places {
         StoreAt {
             directory: self.directory.path().to_path_buf(),
             image: self.image.as_ref().map(|image| image.path().join("image")),
+            adopt_copy: false,
+            // A power cut is shown by taking it away.
+            abandon_image: true,
             device: DeviceChoice::default(),
             device_index: DeviceIndex::default(),
             device_values: DeviceValues::default(),

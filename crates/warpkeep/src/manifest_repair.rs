@@ -1,0 +1,41 @@
+//! A log whose manifest cannot be read, made usable again.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use warpkeep_image::{Access, Coherent, Image, OpenOptions};
+use warpkeep_log::{OsDisk, RepairedManifest};
+
+use crate::{Error, Result, StoreOptions};
+
+/// Makes the manifest of a store's log again, if neither of its two copies can be read or none is there: from what the
+/// newest checkpoint and the segments say of themselves, and from the image's epoch. `None` if the manifest is good.
+///
+/// It is an error if they do not lead to the end of the log without a gap: then nothing is changed. The log counts as one that
+/// was not closed, so the next opening takes as long as after a crash.
+///
+/// ```
+/// use warpkeep::{Durability, Store, StoreOptions, repair_manifest};
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let directory = directory.path();
+/// let store = Store::open(directory)?;
+/// store.create_typed::<u64, u64>("t", 10)?.put(&1, &2, Durability::Power)?;
+/// store.close()?;
+/// for copy in ["MANIFEST", "MANIFEST.2"] {
+///     std::fs::remove_file(directory.join("log").join(copy)).unwrap();
+/// }
+/// assert!(Store::open(directory).is_err());
+/// assert!(repair_manifest(directory, &StoreOptions::default())?.is_some());
+/// assert_eq!(Store::open(directory)?.typed::<u64, u64>("t")?.get(&1)?, Some(2));
+/// # Ok::<(), warpkeep::Error>(())
+/// ```
+pub fn repair_manifest(directory: &Path, options: &StoreOptions) -> Result<Option<RepairedManifest>> {
+    let no_store = || Error::NoStore { directory: directory.to_path_buf() };
+    let log = options.log_path(directory).filter(|path| path.is_dir()).ok_or_else(no_store)?;
+    let disk = OsDisk::open(log)?;
+    // What says nothing of its epoch is not needed for it: a rebuild begins with the log alone.
+    let looking = OpenOptions { adopt: true, ..options.open.clone() };
+    let image = Image::open(&options.image_path(directory), Coherent, Access::ReadOnly, &looking);
+    let epoch = image.ok().map(|attached| attached.image.epoch()).filter(|&epoch| epoch > 0);
+    Ok(warpkeep_log::repair_manifest(Arc::new(disk), epoch)?)
+}
