@@ -353,7 +353,9 @@ impl Commit {
     pub(crate) fn back_pressure(&self) -> Result<(), LogError> {
         let mut shared = self.lock();
         // A full disk should be found here, where a writer can still be refused, and not in the middle of a write.
-        let short = shared.queue.is_short_of_room() && !self.maker.has_spare();
+        // If the next segment is just being made, what comes of it is waited for: where it fails, a write that had come
+        // further would find no room and stop the log.
+        let short = shared.queue.is_short_of_room() && !self.maker.is_spare_ready();
         if short || shared.queue.no_segment().is_some() {
             drop(shared);
             self.prepare_spare()?;

@@ -18,6 +18,10 @@ pub trait Disk: Send + Sync + 'static {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// The names of all files, in no particular order.
     fn list(&self) -> io::Result<Vec<String>>;
+    /// How many bytes more there is room for, if that is known.
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
     /// Makes creations, renames and removals durable.
     fn sync_dir(&self, site: &'static str) -> io::Result<()>;
 }

@@ -54,6 +54,10 @@ impl Directory {
         &self.reserve
     }
 
+    pub(crate) fn free_bytes(&self) -> Option<u64> {
+        self.disk.free_bytes()
+    }
+
     pub(crate) fn list(&self) -> Result<Vec<String>, LogError> {
         self.disk.list().map_err(|e| LogError::io("list", "the log directory", e))
     }

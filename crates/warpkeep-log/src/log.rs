@@ -372,14 +372,14 @@ impl Log {
     }
 
     /// Sets space aside for a checkpoint of so many bytes, and for an opening: files that hold nothing, given up when the
-    /// disk is full and a checkpoint or an opening needs the space. As much as there is room for; an error if that is
-    /// less. It costs nothing to ask again, for more or for less.
+    /// disk is full and a checkpoint or an opening needs the space. An error if there is no room for so much; it costs
+    /// little to ask again, for more or for less.
     pub fn keep_reserve(&self, checkpoint_bytes: u64) -> Result<(), LogError> {
         // A checkpoint in progress may be using it.
         let Ok(_manifest) = self.manifest.try_lock() else { return Ok(()) };
         self.directory.poison().check()?;
         let opening = self.commit.first_segment_bytes() + RESERVE_FOR_OPENING;
-        self.directory.provide_reserve(checkpoint_bytes.saturating_add(opening))
+        self.directory.provide_reserve(opening, checkpoint_bytes.saturating_add(opening))
     }
 
     /// Bytes that are [set aside](Log::keep_reserve), and bytes that should be.

@@ -129,6 +129,11 @@ impl Disk for OsDisk {
         list_files(&self.path)
     }
 
+    fn free_bytes(&self) -> Option<u64> {
+        let space = rustix::fs::fstatvfs(&self.directory).ok()?;
+        Some(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+
     fn sync_dir(&self, _site: &'static str) -> io::Result<()> {
         self.directory.sync_all()
     }

@@ -5,6 +5,7 @@
 //! no space, and goes on with what that frees. They are made again when there is room. They are never synced and never
 //! read, so a crash cannot harm them: whatever is left of them is what the next opening has.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -32,7 +33,9 @@ struct Files {
     /// Number and length, the one to give up next last.
     pieces: Vec<(u64, u64)>,
     next_number: u64,
+    /// What should be set aside; and what at least, where there is no space for all of it.
     wanted: u64,
+    least: u64,
 }
 
 impl Files {
@@ -73,10 +76,10 @@ impl Directory {
         files.wanted = files.bytes();
     }
 
-    /// Sets so much aside, as far as there is space; an error if there is less.
-    pub(crate) fn provide_reserve(&self, wanted: u64) -> Result<(), LogError> {
+    /// Sets `wanted` bytes aside; an error if there is no space for so much, and then it may be `least` only.
+    pub(crate) fn provide_reserve(&self, least: u64, wanted: u64) -> Result<(), LogError> {
         let mut files = self.reserve().lock();
-        files.wanted = wanted;
+        (files.least, files.wanted) = (least, wanted);
         // Not every time that a few items are deleted.
         while files.bytes() > wanted.saturating_mul(2).saturating_add(PIECE) {
             let Some((number, _)) = files.pieces.pop() else { break };
@@ -86,9 +89,23 @@ impl Directory {
     }
 
     fn refill(&self, files: &mut Files) -> Result<(), LogError> {
-        let mut piece = (files.wanted / PIECES).next_multiple_of(PIECE).max(PIECE);
+        let missing = files.wanted.saturating_sub(files.bytes());
+        match self.free_bytes() {
+            // What is no help to a checkpoint is better left to others.
+            Some(free) if free < missing => {
+                self.fill(files, files.least)?;
+                let what = format!("{missing} bytes more are wanted, {free} are free");
+                let source = io::Error::new(io::ErrorKind::StorageFull, what);
+                Err(LogError::io("set space aside in", "the log directory", source))
+            }
+            _ => self.fill(files, files.wanted),
+        }
+    }
+
+    fn fill(&self, files: &mut Files, wanted: u64) -> Result<(), LogError> {
+        let mut piece = (wanted / PIECES).next_multiple_of(PIECE).max(PIECE);
         loop {
-            let missing = files.wanted.saturating_sub(files.bytes());
+            let missing = wanted.saturating_sub(files.bytes());
             if missing == 0 {
                 return Ok(());
             }

@@ -120,6 +120,11 @@ impl SegmentMaker {
         self.spare.try_lock().map_or(true, |spare| spare.is_some())
     }
 
+    /// Whether a segment is in reserve, and not only being made.
+    pub(crate) fn is_spare_ready(&self) -> bool {
+        self.spare.try_lock().is_ok_and(|spare| spare.is_some())
+    }
+
     /// Makes a segment ahead of its use.
     pub(crate) fn prepare(&self) -> Result<(), LogError> {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);

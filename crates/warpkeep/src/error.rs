@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use warpkeep_core::{CoreError, KeySpec, Op, Status, ValueSpec};
 use warpkeep_gphash::TableError;
@@ -71,6 +72,16 @@ pub enum Error {
     Forked {
         /// The process that opened it.
         pid: u32,
+    },
+
+    /// The store can be read, but its log had no space to be opened with.
+    #[error(
+        "writes are refused: when the store was opened, its log had no space left, so it can only be read ({why}). Free space \
+         where the log directory is, then open the store again"
+    )]
+    OnlyReads {
+        /// What the log found.
+        why: Arc<LogError>,
     },
 
     /// The image names commits that only its log can finish.
@@ -220,6 +231,15 @@ impl Error {
     pub(crate) fn io(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_path_buf();
         move |source| Error::Io { path, doing, source }
+    }
+
+    /// Whether the log's disk is full, be it that it was so when the store was opened.
+    pub fn is_log_full(&self) -> bool {
+        match self {
+            Error::Log(error) => error.is_disk_full(),
+            Error::OnlyReads { .. } => true,
+            _ => false,
+        }
     }
 
     /// Whether it tells of bytes that are not what they should be, rather than of something that cannot be done now.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use warpkeep_core::{Durability, Lsn};
 use warpkeep_gphash::gpu::is_left_out;
 use warpkeep_image::{Heap, Image, Latecomers, Owner, Persist};
-use warpkeep_log::{ChangeBatch, CheckpointInfo, LaidRecord, Log};
+use warpkeep_log::{ChangeBatch, CheckpointInfo, LaidRecord, Log, LogError};
 
 use crate::checkpointer::Checkpoints;
 use crate::{Error, Items, Result, metrics};
@@ -24,6 +24,8 @@ pub struct Keeper<P: Persist, I> {
     heap: Arc<Heap<P>>,
     items: I,
     log: Option<Log>,
+    /// Why there is none, if the store has one that could not be opened for writing.
+    only_reads: Option<Arc<LogError>>,
     versions: AtomicU64,
     checkpoints: Arc<Checkpoints>,
     owner: Owner,
@@ -48,7 +50,8 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         let owner = heap.image().owner();
         let _latecomers = WaitedFor(heap.image().latecomers().clone(), owner);
         let versions = AtomicU64::new(Lsn::new(epoch, 0).bits());
-        Keeper { heap, items, log, versions, checkpoints: Arc::default(), owner, _latecomers }
+        let checkpoints = Arc::default();
+        Keeper { heap, items, log, only_reads: None, versions, checkpoints, owner, _latecomers }
     }
 
     /// The process that opened the store.
@@ -60,6 +63,17 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
     #[inline]
     pub(crate) fn check_process(&self) -> Result<()> {
         check_process(&self.owner)
+    }
+
+    /// A keeper that refuses all writes, because the log had no space to be opened with.
+    pub(crate) fn only_reads(mut self, why: Arc<LogError>) -> Keeper<P, I> {
+        self.only_reads = Some(why);
+        self
+    }
+
+    /// Why all writes are refused, if they are.
+    pub(crate) fn why_only_reads(&self) -> Option<&Arc<LogError>> {
+        self.only_reads.as_ref()
     }
 
     /// The index.
@@ -82,6 +96,18 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         self.log.as_ref()
     }
 
+    /// The log, to be written; an error if there is none.
+    pub(crate) fn written_log(&self) -> Result<&Log> {
+        self.log.as_ref().ok_or_else(|| self.no_log())
+    }
+
+    fn no_log(&self) -> Error {
+        match &self.only_reads {
+            Some(why) => Error::OnlyReads { why: Arc::clone(why) },
+            None => Error::NoLog,
+        }
+    }
+
     /// A version larger than all before it, also those of earlier openings. Draw it while the key's writers are
     /// serialised, so that versions of a key grow in the order of its changes.
     pub fn next_version(&self) -> u64 {
@@ -98,8 +124,8 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
     pub fn admit(&self, durability: Durability) -> Result<()> {
         self.check_process()?;
         match (&self.log, durability) {
-            (None, Durability::Process) => Ok(()),
-            (None, Durability::Power) => Err(Error::NoLog),
+            (None, Durability::Process) if self.only_reads.is_none() => Ok(()),
+            (None, _) => Err(self.no_log()),
             (Some(log), durability) => {
                 log.back_pressure()?;
                 if durability == Durability::Power && log.owes_checkpoint() {
@@ -115,6 +141,7 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
     /// re-attachment. The caller holds nothing that a writer needs between its effects and its record.
     pub(crate) fn seen(&self, durability: Durability) -> Result<Option<Lsn>> {
         match (&self.log, durability) {
+            (None, Durability::Power) if self.only_reads.is_some() => Err(self.no_log()),
             (None, _) | (_, Durability::Process) => Ok(None),
             (Some(log), Durability::Power) => {
                 if log.owes_checkpoint() {
@@ -151,8 +178,8 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
     ) -> Result<R> {
         let Some(log) = &self.log else {
             return match durability {
-                Durability::Process => Ok(apply()),
-                Durability::Power => Err(Error::NoLog),
+                Durability::Process if self.only_reads.is_none() => Ok(apply()),
+                _ => Err(self.no_log()),
             };
         };
         match durability {
@@ -185,7 +212,7 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         fill: impl FnOnce(&mut LaidRecord),
         apply: impl FnOnce(&mut dyn FnMut()) -> Result<R>,
     ) -> Result<R> {
-        let log = self.log.as_ref().ok_or(Error::NoLog)?;
+        let log = self.written_log()?;
         let mut record = lay(log)?;
         log.make_room(record.bytes())?;
         match durability {
@@ -237,7 +264,7 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
     /// one runs, this waits for it; callers that wait together share the next one.
     pub fn checkpoint(&self) -> Result<CheckpointInfo> {
         self.check_process()?;
-        let log = self.log.as_ref().ok_or(Error::NoLog)?;
+        let log = self.written_log()?;
         self.checkpoints.run(|| self.make_checkpoint(log))
     }
 
@@ -264,7 +291,7 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
     pub fn flush(&self) -> Result<()> {
         self.check_process()?;
         match &self.log {
-            None => Err(Error::NoLog),
+            None => Err(self.no_log()),
             Some(log) if log.owes_checkpoint() => self.checkpoint_if_owed(log),
             Some(log) => Ok(log.flush()?),
         }

@@ -1,5 +1,5 @@
 //! The thread in the background: makes tables grow before they are full, frees blocks that were postponed, sees to it that a
-//! checkpoint is taken when the log has outgrown the items, and hands figures to the recorder.
+//! checkpoint is taken when the log has outgrown the items and that there is space for it, and hands figures to the recorder.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,6 +54,7 @@ impl Maintenance {
 
 fn maintain<P: Persist>(keeper: &Keeper<P, Tables<P>>, checkpoints: &CheckpointOptions, stop: &AtomicBool) {
     let (mut published, mut looked) = (Instant::now(), Instant::now());
+    keeper.keep_reserve(checkpoints);
     publish(keeper);
     while !stop.load(Ordering::Acquire) {
         let mut working = false;
@@ -74,6 +75,7 @@ fn maintain<P: Persist>(keeper: &Keeper<P, Tables<P>>, checkpoints: &CheckpointO
             looked = Instant::now();
         }
         if published.elapsed() >= PUBLISH {
+            keeper.keep_reserve(checkpoints);
             publish(keeper);
             published = Instant::now();
         }
@@ -86,7 +88,7 @@ fn maintain<P: Persist>(keeper: &Keeper<P, Tables<P>>, checkpoints: &CheckpointO
 
 fn publish<P: Persist>(keeper: &Keeper<P, Tables<P>>) {
     if let Some(log) = keeper.log() {
-        crate::metrics::log(log.since_checkpoint());
+        crate::metrics::log(log);
     }
     for named in keeper.items().list() {
         named.metrics.publish(&named.table.figures());

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 use warpkeep_image::{Attached, Attachment, Heap, HeapOptions, Image, ImageError, Persist};
-use warpkeep_log::{Disk, Log, LogOptions, Recovery, RecoveryReport};
+use warpkeep_log::{Disk, Log, LogError, LogOptions, Recovery, RecoveryReport};
 
 use crate::last_image::{self, Leave};
 use crate::redo::redo;
@@ -58,6 +58,8 @@ pub struct OpenReport {
     pub slot_repaired: bool,
     /// `Power` commits wait for the next checkpoint, because the image knows what the log does not.
     pub owes_checkpoint: bool,
+    /// Why all writes are refused, if they are: the log had no space to be opened with.
+    pub only_reads: Option<String>,
     /// What was found in the log directory.
     pub log: Option<RecoveryReport>,
     /// How long it took.
@@ -117,6 +119,7 @@ impl<Place, Config> Opening<'_, Place, Config> {
             redone: 0,
             slot_repaired,
             owes_checkpoint: false,
+            only_reads: None,
             log: None,
             seconds: 0.0,
         }
@@ -246,9 +249,10 @@ impl<Place, Config> Opening<'_, Place, Config> {
         image.begin(epoch)?;
         report.log = Some(recovery.report().clone());
         report.owes_checkpoint = new_log || !agrees;
-        let log = recovery.start(epoch, report.owes_checkpoint)?;
+        let log = recovery.start(epoch, report.owes_checkpoint);
+        let keeper = keep(heap, items, log, epoch, &mut report)?;
         report.seconds = self.begun.elapsed().as_secs_f64();
-        Ok((Keeper::new(heap, items, Some(log), epoch), report))
+        Ok((keeper, report))
     }
 
     fn rebuild<P: Persist, I: Items<P, Config = Config>>(
@@ -281,9 +285,10 @@ impl<Place, Config> Opening<'_, Place, Config> {
         image.begin(epoch)?;
         report.why_rebuilt = why.filter(|_| !new_log);
         report.log = Some(recovery.report().clone());
-        let log = recovery.start(epoch, false)?;
+        let log = recovery.start(epoch, false);
+        let keeper = keep(heap, items, log, epoch, &mut report)?;
         report.seconds = self.begun.elapsed().as_secs_f64();
-        Ok((Keeper::new(heap, items, Some(log), epoch), report))
+        Ok((keeper, report))
     }
 
     /// The heap and the index of an image that holds one.
@@ -303,6 +308,25 @@ impl<Place, Config> Opening<'_, Place, Config> {
         let heap = Arc::new(heap);
         let items = I::create(&heap, self.config)?;
         Ok((heap, items))
+    }
+}
+
+/// A keeper with this log. A store that is there but whose log finds no space is kept to be read: the image has all items,
+/// and the next opening finds it as this one did.
+fn keep<P: Persist, I: Items<P>>(
+    heap: Arc<Heap<P>>,
+    items: I,
+    log: Result<Log, LogError>,
+    epoch: u64,
+    report: &mut OpenReport,
+) -> Result<Keeper<P, I>> {
+    match log {
+        Err(full) if full.is_disk_full() && report.origin != Origin::Created => {
+            let keeper = Keeper::new(heap, items, None, epoch).only_reads(Arc::new(full));
+            report.only_reads = keeper.why_only_reads().map(ToString::to_string);
+            Ok(keeper)
+        }
+        log => Ok(Keeper::new(heap, items, Some(log?), epoch)),
     }
 }
 

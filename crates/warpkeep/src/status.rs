@@ -4,14 +4,16 @@ use std::time::UNIX_EPOCH;
 
 use serde::Serialize;
 use warpkeep_image::Persist;
-use warpkeep_log::Log;
+use warpkeep_log::{Log, LogError};
 
-use crate::{Keeper, Store, Tables};
+use crate::{Error, Keeper, Store, Tables};
 
 /// How a store stands.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StoreStatus {
+    /// Why writes are refused, or will be as soon as the log's last segment is full; `None` if they are not.
+    pub refuses_writes: Option<String>,
     /// Its log; `None` if it has none.
     pub log: Option<LogStatus>,
 }
@@ -34,6 +36,10 @@ pub struct LogStatus {
     pub last_checkpoint: Option<u64>,
     /// Why the last attempt failed; `None` if it did not.
     pub checkpoint_error: Option<String>,
+    /// Bytes that are set aside for a checkpoint and an opening on a full disk.
+    pub reserve: u64,
+    /// Bytes that should be.
+    pub reserve_wanted: u64,
 }
 
 impl<P: Persist> Store<P> {
@@ -48,14 +54,21 @@ impl<P: Persist> Store<P> {
     /// # Ok::<(), warpkeep::Error>(())
     /// ```
     pub fn status(&self) -> StoreStatus {
-        let log = self.keeper.log().filter(|_| self.keeper.owner().is_here());
-        let log = log.map(|log| log_status(&self.keeper, log));
-        StoreStatus { log }
+        let keeper = &self.keeper;
+        // In a child made by fork the locks may be held by threads that are gone.
+        let log = keeper.log().filter(|_| keeper.owner().is_here());
+        let only_reads = keeper.why_only_reads().cloned().map(|why| Error::OnlyReads { why }.to_string());
+        let no_segment = || log?.no_segment().map(|cause| LogError::NoSegment { cause }.to_string());
+        StoreStatus {
+            refuses_writes: only_reads.or_else(no_segment),
+            log: log.map(|log| log_status(keeper, log)),
+        }
     }
 }
 
 fn log_status<P: Persist>(keeper: &Keeper<P, Tables<P>>, log: &Log) -> LogStatus {
     let checkpoints = keeper.checkpoints().status();
+    let (reserve, reserve_wanted) = log.reserve();
     let completed_at = checkpoints.last.and_then(|(at, _)| at.duration_since(UNIX_EPOCH).ok());
     LogStatus {
         since_checkpoint: log.since_checkpoint(),
@@ -65,5 +78,7 @@ fn log_status<P: Persist>(keeper: &Keeper<P, Tables<P>>, log: &Log) -> LogStatus
         failed_checkpoints: checkpoints.failed,
         last_checkpoint: completed_at.map(|since| since.as_secs()),
         checkpoint_error: checkpoints.error,
+        reserve,
+        reserve_wanted,
     }
 }

@@ -154,6 +154,7 @@ impl<P: Persist> Store<P> {
         for named in self.keeper.items().list() {
             working |= named.maintain(buckets)? == Progress::Working;
         }
+        self.keeper.keep_reserve(&self.checkpoints);
         if self.keeper.wants_checkpoint(&self.checkpoints) {
             self.keeper.checkpoint()?;
         }

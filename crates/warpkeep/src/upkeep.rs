@@ -1,8 +1,8 @@
-//! What a store does for its log by itself: a checkpoint when the log has outgrown the items.
+//! What a store does for its log by itself: a checkpoint when the log has outgrown the items or filled its disk, and space
+//! set aside for that checkpoint.
 
 use warpkeep_core::{KeySpec, ValueSpec};
 use warpkeep_image::Persist;
-use warpkeep_log::Log;
 
 use crate::tables::NamedTable;
 use crate::{Error, Keeper, Result, Tables};
@@ -29,18 +29,21 @@ pub struct CheckpointOptions {
     /// So is one that is shorter than this share of the bytes that a checkpoint would take: 1.0 lets the log grow to
     /// the size of the items. A larger share costs disk space and a longer rebuild, and saves writing.
     pub live_share: f64,
+    /// Whether disk space is set aside in the log directory for the next checkpoint, about as much as the items take. With
+    /// it a full disk can be left again: the checkpoint, after which the log can be trimmed, has room, and so has an opening.
+    pub reserve: bool,
 }
 
 impl Default for CheckpointOptions {
     fn default() -> CheckpointOptions {
-        CheckpointOptions { automatic: true, min_log_bytes: 64 << 20, live_share: 1.0 }
+        CheckpointOptions { automatic: true, min_log_bytes: 64 << 20, live_share: 1.0, reserve: true }
     }
 }
 
 impl CheckpointOptions {
-    /// No checkpoint but those that are asked for.
+    /// No checkpoint but those that are asked for, and nothing set aside.
     pub const OFF: CheckpointOptions =
-        CheckpointOptions { automatic: false, min_log_bytes: u64::MAX, live_share: f64::MAX };
+        CheckpointOptions { automatic: false, min_log_bytes: u64::MAX, live_share: f64::MAX, reserve: false };
 
     pub(crate) fn check(&self) -> Result<()> {
         match self.live_share >= 0.0 {
@@ -77,12 +80,21 @@ impl<P: Persist> Keeper<P, Tables<P>> {
         bytes.saturating_add(bytes / BLOCKS).saturating_add(ENDS)
     }
 
-    /// Whether the log has outgrown the items.
+    /// Whether the log has outgrown the items, or its disk.
     pub(crate) fn wants_checkpoint(&self, options: &CheckpointOptions) -> bool {
-        let since = self.log().map_or(0, Log::since_checkpoint);
-        options.automatic
-            && since > options.min_log_bytes
-            && since as f64 > options.live_share * self.checkpoint_bytes() as f64
+        let Some(log) = self.log().filter(|_| options.automatic) else { return false };
+        let since = log.since_checkpoint();
+        let is_long = since > options.min_log_bytes
+            && since as f64 > options.live_share * self.checkpoint_bytes() as f64;
+        is_long || log.no_segment().is_some() && log.is_trimmable()
+    }
+
+    /// Sets space aside for the next checkpoint.
+    pub(crate) fn keep_reserve(&self, options: &CheckpointOptions) {
+        if let Some(log) = self.log().filter(|_| options.reserve) {
+            // How much is missing is told by the status, and the next look tries again.
+            let _ = log.keep_reserve(self.checkpoint_bytes());
+        }
     }
 }
 

@@ -28,7 +28,7 @@ impl<P: Persist> Store<P> {
     pub fn backup(&self, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<BackupReport> {
         self.keeper.check_process()?;
         let begun = Instant::now();
-        let log = self.keeper.log().ok_or(Error::NoLog)?;
+        let log = self.keeper.written_log()?;
         if !is_vacant(to)? {
             return Err(Error::NotEmpty { path: to.to_path_buf() });
         }

@@ -22,6 +22,8 @@
 //! | `warpkeep_checkpoint_bytes` | gauge | |
 //! | `warpkeep_checkpoint_failures_total` | counter | |
 //! | `warpkeep_log_bytes` | gauge | : what was logged since the last checkpoint began |
+//! | `warpkeep_log_full` | gauge | : 1 while there is no space for a further segment, so that writes are refused |
+//! | `warpkeep_log_reserve_bytes` | gauge | : space set aside for a checkpoint and an opening |
 //! | `warpkeep_open_seconds` | gauge | `origin` |
 //!
 //! Of batches with few operations one in sixteen is timed: looking at the clock would cost more than it tells.
@@ -35,7 +37,7 @@ use std::time::{Duration, Instant};
 
 use metrics::{Histogram, Unit, counter, gauge, histogram};
 use warpkeep_core::{AnswerRows, Answers, Durability, HostBatch, Op, Status, StatusClass};
-use warpkeep_log::CheckpointInfo;
+use warpkeep_log::{CheckpointInfo, Log};
 
 use crate::index::{Figures, Size};
 use crate::{DeviceStats, OpenReport, Origin};
@@ -345,9 +347,11 @@ pub(crate) fn checkpoint_failed() {
     counter!("warpkeep_checkpoint_failures_total").increment(1);
 }
 
-/// Takes note of how long the log is.
-pub(crate) fn log(since_checkpoint: u64) {
-    gauge!("warpkeep_log_bytes").set(since_checkpoint as f64);
+/// Takes note of how the log stands.
+pub(crate) fn log(log: &Log) {
+    gauge!("warpkeep_log_bytes").set(log.since_checkpoint() as f64);
+    gauge!("warpkeep_log_full").set(f64::from(u8::from(log.no_segment().is_some())));
+    gauge!("warpkeep_log_reserve_bytes").set(log.reserve().0 as f64);
 }
 
 /// Takes note of an opening, and says what the names mean.
@@ -364,6 +368,8 @@ pub(crate) fn opened(report: &OpenReport) {
     );
     describe_counter!("warpkeep_checkpoint_failures_total", "Checkpoints that failed");
     describe_gauge!("warpkeep_log_bytes", Unit::Bytes, "What was logged since the last checkpoint began");
+    describe_gauge!("warpkeep_log_full", "1 while there is no space for a further segment");
+    describe_gauge!("warpkeep_log_reserve_bytes", Unit::Bytes, "Space set aside for a checkpoint");
     describe_gauge!("warpkeep_items", Unit::Count, "Items in a table");
     describe_gauge!("warpkeep_load_factor", "Items as a share of the slots of a table");
     describe_counter!("warpkeep_growths_total", "How often a table, or a shard of one, was made larger");

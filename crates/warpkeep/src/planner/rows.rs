@@ -297,6 +297,9 @@ impl<P: Persist> Rows<'_, P> {
         if log.is_some() {
             return self.write_logged(rows, &straight).transpose();
         }
+        if let Err(refused) = self.keeper.admit(self.durability) {
+            return Some(Err(refused));
+        }
         let mut turn = self.engine.turn();
         let first_version = self.keeper.next_versions(rows.count);
         // SAFETY: as in `copied` and `put`.

@@ -6,6 +6,7 @@
 mod copies;
 mod failing_disk;
 mod full_disk;
+mod full_store;
 mod full_table;
 mod image_bytes;
 mod log_bytes;
