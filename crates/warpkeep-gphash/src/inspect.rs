@@ -73,6 +73,36 @@ impl<'a, P: Persist> Inspector<'a, P> {
         })
     }
 
+    /// The run that the bucket at an offset is of, and its number there.
+    pub(crate) fn run_of(&self, bucket: u64) -> Option<(&Level, u64)> {
+        let mut runs = self.levels.overflows().chain(&self.levels.levels).chain(&self.specials);
+        runs.find_map(|run| run.slot_at(&self.shape, bucket).map(|(number, _)| (run, number)))
+    }
+
+    /// The key that a slot has itself, wherever its record may be, and whether it is looked for there.
+    pub(crate) fn key_in_slot(
+        &self,
+        run: &Level,
+        number: u64,
+        bucket: Bucket<'_>,
+        slot: usize,
+    ) -> (Vec<u8>, bool) {
+        let mut key = Vec::new();
+        if self.shape.body == Body::Packed {
+            return (key, false);
+        }
+        self.append_key(run, bucket, slot, &mut key);
+        let hash = hash_bytes(self.header.seed, &key);
+        let belongs = self.looked_for().belongs(run, number, slot, bucket.state(slot), hash);
+        (key, belongs)
+    }
+
+    /// Whether the record of a slot, which another slot leads to as well, does not tell which of the two it is of.
+    pub(crate) fn is_doubtful(&self, run: &Level, bucket: Bucket<'_>, slot: usize) -> bool {
+        let keyless = self.shape.body != Body::Packed && !self.form.has_checksums();
+        keyless || self.has_copy(run, bucket, slot, bucket.state(slot))
+    }
+
     /// Whether the item of a slot, whose reference is known to be good, is in another slot of its key as well.
     pub(crate) fn has_copy(&self, run: &Level, bucket: Bucket<'_>, slot: usize, state: u64) -> bool {
         let mut key = Vec::new();

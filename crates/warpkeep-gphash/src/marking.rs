@@ -4,16 +4,20 @@
 //! crash between the two steps of a move leaves that, and nothing else does: so slots that items are moved from are
 //! marked after all others, and only they may lead to a record that was reached before.
 
-use warpkeep_image::{Image, ImageError, Marker, Persist};
-use warpkeep_record::{RecordForm, in_parallel};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 
-use crate::TableError;
+use warpkeep_image::{Image, ImageError, Marker, Persist};
+use warpkeep_record::{Damage, DamagedItem, RecordForm, in_parallel};
+
 use crate::bucket::{Body, Bucket, Shape};
+use crate::check::LookedFor;
 use crate::header::{Header, JOURNAL_AT};
 use crate::inspect::Inspector;
 use crate::levels::{Level, Levels};
 use crate::slot::{EMPTY, INSERT, offset_of};
 use crate::table::SHARE;
+use crate::{Table, TableError};
 
 /// Marks the records of a table whose levels are marked.
 pub(crate) struct Marking<'a, P: Persist> {
@@ -26,6 +30,8 @@ pub(crate) struct Marking<'a, P: Persist> {
     specials: Option<Level>,
     /// The slot that the last displaced item left.
     left: u64,
+    /// Damaged items that were taken out; `None` where damage is an error.
+    taken: Option<Mutex<Vec<DamagedItem>>>,
 }
 
 impl<'a, P: Persist> Marking<'a, P> {
@@ -38,7 +44,15 @@ impl<'a, P: Persist> Marking<'a, P> {
     ) -> Marking<'a, P> {
         let (shape, form, specials) = (identity.shape(), identity.form(), identity.specials(image, header));
         let left = image.load(header + JOURNAL_AT);
-        Marking { image, marker, shape, form, header, levels, specials, left }
+        Marking { image, marker, shape, form, header, levels, specials, left, taken: None }
+    }
+
+    /// Marks the records, and gives the items that lead to none, or to that of another: they are taken out.
+    pub(crate) fn salvage_records(mut self) -> Result<Vec<DamagedItem>, TableError> {
+        self.taken = Some(Mutex::default());
+        self.records()?;
+        let taken = self.taken.take().unwrap_or_default();
+        Ok(taken.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn records(&self) -> Result<(), TableError> {
@@ -100,18 +114,78 @@ impl<'a, P: Persist> Marking<'a, P> {
         };
         let at = || bucket.slot(&self.shape, slot).state;
         if offset == 0 {
-            return Err(self.damaged(format!("the slot at {}: it has an item and no record", at())));
+            let what = format!("the slot at {}: it has an item and no record", at());
+            return self.tell(bucket, slot, offset, Damage::NoRecord, self.damaged(what));
         }
-        if !self.form.mark(self.image, self.marker, offset)? && !may_share(state) {
-            return Err(self.damaged(format!(
-                "the record at {offset}: two items have it, one of them in the slot at {}",
-                at()
-            )));
+        match self.form.mark(self.image, self.marker, offset) {
+            Ok(true) => Ok(()),
+            Ok(false) if may_share(state) => Ok(()),
+            Ok(false) => {
+                let what =
+                    format!("the record at {offset}: two items have it, one of them in the slot at {}", at());
+                self.tell(bucket, slot, offset, Damage::Shared, self.damaged(what))
+            }
+            Err(error) => self.tell(bucket, slot, offset, Damage::NoRecord, error),
         }
+    }
+
+    /// Fails with an error; or, where damage is taken out, takes the item of a slot out.
+    fn tell(
+        &self,
+        bucket: Bucket<'_>,
+        slot: usize,
+        record: u64,
+        damage: Damage,
+        error: ImageError,
+    ) -> Result<(), TableError> {
+        let Some(taken) = &self.taken else { return Err(error.into()) };
+        let slots = |slot| bucket.slot(&self.shape, slot).state;
+        let inspector = Inspector::new(self.image, self.header)?;
+        let Some((run, number)) = inspector.run_of(slots(0)) else { return Err(error.into()) };
+        if damage == Damage::Shared && !inspector.is_doubtful(run, bucket, slot) {
+            // Which of the two slots it is that the record does not belong to, a look at the record tells.
+            return Ok(());
+        }
+        let (key, key_belongs) = inspector.key_in_slot(run, number, bucket, slot);
+        let item = DamagedItem { key, key_belongs, bucket: slots(0), slot, record: Some(record), damage };
+        taken.lock().unwrap_or_else(PoisonError::into_inner).push(item);
+        self.image.store(slots(slot), EMPTY);
+        self.image.flush("gphash.salvage", slots(slot), 8);
+        self.image.fence("gphash.salvage");
         Ok(())
     }
 
-    fn damaged(&self, what: String) -> TableError {
-        ImageError::Damaged { path: self.image.path().to_path_buf(), what }.into()
+    fn damaged(&self, what: String) -> ImageError {
+        ImageError::Damaged { path: self.image.path().to_path_buf(), what }
+    }
+}
+
+impl<P: Persist> Table<P> {
+    /// Takes a damaged item out. No other thread uses the table. Its record is free at the next opening.
+    pub fn discard(&self, item: &DamagedItem) {
+        let guard = &crossbeam_epoch::pin();
+        let levels = self.levels(guard);
+        let at = item.bucket + 8 * item.slot as u64;
+        let Some(run) = self.runs(levels).find(|run| run.slot_at(&self.shape, at).is_some()) else { return };
+        let image = self.image();
+        if !self.is_item(image.load(at)) {
+            return;
+        }
+        image.store(at, EMPTY);
+        image.flush("gphash.salvage", at, 8);
+        image.fence("gphash.salvage");
+        self.items.fetch_sub(1, Ordering::Relaxed);
+        if levels.overflows().any(|overflow| overflow.offset == run.offset) {
+            self.in_overflow.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether a key may lie in the bucket at an offset.
+    pub fn may_lie_in(&self, key: &[u8], bucket: u64) -> bool {
+        let guard = &crossbeam_epoch::pin();
+        let (levels, specials) = (self.levels(guard), self.specials());
+        let looked_for = LookedFor { geometry: self.geometry, shape: &self.shape, levels, specials };
+        let mut buckets = looked_for.buckets(self.hash(key));
+        buckets.any(|(level, number)| level.offset + number * self.shape.bytes() == bucket)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
 use warpkeep_core::{Change, ChangeKind, KeyCells, KeySpec, MergeRule, Seed, ValueSpec, hash_bytes};
 use warpkeep_image::{Heap, Image, ImageError, Marker, Persist, PoolId};
-use warpkeep_record::{RecordForm, RecordLines, in_parallel, retire};
+use warpkeep_record::{DamagedItem, RecordForm, RecordLines, in_parallel, retire};
 
 use crate::bucket::{Body, Bucket, Shape};
 use crate::displace::Displacing;
@@ -123,13 +123,36 @@ impl<P: Persist> Table<P> {
     pub fn mark(image: &Image<P>, marker: &Marker<'_, P>, header: u64) -> Result<(), TableError> {
         let identity = Header::read(image, header)?;
         let shape = identity.shape();
-        marker.block(header, identity.len())?;
+        if !marker.block(header, identity.len())? {
+            let what = format!("the table at {header}: something else leads there, too");
+            return Err(ImageError::Damaged { path: image.path().to_path_buf(), what }.into());
+        }
         let levels = Levels::read(image, identity.geometry, &shape, image.load(header + LEVELS_AT))?;
         levels.mark(&shape, marker)?;
         if matches!(shape.body, Body::Inline { .. }) {
             return Ok(());
         }
         Marking::new(image, marker, &identity, header, &levels).records()
+    }
+
+    /// The same for a table that may be damaged: items that lead to no record, or to that of another item, are taken out,
+    /// and given.
+    pub fn mark_salvaging(
+        image: &Image<P>,
+        marker: &Marker<'_, P>,
+        header: u64,
+    ) -> Result<Vec<DamagedItem>, TableError> {
+        let identity = Header::read(image, header)?;
+        let shape = identity.shape();
+        marker.block(header, identity.len())?;
+        let levels = Levels::read(image, identity.geometry, &shape, image.load(header + LEVELS_AT))?;
+        levels.mark(&shape, marker)?;
+        match shape.body {
+            Body::Inline { .. } => Ok(Vec::new()),
+            Body::Packed | Body::Reference => {
+                Marking::new(image, marker, &identity, header, &levels).salvage_records()
+            }
+        }
     }
 
     /// Opens a table that has just been [marked](Table::mark): clears slots that were being filled when the last

@@ -18,6 +18,10 @@ pub enum Damage {
     NoKey,
     /// Its record is that of another key than its slot says, or it lies in a slot where its key is not looked for.
     Misplaced,
+    /// Another slot leads to its record, too.
+    Shared,
+    /// The word that says which slots of its bucket count says what no table stores.
+    CommitWord,
     /// Its bytes are not those that were written.
     Checksum {
         /// The checksum that it has.
@@ -36,6 +40,8 @@ impl fmt::Display for Damage {
             }
             Damage::NoKey => f.write_str("its record has no key"),
             Damage::Misplaced => f.write_str("its slot and its record do not belong together"),
+            Damage::Shared => f.write_str("another slot leads to its record, too"),
+            Damage::CommitWord => f.write_str("the commit word of its bucket is none that a table stores"),
             Damage::Checksum { stored, computed } => {
                 write!(f, "its checksum is {stored:016x}, its bytes have {computed:016x}")
             }

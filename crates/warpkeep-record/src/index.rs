@@ -175,6 +175,17 @@ pub trait Kept<P: Persist>: Upkeep<P> + Sized {
     fn create(heap: &Arc<Heap<P>>, spec: &Self::Spec) -> Result<Self, Self::Error>;
     /// Marks everything that a table's header leads to, and checks it on the way.
     fn mark(image: &Image<P>, marker: &Marker<'_, P>, header: u64) -> Result<(), Self::Error>;
+    /// The same for a table that may be damaged: items that lead to no record, or to that of another item, are taken out,
+    /// and given. Only then are its slots known to be good; what they lead to is checked by [`Lookup::scan_checked`].
+    fn mark_salvaging(
+        image: &Image<P>,
+        marker: &Marker<'_, P>,
+        header: u64,
+    ) -> Result<Vec<DamagedItem>, Self::Error>;
+    /// Takes a damaged item out of a table that is used by no other thread. Its record is free at the next opening.
+    fn discard(&self, item: &DamagedItem);
+    /// Whether a key may lie in the bucket at an offset.
+    fn may_lie_in(&self, key: &[u8], bucket: u64) -> bool;
     /// Opens a table that has just been [marked](Kept::mark), finishes what was under way, and counts its items.
     fn attach(heap: &Arc<Heap<P>>, header: u64) -> Result<Self, Self::Error>;
     /// What it would have to be created with to be what it is.
@@ -351,6 +362,19 @@ macro_rules! offer_index {
                 header: u64,
             ) -> Result<(), $TableError> {
                 $Table::mark(image, marker, header)
+            }
+            fn mark_salvaging(
+                image: &warpkeep_image::Image<P>,
+                marker: &warpkeep_image::Marker<'_, P>,
+                header: u64,
+            ) -> Result<Vec<$crate::DamagedItem>, $TableError> {
+                $Table::mark_salvaging(image, marker, header)
+            }
+            fn discard(&self, item: &$crate::DamagedItem) {
+                $Table::discard(self, item);
+            }
+            fn may_lie_in(&self, key: &[u8], bucket: u64) -> bool {
+                $Table::may_lie_in(self, key, bucket)
             }
             fn attach(
                 heap: &std::sync::Arc<warpkeep_image::Heap<P>>,

@@ -41,6 +41,7 @@ mod offered;
 mod plan;
 mod read;
 mod rebuild;
+mod salvage;
 mod scan;
 mod shard;
 mod space;

@@ -127,7 +127,10 @@ impl<P: Persist> Table<P> {
     /// Marks everything that a table's header leads to, and checks it on the way.
     pub fn mark(image: &Image<P>, marker: &Marker<'_, P>, header: u64) -> Result<(), TableError> {
         let identity = Header::read(image, header)?;
-        marker.block(header, header::LEN)?;
+        if !marker.block(header, header::LEN)? {
+            let what = format!("the table at {header}: something else leads there, too");
+            return Err(ImageError::Damaged { path: image.path().to_path_buf(), what }.into());
+        }
         let runs = directory::read(image, identity.directory, identity.shards)?;
         directory::mark(image, marker, identity.directory, &runs)?;
         let shape = identity.shape();

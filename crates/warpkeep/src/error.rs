@@ -8,6 +8,7 @@ use warpkeep_core::{CoreError, KeySpec, Op, Status, ValueSpec};
 use warpkeep_gphash::TableError;
 use warpkeep_image::ImageError;
 use warpkeep_log::LogError;
+use warpkeep_record::DamagedItem;
 
 /// Why a store could not be opened, written or closed. Each message says what to do next.
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +88,26 @@ pub enum Error {
     /// The image names commits that only its log can finish.
     #[error("the image was left with commits that only its log can finish; open it with its log directory")]
     LogNeeded,
+
+    /// An item of a table is damaged. Nothing that is known to be good was given up for it: a checkpoint that meets it
+    /// leaves the one before it in force, and the log untrimmed.
+    #[error(
+        "table '{table}': {item}; `warpkeep verify` lists all damage, and `warpkeep repair` puts items right from \
+         checkpoint and log"
+    )]
+    DamagedItem {
+        /// The table.
+        table: String,
+        /// The item.
+        item: Box<DamagedItem>,
+    },
+
+    /// A repair of the store was interrupted, so items may be missing that it would have put back.
+    #[error("a repair of the store in {directory} was interrupted; run `warpkeep repair {directory}` again")]
+    RepairInterrupted {
+        /// The store.
+        directory: PathBuf,
+    },
 
     /// Of a GPHash table.
     #[error(transparent)]
@@ -260,8 +281,11 @@ impl Error {
                     | LogError::ForeignStore { .. }
                     | LogError::ForeignFile { .. }
             ),
-            Error::Table(TableError::Image(error)) => matches!(error, ImageError::Damaged { .. }),
-            Error::Mismatch { .. } | Error::BackupDamaged { .. } => true,
+            Error::Table(TableError::Image(error))
+            | Error::TurboHash(warpkeep_turbohash::TableError::Image(error)) => {
+                matches!(error, ImageError::Damaged { .. })
+            }
+            Error::Mismatch { .. } | Error::BackupDamaged { .. } | Error::DamagedItem { .. } => true,
             _ => false,
         }
     }

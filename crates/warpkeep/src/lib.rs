@@ -81,6 +81,7 @@ mod peek;
 mod place;
 mod planner;
 mod redo;
+mod repair;
 mod scan;
 mod status;
 mod store;
@@ -110,6 +111,7 @@ pub use opening::{LogPlace, OpenReport, Origin, open};
 pub use options::{StoreOptions, TableOptions};
 pub use peek::{Peek, PeekSource, peek};
 pub use place::{ImageFile, ImagePlace};
+pub use repair::{LostItem, RepairOptions, RepairReport, RestoredItem, TableRepair, repair};
 pub use scan::{Item, Still};
 pub use status::{LogStatus, StoreStatus};
 pub use store::Store;
@@ -129,6 +131,7 @@ pub use warpkeep_image::{
     Coherent, CreateOptions, HeapOptions, HeapUsage, ImageError, MapOptions, OpenOptions, Persist,
 };
 pub use warpkeep_log::{CheckpointInfo, LogError, LogOptions, RecoveryReport, RepairedManifest};
+pub use warpkeep_record::{Damage, DamagedItem};
 pub use warpkeep_turbohash::TableError as TurboHashError;
 pub use ways::{GetWay, WayFigures};
 

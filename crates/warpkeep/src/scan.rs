@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use warpkeep_core::Change;
 use warpkeep_image::{Coherent, Persist};
-use warpkeep_record::Progress;
+use warpkeep_record::{DamagedItem, Progress};
 
 use crate::index::ScanPosition;
 use crate::tables::NamedTable;
@@ -30,7 +30,8 @@ pub struct Item<'a> {
 
 impl<P: Persist> Table<'_, P> {
     /// Gives out the items in no particular order, while others read and write, until there are no more or `each`
-    /// breaks.
+    /// breaks. Each is checked before it is given out, and the first that is damaged ends the scan with
+    /// [`Error::DamagedItem`](crate::Error::DamagedItem); [`Table::scan_checked`] goes on behind it.
     ///
     /// An item that is there throughout is given out exactly once, or at least once if the table grows meanwhile, which it
     /// does not if nobody writes and it has [grown before](Table::maintain); one that changes is given out as it was or as
@@ -53,17 +54,55 @@ impl<P: Persist> Table<'_, P> {
     /// # Ok::<(), warpkeep::Error>(())
     /// ```
     pub fn scan(&self, mut each: impl FnMut(Item<'_>) -> ControlFlow<()>) -> Result<()> {
+        let mut damaged = None;
+        self.scan_checked(|item| match item {
+            Ok(item) => each(item),
+            Err(item) => {
+                damaged = Some(self.named.damaged(item));
+                ControlFlow::Break(())
+            }
+        })?;
+        damaged.map_or(Ok(()), Err)
+    }
+
+    /// The same, with what is damaged given out in its place: for those who want all that there is left. An item is
+    /// damaged if its slot and its record do not belong together, if its lengths are none that the table takes, or if its
+    /// checksum is wrong. Items that lie in slots, and tables that were made before there were checksums, have none.
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// use warpkeep::{Durability, KeySpec, Store, TableOptions, ValueSpec};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let store = Store::open(directory.path())?;
+    /// let table = store.create_table("t", TableOptions::new(KeySpec::U64, ValueSpec::fixed(20)?))?;
+    /// table.put(7, &[1; 20], Durability::Process)?;
+    ///
+    /// let (mut good, mut lost) = (0, Vec::new());
+    /// table.scan_checked(|item| {
+    ///     match item {
+    ///         Ok(_) => good += 1,
+    ///         Err(damaged) => lost.push(damaged.to_string()),
+    ///     }
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!((good, lost.len()), (1, 0));
+    /// # Ok::<(), warpkeep::Error>(())
+    /// ```
+    pub fn scan_checked(
+        &self,
+        mut each: impl FnMut(Result<Item<'_>, &DamagedItem>) -> ControlFlow<()>,
+    ) -> Result<()> {
         self.named.check_there()?;
-        let each = |change: &Change<'_>| match each(Item {
-            key: change.key,
-            value: change.value,
-            version: change.version,
-        }) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(()),
+        let each = |item: Result<&Change<'_>, &DamagedItem>| {
+            let item =
+                item.map(|change| Item { key: change.key, value: change.value, version: change.version });
+            match each(item) {
+                ControlFlow::Continue(()) => Ok(()),
+                ControlFlow::Break(()) => Err(()),
+            }
         };
         // The only error is that `each` has had enough.
-        let _ = self.named.table.scan(self.named.id, each);
+        let _ = self.named.table.scan_checked(self.named.id, each);
         Ok(())
     }
 

@@ -95,6 +95,7 @@ impl Store<Coherent> {
         let keeps = on_device(&options)?;
         options.checkpoints.check()?;
         std::fs::create_dir_all(directory).map_err(Error::io(directory, "create it"))?;
+        crate::repair::Marker::check(directory)?;
         let place = ImageFile {
             path: options.image_path(directory),
             persist: Coherent,

@@ -1,6 +1,7 @@
 //! The tables of a store, as recovery and checkpoints see them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
@@ -8,7 +9,7 @@ use warpkeep_core::{Change, ChangeKind};
 use warpkeep_device::Device;
 use warpkeep_gphash::gpu::DeviceImage;
 use warpkeep_image::{Heap, Image, Marker, Owner, Persist};
-use warpkeep_record::{Pool, Progress};
+use warpkeep_record::{DamagedItem, Pool, Progress};
 
 use crate::attributes::{self, Attributes};
 use crate::catalogue::{Catalogue, Entry, Written};
@@ -95,6 +96,19 @@ impl<P: Persist> NamedTable<P> {
         }
     }
 
+    /// Gives out every item, each checked; the first that is damaged is the error.
+    pub(crate) fn scan_checked(&self, mut each: impl FnMut(&Change<'_>) -> Result<()>) -> Result<()> {
+        self.table.scan_checked(self.id, |item| match item {
+            Ok(change) => each(change),
+            Err(item) => Err(self.damaged(item)),
+        })
+    }
+
+    /// The error that tells of a damaged item.
+    pub(crate) fn damaged(&self, item: &DamagedItem) -> Error {
+        Error::DamagedItem { table: self.name.clone(), item: Box::new(item.clone()) }
+    }
+
     /// Refuses a table that has been dropped, or that another process has opened.
     #[inline]
     pub(crate) fn check_there(&self) -> Result<()> {
@@ -178,6 +192,50 @@ impl<P: Persist> Tables<P> {
             named.give_to(image, *keeps)?;
         }
         Ok(named)
+    }
+
+    /// Marks as [`Items::mark`] does, but takes damaged items out of their tables, or of one of them: gives them, each with
+    /// the number of its table.
+    pub(crate) fn mark_salvaging(
+        image: &Image<P>,
+        marker: &Marker<'_, P>,
+        only: Option<&str>,
+    ) -> Result<Vec<(u32, DamagedItem)>> {
+        let (catalogue, at, len) = Catalogue::load(image)?;
+        marker.block(at, len)?;
+        let mut damaged = Vec::new();
+        for entry in &catalogue.entries {
+            if only.is_some_and(|name| name != entry.name) {
+                Index::mark(entry.kind, image, marker, entry.header)?;
+                continue;
+            }
+            let found = Index::mark_salvaging(entry.kind, image, marker, entry.header)?;
+            damaged.extend(found.into_iter().map(|item| (entry.id, item)));
+        }
+        Ok(damaged)
+    }
+
+    /// Takes out of all tables, or of one of them, what a closer look finds to be damaged: gives it as [`Tables::mark_salvaging`] does. No
+    /// other thread uses them yet.
+    pub(crate) fn take_damaged(&self, only: Option<&str>) -> Vec<(u32, DamagedItem)> {
+        let mut damaged = Vec::new();
+        let tables = self.list().into_iter();
+        for named in tables.filter(|named| only.is_none_or(|name| name == named.name)) {
+            let from = damaged.len();
+            let scanned = named.table.scan_checked(named.id, |item| {
+                damaged.extend(item.err().map(|item| (named.id, item.clone())));
+                Ok::<(), Infallible>(())
+            });
+            match scanned {
+                Ok(()) => {}
+                Err(never) => match never {},
+            }
+            // A growth that was under way when the store was left may have had it in two places.
+            damaged[from..].sort_by_key(|(_, item)| (item.bucket, item.slot));
+            damaged.dedup_by_key(|(id, item)| (*id, item.bucket, item.slot));
+            damaged[from..].iter().for_each(|(_, item)| named.table.discard(item));
+        }
+        damaged
     }
 
     /// Another catalogue, written with nothing leading to it: what can fail fails here. Whoever [holds](Tables::hold) the
@@ -392,7 +450,7 @@ impl<P: Persist> Items<P> for Tables<P> {
             }
         }
         for named in &tables {
-            named.table.scan(named.id, &mut *each)?;
+            named.scan_checked(&mut *each)?;
         }
         Ok(())
     }

@@ -9,9 +9,11 @@ use serde::Serialize;
 use warpkeep_core::Change;
 use warpkeep_image::{Attachment, Coherent, HeapUsage, ImageError};
 use warpkeep_log::{CheckpointInfo, Recovery, RecoveryReport};
+use warpkeep_record::DamagedItem;
 
 use crate::look::{LogContents, Look, LookedAt};
 use crate::opening::hex;
+use crate::repair::Marker;
 use crate::tables::NamedTable;
 use crate::{Error, Result, StoreOptions, TablePeek};
 
@@ -98,8 +100,9 @@ impl TableCheck {
 
 /// Checks a store without changing a byte of it. A store that is in use is an error that names its holder.
 ///
-/// Of the image: header, state, roots, chunk directory; every table and every record that the catalogue leads to; that
-/// each key is found where it lies. Of the log: every frame, every block of the checkpoint, every record. Where there are
+/// Of the image: header, state, roots, chunk directory; every table and every record that the catalogue leads to, with its
+/// checksum if it has one; that slots and records belong together, that no two slots lead to one record, that each key is
+/// there once and is found where it lies. Of the log: every frame, every block of the checkpoint, every record. Where there are
 /// both, that they tell the same of every item.
 ///
 /// Damage is in the report; an error means that the check could not be made.
@@ -116,7 +119,8 @@ pub fn verify(directory: &Path, options: &StoreOptions) -> Result<VerifyReport> 
     let mut look = Look::hold(directory, options)?;
     let mut report = VerifyReport::default();
     report.problems.extend(look.log_damage.take().map(|error| error.to_string()));
-    let image = match look.image() {
+    report.problems.extend(Marker::check(directory).err().map(|error| error.to_string()));
+    let image = match look.salvaged_image(None) {
         Ok(Some(image)) => Some(image),
         Ok(None) => {
             report.notes.push("there is no image in use; opening the store makes one".into());
@@ -169,14 +173,21 @@ fn check_image(look: &LookedAt, has_log: bool, report: &mut VerifyReport) -> Res
         (_, false) => report.problems.push(Error::LogNeeded.to_string()),
     }
     for named in look.tables.list() {
-        report.tables.push(check_table(&named));
+        let damaged = look.damaged.iter().filter(|(id, _)| *id == named.id).map(|(_, item)| item);
+        report.tables.push(check_table(&named, damaged));
     }
     Ok(())
 }
 
-fn check_table(named: &Arc<NamedTable<Coherent>>) -> TableCheck {
+fn check_table<'a>(
+    named: &Arc<NamedTable<Coherent>>,
+    damaged: impl Iterator<Item = &'a DamagedItem>,
+) -> TableCheck {
     let table = &named.table;
     let mut check = TableCheck::new(TablePeek::new(&named.name, named.id, &named.spec, table.len()));
+    for item in damaged {
+        check.problem(|| item.to_string());
+    }
     let mut seen = 0;
     let scanned = table.scan(named.id, |change| {
         seen += 1;
@@ -352,7 +363,7 @@ impl<'a> Comparison<'a> {
 }
 
 /// A key as people can read it: text if it is some, else hexadecimal, cut where it gets long.
-fn shown(key: &[u8]) -> String {
+pub(crate) fn shown(key: &[u8]) -> String {
     const LONG: usize = 64;
     match std::str::from_utf8(key) {
         Ok(text) if key.len() <= LONG && !text.chars().any(char::is_control) => format!("'{text}'"),

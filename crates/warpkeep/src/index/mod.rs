@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use warpkeep_core::{Change, KeySpec, MergeRule, ValueSpec};
 use warpkeep_image::{Clearing, Heap, Image, Marker, Owner, Persist};
-use warpkeep_record::{Kept, Staging, Value};
+use warpkeep_record::{DamagedItem, Kept, Staging, Value};
 
 pub(crate) use figures::{Figures, Size};
 pub use kind::IndexKind;
@@ -163,6 +163,38 @@ impl<P: Persist> Index<P> {
     /// Gives out every item, while writers go on.
     pub(crate) fn scan<E>(&self, id: u32, each: impl FnMut(&Change<'_>) -> Result<(), E>) -> Result<(), E> {
         with_table!(self, table => table.scan(id, each))
+    }
+
+    /// Gives out every item, each checked, and what is damaged as that.
+    pub(crate) fn scan_checked<E>(
+        &self,
+        id: u32,
+        each: impl FnMut(Result<&Change<'_>, &DamagedItem>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        with_table!(self, table => table.scan_checked(id, each))
+    }
+
+    /// Marks everything that a table's header leads to, and takes items out that lead nowhere: gives those.
+    pub(crate) fn mark_salvaging(
+        kind: IndexKind,
+        image: &Image<P>,
+        marker: &Marker<'_, P>,
+        header: u64,
+    ) -> Result<Vec<DamagedItem>> {
+        Ok(match kind {
+            IndexKind::GpHash => warpkeep_gphash::Table::mark_salvaging(image, marker, header)?,
+            IndexKind::TurboHash => warpkeep_turbohash::Table::mark_salvaging(image, marker, header)?,
+        })
+    }
+
+    /// Takes a damaged item out. Nobody else uses the table.
+    pub(crate) fn discard(&self, item: &DamagedItem) {
+        with_table!(self, table => Kept::discard(table, item));
+    }
+
+    /// Whether a key may lie in the bucket at an offset.
+    pub(crate) fn may_lie_in(&self, key: &[u8], bucket: u64) -> bool {
+        with_table!(self, table => Kept::may_lie_in(table, key, bucket))
     }
 
     /// Gives out the items of a few buckets, from a position on; whether there is more.

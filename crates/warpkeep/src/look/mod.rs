@@ -10,8 +10,11 @@ use std::sync::Arc;
 use serde::Serialize;
 use warpkeep_core::{KeySpec, MergeRule, ValueSpec};
 use warpkeep_gphash::{Geometry, Layout};
-use warpkeep_image::{Attachment, Coherent, Heap, HeapUsage, Image, ImageError, ImageHold, Placement};
+use warpkeep_image::{
+    Attachment, Coherent, Heap, HeapOptions, HeapUsage, Image, ImageError, ImageHold, Placement,
+};
 use warpkeep_log::{LogError, LogOptions, ReadOnlyDisk, Recovery};
+use warpkeep_record::DamagedItem;
 
 pub(crate) use contents::LogContents;
 
@@ -86,6 +89,8 @@ pub(crate) struct LookedAt {
     // Before what it lies in.
     pub(crate) tables: Tables<Coherent>,
     heap: Arc<Heap<Coherent>>,
+    /// Items that are damaged, with the numbers of their tables; they are not in the tables.
+    pub(crate) damaged: Vec<(u32, DamagedItem)>,
     pub(crate) attachment: Attachment,
     pub(crate) slot_torn: bool,
 }
@@ -141,6 +146,24 @@ impl Look {
     /// The image, as it would be after opening it, in a private view of its file. `None` if there is none, or one that
     /// was never taken into use.
     pub(crate) fn image(&self) -> Result<Option<LookedAt>> {
+        self.view(|image| {
+            let heap = Heap::recover(image, HeapOptions::default(), |marker| Tables::mark(image, marker))?;
+            let heap = Arc::new(heap);
+            let tables = Tables::attach(&heap)?;
+            Ok((heap, tables, Vec::new()))
+        })
+    }
+
+    /// The same with every item checked, and without those that are damaged, in all tables or in one: the view is private,
+    /// so that they can be taken out.
+    pub(crate) fn salvaged_image(&self, only: Option<&str>) -> Result<Option<LookedAt>> {
+        self.view(|image| crate::repair::salvage(image, HeapOptions::default(), only))
+    }
+
+    fn view(
+        &self,
+        walk: impl FnOnce(&Arc<Image<Coherent>>) -> Result<crate::repair::Salvaged>,
+    ) -> Result<Option<LookedAt>> {
         let Some(held) = &self.held else { return Ok(None) };
         let attached = private_view::open(held)?;
         let image = Arc::new(attached.image);
@@ -153,13 +176,11 @@ impl Look {
                 image.path().display()
             ))));
         }
-        let options = warpkeep_image::HeapOptions::default();
-        let heap = Heap::recover(&image, options, |marker| Tables::mark(&image, marker))?;
-        let heap = Arc::new(heap);
-        let tables = Tables::attach(&heap)?;
+        let (heap, tables, damaged) = walk(&image)?;
         Ok(Some(LookedAt {
             tables,
             heap,
+            damaged,
             attachment: attached.attachment,
             slot_torn: attached.slot_repaired,
         }))

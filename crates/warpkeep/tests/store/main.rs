@@ -11,6 +11,7 @@ mod last_image;
 mod log_space;
 mod merge;
 mod power;
+mod repair;
 mod tables;
 mod typed;
 mod verify;

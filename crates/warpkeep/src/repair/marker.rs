@@ -1,0 +1,109 @@
+//! The file that says that a repair is under way, and of what: an interrupted one is taken up by the next.
+
+use std::fs::File;
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use warpkeep_record::DamagedItem;
+
+use crate::{Error, Result};
+
+/// Its name, in the directory of the store.
+const NAME: &str = "REPAIRING";
+
+/// A damaged item, as it is noted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Noted {
+    /// The number of its table.
+    pub(super) table: u32,
+    pub(super) key: Vec<u8>,
+    pub(super) key_belongs: bool,
+    pub(super) bucket: u64,
+    pub(super) slot: usize,
+    pub(super) damage: String,
+}
+
+impl Noted {
+    pub(super) fn of((table, item): &(u32, DamagedItem)) -> Noted {
+        Noted {
+            table: *table,
+            key: item.key.clone(),
+            key_belongs: item.key_belongs,
+            bucket: item.bucket,
+            slot: item.slot,
+            damage: item.damage.to_string(),
+        }
+    }
+}
+
+/// What is damaged, and how much the log knows.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Findings {
+    /// The log has every change that the image had.
+    pub(super) exact: bool,
+    pub(super) damaged: Vec<Noted>,
+}
+
+impl Findings {
+    /// With those of a repair that was interrupted: what it took out of the image cannot be found there any more.
+    fn take_up(&mut self, before: Findings) {
+        self.exact |= before.exact;
+        let new = before.damaged.into_iter().filter(|noted| !self.damaged.contains(noted));
+        let new: Vec<Noted> = new.collect();
+        self.damaged.extend(new);
+    }
+}
+
+/// A repair that is under way.
+pub(crate) struct Marker {
+    path: PathBuf,
+}
+
+impl Marker {
+    /// Sets it, durably, with what was found; and adds to that what an interrupted repair had found.
+    pub(super) fn set(directory: &Path, findings: &mut Findings) -> Result<Marker> {
+        let path = directory.join(NAME);
+        match std::fs::read(&path) {
+            Ok(bytes) => {
+                let unreadable = |error| {
+                    Error::Invalid(format!("{} cannot be read: {error}; restore a backup", path.display()))
+                };
+                findings.take_up(serde_json::from_slice(&bytes).map_err(unreadable)?);
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::io(&path, "read it")(error)),
+        }
+        let bytes = serde_json::to_vec(findings)
+            .map_err(|error| Error::Invalid(format!("the damage cannot be noted: {error}; try again")))?;
+        let temporary = directory.join(format!("{NAME}.tmp"));
+        let written = File::create(&temporary).and_then(|mut file| {
+            file.write_all(&bytes)?;
+            file.sync_all()
+        });
+        written.map_err(Error::io(&temporary, "write it"))?;
+        std::fs::rename(&temporary, &path).map_err(Error::io(&path, "give it its name"))?;
+        sync(directory)?;
+        Ok(Marker { path })
+    }
+
+    /// Refuses a store whose repair was interrupted.
+    pub(crate) fn check(directory: &Path) -> Result<()> {
+        let path = directory.join(NAME);
+        match path.try_exists().map_err(Error::io(&path, "look for it"))? {
+            false => Ok(()),
+            true => Err(Error::RepairInterrupted { directory: directory.to_path_buf() }),
+        }
+    }
+
+    /// The repair is done.
+    pub(super) fn remove(self) -> Result<()> {
+        std::fs::remove_file(&self.path).map_err(Error::io(&self.path, "remove it"))?;
+        sync(self.path.parent().unwrap_or(Path::new(".")))
+    }
+}
+
+fn sync(directory: &Path) -> Result<()> {
+    let synced = File::open(directory).and_then(|directory| directory.sync_all());
+    synced.map_err(Error::io(directory, "sync it"))
+}

@@ -1,0 +1,231 @@
+//! Putting a damaged image right, from what checkpoint and log have.
+//!
+//! Damaged items are taken out of their tables first; then what the log has of them is put back. How far that goes depends
+//! on how the store was left:
+//!
+//! - *Closed.* The log is complete: whatever the image says otherwise is damage, in slots that have no checksum, too, and
+//!   the image is brought to what the log says. Nothing is lost.
+//! - *Left without closing.* The image may have `Process` writes that the log lacks. A key that the log has and the image
+//!   lacks was deleted since, or its slot is damaged: it is put back only if a damaged item was found that can have been
+//!   its own. What is put back is the newest change in the log, which may be older than the one that was lost.
+//! - *Without a log.* What is damaged is lost, and listed.
+
+mod marker;
+mod plan;
+mod report;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use warpkeep_image::{Attachment, Coherent, Heap, HeapOptions, Image};
+use warpkeep_log::{Log, OsDisk, Recovery};
+use warpkeep_record::DamagedItem;
+
+pub(crate) use marker::Marker;
+use marker::{Findings, Noted};
+pub use report::{LostItem, RepairReport, RestoredItem, TableRepair};
+
+use crate::look::{Look, LookedAt};
+use crate::opening::hex;
+use crate::{Error, ImageFile, ImagePlace, Items, Result, Store, StoreOptions, Tables};
+use plan::Plan;
+
+/// What to repair, and how.
+#[derive(Clone, Debug, Default)]
+pub struct RepairOptions {
+    /// Only this table; all if not said.
+    pub table: Option<String>,
+    /// Only say what would be done.
+    pub dry_run: bool,
+}
+
+/// Puts damaged items of a store right from its checkpoint and log, as far as they have them, and lists what is lost.
+/// `progress` learns how many items of about how many have been looked at.
+///
+/// While it works there is a file `REPAIRING` in the store's directory: if it is interrupted, the store is not opened
+/// before it has been repaired again. A store whose header, catalogue or levels are damaged cannot be repaired so; the
+/// error says what to do instead.
+///
+/// ```
+/// use warpkeep::{RepairOptions, Store, StoreOptions, repair};
+/// # let directory = tempfile::tempdir().unwrap();
+/// Store::open(directory.path())?.close()?;
+/// let report = repair(directory.path(), &StoreOptions::default(), &RepairOptions::default(), &mut |_, _| ())?;
+/// assert_eq!((report.damaged, report.lost), (0, 0));
+/// # Ok::<(), warpkeep::Error>(())
+/// ```
+pub fn repair(
+    directory: &Path,
+    options: &StoreOptions,
+    what: &RepairOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<RepairReport> {
+    let begun = Instant::now();
+    let mut report = match what.dry_run {
+        true => look(directory, options, what, progress)?,
+        false => change(directory, options, what, progress)?,
+    };
+    report.seconds = begun.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+/// Works out what a repair would do.
+fn look(
+    directory: &Path,
+    options: &StoreOptions,
+    what: &RepairOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<RepairReport> {
+    let mut look = Look::hold(directory, options)?;
+    if let Some(error) = look.log_damage.take() {
+        return Err(error);
+    }
+    let Some(found) = look.salvaged_image(what.table.as_deref())? else { return Err(no_image()) };
+    let findings = findings(&found, look.log.as_ref())?;
+    let mut report =
+        Plan::new(&found.tables, &findings, what)?.carry_out(look.log.as_ref(), false, progress)?;
+    report.dry_run = true;
+    Ok(report)
+}
+
+/// What is damaged in an image, and whether the log has all that it had.
+fn findings(found: &LookedAt, log: Option<&Recovery>) -> Result<Findings> {
+    if let Some(log) = log {
+        check_goes_with(found.image(), log)?;
+    }
+    let exact = log.is_some_and(|log| agree(found.image(), found.attachment, log));
+    Ok(Findings { exact, damaged: found.damaged.iter().map(Noted::of).collect() })
+}
+
+fn change(
+    directory: &Path,
+    options: &StoreOptions,
+    what: &RepairOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<RepairReport> {
+    // What cannot be repaired is refused before anything is changed.
+    let mut findings = {
+        let mut look = Look::hold(directory, options)?;
+        if let Some(error) = look.log_damage.take() {
+            return Err(error);
+        }
+        let found = look.salvaged_image(what.table.as_deref())?.ok_or_else(no_image)?;
+        if what.table.as_ref().is_some_and(|name| found.tables.get(name).is_none()) {
+            return Err(Error::NoTable { name: what.table.clone().unwrap_or_default() });
+        }
+        findings(&found, look.log.as_ref())?
+    };
+    let disk = match options.log_path(directory).filter(|path| path.is_dir()) {
+        None => None,
+        Some(path) => Some(Arc::new(OsDisk::open(path)?)),
+    };
+    let log = match disk {
+        Some(disk) if Log::exists(&*disk)? => Some(Recovery::open(disk, options.log.clone())?),
+        _ => None,
+    };
+    let marker = Marker::set(directory, &mut findings)?;
+    let report = in_place(directory, options, log.as_ref(), &findings, what, progress)?;
+    drop(log);
+    marker.remove()?;
+    // The log learns what the image has now, so that both agree again.
+    let store = Store::open_with(directory, StoreOptions { device: Default::default(), ..options.clone() })?;
+    match store.checkpoint() {
+        Ok(()) | Err(Error::NoLog) => {}
+        // Another table is damaged, too, and was not to be repaired.
+        Err(Error::DamagedItem { .. }) if what.table.is_some() => {}
+        Err(error) => return Err(error),
+    }
+    store.close().or_else(|error| match error {
+        Error::DamagedItem { .. } if what.table.is_some() => Ok(()),
+        other => Err(other),
+    })?;
+    Ok(report)
+}
+
+/// Repairs the image in its file.
+fn in_place(
+    directory: &Path,
+    options: &StoreOptions,
+    log: Option<&Recovery>,
+    findings: &Findings,
+    what: &RepairOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<RepairReport> {
+    let place = ImageFile {
+        path: options.image_path(directory),
+        persist: Coherent,
+        create: options.create.clone(),
+        open: options.open.clone(),
+    };
+    let attached = place.open()?.filter(|attached| attached.image.epoch() > 0).ok_or_else(no_image)?;
+    let image = Arc::new(attached.image);
+    let pending = image.pending()?;
+    if log.is_none() && !pending.is_empty() {
+        return Err(Error::LogNeeded);
+    }
+    // From here on it is in use, under an epoch above the log's: whatever comes of it, it is not taken for an older one.
+    let epoch = image.epoch().max(log.map_or(0, Recovery::epoch)) + 1;
+    let last_lsn = image.last_lsn();
+    let (heap, tables, _) = salvage(&image, options.heap.clone(), what.table.as_deref())?;
+    if let Some(log) = log.filter(|_| !pending.is_empty()) {
+        log.settle()?;
+        for lsn in pending {
+            let Some(record) = log.find(lsn)? else { continue };
+            record.changes().try_for_each(|change| tables.redo(&change))?;
+        }
+    }
+    image.begin(epoch)?;
+    let report = Plan::new(&tables, findings, what)?.carry_out(log, true, progress)?;
+    drop((tables, heap));
+    image.latecomers().wait();
+    let in_use = || Error::Invalid("the image is still in use; run the repair again".into());
+    Arc::into_inner(image).ok_or_else(in_use)?.close(last_lsn)?;
+    Ok(report)
+}
+
+/// The heap and the tables of an image, and the damaged items that were taken out of them, with the numbers of their tables.
+pub(crate) type Salvaged = (Arc<Heap<Coherent>>, Tables<Coherent>, Vec<(u32, DamagedItem)>);
+
+/// The heap and the tables of an image, without the items that are damaged, in all of them or in one.
+pub(crate) fn salvage(
+    image: &Arc<Image<Coherent>>,
+    options: HeapOptions,
+    only: Option<&str>,
+) -> Result<Salvaged> {
+    let mut damaged = Vec::new();
+    let heap = Heap::recover(image, options, |marker| {
+        damaged = Tables::mark_salvaging(image, marker, only)?;
+        Ok::<(), Error>(())
+    })?;
+    let heap = Arc::new(heap);
+    let tables = Tables::attach(&heap)?;
+    damaged.extend(tables.take_damaged(only));
+    Ok((heap, tables, damaged))
+}
+
+/// Whether image and log were closed together, so that the log has all that the image has.
+fn agree(image: &Image<Coherent>, attachment: Attachment, log: &Recovery) -> bool {
+    attachment == Attachment::Clean
+        && log.closed_cleanly()
+        && image.epoch() == log.epoch()
+        && image.last_lsn() == log.last_lsn().bits()
+}
+
+fn check_goes_with(image: &Image<Coherent>, log: &Recovery) -> Result<()> {
+    let (ours, theirs) = (image.header().store_id, log.store_id());
+    if ours != theirs {
+        return Err(Error::Mismatch { image: hex(&ours), log: hex(&theirs) });
+    }
+    match image.epoch() < log.epoch() {
+        false => Ok(()),
+        true => Err(Error::Invalid(
+            "the image is older than the log; open the store, which rebuilds it, instead of repairing it"
+                .into(),
+        )),
+    }
+}
+
+fn no_image() -> Error {
+    Error::Invalid("there is no image to repair; open the store, which makes one".into())
+}
