@@ -1,6 +1,6 @@
 //! Checkpoints of a store: one at a time, and by a thread in the background those that no caller asked for.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -22,6 +22,9 @@ pub(crate) struct Checkpoints {
     changed: Condvar,
     /// The run in progress is to be given up.
     cancelled: AtomicBool,
+    /// How many items the run in progress has written, of about how many; 0 of 0 if there is none.
+    written: AtomicU64,
+    expected: AtomicU64,
 }
 
 #[derive(Default)]
@@ -47,6 +50,9 @@ struct State {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CheckpointStatus {
     pub(crate) is_running: bool,
+    /// Items that the run in progress has written, and about how many there are to write.
+    pub(crate) written: u64,
+    pub(crate) expected: u64,
     pub(crate) completed: u64,
     pub(crate) failed: u64,
     /// When the last one was completed, and what it made.
@@ -60,6 +66,7 @@ struct Running<'a>(&'a Checkpoints);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
+        self.0.expect(0);
         self.0.lock().is_running = false;
         self.0.changed.notify_all();
     }
@@ -144,6 +151,17 @@ impl Checkpoints {
         made
     }
 
+    /// The run in progress has about so many items to write.
+    pub(crate) fn expect(&self, items: u64) {
+        self.written.store(0, Ordering::Relaxed);
+        self.expected.store(items, Ordering::Relaxed);
+    }
+
+    /// The run in progress has written so many.
+    pub(crate) fn note_written(&self, items: u64) {
+        self.written.store(items, Ordering::Relaxed);
+    }
+
     /// Has a checkpoint made in the background, soon.
     pub(crate) fn request(&self) {
         let mut state = self.lock();
@@ -163,6 +181,8 @@ impl Checkpoints {
         let state = self.lock();
         CheckpointStatus {
             is_running: state.is_running,
+            written: self.written.load(Ordering::Relaxed),
+            expected: self.expected.load(Ordering::Relaxed),
             completed: state.completed,
             failed: state.failed,
             last: state.last.map(|(_, at, info)| (at, info)),
@@ -207,8 +227,13 @@ impl Checkpointer {
         let thread = std::thread::Builder::new().name("warpkeep-checkpoints".into());
         let thread = thread.spawn(move || {
             while keeper.checkpoints().wait_for_request() {
+                let made = match keeper.log() {
+                    // A `Power` batch may be making it.
+                    Some(log) if log.owes_checkpoint() => keeper.checkpoint_if_owed(log),
+                    _ => keeper.checkpoint().map(drop),
+                };
                 // Why it failed is kept in the status; it is tried again after a pause.
-                if keeper.checkpoint().is_err() {
+                if made.is_err() {
                     keeper.checkpoints().request();
                 }
             }
@@ -281,6 +306,39 @@ mod tests {
             .run_while(|| owed.load(Ordering::SeqCst), || panic!("not needed"))
             .expect("nothing to do");
         assert_eq!(checkpoints.status().completed, 1);
+    }
+
+    /// Whoever needs one waits for the one in progress, if that will do, and makes none.
+    #[test]
+    fn one_in_progress_is_waited_for() {
+        let checkpoints = Checkpoints::default();
+        let owed = AtomicBool::new(true);
+        let (begun, has_begun) = mpsc::channel();
+        let (go, may_go) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            let (checkpoints, owed) = (&checkpoints, &owed);
+            scope.spawn(move || {
+                let make = || {
+                    checkpoints.expect(10);
+                    checkpoints.note_written(7);
+                    begun.send(()).expect("the test waits");
+                    may_go.recv().expect("the test sends");
+                    owed.store(false, Ordering::SeqCst);
+                    Ok(info(1))
+                };
+                checkpoints.run(make).expect("made");
+            });
+            has_begun.recv().expect("begun");
+            let status = checkpoints.status();
+            assert_eq!((status.is_running, status.written, status.expected), (true, 7, 10));
+            let waiter = scope.spawn(|| {
+                checkpoints.run_while(|| owed.load(Ordering::SeqCst), || panic!("the other one will do"))
+            });
+            go.send(()).expect("it waits");
+            waiter.join().expect("no panic").expect("waited for");
+        });
+        let status = checkpoints.status();
+        assert_eq!((status.completed, status.is_running, status.written, status.expected), (1, false, 0, 0));
     }
 
     #[test]

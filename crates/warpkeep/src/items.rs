@@ -30,6 +30,11 @@ pub trait Items<P: Persist>: Send + Sync + Sized {
         false
     }
 
+    /// How many changes [`Items::scan`] gives out, about, for those who show how far a checkpoint is; 0 if that is not known.
+    fn count(&self) -> u64 {
+        0
+    }
+
     /// Gives out every item, while writers go on. An item that is there throughout is given out at least once; one
     /// that changes meanwhile is given out as it was or as it is.
     fn scan(&self, each: &mut dyn FnMut(&Change<'_>) -> Result<()>) -> Result<()>;

@@ -16,6 +16,9 @@ use crate::{Error, Items, Result, metrics};
 const LOGGED: u32 = 16;
 const NAMED: u32 = 17;
 
+/// Items of a checkpoint after which it is noted how far it is.
+const NOTED: u64 = 1024;
+
 /// Keeps the items of an index through crashes of the process and of the machine.
 ///
 /// The index applies changes and serialises the writers of a key; the keeper decides what is logged when, and
@@ -269,15 +272,22 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
     }
 
     /// Takes the checkpoint that is owed after a re-attachment, unless the one in progress is it.
-    fn checkpoint_if_owed(&self, log: &Log) -> Result<()> {
+    pub(crate) fn checkpoint_if_owed(&self, log: &Log) -> Result<()> {
         self.checkpoints.run_while(|| log.owes_checkpoint(), || self.make_checkpoint(log))
     }
 
     fn make_checkpoint(&self, log: &Log) -> Result<CheckpointInfo> {
         let begun = Instant::now();
+        self.checkpoints.expect(self.items.count());
         let info = log.checkpoint(|writer| {
             self.items.scan(&mut |change| match self.checkpoints.is_cancelled() {
-                false => Ok(writer.push(change)?),
+                false => {
+                    writer.push(change)?;
+                    if writer.changes().is_multiple_of(NOTED) {
+                        self.checkpoints.note_written(writer.changes());
+                    }
+                    Ok(())
+                }
                 true => {
                     Err(Error::Invalid("the checkpoint was given up, because the store is closed".into()))
                 }

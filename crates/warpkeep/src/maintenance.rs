@@ -89,6 +89,8 @@ fn maintain<P: Persist>(keeper: &Keeper<P, Tables<P>>, checkpoints: &CheckpointO
 fn publish<P: Persist>(keeper: &Keeper<P, Tables<P>>) {
     if let Some(log) = keeper.log() {
         crate::metrics::log(log);
+        let status = keeper.checkpoints().status();
+        crate::metrics::checkpoint_progress(log.owes_checkpoint(), status.written, status.expected);
     }
     for named in keeper.items().list() {
         named.metrics.publish(&named.table.figures());

@@ -56,7 +56,8 @@ pub struct OpenReport {
     pub redone: u64,
     /// One of the image's state slots was damaged and has been restored.
     pub slot_repaired: bool,
-    /// `Power` commits wait for the next checkpoint, because the image knows what the log does not.
+    /// `Power` batches wait for the next checkpoint, because the image may know what the log does not. The store begins it at once, in
+    /// the background, if it takes checkpoints by itself; [`Store::status`](crate::Store::status) tells how far it is.
     pub owes_checkpoint: bool,
     /// Why all writes are refused, if they are: the log had no space to be opened with.
     pub only_reads: Option<String>,

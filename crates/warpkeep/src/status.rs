@@ -28,6 +28,13 @@ pub struct LogStatus {
     pub checkpoint_bytes: u64,
     /// Whether a checkpoint is being made.
     pub is_checkpointing: bool,
+    /// Items that it has written so far; 0 if there is none.
+    pub checkpoint_items_written: u64,
+    /// About how many it has to write; 0 if there is none.
+    pub checkpoint_items: u64,
+    /// Whether `Power` batches wait for a checkpoint: after a process was killed, the image may know writes that its log
+    /// lacks, until the first checkpoint is complete. The store begins it when it is opened.
+    pub owes_checkpoint: bool,
     /// Checkpoints that were made since the store was opened.
     pub checkpoints: u64,
     /// Attempts that failed since then.
@@ -74,6 +81,9 @@ fn log_status<P: Persist>(keeper: &Keeper<P, Tables<P>>, log: &Log) -> LogStatus
         since_checkpoint: log.since_checkpoint(),
         checkpoint_bytes: keeper.checkpoint_bytes(),
         is_checkpointing: checkpoints.is_running,
+        checkpoint_items_written: checkpoints.written,
+        checkpoint_items: checkpoints.expected,
+        owes_checkpoint: log.owes_checkpoint(),
         checkpoints: checkpoints.completed,
         failed_checkpoints: checkpoints.failed,
         last_checkpoint: completed_at.map(|since| since.as_secs()),

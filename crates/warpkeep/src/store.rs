@@ -121,6 +121,10 @@ impl<P: Persist> Store<P> {
         metrics::opened(&report);
         let keeper = Arc::new(keeper);
         let checkpointer = keeper.log().and_then(|_| Checkpointer::start(&keeper));
+        if report.owes_checkpoint && checkpoints.automatic {
+            // So that the first `Power` batch waits for as little of it as possible.
+            keeper.checkpoints().request();
+        }
         let maintenance = Maintenance::start(&keeper, checkpoints);
         Store { keeper, report, checkpoints, maintenance, checkpointer }
     }
@@ -294,6 +298,10 @@ impl<P: Persist> Store<P> {
     /// can open it at once, but the next opening takes longer, as after a crash.
     pub fn close(mut self) -> Result<()> {
         self.keeper.check_process()?;
+        if let Some(log) = self.keeper.log() {
+            // Before the thread is stopped, which may be making it.
+            self.keeper.checkpoint_if_owed(log)?;
+        }
         self.stop_maintenance();
         let keeper = Arc::clone(&self.keeper);
         drop(self);

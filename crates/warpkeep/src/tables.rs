@@ -434,6 +434,10 @@ impl<P: Persist> Items<P> for Tables<P> {
         change.table == CATALOGUE
     }
 
+    fn count(&self) -> u64 {
+        self.list().iter().map(|named| 1 + named.table.len()).sum()
+    }
+
     fn scan(&self, each: &mut dyn FnMut(&Change<'_>) -> Result<()>) -> Result<()> {
         let tables = self.list();
         for named in &tables {

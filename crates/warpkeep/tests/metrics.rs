@@ -78,6 +78,8 @@ fn operations_batches_tables_and_checkpoints_are_told() {
     assert_eq!(numbers["warpkeep_checkpoints_total{}"], 1.0);
     assert!(numbers["warpkeep_checkpoint_bytes{}"] > 16_000.0);
     assert!(numbers["warpkeep_open_seconds{origin=created}"] > 0.0);
+    assert_eq!(numbers["warpkeep_checkpoint_owed{}"], 0.0);
+    assert_eq!(numbers["warpkeep_checkpoint_items{}"], 0.0, "none is in progress");
     assert_eq!(samples["warpkeep_checkpoint_seconds{}"].len(), 1);
     for (kind, batches) in [("read", 2), ("process", 1), ("power", 1)] {
         let sizes = &samples[&format!("warpkeep_batch_operations{{kind={kind},table=t}}")];

@@ -21,6 +21,9 @@
 //! | `warpkeep_checkpoint_seconds` | histogram | |
 //! | `warpkeep_checkpoint_bytes` | gauge | |
 //! | `warpkeep_checkpoint_failures_total` | counter | |
+//! | `warpkeep_checkpoint_owed` | gauge | : 1 while `Power` batches wait for the first checkpoint after a process was killed |
+//! | `warpkeep_checkpoint_items` | gauge | : about how many items the checkpoint in progress has to write; 0 if there is none |
+//! | `warpkeep_checkpoint_items_written` | gauge | : how many of them it has written |
 //! | `warpkeep_log_bytes` | gauge | : what was logged since the last checkpoint began |
 //! | `warpkeep_log_full` | gauge | : 1 while there is no space for a further segment, so that writes are refused |
 //! | `warpkeep_log_reserve_bytes` | gauge | : space set aside for a checkpoint and an opening |
@@ -347,6 +350,13 @@ pub(crate) fn checkpoint_failed() {
     counter!("warpkeep_checkpoint_failures_total").increment(1);
 }
 
+/// Takes note of how far the checkpoint in progress is, and whether `Power` batches wait for one.
+pub(crate) fn checkpoint_progress(owed: bool, written: u64, expected: u64) {
+    gauge!("warpkeep_checkpoint_owed").set(if owed { 1.0 } else { 0.0 });
+    gauge!("warpkeep_checkpoint_items").set(expected as f64);
+    gauge!("warpkeep_checkpoint_items_written").set(written as f64);
+}
+
 /// Takes note of how the log stands.
 pub(crate) fn log(log: &Log) {
     gauge!("warpkeep_log_bytes").set(log.since_checkpoint() as f64);
@@ -367,6 +377,13 @@ pub(crate) fn opened(report: &OpenReport) {
         "Gets from which on a device puts a batch in order"
     );
     describe_counter!("warpkeep_checkpoint_failures_total", "Checkpoints that failed");
+    describe_gauge!("warpkeep_checkpoint_owed", "Whether Power batches wait for a checkpoint");
+    describe_gauge!(
+        "warpkeep_checkpoint_items",
+        Unit::Count,
+        "Items that a checkpoint in progress has to write"
+    );
+    describe_gauge!("warpkeep_checkpoint_items_written", Unit::Count, "Items that it has written");
     describe_gauge!("warpkeep_log_bytes", Unit::Bytes, "What was logged since the last checkpoint began");
     describe_gauge!("warpkeep_log_full", "1 while there is no space for a further segment");
     describe_gauge!("warpkeep_log_reserve_bytes", Unit::Bytes, "Space set aside for a checkpoint");

@@ -10,6 +10,7 @@ mod indexes;
 mod last_image;
 mod log_space;
 mod merge;
+mod owed;
 mod power;
 mod repair;
 mod tables;

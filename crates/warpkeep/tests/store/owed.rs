@@ -1,0 +1,85 @@
+//! The checkpoint that is owed after a process was killed: begun at once, made once, and `Power` batches wait for no other.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use warpkeep::{
+    CheckpointOptions, Durability, KeySpec, LogStatus, Origin, Store, StoreOptions, TableOptions, ValueSpec,
+};
+
+const ROWS: u64 = 3000;
+/// For a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn options(checkpoints: CheckpointOptions) -> StoreOptions {
+    StoreOptions { checkpoints, ..StoreOptions::default() }
+}
+
+/// A store that is left as a killed process leaves it.
+fn left(directory: &Path) {
+    let store = Store::open_with(directory, options(CheckpointOptions::OFF)).unwrap();
+    let table = store.table_or_create("rows", TableOptions::new(KeySpec::U64, ValueSpec::U64)).unwrap();
+    for key in 0..ROWS {
+        table.put(key, key, Durability::Process).unwrap();
+    }
+}
+
+fn log_of(store: &Store) -> LogStatus {
+    store.status().log.unwrap()
+}
+
+#[test]
+fn it_is_made_in_the_background_and_once() {
+    let directory = tempfile::tempdir().unwrap();
+    left(directory.path());
+    let store = Store::open(directory.path()).unwrap();
+    assert_eq!((store.report().origin, store.report().owes_checkpoint), (Origin::Reattached, true));
+    let begun = Instant::now();
+    while log_of(&store).owes_checkpoint {
+        let LogStatus { checkpoint_items_written: written, checkpoint_items: all, .. } = log_of(&store);
+        assert!(written <= ROWS + 1 && [0, ROWS + 1].contains(&all), "{written} of {all}");
+        assert!(begun.elapsed() < PATIENCE, "nobody makes it: {:?}", log_of(&store));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    store.table("rows").unwrap().put(1, 7_u64, Durability::Power).unwrap();
+    let log = log_of(&store);
+    // What was written is told until the run has ended, a moment later.
+    assert!(log.checkpoints <= 1 && !log.owes_checkpoint, "{log:?}");
+    store.close().unwrap();
+    let store = Store::open(directory.path()).unwrap();
+    assert_eq!((store.report().origin, store.report().owes_checkpoint), (Origin::Clean, false));
+}
+
+#[test]
+fn power_batches_and_closing_wait_for_it() {
+    for close in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        left(directory.path());
+        let store = Store::open(directory.path()).unwrap();
+        assert!(store.report().owes_checkpoint);
+        if !close {
+            // At once: the checkpoint is in progress, or about to be.
+            store.table("rows").unwrap().put(1, 7_u64, Durability::Power).unwrap();
+            let log = log_of(&store);
+            assert!(!log.owes_checkpoint && log.checkpoints <= 1, "{log:?}");
+        }
+        store.close().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        assert_eq!((store.report().origin, store.report().owes_checkpoint), (Origin::Clean, false));
+        assert_eq!(store.table("rows").unwrap().len(), ROWS);
+    }
+}
+
+#[test]
+fn without_checkpoints_of_its_own_the_first_power_batch_makes_it() {
+    let directory = tempfile::tempdir().unwrap();
+    left(directory.path());
+    let store = Store::open_with(directory.path(), options(CheckpointOptions::OFF)).unwrap();
+    let table = store.table("rows").unwrap();
+    table.put(1, 7_u64, Durability::Process).unwrap();
+    assert!(log_of(&store).owes_checkpoint);
+    assert_eq!(table.get(1).unwrap(), Some(7_u64.to_le_bytes().to_vec()));
+    assert!(!table.delete(ROWS, Durability::Power).unwrap());
+    let log = log_of(&store);
+    assert_eq!((log.owes_checkpoint, log.checkpoints), (false, 1));
+}
