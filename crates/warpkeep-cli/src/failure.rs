@@ -17,6 +17,8 @@ pub(crate) enum Failure {
     Damage(String),
     /// The same, and the command has printed a full report of it.
     Reported(String),
+    /// A repair could not put everything right, and the command has printed what is lost.
+    Lost(String),
     /// Not all could be done, and the command has printed what there is to say about it.
     Told(String),
 }
@@ -37,6 +39,7 @@ impl Failure {
             Failure::Error(_) | Failure::Told(_) => 1,
             Failure::Usage(_) => 2,
             Failure::Damage(_) | Failure::Reported(_) => 3,
+            Failure::Lost(_) => 5,
         }
     }
 
@@ -45,6 +48,7 @@ impl Failure {
             Failure::Usage(message)
             | Failure::Damage(message)
             | Failure::Reported(message)
+            | Failure::Lost(message)
             | Failure::Told(message) => message.clone(),
             Failure::Error(error) => {
                 let mut message = error.to_string();
@@ -65,7 +69,7 @@ impl Failure {
     /// Tells people, and programs that asked for JSON.
     pub(crate) fn report(&self, json: bool) {
         let message = self.message();
-        if json && !matches!(self, Failure::Reported(_) | Failure::Told(_)) {
+        if json && !matches!(self, Failure::Reported(_) | Failure::Lost(_) | Failure::Told(_)) {
             let value = serde_json::json!({ "error": message, "exit_code": self.code() });
             // If nobody reads it, the exit code and the line below remain.
             let _ = crate::output::print(&format!("{value:#}\n"));

@@ -24,7 +24,8 @@ Exit codes:
   0  it worked
   1  an error; the message says what to do next
   2  the command line was not understood
-  3  a check found damage";
+  3  a check found damage
+  5  a repair could not put everything right";
 
 /// Warpkeep: a persistent, crash-safe key-value engine.
 #[derive(Debug, Parser)]

@@ -20,7 +20,7 @@ pub enum Damage {
     Misplaced,
     /// Another slot leads to its record, too.
     Shared,
-    /// The word that says which slots of its bucket count says what no table stores.
+    /// The word that says which slots of a bucket count says what no table stores: no item of it, but the word.
     CommitWord,
     /// Its bytes are not those that were written.
     Checksum {
@@ -41,7 +41,7 @@ impl fmt::Display for Damage {
             Damage::NoKey => f.write_str("its record has no key"),
             Damage::Misplaced => f.write_str("its slot and its record do not belong together"),
             Damage::Shared => f.write_str("another slot leads to its record, too"),
-            Damage::CommitWord => f.write_str("the commit word of its bucket is none that a table stores"),
+            Damage::CommitWord => f.write_str("the commit word of the bucket is none that a table stores"),
             Damage::Checksum { stored, computed } => {
                 write!(f, "its checksum is {stored:016x}, its bytes have {computed:016x}")
             }

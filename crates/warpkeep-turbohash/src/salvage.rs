@@ -123,15 +123,14 @@ impl<P: Persist> Salvage<'_, P> {
         }
         let mut marks = commit.marks(slots);
         marks.deleted &= marks.valid;
-        let beyond = slots_of(commit.0 as u16).filter(|&slot| slot >= slots);
-        beyond.for_each(|slot| self.note(number, bucket, slot, None, Damage::CommitWord));
+        self.note(number, bucket, 0, None, Damage::CommitWord);
         if marks.valid.count_ones() as usize >= slots {
             // One slot too many counts: most likely one whose contents do not fit.
             let fits = |slot: usize| self.fits(number, bucket, slot, &bucket.contents(self.shape, slot));
             let slot = slots_of(marks.valid).find(|&slot| !fits(slot)).unwrap_or(slots - 1);
             if marks.live() >> slot & 1 == 1 {
                 let contents = bucket.contents(self.shape, slot);
-                self.note(number, bucket, slot, Some(contents), Damage::CommitWord);
+                self.note(number, bucket, slot, Some(contents), Damage::Misplaced);
             }
             marks.valid &= !(1 << slot);
             marks.deleted &= !(1 << slot);

@@ -46,6 +46,10 @@ pub struct StoreOptions {
     /// Threads that work on one large batch at a time, the caller among them; 0 for one a core, less one that is spared where there are
     /// eight or more. With 1 nobody but the caller does. They are started by the first batch that is worth it.
     pub threads: usize,
+    /// Check every item before a store is used that was left without closing, so that damage is an error of the opening and
+    /// not of the first checkpoint. It takes as long as to read all values; without it an opening reads none of a fixed
+    /// length.
+    pub check_items: bool,
     /// How the image is created.
     pub create: CreateOptions,
     /// How the image is opened.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use warpkeep_core::{Change, ChangeKind, Durability, Seed};
 use warpkeep_device::{Device, DeviceChoice};
@@ -16,8 +17,8 @@ use crate::index::{Figures, Spec};
 use crate::maintenance::Maintenance;
 use crate::tables::{CATALOGUE, MAX_NAME, Tables};
 use crate::{
-    CheckpointOptions, Error, ImageFile, ImagePlace, Keeper, LogPlace, OpenReport, Result, StoreOptions,
-    Table, TableOptions, metrics, open,
+    CheckpointOptions, Error, ImageFile, ImagePlace, Items, Keeper, LogPlace, OpenReport, Origin, Result,
+    StoreOptions, Table, TableOptions, metrics, open,
 };
 
 /// Named tables that survive the process and, where there is a log, the machine.
@@ -107,7 +108,12 @@ impl Store<Coherent> {
             None => None,
             Some(path) => Some(LogPlace::new(OsDisk::open(path)?, options.log)),
         };
-        let (keeper, report): (Keeper<_, Tables<_>>, _) = open(&place, log, options.heap, &())?;
+        let (keeper, mut report): (Keeper<_, Tables<_>>, _) = open(&place, log, options.heap, &())?;
+        if options.check_items && report.origin == Origin::Reattached {
+            let begun = Instant::now();
+            keeper.items().scan(&mut |_| Ok(()))?;
+            report.seconds += begun.elapsed().as_secs_f64();
+        }
         if let Some(device) = device {
             keeper.items().give_to(device, keeps)?;
         }

@@ -38,6 +38,9 @@ pub(crate) struct Dump {
     /// Write the keys of a NumPy array's rows to this array; without it the keys must be the numbers of the rows.
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
+    /// Leave damaged items out, and list them on standard error, instead of stopping at the first.
+    #[arg(long)]
+    skip_damaged: bool,
     /// Replace the file if it is there.
     #[arg(long)]
     force: bool,
@@ -90,12 +93,27 @@ impl Dump {
         while table.maintain()? {
             interrupt.check()?;
         }
-        let items = table.len();
+        let items = match self.skip_damaged {
+            true => count_good(&table)?,
+            false => table.len(),
+        };
         let mut sink = self.sink(&table, format, items)?;
         let bars = Bars::new(!self.output.json, interrupt);
         bars.begin("dumping", Amount::Count(items));
         let (mut dumped, mut failed) = (0, None);
-        table.scan(|item| {
+        let mut damaged = None;
+        table.scan_checked(|item| {
+            let item = match item {
+                Ok(item) => item,
+                Err(item) if self.skip_damaged => {
+                    eprintln!("warpkeep: left out: {item}");
+                    return ControlFlow::Continue(());
+                }
+                Err(item) => {
+                    damaged = Some(item.clone());
+                    return ControlFlow::Break(());
+                }
+            };
             let put = sink.put(item.key, item.value).and_then(|()| interrupt.check());
             bars.advance(1);
             dumped += 1;
@@ -108,6 +126,14 @@ impl Dump {
             }
         })?;
         bars.finish();
+        if let Some(item) = damaged {
+            return Err(Failure::Damage(format!(
+                "table {}: {item}; `warpkeep repair {}` puts items right from checkpoint and log, and --skip-damaged \
+                 leaves them out",
+                self.table,
+                self.store.named()
+            )));
+        }
         if let Some(failure) = failed {
             return Err(failure);
         }
@@ -144,4 +170,14 @@ impl Dump {
             }
         })
     }
+}
+
+/// Items of a table that are not damaged.
+fn count_good(table: &Table<'_>) -> Result<u64, Failure> {
+    let mut good = 0;
+    table.scan_checked(|item| {
+        good += u64::from(item.is_ok());
+        ControlFlow::Continue(())
+    })?;
+    Ok(good)
 }

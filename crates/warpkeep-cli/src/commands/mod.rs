@@ -18,6 +18,7 @@ mod load;
 mod put;
 mod rebuild;
 mod repair;
+mod repair_items;
 mod repair_manifest;
 mod restore;
 mod scan;

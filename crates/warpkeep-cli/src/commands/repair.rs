@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::repair_manifest;
+use super::{repair_items, repair_manifest};
 use crate::failure::Failure;
 use crate::output::Format;
 use crate::store::StoreAt;
@@ -12,8 +12,13 @@ use crate::store::StoreAt;
 pub(crate) struct Repair {
     #[command(flatten)]
     store: StoreAt,
+    /// Put the damaged items of this table right, and leave the others as they are.
+    table: Option<String>,
+    /// Only say what would be done.
+    #[arg(long, conflicts_with = "manifest")]
+    dry_run: bool,
     /// Make the manifest of the log again from checkpoint and segments, if neither of its copies can be read.
-    #[arg(long, required = true)]
+    #[arg(long, conflicts_with = "table")]
     manifest: bool,
     #[command(flatten)]
     pub(crate) format: Format,
@@ -21,6 +26,9 @@ pub(crate) struct Repair {
 
 impl Repair {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        repair_manifest::run(&self.store, self.format)
+        match self.manifest {
+            true => repair_manifest::run(&self.store, self.format),
+            false => repair_items::run(&self.store, self.table.as_deref(), self.dry_run, self.format),
+        }
     }
 }

@@ -27,8 +27,10 @@ impl Verify {
         match report.sound {
             true => Ok(()),
             false => Err(Failure::Reported(format!(
-                "the check found damage in {} places; rebuild the image if the log is good, or restore a backup",
-                report.problems.len() as u64 + of_tables
+                "the check found damage in {} places; `warpkeep repair {}` puts items right from checkpoint and log. If \
+                 more than items is damaged, rebuild the image if the log is good, or restore a backup",
+                report.problems.len() as u64 + of_tables,
+                self.store.named()
             ))),
         }
     }

@@ -98,5 +98,23 @@ fn a_manifest_is_made_again() {
     // The image is the one that was there, with all that was in it.
     assert!(!shop.ran("get", &["rows", "7"], 0).err.contains("rebuilt"));
     shop.check();
-    shop.ran("repair", &[], 2);
+    shop.ran("repair", &["rows", "--manifest"], 2);
+}
+
+#[test]
+fn damaged_items_are_named_and_put_right() {
+    let shop = Shop::new();
+    assert!(shop.ran("repair", &[], 0).out.contains("0 put right"));
+    damage(&shop.image(), &value(ROWS / 2));
+    let found = shop.ran("verify", &[], 3);
+    assert!(found.out.contains("key") && found.err.contains("warpkeep repair"), "{}{}", found.out, found.err);
+    let before = std::fs::read(shop.image()).expect("an image");
+    let planned = shop.ran("repair", &["--dry-run"], 0);
+    assert!(planned.out.contains("nothing was changed; 1 put right"), "{}", planned.out);
+    assert!(std::fs::read(shop.image()).expect("an image") == before);
+    shop.ran("repair", &["nowhere"], 1);
+    let json = shop.ran("repair", &["rows", "--json"], 0).json();
+    assert_eq!((json["restored"].as_u64(), json["lost"].as_u64()), (Some(1), Some(0)), "{json}");
+    shop.ran("verify", &[], 0);
+    shop.check();
 }

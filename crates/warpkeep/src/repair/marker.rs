@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use warpkeep_record::DamagedItem;
+use warpkeep_record::{Damage, DamagedItem};
 
 use crate::{Error, Result};
 
@@ -17,6 +17,8 @@ const NAME: &str = "REPAIRING";
 pub(crate) struct Noted {
     /// The number of its table.
     pub(super) table: u32,
+    /// It is an item, and not a word of a bucket.
+    pub(super) is_item: bool,
     pub(super) key: Vec<u8>,
     pub(super) key_belongs: bool,
     pub(super) bucket: u64,
@@ -28,6 +30,7 @@ impl Noted {
     pub(super) fn of((table, item): &(u32, DamagedItem)) -> Noted {
         Noted {
             table: *table,
+            is_item: item.damage != Damage::CommitWord,
             key: item.key.clone(),
             key_belongs: item.key_belongs,
             bucket: item.bucket,

@@ -152,12 +152,8 @@ fn in_place(
     what: &RepairOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<RepairReport> {
-    let place = ImageFile {
-        path: options.image_path(directory),
-        persist: Coherent,
-        create: options.create.clone(),
-        open: options.open.clone(),
-    };
+    let place =
+        ImageFile { open: options.open.clone(), ..ImageFile::new(options.image_path(directory), Coherent) };
     let attached = place.open()?.filter(|attached| attached.image.epoch() > 0).ok_or_else(no_image)?;
     let image = Arc::new(attached.image);
     let pending = image.pending()?;

@@ -148,10 +148,9 @@ impl Patient<'_> {
             return Some(true);
         }
         let table = &self.named.table;
-        let taken = self
-            .damaged
-            .iter_mut()
-            .find(|taken| !taken.item.key_belongs && table.may_lie_in(key, taken.item.bucket))?;
+        let taken = self.damaged.iter_mut().find(|taken| {
+            !taken.item.key_belongs && taken.item.is_item && table.may_lie_in(key, taken.item.bucket)
+        })?;
         taken.restored = true;
         Some(false)
     }
@@ -182,7 +181,7 @@ impl Patient<'_> {
 
     /// Lists the damaged items that nothing was put in the place of.
     fn list_lost(&mut self) {
-        let lost = self.damaged.iter().filter(|taken| !taken.restored).map(|taken| {
+        let lost = self.damaged.iter().filter(|taken| taken.item.is_item && !taken.restored).map(|taken| {
             let Noted { key, key_belongs, bucket, slot, damage, .. } = taken.item;
             let key = (*key_belongs).then(|| shown(key));
             LostItem { key, bucket: *bucket, slot: *slot, damage: damage.clone() }

@@ -57,7 +57,14 @@ pub(crate) fn work(patient: &Patient, options: &StoreOptions, worker: &Worker, w
         });
         match used {
             Ok(true) if sound => Outcome::Harmless,
-            Ok(false) if sound => Outcome::Unnoticed,
+            Ok(false) if sound => {
+                // Image and log were closed together, so that a check against the log finds every difference.
+                assert!(
+                    options.without_log,
+                    "{what}: a check called it good, and it is not what was written"
+                );
+                Outcome::Unnoticed
+            }
             _ => Outcome::Refused,
         }
     }));

@@ -12,7 +12,6 @@ mod log_space;
 mod merge;
 mod owed;
 mod power;
-mod repair;
 mod tables;
 mod typed;
 mod verify;
