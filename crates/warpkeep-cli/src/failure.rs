@@ -1,4 +1,4 @@
-//! Why a command failed, and what the shell is told.
+//! Why a command failed, and what the shell learns of it.
 
 use std::error::Error;
 
@@ -10,7 +10,7 @@ use warpkeep_log::LogError;
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Something went wrong; the message says what to do next.
-    Error(Box<dyn Error + Send + Sync>),
+    Error { error: Box<dyn Error + Send + Sync>, kind: &'static str },
     /// The command line makes no sense.
     Usage(String),
     /// A store is not what it should be.
@@ -21,25 +21,59 @@ pub(crate) enum Failure {
     Lost(String),
     /// Not all could be done, and the command has printed what there is to say about it.
     Told(String),
+    /// Keys that were asked for are not there; `told` if the command has printed so.
+    Missing { message: String, told: bool },
+    /// A signal ended the command early.
+    Interrupted { message: String, signal: u8 },
 }
 
 impl Failure {
     pub(crate) fn error(message: impl Into<String>) -> Failure {
-        Failure::Error(message.into().into())
+        Failure::of("error", message)
+    }
+
+    /// An error of a kind that programs can tell by one word.
+    pub(crate) fn of(kind: &'static str, message: impl Into<String>) -> Failure {
+        Failure::Error { error: message.into().into(), kind }
     }
 
     /// Wraps an I/O error: `map_err(Failure::io("make a directory"))`.
     pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(std::io::Error) -> Failure {
         let doing = doing.into();
-        move |error| Failure::error(format!("cannot {doing}: {error}"))
+        move |error| {
+            let advice = match error.kind() {
+                std::io::ErrorKind::NotFound => "check the path",
+                std::io::ErrorKind::PermissionDenied => "check who may use it",
+                std::io::ErrorKind::StorageFull => "free some space",
+                _ => "check that it exists, may be used, and has space",
+            };
+            Failure::of("io", format!("cannot {doing}: {error}; {advice}"))
+        }
     }
 
+    /// What the process ends with: see [`EXIT_CODES`](crate::EXIT_CODES).
     pub(crate) fn code(&self) -> u8 {
         match self {
-            Failure::Error(_) | Failure::Told(_) => 1,
+            Failure::Error { .. } | Failure::Told(_) => 1,
             Failure::Usage(_) => 2,
             Failure::Damage(_) | Failure::Reported(_) => 3,
+            Failure::Missing { .. } => 4,
             Failure::Lost(_) => 5,
+            // As shells count those who died of a signal.
+            Failure::Interrupted { signal, .. } => 128 + signal,
+        }
+    }
+
+    /// The kind in one word, for programs.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Failure::Error { kind, .. } => kind,
+            Failure::Usage(_) => "usage",
+            Failure::Damage(_) | Failure::Reported(_) => "damage",
+            Failure::Lost(_) => "lost",
+            Failure::Told(_) => "error",
+            Failure::Missing { .. } => "missing-key",
+            Failure::Interrupted { .. } => "interrupted",
         }
     }
 
@@ -49,8 +83,10 @@ impl Failure {
             | Failure::Damage(message)
             | Failure::Reported(message)
             | Failure::Lost(message)
-            | Failure::Told(message) => message.clone(),
-            Failure::Error(error) => {
+            | Failure::Told(message)
+            | Failure::Missing { message, .. }
+            | Failure::Interrupted { message, .. } => message.clone(),
+            Failure::Error { error, .. } => {
                 let mut message = error.to_string();
                 let mut source = error.source();
                 while let Some(cause) = source {
@@ -66,39 +102,103 @@ impl Failure {
         }
     }
 
-    /// Tells people, and programs that asked for JSON.
+    /// Tells people on standard error, and programs that asked for JSON on standard output.
     pub(crate) fn report(&self, json: bool) {
         let message = self.message();
-        if json && !matches!(self, Failure::Reported(_) | Failure::Lost(_) | Failure::Told(_)) {
-            let value = serde_json::json!({ "error": message, "exit_code": self.code() });
-            // If nobody reads it, the exit code and the line below remain.
-            let _ = crate::output::print(&format!("{value:#}\n"));
+        let printed = matches!(
+            self,
+            Failure::Reported(_) | Failure::Lost(_) | Failure::Told(_) | Failure::Missing { told: true, .. }
+        );
+        if json && !printed {
+            // If it cannot be written, the exit code and the line below remain.
+            let _ = crate::output::print(&format!("{:#}\n", self.json()));
         }
         eprintln!("warpkeep: {message}");
+    }
+
+    /// The failure as one object.
+    fn json(&self) -> serde_json::Value {
+        let message = self.message();
+        serde_json::json!({
+            "error": message,
+            "kind": self.kind(),
+            "advice": advice(&message),
+            "exit_code": self.code(),
+        })
+    }
+}
+
+/// What to do next: messages end with it, behind a semicolon or as sentences of their own.
+fn advice(message: &str) -> &str {
+    let last = message.rsplit_once("; ").map(|(_, advice)| advice);
+    last.or_else(|| message.split_once(". ").map(|(_, advice)| advice)).unwrap_or("see `warpkeep help`")
+}
+
+/// The kind of an error of the library.
+fn kind_of(error: &warpkeep::Error) -> &'static str {
+    use warpkeep::Error as E;
+    match error {
+        error if error.is_damage() => "damage",
+        E::NoStore { .. } => "no-store",
+        E::NoTable { .. } => "no-table",
+        E::TableExists { .. } => "table-exists",
+        E::StoreExists { .. } | E::NotEmpty { .. } => "exists",
+        E::NoBackup { .. } => "no-backup",
+        E::NoLog | E::LogNeeded => "no-log",
+        E::Core(_) | E::OtherTypes { .. } | E::Undecodable { .. } => "misfit",
+        E::Io { .. } => "io",
+        E::Image(error) => image_kind(error),
+        E::Log(error) => log_kind(error),
+        _ => "error",
+    }
+}
+
+fn image_kind(error: &ImageError) -> &'static str {
+    match error {
+        ImageError::OutOfSpace { .. } => "no-space",
+        ImageError::Held { .. } => "in-use",
+        ImageError::Io { .. } => "io",
+        _ => "error",
+    }
+}
+
+fn log_kind(error: &LogError) -> &'static str {
+    match error {
+        LogError::Held { .. } => "in-use",
+        LogError::DiskFull { .. } | LogError::NoSegment { .. } => "no-space",
+        LogError::Io { .. } | LogError::NotWritable { .. } => "io",
+        LogError::NoLog => "no-log",
+        _ => "error",
     }
 }
 
 impl From<warpkeep::Error> for Failure {
     fn from(error: warpkeep::Error) -> Self {
-        Failure::Error(Box::new(error))
+        let kind = kind_of(&error);
+        Failure::Error { error: Box::new(error), kind }
     }
 }
 
 impl From<ImageError> for Failure {
     fn from(error: ImageError) -> Self {
-        Failure::Error(Box::new(error))
+        warpkeep::Error::from(error).into()
     }
 }
 
 impl From<LogError> for Failure {
     fn from(error: LogError) -> Self {
-        Failure::Error(Box::new(error))
+        warpkeep::Error::from(error).into()
     }
 }
 
 impl From<BenchError> for Failure {
     fn from(error: BenchError) -> Self {
-        Failure::Error(Box::new(error))
+        match error {
+            // The only signals that are listened for; benchmarks do not say which of them it was.
+            error @ BenchError::Interrupted => Failure::Interrupted { message: error.to_string(), signal: 2 },
+            BenchError::Store(error) => error.into(),
+            error => Failure::Error { error: Box::new(error), kind: "error" },
+        }
     }
 }
 
@@ -115,7 +215,35 @@ mod tests {
         #[derive(Debug, thiserror::Error)]
         #[error("it failed")]
         struct Terse(#[source] std::io::Error);
-        let failure = Failure::Error(Box::new(Terse(source())));
+        let failure = Failure::Error { error: Box::new(Terse(source())), kind: "error" };
         assert_eq!(failure.message(), "it failed: the disk is on fire");
+    }
+
+    #[test]
+    fn advice_is_what_a_message_ends_with() {
+        assert_eq!(advice("a is b: c; do d"), "do d");
+        assert_eq!(advice("a is b. Do c, then d"), "Do c, then d");
+        assert_eq!(advice("a"), "see `warpkeep help`");
+        let full = warpkeep::Error::NoTable { name: "t".into() };
+        let json = Failure::from(full).json();
+        assert_eq!((&json["kind"], &json["exit_code"]), (&"no-table".into(), &1.into()));
+        assert!(
+            json["advice"].as_str().is_some_and(|advice| advice.starts_with("create it first")),
+            "{json}"
+        );
+    }
+
+    #[test]
+    fn each_kind_has_its_exit_code() {
+        let interrupted = Failure::Interrupted { message: String::new(), signal: 2 };
+        let missing = Failure::Missing { message: String::new(), told: true };
+        let failures = [
+            Failure::error(""),
+            Failure::Usage(String::new()),
+            Failure::Damage(String::new()),
+            missing,
+            interrupted,
+        ];
+        assert_eq!(failures.map(|failure| failure.code()), [1, 2, 3, 4, 130]);
     }
 }

@@ -1,32 +1,45 @@
 //! Ctrl-C: stop at the next good moment and clean up. A second one ends the program at once.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::failure::Failure;
 
-/// Whether somebody wants the program to stop.
-#[derive(Clone, Debug)]
-pub(crate) struct Interrupt(Arc<AtomicBool>);
+/// Whether a signal asked the program to stop.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interrupt {
+    wanted: Arc<AtomicBool>,
+    /// The signal.
+    signal: Arc<AtomicUsize>,
+}
 
 impl Interrupt {
     /// Listens from now on.
     pub(crate) fn listen() -> Result<Interrupt, Failure> {
-        let wanted = Arc::new(AtomicBool::new(false));
+        let interrupt = Interrupt::default();
         for signal in [SIGINT, SIGTERM] {
             let doing = || Failure::io("listen for signals");
+            let wanted = || Arc::clone(&interrupt.wanted);
             // In this order: the first signal finds the flag down, sets it, and only the second ends the program.
-            signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&wanted))
+            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, wanted())
                 .map_err(doing())?;
-            signal_hook::flag::register(signal, Arc::clone(&wanted)).map_err(doing())?;
+            let number = Arc::clone(&interrupt.signal);
+            signal_hook::flag::register_usize(signal, number, signal.unsigned_abs() as usize)
+                .map_err(doing())?;
+            signal_hook::flag::register(signal, wanted()).map_err(doing())?;
         }
-        Ok(Interrupt(wanted))
+        Ok(interrupt)
+    }
+
+    /// For work that cannot stop half way: it does not listen, so that a signal ends the program at once, as it is used to.
+    pub(crate) fn never() -> Interrupt {
+        Interrupt::default()
     }
 
     pub(crate) fn is_wanted(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.wanted.load(Ordering::Relaxed)
     }
 
     /// An error if the program should stop.
@@ -37,7 +50,10 @@ impl Interrupt {
     /// An error if the program should stop that says how things stand.
     pub(crate) fn check_or(&self, standing: &str) -> Result<(), Failure> {
         match self.is_wanted() {
-            true => Err(Failure::error(format!("interrupted; {standing}"))),
+            true => Err(Failure::Interrupted {
+                message: format!("interrupted; {standing}"),
+                signal: self.signal.load(Ordering::Relaxed) as u8,
+            }),
             false => Ok(()),
         }
     }

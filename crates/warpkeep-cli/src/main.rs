@@ -5,6 +5,7 @@ mod bar;
 mod cell;
 mod commands;
 mod confirm;
+mod elements;
 mod failure;
 mod files;
 mod interrupt;
@@ -25,7 +26,12 @@ Exit codes:
   1  an error; the message says what to do next
   2  the command line was not understood
   3  a check found damage
-  5  a repair could not put everything right";
+  4  a key that was asked for is not there
+  5  a repair could not put everything right
+  130, 143  interrupted by Ctrl-C, or by SIGTERM
+
+With --json a failure is one object on standard output: `error`, the message; `kind`, one word such as no-table,
+in-use, missing-key, damage or usage; `advice`, what to do next; `exit_code`. People find the message on standard error.";
 
 /// Warpkeep: a persistent, crash-safe key-value engine.
 #[derive(Debug, Parser)]
@@ -36,7 +42,10 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misunderstood(&error),
+    };
     let json = cli.command.wants_json();
     match cli.command.run() {
         Ok(()) => ExitCode::SUCCESS,
@@ -45,4 +54,19 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// Help and versions are answers; everything else is a command line that makes no sense, also to those who asked for JSON.
+fn misunderstood(error: &clap::Error) -> ExitCode {
+    let json = std::env::args_os().any(|argument| argument == "--json");
+    if !error.use_stderr() || !json {
+        error.exit();
+    }
+    // Without the usage, which is for people.
+    let text = error.render().to_string();
+    let first = text.lines().next().unwrap_or_default();
+    let message = first.strip_prefix("error: ").unwrap_or(first);
+    let failure = failure::Failure::Usage(format!("{message}; `warpkeep help` shows what there is"));
+    failure.report(true);
+    ExitCode::from(failure.code())
 }

@@ -177,8 +177,9 @@ pub enum LogError {
     },
     /// There is no room for the batch, and no further segment could be made.
     #[error(
-        "no further log segment could be made, so writes are refused; what was committed is safe. Free some space, or take a \
-         checkpoint so that old segments can go; writing then goes on. The cause was: {cause}"
+        "no further log segment could be made ({}), so writes are refused; what was committed is safe. Free some space, or take \
+         a checkpoint so that old segments can go; writing then goes on",
+        .cause.bare()
     )]
     NoSegment {
         /// Why not.
@@ -275,6 +276,16 @@ impl LogError {
         }
     }
 
+    /// What happened, without what to do about it: for messages that say that themselves.
+    fn bare(&self) -> String {
+        match self {
+            LogError::Io { action, file, source }
+            | LogError::DiskFull { action, file, source }
+            | LogError::NotWritable { action, file, source } => format!("cannot {action} {file}: {source}"),
+            other => other.to_string(),
+        }
+    }
+
     /// Whether the disk is full, be it that the log had to stop over it.
     pub fn is_disk_full(&self) -> bool {
         match self {
@@ -291,4 +302,20 @@ fn holder(pid: &Option<u32>) -> String {
 
 fn hex(id: &[u8; 16]) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_log_says_each_thing_once() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let cause = Arc::new(LogError::io("make", "log-7", full));
+        let message = LogError::NoSegment { cause }.to_string();
+        for once in ["what was committed is safe", "Free some space", "cannot make log-7"] {
+            assert_eq!(message.matches(once).count(), 1, "{once}: {message}");
+        }
+        assert!(message.ends_with("writing then goes on"), "{message}");
+    }
 }

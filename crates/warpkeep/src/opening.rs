@@ -50,7 +50,7 @@ pub struct OpenReport {
     pub why_rebuilt: Option<String>,
     /// Commits that had reached the log but not the image, and were finished.
     pub finished_commits: u64,
-    /// Changes taken from the checkpoint.
+    /// Items taken from the checkpoint.
     pub loaded: u64,
     /// Changes redone from the log.
     pub redone: u64,
@@ -271,7 +271,8 @@ impl<Place, Config> Opening<'_, Place, Config> {
         let (heap, items) = self.lay_out::<P, I>(&image)?;
         redo(&items, |redoer| {
             recovery.load_checkpoint(|change| {
-                report.loaded += 1;
+                // What stands alone is a table, not an item.
+                report.loaded += u64::from(!I::stands_alone(&change));
                 redoer.push(&change)
             })?;
             recovery.redo(|record| {

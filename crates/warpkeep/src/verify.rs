@@ -65,6 +65,8 @@ pub struct LogCheck {
     pub closed_cleanly: bool,
     /// The checkpoint.
     pub checkpoint: Option<CheckpointInfo>,
+    /// Items in the checkpoint.
+    pub checkpoint_items: u64,
     /// Items that a rebuild would bring back.
     pub items: u64,
     /// What was found on the way.
@@ -260,6 +262,7 @@ fn check_log(log: &Recovery, image: Option<&LookedAt>, report: &mut VerifyReport
         epoch: log.epoch(),
         closed_cleanly: log.closed_cleanly(),
         checkpoint: log.checkpoint(),
+        checkpoint_items: contents.as_ref().map_or(0, |contents| contents.checkpoint_items),
         items: contents.as_ref().map_or(0, LogContents::items),
         found: found.clone(),
     });

@@ -97,7 +97,7 @@ impl Coding {
 }
 
 /// A string without its quotes, or a number as it stands.
-fn scalar(json: &RawValue) -> Result<String, String> {
+pub(crate) fn scalar(json: &RawValue) -> Result<String, String> {
     match json.get().starts_with('"') {
         true => serde_json::from_str(json.get()).map_err(|error| error.to_string()),
         false => Ok(json.get().to_owned()),

@@ -5,7 +5,7 @@ mod float;
 mod key;
 mod shown;
 
-pub(crate) use coding::Coding;
+pub(crate) use coding::{Coding, scalar};
 pub(crate) use key::{RawKey, key_from_text, key_prefix, shown_key};
 pub(crate) use shown::Shown;
 

@@ -6,11 +6,10 @@ use clap::Args;
 use serde::Serialize;
 use warpkeep::OpenReport;
 use warpkeep_bench::size::Size;
-use warpkeep_log::CheckpointInfo;
 
 use crate::failure::Failure;
-use crate::output::{Format, count};
-use crate::store::{LogLook, StoreAt};
+use crate::output::{Format, counted};
+use crate::store::{CheckpointReport, LogLook, StoreAt};
 
 /// Of which store.
 #[derive(Debug, Args)]
@@ -24,7 +23,7 @@ pub(crate) struct Checkpoint {
 #[derive(Debug, Serialize)]
 struct Report {
     opened: OpenReport,
-    checkpoint: Option<CheckpointInfo>,
+    checkpoint: Option<CheckpointReport>,
     seconds: f64,
 }
 
@@ -35,14 +34,14 @@ impl Checkpoint {
             store.checkpoint()?;
             Ok((store.report().clone(), begun.elapsed().as_secs_f64()))
         })?;
-        let checkpoint = LogLook::open(&self.store.log_path())?.report().checkpoint;
+        let checkpoint = LogLook::open(&self.store.log_path())?.checkpoint()?;
         let report = Report { opened, checkpoint, seconds };
         self.format.show(&report, || {
             let (id, items, bytes) =
-                report.checkpoint.map_or((0, 0, 0), |info| (info.id, info.changes, info.bytes));
+                report.checkpoint.map_or((0, 0, 0), |found| (found.info.id, found.items, found.info.bytes));
             format!(
-                "checkpoint {id}: {} items, {}, in {:.3} s (the store was opened in {:.3} s)\n",
-                count(items),
+                "checkpoint {id}: {}, {}, in {:.3} s (the store was opened in {:.3} s)\n",
+                counted(items, "item"),
                 Size(bytes),
                 report.seconds,
                 report.opened.seconds

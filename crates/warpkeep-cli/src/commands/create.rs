@@ -1,11 +1,14 @@
 //! `warpkeep create`.
 
+use std::str::FromStr;
+
 use clap::Args;
 use serde::Serialize;
 use warpkeep::{
     DeviceChoice, Geometry, IndexKind, KeySpec, Layout, MergeRule, Store, TableOptions, TableStats, ValueSpec,
 };
 
+use crate::elements::{Dtype, Elements, remember};
 use crate::failure::Failure;
 use crate::output::{Format, count};
 use crate::store::{StoreAt, Worked};
@@ -24,7 +27,7 @@ pub(crate) struct Create {
     key: KeySpec,
     /// What values are: u64, f32xNUMBERS, fixed:BYTES, or var[:LONGEST].
     #[arg(long, value_name = "SPEC")]
-    value: ValueSpec,
+    value: ValueType,
     #[command(flatten)]
     shape: Shape,
     /// If the store is made, make it without a log: faster, but it survives the process only.
@@ -32,6 +35,27 @@ pub(crate) struct Create {
     without_log: bool,
     #[command(flatten)]
     pub(crate) format: Format,
+}
+
+/// What values are, with what they are rows of if that is said.
+#[derive(Clone, Debug)]
+pub(crate) struct ValueType {
+    pub(crate) spec: ValueSpec,
+    pub(crate) elements: Option<Elements>,
+}
+
+impl FromStr for ValueType {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ValueType, String> {
+        let spec = text.parse::<ValueSpec>().map_err(|error| error.to_string())?;
+        let floats = || text.strip_prefix("f32x")?.parse().ok();
+        let elements = match text {
+            "u64" => Some(Elements { dtype: Dtype::u64(), shape: Vec::new(), fortran: false }),
+            _ => floats().map(|count| Elements::row(Dtype::f32(), count)),
+        };
+        Ok(ValueType { spec, elements })
+    }
 }
 
 /// How a new table is laid out.
@@ -101,9 +125,12 @@ struct Report<'a> {
 
 impl Create {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let options = self.shape.options(self.key, self.value, None)?;
+        let options = self.shape.options(self.key, self.value.spec, None)?;
         let create = |store: &Store| {
             let table = store.create_table(&self.table, options)?;
+            if let Some(elements) = &self.value.elements {
+                remember(&table, elements)?;
+            }
             let shards = match table.stats() {
                 TableStats::TurboHash(stats) => Some(stats.shards),
                 TableStats::GpHash(_) => None,
@@ -114,7 +141,7 @@ impl Create {
         let report = Report {
             created: &self.table,
             key: self.key,
-            value: self.value,
+            value: self.value.spec,
             capacity: options.capacity,
             index: options.index,
             geometry,

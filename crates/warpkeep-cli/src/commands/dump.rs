@@ -10,10 +10,11 @@ use warpkeep::{KeySpec, Store, Table};
 use warpkeep_bench::{Amount, Progress};
 
 use crate::cell::Coding;
+use crate::elements::{COLUMNS, Dtype, Elements, elements_of};
 use crate::failure::Failure;
-use crate::files::{CsvSink, Dtype, FileFormat, JsonSink, NpySink, OutputFile, Sink};
+use crate::files::{CsvForm, CsvSink, FileFormat, JsonForm, JsonSink, NpySink, OutputFile, Sink};
 use crate::interrupt::Interrupt;
-use crate::output::{Format, count};
+use crate::output::{Format, counted};
 use crate::progress::Bars;
 use crate::store::StoreAt;
 
@@ -29,12 +30,19 @@ pub(crate) struct Dump {
     /// What kind of file to write; by default as its name says: .csv, .jsonl, .npy.
     #[arg(long, value_enum)]
     format: Option<FileFormat>,
-    /// How values are written in CSV and JSON lines.
-    #[arg(long = "as", value_enum, default_value_t, value_name = "CODING")]
-    coding: Coding,
-    /// The type of elements of a NumPy array: f32, f16, i8, <f8 and so on; f32 if that divides a value, otherwise u8.
+    /// How values are written in CSV and JSON lines; if not said, as rows of numbers where the table knows that they are, else as text.
+    #[arg(long = "as", value_enum, value_name = "CODING")]
+    coding: Option<Coding>,
+    /// The type of elements of a NumPy array: f32, f16, i8, bool, complex64, <f8 and so on. If not said, what the table knows that they
+    /// are; else f32 if that divides a value, otherwise u8.
     #[arg(long, value_name = "TYPE")]
     dtype: Option<Dtype>,
+    /// Convert the elements of a table that has others than --dtype says. What would be changed by more than rounding is an error.
+    #[arg(long, requires = "dtype")]
+    convert: bool,
+    /// Write a NumPy array row by row, also if it came in column by column.
+    #[arg(long)]
+    c_order: bool,
     /// Write the keys of a NumPy array's rows to this array; without it the keys must be the numbers of the rows.
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
@@ -54,6 +62,8 @@ struct Report<'a> {
     file: &'a Path,
     dumped: u64,
     seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
 }
 
 impl Dump {
@@ -63,18 +73,19 @@ impl Dump {
             return Err(Failure::Usage("the items go to standard output; leave --json out".to_owned()));
         }
         let format = FileFormat::of(self.format, &self.file)?;
-        if format != FileFormat::Npy && (self.dtype.is_some() || self.keys.is_some()) {
-            return Err(Failure::Usage("--dtype and --keys are for NumPy arrays only".to_owned()));
+        if format != FileFormat::Npy && (self.dtype.is_some() || self.keys.is_some() || self.c_order) {
+            return Err(Failure::Usage("--dtype, --keys and --c-order are for NumPy arrays only".to_owned()));
         }
         let interrupt = Interrupt::listen()?;
         let begun = Instant::now();
-        let dumped = self.store.with_store(|store| self.dump(store, format, &interrupt))?;
-        let report =
-            Report { table: &self.table, file: &self.file, dumped, seconds: begun.elapsed().as_secs_f64() };
+        let (dumped, note) = self.store.with_store(|store| self.dump(store, format, &interrupt))?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let report = Report { table: &self.table, file: &self.file, dumped, seconds, note };
         let line = || {
+            let note = report.note.as_ref().map_or_else(String::new, |note| format!("note: {note}\n"));
             format!(
-                "dumped {} items of table {} to {} in {:.2} s\n",
-                count(report.dumped),
+                "dumped {} of table {} to {} in {:.2} s\n{note}",
+                counted(report.dumped, "item"),
                 report.table,
                 report.file.display(),
                 report.seconds
@@ -87,7 +98,12 @@ impl Dump {
         self.output.show(&report, line)
     }
 
-    fn dump(&self, store: &Store, format: FileFormat, interrupt: &Interrupt) -> Result<u64, Failure> {
+    fn dump(
+        &self,
+        store: &Store,
+        format: FileFormat,
+        interrupt: &Interrupt,
+    ) -> Result<(u64, Option<String>), Failure> {
         let table = store.table(&self.table)?;
         // While a table grows, items could be given out twice.
         while table.maintain()? {
@@ -97,7 +113,7 @@ impl Dump {
             true => count_good(&table)?,
             false => table.len(),
         };
-        let mut sink = self.sink(&table, format, items)?;
+        let (mut sink, note) = self.sink(&table, format, items)?;
         let bars = Bars::new(!self.output.json, interrupt);
         bars.begin("dumping", Amount::Count(items));
         let (mut dumped, mut failed) = (0, None);
@@ -143,10 +159,16 @@ impl Dump {
             )));
         }
         sink.finish()?;
-        Ok(dumped)
+        Ok((dumped, note))
     }
 
-    fn sink(&self, table: &Table<'_>, format: FileFormat, items: u64) -> Result<Box<dyn Sink>, Failure> {
+    /// What the items are written to, and what there is to say about it.
+    fn sink(
+        &self,
+        table: &Table<'_>,
+        format: FileFormat,
+        items: u64,
+    ) -> Result<(Box<dyn Sink>, Option<String>), Failure> {
         let (key_spec, value_spec) = (table.key_spec(), table.value_spec());
         if format == FileFormat::Npy && key_spec != KeySpec::U64 {
             return Err(Failure::Usage(format!(
@@ -154,9 +176,21 @@ impl Dump {
             )));
         }
         let create = |path: &Path| OutputFile::create(path, self.force);
+        // Elements without a text, such as bytes, are written as values are.
+        let rows = elements_of(table).filter(|elements| self.coding.is_none() && elements.dtype.is_number());
+        let coding = self.coding.unwrap_or_default();
         Ok(match format {
-            FileFormat::Csv => Box::new(CsvSink::new(create(&self.file)?, key_spec, self.coding)?),
-            FileFormat::Jsonl => Box::new(JsonSink::new(create(&self.file)?, key_spec, self.coding)),
+            FileFormat::Csv => {
+                let form = match rows {
+                    Some(elements) => CsvForm::Rows(elements, table.attribute(COLUMNS)),
+                    None => CsvForm::Value(coding),
+                };
+                (Box::new(CsvSink::new(create(&self.file)?, key_spec, form)?), None)
+            }
+            FileFormat::Jsonl => {
+                let form = rows.map_or(JsonForm::Coded(coding), JsonForm::Rows);
+                (Box::new(JsonSink::new(create(&self.file)?, key_spec, form)), None)
+            }
             FileFormat::Npy => {
                 let Some(row_bytes) = value_spec.fixed_len() else {
                     return Err(Failure::Usage(format!(
@@ -164,11 +198,49 @@ impl Dump {
                          or JSON lines"
                     )));
                 };
-                let dtype = self.dtype.clone().unwrap_or_else(|| Dtype::guess(row_bytes as u64));
+                let (elements, convert, note) = self.elements(table, row_bytes as u64)?;
                 let keys = self.keys.as_deref().map(create).transpose()?;
-                Box::new(NpySink::new(create(&self.file)?, keys, dtype, row_bytes as u64, items)?)
+                (Box::new(NpySink::new(create(&self.file)?, keys, elements, convert, items)?), note)
             }
         })
+    }
+
+    /// What an array is made of; what it is converted from, if it is; and what there is to say about it.
+    fn elements(
+        &self,
+        table: &Table<'_>,
+        row_bytes: u64,
+    ) -> Result<(Elements, Option<Elements>, Option<String>), Failure> {
+        let Some(known) = elements_of(table) else {
+            let dtype = self.dtype.clone().unwrap_or_else(|| Dtype::guess(row_bytes));
+            if !row_bytes.is_multiple_of(dtype.bytes()) {
+                return Err(Failure::Usage(format!(
+                    "values of {row_bytes} bytes are no rows of {dtype}; give another --dtype, such as u8"
+                )));
+            }
+            let guessed = || {
+                format!(
+                    "the table does not say what its values are; they were written as {dtype}, or give --dtype"
+                )
+            };
+            let note = self.dtype.is_none().then(guessed);
+            let columns = row_bytes / dtype.bytes();
+            return Ok((Elements::row(dtype, columns), None, note));
+        };
+        let mut elements = Elements { fortran: known.fortran && !self.c_order, ..known.clone() };
+        let Some(dtype) = self.dtype.clone() else { return Ok((elements, None, None)) };
+        elements.dtype = dtype;
+        match (elements.dtype.same_numbers(&known.dtype), self.convert) {
+            (true, _) => Ok((elements, None, None)),
+            (false, true) if known.can_become(&elements) => Ok((elements, Some(known), None)),
+            (false, true) => Err(Failure::Usage(format!(
+                "rows of {known} cannot become rows of {elements}; leave --dtype out"
+            ))),
+            (false, false) => Err(Failure::Usage(format!(
+                "the values of table {} are rows of {known}; give --convert to have them converted, or leave --dtype out",
+                table.name()
+            ))),
+        }
     }
 }
 

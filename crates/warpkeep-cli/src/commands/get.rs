@@ -64,12 +64,13 @@ impl Get {
             report.items.iter().filter(|item| !item.found).map(|item| item.key.to_string()).collect();
         match missing.is_empty() {
             true => Ok(()),
-            false => Err(self.not_there(&missing.join(", "))),
+            false => Err(self.not_there(&missing.join(", "), true)),
         }
     }
 
-    fn not_there(&self, keys: &str) -> Failure {
-        Failure::Told(format!("not in table {}: {keys}; `warpkeep scan` shows what is", self.table))
+    fn not_there(&self, keys: &str, told: bool) -> Failure {
+        let message = format!("not in table {}: {keys}; `warpkeep scan` shows what is", self.table);
+        Failure::Missing { message, told }
     }
 
     fn run_raw(&self) -> Result<(), Failure> {
@@ -81,7 +82,7 @@ impl Get {
             let bytes = key_from_text(table.batch().key_spec(), key).map_err(Failure::Usage)?;
             Ok(table.get(&bytes)?)
         })?;
-        output::print_bytes(&value.ok_or_else(|| self.not_there(key))?)
+        output::print_bytes(&value.ok_or_else(|| self.not_there(key, false))?)
     }
 
     fn look_up(&self, store: &Store) -> Result<Report, Failure> {

@@ -4,6 +4,7 @@ use clap::Args;
 use warpkeep::{Peek, PeekSource, TablePeek};
 use warpkeep_bench::Table;
 
+use crate::elements::ELEMENTS;
 use crate::failure::Failure;
 use crate::output::{Format, count};
 use crate::store::StoreAt;
@@ -52,7 +53,10 @@ pub(crate) fn tables(peek: &Peek) -> String {
             table.name.clone(),
             count(table.items),
             table.key.to_string(),
-            table.value.to_string(),
+            match table.attributes.get(ELEMENTS) {
+                Some(elements) => format!("{} ({elements})", table.value),
+                None => table.value.to_string(),
+            },
             table.index.to_string(),
             form(table),
             table.merge.name().to_owned(),

@@ -31,6 +31,7 @@ use clap::Subcommand;
 
 use crate::EXIT_CODES;
 use crate::failure::Failure;
+use crate::store::DEVICES;
 
 /// What can be done.
 #[derive(Debug, Subcommand)]
@@ -66,7 +67,7 @@ pub(crate) enum Command {
     #[command(after_help = EXIT_CODES)]
     Dump(dump::Dump),
     /// Says what a store at a path would survive, and what this machine allows.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = EXIT_CODES, after_long_help = format!("{DEVICES}\n\n{EXIT_CODES}"))]
     Info(info::Info),
     /// Shows how full a store and its tables are, and what it survives.
     #[command(after_help = EXIT_CODES)]

@@ -31,6 +31,7 @@ struct Report {
 impl Rebuild {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let path = self.store.image_path();
+        self.store.check_has_log()?;
         check_is_log(&self.store.log_path())?;
         let placement = Placement::of(&path)?;
         if placement.medium == Medium::DevDax {

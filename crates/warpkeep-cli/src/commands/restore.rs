@@ -25,7 +25,7 @@ pub(crate) struct Restore {
 
 impl Restore {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let bars = Bars::new(!self.format.json, &Interrupt::listen()?);
+        let bars = Bars::new(!self.format.json, &Interrupt::never());
         let mut progress = bars.bytes("copying");
         let options = StoreOptions { image: self.store.image.clone(), ..StoreOptions::default() };
         let restored = restore(&self.backup, &self.store.directory, options, &mut |done, total| {

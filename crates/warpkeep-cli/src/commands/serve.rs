@@ -286,7 +286,7 @@ impl From<ServerError> for Failure {
         match error {
             ServerError::Setting(what) => Failure::Usage(what),
             ServerError::Store(error) => error.into(),
-            error => Failure::Error(Box::new(error)),
+            error => Failure::Error { error: Box::new(error), kind: "error" },
         }
     }
 }

@@ -12,7 +12,7 @@ use super::list;
 use super::table_stats;
 use crate::bar::bar;
 use crate::failure::Failure;
-use crate::output::{Format, count};
+use crate::output::{Format, count, counted};
 use crate::store::{ImageLook, ImageReport, LogLook, LogReport, StoreAt, Worked};
 
 /// Which store, or which table.
@@ -92,7 +92,7 @@ impl Stat {
         let has_log = self.store.has_log()?;
         let log = match has_log.then(|| LogLook::open(&self.store.log_path())) {
             None => None,
-            Some(Ok(log)) => Some(log.report()),
+            Some(Ok(log)) => Some(log.report()?),
             // Its holder has been named.
             Some(Err(LogError::Held { .. })) if held_by.is_some() => None,
             Some(Err(error)) => {
@@ -191,11 +191,11 @@ fn log_text(log: &LogReport, text: &mut String) {
         None => writeln!(text, "no checkpoint yet"),
         Some(checkpoint) => writeln!(
             text,
-            "checkpoint {}: {} items, {}, begun after record {}",
-            checkpoint.id,
-            count(checkpoint.changes),
-            Size(checkpoint.bytes),
-            checkpoint.start
+            "checkpoint {}: {}, {}, begun after record {}",
+            checkpoint.info.id,
+            counted(checkpoint.items, "item"),
+            Size(checkpoint.info.bytes),
+            checkpoint.info.start
         ),
     };
     if let Some(torn) = log.found.torn_tail {

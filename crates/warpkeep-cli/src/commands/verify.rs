@@ -59,7 +59,7 @@ fn text(report: &VerifyReport) -> String {
             count(log.found.frames),
             count(log.found.records),
             log.found.last_lsn,
-            count(log.checkpoint.map_or(0, |checkpoint| checkpoint.changes)),
+            count(log.checkpoint_items),
             count(log.items)
         );
     }

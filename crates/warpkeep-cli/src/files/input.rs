@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufReader, Read};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,13 +15,15 @@ pub(crate) struct Input {
     read: Arc<AtomicU64>,
     len: Option<u64>,
     name: String,
+    /// The file, to read anywhere in, if it is one.
+    file: Option<File>,
 }
 
 impl Input {
     /// Opens a file; `-` is standard input.
     pub(crate) fn open(path: &Path) -> Result<Input, Failure> {
-        let (source, len, name): (Box<dyn Read>, _, _) = if path == Path::new("-") {
-            (Box::new(std::io::stdin().lock()), None, "standard input".to_owned())
+        let (source, len, name, file): (Box<dyn Read>, _, _, _) = if path == Path::new("-") {
+            (Box::new(std::io::stdin().lock()), None, "standard input".to_owned(), None)
         } else {
             let name = path.display().to_string();
             let doing = || Failure::io(format!("read {name}"));
@@ -30,10 +33,11 @@ impl Input {
                 return Err(Failure::Usage(format!("{name} is a directory; give a file")));
             }
             let len = metadata.is_file().then_some(metadata.len());
-            (Box::new(file), len, name)
+            let whole = metadata.is_file().then(|| file.try_clone()).transpose().map_err(doing())?;
+            (Box::new(file), len, name, whole)
         };
         let source = BufReader::with_capacity(1 << 18, source);
-        Ok(Input { source, read: Arc::default(), len, name })
+        Ok(Input { source, read: Arc::default(), len, name, file })
     }
 
     /// How people know it.
@@ -44,6 +48,13 @@ impl Input {
     /// Its length, if it is a file that has one.
     pub(crate) fn len(&self) -> Option<u64> {
         self.len
+    }
+
+    /// Reads bytes from anywhere in a file; `None` if it is none.
+    pub(crate) fn read_at(&self, buffer: &mut [u8], at: u64) -> Option<std::io::Result<()>> {
+        let read = self.file.as_ref()?.read_exact_at(buffer, at);
+        self.read.fetch_add(buffer.len() as u64, Ordering::Relaxed);
+        Some(read)
     }
 
     /// Bytes read so far, also after the input was handed on.

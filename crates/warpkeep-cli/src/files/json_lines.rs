@@ -7,7 +7,8 @@ use serde_json::value::RawValue;
 use warpkeep::KeySpec;
 
 use super::{Bad, OutputFile, Record, Sink, Source};
-use crate::cell::{Coding, RawKey, Shown, shown_key};
+use crate::cell::{Coding, RawKey, Shown, scalar, shown_key};
+use crate::elements::Elements;
 use crate::failure::Failure;
 
 /// The longest line: the longest value in its most wordy form, and then some. What is longer is another kind of file.
@@ -16,9 +17,40 @@ const LONGEST: u64 = 32 << 20;
 /// A file of JSON lines to read.
 pub(crate) struct JsonSource<R> {
     reader: BufReader<R>,
-    coding: Coding,
+    name: String,
+    form: JsonValues,
     line: Vec<u8>,
     at: u64,
+}
+
+/// What is read of a value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum JsonValues {
+    /// Text, or what the coding takes.
+    Coded(Coding),
+    /// Text, or an array, which is a row of numbers.
+    TextOrRow,
+    /// An array, or one number.
+    Row,
+}
+
+impl JsonValues {
+    fn parse(self, json: &RawValue) -> Result<super::RawValue, String> {
+        let first = json.get().as_bytes().first().copied().unwrap_or(b' ');
+        let row = |items: &[&RawValue]| {
+            items.iter().map(|item| scalar(item)).collect::<Result<_, _>>().map(super::RawValue::Numbers)
+        };
+        match (self, first) {
+            (JsonValues::TextOrRow | JsonValues::Row, b'[') => {
+                let items: Vec<&RawValue> =
+                    serde_json::from_str(json.get()).map_err(|error| error.to_string())?;
+                row(&items)
+            }
+            (JsonValues::Row, b'0'..=b'9' | b'-' | b'"' | b't' | b'f') => row(&[json]),
+            (JsonValues::Coded(coding), _) => coding.parse_json(json).map(super::RawValue::Bytes),
+            _ => Coding::Text.parse_json(json).map(super::RawValue::Bytes),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -36,26 +68,28 @@ struct Written {
 }
 
 impl<R: Read> JsonSource<R> {
-    pub(crate) fn new(input: R, coding: Coding) -> JsonSource<R> {
-        JsonSource { reader: BufReader::new(input), coding, line: Vec::new(), at: 0 }
+    pub(crate) fn new(input: R, name: &str, form: JsonValues) -> JsonSource<R> {
+        JsonSource { reader: BufReader::new(input), name: name.to_owned(), form, line: Vec::new(), at: 0 }
     }
 
     /// Reads a line; `false` at the end.
     fn read_line(&mut self) -> Result<bool, Bad> {
         self.line.clear();
         let read = self.reader.by_ref().take(LONGEST).read_until(b'\n', &mut self.line);
-        let len = read.map_err(|error| Bad::File(Failure::error(format!("cannot read: {error}"))))?;
+        let len = read.map_err(|error| {
+            Bad::File(Failure::error(format!("cannot read {}: {error}; check the disk", self.name)))
+        })?;
         self.at += 1;
         if len as u64 == LONGEST {
             return Err(Bad::File(Failure::error(format!(
-                "line {} is longer than {LONGEST} bytes; is this a file of JSON lines?",
-                self.at
+                "{}, line {} is longer than {LONGEST} bytes; check that it is a file of JSON lines",
+                self.name, self.at
             ))));
         }
         Ok(len > 0)
     }
 
-    fn parse(&self) -> Result<(RawKey, Vec<u8>), String> {
+    fn parse(&self) -> Result<(RawKey, super::RawValue), String> {
         let text = std::str::from_utf8(&self.line)
             .map_err(|_| "it is no UTF-8 text; write other bytes as hex:... or base64:...")?;
         let form = "write it like {\"key\": 1, \"value\": \"...\"}";
@@ -63,7 +97,7 @@ impl<R: Read> JsonSource<R> {
             return Err(format!("it is no JSON object; {form}"));
         }
         let line: Line<'_> = serde_json::from_str(text).map_err(|error| format!("{error}; {form}"))?;
-        Ok((parse_key(line.key)?, self.coding.parse_json(line.value)?))
+        Ok((parse_key(line.key)?, self.form.parse(line.value)?))
     }
 }
 
@@ -100,19 +134,41 @@ impl<R: Read> Source for JsonSource<R> {
 pub(crate) struct JsonSink {
     file: OutputFile,
     key_spec: KeySpec,
-    coding: Coding,
+    form: JsonForm,
+}
+
+/// What is written of a value.
+pub(crate) enum JsonForm {
+    Coded(Coding),
+    /// An array of numbers, or one number where values are no rows.
+    Rows(Elements),
+}
+
+impl JsonForm {
+    fn show(&self, value: &[u8]) -> Result<Shown, String> {
+        match self {
+            JsonForm::Coded(coding) => coding.show(value, false),
+            JsonForm::Rows(elements) => {
+                let mut cells = elements.show(value)?;
+                match (elements.shape.is_empty(), cells.pop()) {
+                    (true, Some(cell)) => Ok(Shown::cell(cell)),
+                    (_, last) => Ok(Shown::cells(cells.into_iter().chain(last).collect())),
+                }
+            }
+        }
+    }
 }
 
 impl JsonSink {
-    pub(crate) fn new(file: OutputFile, key_spec: KeySpec, coding: Coding) -> JsonSink {
-        JsonSink { file, key_spec, coding }
+    pub(crate) fn new(file: OutputFile, key_spec: KeySpec, form: JsonForm) -> JsonSink {
+        JsonSink { file, key_spec, form }
     }
 }
 
 impl Sink for JsonSink {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
         let key = shown_key(self.key_spec, key, false);
-        let value = self.coding.show(value, false).map_err(Failure::error)?;
+        let value = self.form.show(value).map_err(Failure::error)?;
         let doing = format!("write {}", self.file.name());
         serde_json::to_writer(&mut self.file, &Written { key, value })
             .map_err(std::io::Error::from)

@@ -1,24 +1,28 @@
 //! Files of items: CSV, JSON lines and NumPy arrays, read and written record by record.
 
 mod csv_file;
+mod csv_quotes;
 mod input;
 mod json_lines;
 mod npy;
 mod npy_file;
 mod output_file;
+mod raw_value;
 
-pub(crate) use csv_file::{CsvSink, CsvSource};
+pub(crate) use csv_file::{CsvColumns, CsvForm, CsvSink, CsvSource};
 pub(crate) use input::Input;
-pub(crate) use json_lines::{JsonSink, JsonSource};
-pub(crate) use npy::{Dtype, Header};
+pub(crate) use json_lines::{JsonForm, JsonSink, JsonSource, JsonValues};
+pub(crate) use npy::Header;
 pub(crate) use npy_file::{NpySink, NpySource};
 pub(crate) use output_file::OutputFile;
+pub(crate) use raw_value::{RawValue, ValueForm};
 
 use std::path::Path;
 
 use clap::ValueEnum;
 
 use crate::cell::RawKey;
+use crate::elements::Elements;
 use crate::failure::Failure;
 
 /// What kind of file it is.
@@ -55,7 +59,7 @@ impl FileFormat {
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) key: RawKey,
-    pub(crate) value: Vec<u8>,
+    pub(crate) value: RawValue,
     /// Where it is: a line, or a row.
     pub(crate) at: u64,
 }
@@ -79,8 +83,13 @@ pub(crate) trait Source {
         None
     }
 
-    /// How long each value is, if that is known.
-    fn value_bytes(&self) -> Option<u64> {
+    /// What values are rows of, if the file says so.
+    fn elements(&self) -> Option<Elements> {
+        None
+    }
+
+    /// The header line, if the values are rows of numbers under names.
+    fn columns(&self) -> Option<String> {
         None
     }
 

@@ -1,104 +1,30 @@
 //! The header of a NumPy array file: magic, version, and a Python dictionary of three entries.
 
-use std::fmt;
 use std::io::Read;
-use std::str::FromStr;
+
+use crate::elements::{Dtype, Elements};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// No array of numbers has a header near this long.
 const LONGEST: usize = 1 << 16;
 /// Data begins at a multiple of this.
 const ALIGN: usize = 64;
-
-/// The type of an element, as NumPy writes it: `<f4`, `|i1`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Dtype {
-    kind: char,
-    bytes: u64,
-}
-
-impl Dtype {
-    /// Bytes in an element.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Integers, signed or not, and how many bytes they have.
-    pub(crate) fn integer(&self) -> Option<(bool, u64)> {
-        matches!(self.kind, 'i' | 'u').then_some((self.kind == 'i', self.bytes))
-    }
-
-    /// Of keys that are integers.
-    pub(crate) fn u64() -> Dtype {
-        Dtype { kind: 'u', bytes: 8 }
-    }
-
-    /// What rows of so many bytes most likely are.
-    pub(crate) fn guess(row: u64) -> Dtype {
-        match row.is_multiple_of(4) {
-            true => Dtype { kind: 'f', bytes: 4 },
-            false => Dtype { kind: 'u', bytes: 1 },
-        }
-    }
-}
-
-impl fmt::Display for Dtype {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plain = self.bytes == 1 || matches!(self.kind, 'S' | 'V');
-        write!(f, "{}{}{}", if plain { '|' } else { '<' }, self.kind, self.bytes)
-    }
-}
-
-impl FromStr for Dtype {
-    type Err = String;
-
-    /// Reads `<f4` and `f4`, and the words `f32`, `f16`, `i8` and their like, where the number counts bits.
-    fn from_str(text: &str) -> Result<Dtype, String> {
-        let wrong = || {
-            format!(
-                "elements of type '{text}' cannot be kept; convert the array, such as with .astype('<f4')"
-            )
-        };
-        let (order, rest) = match text.chars().next() {
-            Some(order @ ('<' | '>' | '|' | '=')) => (Some(order), &text[1..]),
-            _ => (None, text),
-        };
-        let kind = rest.chars().next().filter(|kind| "biufcSV".contains(*kind)).ok_or_else(wrong)?;
-        let number: u64 = rest[1..].parse().map_err(|_| wrong())?;
-        let bytes = match (order, kind, number) {
-            // `i8` is eight bits to people, and eight bytes to NumPy, which always writes the order before it.
-            (None, 'i' | 'u', 8 | 16 | 32 | 64) | (None, 'f', 16 | 32 | 64) => number / 8,
-            (None, ..) => return Err(wrong()),
-            (Some(_), ..) => number,
-        };
-        let known = match kind {
-            'b' => bytes == 1,
-            'i' | 'u' => matches!(bytes, 1 | 2 | 4 | 8),
-            'f' => matches!(bytes, 2 | 4 | 8 | 16),
-            'c' => matches!(bytes, 8 | 16 | 32),
-            _ => bytes > 0,
-        };
-        match known && (order != Some('>') || bytes == 1 || matches!(kind, 'S' | 'V')) {
-            true => Ok(Dtype { kind, bytes }),
-            false => Err(wrong()),
-        }
-    }
-}
+/// NumPy knows at most 32 in all, and the first one counts the rows.
+const MAX_ROW_DIMENSIONS: usize = 31;
 
 /// What a header says: rows of elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    pub(crate) dtype: Dtype,
     pub(crate) rows: u64,
-    /// Elements in a row; `None` if the array has one dimension, and so one element a row.
-    pub(crate) columns: Option<u64>,
+    pub(crate) elements: Elements,
 }
 
 impl Header {
     /// Bytes in a row.
     pub(crate) fn row_bytes(&self) -> Result<u64, String> {
-        let bytes = self.columns.unwrap_or(1).checked_mul(self.dtype.bytes);
-        bytes.ok_or_else(|| "its rows are longer than can be counted".to_owned())
+        self.elements
+            .row_bytes()
+            .ok_or_else(|| "its rows are longer than can be counted; reshape the array".to_owned())
     }
 
     /// Reads a header, and nothing after it; says how long it was.
@@ -140,11 +66,15 @@ impl Header {
 
     /// As it stands at the beginning of a file.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let shape = match self.columns {
-            Some(columns) => format!("({}, {columns})", self.rows),
-            None => format!("({},)", self.rows),
-        };
-        let text = format!("{{'descr': '{}', 'fortran_order': False, 'shape': {shape}, }}", self.dtype);
+        let Elements { dtype, shape, fortran } = &self.elements;
+        let lengths: Vec<String> = std::iter::once(&self.rows).chain(shape).map(u64::to_string).collect();
+        // A tuple of one has a comma.
+        let comma = if shape.is_empty() { "," } else { "" };
+        let order = if *fortran { "True" } else { "False" };
+        let text = format!(
+            "{{'descr': '{dtype}', 'fortran_order': {order}, 'shape': ({}{comma}), }}",
+            lengths.join(", ")
+        );
         // Magic, version, length and a line feed at the end take 11.
         let len = (text.len() + 11).next_multiple_of(ALIGN) - 10;
         let mut bytes = MAGIC.to_vec();
@@ -187,20 +117,15 @@ impl<'a> Parser<'a> {
         let (Some(dtype), Some(fortran), Some(shape)) = (dtype, fortran, shape) else {
             return Err(bad());
         };
-        let (rows, columns) = match shape[..] {
-            [rows] => (rows, None),
-            [rows, columns] => (rows, Some(columns)),
-            _ => {
-                return Err(format!(
-                    "it has {} dimensions; reshape it to rows: two dimensions, or one",
-                    shape.len()
-                ));
+        match shape.split_first() {
+            None => Err("it has no dimensions; reshape it to rows, such as with .reshape(1)".into()),
+            Some((_, rest)) if rest.len() > MAX_ROW_DIMENSIONS => {
+                Err(format!("it has {} dimensions, and arrays have at most 32; write it again", shape.len()))
             }
-        };
-        if fortran && columns.is_some() {
-            return Err("it lies column by column; save numpy.ascontiguousarray(array) instead".into());
+            Some((&rows, rest)) => {
+                Ok(Header { rows, elements: Elements { dtype, shape: rest.to_vec(), fortran } })
+            }
         }
-        Ok(Header { dtype, rows, columns })
     }
 
     fn skip(&mut self) {
@@ -280,9 +205,10 @@ mod tests {
 
     #[test]
     fn what_is_written_can_be_read() {
-        for (dtype, rows, columns) in [("<f4", 1000, Some(32)), ("|i1", 0, Some(3)), ("<u8", u64::MAX, None)]
-        {
-            let header = Header { dtype: dtype.parse().expect("a type"), rows, columns };
+        let cases =
+            [("<f4[32]", 1000), ("|i1[3]", 0), ("<u8", u64::MAX), (">c16[2,3] fortran", 7), ("|b1[1]", 1)];
+        for (elements, rows) in cases {
+            let header = Header { rows, elements: elements.parse().expect("elements") };
             let bytes = header.to_bytes();
             assert!(bytes.len().is_multiple_of(ALIGN) && bytes.ends_with(b"\n"));
             assert_eq!(Header::read(&mut &bytes[..]), Ok((header, bytes.len() as u64)));
@@ -295,9 +221,14 @@ mod tests {
     #[test]
     fn what_numpy_writes() {
         let header = read("{'descr': '<f2', 'fortran_order': False, 'shape': (3, 4), }   \n").expect("good");
-        assert_eq!((header.rows, header.columns, header.row_bytes()), (3, Some(4), Ok(8)));
+        assert_eq!(
+            (header.rows, header.elements.to_string().as_str(), header.row_bytes()),
+            (3, "<f2[4]", Ok(8))
+        );
         let one = read("{\"shape\":(7,),\"fortran_order\":True,\"descr\":\"|S5\"}").expect("good");
         assert_eq!((one.rows, one.row_bytes()), (7, Ok(5)));
+        let big = read("{'descr': '>f4', 'fortran_order': True, 'shape': (2, 3, 4)}").expect("good");
+        assert_eq!(big.elements.to_string(), ">f4[3,4] fortran");
     }
 
     #[test]
@@ -306,30 +237,18 @@ mod tests {
             read(&format!("{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}}}"))
                 .expect_err("refused")
         };
-        assert!(with("'>f4'", "False", "(1, 1)").contains("astype"));
         assert!(with("'|O'", "False", "(1, 1)").contains("astype"));
+        assert!(with("'<U3'", "False", "(1, 1)").contains("astype"));
         assert!(with("[('a', '<f4')]", "False", "(1,)").contains("named fields"));
-        assert!(with("'<f4'", "True", "(2, 2)").contains("ascontiguousarray"));
-        assert!(with("'<f4'", "False", "(2, 2, 2)").contains("reshape"));
         assert!(with("'<f4'", "False", "()").contains("reshape"));
+        let many = "1, ".repeat(33);
+        assert!(with("'<f4'", "False", &format!("({many})")).contains("33 dimensions"));
         for text in
             ["", "{", "{}", "{'descr': '<f4'}", "{'descr' '<f4'}", "{'shape': (-1, 2)}", "{'x': 1}", "\u{e9}"]
         {
             assert!(read(text).is_err(), "{text}");
         }
-        let long = Header { dtype: Dtype::u64(), rows: 1, columns: Some(u64::MAX) };
+        let long = Header { rows: 1, elements: Elements::row(Dtype::u64(), u64::MAX) };
         assert!(long.row_bytes().is_err());
-    }
-
-    #[test]
-    fn types_in_words() {
-        let dtype = |text: &str| text.parse::<Dtype>().map(|dtype| dtype.to_string());
-        assert_eq!(dtype("f32").as_deref(), Ok("<f4"));
-        assert_eq!(dtype("i8").as_deref(), Ok("|i1"));
-        assert_eq!(dtype("<i8").as_deref(), Ok("<i8"));
-        for wrong in ["", "f", "f4", "f12", "<f3", "x8", "<V0", "\u{e9}"] {
-            assert!(dtype(wrong).is_err(), "{wrong}");
-        }
-        assert_eq!([Dtype::guess(128), Dtype::guess(5)].map(|dtype| dtype.to_string()), ["<f4", "|u1"]);
     }
 }

@@ -86,7 +86,22 @@ impl StoreAt {
         }
     }
 
+    /// Refuses a file where the directory of a store should be.
+    fn check_is_directory(&self) -> Result<(), Failure> {
+        match self.directory.metadata() {
+            Ok(metadata) if !metadata.is_dir() => Err(Failure::of(
+                "no-store",
+                format!(
+                    "{} is a file, and a store is a directory; give another path",
+                    self.directory.display()
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     fn look(&self) -> Result<Found, Failure> {
+        self.check_is_directory()?;
         let image = self.image_path();
         let image = image.try_exists().map_err(Failure::io(format!("look at {}", image.display())))?;
         Ok(Found { image, log: self.has_log()? })
@@ -128,9 +143,30 @@ impl StoreAt {
                 image.display(),
                 self.named()
             ))),
-            Found { image: false, log: false } => Err(Failure::error(format!(
-                "there is no store in {directory}; check the path, or make one with `warpkeep create {directory} TABLE`"
-            ))),
+            Found { image: false, log: false } => Err(Failure::of(
+                "no-store",
+                format!(
+                    "there is no store in {directory}; check the path, or make one with `warpkeep create {directory} TABLE --key u64 \
+                 --value var`"
+                ),
+            )),
+        }
+    }
+
+    /// Refuses a store without a log, and what is no store at all.
+    pub(crate) fn check_has_log(&self) -> Result<(), Failure> {
+        let directory = self.directory.display();
+        match self.look()? {
+            Found { log: true, .. } => Ok(()),
+            Found { image: true, .. } => Err(Failure::of(
+                "no-log",
+                format!(
+                    "the store in {directory} has no log to rebuild it from; use the image, or restore a backup"
+                ),
+            )),
+            Found { .. } => {
+                Err(Failure::of("no-store", format!("there is no store in {directory}; check the path")))
+            }
         }
     }
 

@@ -8,6 +8,9 @@ use warpkeep_log::{CheckpointInfo, Log, LogError, LogOptions, ReadOnlyDisk, Reco
 
 use crate::output::hex;
 
+/// What a log says of tables is under this number: see `docs/format.md`.
+const CATALOGUE: u32 = 0;
+
 /// A log directory whose frames have all been read and found good.
 #[derive(Debug)]
 pub(crate) struct LogLook {
@@ -21,8 +24,29 @@ pub(crate) struct LogReport {
     pub(crate) epoch: u64,
     pub(crate) closed_cleanly: bool,
     pub(crate) last_lsn: String,
-    pub(crate) checkpoint: Option<CheckpointInfo>,
+    pub(crate) checkpoint: Option<CheckpointReport>,
     pub(crate) found: RecoveryReport,
+}
+
+/// What there is to know of a checkpoint.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct CheckpointReport {
+    #[serde(flatten)]
+    pub(crate) info: CheckpointInfo,
+    /// Items in it; its changes are these and what it says of the tables.
+    pub(crate) items: u64,
+}
+
+/// Why reading a checkpoint ended: the rest of it is items.
+enum Stop {
+    Items,
+    Failed(LogError),
+}
+
+impl From<LogError> for Stop {
+    fn from(error: LogError) -> Stop {
+        Stop::Failed(error)
+    }
 }
 
 impl LogLook {
@@ -31,16 +55,35 @@ impl LogLook {
         Ok(LogLook { recovery: Recovery::open(Arc::new(disk), LogOptions::default())? })
     }
 
-    pub(crate) fn report(&self) -> LogReport {
+    /// The checkpoint, if there is one. What it says of the tables is read to be counted, and comes before the items.
+    pub(crate) fn checkpoint(&self) -> Result<Option<CheckpointReport>, LogError> {
+        let Some(info) = self.recovery.checkpoint() else { return Ok(None) };
+        let mut others = 0;
+        let read = self.recovery.load_checkpoint(|change| match change.table {
+            CATALOGUE => {
+                others += 1;
+                Ok(())
+            }
+            _ => Err(Stop::Items),
+        });
+        match read {
+            Err(Stop::Failed(error)) => Err(error),
+            Ok(()) | Err(Stop::Items) => {
+                Ok(Some(CheckpointReport { info, items: info.changes.saturating_sub(others) }))
+            }
+        }
+    }
+
+    pub(crate) fn report(&self) -> Result<LogReport, LogError> {
         let recovery = &self.recovery;
-        LogReport {
+        Ok(LogReport {
             store_id: hex(&recovery.store_id()),
             epoch: recovery.epoch(),
             closed_cleanly: recovery.closed_cleanly(),
             last_lsn: recovery.last_lsn().to_string(),
-            checkpoint: recovery.checkpoint(),
+            checkpoint: self.checkpoint()?,
             found: recovery.report().clone(),
-        }
+        })
     }
 
     /// Reads every block of the checkpoint and every record of the log.

@@ -7,5 +7,5 @@ mod worked;
 
 pub(crate) use at::StoreAt;
 pub(crate) use image_look::{ImageLook, ImageReport};
-pub(crate) use log_look::{LogLook, LogReport, check_is_log};
-pub(crate) use worked::Worked;
+pub(crate) use log_look::{CheckpointReport, LogLook, LogReport, check_is_log};
+pub(crate) use worked::{DEVICES, Worked};

@@ -9,27 +9,42 @@ use super::StoreAt;
 /// What works the tables.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Worked {
-    /// What works gphash tables: cpu, cuda:0 and so on, or sim, a slow simulator of a GPU. It writes those whose values have one length,
-    /// with fixed keys or keys up to 63 bytes, and reads other packed ones. Batches too small for a GPU, and turbohash tables, are done by
-    /// the CPU. `warpkeep info` lists what is here.
-    #[arg(long, value_name = "DEVICE", default_value_t)]
+    /// What works the tables: cpu, cuda:0 and so on, or sim. `warpkeep info --help` tells more.
+    #[arg(long, value_name = "DEVICE", default_value_t, help_heading = DEVICE)]
     pub(crate) device: DeviceChoice,
-    /// Keep copies of this share of a table's buckets, from 0 to 1, in the device's memory, those asked for most, instead of
-    /// where the record of every key lies.
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    /// Keep copies of this share of a table's buckets on the device.
+    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = DEVICE)]
     pub(crate) cache_share: Option<f64>,
-    /// Keep the values that are asked for most in the device's memory: those of a share of a table's items, such as 20%, or as many as so
-    /// many bytes hold, such as 8G.
-    #[arg(long, value_name = "SIZE|%", value_parser = values, conflicts_with = "cache_share")]
+    /// Keep the values that are asked for most on the device.
+    #[arg(long, value_name = "SIZE|%", value_parser = values, conflicts_with = "cache_share", help_heading = DEVICE)]
     pub(crate) value_cache: Option<DeviceValues>,
-    /// How batches of gets are done where a device works the table: cpu, gather (the device says where values lie, the CPU copies them),
-    /// fetch, or both (it fetches some and the CPU copies the others, to memory that the device reaches; elsewhere gather). If not given, the way that is the fastest for batches of their size, as it is measured.
-    #[arg(long, value_name = "WAY")]
+    /// How a device does batches of gets: cpu, gather, fetch or both.
+    #[arg(long, value_name = "WAY", help_heading = DEVICE)]
     pub(crate) get_way: Option<GetWay>,
-    /// Threads that work on one large batch at a time; 0 for one a core, less one where there are eight or more.
-    #[arg(long, value_name = "COUNT", default_value_t)]
+    /// Threads for one large batch; 0 for as many as suit.
+    #[arg(long, value_name = "COUNT", default_value_t, help_heading = DEVICE)]
     pub(crate) batch_threads: usize,
 }
+
+/// The heading of these options.
+const DEVICE: &str = "Device";
+
+/// What they mean, told once, by `warpkeep info --help`.
+pub(crate) const DEVICES: &str = "\
+Options about devices, which many commands have:
+  --device DEVICE       What works gphash tables: cpu, cuda:0 and so on, or sim, a slow simulator of a GPU. A device writes
+                        those whose values have one length, with fixed keys or keys up to 63 bytes, and reads other packed
+                        ones. Batches too small for a GPU, and turbohash tables, are done by the CPU.
+  --cache-share SHARE   Keep copies of this share of a table's buckets, from 0 to 1, in the device's memory, those asked for
+                        most, instead of where the record of every key lies.
+  --value-cache SIZE|%  Keep the values that are asked for most in the device's memory: those of a share of a table's items,
+                        such as 20%, or as many as a number of bytes hold, such as 8G.
+  --get-way WAY         How batches of gets are done: cpu; gather (the device says where values lie, the CPU copies them);
+                        fetch; or both (the device fetches some and the CPU copies the others, to memory that the device
+                        reaches; elsewhere gather). If not given, the way that is measured to be the fastest for batches of
+                        their size.
+  --batch-threads COUNT Threads that work on one large batch at a time; 0 for one a core, less one where there are eight or
+                        more.";
 
 /// A share in per cent, or a number of bytes.
 fn values(text: &str) -> Result<DeviceValues, String> {

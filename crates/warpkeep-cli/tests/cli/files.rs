@@ -52,8 +52,11 @@ fn csv_there_and_back() {
 fn columns_by_name_and_by_number() {
     let shop = Shop::empty();
     let file = shop.file("in.csv", "id,name,age\nada,Ada,36\nalan,Alan,41\n");
-    let missing = load(&shop, "t", &file, &["--create"], 1);
-    assert!(missing.err.contains("no column 'key', only id, name, age"), "{}", missing.err);
+    let words = load(&shop, "t", &file, &["--create"], 1);
+    assert!(words.err.contains("line 2") && words.err.contains("'Ada' is no <f4"), "{}", words.err);
+    let nameless = shop.file("nameless.csv", "name,age\nAda,36\n");
+    let missing = load(&shop, "t", &nameless, &["--create"], 1);
+    assert!(missing.err.contains("no column 'key', only name, age"), "{}", missing.err);
     load(&shop, "t", &file, &["--create", "--key-column", "id", "--value-column", "3"], 0);
     assert_eq!(shop.ran("get", &["t", "alan"], 0).out, "41\n");
     let bare = shop.file("bare.csv", "1,one\n2,two\n");
@@ -100,7 +103,7 @@ fn short_names_there_and_back() {
     load(&shop, "names", &file, &["--as", "u64"], 0);
     assert_eq!(lines(&dump(&shop, "names", "out.jsonl", &["--as", "u64"])), lines(text));
     assert_eq!(shop.ran("get", &["names", "ab", "--format", "u64"], 0).out, "2\n");
-    shop.ran("get", &["names", "abc", "--format", "u64"], 1);
+    shop.ran("get", &["names", "abc", "--format", "u64"], 4);
     let longer = shop.file("longer.jsonl", "{\"key\":\"thirteen byte\",\"value\":5}\n");
     let refused = load(&shop, "names", &longer, &["--as", "u64"], 1);
     assert!(refused.err.contains("12"), "{}", refused.err);
@@ -188,7 +191,7 @@ fn pipes_at_both_ends() {
     with_input(load.args(["t", "-", "--format", "jsonl", "--create"]), text.as_bytes()).expect(0);
     let ran = shop.ran("dump", &["t", "-", "--format", "jsonl"], 0);
     assert_eq!(ran.out, text);
-    assert!(ran.err.contains("dumped 1 items"), "{}", ran.err);
+    assert!(ran.err.contains("dumped 1 item of"), "{}", ran.err);
     shop.ran("dump", &["t", "-", "--format", "jsonl", "--json"], 2);
 }
 
@@ -210,4 +213,107 @@ fn a_dump_replaces_nothing_unasked() {
         .map(|entry| entry.expect("one").file_name())
         .collect();
     assert_eq!(names.len(), 2, "{names:?}");
+}
+
+/// A quote that is never closed would make one value of the rest of the file.
+#[test]
+fn quotes_out_of_order_are_errors_with_a_line() {
+    let shop = Shop::empty();
+    for (text, line, word) in [
+        ("key,value\n1,one\n2,\"two\n3,three\n4,four\n", 3, "never closed"),
+        ("key,value\n1,\"one\n2,\"two\"\n", 3, "behind a closing quote"),
+        ("key,\"value\n1,one\n", 1, "never closed"),
+    ] {
+        let file = shop.file("in.csv", text);
+        let ran = load(&shop, "t", &file, &["--create"], 1);
+        assert!(ran.err.contains(&format!("in.csv, line {line}:")), "{}", ran.err);
+        assert!(
+            ran.err.contains(word) && ran.err.contains("nothing was loaded") == (line > 1),
+            "{}",
+            ran.err
+        );
+        assert!(!shop.store().exists(), "nothing was made of {text:?}");
+    }
+}
+
+#[test]
+fn surplus_columns_are_errors_with_a_line() {
+    let shop = Shop::empty();
+    let surplus = shop.file("in.csv", "key,value\n1,one\n2,two, or three\n");
+    let ran = load(&shop, "t", &surplus, &["--create"], 1);
+    for word in ["line 3", "it has 3 columns, and the header names 2", "in quotes"] {
+        assert!(ran.err.contains(word), "{word}: {}", ran.err);
+    }
+    let json = load(&shop, "t", &surplus, &["--create", "--skip-bad", "--json"], 0).json();
+    assert_eq!((&json["loaded"], &json["skipped"]), (&1.into(), &1.into()));
+    let bare = shop.file("bare.csv", "1,one\n2,two,three\n");
+    assert!(load(&shop, "u", &bare, &["--create", "--no-headers"], 1).err.contains("line 2"));
+    // A column that no one asked for is not dropped silently, and one that was left out by hand is.
+    let third = shop.file("third.csv", "key,value,note\n1,one,x\n");
+    let ran = load(&shop, "u", &third, &["--create"], 1);
+    assert!(ran.err.contains("key, value, note") && ran.err.contains("--value-column"), "{}", ran.err);
+    load(&shop, "u", &third, &["--create", "--value-column", "value"], 0);
+    assert_eq!(shop.ran("get", &["u", "1"], 0).out, "one\n");
+}
+
+/// `id,f0,f1,...`: a row of numbers a line, there and back.
+#[test]
+fn rows_of_numbers_in_csv() {
+    let shop = Shop::empty();
+    let text = "id,f0,f1,f2\n7,0.1,-2.5,1e-40\n8,inf,NaN,3.4028235e38\n";
+    let file = shop.file("in.csv", text);
+    load(&shop, "rows", &file, &["--create"], 0);
+    let tables = shop.ran("list", &["--json"], 0).json();
+    assert_eq!(tables["tables"][0]["value"], "fixed:12");
+    assert_eq!(tables["tables"][0]["attributes"]["elements"], "<f4[3]");
+    assert_eq!(shop.ran("get", &["rows", "7", "--format", "f32"], 0).out, "0.1 -2.5 1e-40\n");
+    assert_eq!(lines(&dump(&shop, "rows", "out.csv", &[])), lines(text));
+    load(&shop, "again", &shop.path("out.csv"), &["--create"], 0);
+    assert_eq!(lines(&dump(&shop, "again", "again.csv", &[])), lines(text));
+
+    // Names of columns and other types are remembered; the key may stand anywhere.
+    let text = "user,age,height\nada,36,-1\nalan,41,70000\n";
+    let file = shop.file("people.csv", "age,user,height\n36,ada,-1\n41,alan,70000\n");
+    load(&shop, "people", &file, &["--create", "--dtype", "i32", "--key-column", "user"], 0);
+    assert_eq!(lines(&dump(&shop, "people", "people-out.csv", &[])), lines(text));
+    let wrong = shop.file("wrong.csv", "id,age,height\nbob,1,2\neve,3,x\nfay,4\n");
+    let ran = load(&shop, "people", &wrong, &[], 1);
+    assert!(ran.err.contains("line 3") && ran.err.contains("'x' is no <i4"), "{}", ran.err);
+    let json = load(&shop, "people", &wrong, &["--skip-bad", "--json"], 0).json();
+    assert_eq!((&json["loaded"], &json["skipped"]), (&1.into(), &2.into()));
+    assert!(load(&shop, "people", &wrong, &["--dtype", "f32"], 2).err.contains("leave --dtype out"));
+
+    // The same rows as JSON lines and as an array.
+    let json_lines =
+        "{\"key\":7,\"value\":[0.1,-2.5,1e-40]}\n{\"key\":8,\"value\":[\"inf\",\"NaN\",3.4028235e38]}\n";
+    let out = dump(&shop, "rows", "out.jsonl", &[]);
+    assert_eq!(lines(&out.replace("e+", "e")), lines(json_lines));
+    load(&shop, "rows", &shop.path("out.jsonl"), &[], 0);
+    load(&shop, "third", &shop.path("out.jsonl"), &["--create", "--dtype", "f32"], 0);
+    assert_eq!(
+        lines(&dump(&shop, "third", "third.csv", &[])),
+        lines("id,f0,f1,f2\n7,0.1,-2.5,1e-40\n8,inf,NaN,3.4028235e38\n")
+    );
+    assert!(
+        load(&shop, "rows", &shop.file("short.jsonl", "{\"key\":1,\"value\":[1]}"), &[], 1)
+            .err
+            .contains("it has 1 numbers")
+    );
+}
+
+/// A table cannot be created for records that make no sense; the message says what is wrong with them.
+#[test]
+fn what_a_table_cannot_be_made_of_is_told() {
+    let shop = Shop::empty();
+    for (name, content, code, words) in [
+        ("numbers.jsonl", &b"{\"key\":1,\"value\":7}\n"[..], 1, ["line 1", "--as u64"]),
+        ("arrays.jsonl", b"{\"key\":1,\"value\":[7]}\n", 1, ["line 1", "--dtype"]),
+        ("bad.jsonl", b"{\"key\":1,\"value\":\"\xff\"}\n", 1, ["line 1", "UTF-8"]),
+        ("bad.csv", b"key,value\n1,\xff\n", 1, ["line 2", "UTF-8"]),
+        ("header.csv", b"key,value\n", 2, ["header.csv has no items", "--key and --value"]),
+    ] {
+        let ran = load(&shop, "t", &shop.file(name, content), &["--create"], code);
+        assert!(words.iter().all(|word| ran.err.contains(word)), "{name}: {}", ran.err);
+        assert!(!shop.store().exists(), "{name}");
+    }
 }

@@ -75,7 +75,7 @@ fn a_value_from_a_file_or_a_pipe_and_back() {
     let missing = Ran::of(shop.run("put").args(["t", "4", "--file"]).arg(shop.path("missing"))).expect(1);
     assert!(missing.err.contains("No such file"), "{}", missing.err);
     shop.ran("get", &["t", "1", "2", "--raw"], 2);
-    shop.ran("get", &["t", "9", "--raw"], 1);
+    shop.ran("get", &["t", "9", "--raw"], 4);
 }
 
 #[test]
@@ -92,14 +92,14 @@ fn values_of_one_length() {
 #[test]
 fn what_is_not_there() {
     let shop = Shop::new();
-    let ran = shop.ran("get", &["rows", "1", "1000", "--format", "hex"], 1);
+    let ran = shop.ran("get", &["rows", "1", "1000", "--format", "hex"], 4);
     assert_eq!(ran.out.lines().count(), 1);
     assert!(ran.err.contains("not in table rows: 1000"), "{}", ran.err);
-    let json = shop.ran("get", &["rows", "1000", "--json"], 1).json();
+    let json = shop.ran("get", &["rows", "1000", "--json"], 4).json();
     assert_eq!((&json["items"][0]["found"], &json["missing"]), (&false.into(), &1.into()));
     let deleted = shop.ran("delete", &["rows", "20", "0x15", "1000", "--json"], 0).json();
     assert_eq!((&deleted["deleted"], &deleted["not_there"]), (&2.into(), &1.into()));
-    shop.ran("get", &["rows", "20"], 1);
+    shop.ran("get", &["rows", "20"], 4);
     shop.ran("put", &["rows", "30", "hex:00"], 2);
     shop.ran("get", &["no such table", "1"], 1);
 }

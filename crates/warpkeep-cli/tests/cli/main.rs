@@ -5,6 +5,7 @@ mod bench;
 mod demo;
 mod files;
 mod help;
+mod interrupted;
 mod items;
 mod last_image;
 mod look;

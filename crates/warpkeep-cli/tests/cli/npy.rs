@@ -1,12 +1,19 @@
 //! `load` and `dump` with NumPy arrays, written here byte by byte as NumPy does.
 
+use std::io::Write as _;
 use std::path::Path;
 
-use crate::shop::{Ran, Shop, with_input};
+use crate::shop::{Ran, Shop, warpkeep, with_input};
 
 /// An array file: header, padding, data.
 fn npy(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
-    let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
+    npy_ordered(descr, false, shape, data)
+}
+
+/// The same; `fortran` if it lies column by column.
+fn npy_ordered(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
+    let order = if fortran { "True" } else { "False" };
+    let mut text = format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}");
     while (text.len() + 11) % 64 != 0 {
         text.push(' ');
     }
@@ -121,8 +128,8 @@ fn arrays_that_are_damaged_or_do_not_fit() {
     refused(&good[..good.len() - 1], "t", "cut short");
     refused(&[&good[..], b"x"].concat(), "t", "1 bytes after its last row");
     refused(b"key,value\n1,2\n", "t", "no NumPy array");
-    refused(&npy(">f4", "(3, 2)", &floats(6)), "t", "astype");
-    refused(&npy("<f4", "(3, 2, 1)", &floats(6)), "t", "dimensions");
+    refused(&npy("|O", "(3, 2)", &floats(6)), "t", "astype");
+    refused(&npy("<f4", "()", &floats(1)), "t", "dimensions");
     refused(&npy("<f4", "(3, 0)", &[]), "t", "rows have 0 bytes");
     refused(&npy("<f4", "(18446744073709551615, 4)", &[]), "t", "rows");
     refused(&npy("<f4", "(3, 1)", &floats(3)), "t", "value of 4 bytes");
@@ -154,4 +161,166 @@ fn tables_that_are_no_array() {
     shop.ran("dump", &["empty", "-", "--format", "npy"], 2);
     dump("empty", &[], 0);
     assert!(load(&shop, "empty", &shop.path("out.npy"), &["--json"], 0).json()["loaded"] == 0);
+}
+
+/// Numbers that look random and are the same every time.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+const TYPES: [(&str, usize); 14] = [
+    ("b1", 1),
+    ("i1", 1),
+    ("i2", 2),
+    ("i4", 4),
+    ("i8", 8),
+    ("u1", 1),
+    ("u2", 2),
+    ("u4", 4),
+    ("u8", 8),
+    ("f2", 2),
+    ("f4", 4),
+    ("f8", 8),
+    ("c8", 8),
+    ("c16", 16),
+];
+
+fn dump(shop: &Shop, table: &str, arguments: &[&str]) -> Vec<u8> {
+    let out = shop.path("out.npy");
+    Ran::of(shop.run("dump").arg(table).arg(&out).arg("--force").args(arguments)).expect(0);
+    std::fs::read(&out).expect("a file")
+}
+
+/// Every type of number, in both orders of bytes, in one to four dimensions, row by row and column by column: what comes out is what
+/// went in, byte for byte.
+#[test]
+fn every_array_comes_back() {
+    let mut dice = Dice(0x2545_f491_4f6c_dd1d);
+    let mut arrays = 0;
+    for (name, bytes) in TYPES {
+        let shop = Shop::empty();
+        for order in if bytes == 1 { &["|"][..] } else { &["<", ">"] } {
+            let dimensions = 1 + dice.roll(4);
+            let lengths: Vec<u64> = (0..dimensions)
+                .map(|at| dice.roll(if at == 0 { 40 } else { 4 }) + u64::from(at > 0))
+                .collect();
+            let fortran = dimensions > 1 && dice.roll(2) == 1;
+            let comma = if dimensions == 1 { "," } else { "" };
+            let words: Vec<String> = lengths.iter().map(u64::to_string).collect();
+            let shape = format!("({}{comma})", words.join(", "));
+            let len = lengths.iter().product::<u64>() as usize * bytes;
+            let data: Vec<u8> =
+                (0..len).map(|_| dice.roll(if name == "b1" { 2 } else { 256 }) as u8).collect();
+            let array = npy_ordered(&format!("{order}{name}"), fortran, &shape, &data);
+            let table = format!("t{arrays}");
+            load(&shop, &table, &shop.file("in.npy", &array), &["--create"], 0);
+            let back = dump(&shop, &table, &[]);
+            assert!(
+                back == array,
+                "{order}{name} {shape} fortran {fortran}: {}",
+                String::from_utf8_lossy(&back)
+            );
+            arrays += 1;
+        }
+    }
+    writeln!(std::io::stdout().lock(), "npy: {arrays} arrays of {} types came back", TYPES.len())
+        .expect("written");
+}
+
+/// What a table remembers is there after a backup, a restoration and a rebuild.
+#[test]
+fn types_outlive_the_image() {
+    let shop = Shop::empty();
+    let data: Vec<u8> = (0..48).collect();
+    let array = npy_ordered(">i2", true, "(4, 2, 3)", &data);
+    load(&shop, "t", &shop.file("in.npy", &array), &["--create"], 0);
+    assert!(shop.ran("list", &[], 0).out.contains(">i2[2,3] fortran"));
+    let (backup, anew) = (shop.path("backup"), shop.path("anew"));
+    Ran::of(shop.run("backup").arg(&backup)).expect(0);
+    Ran::of(warpkeep().arg("restore").arg(&backup).arg(&anew)).expect(0);
+    let out = shop.path("restored.npy");
+    Ran::of(warpkeep().arg("dump").arg(&anew).arg("t").arg(&out)).expect(0);
+    assert!(std::fs::read(&out).expect("a file") == array);
+    std::fs::remove_file(shop.image()).expect("removed");
+    shop.ran("rebuild", &["--yes"], 0);
+    assert!(dump(&shop, "t", &[]) == array);
+    shop.ran("verify", &[], 0);
+    // Values are little-endian in the table, row by row.
+    assert_eq!(shop.ran("get", &["t", "0", "--format", "hex"], 0).out, "010011102120090819182928\n");
+    let rows = dump(&shop, "t", &["--c-order", "--dtype", "<i2"]);
+    assert!(rows.ends_with(&[31, 30, 47, 46]), "{rows:?}");
+}
+
+#[test]
+fn other_types_are_refused_or_converted() {
+    let shop = Shop::empty();
+    load(&shop, "t", &shop.file("f4.npy", npy("<f4", "(3, 2)", &floats(6))), &["--create"], 0);
+    let integers = |numbers: [i32; 6]| -> Vec<u8> { numbers.iter().flat_map(|n| n.to_le_bytes()).collect() };
+    let other = shop.file("i4.npy", npy("<i4", "(3, 2)", &integers([1, -2, 3, 4, 5, 6])));
+    let refused = load(&shop, "t", &other, &[], 1);
+    for word in ["<i4[2]", "<f4[2]", "--convert"] {
+        assert!(refused.err.contains(word), "{word}: {}", refused.err);
+    }
+    assert_eq!(shop.ran("get", &["t", "0", "--format", "f32"], 0).out, "-3 -2.75\n", "nothing was loaded");
+    load(&shop, "t", &other, &["--convert"], 0);
+    assert_eq!(shop.ran("get", &["t", "0", "--format", "f32"], 0).out, "1 -2\n");
+    // The order of bytes and of elements is the file's affair.
+    let big: Vec<u8> = (0..6).flat_map(|n| (n as f32).to_be_bytes()).collect();
+    load(&shop, "t", &shop.file("big.npy", npy_ordered(">f4", true, "(3, 2)", &big)), &[], 0);
+    assert_eq!(shop.ran("get", &["t", "1", "--format", "f32"], 0).out, "1 4\n");
+    // Another shape is another thing, and another number of elements cannot be had.
+    let flat = shop.file("flat.npy", npy("<f4", "(6,)", &floats(6)));
+    assert!(load(&shop, "t", &flat, &["--convert"], 1).err.contains("cannot become"));
+
+    load(&shop, "bytes", &shop.file("u1.npy", npy("|u1", "(2, 2)", &[1, 2, 3, 255])), &["--create"], 0);
+    let large = shop.file("large.npy", npy("<i4", "(3, 2)", &integers([1, 2, 256, 4, 5, 6])));
+    let misfit = load(&shop, "bytes", &large, &["--convert"], 1);
+    assert!(misfit.err.contains("row 1") && misfit.err.contains("256 is no |u1"), "{}", misfit.err);
+    let skipped = load(&shop, "bytes", &large, &["--convert", "--skip-bad", "--json"], 0).json();
+    assert_eq!((&skipped["loaded"], &skipped["skipped"]), (&2.into(), &1.into()));
+
+    let refused =
+        Ran::of(shop.run("dump").arg("t").arg(shop.path("x.npy")).args(["--dtype", "f64"])).expect(2);
+    assert!(refused.err.contains("--convert"), "{}", refused.err);
+    let halves = dump(&shop, "t", &["--dtype", "f16", "--convert"]);
+    assert!(halves.ends_with(&[0x00, 0x40, 0x00, 0x45]), "{halves:?}");
+}
+
+#[test]
+fn a_table_that_was_created_empty_learns_its_type() {
+    let shop = Shop::empty();
+    shop.ran("create", &["rows", "--key", "u64", "--value", "f32x2"], 0);
+    let integers = shop.file("i4.npy", npy("<i4", "(3, 2)", &[0; 24]));
+    assert!(load(&shop, "rows", &integers, &[], 1).err.contains("--convert"));
+    shop.ran("create", &["any", "--key", "u64", "--value", "fixed:8"], 0);
+    load(&shop, "any", &integers, &[], 0);
+    assert!(
+        load(&shop, "any", &shop.file("f4.npy", npy("<f4", "(3, 2)", &floats(6))), &[], 1)
+            .err
+            .contains("<i4[2]")
+    );
+    assert!(dump(&shop, "any", &[]) == std::fs::read(&integers).expect("a file"));
+    shop.ran("create", &["counts", "--key", "u64", "--value", "u64"], 0);
+    shop.ran("put", &["counts", "0", "u64:7"], 0);
+    assert!(dump(&shop, "counts", &[]) == npy("<u8", "(1,)", &7_u64.to_le_bytes()));
+    // What was written by a program that says nothing is guessed, and the guess is told.
+    shop.ran("create", &["plain", "--key", "u64", "--value", "fixed:4"], 0);
+    shop.ran("put", &["plain", "0", "hex:00000000"], 0);
+    let guessed = Ran::of(shop.run("dump").arg("plain").arg(shop.path("plain.npy"))).expect(0);
+    assert!(guessed.out.contains("note: the table does not say"), "{}", guessed.out);
+}
+
+#[test]
+fn columns_are_put_together_from_a_file_only() {
+    let shop = Shop::empty();
+    let array = npy_ordered("<f4", true, "(3, 2)", &floats(6));
+    let ran = with_input(shop.run("load").args(["t", "-", "--format", "npy", "--create"]), &array).expect(1);
+    assert!(ran.err.contains("column by column") && ran.err.contains("give its name"), "{}", ran.err);
 }

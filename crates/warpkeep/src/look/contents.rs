@@ -20,6 +20,8 @@ pub(crate) struct LogContents {
     attributes: BTreeMap<u32, (u64, Attributes)>,
     /// Records after the checkpoint.
     pub(crate) records: u64,
+    /// Items in the checkpoint, whatever became of them.
+    pub(crate) checkpoint_items: u64,
 }
 
 struct Entry {
@@ -75,6 +77,7 @@ impl LogContents {
                 return contents.change_catalogue(&CatalogueChange::of(&change));
             }
             later.take().into_iter().flatten().try_for_each(|change| contents.change_catalogue(&change))?;
+            contents.checkpoint_items += 1;
             match latest.contains_key(&(change.table, change.key.into())) {
                 true => Ok(()),
                 false => contents.give(&change, &mut each),

@@ -155,7 +155,7 @@ impl From<ServerError> for Failure {
     fn from(error: ServerError) -> Self {
         match error {
             ServerError::Bench(error) => error.into(),
-            error => Failure::Error(Box::new(error)),
+            error => Failure::Error { error: Box::new(error), kind: "error" },
         }
     }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use warpkeep::{Batch, Durability, KeySpec, Status, Table, ValueSpec};
 
 use crate::failure::Failure;
-use crate::files::{Bad, Record, Source};
+use crate::files::{Bad, Record, Source, ValueForm};
 use crate::output::count;
 
 /// Items in a batch.
@@ -52,15 +52,22 @@ impl Skipped {
         entries: &[Entry],
         keys: KeySpec,
         values: ValueSpec,
+        form: &ValueForm,
     ) -> Result<(), Failure> {
         let bad = entries.iter().find_map(|entry| match entry {
-            Ok(record) => fit(record, keys, values).err().map(|why| (record.at, why)),
+            Ok(record) => fit(record, keys, values, form).err().map(|why| (record.at, why)),
             Err(bad) => Some(bad.clone()),
         });
         match bad {
             Some((at, why)) if !self.allowed => self.skip(at, &why, NOTHING),
             _ => Ok(()),
         }
+    }
+
+    /// An error that tells of the first of these that makes no sense, if there is one.
+    pub(crate) fn first(&self, entries: &[Entry]) -> Option<Failure> {
+        let (at, why) = entries.iter().find_map(|entry| entry.as_ref().err())?;
+        Some(Failure::error(format!("{}, {} {at}: {why} ({NOTHING})", self.name, self.unit)))
     }
 
     fn skip(&mut self, at: u64, why: &str, standing: &str) -> Result<(), Failure> {
@@ -92,7 +99,7 @@ pub(crate) fn read_some(
     while entries.len() < BATCH && bytes < BATCH_BYTES {
         match source.next() {
             Ok(Some(record)) => {
-                bytes += record.value.len();
+                bytes += record.value.weight();
                 entries.push(Ok(record));
             }
             Ok(None) => break,
@@ -110,12 +117,18 @@ pub(crate) fn read_some(
     Ok(entries)
 }
 
-/// The key's bytes, if a table of these specs takes the record.
-fn fit(record: &Record, keys: KeySpec, values: ValueSpec) -> Result<Vec<u8>, String> {
+/// The bytes of key and value, if a table of these specs takes the record.
+fn fit(
+    record: &Record,
+    keys: KeySpec,
+    values: ValueSpec,
+    form: &ValueForm,
+) -> Result<(Vec<u8>, Vec<u8>), String> {
     // Before a batch checks it, which would number operations and not lines.
     let key = record.key.bytes(keys)?;
-    values.check(&record.value).map_err(|error| error.to_string())?;
-    Ok(key)
+    let value = form.bytes(record.value.clone())?;
+    values.check(&value).map_err(|error| error.to_string())?;
+    Ok((key, value))
 }
 
 /// Puts records into a table.
@@ -123,13 +136,19 @@ pub(crate) struct Loader<'a> {
     table: &'a Table<'a>,
     batch: Batch,
     durability: Durability,
+    form: ValueForm,
     skipped: &'a mut Skipped,
     pub(crate) loaded: Loaded,
 }
 
 impl<'a> Loader<'a> {
-    pub(crate) fn new(table: &'a Table<'a>, durability: Durability, skipped: &'a mut Skipped) -> Loader<'a> {
-        Loader { table, batch: table.batch(), durability, skipped, loaded: Loaded::default() }
+    pub(crate) fn new(
+        table: &'a Table<'a>,
+        durability: Durability,
+        form: ValueForm,
+        skipped: &'a mut Skipped,
+    ) -> Loader<'a> {
+        Loader { table, batch: table.batch(), durability, form, skipped, loaded: Loaded::default() }
     }
 
     /// How far it has come, for whoever must stop.
@@ -152,8 +171,7 @@ impl<'a> Loader<'a> {
         let (key_spec, value_spec) = (self.batch.key_spec(), self.batch.value_spec());
         for entry in entries {
             let fitting = entry.and_then(|record| {
-                let key = fit(&record, key_spec, value_spec).map_err(|why| (record.at, why))?;
-                Ok((key, record.value))
+                fit(&record, key_spec, value_spec, &self.form).map_err(|why| (record.at, why))
             });
             match fitting {
                 Ok((key, value)) => {

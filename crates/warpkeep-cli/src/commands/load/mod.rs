@@ -1,6 +1,7 @@
 //! `warpkeep load`.
 
 mod loader;
+mod plan;
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -8,20 +9,22 @@ use std::time::Instant;
 
 use clap::Args;
 use serde::Serialize;
-use warpkeep::{Durability, KeySpec, Store, ValueSpec};
+use warpkeep::{Durability, KeySpec, Store};
 use warpkeep_bench::size::Size;
 use warpkeep_bench::{Amount, Progress};
 
-use super::create::Shape;
+use super::create::{Shape, ValueType};
 use super::lasting::{self, Lasting};
 use crate::cell::Coding;
+use crate::elements::Dtype;
 use crate::failure::Failure;
-use crate::files::{CsvSource, FileFormat, Input, JsonSource, NpySource, Record, Source};
+use crate::files::{CsvColumns, CsvSource, FileFormat, Input, JsonSource, JsonValues, NpySource, Source};
 use crate::interrupt::Interrupt;
 use crate::output::{Format, count};
 use crate::progress::Bars;
 use crate::store::{StoreAt, Worked};
 use loader::{Loaded, Loader, NOTHING, Skipped};
+use plan::Plan;
 
 /// What to load where.
 #[derive(Debug, Args)]
@@ -37,9 +40,16 @@ pub(crate) struct Load {
     /// What kind of file it is; by default as its name says: .csv, .jsonl, .npy.
     #[arg(long, value_enum)]
     format: Option<FileFormat>,
-    /// How values are written in CSV and JSON lines.
-    #[arg(long = "as", value_enum, default_value_t, value_name = "CODING")]
-    coding: Coding,
+    /// How values are written in CSV and JSON lines; text if not said.
+    #[arg(long = "as", value_enum, value_name = "CODING", conflicts_with = "dtype")]
+    coding: Option<Coding>,
+    /// CSV: all columns but the key are a row of numbers of this type; JSON lines: values are arrays of such numbers. f32, f16, f64, i8 to
+    /// i64, u8 to u64, bool, complex64 and so on. CSV files with no column called value are rows of f32 without it.
+    #[arg(long, value_name = "TYPE")]
+    dtype: Option<Dtype>,
+    /// Convert the elements of an array that has others than the table. What would be changed by more than rounding is an error.
+    #[arg(long)]
+    convert: bool,
     /// The column of a CSV file that holds keys, by name or by number from 1.
     #[arg(long, value_name = "COLUMN")]
     key_column: Option<String>,
@@ -63,7 +73,7 @@ pub(crate) struct Load {
     key: Option<KeySpec>,
     /// What values of the new table are: u64, f32xNUMBERS, fixed:BYTES, or var[:LONGEST].
     #[arg(long, value_name = "SPEC", requires = "create")]
-    value: Option<ValueSpec>,
+    value: Option<ValueType>,
     #[command(flatten)]
     shape: Shape,
     #[command(flatten)]
@@ -96,29 +106,19 @@ impl Load {
         let mut skipped = Skipped::new(&name, source.unit(), self.skip_bad);
         // The first of it is read before a store is touched: it may be no such file at all.
         let first = loader::read_some(&mut *source, &skipped, NOTHING)?;
-        let new = match self.create {
-            false => None,
-            true => {
-                let records: Vec<&Record> = first.iter().flatten().collect();
-                let (key, value) = self.specs(&*source, &records)?;
-                skipped.check(&first, key, value)?;
-                // What a pipe promises need not come.
-                let expected = source.records().filter(|_| len.is_some());
-                Some(self.shape.options(key, value, expected)?)
-            }
-        };
+        let plan = Plan::new(self, &*source, &first, &mut skipped, len.is_some())?;
 
         let interrupt = Interrupt::listen()?;
         let bars = Bars::new(!self.output.json, &interrupt);
         bars.begin("loading", len.map_or(Amount::Count(1), Amount::Bytes));
         let begun = Instant::now();
         let work = |store: &Store| {
-            if let Some(options) = new {
-                store.create_table(&self.table, options)?;
-            }
-            let table = store.table(&self.table)?;
+            let table = plan.table(store, &self.table)?;
             let durability = self.lasting.of(store);
-            let mut loader = Loader::new(&table, durability, &mut skipped);
+            let form = plan.form(&table, &name, self.convert)?;
+            skipped.check(&first, table.key_spec(), table.value_spec(), &form)?;
+            plan.remember(&table)?;
+            let mut loader = Loader::new(&table, durability, form, &mut skipped);
             let (mut entries, mut shown) = (first, 0);
             while !entries.is_empty() {
                 interrupt.check_or(&loader.standing())?;
@@ -156,8 +156,10 @@ impl Load {
         let format = FileFormat::of(self.format, &self.file)?;
         let unfit = |option: &str, kind: &str| Err(Failure::Usage(format!("{option} is for {kind} only")));
         match format {
+            FileFormat::Npy if self.dtype.is_some() => return unfit("--dtype", "CSV and JSON lines"),
             FileFormat::Npy => {}
             _ if self.keys.is_some() => return unfit("--keys", "NumPy arrays"),
+            _ if self.convert => return unfit("--convert", "NumPy arrays"),
             FileFormat::Csv => {}
             FileFormat::Jsonl if self.no_headers => return unfit("--no-headers", "CSV"),
             FileFormat::Jsonl if self.key_column.is_some() || self.value_column.is_some() => {
@@ -165,51 +167,30 @@ impl Load {
             }
             FileFormat::Jsonl => {}
         }
+        let name = input.name().to_owned();
         Ok(match format {
             FileFormat::Csv => {
-                let default = if self.no_headers { ["1", "2"] } else { ["key", "value"] };
-                let columns = [
-                    self.key_column.as_deref().unwrap_or(default[0]),
-                    self.value_column.as_deref().unwrap_or(default[1]),
-                ];
-                let name = input.name().to_owned();
-                Box::new(CsvSource::new(input, &name, columns, !self.no_headers, self.coding)?)
+                let columns = CsvColumns {
+                    key: self.key_column.clone(),
+                    value: self.value_column.clone(),
+                    headers: !self.no_headers,
+                    rows: self.dtype.is_some(),
+                };
+                Box::new(CsvSource::new(input, &name, &columns, self.coding.unwrap_or_default())?)
             }
-            FileFormat::Jsonl => Box::new(JsonSource::new(input, self.coding)),
+            FileFormat::Jsonl => {
+                let values = match (self.coding, &self.dtype) {
+                    (Some(coding), _) => JsonValues::Coded(coding),
+                    (None, Some(_)) => JsonValues::Row,
+                    (None, None) => JsonValues::TextOrRow,
+                };
+                Box::new(JsonSource::new(input, &name, values))
+            }
             FileFormat::Npy => {
                 let keys = self.keys.as_deref().map(Input::open).transpose()?;
                 Box::new(NpySource::open(input, keys)?)
             }
         })
-    }
-
-    /// What the new table takes: as asked for, or else what suits the first records.
-    fn specs(&self, source: &dyn Source, first: &[&Record]) -> Result<(KeySpec, ValueSpec), Failure> {
-        let known = |spec: Result<ValueSpec, warpkeep_core::CoreError>| spec.map_err(warpkeep::Error::from);
-        let nothing = || {
-            Failure::Usage(
-                "there is nothing in the file to tell keys and values by; give --key and --value".to_owned(),
-            )
-        };
-        let key = match self.key {
-            Some(key) => key,
-            None if source.value_bytes().is_some() => KeySpec::U64,
-            None if first.is_empty() => return Err(nothing()),
-            None if first.iter().all(|record| record.key.is_number()) => KeySpec::U64,
-            None => KeySpec::variable(KeySpec::DEFAULT_VARIABLE).map_err(warpkeep::Error::from)?,
-        };
-        let one_length = first.first().map(|record| record.value.len()).filter(|len| {
-            matches!(self.coding, Coding::F32 | Coding::U64)
-                && first.iter().all(|record| record.value.len() == *len)
-        });
-        let fixed = source.value_bytes().or(one_length.map(|len| len as u64));
-        let value = match (self.value, fixed) {
-            (Some(value), _) => value,
-            (None, Some(len)) => known(ValueSpec::fixed(u32::try_from(len).unwrap_or(u32::MAX)))?,
-            (None, None) if first.is_empty() => return Err(nothing()),
-            (None, None) => known(ValueSpec::variable(ValueSpec::MAX))?,
-        };
-        Ok((key, value))
     }
 }
 
