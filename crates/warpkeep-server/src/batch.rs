@@ -7,8 +7,10 @@
 //!
 //! Answers are given after that, when all of it is as durable as was asked for.
 
+mod isolated;
+
 use parking_lot::MutexGuard;
-use warpkeep::{Status, Table};
+use warpkeep::Table;
 use warpkeep_core::Op;
 
 use crate::command::{Command, NONE, Verb, bits};
@@ -16,11 +18,14 @@ use crate::entries::Entries;
 use crate::keyspace::Keyspace;
 use crate::outcome::{Current, Outcome, Place, Refusal, Version};
 use crate::reads::Reads;
+use crate::session::Session;
 use crate::span::Span;
 use crate::traces::Trace;
 use crate::whole::Whole;
 use crate::writes::Writes;
 use crate::{memcached, resp};
+
+pub(crate) use isolated::Aborted;
 
 /// Bytes of values that a batch gives out, about. What asks for more waits for the next.
 pub(crate) const BUDGET: usize = 8 << 20;
@@ -49,6 +54,12 @@ pub(crate) trait Inputs {
     }
 }
 
+/// The connections that a batch is of.
+pub(crate) trait Clients: Inputs {
+    /// What is known of one of them.
+    fn session(&mut self, connection: u32) -> &mut Session;
+}
+
 /// Commands, and everything needed to do them; its memory is used again.
 pub(crate) struct Batch {
     pub(crate) commands: Vec<Command>,
@@ -63,6 +74,8 @@ pub(crate) struct Batch {
     pub(crate) expired: Vec<Vec<u8>>,
     /// What is known of the key of the command that is answered, if it asks who has asked before.
     pub(crate) trace: Trace,
+    /// Another batch, in which transactions are done.
+    pub(crate) inner: Option<Box<Batch>>,
     /// Commands that can change something.
     changing: usize,
     work: Work,
@@ -80,10 +93,23 @@ pub(crate) struct Work {
     pub(crate) made: Vec<u8>,
     /// Bytes that were given out of entries.
     given: usize,
+    /// The most that is given out.
+    budget: usize,
+    /// What parts of a command on several keys have found so far.
+    pub(crate) carried: Carried,
     /// Changes so far.
     changes: u32,
     /// What the first change is told apart by, if it is replaced before it is stored.
     tokens: u64,
+}
+
+/// What parts of a command on several keys have found so far.
+#[derive(Default)]
+pub(crate) struct Carried {
+    /// A key was there that was looked at.
+    pub(crate) any: bool,
+    /// What was taken.
+    pub(crate) item: Option<Current>,
 }
 
 impl Batch {
@@ -96,6 +122,7 @@ impl Batch {
             arguments: Vec::new(),
             expired: Vec::new(),
             trace: Trace::default(),
+            inner: None,
             changing: 0,
             work: Work { reads: Reads::new(table), ..Work::default() },
             writes: Writes::new(table),
@@ -153,18 +180,17 @@ impl Batch {
     /// Does all of it.
     pub(crate) fn run(&mut self, keyspace: &Keyspace<'_>, inputs: &impl Inputs, now: u64) {
         let table = keyspace.table();
-        self.work.now = now;
-        self.work.given = 0;
-        self.work.changes = 0;
+        self.work.begin(now, BUDGET);
         let mut held = Vec::new();
+        let commits = keyspace.commits.look();
         self.prepare(keyspace, inputs, &mut held);
-        if let Err(error) = self.work.reads.run(&table) {
+        let mut read = self.work.reads.run(&table, BUDGET);
+        if read.is_ok() && !keyspace.commits.none_since(commits) && self.reads_together() {
+            read = self.read_held(keyspace, &table, inputs, &mut held);
+        }
+        if let Err(error) = read {
             tracing::error!(%error, "a batch could not be read");
-            let failed = |command: &Command| match command.verb.has_key() {
-                true => Outcome::Refused(Refusal::Failed),
-                false => Outcome::Said,
-            };
-            self.outcomes.extend(self.commands.iter().map(failed));
+            self.fail();
             return;
         }
         self.insist_on_first(&table, inputs);
@@ -172,9 +198,20 @@ impl Batch {
         self.execute(inputs);
         if self.changing > 0 {
             self.commit(keyspace, &table, inputs);
+            self.note_touches(keyspace);
         }
         drop(held);
         self.note_expired(inputs);
+    }
+
+    /// Answers that the store has failed.
+    fn fail(&mut self) {
+        let failed = |command: &Command| match command.verb.has_key() {
+            true => Outcome::Refused(Refusal::Failed),
+            false => Outcome::Said,
+        };
+        self.outcomes.clear();
+        self.outcomes.extend(self.commands.iter().map(failed));
     }
 
     /// Finds what is to be held and read, and holds it.
@@ -264,7 +301,8 @@ impl Batch {
         }
     }
 
-    fn commit(&mut self, keyspace: &Keyspace<'_>, table: &Table<'_>, inputs: &impl Inputs) {
+    /// Notes what is to be written.
+    fn note_writes(&mut self, keyspace: &Keyspace<'_>, inputs: &impl Inputs) {
         for (number, entry) in self.work.entries.list.iter().enumerate() {
             if !entry.changed {
                 continue;
@@ -283,19 +321,28 @@ impl Batch {
         if self.writes.has_expiring {
             keyspace.expiring.store(true, std::sync::atomic::Ordering::Relaxed);
         }
+    }
+
+    fn commit(&mut self, keyspace: &Keyspace<'_>, table: &Table<'_>, inputs: &impl Inputs) {
+        self.note_writes(keyspace, inputs);
         let entries = &mut self.work.entries;
         let mut refused = false;
         self.writes.run(keyspace, table, |number, status, version| {
             let entry = &mut entries.list[number as usize];
             entry.version = version;
-            if !(status.is_ok() || status == Status::NotFound) {
-                let no_room = matches!(status, Status::TableFull | Status::OutOfSpace);
-                entry.refused = Some(if no_room { Refusal::NoRoom } else { Refusal::Failed });
-                refused = true;
-            }
+            entry.refused = Refusal::of(status);
+            refused |= entry.refused.is_some();
         });
         if refused {
             self.execute_refused(table, inputs);
+        }
+    }
+
+    /// Counts the changes that were made, if a key is watched.
+    fn note_touches(&self, keyspace: &Keyspace<'_>) {
+        if keyspace.touches.are_counted() {
+            let changed = self.work.entries.list.iter().filter(|entry| entry.changed);
+            changed.for_each(|entry| keyspace.touches.note(entry.hash));
         }
     }
 
@@ -363,6 +410,13 @@ impl Batch {
 }
 
 impl Work {
+    fn begin(&mut self, now: u64, budget: usize) {
+        self.now = now;
+        self.given = 0;
+        self.budget = budget;
+        self.changes = 0;
+    }
+
     #[inline]
     fn execute(&mut self, command: &Command, inputs: &impl Inputs) -> Outcome {
         let outcome = match command.verb {
@@ -387,7 +441,7 @@ impl Work {
             return false;
         }
         let read = self.read_of(command);
-        self.given > BUDGET || read != NONE && self.reads.was_put_off(read)
+        self.given > self.budget || read != NONE && self.reads.was_put_off(read)
     }
 
     /// The read that a command depends on, if it does.

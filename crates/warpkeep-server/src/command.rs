@@ -87,6 +87,20 @@ pub(crate) enum Verb {
     SetRange,
     /// `TYPE`.
     Type,
+    /// `SETBIT`; the number is the place, the other the bit.
+    SetBit,
+    /// `GETBIT`.
+    GetBit,
+    // Parts of commands on several keys, which are done as one: see [`crate::batch::Work::carried`].
+    /// Notes whether the key is there.
+    Look,
+    /// Stores a value if none of the keys that were looked at was there.
+    SetIfNone,
+    /// Takes the item of a key away, or a copy of it with `GIVE`; with `NX` only if none of the keys that were looked at was there.
+    Take,
+    /// Stores what was taken, on the same conditions. With `XX` it is there already; with `COUNTED` the answer is a number,
+    /// and with `QUIET` also if nothing was taken.
+    Give,
 }
 
 impl Verb {
@@ -122,7 +136,14 @@ impl Verb {
                     | Verb::Length
                     | Verb::GetRange
                     | Verb::Type
+                    | Verb::GetBit
+                    | Verb::Look
             )
+    }
+
+    /// Whether it is a part of a command that is done as one.
+    pub(crate) fn is_part_of_one(self) -> bool {
+        matches!(self, Verb::Look | Verb::SetIfNone | Verb::Take | Verb::Give)
     }
 
     /// Whether it stores its value whatever the key has, so that this need not be known.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use warpkeep::Store;
 
-use crate::batch::{Batch, Inputs};
+use crate::batch::{Batch, Clients, Inputs};
 use crate::command::Verb;
 use crate::counters::Counters;
 use crate::keyspace::Keyspace;
@@ -12,7 +12,7 @@ use crate::live::Current;
 use crate::outcome::Outcome;
 use crate::resp::Tally;
 use crate::server::Shared;
-use crate::session::{Parsed, Protocol, Session};
+use crate::session::{Halt, Parsed, Session};
 use crate::whole::{self, Whole};
 use crate::{Access, ServerError, Settings, memcached, resp};
 
@@ -25,7 +25,7 @@ pub struct Fuzzed<'s> {
 /// One client, who has sent all there is.
 struct Sent<'a> {
     input: &'a [u8],
-    decoded: &'a [u8],
+    session: &'a mut Session,
 }
 
 impl Inputs for Sent<'_> {
@@ -34,7 +34,13 @@ impl Inputs for Sent<'_> {
     }
 
     fn decoded(&self, _: u32) -> &[u8] {
-        self.decoded
+        &self.session.decoded
+    }
+}
+
+impl Clients for Sent<'_> {
+    fn session(&mut self, _: u32) -> &mut Session {
+        self.session
     }
 }
 
@@ -83,24 +89,28 @@ impl<'s> Fuzzed<'s> {
                     // As if those before it were done.
                     Parsed::Waits => {
                         assert!(session.in_batch, "a parser waits for nothing");
-                        session.in_batch = false;
+                        session.batch_is_done();
                     }
                     Parsed::NeedsMore(more) => {
                         let there = input.len() - session.at;
-                        assert!(more > there || session.closing, "{more} are needed and {there} are there");
+                        assert!(
+                            more > there || session.halt == Halt::ForEver,
+                            "{more} are needed and {there} are there"
+                        );
                         needed = more;
                         break;
                     }
                 }
             }
         }
-        let sent = Sent { input: bytes, decoded: &session.decoded };
+        let at = session.at;
+        let sent = Sent { input: bytes, session: &mut session };
         for command in batch.commands.iter().filter(|command| command.verb.has_key()) {
             // Whatever they refer to is there.
             assert!(sent.command_key(command).len() <= crate::item::MAX_KEY);
             assert!(command.value.of(bytes).len() <= crate::item::MAX_VALUE);
         }
-        format!("{:?} {:?} {}", batch.commands, String::from_utf8_lossy(&batch.texts), session.at)
+        format!("{:?} {:?} {}", batch.commands, String::from_utf8_lossy(&batch.texts), at)
     }
 
     /// How many commands the last bytes were.
@@ -117,7 +127,7 @@ impl<'s> Fuzzed<'s> {
         let mut tally = Tally::default();
         loop {
             self.batch.clear();
-            session.in_batch = false;
+            session.batch_is_done();
             let parsed = loop {
                 match session.parse(input, 0, &access, &mut self.batch) {
                     Parsed::Some if self.batch.len() < 64 => {}
@@ -132,9 +142,8 @@ impl<'s> Fuzzed<'s> {
             if self.batch.wholes.iter().any(left_out) {
                 return out;
             }
-            let sent = Sent { input, decoded: &session.decoded };
-            let is_resp = session.protocol == Some(Protocol::Resp);
-            whole::run_all(&mut self.batch, &self.shared, &sent, |_| is_resp);
+            let mut sent = Sent { input, session: &mut session };
+            whole::run_all(&mut self.batch, &self.shared, &mut sent);
             self.batch.run(&self.shared.keyspace, &sent, crate::lifetime::now());
             assert_eq!(self.batch.outcomes.len(), self.batch.commands.len());
             for (command, &outcome) in self.batch.commands.iter().zip(&self.batch.outcomes) {

@@ -15,8 +15,8 @@ pub(crate) const HEAD: usize = 12;
 pub(crate) const MAX_VALUE: usize = warpkeep_core::ValueSpec::MAX as usize - HEAD;
 /// The longest key.
 pub(crate) const MAX_KEY: usize = warpkeep_core::KeySpec::MAX_VARIABLE as usize;
-/// The last moment that can be stored; later ones are never, for they are thousands of years away.
-const LAST: u64 = (1 << 48) - 1;
+/// The last moment that can be stored, thousands of years away.
+pub(crate) const LAST: u64 = (1 << 48) - 1;
 
 /// What is known of an item beside its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,8 +37,7 @@ impl Head {
     #[inline]
     pub(crate) fn to_bytes(self) -> [u8; HEAD] {
         let mut bytes = [0; HEAD];
-        let expires = if self.expires > LAST { 0 } else { self.expires };
-        bytes[..8].copy_from_slice(&expires.to_le_bytes());
+        bytes[..8].copy_from_slice(&self.expires.min(LAST).to_le_bytes());
         bytes[7] = self.marks;
         bytes[8..].copy_from_slice(&self.flags.to_le_bytes());
         bytes
@@ -79,7 +78,7 @@ mod tests {
         }
         assert_eq!(
             Head::from_bytes(&Head { expires: LAST + 1, ..Head::default() }.to_bytes()),
-            Some(Head::default())
+            Some(Head { expires: LAST, ..Head::default() })
         );
         assert_eq!(Head::from_bytes(&[0; HEAD - 1]), None);
         let mut newer = Head::default().to_bytes();

@@ -1,14 +1,18 @@
 //! The keys that clients see: a table, and who may change what in it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
-use warpkeep::{Durability, KeySpec, Store, Table, TableOptions, ValueSpec};
+use warpkeep::{Durability, KeySpec, ScanPosition, Store, Table, TableOptions, ValueSpec};
 use warpkeep_core::{Seed, hash_bytes};
 
 use crate::clock::Clock;
+use crate::commits::Commits;
+use crate::databases::{self, DATABASES};
 use crate::item::{Head, MAX_KEY};
 use crate::stripes::Stripes;
+use crate::touches::Touches;
 use crate::{ServerError, Settings};
 
 /// Tables of items have this name with a number; emptying makes the next and drops the one before.
@@ -18,6 +22,8 @@ const PREFIX: &str = "items.";
 const STATE: &str = "server.state";
 /// In it: when all items are to be thrown away, and of which table.
 const FLUSH: &[u8] = b"flush";
+/// In it: databases that were selected at some time, a bit each.
+const USED: &[u8] = b"databases";
 
 /// A CAS value of something that was replaced before anybody could store it: no version of the store is so large.
 const NEVER_STORED: u64 = 1 << 63;
@@ -27,7 +33,11 @@ pub(crate) struct Keyspace<'s> {
     pub(crate) store: &'s Store,
     pub(crate) durability: Durability,
     pub(crate) stripes: Stripes,
+    pub(crate) commits: Commits,
+    pub(crate) touches: Touches,
     table: RwLock<Table<'s>>,
+    /// Databases that may have items, a bit each.
+    used: AtomicU16,
     /// Held while all items are thrown away.
     emptying: Mutex<()>,
     seed: Seed,
@@ -71,10 +81,14 @@ impl<'s> Keyspace<'s> {
         let mut random = [0; 8];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
             .map_err(|source| ServerError::Io { doing: "draw a random seed", source: source.into() })?;
+        let used = used_databases(store)?;
         Ok(Keyspace {
+            used: AtomicU16::new(used | 1),
             store,
             durability: settings.durability,
             stripes: Stripes::new(),
+            commits: Commits::default(),
+            touches: Touches::new(),
             table: RwLock::new(table),
             emptying: Mutex::new(()),
             seed: Seed(u64::from_le_bytes(random)),
@@ -106,14 +120,86 @@ impl<'s> Keyspace<'s> {
     /// Remembers that the items of now are to be thrown away at a moment.
     pub(crate) fn keep_flush(&self, moment: u64) -> Result<(), ServerError> {
         let _alone = self.emptying.lock();
-        let state = match self.store.tables().iter().any(|name| name == STATE) {
-            true => self.store.table(STATE)?,
-            false => self.store.create_table(STATE, options(0)?)?,
-        };
+        let state = self.state()?;
         // With the table's number: when that is gone the flush is done, wherever a crash comes between the two.
         let number = number_of(self.table.read().name());
         let value = [moment.to_le_bytes(), number.to_le_bytes()].concat();
         state.put(FLUSH, value.as_slice(), self.durability)?;
+        Ok(())
+    }
+
+    /// The table of what is remembered beside the items; it is made if there is none.
+    fn state(&self) -> Result<Table<'s>, ServerError> {
+        Ok(match self.store.tables().iter().any(|name| name == STATE) {
+            true => self.store.table(STATE)?,
+            false => self.store.create_table(STATE, options(0)?)?,
+        })
+    }
+
+    /// Remembers that a database may have items.
+    pub(crate) fn use_database(&self, database: u8) -> Result<(), ServerError> {
+        let bit = 1 << database;
+        if self.used.load(Ordering::Acquire) & bit == 0 {
+            let _alone = self.emptying.lock();
+            let used = self.used.load(Ordering::Acquire) | bit;
+            self.state()?.put(USED, used.to_le_bytes().as_slice(), self.durability)?;
+            self.used.store(used, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Whether no other database than this one may have items.
+    pub(crate) fn is_only_database(&self, database: u8) -> bool {
+        self.used.load(Ordering::Acquire) & !(1 << database) == 0
+    }
+
+    /// How many items a database has. They are counted one by one if there may be others in other databases.
+    pub(crate) fn count(&self, database: u8) -> Result<u64, ServerError> {
+        match self.is_only_database(database) {
+            true => Ok(self.table().len()),
+            false => Ok(self.counts()?[database as usize]),
+        }
+    }
+
+    /// How many items each database has.
+    pub(crate) fn counts(&self) -> Result<[u64; DATABASES as usize], ServerError> {
+        let mut counts = [0; DATABASES as usize];
+        let table = self.table();
+        if self.is_only_database(0) {
+            counts[0] = table.len();
+            return Ok(counts);
+        }
+        table.scan(|item| {
+            counts[databases::of(item.key).0 as usize] += 1;
+            ControlFlow::Continue(())
+        })?;
+        Ok(counts)
+    }
+
+    /// Throws the items of one database away, a slice of the table at a time.
+    pub(crate) fn empty_database(&self, database: u8) -> Result<(), ServerError> {
+        let table = self.table();
+        let _still = table.hold_still();
+        let mut position = ScanPosition::default();
+        let mut more = true;
+        while more {
+            let mut keys: Vec<Vec<u8>> = Vec::new();
+            more = table.scan_some(&mut position, |item| {
+                if databases::of(item.key).0 == database {
+                    keys.push(item.key.to_vec());
+                }
+            })?;
+            if keys.is_empty() {
+                continue;
+            }
+            let mut held = Vec::new();
+            self.stripes.hold(keys.iter().map(|key| self.hash(key)), &mut Vec::new(), &mut held);
+            let mut batch = table.batch();
+            for key in &keys {
+                batch.delete(key.as_slice()).map_err(warpkeep::Error::from)?;
+            }
+            table.run(&batch, self.durability)?;
+        }
         Ok(())
     }
 
@@ -162,6 +248,18 @@ impl<'s> Keyspace<'s> {
             Some(head) if head.is_expired(now) => Ok(table.delete(key, Durability::Process)?),
             _ => Ok(false),
         }
+    }
+}
+
+/// Databases that were selected at some time, as it was remembered.
+fn used_databases(store: &Store) -> Result<u16, ServerError> {
+    if !store.tables().iter().any(|name| name == STATE) {
+        return Ok(0);
+    }
+    match store.table(STATE)?.get(USED)?.as_deref() {
+        None => Ok(0),
+        Some(&[low, high]) => Ok(u16::from_le_bytes([low, high])),
+        Some(_) => Err(ServerError::ForeignTable { name: STATE.to_owned() }),
     }
 }
 

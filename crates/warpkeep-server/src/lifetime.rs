@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::item::LAST;
+
 /// memcached takes longer times for dates.
 const MONTH: i64 = 60 * 60 * 24 * 30;
 
@@ -36,9 +38,9 @@ impl Lifetime {
         match self {
             Lifetime::Keep => before,
             Lifetime::Never => 0,
-            Lifetime::In(time) => now.saturating_add(time),
+            Lifetime::In(time) => now.saturating_add(time).min(LAST),
             // 0 would be for ever.
-            Lifetime::Until(moment) => moment.max(1),
+            Lifetime::Until(moment) => moment.clamp(1, LAST),
             Lifetime::Gone => 1,
         }
     }

@@ -1,5 +1,7 @@
 //! What became of a command; protocols say it in their words.
 
+use warpkeep::Status;
+
 use crate::item::Head;
 use crate::span::Span;
 
@@ -56,6 +58,17 @@ pub(crate) enum Refusal {
     NoRoom,
     /// The store has failed; the log says how.
     Failed,
+}
+
+impl Refusal {
+    /// That a change was not made, by what the store says of it.
+    pub(crate) fn of(status: Status) -> Option<Refusal> {
+        match status {
+            Status::TableFull | Status::OutOfSpace => Some(Refusal::NoRoom),
+            status if status.is_ok() || status == Status::NotFound => None,
+            _ => Some(Refusal::Failed),
+        }
+    }
 }
 
 /// What became of a command.

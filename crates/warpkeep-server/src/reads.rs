@@ -57,15 +57,22 @@ impl Reads {
         self.found.len() as u32 - 1
     }
 
-    /// Looks all of them up.
-    pub(crate) fn run(&mut self, table: &Table<'_>) -> Result<(), warpkeep::Error> {
+    /// Looks all of them up; when there are more than `limit` bytes of values, the others are put off.
+    pub(crate) fn run(&mut self, table: &Table<'_>, limit: usize) -> Result<(), warpkeep::Error> {
         let Some(keys) = &self.keys else { return Ok(()) };
         if keys.is_empty() {
             return Ok(());
         }
         let Reads { found, bytes, expiring, .. } = self;
-        let mut into = Into { found, bytes, expiring, limit: BUDGET };
+        let mut into = Into { found, bytes, expiring, limit };
         table.run_into(&keys.view(), Durability::Process, &mut into)
+    }
+
+    /// Forgets what was found, so that the same keys can be looked up again.
+    pub(crate) fn forget_found(&mut self) {
+        self.found.fill(Found::Nothing);
+        self.bytes.clear();
+        self.expiring = false;
     }
 
     /// Reads a key again that there was no room for: its turn has come.

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::ServerError;
 use crate::counters::read;
+use crate::databases::DATABASES;
 use crate::item::MAX_VALUE;
 use crate::lifetime::now;
 use crate::resp;
@@ -69,7 +70,6 @@ impl Shared<'_> {
     pub(crate) fn info_text(&self) -> String {
         let counters = &self.counters;
         let usage = self.keyspace.store.usage();
-        let items = self.keyspace.table().len();
         let device = match self.device_facts() {
             facts if facts.is_empty() => String::new(),
             facts => {
@@ -79,8 +79,12 @@ impl Shared<'_> {
                     + "\r\n"
             }
         };
-        let keyspace =
-            if items > 0 { format!("db0:keys={items},expires=0,avg_ttl=0\r\n") } else { String::new() };
+        let mut keyspace = String::new();
+        for (database, keys) in self.keyspace.counts().unwrap_or_default().iter().enumerate() {
+            if *keys > 0 {
+                let _ = write!(keyspace, "db{database}:keys={keys},expires=0,avg_ttl=0\r\n");
+            }
+        }
         format!(
             "# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\nwarpkeep_version:{}\r\nprocess_id:{}\r\n\
              uptime_in_seconds:{}\r\nmultiplexing_api:{}\r\n\r\n# Clients\r\nconnected_clients:{}\r\nmaxclients:{}\r\n\r\n\
@@ -123,7 +127,7 @@ impl Shared<'_> {
             ("maxclients", live.max_connections.to_string()),
             ("io-threads", self.settings.threads.to_string()),
             ("timeout", live.idle.map_or(0, |idle| idle.as_secs()).to_string()),
-            ("databases", "1".to_owned()),
+            ("databases", DATABASES.to_string()),
             ("save", String::new()),
             ("appendonly", "yes".to_owned()),
             ("proto-max-bulk-len", MAX_VALUE.to_string()),

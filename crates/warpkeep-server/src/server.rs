@@ -326,6 +326,14 @@ impl<'s> Shared<'s> {
         }
     }
 
+    /// Throws the items of one database away.
+    pub(crate) fn flush_database(&self, database: u8) -> Result<(), ServerError> {
+        match self.keyspace.is_only_database(database) {
+            true => self.flush(0),
+            false => self.keyspace.empty_database(database),
+        }
+    }
+
     fn flush_if_due(&self) {
         let at = self.flush_at.load(Ordering::Acquire);
         if at != 0

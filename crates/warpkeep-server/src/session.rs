@@ -3,12 +3,16 @@
 use crate::batch::Batch;
 use crate::command::{Command, Verb, Within};
 use crate::settings::Access;
+use crate::transaction::Transaction;
 use crate::{memcached, resp};
 
 /// The first byte of whoever speaks TLS.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// What a connection speaks; its first byte tells.
+/// The longest name of a command, about.
+const LONGEST_WORD: usize = 16;
+
+/// What a connection speaks; its first bytes tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// memcached's text protocol, with meta commands.
@@ -17,6 +21,37 @@ pub(crate) enum Protocol {
     Resp,
     /// TLS, on a port that does not speak it.
     Tls,
+}
+
+/// What the first bytes of a connection tell.
+enum First {
+    /// It speaks this.
+    Is(Protocol),
+    /// An empty line of so many bytes, which both protocols have no use for.
+    Empty(usize),
+    /// Not enough yet.
+    NeedsMore,
+}
+
+/// What the first bytes of a connection tell.
+fn first(input: &[u8]) -> First {
+    match input {
+        [b'*', ..] => return First::Is(Protocol::Resp),
+        [TLS_HANDSHAKE, ..] => return First::Is(Protocol::Tls),
+        [b'\r', b'\n', ..] => return First::Empty(2),
+        [b'\n', ..] => return First::Empty(1),
+        [b'\r'] => return First::NeedsMore,
+        _ => {}
+    }
+    // Both have lines of words, and few words in common: memcached's are in small letters.
+    let word = input.split(|&byte| matches!(byte, b' ' | b'\r' | b'\n')).next().unwrap_or_default();
+    if word.len() == input.len() && word.len() <= LONGEST_WORD {
+        return First::NeedsMore;
+    }
+    match !memcached::is_command(word) && resp::is_command(word) {
+        true => First::Is(Protocol::Resp),
+        false => First::Is(Protocol::Memcached),
+    }
 }
 
 /// What parsing the next command came to.
@@ -28,6 +63,17 @@ pub(crate) enum Parsed {
     NeedsMore(usize),
     /// The next command waits until those before it are done.
     Waits,
+}
+
+/// Whether a parser goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Halt {
+    /// It does.
+    No,
+    /// Not before the batch is done: the last command may change how the next is understood.
+    UntilDone,
+    /// Nothing after what was parsed is looked at.
+    ForEver,
 }
 
 /// What is known of a connection beside its bytes.
@@ -44,6 +90,16 @@ pub(crate) struct Session {
     pub(crate) skip_bulks: u32,
     pub(crate) resp3: bool,
     pub(crate) authenticated: bool,
+    /// The database that was selected.
+    pub(crate) database: u8,
+    /// `MULTI` or `WATCH` was said.
+    pub(crate) transaction: Option<Box<Transaction>>,
+    /// The command that is to be done as one, in RESP.
+    pub(crate) alone: Vec<u8>,
+    /// What is parsed is done as one.
+    pub(crate) isolated: bool,
+    /// Some of the above is not as usual, and RESP's commands have to look at it. See [`Session::note`].
+    pub(crate) special: bool,
     /// The next `mg` holds its key.
     pub(crate) careful: bool,
     /// Keys that were not sent as they are.
@@ -52,12 +108,12 @@ pub(crate) struct Session {
     pub(crate) name: Vec<u8>,
     /// It has commands in the batch.
     pub(crate) in_batch: bool,
-    /// Nothing after what was parsed is looked at.
-    pub(crate) closing: bool,
+    pub(crate) halt: Halt,
 }
 
 impl Session {
     pub(crate) fn new(number: u64, access: &Access) -> Session {
+        let authenticated = access.password.is_none();
         Session {
             number,
             protocol: None,
@@ -66,12 +122,37 @@ impl Session {
             skip: 0,
             skip_bulks: 0,
             resp3: false,
-            authenticated: access.password.is_none(),
+            authenticated,
+            database: 0,
+            transaction: None,
+            alone: Vec::new(),
+            isolated: false,
+            special: !authenticated,
             careful: false,
             decoded: Vec::new(),
             name: Vec::new(),
             in_batch: false,
-            closing: false,
+            halt: Halt::No,
+        }
+    }
+
+    /// Notes whether commands have to look at more than themselves; to be called when that may have changed.
+    pub(crate) fn note(&mut self) {
+        self.special = !self.authenticated || self.database != 0 || self.transaction.is_some();
+    }
+
+    /// What was parsed is done.
+    pub(crate) fn batch_is_done(&mut self) {
+        self.in_batch = false;
+        if self.halt == Halt::UntilDone {
+            self.halt = Halt::No;
+        }
+    }
+
+    /// If a transaction is open, nothing of it will be done.
+    pub(crate) fn refuse_transaction(&mut self) {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.refused |= transaction.open;
         }
     }
 
@@ -89,14 +170,20 @@ impl Session {
             self.skip -= skipped;
             self.at += skipped as usize;
         }
-        if self.closing || self.at == input.len() {
-            return Parsed::NeedsMore(1);
+        if self.halt != Halt::No || self.at == input.len() {
+            return if self.halt == Halt::UntilDone { Parsed::Waits } else { Parsed::NeedsMore(1) };
         }
-        let protocol = *self.protocol.get_or_insert(match input[self.at] {
-            b'*' => Protocol::Resp,
-            TLS_HANDSHAKE => Protocol::Tls,
-            _ => Protocol::Memcached,
-        });
+        let protocol = match self.protocol {
+            Some(protocol) => protocol,
+            None => match first(&input[self.at..]) {
+                First::Is(protocol) => *self.protocol.insert(protocol),
+                First::Empty(bytes) => {
+                    self.at += bytes;
+                    return Parsed::Some;
+                }
+                First::NeedsMore => return Parsed::NeedsMore(input.len() - self.at + 1),
+            },
+        };
         let before = batch.len();
         let parsed = match protocol {
             Protocol::Memcached => memcached::parse(self, input, access, batch),
@@ -125,7 +212,7 @@ impl Session {
     pub(crate) fn say_and_close(&mut self, batch: &mut Batch, next: usize, answer: &[u8]) -> Parsed {
         batch.say(Command::new(Verb::Farewell, self.at), answer);
         self.at = next;
-        self.closing = true;
+        self.halt = Halt::ForEver;
         Parsed::Some
     }
 
@@ -133,7 +220,7 @@ impl Session {
     pub(crate) fn rewind(&mut self, command: &Command) {
         self.at = command.at as usize;
         self.within = command.within();
-        self.closing = false;
+        self.halt = Halt::No;
         self.skip = 0;
         self.skip_bulks = 0;
     }

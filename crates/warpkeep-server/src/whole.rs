@@ -5,14 +5,15 @@ use std::ops::ControlFlow;
 
 use warpkeep::ScanPosition;
 
-use crate::batch::{Batch, Inputs};
+use crate::batch::{Batch, Clients};
 use crate::command::{Command, Verb, bits};
+use crate::databases;
 use crate::item::Head;
 use crate::lifetime::now;
 use crate::pattern::matches;
 use crate::resp;
 use crate::server::Shared;
-use crate::session::{Parsed, Session};
+use crate::session::{Parsed, Protocol, Session};
 use crate::span::Span;
 use crate::text::number;
 
@@ -23,6 +24,8 @@ pub(crate) enum Whole {
     Stats,
     /// `flush_all` and `FLUSHALL`, after so many seconds.
     FlushAll { delay: u64 },
+    /// `FLUSHDB`.
+    FlushDatabase,
     /// `DBSIZE`.
     Count,
     /// `SCAN`; the first argument is a pattern, if there is one.
@@ -45,6 +48,14 @@ pub(crate) enum Whole {
     Shutdown,
     /// `TIME`.
     Time,
+    /// `WATCH`.
+    Watch,
+    /// `EXEC`.
+    Execute,
+    /// A command that is done as one.
+    Alone,
+    /// `SELECT`.
+    Select { database: u8 },
 }
 
 impl Whole {
@@ -65,6 +76,7 @@ impl Whole {
             key: first.unwrap_or_default(),
             value: second.unwrap_or_default(),
             number: batch.wholes.len() as u64 - 1,
+            flags: session.database.into(),
             bits: more,
             ..Command::new(Verb::Whole, session.at)
         });
@@ -75,6 +87,7 @@ impl Whole {
     /// Does it; the answer is added to `out`.
     fn run(self, shared: &Shared<'_>, command: &Command, [first, second]: [&[u8]; 2], out: &mut Vec<u8>) {
         let resp3 = command.is(bits::RESP3);
+        let database = command.flags as u8;
         match self {
             Whole::Stats => shared.stats_text(first, out),
             Whole::FlushAll { delay } => match shared.flush(delay) {
@@ -85,13 +98,23 @@ impl Whole {
                     out.extend_from_slice(b"ERROR the store failed, see the server's log\r\n");
                 }
             },
-            Whole::Count => integer(out, shared.keyspace.table().len()),
+            Whole::FlushDatabase => match shared.flush_database(database) {
+                Ok(()) => out.extend_from_slice(b"+OK\r\n"),
+                Err(error) => {
+                    tracing::error!(%error, "the items of a database were not thrown away");
+                    out.extend_from_slice(b"-ERR the store failed, see the server's log\r\n");
+                }
+            },
+            Whole::Count => match shared.keyspace.count(database) {
+                Ok(count) => integer(out, count),
+                Err(error) => resp::error(out, &error.to_string()),
+            },
             Whole::Scan { cursor, count, any } => {
                 let pattern = if first.is_empty() { b"*" } else { first };
-                scan(shared, cursor, count, pattern, any, out);
+                scan(shared, (cursor, count), (database, pattern), any, out);
             }
-            Whole::Keys => keys(shared, first, out),
-            Whole::RandomKey => match random_key(shared) {
+            Whole::Keys => keys(shared, database, first, out),
+            Whole::RandomKey => match random_key(shared, database) {
                 Some(key) => resp::bulk(out, &key),
                 None => resp::null(out, resp3),
             },
@@ -113,12 +136,48 @@ impl Whole {
                 resp::bulk(out, (now / 1000).to_string().as_bytes());
                 resp::bulk(out, (now % 1000 * 1000).to_string().as_bytes());
             }
+            // They need to know whose they are.
+            Whole::Watch | Whole::Execute | Whole::Alone | Whole::Select { .. } => {}
         }
+    }
+
+    /// The same of what is about the connection as well.
+    fn run_of(self, batch: &mut Batch, shared: &Shared<'_>, session: &mut Session, out: &mut Vec<u8>) {
+        match self {
+            Whole::Watch => {
+                if let Some(transaction) = &mut session.transaction {
+                    transaction.watch(&shared.keyspace, now());
+                }
+                out.extend_from_slice(b"+OK\r\n");
+            }
+            Whole::Execute => resp::run_transaction(batch, shared, session, out),
+            Whole::Alone => resp::run_alone(batch, shared, session, out),
+            Whole::Select { database } => match shared.keyspace.use_database(database) {
+                Ok(()) => {
+                    session.database = database;
+                    session.note();
+                    out.extend_from_slice(b"+OK\r\n");
+                }
+                Err(error) => resp::error(out, &error.to_string()),
+            },
+            _ => {}
+        }
+    }
+
+    /// Whether it is about the connection as well.
+    fn is_of_connection(self) -> bool {
+        matches!(self, Whole::Watch | Whole::Execute | Whole::Alone | Whole::Select { .. })
     }
 }
 
 /// `SCAN`: goes on from a cursor until there are enough keys.
-fn scan(shared: &Shared<'_>, cursor: u64, count: u64, pattern: &[u8], any: bool, out: &mut Vec<u8>) {
+fn scan(
+    shared: &Shared<'_>,
+    (cursor, count): (u64, u64),
+    (database, pattern): (u8, &[u8]),
+    any: bool,
+    out: &mut Vec<u8>,
+) {
     const SLICES: usize = 1024;
     let table = shared.keyspace.table();
     let mut position = shared.scans.lock().take(cursor, &table);
@@ -128,8 +187,9 @@ fn scan(shared: &Shared<'_>, cursor: u64, count: u64, pattern: &[u8], any: bool,
     for _ in 0..SLICES {
         let scanned = table.scan_some(&mut position, |item| {
             let lives = Head::from_bytes(item.value).is_some_and(|head| !head.is_expired(now));
-            if any && lives && matches(pattern, item.key) {
-                found.push(item.key.to_vec());
+            let (of, key) = databases::of(item.key);
+            if any && lives && of == database && matches(pattern, key) {
+                found.push(key.to_vec());
             }
         });
         match scanned {
@@ -147,15 +207,15 @@ fn scan(shared: &Shared<'_>, cursor: u64, count: u64, pattern: &[u8], any: bool,
 }
 
 /// `KEYS`: all keys of a pattern.
-fn keys(shared: &Shared<'_>, pattern: &[u8], out: &mut Vec<u8>) {
+fn keys(shared: &Shared<'_>, database: u8, pattern: &[u8], out: &mut Vec<u8>) {
     let now = now();
     // While the table grows, a key may be given out twice.
     let mut found = HashSet::new();
     let scanned = shared.keyspace.table().scan(|item| {
-        if Head::from_bytes(item.value).is_some_and(|head| !head.is_expired(now))
-            && matches(pattern, item.key)
-        {
-            found.insert(item.key.to_vec());
+        let lives = Head::from_bytes(item.value).is_some_and(|head| !head.is_expired(now));
+        let (of, key) = databases::of(item.key);
+        if lives && of == database && matches(pattern, key) {
+            found.insert(key.to_vec());
         }
         ControlFlow::Continue(())
     });
@@ -166,7 +226,7 @@ fn keys(shared: &Shared<'_>, pattern: &[u8], out: &mut Vec<u8>) {
 }
 
 /// A key from a slice of the table, another at each call.
-fn random_key(shared: &Shared<'_>) -> Option<Vec<u8>> {
+fn random_key(shared: &Shared<'_>, database: u8) -> Option<Vec<u8>> {
     const SLICES: usize = 4096;
     let table = shared.keyspace.table();
     let now = now();
@@ -175,8 +235,9 @@ fn random_key(shared: &Shared<'_>) -> Option<Vec<u8>> {
     // Twice to the end, for the first way may begin behind the last key.
     for _ in 0..SLICES {
         let more = table.scan_some(&mut position, |item| {
-            if Head::from_bytes(item.value).is_some_and(|head| !head.is_expired(now)) {
-                found.push(item.key.to_vec());
+            let (of, key) = databases::of(item.key);
+            if of == database && Head::from_bytes(item.value).is_some_and(|head| !head.is_expired(now)) {
+                found.push(key.to_vec());
             }
         });
         match more {
@@ -210,13 +271,8 @@ fn integer(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Does what a batch asks of the server as a whole. `is_resp` says what a connection speaks.
-pub(crate) fn run_all(
-    batch: &mut Batch,
-    shared: &Shared<'_>,
-    inputs: &impl Inputs,
-    is_resp: impl Fn(u32) -> bool,
-) {
+/// Does what a batch asks of the server as a whole.
+pub(crate) fn run_all(batch: &mut Batch, shared: &Shared<'_>, clients: &mut impl Clients) {
     if batch.wholes.is_empty() {
         return;
     }
@@ -225,11 +281,16 @@ pub(crate) fn run_all(
         if command.verb != Verb::Whole {
             continue;
         }
-        let input = inputs.input(command.connection);
         let mut answer = Vec::new();
         let whole = batch.wholes[command.number as usize];
-        whole.run(shared, &command, [command.key.of(input), command.value.of(input)], &mut answer);
-        if matches!(whole, Whole::FlushAll { .. }) && is_resp(command.connection) {
+        if whole.is_of_connection() {
+            whole.run_of(batch, shared, clients.session(command.connection), &mut answer);
+        } else {
+            let input = clients.input(command.connection);
+            whole.run(shared, &command, [command.key.of(input), command.value.of(input)], &mut answer);
+        }
+        let is_resp = clients.session(command.connection).protocol == Some(Protocol::Resp);
+        if matches!(whole, Whole::FlushAll { .. }) && is_resp {
             let sign = if answer.starts_with(b"OK") { &b"+"[..] } else { b"-" };
             answer.splice(0..0, sign.iter().copied());
         }

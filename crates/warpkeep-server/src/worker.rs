@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 
-use crate::batch::{Batch, Inputs};
+use crate::batch::{Batch, Clients, Inputs};
 use crate::buffers::Buffers;
 use crate::command::Verb;
 use crate::connection::{Connection, Reading};
@@ -52,6 +52,12 @@ impl Inputs for Slab<Connection> {
 
     fn decoded(&self, connection: u32) -> &[u8] {
         &self[connection as usize].session.decoded
+    }
+}
+
+impl Clients for Slab<Connection> {
+    fn session(&mut self, connection: u32) -> &mut Session {
+        &mut self[connection as usize].session
     }
 }
 
@@ -252,10 +258,7 @@ impl<'k, 's> Worker<'k, 's> {
             return;
         }
         let begun = self.live.slow.map(|limit| (limit, Instant::now()));
-        let is_resp = |number: u32| {
-            self.connections[number as usize].session.protocol == Some(crate::session::Protocol::Resp)
-        };
-        whole::run_all(&mut self.batch, self.shared, &self.connections, is_resp);
+        whole::run_all(&mut self.batch, self.shared, &mut self.connections);
         self.batch.run(&self.shared.keyspace, &self.connections, now());
         if let Some((limit, begun)) = begun {
             self.tell_if_slow(limit, begun.elapsed());
@@ -263,7 +266,7 @@ impl<'k, 's> Worker<'k, 's> {
         self.answer();
         for number in std::mem::take(&mut self.touched) {
             let connection = &mut self.connections[number];
-            connection.session.in_batch = false;
+            connection.session.batch_is_done();
             match connection.write(self.sockets.of(number), &mut self.buffers) {
                 Ok(()) if !connection.doomed => self.settle(number),
                 _ => self.close(number),

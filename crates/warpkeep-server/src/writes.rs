@@ -92,6 +92,38 @@ impl Writes {
         }
     }
 
+    /// Makes all changes and tells what became of each. With `Power` they are one record of the log: all are made, or none. Otherwise
+    /// some may be made where others are refused.
+    pub(crate) fn run_as_one(
+        &mut self,
+        keyspace: &Keyspace<'_>,
+        table: &Table<'_>,
+        mut each: impl FnMut(u32, Status),
+    ) {
+        const ATTEMPTS: usize = 8;
+        if self.ops.is_empty() {
+            return;
+        }
+        let durability = keyspace.durability;
+        keyspace.written.fetch_add((self.keys.len() + self.values.len()) as u64, Ordering::Relaxed);
+        for attempt in 0..ATTEMPTS {
+            self.answers.clear();
+            self.answers.resize(self.ops.len(), (Status::Pending, 0));
+            self.run_some(table, durability, 0, self.ops.len());
+            let is_refused = self.answers.iter().any(|(status, _)| status.is_retryable());
+            let Some(clock) = keyspace.clock.as_ref().filter(|_| is_refused && attempt + 1 < ATTEMPTS) else {
+                break;
+            };
+            for index in (0..self.ops.len()).filter(|&index| self.ops[index] == Op::Put) {
+                let len = |offsets: &[u64]| offsets[index + 1] - offsets[index];
+                clock.evict_like(keyspace, table, len(&self.value_offsets) + len(&self.key_offsets));
+            }
+        }
+        for (&entry, &(status, _)) in self.entries.iter().zip(&self.answers) {
+            each(entry, status);
+        }
+    }
+
     /// Throws other items away for those that found no room.
     fn make_room(&mut self, keyspace: &Keyspace<'_>, clock: &Clock, table: &Table<'_>) {
         const ATTEMPTS: usize = 64;

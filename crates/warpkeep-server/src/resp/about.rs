@@ -1,7 +1,9 @@
 //! Commands about the connection and the server rather than about keys.
 
+use super::describe;
 use super::encode::{bulk, error, null, one_line};
 use super::words::To;
+use crate::databases::DATABASES;
 use crate::session::Parsed;
 use crate::text::number;
 use crate::whole::Whole;
@@ -24,16 +26,16 @@ pub(super) fn command(to: &mut To<'_>, name: &[u8]) -> Parsed {
         b"HELLO" => hello(to),
         b"AUTH" => auth(to),
         b"CLIENT" => client(to),
-        b"COMMAND" => match to.asked.is(1, "COUNT") {
-            true => to.say(b":62\r\n"),
-            false => to.say(b"*0\r\n"),
-        },
+        b"COMMAND" => describe::command(to),
         b"SELECT" => select(to),
         b"QUIT" => to.session.say_and_close(to.batch, to.asked.next, OK),
         b"RESET" => {
             to.session.resp3 = false;
             to.session.name.clear();
             to.session.authenticated = to.access.password.is_none();
+            to.session.transaction = None;
+            to.session.database = 0;
+            to.session.note();
             to.say(b"+RESET\r\n")
         }
         b"CONFIG" => to.whole(2..=usize::MAX, Whole::Config),
@@ -47,7 +49,7 @@ pub(super) fn command(to: &mut To<'_>, name: &[u8]) -> Parsed {
     }
 }
 
-fn unknown(to: &mut To<'_>) -> Parsed {
+pub(super) fn unknown(to: &mut To<'_>) -> Parsed {
     const SHOWN: usize = 128;
     let shown = |argument: &[u8]| one_line(&String::from_utf8_lossy(&argument[..argument.len().min(SHOWN)]));
     let mut answer = format!("-ERR unknown command '{}', with args beginning with: ", shown(to.asked.get(0)));
@@ -110,6 +112,7 @@ fn hello(to: &mut To<'_>) -> Parsed {
         );
     }
     to.session.authenticated = true;
+    to.session.note();
     to.session.resp3 = resp3;
     if let Some(name) = name {
         to.session.name = name;
@@ -157,6 +160,7 @@ fn auth(to: &mut To<'_>) -> Parsed {
     match admitted(to, user, password) {
         true => {
             to.session.authenticated = true;
+            to.session.note();
             to.say(OK)
         }
         false => to.say(WRONG_PASSWORD),
@@ -190,7 +194,10 @@ fn client(to: &mut To<'_>) -> Parsed {
         b"INFO" if to.asked.len() == 2 => {
             let name = String::from_utf8_lossy(&to.session.name);
             let protocol = if to.session.resp3 { 3 } else { 2 };
-            let text = format!("id={} name={name} db=0 resp={protocol} user=default\n", to.session.number);
+            let text = format!(
+                "id={} name={name} db={} resp={protocol} user=default\n",
+                to.session.number, to.session.database
+            );
             bulk(&mut answer, text.as_bytes());
         }
         b"SETINFO" | b"NO-EVICT" | b"NO-TOUCH" if to.asked.len() >= 3 => answer.extend_from_slice(OK),
@@ -207,7 +214,9 @@ fn select(to: &mut To<'_>) -> Parsed {
         return to.wrong_number();
     }
     match super::numbers::integer(to.asked.get(1)) {
-        Some(0) => to.say(OK),
+        Some(database) if (0..i64::from(DATABASES)).contains(&database) => {
+            to.whole_that_halts(Whole::Select { database: database as u8 })
+        }
         Some(_) => to.say(b"-ERR DB index is out of range\r\n"),
         None => to.say(b"-ERR value is not an integer or out of range\r\n"),
     }

@@ -60,13 +60,10 @@ fn line(input: &[u8], at: usize, wrong: &'static str) -> Found<i64> {
     }
 }
 
-/// The number of arguments.
+/// The number of arguments, behind a `*`.
 #[inline]
 pub(super) fn count(input: &[u8], at: usize) -> Found<usize> {
     const WRONG: &str = "-ERR Protocol error: invalid multibulk length\r\n";
-    if input[at] != b'*' {
-        return Found::Broken("-ERR Protocol error: inline commands are not taken here\r\n");
-    }
     match line(input, at, WRONG) {
         Found::There(count, next) if count <= MAX_ARGUMENTS => Found::There(count.max(0) as usize, next),
         Found::There(..) => Found::Broken(WRONG),
@@ -127,6 +124,5 @@ mod tests {
         assert_eq!(count(b"*-1\r\n", 0), Found::There(0, 5));
         assert!(matches!(count(b"*1048577\r\n", 0), Found::Broken(_)));
         assert!(matches!(count(b"*2\r", 0), Found::NeedsMore(4)));
-        assert!(matches!(count(b"PING\r\n", 0), Found::Broken(_)));
     }
 }

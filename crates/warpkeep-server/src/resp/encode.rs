@@ -58,7 +58,7 @@ pub(crate) struct Tally {
 }
 
 /// What a change that was not made is answered.
-fn refused(refusal: Refusal) -> &'static [u8] {
+pub(super) fn refused(refusal: Refusal) -> &'static [u8] {
     match refusal {
         Refusal::NoRoom => b"-OOM command not allowed when used memory > 'maxmemory'.\r\n",
         Refusal::Failed => b"-ERR the store failed, see the server's log\r\n",

@@ -1,6 +1,8 @@
 //! Doing Redis's commands.
 
+use super::bitmap;
 use super::numbers::{float, integer};
+use super::pairs;
 use super::words::{NO_INTEGER, NO_TIME};
 use crate::batch::{Inputs, Work};
 use crate::command::{Command, Verb, bits};
@@ -10,7 +12,8 @@ use crate::outcome::{Current, Outcome, Place, Version};
 
 const NOT_INTEGER: Outcome = Outcome::Wrong("-ERR value is not an integer or out of range\r\n");
 const OVERFLOW: Outcome = Outcome::Wrong("-ERR increment or decrement would overflow\r\n");
-const TOO_LONG: Outcome = Outcome::Wrong("-ERR string exceeds maximum allowed size (proto-max-bulk-len)\r\n");
+pub(super) const TOO_LONG: Outcome =
+    Outcome::Wrong("-ERR string exceeds maximum allowed size (proto-max-bulk-len)\r\n");
 
 /// Does a command on what its key has.
 pub(crate) fn execute(work: &mut Work, command: &Command, inputs: &impl Inputs) -> Outcome {
@@ -49,6 +52,9 @@ pub(crate) fn execute(work: &mut Work, command: &Command, inputs: &impl Inputs) 
                 Outcome::Miss
             }
         }
+        Verb::SetBit => bitmap::set(work, command, current, inputs),
+        Verb::GetBit => bitmap::get(work, command, current, inputs),
+        Verb::Look | Verb::SetIfNone | Verb::Take | Verb::Give => pairs::execute(work, command, current),
         // The rest is memcached's, or has been done.
         _ => Outcome::Miss,
     }

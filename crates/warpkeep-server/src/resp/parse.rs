@@ -1,6 +1,7 @@
 //! Finding commands in what Redis clients send.
 
 use super::arguments::{Found, MAX_COMMAND, MAX_UNAUTHENTICATED, bulk, count};
+use super::multi;
 use super::words::{self, Asked};
 use crate::batch::Batch;
 use crate::command::{Command, Part, Within, bits};
@@ -20,6 +21,9 @@ pub(crate) fn parse(session: &mut Session, input: &[u8], access: &Access, batch:
         return go_on(session, input, part, left, batch);
     }
     let start = session.at;
+    if input[start] != b'*' {
+        return super::inline::parse(session, input, access, batch);
+    }
     let (count, mut at) = match count(input, start) {
         Found::There(count, next) => (count, next),
         Found::NeedsMore(bytes) => return Parsed::NeedsMore(bytes - start),
@@ -49,6 +53,7 @@ pub(crate) fn parse(session: &mut Session, input: &[u8], access: &Access, batch:
             Found::TooLong(len, next) => {
                 session.skip = len + 2;
                 session.skip_bulks = (count - index - 1) as u32;
+                session.refuse_transaction();
                 parsed = Some(session.say(batch, next, TOO_LONG));
             }
             Found::Broken(what) => {
@@ -60,7 +65,11 @@ pub(crate) fn parse(session: &mut Session, input: &[u8], access: &Access, batch:
         }
     }
     let parsed = parsed.unwrap_or_else(|| {
-        words::command(session, &Asked { input, arguments: &arguments, next: at }, access, batch)
+        let asked = Asked { input, arguments: &arguments, next: at };
+        match session.special {
+            false => words::command(session, &asked, access, batch),
+            true => multi::command(session, &asked, access, batch),
+        }
     });
     batch.arguments = arguments;
     parsed
@@ -97,8 +106,13 @@ fn go_on(session: &mut Session, input: &[u8], part: Part, left: u32, batch: &mut
         at = next;
     }
     debug_assert_eq!(keys.len(), left as usize, "the whole command was there before");
-    parts(session, &keys, at, part, batch);
+    let before = batch.len();
+    // They are given a database anew.
+    parts(session, &keys, at, Part { bits: part.bits & !bits::DECODED, ..part }, batch);
     batch.arguments = keys;
+    if session.special {
+        multi::set_database(session, input, before, batch);
+    }
     Parsed::Some
 }
 

@@ -1,8 +1,8 @@
 //! What commands are called, and what they take.
 
-use super::about;
 use super::numbers::{float, integer};
 use super::parse::parts;
+use super::{about, multi};
 use crate::batch::Batch;
 use crate::command::{Command, Part, Verb, bits};
 use crate::item::MAX_KEY;
@@ -12,9 +12,9 @@ use crate::settings::Access;
 use crate::span::Span;
 use crate::whole::Whole;
 
-const NOT_INTEGER: &[u8] = b"-ERR value is not an integer or out of range\r\n";
+pub(super) const NOT_INTEGER: &[u8] = b"-ERR value is not an integer or out of range\r\n";
 const NOT_FLOAT: &[u8] = b"-ERR value is not a valid float\r\n";
-const SYNTAX: &[u8] = b"-ERR syntax error\r\n";
+pub(super) const SYNTAX: &[u8] = b"-ERR syntax error\r\n";
 
 /// What is wrong with the time of a `GETEX`: it is no integer, or no time.
 pub(super) const NO_INTEGER: i64 = 1;
@@ -38,12 +38,32 @@ impl<'i> Asked<'i> {
         self.arguments.get(index).map_or(&[], |span| span.of(self.input))
     }
 
+    /// The name in capitals; empty if it is longer than any.
+    #[inline]
+    pub(super) fn name<'n>(&self, memory: &'n mut [u8; 16]) -> &'n [u8] {
+        let given = self.get(0);
+        match memory.get_mut(..given.len()) {
+            Some(name) => {
+                name.copy_from_slice(given);
+                name.make_ascii_uppercase();
+                name
+            }
+            None => b"",
+        }
+    }
+
+    /// All arguments.
+    pub(super) fn all(&self) -> impl ExactSizeIterator<Item = &'i [u8]> + Clone + use<'i> {
+        let input = self.input;
+        self.arguments.iter().map(move |span| span.of(input))
+    }
+
     /// Whether an argument is this word, in capitals or not.
     pub(super) fn is(&self, index: usize, word: &str) -> bool {
         self.get(index).eq_ignore_ascii_case(word.as_bytes())
     }
 
-    fn integer(&self, index: usize) -> Option<i64> {
+    pub(super) fn integer(&self, index: usize) -> Option<i64> {
         integer(self.get(index))
     }
 }
@@ -56,18 +76,7 @@ pub(super) fn command(
     batch: &mut Batch,
 ) -> Parsed {
     let mut name = [0; 16];
-    let given = asked.get(0);
-    let name = match name.get_mut(..given.len()) {
-        Some(name) => {
-            name.copy_from_slice(given);
-            name.make_ascii_uppercase();
-            &*name
-        }
-        None => b"",
-    };
-    if !session.authenticated && !matches!(name, b"AUTH" | b"HELLO" | b"QUIT" | b"RESET") {
-        return session.say(batch, asked.next, b"-NOAUTH Authentication required.\r\n");
-    }
+    let name = asked.name(&mut name);
     let mut to = To { session, asked, batch, access };
     match name {
         b"GET" => to.simple(Verb::Get, 2, 0),
@@ -101,12 +110,25 @@ pub(super) fn command(
         b"GETRANGE" | b"SUBSTR" => to.get_range(),
         b"SETRANGE" => to.set_range(),
         b"TYPE" => to.simple(Verb::Type, 2, 0),
+        b"SETBIT" => to.set_bit(),
+        b"GETBIT" => to.get_bit(),
+        b"MSETNX" => to.set_many_if_none(),
+        b"RENAME" => to.rename(0),
+        b"RENAMENX" => to.rename(bits::NX),
+        b"COPY" => to.copy(),
+        b"MOVE" => to.move_to(),
         b"DBSIZE" => to.whole(1..=1, Whole::Count),
-        b"FLUSHALL" | b"FLUSHDB" => to.flush(),
+        b"FLUSHALL" => to.flush(Whole::FlushAll { delay: 0 }),
+        b"FLUSHDB" => to.flush(Whole::FlushDatabase),
         b"SCAN" => to.scan(),
         b"KEYS" => to.whole(2..=2, Whole::Keys),
         b"RANDOMKEY" => to.whole(1..=1, Whole::RandomKey),
         b"INFO" => to.whole(1..=usize::MAX, Whole::Info),
+        b"MULTI" => multi::begin(&mut to),
+        b"EXEC" => multi::execute(&mut to),
+        b"DISCARD" => multi::discard(&mut to),
+        b"WATCH" => multi::watch(&mut to),
+        b"UNWATCH" => multi::unwatch(&mut to),
         _ => about::command(&mut to, name),
     }
 }
@@ -130,7 +152,7 @@ impl To<'_> {
     }
 
     /// Adds a command whose key is its first argument.
-    fn add(&mut self, command: Command) -> Parsed {
+    pub(super) fn add(&mut self, command: Command) -> Parsed {
         if command.key.len as usize > MAX_KEY {
             return self.say(b"-ERR key is too long, it can have 65535 bytes\r\n");
         }
@@ -140,7 +162,7 @@ impl To<'_> {
     }
 
     /// A command with its key, and its value if there is one behind it.
-    fn command(&self, verb: Verb, more: u16) -> Command {
+    pub(super) fn command(&self, verb: Verb, more: u16) -> Command {
         let resp3 = if self.session.resp3 { bits::RESP3 } else { 0 };
         let span = |index: usize| self.asked.arguments.get(index).copied().unwrap_or_default();
         Command {
@@ -306,9 +328,8 @@ impl To<'_> {
         }
         let Some(time) = self.asked.integer(2) else { return self.say(NOT_INTEGER) };
         let millis = if more & bits::MILLIS != 0 { Some(time) } else { time.checked_mul(1000) };
-        let Some(millis) =
-            millis.filter(|millis| millis.checked_add(crate::lifetime::now() as i64).is_some())
-        else {
+        let since = if more & bits::MOMENT != 0 { 0 } else { crate::lifetime::now() as i64 };
+        let Some(millis) = millis.filter(|millis| millis.checked_add(since).is_some()) else {
             let name = String::from_utf8_lossy(self.asked.get(0)).to_ascii_lowercase();
             return self.say(format!("-ERR invalid expire time in '{name}' command\r\n").as_bytes());
         };
@@ -387,13 +408,13 @@ impl To<'_> {
         whole.ask(self.session, self.batch, self.asked.next, [pattern, None], 0)
     }
 
-    fn flush(&mut self) -> Parsed {
+    fn flush(&mut self, whole: Whole) -> Parsed {
         match self.asked.len() {
             1 => {}
             2 if self.asked.is(1, "SYNC") || self.asked.is(1, "ASYNC") => {}
             _ => return self.say(SYNTAX),
         }
-        self.whole(1..=2, Whole::FlushAll { delay: 0 })
+        self.whole(1..=2, whole)
     }
 
     /// Asks something of the server as a whole.
@@ -431,7 +452,10 @@ impl Unit {
         let time = integer(time).ok_or_else(|| NOT_INTEGER.to_vec())?;
         let seconds = matches!(self, Unit::Seconds | Unit::SecondsSince1970);
         let millis = if seconds { time.checked_mul(1000) } else { Some(time) };
-        match millis.filter(|&millis| millis > 0).and_then(|millis| u64::try_from(millis).ok()) {
+        let since =
+            if matches!(self, Unit::Seconds | Unit::Millis) { crate::lifetime::now() as i64 } else { 0 };
+        let millis = millis.filter(|&millis| millis > 0 && millis.checked_add(since).is_some());
+        match millis.and_then(|millis| u64::try_from(millis).ok()) {
             None => Err(format!("-ERR invalid expire time in '{command}' command\r\n").into_bytes()),
             Some(millis) => match self {
                 Unit::Seconds | Unit::Millis => Ok(Lifetime::In(millis)),

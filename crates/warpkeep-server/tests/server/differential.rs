@@ -314,7 +314,8 @@ fn redis(random: &mut Rng, out: &mut Vec<u8>) {
     let text = String::from_utf8_lossy(&value).into_owned();
     let number = random.i64(-50..200).to_string();
     let end = random.i64(-50..200).to_string();
-    let words: Vec<&str> = match random.usize(..52) {
+    let other = random.usize(..3).to_string();
+    let words: Vec<&str> = match random.usize(..66) {
         0..6 => vec!["GET", first],
         6..12 => vec!["SET", first, &text],
         12 => vec!["set", first, &text, "NX"],
@@ -355,8 +356,23 @@ fn redis(random: &mut Rng, out: &mut Vec<u8>) {
         47 if random.usize(..5) == 0 => vec!["FLUSHALL"],
         48 => vec!["TOUCH", first, second],
         49 => vec!["UNLINK", second],
+        50 => vec!["MSETNX", first, &text, second, "2"],
+        51 => vec!["RENAME", first, second],
+        52 => vec!["RENAMENX", first, second],
+        53 => vec!["COPY", first, second],
+        54 => vec!["COPY", first, second, "replace"],
+        55 => vec!["copy", first, second, "DB", &other],
+        56 => vec!["MOVE", first, &other],
+        57 => vec!["SELECT", &other],
+        58 => vec!["SETBIT", first, ["0", "7", "100"][random.usize(..3)], ["0", "1"][random.usize(..2)]],
+        59 => vec!["GETBIT", first, ["0", "7", "100"][random.usize(..3)]],
+        60 if random.usize(..5) == 0 => vec!["FLUSHDB"],
+        61 => vec!["KEYS", "bb*"],
+        // Far away, but not beyond what is stored here.
+        62 => vec!["PEXPIREAT", first, "281474976710655"],
+        63 => vec!["COMMAND", "GETKEYS", "MSET", first, "1", second, "2"],
         _ => {
-            let wrong: [&[&str]; 34] = [
+            let wrong: [&[&str]; 53] = [
                 &["FOO", "a", "b"],
                 &["GET"],
                 &["get", "a", "b"],
@@ -391,6 +407,25 @@ fn redis(random: &mut Rng, out: &mut Vec<u8>) {
                 &["SELECT", "x"],
                 &["PING", "a", "b"],
                 &["SCAN", "x"],
+                &["SELECT", "16"],
+                &["SELECT", "-1"],
+                &["MSETNX", "a"],
+                &["RENAME", "a"],
+                &["RENAME", "nothing", "a"],
+                &["RENAMENX", "nothing", "a"],
+                &["COPY", "a", "b", "FOO"],
+                &["COPY", "a", "a"],
+                &["COPY", "a", "b", "DB", "16"],
+                &["COPY", "a", "b", "DB", "x"],
+                &["MOVE", "a", "16"],
+                &["MOVE", "a", "x"],
+                &["SETBIT", "a", "-1", "1"],
+                &["SETBIT", "a", "1", "2"],
+                &["GETBIT", "a", "4294967296"],
+                &["PEXPIREAT", "nothing", "9223372036854775807"],
+                &["PEXPIRE", "a", "9223372036854775807"],
+                &["SET", "a", "1", "PX", "9223372036854775807"],
+                &["COMMAND", "GETKEYS", "PING", "x"],
             ];
             wrong[random.usize(..wrong.len())].to_vec()
         }

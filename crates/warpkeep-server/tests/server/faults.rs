@@ -140,7 +140,7 @@ fn a_slow_reader_is_not_listened_to_and_loses_nothing() {
 fn what_is_no_protocol_is_refused() {
     let server = Running::start(settings());
     for (bytes, expected) in [
-        (&b"*1\r\n$4\r\nPING\r\nGET a\r\n"[..], &b"+PONG\r\n-ERR Protocol error"[..]),
+        (&b"*1\r\n$4\r\nPING\r\nGET 'a\r\n"[..], &b"+PONG\r\n-ERR Protocol error"[..]),
         (b"*x\r\n", b"-ERR Protocol error: invalid multibulk length"),
         (b"*1\r\n$-5\r\n", b"-ERR Protocol error: invalid bulk length"),
         (b"*1\r\n:5\r\n", b"-ERR Protocol error: expected '$'"),

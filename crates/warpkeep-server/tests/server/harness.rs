@@ -161,6 +161,12 @@ impl Client {
         })
     }
 
+    /// The same of a client that may be in a transaction, in which nothing is answered but that it was queued: what is answered until
+    /// that is discarded, and to that.
+    pub(crate) fn ask_all(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.ask(&[bytes, &command(&["DISCARD"])].concat())
+    }
+
     /// The same with text.
     pub(crate) fn say(&mut self, text: &str) -> String {
         String::from_utf8_lossy(&self.ask(text.as_bytes())).into_owned()

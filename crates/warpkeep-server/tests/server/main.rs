@@ -7,6 +7,7 @@ const IO: Io = Io::Poll;
 
 mod basics;
 mod crowd;
+mod databases;
 mod differential;
 mod eviction;
 mod faults;
@@ -17,4 +18,5 @@ mod more_clients;
 mod peers;
 mod real_clients;
 mod tls;
+mod transactions;
 mod watch;

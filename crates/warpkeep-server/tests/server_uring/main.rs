@@ -8,6 +8,8 @@ const IO: Io = Io::Uring;
 mod basics;
 #[path = "../server/crowd.rs"]
 mod crowd;
+#[path = "../server/databases.rs"]
+mod databases;
 #[path = "../server/differential.rs"]
 mod differential;
 #[path = "../server/faults.rs"]
@@ -24,5 +26,7 @@ mod more_clients;
 mod peers;
 #[path = "../server/tls.rs"]
 mod tls;
+#[path = "../server/transactions.rs"]
+mod transactions;
 #[path = "../server/watch.rs"]
 mod watch;
