@@ -1,9 +1,10 @@
 //! Defragmentation: records move out of slabs that are being cleared.
 
-use warpkeep_image::{Clearing, Persist};
+use warpkeep_image::{Clearing, ImageError, Persist};
 use warpkeep_record::retire;
 
 use crate::bucket::{Body, Bucket};
+use crate::find::Sought;
 use crate::slot::{EMPTY, INSERT, pack};
 use crate::{Table, TableError};
 
@@ -31,6 +32,98 @@ impl<P: Persist> Table<P> {
             }
         }
         Ok(moved)
+    }
+
+    /// Moves the records in these blocks, each given with its size, out of slabs that are being cleared, while reads and writes go
+    /// on; gives how many it moved, and takes them from the list. Their keys are read from the blocks, so that only these items are
+    /// looked for; where slots tell keys, the whole table is looked through. What finds no other place stays.
+    pub fn vacate(
+        &self,
+        clearing: &Clearing<'_, P>,
+        blocks: &mut Vec<(u64, u64)>,
+    ) -> Result<u64, TableError> {
+        if matches!(self.shape.body, Body::Inline { .. }) {
+            return Ok(0);
+        }
+        let (mut moved, mut key) = (0, Vec::new());
+        if self.shape.body != Body::Packed || !self.form.has_keys() {
+            if self.pool.is_some_and(|pool| clearing.is_of(pool)) {
+                moved = match self.defragment(clearing) {
+                    Err(TableError::Image(ImageError::OutOfSpace { .. })) => 0,
+                    moved => moved?,
+                };
+            }
+            return Ok(moved);
+        }
+        let mut failure = None;
+        blocks.retain(|&(block, size)| {
+            if failure.is_some() {
+                return true;
+            }
+            let goes = self.move_guessed(clearing, block, size, &mut key);
+            let goes = goes.unwrap_or_else(|error| {
+                failure = Some(error);
+                false
+            });
+            moved += u64::from(goes);
+            !goes
+        });
+        match failure {
+            None | Some(TableError::Image(ImageError::OutOfSpace { .. })) => Ok(moved),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// Moves what is in a block, if it is the record of one of the table's items.
+    fn move_guessed(
+        &self,
+        clearing: &Clearing<'_, P>,
+        block: u64,
+        size: u64,
+        key: &mut Vec<u8>,
+    ) -> Result<bool, TableError> {
+        let image = self.image();
+        let Some(record) = self.form.guess(image, block, size) else { return Ok(false) };
+        key.clear();
+        record.append_key(image, key);
+        if !self.key.takes_len(key.len()) {
+            return Ok(false);
+        }
+        let hash = self.hash(key);
+        let _held = self.lock(hash);
+        let guard = &crossbeam_epoch::pin();
+        let found = self.find_with_best(self.levels(guard), Sought { hash, key, value_is_read: false });
+        match found {
+            Some(found) if self.record_of(found.commit) == Some(block) => {
+                self.relocate(clearing, block, found.commit_at, hash, guard)?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Bytes of a record with a key and a value of these lengths.
+    pub fn record_len(&self, key: usize, value: usize) -> u64 {
+        self.form.len(key, value)
+    }
+
+    /// The keys and versions of what may be items of the table in these blocks, each given with its size, which is given out, too.
+    /// Whoever believes one of them looks it up first.
+    pub fn guess_items(&self, blocks: &[(u64, u64)], mut each: impl FnMut(&[u8], u64, u64)) {
+        if self.shape.body != Body::Packed || !self.form.has_keys() {
+            return;
+        }
+        let (image, mut key) = (self.image(), Vec::new());
+        // What is read may be freed meanwhile, but no sooner than anybody else's.
+        let _guard = crossbeam_epoch::pin();
+        for &(block, size) in blocks {
+            let Some(record) = self.form.guess(image, block, size) else { continue };
+            key.clear();
+            record.append_key(image, &mut key);
+            if self.key.takes_len(key.len()) {
+                each(&key, record.item().version, size);
+            }
+        }
     }
 
     fn move_record(
@@ -62,6 +155,20 @@ impl<P: Persist> Table<P> {
         if bucket.state(slot) != state || image.load(at) != commit {
             return Ok(false);
         }
+        self.relocate(clearing, old, at, hash, guard)?;
+        Ok(true)
+    }
+
+    /// Moves a record, whose key is held, and that the word at `at` leads to.
+    fn relocate(
+        &self,
+        clearing: &Clearing<'_, P>,
+        old: u64,
+        at: u64,
+        hash: u64,
+        guard: &crossbeam_epoch::Guard,
+    ) -> Result<(), TableError> {
+        let image = self.image();
         // SAFETY: the record is reached by a word that cannot change while its key is held, so nobody frees or writes it.
         let copy = unsafe { clearing.copy_of(old)? };
         copy.flush(["gphash.relocate", "gphash.relocate_tail"], copy.size());
@@ -78,6 +185,6 @@ impl<P: Persist> Table<P> {
         image.fence("gphash.relocated");
         drop(noting);
         retire(&self.heap, vec![old], guard);
-        Ok(true)
+        Ok(())
     }
 }

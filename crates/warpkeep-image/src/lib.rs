@@ -30,7 +30,7 @@ pub use coherent::Coherent;
 pub use error::ImageError;
 pub use heap::{
     Block, Blocks, ClassUsage, Clear, Clearing, Heap, HeapOptions, HeapUsage, Latecomers, MAX_BLOCK,
-    MIN_BLOCK, Marker, PoolId, Tile, size_class,
+    MIN_BLOCK, Marker, PoolId, Purpose, Tile, Vacate, size_class,
 };
 pub use hold::ImageHold;
 pub use holder::{Holder, boot_id, wait_until_gone};

@@ -164,6 +164,9 @@ pub trait Upkeep<P: Persist>: Staging<P> {
     fn shrink(&self) -> Result<bool, Self::Error>;
     /// Moves its records out of slabs that are being cleared; gives how many it moved.
     fn defragment(&self, clearing: &Clearing<'_, P>) -> Result<u64, Self::Error>;
+    /// The same for the records in these blocks, each given with its size: what is moved is taken from the list. It costs what is in
+    /// the blocks, and not what is in the table, where records tell their keys. What finds no other place stays.
+    fn vacate(&self, clearing: &Clearing<'_, P>, blocks: &mut Vec<(u64, u64)>) -> Result<u64, Self::Error>;
 }
 
 /// A table comes and goes, and comes back after a crash.
@@ -344,6 +347,13 @@ macro_rules! offer_index {
             }
             fn defragment(&self, clearing: &warpkeep_image::Clearing<'_, P>) -> Result<u64, $TableError> {
                 $Table::defragment(self, clearing)
+            }
+            fn vacate(
+                &self,
+                clearing: &warpkeep_image::Clearing<'_, P>,
+                blocks: &mut Vec<(u64, u64)>,
+            ) -> Result<u64, $TableError> {
+                $Table::vacate(self, clearing, blocks)
             }
         }
 

@@ -1,6 +1,6 @@
 //! Defragmentation: records and shards move out of slabs that are being cleared.
 
-use warpkeep_image::{Clearing, Persist};
+use warpkeep_image::{Clearing, ImageError, Persist};
 use warpkeep_record::retire;
 
 use crate::bucket::{Bucket, Shape, payload_at, slots_of};
@@ -29,6 +29,19 @@ impl<P: Persist> Table<P> {
             }
         }
         Ok(moved)
+    }
+
+    /// Bytes of a record with a key and a value of these lengths.
+    pub fn record_len(&self, key: usize, value: usize) -> u64 {
+        self.form.len(key, value)
+    }
+
+    /// Does what [`Table::defragment`] does for a list of blocks that are to be free: all shards are looked through. What finds no other place stays.
+    pub fn vacate(&self, clearing: &Clearing<'_, P>, _: &mut Vec<(u64, u64)>) -> Result<u64, TableError> {
+        match self.defragment(clearing) {
+            Err(TableError::Image(ImageError::OutOfSpace { .. })) => Ok(0),
+            moved => moved,
+        }
     }
 
     /// Moves the records of a bucket whose shard is held.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use warpkeep_image::Persist;
 use warpkeep_record::{Progress, hasten_freeing, is_something_retired};
 
+use crate::space::keep_reserve;
 use crate::{CheckpointOptions, Keeper, Tables};
 
 /// Buckets drained before others get a turn.
@@ -74,12 +75,15 @@ fn maintain<P: Persist>(keeper: &Keeper<P, Tables<P>>, checkpoints: &CheckpointO
             }
             looked = Instant::now();
         }
+        working |= keep_reserve(keeper);
         if published.elapsed() >= PUBLISH {
             keeper.keep_reserve(checkpoints);
             publish(keeper);
             published = Instant::now();
         }
         if !working {
+            keeper.heap().age_vacating();
+            keeper.items().demolish_dropped();
             std::thread::park_timeout(REST);
         }
     }

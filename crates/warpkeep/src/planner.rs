@@ -23,6 +23,7 @@ pub(crate) use rows::execute_rows;
 
 use crate::engine::Engine;
 use crate::index::{Planned, with_table};
+use crate::space::Search;
 use crate::tables::{NamedTable, Tables};
 use crate::{Error, Keeper, Result};
 
@@ -139,14 +140,14 @@ fn run<P: Persist, T: Planned<P>>(
         Durability::Process => target.table.keys_at_once(),
     };
     for group in operations.chunks(group.max(1)) {
-        match write(keeper, target, group, durability, answers) {
+        match write_in_space(keeper, target, group, durability, answers) {
             Err(error)
                 if refusal(&error).is_some() && durability == Durability::Process && group.len() > 1 =>
             {
                 // One of them does not fit. Each on its own, so that the others are not refused with it.
                 for operation in group {
                     settle(
-                        write(keeper, target, &[*operation], durability, answers),
+                        write_in_space(keeper, target, &[*operation], durability, answers),
                         &[*operation],
                         answers,
                     )?;
@@ -213,6 +214,23 @@ fn read<'k, P: Persist, T: Planned<P>, K: Iterator<Item = &'k [u8]>>(
         }
     });
     Ok(())
+}
+
+/// Writes a group; where space is missing that could be there, it is made.
+fn write_in_space<P: Persist, T: Planned<P>>(
+    keeper: &Keeper<P, Tables<P>>,
+    target: &Target<'_, P, T>,
+    group: &[Operation<'_>],
+    durability: Durability,
+    answers: &mut dyn Answers,
+) -> Result<()> {
+    let mut search = Search::default();
+    loop {
+        match write(keeper, target, group, durability, answers) {
+            Err(error) if search.goes_on(keeper, &error) => {}
+            done => return done,
+        }
+    }
 }
 
 fn write<P: Persist, T: Planned<P>>(

@@ -15,6 +15,7 @@ use crate::checkpointer::Checkpointer;
 use crate::device_values::OnDevice;
 use crate::index::{Figures, Spec};
 use crate::maintenance::Maintenance;
+use crate::space::Search;
 use crate::tables::{CATALOGUE, MAX_NAME, Tables};
 use crate::{
     CheckpointOptions, Error, ImageFile, ImagePlace, Items, Keeper, LogPlace, OpenReport, Origin, Result,
@@ -186,6 +187,17 @@ impl<P: Persist> Store<P> {
         }
         self.keeper.check_process()?;
         options.merge.check(options.value)?;
+        let mut search = Search::default();
+        loop {
+            match self.lay_out_table(name, &options) {
+                Err(error) if search.goes_on(&self.keeper, &error) => {}
+                Err(error) => return Err(error),
+                Ok(()) => return self.table(name),
+            }
+        }
+    }
+
+    fn lay_out_table(&self, name: &str, options: &TableOptions) -> Result<()> {
         let durability = self.strongest();
         self.keeper.admit(durability)?;
         let tables = self.keeper.items();
@@ -195,7 +207,7 @@ impl<P: Persist> Store<P> {
         }
         let id = tables.next_id();
         let seed = Seed(self.keeper.image().header().hash_seed).derive(u64::from(id));
-        let spec = Spec::of(&options, seed)?;
+        let spec = Spec::of(options, seed)?;
         let version = self.keeper.next_version();
         let table = tables.prepare(id, name, &spec, version)?;
         let value = table.spec.encode(id, 0);
@@ -204,8 +216,7 @@ impl<P: Persist> Store<P> {
         changes.push(&Change { table: CATALOGUE, kind: ChangeKind::Put, version, key, value: &value })?;
         // Before it is logged, so that what was promised does not fail for want of space.
         let planned = tables.plan_add(table)?;
-        self.keeper.write(durability, &changes, || tables.install(planned))??;
-        self.table(name)
+        self.keeper.write(durability, &changes, || tables.install(planned))?
     }
 
     /// The table of this name; created with these options if it is not there yet. One that is there must have the keys, values and merge
@@ -298,6 +309,12 @@ impl<P: Persist> Store<P> {
     /// What the space of the image is used for.
     pub fn usage(&self) -> HeapUsage {
         self.keeper.heap().usage()
+    }
+
+    /// Bytes of the image that can serve any size of value: free chunks, those by which it may still grow, and those that become free
+    /// when records move together, which happens where they are wanted.
+    pub fn spare_bytes(&self) -> u64 {
+        self.keeper.heap().spare_bytes()
     }
 
     /// Closes the store. Dropping it instead gives the image up unclosed: nothing acknowledged is lost and other processes

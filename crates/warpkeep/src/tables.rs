@@ -35,6 +35,8 @@ pub struct Tables<P: Persist> {
     device: OnceLock<(Arc<DeviceImage<P>>, OnDevice)>,
     /// Threads for large batches.
     pool: OnceLock<Pool>,
+    /// Tables that were dropped while somebody used them: what they have is freed later.
+    dropped: Mutex<Vec<Arc<NamedTable<P>>>>,
 }
 
 struct Open<P: Persist> {
@@ -120,24 +122,25 @@ impl<P: Persist> NamedTable<P> {
     }
 }
 
-/// The value, once nobody else has it: whoever looked after it a moment ago may hold it for another moment.
-fn unshare<T>(mut shared: Arc<T>) -> Option<T> {
-    for _ in 0..1000 {
+/// The value, once nobody else has it: whoever looked after it a moment ago may hold it for another moment. Otherwise what it was
+/// shared by.
+fn unshare<T>(mut shared: Arc<T>, turns: usize) -> std::result::Result<T, Arc<T>> {
+    for _ in 0..turns {
         match Arc::try_unwrap(shared) {
-            Ok(alone) => return Some(alone),
+            Ok(alone) => return Ok(alone),
             Err(still) => shared = still,
         }
         std::thread::yield_now();
     }
-    None
+    Err(shared)
 }
 
-/// Frees what a dropped table had, if nobody uses it any more; otherwise the next opening finds it free.
-fn demolish<P: Persist>(table: Arc<NamedTable<P>>) -> Result<()> {
-    unshare(table).map_or(Ok(()), |named| {
-        drop(named.engine);
-        named.table.demolish()
-    })
+impl<P: Persist> NamedTable<P> {
+    /// Frees everything it has.
+    fn demolish(self) -> Result<()> {
+        drop(self.engine);
+        self.table.demolish()
+    }
 }
 
 impl<P: Persist> Tables<P> {
@@ -267,12 +270,17 @@ impl<P: Persist> Tables<P> {
 
     /// The catalogue with another table.
     pub(crate) fn plan_add(&self, table: NamedTable<P>) -> Result<Planned<P>> {
-        self.plan(|open| {
-            let table = Arc::new(table);
+        let table = Arc::new(table);
+        let planned = self.plan(|open| {
             open.next_id = open.next_id.max(table.id + 1);
             open.by_name.insert(table.name.clone(), Arc::clone(&table));
-            open.by_id.insert(table.id, table);
-        })
+            open.by_id.insert(table.id, Arc::clone(&table));
+        });
+        if planned.is_err() {
+            // Nothing leads to it.
+            self.demolish(table)?;
+        }
+        planned
     }
 
     /// The catalogue without a table.
@@ -317,7 +325,30 @@ impl<P: Persist> Tables<P> {
             catalogue.install()?;
             *open = next;
         }
-        removed.map_or(Ok(()), demolish)
+        removed.map_or(Ok(()), |table| self.demolish(table))
+    }
+
+    /// Frees what a dropped table had, now or when nobody uses it any more; at the latest the next opening finds it free.
+    fn demolish(&self, table: Arc<NamedTable<P>>) -> Result<()> {
+        match unshare(table, 1000) {
+            Ok(named) => named.demolish(),
+            Err(table) => {
+                self.dropped.lock().unwrap_or_else(PoisonError::into_inner).push(table);
+                Ok(())
+            }
+        }
+    }
+
+    /// Frees what dropped tables had that somebody was still using.
+    pub(crate) fn demolish_dropped(&self) {
+        let dropped = std::mem::take(&mut *self.dropped.lock().unwrap_or_else(PoisonError::into_inner));
+        for table in dropped {
+            match unshare(table, 1) {
+                // What cannot be freed was damaged, which an inspection tells.
+                Ok(named) => drop(named.demolish()),
+                Err(table) => self.dropped.lock().unwrap_or_else(PoisonError::into_inner).push(table),
+            }
+        }
     }
 
     fn redo_attributes(&self, id: u32, version: u64, attributes: Attributes) -> Result<()> {
@@ -410,6 +441,7 @@ impl<P: Persist> Items<P> for Tables<P> {
             changing: Mutex::new(()),
             device: OnceLock::new(),
             pool: OnceLock::new(),
+            dropped: Mutex::default(),
         })
     }
 

@@ -9,6 +9,25 @@ pub(crate) struct ChunkMap {
     free: u64,
     /// No chunk below this one is free.
     first_free: u64,
+    /// Runs that become free chunk by chunk and are handed out as a whole. Their chunks count as used.
+    held: Vec<HeldRun>,
+}
+
+/// A run of chunks that is kept together while it becomes free.
+struct HeldRun {
+    first: u64,
+    /// Which of its chunks are free.
+    free: Vec<bool>,
+    /// How many are not.
+    missing: u64,
+    /// Whether it waits for a request of just its length, or joins the other free chunks once it is complete.
+    waits: bool,
+}
+
+impl HeldRun {
+    fn span(&self) -> u64 {
+        self.free.len() as u64
+    }
 }
 
 impl ChunkMap {
@@ -28,7 +47,12 @@ impl ChunkMap {
         self.free
     }
 
-    fn is_used(&self, chunk: u64) -> bool {
+    /// Free chunks that are kept for runs.
+    pub(crate) fn free_in_held(&self) -> u64 {
+        self.held.iter().map(|run| run.span() - run.missing).sum()
+    }
+
+    pub(crate) fn is_used(&self, chunk: u64) -> bool {
         self.used[(chunk / 64) as usize] >> (chunk % 64) & 1 == 1
     }
 
@@ -43,6 +67,9 @@ impl ChunkMap {
 
     /// Takes the first free run of `span` chunks.
     pub(crate) fn take_run(&mut self, span: u64) -> Option<u64> {
+        if let Some(at) = self.held.iter().position(|run| run.missing == 0 && run.span() == span) {
+            return Some(self.held.swap_remove(at).first);
+        }
         if span == 0 || self.free < span {
             return None;
         }
@@ -81,10 +108,58 @@ impl ChunkMap {
     pub(crate) fn give(&mut self, first: u64, span: u64) {
         for chunk in first..first + span {
             debug_assert!(self.is_used(chunk));
-            self.used[(chunk / 64) as usize] &= !(1 << (chunk % 64));
+            if !self.give_to_held(chunk) {
+                self.give_one(chunk);
+            }
         }
-        self.free += span;
-        self.first_free = self.first_free.min(first);
+    }
+
+    fn give_one(&mut self, chunk: u64) {
+        self.used[(chunk / 64) as usize] &= !(1 << (chunk % 64));
+        self.free += 1;
+        self.first_free = self.first_free.min(chunk);
+    }
+
+    /// Gives a chunk to the run that it is kept for; `false` if there is none.
+    fn give_to_held(&mut self, chunk: u64) -> bool {
+        let holds = |run: &HeldRun| (run.first..run.first + run.span()).contains(&chunk);
+        let Some(at) = self.held.iter().position(holds) else { return false };
+        let run = &mut self.held[at];
+        let free = &mut run.free[(chunk - run.first) as usize];
+        run.missing -= u64::from(!*free);
+        *free = true;
+        let (first, joins) = (run.first, run.missing == 0 && !run.waits);
+        if joins {
+            self.release(first);
+        }
+        true
+    }
+
+    /// Keeps the chunks of a run together: those that are free now, and the others as they become free.
+    pub(crate) fn hold(&mut self, first: u64, span: u64, waits: bool) {
+        let free: Vec<bool> = (first..first + span).map(|chunk| !self.is_used(chunk)).collect();
+        for chunk in (first..first + span).filter(|chunk| free[(chunk - first) as usize]) {
+            self.take(chunk, 1);
+        }
+        let missing = free.iter().filter(|free| !**free).count() as u64;
+        self.held.push(HeldRun { first, free, missing, waits });
+        if missing == 0 && !waits {
+            self.release(first);
+        }
+    }
+
+    /// Whether a run is still being kept.
+    pub(crate) fn is_held(&self, first: u64) -> bool {
+        self.held.iter().any(|run| run.first == first)
+    }
+
+    /// Keeps a run together no longer: what is free of it joins the other free chunks.
+    pub(crate) fn release(&mut self, first: u64) {
+        let Some(at) = self.held.iter().position(|run| run.first == first) else { return };
+        let run = self.held.swap_remove(at);
+        for (chunk, _) in (run.first..).zip(&run.free).filter(|(_, free)| **free) {
+            self.give_one(chunk);
+        }
     }
 
     /// How many chunks at the end of the image are free: a growth for a run need not add those.
@@ -115,6 +190,29 @@ mod tests {
         assert_eq!(map.free_at_end(), 1);
         assert_eq!(map.take_run(2), None);
         assert_eq!(map.take_run(1), Some(52));
+    }
+
+    #[test]
+    fn a_run_that_is_held_is_handed_out_as_a_whole() {
+        let mut map = ChunkMap::default();
+        map.extend(20);
+        assert_eq!(map.take_run(20), Some(0));
+        map.give(5, 1);
+        map.hold(4, 3, true);
+        assert_eq!((map.free(), map.free_in_held(), map.take_run(1)), (0, 1, None));
+        map.give(4, 1);
+        assert_eq!(map.take_run(3), None);
+        map.give(6, 2);
+        assert_eq!((map.take_run(1), map.take_run(1)), (Some(7), None));
+        assert_eq!(map.take_run(3), Some(4));
+        map.give(4, 3);
+        assert_eq!(map.free(), 3, "it is no longer held");
+        map.hold(3, 3, true);
+        map.release(3);
+        assert_eq!((map.free(), map.is_held(3)), (3, false));
+        map.hold(3, 3, false);
+        map.give(3, 1);
+        assert_eq!((map.free(), map.is_held(3)), (4, false), "it joins the others");
     }
 
     proptest! {

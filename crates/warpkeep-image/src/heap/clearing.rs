@@ -1,7 +1,7 @@
 //! Clearing: slabs with few blocks in use are closed, so that what is in them can be moved to others and their chunks
 //! become free.
 
-use super::{Block, Heap};
+use super::{Block, Heap, PoolId};
 use crate::{ImageError, Persist};
 
 /// Which slabs are to be cleared.
@@ -14,30 +14,34 @@ pub enum Clear {
 }
 
 /// A slab that is being cleared.
-struct Closed {
-    pool: u16,
-    shard: usize,
-    slab: u32,
-    first_chunk: u64,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Closed {
+    pub(super) pool: u16,
+    pub(super) shard: usize,
+    pub(super) slab: u32,
+    pub(super) first_chunk: u64,
 }
 
 /// Slabs that nothing is allocated from while this exists: whoever refers to blocks in them moves those blocks.
 ///
 /// A slab whose last block is freed gives its chunks back at once. Those that still have blocks when this is dropped
-/// are used again as before.
+/// are used again as before, unless they are [being vacated](Heap::begin_vacating).
 pub struct Clearing<'h, P: Persist> {
     heap: &'h Heap<P>,
     closed: Vec<Closed>,
-    /// Whether a chunk belongs to one of them.
+    /// The first chunk of all of them.
+    first_chunk: u64,
+    /// Whether a chunk, counted from there, belongs to one of them.
     chunks: Vec<bool>,
     blocks: u64,
+    /// The first chunk of the run that is being vacated.
+    run: Option<u64>,
 }
 
 impl<P: Persist> Heap<P> {
     /// Closes slabs, so that they can be cleared.
     pub fn begin_clearing(&self, which: Clear) -> Clearing<'_, P> {
-        let mut clearing =
-            Clearing { heap: self, closed: Vec::new(), chunks: vec![false; self.locators.len()], blocks: 0 };
+        let mut clearing = Clearing::new(self, None);
         for (index, pool) in self.pools.iter() {
             let mut slabs = Vec::new();
             for shard in 0..pool.shard_count() {
@@ -57,19 +61,73 @@ impl<P: Persist> Heap<P> {
                 Clear::All => slabs.len(),
             };
             for &(used, shard, slab, first_chunk) in &slabs[..surplus] {
-                if pool.shard(shard).set_closed(slab, first_chunk, true) {
-                    clearing.blocks += u64::from(used);
-                    let chunks = first_chunk as usize..first_chunk as usize + usize::from(pool.span);
-                    clearing.chunks[chunks].fill(true);
-                    clearing.closed.push(Closed { pool: index as u16, shard, slab, first_chunk });
-                }
+                clearing.close(Closed { pool: index as u16, shard, slab, first_chunk }, used);
             }
         }
         clearing
     }
 }
 
-impl<P: Persist> Clearing<'_, P> {
+impl<'h, P: Persist> Clearing<'h, P> {
+    pub(super) fn new(heap: &'h Heap<P>, run: Option<u64>) -> Clearing<'h, P> {
+        Clearing { heap, closed: Vec::new(), first_chunk: 0, chunks: Vec::new(), blocks: 0, run }
+    }
+
+    /// Closes a slab with so many blocks in use, if it is still there.
+    pub(super) fn close(&mut self, slab: Closed, used: u32) {
+        let pool = self.heap.pool_of(slab.pool);
+        if !pool.shard(slab.shard).set_closed(slab.slab, slab.first_chunk, true) {
+            return;
+        }
+        self.blocks += u64::from(used);
+        if self.closed.is_empty() {
+            self.first_chunk = slab.first_chunk;
+        }
+        if slab.first_chunk < self.first_chunk {
+            let before = (self.first_chunk - slab.first_chunk) as usize;
+            self.chunks.splice(0..0, std::iter::repeat_n(false, before));
+            self.first_chunk = slab.first_chunk;
+        }
+        let from = (slab.first_chunk - self.first_chunk) as usize;
+        let to = from + usize::from(pool.span);
+        if self.chunks.len() < to {
+            self.chunks.resize(to, false);
+        }
+        self.chunks[from..to].fill(true);
+        self.closed.push(slab);
+    }
+
+    pub(super) fn closed(&self) -> &[Closed] {
+        &self.closed
+    }
+
+    /// Whether something lies in them that comes from a pool.
+    pub fn is_of(&self, pool: PoolId) -> bool {
+        self.closed.iter().any(|closed| closed.pool == pool.0)
+    }
+
+    /// The blocks in use in them now, each with its size.
+    pub fn blocks_in_use(&self) -> Vec<(u64, u64)> {
+        let mut blocks = Vec::new();
+        for closed in &self.closed {
+            let pool = self.heap.pool_of(closed.pool);
+            let shard = pool.shard(closed.shard);
+            if shard.first_chunk(closed.slab) == Some(closed.first_chunk) {
+                let start = closed.first_chunk * self.heap.image.chunk_size();
+                let name = |number: u32| (pool.cut.name(start, u64::from(number)), pool.cut.block());
+                blocks.extend(shard.used_from(closed.slab, 0).map(name));
+            }
+        }
+        blocks
+    }
+
+    /// Everything in them has been moved or removed: they are empty as soon as no reader sees it.
+    pub fn is_vacated(&self) {
+        if let Some(run) = self.run {
+            self.heap.note_vacated(run);
+        }
+    }
+
     /// Slabs that are being cleared.
     pub fn slabs(&self) -> u64 {
         self.closed.len() as u64
@@ -83,14 +141,22 @@ impl<P: Persist> Clearing<'_, P> {
     /// Whether the block at an offset is to be moved.
     #[inline]
     pub fn contains(&self, offset: u64) -> bool {
-        self.chunks.get((offset / self.heap.image.chunk_size()) as usize).copied().unwrap_or(false)
+        let chunk = (offset / self.heap.image.chunk_size()).checked_sub(self.first_chunk);
+        chunk.and_then(|chunk| self.chunks.get(chunk as usize)).copied().unwrap_or(false)
     }
 
     /// A block for what is in the one at `offset`, elsewhere.
     pub fn allocate_for(&self, offset: u64) -> Result<Block<'_, P>, ImageError> {
         let pool = self.heap.pool_at(offset)?;
-        let taken = self.heap.take_leftover(pool);
-        taken.map_or_else(|| self.heap.allocate_from(pool), Ok)
+        match self.heap.take_leftover(pool) {
+            Some(taken) => Ok(taken),
+            // Another chunk for what leaves this one would be no gain.
+            None if self.run.is_some() => Err(ImageError::OutOfSpace {
+                wanted: self.heap.pool_of(pool.0).cut.block(),
+                why: "no other slab has a free block".into(),
+            }),
+            None => self.heap.allocate_from(pool),
+        }
     }
 
     /// A copy, elsewhere, of what is in the block at `offset`. Not flushed yet.
@@ -112,9 +178,8 @@ impl<P: Persist> Clearing<'_, P> {
 
 impl<P: Persist> Drop for Clearing<'_, P> {
     fn drop(&mut self) {
-        for closed in &self.closed {
-            let pool = self.heap.pool_of(closed.pool);
-            pool.shard(closed.shard).set_closed(closed.slab, closed.first_chunk, false);
+        if self.run.is_none() {
+            self.heap.open_again(&self.closed);
         }
     }
 }

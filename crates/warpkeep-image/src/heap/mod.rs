@@ -16,9 +16,11 @@ mod later;
 mod marker;
 mod pool;
 mod postponed;
+mod sampling;
 mod slab;
 mod tile;
 mod usage;
+mod vacating;
 mod whole_slab;
 
 use std::collections::BTreeMap;
@@ -33,6 +35,7 @@ pub use later::Latecomers;
 pub use marker::Marker;
 pub use tile::Tile;
 pub use usage::{ClassUsage, HeapUsage};
+pub use vacating::{Purpose, Vacate};
 
 use crate::{Image, ImageError, Persist};
 use chunk_map::ChunkMap;
@@ -43,6 +46,7 @@ use growth::Growth;
 use pool::{Locator, Pool};
 use postponed::Postponed;
 use slab::Slab;
+use vacating::Vacating;
 
 /// How many different block sizes a heap can have.
 const MAX_POOLS: usize = 4096;
@@ -85,6 +89,11 @@ pub struct Heap<P: Persist> {
     shards: usize,
     growth: Growth,
     postponed: Postponed,
+    vacating: Mutex<Vec<Vacating>>,
+    /// The longest run of chunks that was asked for in vain.
+    wanted: AtomicU64,
+    /// Where its sequence of random numbers stands.
+    drawn: AtomicU64,
 }
 
 /// Blocks that whoever needs one frees at a time.
@@ -141,6 +150,9 @@ impl<P: Persist> Heap<P> {
             shards,
             growth: Growth::default(),
             postponed: Postponed::default(),
+            vacating: Mutex::default(),
+            wanted: AtomicU64::new(0),
+            drawn: AtomicU64::new(0x5eed),
         };
         heap.add_chunks(image.chunks());
         for (turn, run) in marker.runs.into_iter().enumerate() {
@@ -235,7 +247,7 @@ impl<P: Persist> Heap<P> {
         }
         // Before the image is made to grow, what others left over is used up, and what is to be freed soon is freed.
         let first_chunk = loop {
-            if let Ok(first_chunk) = self.take_chunks(u64::from(pool.span), false) {
+            if let Some(first_chunk) = self.take_spare_chunks(u64::from(pool.span)) {
                 break first_chunk;
             }
             if let Some(taken) = self.take_leftover(PoolId(index)) {
@@ -309,7 +321,9 @@ impl<P: Persist> Heap<P> {
                 "an extent of {bytes} bytes is larger than an image can be"
             )));
         }
-        let first_chunk = self.take_chunks_or_empty_slabs(span)?;
+        let first_chunk = self.take_chunks_or_empty_slabs(span).inspect_err(|_| {
+            self.wanted.fetch_max(span, Ordering::Relaxed);
+        })?;
         self.image.describe(first_chunk, Descriptor::Extent { span });
         self.image.flush_descriptor("heap.extent", first_chunk);
         self.extents().insert(first_chunk, span);
@@ -338,7 +352,7 @@ impl<P: Persist> Heap<P> {
         HeapUsage {
             chunk_size: self.image.chunk_size(),
             chunks: chunks.chunks(),
-            free_chunks: chunks.free(),
+            free_chunks: chunks.free() + chunks.free_in_held(),
             directory_chunks: self.directory_chunks.load(Ordering::Relaxed),
             extents,
             extent_chunks,
@@ -380,6 +394,16 @@ impl<P: Persist> Heap<P> {
         for chunk in first_chunk..first_chunk + span {
             self.locators[chunk as usize].store(word, Ordering::Release);
         }
+    }
+
+    /// A run of free chunks beyond the reserve, which is for sizes of blocks that have no free block at all.
+    fn take_spare_chunks(&self, span: u64) -> Option<u64> {
+        let mut map = self.chunk_map();
+        let at_limit = map.chunks() >= self.locators.len() as u64;
+        if at_limit && map.free() < span + self.reserve() {
+            return None;
+        }
+        map.take_run(span)
     }
 
     /// A run of free chunks, growing the image if allowed and necessary.

@@ -47,6 +47,20 @@ pub(crate) struct Shard {
     open: Vec<u32>,
     /// Which of them is allocated from.
     turn: usize,
+    /// Free blocks of all slabs that are not closed.
+    free: u64,
+    /// Blocks in use.
+    used: u64,
+}
+
+/// A slab as it stands at some moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlabState {
+    pub(crate) index: u32,
+    pub(crate) first_chunk: u64,
+    pub(crate) used: u32,
+    pub(crate) free: u32,
+    pub(crate) closed: bool,
 }
 
 /// What giving a block back led to.
@@ -69,6 +83,11 @@ impl Pool {
         self.shards.len()
     }
 
+    /// Free blocks that can be taken.
+    pub(crate) fn free_blocks(&self) -> u64 {
+        (0..self.shards.len()).map(|shard| self.shard(shard).free_blocks()).sum()
+    }
+
     pub(crate) fn shard(&self, index: usize) -> MutexGuard<'_, Shard> {
         // Nothing under this lock can panic halfway through a change, short of running out of memory.
         self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
@@ -83,6 +102,8 @@ impl Shard {
             self.slabs.len() as u32 - 1
         });
         let has_room = slab.free() > 0;
+        self.free += u64::from(slab.free());
+        self.used += u64::from(slab.in_use());
         self.slabs[index as usize] = Some(slab);
         if has_room {
             self.open_slab(index);
@@ -106,6 +127,8 @@ impl Shard {
             let first_chunk = slab.first_chunk;
             let taken = slab.take_many(count, |block| each(first_chunk, block));
             count -= taken;
+            self.free -= taken as u64;
+            self.used += taken as u64;
             if slab.free() == 0 {
                 self.close_slab(index);
                 // The newest of the list has taken its place there.
@@ -125,14 +148,15 @@ impl Shard {
             return Given::NotInUse;
         }
         let (empty, closed, first_chunk) = (slab.is_empty(), slab.closed, slab.first_chunk);
-        if slab.listed_at.is_none() && !closed {
+        let listed = slab.listed_at.is_some();
+        self.used -= 1;
+        self.free += u64::from(!closed);
+        if !listed && !closed {
             self.open_slab(index);
         }
         // One empty slab is kept, or a thread that allocates and frees a single block would wear out a chunk.
         if empty && (closed || self.open.len() > 1) {
-            self.close_slab(index);
-            self.slabs[index as usize] = None;
-            self.unused.push(index);
+            self.remove(index);
             return Given::Emptied { first_chunk };
         }
         Given::Kept
@@ -143,9 +167,61 @@ impl Shard {
         let is_empty =
             |slab: &Option<Slab>| slab.as_ref().is_some_and(|slab| slab.is_empty() && !slab.closed);
         let index = self.slabs.iter().position(is_empty)? as u32;
+        self.remove(index).map(|slab| slab.first_chunk)
+    }
+
+    /// Takes out this slab if nothing lies in it; whether it did.
+    pub(crate) fn take_out_if_empty(&mut self, index: u32, first_chunk: u64) -> bool {
+        let slab = self.slabs.get(index as usize).and_then(Option::as_ref);
+        let goes = slab.is_some_and(|slab| slab.first_chunk == first_chunk && slab.is_empty());
+        goes && self.remove(index).is_some()
+    }
+
+    fn remove(&mut self, index: u32) -> Option<Slab> {
         self.close_slab(index);
+        let slab = self.slabs[index as usize].take()?;
         self.unused.push(index);
-        self.slabs[index as usize].take().map(|slab| slab.first_chunk)
+        if !slab.closed {
+            self.free -= u64::from(slab.free());
+        }
+        Some(slab)
+    }
+
+    /// Free blocks that can be taken.
+    pub(crate) fn free_blocks(&self) -> u64 {
+        self.free
+    }
+
+    /// Slabs there are.
+    pub(crate) fn len(&self) -> usize {
+        self.slabs.len() - self.unused.len()
+    }
+
+    /// How a slab stands.
+    pub(crate) fn state(&self, index: u32) -> Option<SlabState> {
+        let slab = self.slabs.get(index as usize)?.as_ref()?;
+        Some(SlabState {
+            index,
+            first_chunk: slab.first_chunk,
+            used: slab.in_use(),
+            free: slab.free(),
+            closed: slab.closed,
+        })
+    }
+
+    /// The first slab from this number on, or from the beginning.
+    pub(crate) fn state_from(&self, number: u64) -> Option<SlabState> {
+        let count = self.slabs.len() as u64;
+        (0..count).find_map(|step| self.state(((number + step) % count) as u32))
+    }
+
+    /// The numbers of the blocks of a slab that are in use, from one on, round to it again.
+    pub(crate) fn used_from(&self, index: u32, from: u32) -> impl Iterator<Item = u32> + '_ {
+        self.slabs
+            .get(index as usize)
+            .and_then(Option::as_ref)
+            .into_iter()
+            .flat_map(move |slab| slab.used_from(from))
     }
 
     /// Index, first chunk and blocks in use of every slab.
@@ -158,8 +234,13 @@ impl Shard {
     pub(crate) fn set_closed(&mut self, index: u32, first_chunk: u64, closed: bool) -> bool {
         let slab = self.slabs.get_mut(index as usize).and_then(Option::as_mut);
         let Some(slab) = slab.filter(|slab| slab.first_chunk == first_chunk) else { return false };
-        slab.closed = closed;
-        let (has_room, listed) = (slab.free() > 0, slab.listed_at.is_some());
+        let (free, was_closed) = (u64::from(slab.free()), std::mem::replace(&mut slab.closed, closed));
+        let (has_room, listed) = (free > 0, slab.listed_at.is_some());
+        match (was_closed, closed) {
+            (false, true) => self.free -= free,
+            (true, false) => self.free += free,
+            _ => {}
+        }
         match closed {
             true if listed => self.close_slab(index),
             false if has_room && !listed => self.open_slab(index),
@@ -175,8 +256,7 @@ impl Shard {
 
     /// Slabs and blocks in use.
     pub(crate) fn count(&self) -> (u64, u64) {
-        let slabs = self.slabs.iter().flatten();
-        slabs.fold((0, 0), |(slabs, used), slab| (slabs + 1, used + u64::from(slab.in_use())))
+        (self.len() as u64, self.used)
     }
 
     /// The slab to take from until it is full. Those that have got room since are left until their turn comes: by then they

@@ -44,6 +44,12 @@ impl Slab {
         self.free == self.blocks
     }
 
+    /// The numbers of the blocks in use, from one on, round to it again.
+    pub(crate) fn used_from(&self, from: u32) -> impl Iterator<Item = u32> + '_ {
+        let blocks = (from..self.blocks).chain(0..from.min(self.blocks));
+        blocks.filter(|&block| self.used[(block / 64) as usize] >> (block % 64) & 1 == 1)
+    }
+
     /// Takes a free block and gives its number.
     pub(crate) fn take(&mut self) -> Option<u32> {
         if self.free == 0 {

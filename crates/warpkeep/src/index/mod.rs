@@ -242,6 +242,16 @@ impl<P: Persist> Index<P> {
         with_table!(self, table => Ok(table.defragment(clearing)?))
     }
 
+    /// Moves its records out of blocks that are to be free; those that it moved are taken from the list.
+    pub(crate) fn vacate(&self, clearing: &Clearing<'_, P>, blocks: &mut Vec<(u64, u64)>) -> Result<u64> {
+        with_table!(self, table => Ok(table.vacate(clearing, blocks)?))
+    }
+
+    /// Bytes of a record with a key and a value of these lengths.
+    pub(crate) fn record_len(&self, key: usize, value: usize) -> u64 {
+        with_table!(self, table => table.record_len(key, value))
+    }
+
     /// Keys that are there more than once, while nobody writes.
     pub(crate) fn doubled(&self) -> Result<u64> {
         with_table!(self, table => Ok(Kept::doubled(table)?))
