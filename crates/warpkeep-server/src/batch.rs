@@ -222,14 +222,17 @@ impl Batch {
         held: &mut Vec<MutexGuard<'k, ()>>,
     ) {
         let Work { entries, reads, tokens, .. } = &mut self.work;
+        if let Some(evictor) = &keyspace.evictor {
+            evictor.count(self.commands.len());
+        }
         if self.changing > 0 {
             *tokens = keyspace.tokens(self.commands.len() as u64);
             for command in self.commands.iter_mut().filter(|command| command.verb.writes()) {
                 let key = inputs.command_key(command);
                 command.hash = keyspace.hash(key);
                 command.entry = entries.enter(command, key, inputs);
-                if let Some(clock) = &keyspace.clock {
-                    clock.note(command.hash);
+                if let Some(evictor) = &keyspace.evictor {
+                    evictor.note(command.hash);
                 }
             }
             let hashes = entries.list.iter().map(|entry| entry.hash);
@@ -240,13 +243,13 @@ impl Batch {
                 continue;
             }
             let key = inputs.command_key(command);
-            if let (Some(clock), true) = (&keyspace.clock, command.entry == NONE) {
+            if let (Some(evictor), true) = (&keyspace.evictor, command.entry == NONE) {
                 command.hash = keyspace.hash(key);
-                clock.note(command.hash);
+                evictor.note(command.hash);
             }
             if self.changing > 0 {
                 if command.entry == NONE {
-                    if keyspace.clock.is_none() {
+                    if keyspace.evictor.is_none() {
                         command.hash = keyspace.hash(key);
                     }
                     command.entry = entries.find(command.hash, key, inputs);

@@ -20,20 +20,20 @@ const SLICE: Duration = Duration::from_micros(500);
 const LONG_SLICE: Duration = Duration::from_millis(5);
 /// A log that is shorter is left as it is; a longer one is trimmed when it has outgrown the items.
 const LEAST_LOG: u64 = 256 << 20;
-/// Above this share of its memory, per cent, a cache throws items away.
-const FULL: u64 = 92;
 
 /// Keeps house until the server stops.
 pub(crate) fn run(shared: &Shared<'_>) {
     let mut sweep = Sweep::default();
     let mut told = Instant::now();
     tell(shared);
+    if let Some(evictor) = &shared.keyspace.evictor {
+        evictor.serve();
+    }
     while !shared.is_stopping() {
-        std::thread::sleep(TICK);
+        rest(shared);
         if let Err(error) = sweep.go_on(shared) {
             tracing::warn!(%error, "expired items were not removed");
         }
-        make_room(shared);
         if told.elapsed() > TELL {
             told = Instant::now();
             tell(shared);
@@ -72,13 +72,18 @@ fn tell(shared: &Shared<'_>) {
     }
 }
 
-/// Throws items away if the memory they may take is nearly used up.
-fn make_room(shared: &Shared<'_>) {
-    let Some(clock) = &shared.keyspace.clock else { return };
-    let full = shared.settings.max_memory / 100 * FULL;
-    let used = shared.keyspace.store.usage().used_bytes();
-    if used > full {
-        clock.evict(&shared.keyspace, used - full);
+/// Rests for a while; a cache makes room meanwhile, whenever a write finds none.
+fn rest(shared: &Shared<'_>) {
+    let until = Instant::now() + TICK;
+    loop {
+        if let Some(evictor) = &shared.keyspace.evictor {
+            evictor.keep_room(&shared.keyspace);
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || shared.is_stopping() {
+            return;
+        }
+        std::thread::park_timeout(left);
     }
 }
 

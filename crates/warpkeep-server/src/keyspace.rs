@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use warpkeep::{Durability, KeySpec, ScanPosition, Store, Table, TableOptions, ValueSpec};
 use warpkeep_core::{Seed, hash_bytes};
+use warpkeep_image::ImageError;
 
-use crate::clock::Clock;
 use crate::commits::Commits;
 use crate::databases::{self, DATABASES};
+use crate::eviction::Evictor;
 use crate::item::{Head, MAX_KEY};
 use crate::stripes::Stripes;
 use crate::touches::Touches;
@@ -43,7 +44,7 @@ pub(crate) struct Keyspace<'s> {
     seed: Seed,
     tokens: AtomicU64,
     /// Which items were asked for of late, if items may be thrown away to make room.
-    pub(crate) clock: Option<Clock>,
+    pub(crate) evictor: Option<Evictor>,
     /// Something was stored that expires.
     pub(crate) expiring: AtomicBool,
     /// Bytes that were written since the last checkpoint, about.
@@ -93,7 +94,7 @@ impl<'s> Keyspace<'s> {
             emptying: Mutex::new(()),
             seed: Seed(u64::from_le_bytes(random)),
             tokens: AtomicU64::new(0),
-            clock: settings.evict.then(|| Clock::new(settings.max_memory)),
+            evictor: settings.evict.then(|| Evictor::new(settings.eviction, settings.max_memory)),
             // What was stored before may expire.
             expiring: AtomicBool::new(true),
             written: AtomicU64::new(0),
@@ -224,11 +225,41 @@ impl<'s> Keyspace<'s> {
             let table = self.table.read();
             (table.name().to_owned(), number_of(table.name()))
         };
-        let fresh = self.store.create_table(&name_of(number + 1), options(0)?)?;
-        // Nobody is in the middle of a batch when it is replaced: what was read before is not written after.
-        *self.table.write() = fresh;
+        let name = name_of(number + 1);
+        match self.store.create_table(&name, options(0)?) {
+            // Nobody is in the middle of a batch when it is replaced: what was read before is not written after.
+            Ok(fresh) => *self.table.write() = fresh,
+            Err(full @ warpkeep::Error::Image(ImageError::OutOfSpace { .. })) => {
+                let mut table = self.table.write();
+                *table = self.replace_full(&table, &name, full)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
         self.store.drop_table(&old)?;
         Ok(())
+    }
+
+    /// Another table in place of one whose items leave it no space: some of them go first, as all of them are to.
+    fn replace_full(
+        &self,
+        table: &Table<'_>,
+        name: &str,
+        mut full: warpkeep::Error,
+    ) -> Result<Table<'s>, ServerError> {
+        const ATTEMPTS: usize = 64;
+        for _ in 0..ATTEMPTS {
+            let warpkeep::Error::Image(ImageError::OutOfSpace { wanted, .. }) = &full else { break };
+            table.vacate_bytes(*wanted, |key| {
+                if let Err(error) = table.delete(key, Durability::Process) {
+                    tracing::warn!(%error, "an item could not be thrown away");
+                }
+            })?;
+            match self.store.create_table(name, options(0)?) {
+                Ok(fresh) => return Ok(fresh),
+                Err(error) => full = error,
+            }
+        }
+        Err(full.into())
     }
 
     /// Removes a key to make room, unless somebody is changing it; whether it did. The caller may hold other keys.

@@ -6,7 +6,6 @@
 
 mod batch;
 mod buffers;
-mod clock;
 mod command;
 mod commits;
 mod connection;
@@ -15,6 +14,7 @@ mod databases;
 mod device_report;
 mod entries;
 mod error;
+mod eviction;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod housekeeping;
@@ -49,6 +49,7 @@ mod worker;
 mod writes;
 
 pub use error::ServerError;
+pub use eviction::Eviction;
 pub use live::Control;
 pub use server::Server;
 pub use settings::{Access, Settings, chunk_size};

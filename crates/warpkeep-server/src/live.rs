@@ -87,6 +87,7 @@ impl Control {
             ("capacity", settings.capacity != before.capacity),
             ("max-memory", settings.max_memory != before.max_memory),
             ("evict", settings.evict != before.evict),
+            ("eviction", settings.eviction != before.eviction),
         ];
         if !before.listen_tls.is_empty() && live.tls.is_none() {
             return Err(ServerError::Setting(

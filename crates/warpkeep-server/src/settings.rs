@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use warpkeep::Durability;
 
-use crate::{Io, ServerError, TlsFiles};
+use crate::{Eviction, Io, ServerError, TlsFiles};
 
 /// How a server is to run.
 #[derive(Clone, Debug)]
@@ -48,6 +48,8 @@ pub struct Settings {
     /// Whether items that were not asked for of late are thrown away to make room: a cache. Otherwise what finds no
     /// room is refused.
     pub evict: bool,
+    /// How those items are chosen.
+    pub eviction: Eviction,
 }
 
 /// Who may do what.
@@ -109,6 +111,7 @@ impl Default for Settings {
             capacity: 0,
             max_memory: 0,
             evict: false,
+            eviction: Eviction::default(),
         }
     }
 }

@@ -1,12 +1,19 @@
 //! What a batch writes to the table.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use warpkeep::{Durability, KeySpec, Status, Table, ValueSpec};
 use warpkeep_core::{Answers, BatchView, Cells, Column, Columns, Op, Ops};
 
-use crate::clock::Clock;
+use crate::eviction::{Evictor, Need};
 use crate::keyspace::Keyspace;
+
+/// How long a write waits for room in a cache: what was thrown away is free when no reader can see it, and a reader may be waiting for
+/// this very core.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long it waits at a time.
+const PAUSE: Duration = Duration::from_micros(100);
 
 /// Changes of different keys, made together.
 pub(crate) struct Writes {
@@ -84,8 +91,8 @@ impl Writes {
                 self.run_some(table, durability, index, index + 1);
             }
         }
-        if let Some(clock) = &keyspace.clock {
-            self.make_room(keyspace, clock, table);
+        if let Some(evictor) = &keyspace.evictor {
+            self.make_room(keyspace, evictor, table);
         }
         for (&entry, &(status, version)) in self.entries.iter().zip(&self.answers) {
             each(entry, status, version);
@@ -125,20 +132,22 @@ impl Writes {
     }
 
     /// Throws other items away for those that found no room.
-    fn make_room(&mut self, keyspace: &Keyspace<'_>, clock: &Clock, table: &Table<'_>) {
-        const ATTEMPTS: usize = 64;
+    fn make_room(&mut self, keyspace: &Keyspace<'_>, evictor: &Evictor, table: &Table<'_>) {
         for index in 0..self.ops.len() {
-            for attempt in 0..ATTEMPTS {
-                if !self.answers[index].0.is_retryable() {
+            let begun = Instant::now();
+            for attempt in 0.. {
+                let status = self.answers[index].0;
+                if !status.is_retryable() || begun.elapsed() > PATIENCE {
                     break;
                 }
                 if attempt > 2 {
                     // Others may still be looking at what was thrown away.
-                    std::thread::sleep(std::time::Duration::from_micros(100));
+                    std::thread::sleep(PAUSE);
                 }
-                let len = |offsets: &[u64]| offsets[index + 1] - offsets[index];
-                let len = len(&self.value_offsets) + len(&self.key_offsets);
-                clock.evict_like(keyspace, table, len);
+                let len = |offsets: &[u64]| (offsets[index + 1] - offsets[index]) as usize;
+                let like = (len(&self.key_offsets), len(&self.value_offsets));
+                let need = Need { like, slot: status == Status::TableFull, attempt };
+                evictor.make_room(keyspace, table, need);
                 self.answers[index].0 = Status::Pending;
                 self.run_some(table, keyspace.durability, index, index + 1);
             }

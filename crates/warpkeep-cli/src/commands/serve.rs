@@ -12,7 +12,7 @@ use clap::Args;
 use serde::Deserialize;
 use warpkeep::{Durability, Store};
 use warpkeep_bench::size::Size;
-use warpkeep_server::{Access, Control, Io, Server, ServerError, Settings, TlsFiles};
+use warpkeep_server::{Access, Control, Eviction, Io, Server, ServerError, Settings, TlsFiles};
 
 use self::hangup::Hangup;
 use crate::failure::Failure;
@@ -83,6 +83,9 @@ struct Given {
     /// Be a cache: items that were not asked for of late are thrown away to make room. Needs --max-memory.
     #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     evict: Option<bool>,
+    /// How a cache chooses what is thrown away; frequency if not said.
+    #[arg(long, value_enum, value_name = "HOW")]
+    eviction: Option<EvictionArg>,
     /// Items to make room for at once, if the store is new.
     #[arg(long, value_name = "N")]
     capacity: Option<u64>,
@@ -118,6 +121,25 @@ enum Survives {
     Process,
     /// The death of the machine; needs a log.
     Power,
+}
+
+/// How a cache chooses what is thrown away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum EvictionArg {
+    /// What was asked for least often of late.
+    Frequency,
+    /// What was not asked for since the hand of the clock came by: CLOCK.
+    Clock,
+}
+
+impl From<EvictionArg> for Eviction {
+    fn from(eviction: EvictionArg) -> Eviction {
+        match eviction {
+            EvictionArg::Frequency => Eviction::Frequency,
+            EvictionArg::Clock => Eviction::Clock,
+        }
+    }
 }
 
 impl Serve {
@@ -219,6 +241,7 @@ impl Given {
             without_log,
             max_memory,
             evict,
+            eviction,
             capacity,
             batch,
             cycle,
@@ -277,6 +300,7 @@ impl Given {
             capacity: self.capacity.unwrap_or(defaults.capacity),
             max_memory: self.max_memory.map_or(0, |size| size.0),
             evict: self.evict.unwrap_or(defaults.evict),
+            eviction: self.eviction.map_or(defaults.eviction, Into::into),
         })
     }
 }

@@ -1,0 +1,70 @@
+//! Eviction by frequency: of items picked at random those go that were asked for least often of late, and of those the oldest.
+
+use warpkeep::Table;
+
+use crate::keyspace::Keyspace;
+
+/// Items that are compared.
+const COMPARED: usize = 128;
+/// Those of them that go.
+const GO: usize = 8;
+
+/// An item that may go.
+#[derive(Debug)]
+pub(crate) struct Candidate<K> {
+    pub(crate) key: K,
+    /// How often it was asked for of late.
+    pub(crate) frequency: u8,
+    /// Grows with every change.
+    pub(crate) version: u64,
+}
+
+impl<K> Candidate<K> {
+    /// What is smaller goes first.
+    pub(crate) fn rank(&self) -> (u8, u64) {
+        (self.frequency, self.version)
+    }
+}
+
+/// Leaves those of the candidates that are to go, `count` at the most, each once.
+pub(crate) fn coldest<K: PartialEq>(candidates: &mut Vec<Candidate<K>>, count: usize) {
+    candidates.sort_unstable_by_key(Candidate::rank);
+    candidates.dedup_by(|one, other| one.version == other.version && one.key == other.key);
+    candidates.truncate(count);
+}
+
+/// Items picked at random, of all, or of those that take as much space as one with a key and a value of these lengths: key, and bytes
+/// that it takes. The coldest come first.
+pub(super) fn candidates(
+    frequency: impl Fn(u64) -> u8,
+    keyspace: &Keyspace<'_>,
+    table: &Table<'_>,
+    like: Option<(usize, usize)>,
+) -> Result<Vec<Candidate<(Vec<u8>, u64)>>, warpkeep::Error> {
+    let mut candidates = Vec::with_capacity(COMPARED);
+    table.sample(like, COMPARED, |item| {
+        candidates.push(Candidate {
+            frequency: frequency(keyspace.hash(item.key)),
+            version: item.version,
+            key: (item.key.to_vec(), item.bytes),
+        });
+    })?;
+    coldest(&mut candidates, COMPARED);
+    Ok(candidates)
+}
+
+/// The keys of those that are to go, and the bytes that they take.
+pub(super) fn victims(mut candidates: Vec<Candidate<(Vec<u8>, u64)>>) -> (Vec<Vec<u8>>, u64) {
+    // Few items, few victims: the last ones are not to go all at once.
+    candidates.truncate(candidates.len().div_ceil(COMPARED / GO));
+    let bytes = candidates.iter().map(|candidate| candidate.key.1).sum();
+    (candidates.into_iter().map(|candidate| candidate.key.0).collect(), bytes)
+}
+
+/// Whether even the coldest of some candidates is warmer than several of the others: then those have more space than is their due.
+pub(crate) fn is_warm<K, L>(candidates: &[Candidate<K>], others: &[Candidate<L>]) -> bool {
+    let (Some(own), Some(other)) = (candidates.first(), others.get(others.len() * GO / COMPARED)) else {
+        return candidates.is_empty();
+    };
+    other.rank() < own.rank()
+}
