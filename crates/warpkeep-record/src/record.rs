@@ -395,15 +395,17 @@ impl RecordForm {
         !matches!(self, RecordForm::Fixed { key: 0, .. })
     }
 
-    /// The record in a block of so many bytes that may be anything: free, half written, or another table's. `None` if it cannot be a
+    /// The record in a block of `block` bytes that may be anything: free, half written, or another table's. `None` if it cannot be a
     /// record; otherwise its key, once read, is only a guess, to be looked up before it is believed.
     pub fn guess<P: Persist>(self, image: &Image<P>, offset: u64, block: u64) -> Option<RecordRef> {
-        let fits = match self {
-            RecordForm::Fixed { block: own, .. } => own == block,
-            RecordForm::Variable => block >= HEAD,
-        };
-        let record = fits.then(|| self.at(image, offset))?;
-        (self.len(record.key_len, record.value_len) <= block).then_some(record)
+        match self {
+            RecordForm::Fixed { block: own, .. } => (own == block).then(|| self.at(image, offset)),
+            RecordForm::Variable { .. } if block < HEAD => None,
+            RecordForm::Variable { .. } => {
+                let record = self.at(image, offset);
+                (self.len(record.key_len, record.value_len) <= block).then_some(record)
+            }
+        }
     }
 
     /// The value of the record at an offset that is known to be good, and nothing else of it: no version is read. `None` if lengths differ.

@@ -100,7 +100,10 @@ mod tests {
                 let guard = crossbeam_epoch::pin();
                 for _ in 0..5 {
                     let done = Arc::clone(&done);
-                    when_unseen(move || drop(done.fetch_add(1, Ordering::Relaxed)), &guard);
+                    let count = move || {
+                        done.fetch_add(1, Ordering::Relaxed);
+                    };
+                    when_unseen(count, &guard);
                 }
                 drop(guard);
                 retired.send(()).expect("the test waits");

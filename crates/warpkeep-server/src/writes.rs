@@ -117,13 +117,14 @@ impl Writes {
             self.answers.clear();
             self.answers.resize(self.ops.len(), (Status::Pending, 0));
             self.run_some(table, durability, 0, self.ops.len());
-            let is_refused = self.answers.iter().any(|(status, _)| status.is_retryable());
-            let Some(clock) = keyspace.clock.as_ref().filter(|_| is_refused && attempt + 1 < ATTEMPTS) else {
+            let refused = self.answers.iter().map(|&(status, _)| status).find(|status| status.is_retryable());
+            let (Some(status), Some(evictor)) = (refused, &keyspace.evictor) else { break };
+            if attempt + 1 == ATTEMPTS {
                 break;
-            };
+            }
             for index in (0..self.ops.len()).filter(|&index| self.ops[index] == Op::Put) {
-                let len = |offsets: &[u64]| offsets[index + 1] - offsets[index];
-                clock.evict_like(keyspace, table, len(&self.value_offsets) + len(&self.key_offsets));
+                let need = Need { like: self.lengths(index), slot: status == Status::TableFull, attempt };
+                evictor.make_room(keyspace, table, need);
             }
         }
         for (&entry, &(status, _)) in self.entries.iter().zip(&self.answers) {
@@ -144,14 +145,18 @@ impl Writes {
                     // Others may still be looking at what was thrown away.
                     std::thread::sleep(PAUSE);
                 }
-                let len = |offsets: &[u64]| (offsets[index + 1] - offsets[index]) as usize;
-                let like = (len(&self.key_offsets), len(&self.value_offsets));
-                let need = Need { like, slot: status == Status::TableFull, attempt };
+                let need = Need { like: self.lengths(index), slot: status == Status::TableFull, attempt };
                 evictor.make_room(keyspace, table, need);
                 self.answers[index].0 = Status::Pending;
                 self.run_some(table, keyspace.durability, index, index + 1);
             }
         }
+    }
+
+    /// How long the key and the value of a change are.
+    fn lengths(&self, index: usize) -> (usize, usize) {
+        let len = |offsets: &[u64]| (offsets[index + 1] - offsets[index]) as usize;
+        (len(&self.key_offsets), len(&self.value_offsets))
     }
 
     fn run_some(&mut self, table: &Table<'_>, durability: Durability, from: usize, to: usize) {

@@ -36,6 +36,9 @@ impl Batch {
         let table = keyspace.table();
         self.work.begin(now, MOST);
         self.work.tokens = keyspace.tokens(self.commands.len() as u64);
+        if let Some(evictor) = &keyspace.evictor {
+            evictor.count(self.commands.len());
+        }
         self.enter_all(keyspace, inputs);
         let mut held = Vec::new();
         let entries = self.work.entries.list.iter().map(|entry| entry.hash);
@@ -66,8 +69,8 @@ impl Batch {
             command.hash = keyspace.hash(key);
             command.entry = entries.enter(command, key, inputs);
             entries.need(command.entry, key, &mut self.work.reads);
-            if let Some(clock) = &keyspace.clock {
-                clock.note(command.hash);
+            if let Some(evictor) = &keyspace.evictor {
+                evictor.note(command.hash);
             }
         }
     }
