@@ -303,6 +303,11 @@ impl Commit {
         self.note(&shared.queue);
     }
 
+    /// The permissions of new files.
+    pub(crate) fn file_mode(&self) -> u32 {
+        self.options.file_mode
+    }
+
     /// The least that an opening makes its first segment of.
     pub(crate) fn first_segment_bytes(&self) -> u64 {
         self.options.segment_bytes.min(SMALL_SEGMENT)

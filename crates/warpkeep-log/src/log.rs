@@ -371,6 +371,11 @@ impl Log {
         self.commit.since_checkpoint()
     }
 
+    /// The permissions of new files.
+    pub fn file_mode(&self) -> u32 {
+        self.commit.file_mode()
+    }
+
     /// Sets space aside for a checkpoint of so many bytes, and for an opening: files that hold nothing, given up when the
     /// disk is full and a checkpoint or an opening needs the space. An error if there is no room for so much; it costs
     /// little to ask again, for more or for less.

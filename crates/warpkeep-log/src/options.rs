@@ -30,6 +30,13 @@ pub struct LogOptions {
     /// How many bytes of zeros to write ahead of small frames, so that the file system has nothing but data to
     /// write at the next syncs; 0: none.
     pub fill_ahead_bytes: u64,
+    /// The permissions of new files: segments, checkpoints, manifests, and those of backups. By default the owner may read
+    /// and write them, and nobody else may do anything, as with the image. New directories have the same, with the right to
+    /// enter them for all who may read. It counts where the directory is opened with [`OsDisk::open_with`]; files that are
+    /// there keep what they have.
+    ///
+    /// [`OsDisk::open_with`]: crate::OsDisk::open_with
+    pub file_mode: u32,
 }
 
 impl Default for LogOptions {
@@ -41,6 +48,7 @@ impl Default for LogOptions {
             flush_interval: Duration::from_millis(10),
             background: true,
             fill_ahead_bytes: 1 << 20,
+            file_mode: 0o600,
         }
     }
 }
@@ -48,6 +56,11 @@ impl Default for LogOptions {
 impl LogOptions {
     /// The smallest segment.
     pub const MIN_SEGMENT_BYTES: u64 = 16 << 10;
+
+    /// The permissions of new directories: those of files, and whoever may read may enter.
+    pub fn directory_mode(&self) -> u32 {
+        self.file_mode | (self.file_mode & 0o444) >> 2
+    }
 
     /// Whether the options make sense; every opening asks.
     pub fn check(&self) -> Result<(), LogError> {
@@ -57,6 +70,10 @@ impl LogOptions {
         }
         if !(Self::MIN_SEGMENT_BYTES..=1 << 40).contains(&self.segment_bytes) {
             return bad("segment_bytes", self.segment_bytes, "must be from 16 KiB to 1 TiB");
+        }
+        if self.file_mode > 0o777 || self.file_mode & 0o600 != 0o600 {
+            let what = "must be permissions, such as 0o640, with which the owner may read and write";
+            return bad("file_mode", u64::from(self.file_mode), what);
         }
         if self.max_batch_bytes > 1 << 40 {
             return bad("max_batch_bytes", self.max_batch_bytes, "must be at most 1 TiB");

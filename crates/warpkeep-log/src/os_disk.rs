@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use crate::direct::{Buffers, Direct};
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
 use crate::layout::LOCK;
+use crate::options::LogOptions;
 use crate::writeback;
 
 /// What is written at once of what is longer, so that the disk is at work while the rest is copied for it.
@@ -34,6 +35,8 @@ pub struct OsDisk {
     path: PathBuf,
     directory: fs::File,
     lock: fs::File,
+    /// The permissions of new files.
+    file_mode: u32,
     /// The process that has the lock.
     owner: u32,
     /// For what goes past the system's cache.
@@ -44,9 +47,17 @@ impl OsDisk {
     /// Opens a directory, creating it if it is missing, and takes its lock. The lock goes with the value, or with
     /// the process.
     pub fn open(path: impl AsRef<Path>) -> Result<OsDisk, LogError> {
+        OsDisk::open_with(path, &LogOptions::default())
+    }
+
+    /// The same, with the [permissions](LogOptions::file_mode) that the options say for what is created in it.
+    pub fn open_with(path: impl AsRef<Path>, options: &LogOptions) -> Result<OsDisk, LogError> {
+        options.check()?;
+        let file_mode = options.file_mode;
         let path = path.as_ref().to_owned();
         let shown = path.display().to_string();
-        create_durably(&path).map_err(|e| LogError::io("create the log directory", &shown, e))?;
+        create_durably(&path, options.directory_mode())
+            .map_err(|e| LogError::io("create the log directory", &shown, e))?;
         let directory =
             fs::File::open(&path).map_err(|e| LogError::io("open the log directory", &shown, e))?;
         let lock_path = path.join(LOCK);
@@ -55,7 +66,7 @@ impl OsDisk {
             .write(true)
             .create(true)
             .truncate(false)
-            .mode(0o644)
+            .mode(file_mode)
             .open(&lock_path)
             .map_err(|e| LogError::io("open", &lock_path.display().to_string(), e))?;
         if let Err(error) = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
@@ -68,7 +79,7 @@ impl OsDisk {
         }
         // Only a hint for the message above, so a full disk is no reason to fail here.
         let _ = lock.set_len(0).and_then(|()| lock.write_all(format!("{}\n", std::process::id()).as_bytes()));
-        Ok(OsDisk { path, directory, lock, owner: std::process::id(), buffers: Arc::default() })
+        Ok(OsDisk { path, directory, lock, file_mode, owner: std::process::id(), buffers: Arc::default() })
     }
 
     /// Where it is.
@@ -88,7 +99,7 @@ impl Drop for OsDisk {
 }
 
 /// Creates a directory and its missing parents so that they survive the machine: each new entry is synced.
-fn create_durably(path: &Path) -> io::Result<()> {
+fn create_durably(path: &Path, mode: u32) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
@@ -96,8 +107,8 @@ fn create_durably(path: &Path) -> io::Result<()> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    create_durably(parent)?;
-    match fs::create_dir(path) {
+    create_durably(parent, mode)?;
+    match fs::DirBuilder::new().mode(mode).create(path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         Err(e) => Err(e),
         Ok(()) => fs::File::open(parent)?.sync_all(),
@@ -113,7 +124,12 @@ impl Disk for OsDisk {
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let path = self.path.join(name);
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create_new(true).mode(self.file_mode).open(&path)?;
+        if self.file_mode != 0o600 {
+            // The process may be set to take permissions away; these were asked for.
+            file.set_permissions(fs::Permissions::from_mode(self.file_mode))?;
+        }
         Ok(Box::new(OsFile { file, direct: Direct::new(path, &self.buffers) }))
     }
 

@@ -1,6 +1,7 @@
 //! A store: named tables in one image, with a log behind them.
 
 use std::fmt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -96,7 +97,9 @@ impl Store<Coherent> {
     fn open_over(directory: &Path, options: StoreOptions, device: Option<&Device>) -> Result<Store> {
         let keeps = on_device(&options)?;
         options.checkpoints.check()?;
-        std::fs::create_dir_all(directory).map_err(Error::io(directory, "create it"))?;
+        let mut private = std::fs::DirBuilder::new();
+        private.recursive(true).mode(options.log.directory_mode());
+        private.create(directory).map_err(Error::io(directory, "create it"))?;
         crate::repair::Marker::check(directory)?;
         let place = ImageFile {
             path: options.image_path(directory),
@@ -107,7 +110,7 @@ impl Store<Coherent> {
         };
         let log = match options.log_path(directory) {
             None => None,
-            Some(path) => Some(LogPlace::new(OsDisk::open(path)?, options.log)),
+            Some(path) => Some(LogPlace::new(OsDisk::open_with(path, &options.log)?, options.log)),
         };
         let (keeper, mut report): (Keeper<_, Tables<_>>, _) = open(&place, log, options.heap, &())?;
         if options.check_items && report.origin == Origin::Reattached {

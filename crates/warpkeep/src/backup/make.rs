@@ -35,7 +35,9 @@ impl<P: Persist> Store<P> {
         let partial = partial(to)?;
         std::fs::create_dir_all(parent(to)).map_err(Error::io(parent(to), "create it"))?;
         // Its lock keeps a second backup away until this one has its name.
-        let disk = Arc::new(OsDisk::open(partial.join(LOG))?);
+        // As private as the log is.
+        let options = LogOptions { file_mode: log.file_mode(), ..LogOptions::default() };
+        let disk = Arc::new(OsDisk::open_with(partial.join(LOG), &options)?);
         clear_log(&partial.join(LOG))?;
         let note = partial.join(NOTE);
         if note.is_file() {
@@ -43,7 +45,8 @@ impl<P: Persist> Store<P> {
             std::fs::remove_file(&note).map_err(Error::io(&note, "clear it away"))?;
         }
         let live = |name: &str| self.table(name).map_or(0, |table| table.len());
-        let made = self.copy(log, &disk, progress).and_then(|copy| finish(&disk, &partial, to, &copy, live));
+        let made = self.copy(log, &disk, progress);
+        let made = made.and_then(|copy| finish(&disk, &partial, to, &copy, options.file_mode, live));
         match made {
             Ok(note) => Ok(BackupReport {
                 path: to.to_path_buf(),
@@ -74,6 +77,7 @@ fn finish(
     partial: &Path,
     to: &Path,
     copy: &LogCopy,
+    file_mode: u32,
     live: impl Fn(&str) -> u64,
 ) -> Result<Note> {
     let recovery = Recovery::open(Arc::clone(disk) as Arc<dyn Disk>, LogOptions::default())?;
@@ -95,7 +99,7 @@ fn finish(
         files: copy.files.iter().map(file).collect(),
     };
     sync_directory(&partial.join(LOG))?;
-    note.write(partial)?;
+    note.write(partial, file_mode)?;
     sync_directory(partial)?;
     std::fs::rename(partial, to).map_err(|error| match error.kind() {
         ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists => Error::NotEmpty { path: to.to_path_buf() },

@@ -1,7 +1,8 @@
 //! `BACKUP.json`: what a backup holds.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -70,14 +71,17 @@ impl Note {
     }
 
     /// Writes the note into a backup, durably.
-    pub(super) fn write(&self, backup: &Path) -> Result<()> {
+    pub(super) fn write(&self, backup: &Path, file_mode: u32) -> Result<()> {
         let path = backup.join(NOTE);
         let text = serde_json::to_string(self).and_then(|note| {
             let crc32c = crc32c::crc32c(note.as_bytes());
             serde_json::to_string(&Sealed { format: FORMAT, crc32c, backup: RawValue::from_string(note)? })
         });
         let text = text.map_err(std::io::Error::from).map_err(Error::io(&path, "put it into words"))?;
-        let written = File::create(&path).and_then(|mut file| {
+        let mut options = File::options();
+        let created = options.write(true).create(true).truncate(true).mode(file_mode).open(&path);
+        let written = created.and_then(|mut file| {
+            file.set_permissions(Permissions::from_mode(file_mode))?;
             file.write_all(text.as_bytes())?;
             file.write_all(b"\n")?;
             file.sync_all()

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde::Serialize;
-use warpkeep_log::OsDisk;
+use warpkeep_log::{Disk as _, LogOptions, OsDisk};
 
 use super::note::{Note, NotedFile, damaged};
 use super::{clear_log, is_vacant, parent, partial, sync_directory};
@@ -72,7 +72,7 @@ pub fn restore(
     if !is_vacant(&log)? {
         return Err(Error::StoreExists { path: log });
     }
-    copy(backup, &note, &log, progress)?;
+    copy(backup, &note, &log, &options.log, progress)?;
     match build(backup, directory, options, &note) {
         Ok(items) => Ok(RestoreReport {
             store_id: note.store_id.clone(),
@@ -91,12 +91,18 @@ pub fn restore(
 }
 
 /// Makes the log directory: under another name until it is whole.
-fn copy(backup: &Path, note: &Note, log: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+fn copy(
+    backup: &Path,
+    note: &Note,
+    log: &Path,
+    options: &LogOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<()> {
     let partial = partial(log)?;
     // Its lock keeps a second restoration away.
-    let _held = OsDisk::open(&partial)?;
+    let disk = OsDisk::open_with(&partial, options)?;
     clear_log(&partial)?;
-    let copied = copy_files(backup, note, &partial, progress).and_then(|()| {
+    let copied = copy_files(backup, note, &disk, progress).and_then(|()| {
         std::fs::rename(&partial, log).map_err(Error::io(log, "give the log its name"))?;
         sync_directory(parent(log))
     });
@@ -107,7 +113,7 @@ fn copy(backup: &Path, note: &Note, log: &Path, progress: &mut dyn FnMut(u64, u6
 }
 
 /// Copies the files of a backup and checks them.
-fn copy_files(backup: &Path, note: &Note, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+fn copy_files(backup: &Path, note: &Note, to: &OsDisk, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
     let (mut done, total) = (0, note.bytes());
     let mut piece = vec![0; PIECE];
     for file in &note.files {
@@ -116,24 +122,26 @@ fn copy_files(backup: &Path, note: &Note, to: &Path, progress: &mut dyn FnMut(u6
             progress(done, total);
         })?;
     }
-    sync_directory(to)
+    sync_directory(to.path())
 }
 
 fn copy_file(
     backup: &Path,
     file: &NotedFile,
-    to: &Path,
+    disk: &OsDisk,
     piece: &mut [u8],
     each: &mut dyn FnMut(u64),
 ) -> Result<()> {
-    let (from, to) = (backup.join(LOG).join(&file.name), to.join(&file.name));
+    let (from, to) = (backup.join(LOG).join(&file.name), disk.path().join(&file.name));
     let mut source = match File::open(&from) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Err(damaged(backup, format!("{} is missing", file.name)));
         }
         source => source.map_err(Error::io(&from, "open it"))?,
     };
-    let mut target = File::create_new(&to).map_err(Error::io(&to, "create it"))?;
+    // With the permissions of the log's own files.
+    disk.create(&file.name).map_err(Error::io(&to, "create it"))?;
+    let mut target = File::options().write(true).open(&to).map_err(Error::io(&to, "open it"))?;
     let (mut crc, mut bytes) = (0, 0);
     loop {
         let read = match source.read(piece) {

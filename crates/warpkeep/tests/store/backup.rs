@@ -425,3 +425,52 @@ fn a_copy_of_a_log_of_many_segments_has_every_record_and_no_room_to_spare() {
     let refused = log.copy_to(Arc::new(OsDisk::open(home.at("never")).unwrap()), &mut |_, _| ());
     assert!(matches!(refused, Err(LogError::CheckpointNeeded)), "{refused:?}");
 }
+
+/// Everything that a store and its backups write is for the owner alone, or has the permissions that were asked for.
+#[test]
+fn files_are_as_private_as_was_asked() {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = |path: &std::path::Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
+    for (file_mode, directory_mode) in [(0o600, 0o700), (0o640, 0o750), (0o666, 0o777)] {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let (home, backup, anew) =
+            (scratch.path().join("a/home"), scratch.path().join("backup"), scratch.path().join("anew"));
+        let log = warpkeep_log::LogOptions { file_mode, segment_bytes: 64 << 10, ..Default::default() };
+        let options = || warpkeep::StoreOptions { log: log.clone(), ..Default::default() };
+        let store = warpkeep::Store::open_with(&home, options()).expect("a store");
+        let table = store.create_typed::<u64, u64>("t", 10).expect("a table");
+        for key in 0..50 {
+            table.put(&key, &key, warpkeep::Durability::Power).expect("written");
+        }
+        store.checkpoint().expect("a checkpoint");
+        for key in 0..50 {
+            table.put(&key, &key, warpkeep::Durability::Power).expect("written");
+        }
+        store.backup(&backup, &mut |_, _| ()).expect("a backup");
+        drop(table);
+        store.close().expect("closed");
+        warpkeep::restore(&backup, &anew, options(), &mut |_, _| ()).expect("restored");
+        let mut files = 0;
+        for directory in [home.join("log"), backup.join("log"), anew.join("log")] {
+            // What the process takes away from directories stays away.
+            assert_eq!(mode(&directory) & !directory_mode, 0, "{}", directory.display());
+            for entry in std::fs::read_dir(&directory).expect("a directory") {
+                let path = entry.expect("an entry").path();
+                if path.file_name().is_some_and(|name| name != "LOCK") {
+                    assert_eq!(mode(&path), file_mode, "{}", path.display());
+                    files += 1;
+                }
+            }
+        }
+        assert_eq!(mode(&backup.join("BACKUP.json")), file_mode);
+        assert!(files > 8, "{files} files");
+        if file_mode == 0o600 {
+            for path in [home.clone(), scratch.path().join("a"), backup, anew] {
+                assert_eq!(mode(&path), directory_mode, "{}", path.display());
+            }
+            assert_eq!(mode(&home.join("log/LOCK")), file_mode);
+        }
+    }
+    let unreadable = warpkeep_log::LogOptions { file_mode: 0o200, ..Default::default() };
+    assert!(unreadable.check().is_err());
+}
