@@ -22,6 +22,9 @@ use crate::tail::Tail;
 const BEDS: usize = 4;
 /// How many groups a leader writes at most before it goes back to its own work.
 const TURNS: u32 = 4;
+/// How long it is not tried again to make a segment after that failed: on some file systems an attempt takes as long as
+/// writing all of it.
+const NEXT_ATTEMPT: Duration = Duration::from_millis(100);
 /// Above this backlog the flusher does not wait for its interval.
 const FLUSH_EARLY: u64 = 4 << 20;
 /// Bits of [`Commit::unsettled`]; the others count bytes of records that were promised room and have not come yet.
@@ -43,6 +46,8 @@ struct Shared {
     /// The flusher has nothing to do and wants to be told when there is.
     flusher_idle: bool,
     spare_wanted: bool,
+    /// When it was tried last to make a segment ahead of its use.
+    spare_tried: Option<Instant>,
     stop: bool,
 }
 
@@ -89,7 +94,13 @@ impl Commit {
             options,
             owner: std::process::id(),
             poison: directory.poison().clone(),
-            shared: Mutex::new(Shared { queue, flusher_idle: false, spare_wanted: false, stop: false }),
+            shared: Mutex::new(Shared {
+                queue,
+                flusher_idle: false,
+                spare_wanted: false,
+                spare_tried: None,
+                stop: false,
+            }),
             beds: Default::default(),
             flusher: Condvar::new(),
             durable,
@@ -361,7 +372,14 @@ impl Commit {
         // If the next segment is just being made, what comes of it is waited for: where it fails, a write that had come
         // further would find no room and stop the log.
         let short = shared.queue.is_short_of_room() && !self.maker.is_spare_ready();
-        if short || shared.queue.no_segment().is_some() {
+        let try_now = match shared.queue.no_segment() {
+            None => short,
+            // Without a thread there is no other to try again.
+            Some(_) => {
+                !self.options.background || shared.spare_tried.is_none_or(|at| at.elapsed() >= NEXT_ATTEMPT)
+            }
+        };
+        if try_now {
             drop(shared);
             self.prepare_spare()?;
             shared = self.lock();
@@ -498,6 +516,7 @@ impl Commit {
         let cause = made.err().map(Arc::new);
         let mut shared = self.lock();
         shared.spare_wanted = false;
+        shared.spare_tried = Some(Instant::now());
         shared.queue.set_no_segment(cause);
         Ok(())
     }
@@ -542,7 +561,7 @@ impl Commit {
                     shared = self.lock();
                 }
             } else if shared.queue.no_segment().is_some() {
-                shared = self.doze(shared, Duration::from_millis(100));
+                shared = self.doze(shared, NEXT_ATTEMPT);
                 shared.spare_wanted = true;
             } else {
                 shared.flusher_idle = true;

@@ -58,6 +58,18 @@ impl Directory {
         self.disk.free_bytes()
     }
 
+    /// Refuses what there is surely no room for, without trying: an attempt would take all that is free, and time.
+    pub(crate) fn check_room(&self, name: &str, bytes: u64) -> Result<(), LogError> {
+        match self.free_bytes() {
+            Some(free) if free < bytes => {
+                let what = format!("{bytes} bytes are wanted, {free} are free");
+                let source = io::Error::new(io::ErrorKind::StorageFull, what);
+                Err(LogError::io("reserve space for", name, source))
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn list(&self) -> Result<Vec<String>, LogError> {
         self.disk.list().map_err(|e| LogError::io("list", "the log directory", e))
     }

@@ -147,7 +147,10 @@ impl Disk for OsDisk {
 
     fn free_bytes(&self) -> Option<u64> {
         let space = rustix::fs::fstatvfs(&self.directory).ok()?;
-        Some(space.f_bavail.saturating_mul(space.f_frsize))
+        // What file systems keep back is kept for this user.
+        let all = rustix::process::geteuid().is_root();
+        let blocks = if all { space.f_bfree } else { space.f_bavail };
+        Some(blocks.saturating_mul(space.f_frsize))
     }
 
     fn sync_dir(&self, _site: &'static str) -> io::Result<()> {

@@ -46,6 +46,7 @@ impl Segment {
     /// Creates a segment, first page and name durable: a frame without the first page would look like damage.
     fn create(directory: &Directory, page: &SegmentPage) -> Result<Segment, LogError> {
         let name = segment_name(page.number);
+        directory.check_room(&name, page.len)?;
         let file = directory.create(&name)?;
         let made = file
             .allocate(page.len)

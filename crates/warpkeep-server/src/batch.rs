@@ -337,6 +337,9 @@ impl Batch {
             refused |= entry.refused.is_some();
         });
         if refused {
+            for entry in &mut entries.list {
+                entry.refused = entry.refused.map(|refusal| self.writes.explain(keyspace, refusal));
+            }
             self.execute_refused(table, inputs);
         }
     }

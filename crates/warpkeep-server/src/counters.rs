@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
+
 use crate::batch::Batch;
 use crate::command::Verb;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Refusal};
 use crate::sockets::Backend;
 
 /// What was done since the server started.
@@ -17,6 +19,7 @@ pub(crate) struct Counters {
     pub(crate) misses: AtomicU64,
     pub(crate) writes: AtomicU64,
     pub(crate) refused: AtomicU64,
+    pub(crate) disk_full: AtomicU64,
     pub(crate) accepted: AtomicU64,
     pub(crate) rejected: AtomicU64,
     pub(crate) expired: AtomicU64,
@@ -28,6 +31,8 @@ pub(crate) struct Counters {
     pub(crate) items: AtomicU64,
     pub(crate) used_bytes: AtomicU64,
     pub(crate) evicted: AtomicU64,
+    /// Why writes are refused, if they are, as of a moment ago.
+    trouble: Mutex<Option<String>>,
     /// How clients are waited for.
     io: &'static str,
 }
@@ -43,12 +48,28 @@ impl Counters {
         self.io
     }
 
+    /// Why writes are refused, if they are.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.trouble.lock().clone()
+    }
+
+    /// Notes why writes are refused, or that they are not; whether that is news.
+    pub(crate) fn set_trouble(&self, trouble: Option<String>) -> bool {
+        let mut noted = self.trouble.lock();
+        let is_news = noted.is_some() != trouble.is_some();
+        *noted = trouble;
+        is_news
+    }
+
     /// Counts a batch that is done.
     pub(crate) fn count(&self, batch: &Batch) {
-        let (mut hits, mut misses, mut writes, mut refused) = (0, 0, 0, 0);
+        let (mut hits, mut misses, mut writes, mut refused, mut disk_full) = (0, 0, 0, 0, 0);
         for (command, outcome) in batch.commands.iter().zip(&batch.outcomes) {
             match outcome {
-                Outcome::Refused(_) => refused += 1,
+                Outcome::Refused(why) => {
+                    refused += 1;
+                    disk_full += u64::from(*why == Refusal::DiskFull);
+                }
                 Outcome::Cut | Outcome::Said => {}
                 _ if command.verb.writes() => writes += 1,
                 Outcome::Hit(_) | Outcome::MetaHit { .. } => hits += 1,
@@ -69,6 +90,7 @@ impl Counters {
         add(&self.misses, misses);
         add(&self.writes, writes);
         add(&self.refused, refused);
+        add(&self.disk_full, disk_full);
     }
 }
 
@@ -95,6 +117,12 @@ impl Counters {
                 "Commands that found no room, or a store that failed.",
                 &self.refused,
             ),
+            (
+                "disk_full_total",
+                "counter",
+                "Commands that were refused because the disk is full.",
+                &self.disk_full,
+            ),
             ("accepted_connections_total", "counter", "Connections taken.", &self.accepted),
             ("rejected_connections_total", "counter", "Connections beyond the limit.", &self.rejected),
             (
@@ -113,6 +141,12 @@ impl Counters {
             let _ = writeln!(text, "# HELP warpkeep_server_{name} {help}");
             let _ = writeln!(text, "# TYPE warpkeep_server_{name} {kind}\nwarpkeep_server_{name} {value}");
         }
+        let refuses = u8::from(self.trouble().is_some());
+        let _ = writeln!(text, "# HELP warpkeep_server_refuses_writes 1 while there is no space for writes.");
+        let _ = writeln!(
+            text,
+            "# TYPE warpkeep_server_refuses_writes gauge\nwarpkeep_server_refuses_writes {refuses}"
+        );
         let _ = writeln!(text, "# HELP warpkeep_server_io How clients are waited for.");
         let _ = writeln!(
             text,

@@ -1,4 +1,5 @@
-//! What is done behind the clients' backs: expired items are removed, room is made, checkpoints are taken.
+//! What is done behind the clients' backs: expired items are removed, room is made, checkpoints are taken that clients ask
+//! for (the store takes others by itself), and it is noted whether there is space to write.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -18,8 +19,6 @@ const TELL: Duration = Duration::from_secs(1);
 const SLICE: Duration = Duration::from_micros(500);
 /// The same while many are found.
 const LONG_SLICE: Duration = Duration::from_millis(5);
-/// A log that is shorter is left as it is; a longer one is trimmed when it has outgrown the items.
-const LEAST_LOG: u64 = 256 << 20;
 
 /// Keeps house until the server stops.
 pub(crate) fn run(shared: &Shared<'_>) {
@@ -31,14 +30,17 @@ pub(crate) fn run(shared: &Shared<'_>) {
     }
     while !shared.is_stopping() {
         rest(shared);
-        if let Err(error) = sweep.go_on(shared) {
+        // Where nothing can be written, nothing is removed; clients do not see what has expired.
+        if shared.counters.trouble().is_none()
+            && let Err(error) = sweep.go_on(shared)
+        {
             tracing::warn!(%error, "expired items were not removed");
         }
         if told.elapsed() > TELL {
             told = Instant::now();
             tell(shared);
         }
-        if shared.saving.load(Ordering::Acquire) || log_is_long(shared) {
+        if shared.saving.load(Ordering::Acquire) {
             let saved = shared.save();
             shared.saving.store(false, Ordering::Release);
             match saved {
@@ -50,17 +52,20 @@ pub(crate) fn run(shared: &Shared<'_>) {
     }
 }
 
-/// Whether so much was written since the last checkpoint that the log is better trimmed.
-fn log_is_long(shared: &Shared<'_>) -> bool {
-    let keyspace = &shared.keyspace;
-    let written = keyspace.written.load(Ordering::Relaxed);
-    written > LEAST_LOG
-        && keyspace.store.report().log.is_some()
-        && written > shared.counters.used_bytes.load(Ordering::Relaxed)
+/// Notes whether there is space to write, and logs it when that has changed.
+fn look_for_space(shared: &Shared<'_>) {
+    let trouble = shared.keyspace.store.status().refuses_writes;
+    if shared.counters.set_trouble(trouble.clone()) {
+        match trouble {
+            Some(why) => tracing::error!("the disk is full: {why}"),
+            None => tracing::info!("there is space again, writes go on"),
+        }
+    }
 }
 
 /// Notes what is told to those who watch.
 fn tell(shared: &Shared<'_>) {
+    look_for_space(shared);
     let keyspace = &shared.keyspace;
     let evicted = keyspace.evicted.load(Ordering::Relaxed);
     for (counter, value) in [

@@ -96,7 +96,10 @@ impl State {
                 (200, text)
             }
             "/healthz" => (200, "alive\n".to_owned()),
-            "/readyz" if self.ready.load(Ordering::Acquire) => (200, "ready\n".to_owned()),
+            "/readyz" if self.ready.load(Ordering::Acquire) => match self.counters.trouble() {
+                None => (200, "ready\n".to_owned()),
+                Some(why) => (503, format!("not ready: {why}\n")),
+            },
             "/readyz" => (503, "not ready: the store is being opened or closed\n".to_owned()),
             _ => (404, "there are /metrics, /healthz and /readyz\n".to_owned()),
         }

@@ -47,8 +47,6 @@ pub(crate) struct Keyspace<'s> {
     pub(crate) evictor: Option<Evictor>,
     /// Something was stored that expires.
     pub(crate) expiring: AtomicBool,
-    /// Bytes that were written since the last checkpoint, about.
-    pub(crate) written: AtomicU64,
     /// Items that were thrown away to make room.
     pub(crate) evicted: AtomicU64,
 }
@@ -67,8 +65,8 @@ impl<'s> Keyspace<'s> {
             store.tables().iter().filter_map(|name| name.strip_prefix(PREFIX)?.parse().ok()).collect();
         numbers.sort_unstable();
         let current = numbers.pop();
-        // Left by an emptying that a crash cut short: it was to be dropped.
-        for number in numbers {
+        // Left by an emptying that a crash cut short: it was to be dropped. Where nothing can be written, it stays for now.
+        for number in numbers.into_iter().filter(|_| store.report().only_reads.is_none()) {
             store.drop_table(&name_of(number))?;
         }
         let table = match current {
@@ -97,7 +95,6 @@ impl<'s> Keyspace<'s> {
             evictor: settings.evict.then(|| Evictor::new(settings.eviction, settings.max_memory)),
             // What was stored before may expire.
             expiring: AtomicBool::new(true),
-            written: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
         })
     }

@@ -56,6 +56,8 @@ pub(crate) struct Current {
 pub(crate) enum Refusal {
     /// There is no room for it.
     NoRoom,
+    /// The disk is full, of the log or of the image.
+    DiskFull,
     /// The store has failed; the log says how.
     Failed,
 }

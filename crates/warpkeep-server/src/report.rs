@@ -32,7 +32,7 @@ impl Shared<'_> {
         let counters = &self.counters;
         let usage = self.keyspace.store.usage();
         let (hits, misses) = (read(&counters.hits), read(&counters.misses));
-        let facts: [(&str, String); 21] = [
+        let facts: [(&str, String); 23] = [
             ("pid", std::process::id().to_string()),
             ("uptime", self.begun.elapsed().as_secs().to_string()),
             ("time", (now() / 1000).to_string()),
@@ -54,6 +54,8 @@ impl Shared<'_> {
             ("io", counters.io().to_owned()),
             ("batches", read(&counters.batches).to_string()),
             ("commands", read(&counters.commands).to_string()),
+            ("disk_full_refusals", read(&counters.disk_full).to_string()),
+            ("refuses_writes", u8::from(counters.trouble().is_some()).to_string()),
         ];
         let mut text = String::new();
         for (name, value) in facts {
@@ -89,9 +91,9 @@ impl Shared<'_> {
             "# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\nwarpkeep_version:{}\r\nprocess_id:{}\r\n\
              uptime_in_seconds:{}\r\nmultiplexing_api:{}\r\n\r\n# Clients\r\nconnected_clients:{}\r\nmaxclients:{}\r\n\r\n\
              # Memory\r\nused_memory:{}\r\ntotal_memory:{}\r\n\r\n\
-             # Persistence\r\nloading:0\r\nrdb_bgsave_in_progress:{}\r\nrdb_last_save_time:{}\r\n\r\n\
+             # Persistence\r\nloading:0\r\nrdb_bgsave_in_progress:{}\r\nrdb_last_save_time:{}\r\nrefuses_writes:{}\r\n\r\n\
              # Stats\r\ntotal_connections_received:{}\r\ntotal_commands_processed:{}\r\nrejected_connections:{}\r\n\
-             expired_keys:{}\r\nevicted_keys:{}\r\nkeyspace_hits:{}\r\nkeyspace_misses:{}\r\nbatches:{}\r\n\r\n{device}\
+             expired_keys:{}\r\nevicted_keys:{}\r\nkeyspace_hits:{}\r\nkeyspace_misses:{}\r\nbatches:{}\r\ndisk_full_refusals:{}\r\n\r\n{device}\
              # Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n# Keyspace\r\n{keyspace}",
             env!("CARGO_PKG_VERSION"),
             std::process::id(),
@@ -103,6 +105,7 @@ impl Shared<'_> {
             usage.total_bytes(),
             u8::from(self.saving.load(Ordering::Relaxed)),
             self.last_save(),
+            u8::from(counters.trouble().is_some()),
             read(&counters.accepted),
             read(&counters.commands),
             read(&counters.rejected),
@@ -111,6 +114,7 @@ impl Shared<'_> {
             read(&counters.hits),
             read(&counters.misses),
             read(&counters.batches),
+            read(&counters.disk_full),
         )
     }
 
@@ -146,8 +150,6 @@ impl Shared<'_> {
 
     /// Writes all items to a checkpoint.
     pub(crate) fn save(&self) -> Result<(), ServerError> {
-        // What is written from here on may or may not be in it.
-        self.keyspace.written.store(0, Ordering::Relaxed);
         self.keyspace.store.checkpoint()?;
         self.last_save.store(now() / 1000, Ordering::Relaxed);
         Ok(())
@@ -160,6 +162,8 @@ impl Shared<'_> {
 
     /// When the last checkpoint was taken, in seconds since 1970.
     pub(crate) fn last_save(&self) -> u64 {
-        self.last_save.load(Ordering::Relaxed)
+        // The store takes checkpoints of its own, too.
+        let by_itself = self.keyspace.store.status().log.and_then(|log| log.last_checkpoint);
+        self.last_save.load(Ordering::Relaxed).max(by_itself.unwrap_or(0))
     }
 }

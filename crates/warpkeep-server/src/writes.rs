@@ -1,6 +1,5 @@
 //! What a batch writes to the table.
 
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use warpkeep::{Durability, KeySpec, Status, Table, ValueSpec};
@@ -8,6 +7,7 @@ use warpkeep_core::{Answers, BatchView, Cells, Column, Columns, Op, Ops};
 
 use crate::eviction::{Evictor, Need};
 use crate::keyspace::Keyspace;
+use crate::outcome::Refusal;
 
 /// How long a write waits for room in a cache: what was thrown away is free when no reader can see it, and a reader may be waiting for
 /// this very core.
@@ -26,6 +26,8 @@ pub(crate) struct Writes {
     values: Vec<u8>,
     value_offsets: Vec<u64>,
     answers: Vec<(Status, u64)>,
+    /// The log took some of them no more, because its disk is full.
+    pub(crate) log_full: bool,
     /// Something is stored that expires.
     pub(crate) has_expiring: bool,
 }
@@ -41,6 +43,7 @@ impl Writes {
             values: Vec::new(),
             value_offsets: vec![0],
             answers: Vec::new(),
+            log_full: false,
             has_expiring: false,
         }
     }
@@ -76,13 +79,13 @@ impl Writes {
         table: &Table<'_>,
         mut each: impl FnMut(u32, Status, u64),
     ) {
+        self.log_full = false;
         self.answers.clear();
         self.answers.resize(self.ops.len(), (Status::Pending, 0));
         if self.ops.is_empty() {
             return;
         }
         let durability = keyspace.durability;
-        keyspace.written.fetch_add((self.keys.len() + self.values.len()) as u64, Ordering::Relaxed);
         self.run_some(table, durability, 0, self.ops.len());
         // With `Power` all are refused where one does not fit; alone, the others may.
         let refused = |&(status, _): &(Status, u64)| status.is_retryable();
@@ -112,7 +115,7 @@ impl Writes {
             return;
         }
         let durability = keyspace.durability;
-        keyspace.written.fetch_add((self.keys.len() + self.values.len()) as u64, Ordering::Relaxed);
+        self.log_full = false;
         for attempt in 0..ATTEMPTS {
             self.answers.clear();
             self.answers.resize(self.ops.len(), (Status::Pending, 0));
@@ -159,6 +162,15 @@ impl Writes {
         (len(&self.key_offsets), len(&self.value_offsets))
     }
 
+    /// Why changes were not made: what a disk has no room for is no want of memory, and no failure.
+    pub(crate) fn explain(&self, keyspace: &Keyspace<'_>, refusal: Refusal) -> Refusal {
+        match refusal {
+            Refusal::NoRoom if keyspace.store.image_full().is_some() => Refusal::DiskFull,
+            Refusal::Failed if self.log_full => Refusal::DiskFull,
+            other => other,
+        }
+    }
+
     fn run_some(&mut self, table: &Table<'_>, durability: Durability, from: usize, to: usize) {
         let columns = Columns {
             ops: Ops::Each(Column::Host(&self.ops[from..to])),
@@ -171,7 +183,11 @@ impl Writes {
             .map_err(warpkeep::Error::from)
             .and_then(|view| table.run_into(&view, durability, &mut written));
         if let Err(error) = done {
-            tracing::error!(%error, "changes were not made");
+            // That the disk is full is logged once, by those who keep house.
+            match error.is_log_full() {
+                true => self.log_full = true,
+                false => tracing::error!(%error, "changes were not made"),
+            }
             for (status, _) in written.0.iter_mut().filter(|(status, _)| status.is_pending()) {
                 *status = Status::Indeterminate;
             }

@@ -78,6 +78,7 @@ fn maintain<P: Persist>(keeper: &Keeper<P, Tables<P>>, checkpoints: &CheckpointO
         working |= keep_reserve(keeper);
         if published.elapsed() >= PUBLISH {
             keeper.keep_reserve(checkpoints);
+            keeper.heap().retry_growth();
             publish(keeper);
             published = Instant::now();
         }

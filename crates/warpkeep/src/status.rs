@@ -12,7 +12,8 @@ use crate::{Error, Keeper, Store, Tables};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StoreStatus {
-    /// Why writes are refused, or will be as soon as the log's last segment is full; `None` if they are not.
+    /// Why writes are refused, or will be as soon as the log's last segment is full: no space for the log or for the image.
+    /// `None` if they are not.
     pub refuses_writes: Option<String>,
     /// Its log; `None` if it has none.
     pub log: Option<LogStatus>,
@@ -67,9 +68,18 @@ impl<P: Persist> Store<P> {
         let only_reads = keeper.why_only_reads().cloned().map(|why| Error::OnlyReads { why }.to_string());
         let no_segment = || log?.no_segment().map(|cause| LogError::NoSegment { cause }.to_string());
         StoreStatus {
-            refuses_writes: only_reads.or_else(no_segment),
+            refuses_writes: only_reads.or_else(no_segment).or_else(|| self.image_full()),
             log: log.map(|log| log_status(keeper, log)),
         }
+    }
+}
+
+impl<P: Persist> Store<P> {
+    /// Why the image cannot grow, if it had to and could not, for want of space where it lies: writes that need space are
+    /// refused until there is some. `None` also if it has reached the limit that it was opened with.
+    pub fn image_full(&self) -> Option<String> {
+        let why = self.keeper.heap().growth_failure()?;
+        Some(format!("writes are refused: the image cannot grow: {why}"))
     }
 }
 

@@ -201,6 +201,9 @@ fn serve(
     (interrupt, hangup): (&Interrupt, &Hangup),
 ) -> Result<(), Failure> {
     tracing::info!(store = %serve.store.directory.display(), "{:?}", store.report().origin);
+    if let Some(why) = &store.report().only_reads {
+        tracing::error!("the log has no space, so the store is served to be read only: {why}");
+    }
     let plain = server.addresses().len() - server.tls_addresses().len();
     for (number, address) in server.addresses().iter().enumerate() {
         let how = if number < plain { "" } else { ", with TLS" };
@@ -214,7 +217,7 @@ fn serve(
         interrupt.is_wanted()
     })?;
     tracing::info!("no more commands are taken");
-    if store.report().log.is_some() {
+    if store.report().log.is_some() && store.report().only_reads.is_none() {
         store.checkpoint()?;
         tracing::info!("a checkpoint was taken");
     }

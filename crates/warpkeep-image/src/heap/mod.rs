@@ -14,6 +14,7 @@ mod directory;
 mod growth;
 mod later;
 mod marker;
+mod no_growth;
 mod pool;
 mod postponed;
 mod sampling;
@@ -43,6 +44,7 @@ use classes::{CLASS_COUNT, class_index, slab_span};
 use cut::Cut;
 use descriptor::{Descriptor, MAX_EXTENT_CHUNKS};
 use growth::Growth;
+use no_growth::NoGrowth;
 use pool::{Locator, Pool};
 use postponed::Postponed;
 use slab::Slab;
@@ -88,6 +90,7 @@ pub struct Heap<P: Persist> {
     directory_chunks: AtomicU64,
     shards: usize,
     growth: Growth,
+    no_growth: NoGrowth,
     postponed: Postponed,
     vacating: Mutex<Vec<Vacating>>,
     /// The longest run of chunks that was asked for in vain.
@@ -149,6 +152,7 @@ impl<P: Persist> Heap<P> {
             directory_chunks: AtomicU64::new(0),
             shards,
             growth: Growth::default(),
+            no_growth: NoGrowth::default(),
             postponed: Postponed::default(),
             vacating: Mutex::default(),
             wanted: AtomicU64::new(0),
@@ -434,16 +438,33 @@ impl<P: Persist> Heap<P> {
                     limit * chunk_size
                 )));
             }
-            let generous = (chunks + chunks / self.options.growth_divisor.max(1)).clamp(least, limit);
-            self.image.grow(generous).or_else(|error| match generous > least {
-                true => self.image.grow(least),
-                false => Err(error),
-            })?;
-            // What others add meanwhile is theirs to prepare.
-            let grown = self.image.chunks();
-            self.growth.prepare();
-            self.add_chunks(grown);
+            self.no_growth.check(least, span * chunk_size)?;
+            self.grow_by(chunks, least - chunks, span)?;
         }
+    }
+
+    /// Makes the image grow from so many chunks by at least `more`, and by an eighth or so if there is space, because `span`
+    /// chunks in a row are wanted.
+    fn grow_by(&self, chunks: u64, more: u64, span: u64) -> Result<(), ImageError> {
+        let (least, limit) = (chunks + more, self.locators.len() as u64);
+        let mut asked = (chunks + chunks / self.options.growth_divisor.max(1)).clamp(least, limit.max(least));
+        let grown = loop {
+            match self.image.grow(asked) {
+                // Half as much each time: where space is short, steps become short, but not all as short as can be.
+                Err(ImageError::OutOfSpace { .. }) if asked > least => {
+                    asked = (chunks + (asked - chunks) / 2).max(least);
+                }
+                Err(_) if asked > least => asked = least,
+                done => break done,
+            }
+        };
+        self.no_growth.note(span, least, &grown);
+        grown?;
+        // What others add meanwhile is theirs to prepare.
+        let grown = self.image.chunks();
+        self.growth.prepare();
+        self.add_chunks(grown);
+        Ok(())
     }
 
     /// A run of free chunks, whatever it takes: each size of blocks keeps an empty slab at hand, which nobody should miss space

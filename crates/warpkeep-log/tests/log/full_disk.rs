@@ -204,3 +204,30 @@ fn a_promise_of_room_is_kept_while_others_fill_the_rest() {
     // A promise that is taken back leaves its room to others.
     assert!(matches!(log.promise(&small, Durability::Process), Err(LogError::NoSegment { .. })));
 }
+
+/// On some file systems an attempt at a segment takes as long as writing one, so not every write that is refused makes one.
+#[test]
+fn refused_writes_do_not_try_for_a_segment_each() {
+    let disk = MemDisk::default();
+    let with_thread = LogOptions { background: true, ..options() };
+    let log = Log::create(Arc::new(disk.clone()), STORE, 1, with_thread).unwrap();
+    let (mut history, mut dice) = (History::default(), Dice::new(8));
+    disk.plan(Plan::Full);
+    let mut refused = 0;
+    let (mut calls, mut begun) = (0, std::time::Instant::now());
+    while refused < 5000 {
+        log.back_pressure().unwrap();
+        match history.append(&log, &mut dice, 200, Durability::Power) {
+            Ok(lsn) => log.wait_durable(lsn).unwrap(),
+            Err(_) => {
+                if refused == 0 {
+                    (calls, begun) = (disk.calls(), std::time::Instant::now());
+                }
+                refused += 1;
+            }
+        }
+    }
+    let (calls, tenths) = (disk.calls() - calls, 1 + begun.elapsed().as_millis() as u64 / 100);
+    // Writers and the log's own thread, ten times a second each; an attempt is a call or two.
+    assert!(calls <= 8 * (tenths + 1), "{calls} calls in {tenths} tenths of a second");
+}

@@ -93,6 +93,7 @@ impl Batch {
         match refused {
             None => Ok(()),
             Some(refusal) => {
+                let refusal = self.writes.explain(keyspace, refusal);
                 self.take_back(keyspace, table, inputs, &done);
                 Err(Aborted::Refused(refusal))
             }

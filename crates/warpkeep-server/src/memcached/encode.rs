@@ -91,6 +91,7 @@ fn values(
 pub(super) fn refused(refusal: Refusal) -> &'static [u8] {
     match refusal {
         Refusal::NoRoom => b"SERVER_ERROR out of memory storing object\r\n",
+        Refusal::DiskFull => b"SERVER_ERROR disk full, writes are refused; see the server's log\r\n",
         Refusal::Failed => b"SERVER_ERROR the store failed, see the server's log\r\n",
     }
 }

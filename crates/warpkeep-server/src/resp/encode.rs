@@ -61,6 +61,7 @@ pub(crate) struct Tally {
 pub(super) fn refused(refusal: Refusal) -> &'static [u8] {
     match refusal {
         Refusal::NoRoom => b"-OOM command not allowed when used memory > 'maxmemory'.\r\n",
+        Refusal::DiskFull => b"-MISCONF disk full, writes are refused; see the server's log\r\n",
         Refusal::Failed => b"-ERR the store failed, see the server's log\r\n",
     }
 }

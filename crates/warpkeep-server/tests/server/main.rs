@@ -11,6 +11,7 @@ mod databases;
 mod differential;
 mod eviction;
 mod faults;
+mod full_disk;
 mod harness;
 mod kill;
 mod load;

@@ -26,7 +26,8 @@ fn bytes_in(directory: &Path) -> u64 {
 
 /// A store without threads.
 fn open(directory: &Path, checkpoints: CheckpointOptions) -> Store {
-    let place = ImageFile::new(directory.join("image"), Coherent);
+    // Tests here lose the image on purpose.
+    let place = ImageFile { abandon: true, ..ImageFile::new(directory.join("image"), Coherent) };
     let log = LogPlace::new(OsDisk::open(directory.join("log")).expect("a log"), log_options(false));
     let mut store = Store::open_in(&place, Some(log), HeapOptions::default()).expect("a store");
     store.set_checkpoints(checkpoints);
@@ -109,8 +110,12 @@ fn an_opening_counts_the_log_that_is_there() {
 #[test]
 fn a_store_takes_checkpoints_by_itself() {
     let directory = tempfile::tempdir().expect("a directory");
-    let options =
-        || StoreOptions { log: log_options(true), checkpoints: CHECKPOINTS, ..StoreOptions::default() };
+    let options = || StoreOptions {
+        log: log_options(true),
+        checkpoints: CHECKPOINTS,
+        abandon_image: true,
+        ..StoreOptions::default()
+    };
     let store = Store::open_with(directory.path(), options()).expect("a store");
     store.create_table("rows", rows()).expect("a table");
     let begun = Instant::now();

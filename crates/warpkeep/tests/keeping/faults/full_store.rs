@@ -33,6 +33,8 @@ impl Rig {
             image: Some(self.image()),
             log: LogOptions { segment_bytes: SEGMENT, ..LogOptions::default() },
             checkpoints,
+            // Tests here lose the image on purpose.
+            abandon_image: true,
             ..StoreOptions::default()
         };
         Store::open_with(self.mounted.path(), options)
@@ -235,4 +237,34 @@ fn without_any_space_a_store_is_read() {
     drop(store);
     std::fs::remove_file(rig.image()).expect("lost");
     check(&rig.open(BY_HAND).expect("rebuilt"), 4);
+}
+
+/// The image has no room to grow: that is told, and writes go on when there is some.
+#[test]
+fn an_image_that_cannot_grow_is_told() {
+    let Some(mounted) = Mounted::tmpfs(16 << 20, "an image that cannot grow") else { return };
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let options = StoreOptions {
+        image: Some(mounted.path().join("image")),
+        create: warpkeep_image::CreateOptions { len: 4 << 20, ..Default::default() },
+        ..StoreOptions::default()
+    };
+    let store = Store::open_with(elsewhere.path(), options).expect("a new store");
+    let rows = TableOptions::new(KeySpec::U64, ValueSpec::fixed(1000).expect("a length")).capacity(20_000);
+    let table = store.create_table("rows", rows).expect("a table");
+    let refused = (0..100_000).find_map(|row| table.put(row, &[1; 1000], Durability::Process).err());
+    let error = refused.expect("it is small");
+    assert!(matches!(error, Error::Image(warpkeep_image::ImageError::OutOfSpace { .. })), "{error}");
+    assert!(store.image_full().is_some_and(|why| why.contains("cannot grow")), "{:?}", store.status());
+    assert_eq!(store.status().refuses_writes, store.image_full());
+    rustix::mount::mount_remount(mounted.path(), rustix::mount::MountFlags::empty(), c"size=64m")
+        .expect("ours");
+    for _ in 0..6000 {
+        if store.image_full().is_none() {
+            table.put(100_001, &[2; 1000], Durability::Process).expect("there is room");
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("{:?}", store.status());
 }
