@@ -20,6 +20,7 @@ mod persist;
 mod placement;
 mod process;
 mod region;
+mod settled;
 mod state;
 mod static_header;
 #[cfg(target_arch = "x86_64")]

@@ -49,6 +49,33 @@ struct Shared {
     /// When it was tried last to make a segment ahead of its use.
     spare_tried: Option<Instant>,
     stop: bool,
+    /// Is told when the log has everything, and before it no longer has.
+    watch: Option<SettledWatch>,
+    /// What it was told last.
+    told_settled: bool,
+}
+
+/// See [`Log::watch_settled`](crate::Log::watch_settled).
+pub(crate) type SettledWatch = Box<dyn Fn(Option<Lsn>) + Send + Sync>;
+
+impl Shared {
+    /// Tells that everything is in the log and durable, if it is.
+    fn tell_settled(&mut self) {
+        if let Some(watch) = &self.watch
+            && self.queue.is_settled()
+        {
+            watch(Some(self.queue.durable()));
+            self.told_settled = true;
+        }
+    }
+
+    /// Tells that something will be in the image before it is in the log.
+    fn tell_unsettled(&mut self) {
+        if let Some(watch) = self.watch.as_ref().filter(|_| self.told_settled) {
+            watch(None);
+            self.told_settled = false;
+        }
+    }
 }
 
 /// What is appended: a batch that is copied, or a record that is laid out, with the sum of its changes.
@@ -100,6 +127,8 @@ impl Commit {
                 spare_wanted: false,
                 spare_tried: None,
                 stop: false,
+                watch: None,
+                told_settled: false,
             }),
             beds: Default::default(),
             flusher: Condvar::new(),
@@ -236,6 +265,9 @@ impl Commit {
             Appended::Laid(record, _) => record.changes_len(),
         };
         let lsn = shared.queue.next_lsn(changes_len, durability)?;
+        if durability == Durability::Process {
+            shared.tell_unsettled();
+        }
         on_lsn(lsn);
         match appended {
             Appended::Batch(batch) => shared.queue.push(lsn, batch, durability),
@@ -258,6 +290,7 @@ impl Commit {
         self.poison.check()?;
         shared.queue.next_lsn(changes_len, durability)?;
         let footprint = shared.queue.promise(changes_len);
+        shared.tell_unsettled();
         self.note(&shared.queue);
         Ok(footprint)
     }
@@ -273,6 +306,13 @@ impl Commit {
         self.last.store(queue.last().bits(), Ordering::Release);
         let unlogged = self.unsettled.load(Ordering::Relaxed) & UNLOGGED;
         self.unsettled.store(unsettled(queue) | unlogged, Ordering::Release);
+    }
+
+    /// From now on `watch` is told whether the log has everything.
+    pub(crate) fn watch_settled(&self, watch: SettledWatch) {
+        let mut shared = self.lock();
+        shared.watch = Some(watch);
+        shared.tell_settled();
     }
 
     /// Whether something is in the image, or about to be, whose record is still to come.
@@ -312,6 +352,7 @@ impl Commit {
         let mut shared = self.lock();
         shared.queue.checkpoint_done();
         self.note(&shared.queue);
+        shared.tell_settled();
     }
 
     /// The permissions of new files.
@@ -442,6 +483,9 @@ impl Commit {
             shared.queue.finish(group.frame, group.summed.is_some());
             shared.queue.set_room(room);
             self.durable.store(group.last.bits(), Ordering::Release);
+            if self.unsettled.load(Ordering::Relaxed) & UNLOGGED == 0 {
+                shared.tell_settled();
+            }
             let spare_wanted = wants_spare && !self.maker.has_spare();
             // Taken before the lock is let go: from then on nobody else leads.
             let next = if turn < TURNS && !spare_wanted { shared.queue.take() } else { None };

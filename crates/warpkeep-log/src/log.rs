@@ -346,6 +346,13 @@ impl Log {
         self.commit.appended()
     }
 
+    /// From now on `watch` is told, with the last durable record, when everything is in the log and durable that readers may see the
+    /// effects of, and with `None` before a record is promised or appended whose effects come first. It runs under the log's
+    /// lock, so it must be short and must not call the log.
+    pub fn watch_settled(&self, watch: impl Fn(Option<Lsn>) + Send + Sync + 'static) {
+        self.commit.watch_settled(Box::new(watch));
+    }
+
     /// Waits, or writes, while more than `backlog_bytes` are appended but not durable. To be called before any
     /// lock is taken.
     pub fn back_pressure(&self) -> Result<(), LogError> {

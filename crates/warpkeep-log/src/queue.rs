@@ -51,6 +51,8 @@ pub(crate) struct Queue {
     last: Lsn,
     /// The last record that is durable.
     durable: Lsn,
+    /// The last record whose effects come before it is durable.
+    last_process: Lsn,
     groups: VecDeque<Group>,
     in_flight: Option<InFlight>,
     next_seq: u64,
@@ -75,6 +77,7 @@ impl Queue {
             epoch,
             last,
             durable: last,
+            last_process: Lsn::ZERO,
             groups: VecDeque::new(),
             in_flight: None,
             next_seq: 0,
@@ -109,6 +112,11 @@ impl Queue {
     /// The checkpoint that was owed is there.
     pub(crate) fn checkpoint_done(&mut self) {
         self.after_checkpoint = 0;
+    }
+
+    /// Whether everything is durable that readers may see the effects of.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.promised == 0 && self.after_checkpoint == 0 && self.last_process <= self.durable
     }
 
     /// Whether a group is being written.
@@ -193,7 +201,7 @@ impl Queue {
         let Some(group) = self.groups.back_mut() else { return };
         let count = u32::try_from(batch.len()).unwrap_or(u32::MAX);
         group.frame.append(|frame| frame::push_record(frame, lsn, batch.bytes(), count, durability));
-        self.pushed(lsn, changes_len);
+        self.pushed(lsn, changes_len, durability);
     }
 
     /// The same with a record that is laid out: it has a group to itself, and is not copied. `crc` is that of its changes.
@@ -202,7 +210,7 @@ impl Queue {
         let mut frame = record.into_frame();
         laid::head(&mut frame, lsn, count, durability);
         self.begin_group(lsn, frame, Some(Summed { from: BEFORE_CHANGES, crc }));
-        self.pushed(lsn, changes_len);
+        self.pushed(lsn, changes_len, durability);
     }
 
     fn begin_group(&mut self, first: Lsn, frame: FrameBuffer, summed: Option<Summed>) {
@@ -212,7 +220,10 @@ impl Queue {
     }
 
     /// The last group has another record.
-    fn pushed(&mut self, lsn: Lsn, changes_len: usize) {
+    fn pushed(&mut self, lsn: Lsn, changes_len: usize, durability: Durability) {
+        if durability == Durability::Process {
+            self.last_process = lsn;
+        }
         let footprint = worst_footprint(changes_len);
         if let Some(group) = self.groups.back_mut() {
             group.last = lsn;

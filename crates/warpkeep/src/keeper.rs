@@ -54,6 +54,10 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         let _latecomers = WaitedFor(heap.image().latecomers().clone(), owner);
         let versions = AtomicU64::new(Lsn::new(epoch, 0).bits());
         let checkpoints = Arc::default();
+        if let Some(log) = &log {
+            let image = Arc::clone(heap.image());
+            log.watch_settled(move |up_to| image.set_settled(epoch, up_to));
+        }
         Keeper { heap, items, log, only_reads: None, versions, checkpoints, owner, _latecomers }
     }
 

@@ -244,12 +244,14 @@ impl<Place, Config> Opening<'_, Place, Config> {
             && recovery.closed_cleanly()
             && image.epoch() == recovery.epoch()
             && image.last_lsn() == recovery.last_lsn().bits();
+        // After a kill, too, the log may have everything that is in the image.
+        let settled = image.epoch() == recovery.epoch() && image.is_settled(recovery.last_lsn());
         let epoch = image.epoch().max(recovery.epoch()) + 1;
         // The image first: if the process dies between the two, the image is the newer one and is re-attached. The
         // other way round it would be taken for an old one, and what only it knows would be lost.
         image.begin(epoch)?;
         report.log = Some(recovery.report().clone());
-        report.owes_checkpoint = new_log || !agrees;
+        report.owes_checkpoint = new_log || !(agrees || settled);
         let log = recovery.start(epoch, report.owes_checkpoint);
         let keeper = keep(heap, items, log, epoch, &mut report)?;
         report.seconds = self.begun.elapsed().as_secs_f64();

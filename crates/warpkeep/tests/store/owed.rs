@@ -6,13 +6,16 @@ use std::time::{Duration, Instant};
 use warpkeep::{
     CheckpointOptions, Durability, KeySpec, LogStatus, Origin, Store, StoreOptions, TableOptions, ValueSpec,
 };
+use warpkeep_log::LogOptions;
 
 const ROWS: u64 = 3000;
 /// For a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The log is written by those who wait for it, and by no one else.
 fn options(checkpoints: CheckpointOptions) -> StoreOptions {
-    StoreOptions { checkpoints, ..StoreOptions::default() }
+    let log = LogOptions { background: false, ..LogOptions::default() };
+    StoreOptions { checkpoints, log, ..StoreOptions::default() }
 }
 
 /// A store that is left as a killed process leaves it.
@@ -82,4 +85,41 @@ fn without_checkpoints_of_its_own_the_first_power_batch_makes_it() {
     assert!(!table.delete(ROWS, Durability::Power).unwrap());
     let log = log_of(&store);
     assert_eq!((log.owes_checkpoint, log.checkpoints), (false, 1));
+}
+
+/// A killed process whose last writes were durable leaves a log that has everything, and nothing to be waited for.
+#[test]
+fn nothing_is_owed_if_the_log_has_everything() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || Store::open_with(directory.path(), options(CheckpointOptions::OFF)).unwrap();
+    let rows = TableOptions::new(KeySpec::U64, ValueSpec::U64);
+    for round in 0..3 {
+        let store = open();
+        assert!(!store.report().owes_checkpoint, "round {round}: {:?}", store.report());
+        let table = store.table_or_create("rows", rows).unwrap();
+        match round {
+            // Nothing but `Power`.
+            0 => drop(table.put(1, 1_u64, Durability::Power).unwrap()),
+            // What came with `Process` is flushed; or something is committed after it.
+            1 => {
+                table.put(2, 2_u64, Durability::Process).unwrap();
+                store.flush().unwrap();
+            }
+            _ => {
+                table.put(3, 3_u64, Durability::Process).unwrap();
+                table.put(4, 4_u64, Durability::Power).unwrap();
+            }
+        }
+    }
+    let store = open();
+    assert_eq!((store.report().origin, store.report().owes_checkpoint), (Origin::Reattached, false));
+    let table = store.table("rows").unwrap();
+    table.put(5, 5_u64, Durability::Power).unwrap();
+    assert_eq!(log_of(&store).checkpoints, 0, "it waited for none");
+    table.put(6, 6_u64, Durability::Process).unwrap();
+    drop(table);
+    drop(store);
+    let store = open();
+    assert!(store.report().owes_checkpoint, "the log lacks the last write");
+    assert_eq!(store.table("rows").unwrap().len(), 6);
 }
