@@ -96,7 +96,10 @@ pub enum ImageError {
     },
 
     /// Another process has the image open.
-    #[error("{path} is open in {holder}; close it there first, or open it read-only")]
+    #[error(
+        "{path} is open in {holder}; close it there first. What a server has open can be read by its clients, and backed up by \
+         `warpkeep backup --address`"
+    )]
     Held {
         /// The file.
         path: PathBuf,

@@ -48,7 +48,8 @@ pub enum LogError {
     },
     /// Another process, or another handle of this one, has the directory open.
     #[error(
-        "the log directory {directory} is in use by {}. Close that store first; two writers would destroy the log",
+        "the log directory {directory} is in use by {}. Close that store first; two writers would destroy the log. What a \
+         server has open can be read by its clients, and backed up by `warpkeep backup --address`",
         holder(.pid)
     )]
     Held {

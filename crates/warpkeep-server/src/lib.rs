@@ -4,6 +4,7 @@
 //! tells them apart. Each thread drains its sockets, parses whole pipelines into one batch, has the store do it, and
 //! answers in order with one write a connection. See [`Server`].
 
+mod backups;
 mod batch;
 mod buffers;
 mod command;

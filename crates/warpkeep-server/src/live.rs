@@ -88,6 +88,7 @@ impl Control {
             ("max-memory", settings.max_memory != before.max_memory),
             ("evict", settings.evict != before.evict),
             ("eviction", settings.eviction != before.eviction),
+            ("backups", settings.backups != before.backups),
         ];
         if !before.listen_tls.is_empty() && live.tls.is_none() {
             return Err(ServerError::Setting(

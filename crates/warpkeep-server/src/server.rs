@@ -10,6 +10,7 @@ use mio::{Events, Interest, Poll, Token};
 use parking_lot::Mutex;
 use warpkeep::Store;
 
+use crate::backups::Backups;
 use crate::counters::Counters;
 use crate::http::Http;
 use crate::keyspace::Keyspace;
@@ -71,6 +72,7 @@ pub(crate) struct Shared<'s> {
     pub(crate) saving: AtomicBool,
     pub(crate) last_save: AtomicU64,
     pub(crate) traces: Traces,
+    pub(crate) backups: Backups,
     /// When all items are to be thrown away; 0 is never.
     pub(crate) flush_at: AtomicU64,
     sessions: AtomicU64,
@@ -181,7 +183,9 @@ impl Server {
             if let Some(http) = &http {
                 http.set_ready(true);
             }
-            let done = match keeping {
+            let backing_up = std::thread::Builder::new().name("backups".to_owned());
+            let backing_up = backing_up.spawn_scoped(scope, || crate::backups::run(&shared));
+            let done = match keeping.and(backing_up) {
                 Ok(_) => accept(&shared, &mut listeners, &mailboxes, &stop),
                 Err(source) => Err(ServerError::Io { doing: "start a thread", source }),
             };
@@ -288,6 +292,7 @@ impl<'s> Shared<'s> {
             saving: AtomicBool::new(false),
             last_save: AtomicU64::new(crate::lifetime::now() / 1000),
             traces: Traces::default(),
+            backups: Backups::new(settings.backups.clone()),
             sessions: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             settings,

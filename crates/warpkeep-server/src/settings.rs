@@ -1,6 +1,7 @@
 //! How a server is to run.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use warpkeep::Durability;
@@ -50,6 +51,8 @@ pub struct Settings {
     pub evict: bool,
     /// How those items are chosen.
     pub eviction: Eviction,
+    /// Where clients may have backups made, if they may.
+    pub backups: Option<PathBuf>,
 }
 
 /// Who may do what.
@@ -112,6 +115,7 @@ impl Default for Settings {
             max_memory: 0,
             evict: false,
             eviction: Eviction::default(),
+            backups: None,
         }
     }
 }

@@ -56,6 +56,8 @@ pub(crate) enum Whole {
     Alone,
     /// `SELECT`.
     Select { database: u8 },
+    /// `WARPKEEP.BACKUP`; the first argument is a name, if one is to be made.
+    Backup,
 }
 
 impl Whole {
@@ -130,6 +132,7 @@ impl Whole {
             }
             Whole::LastSave => integer(out, shared.last_save()),
             Whole::Shutdown => shared.stop(),
+            Whole::Backup => shared.backups.answer(first, out),
             Whole::Time => {
                 let now = now();
                 out.extend_from_slice(b"*2\r\n");

@@ -22,6 +22,7 @@ impl<P: Persist> Table<'_, P> {
     /// Makes the table half as large, again and again while its items then take no more than three quarters of it;
     /// whether it became smaller. Others read and write meanwhile. It grows again when it has to.
     pub fn shrink(&self) -> Result<bool> {
+        self.store.keeper.check_writable()?;
         self.named.check_there()?;
         let _alone = self.named.engine.alone();
         self.named.table.shrink()
@@ -51,6 +52,7 @@ impl<P: Persist> Store<P> {
     /// ```
     pub fn compact(&self) -> Result<Compacted> {
         self.keeper.check_process()?;
+        self.keeper.check_writable()?;
         let heap = self.keeper.heap();
         let free = || {
             let usage = heap.usage();

@@ -188,6 +188,10 @@ pub enum Error {
         source: io::Error,
     },
 
+    /// A write to a store that was opened to be read only.
+    #[error("the store was opened to be read only; open it for writing to change it")]
+    ReadOnly,
+
     /// There is no store.
     #[error("there is no store in {directory}; check the path, or open it for writing to create one")]
     NoStore {

@@ -10,6 +10,7 @@ use warpkeep_image::{Heap, Image, Latecomers, Owner, Persist};
 use warpkeep_log::{ChangeBatch, CheckpointInfo, LaidRecord, Log, LogError};
 
 use crate::checkpointer::Checkpoints;
+use crate::read_only::Held;
 use crate::{Error, Items, Result, metrics};
 
 /// Steps of `kernels/steps.h` in the gphash crate that are taken here, and that a test can leave out.
@@ -32,6 +33,8 @@ pub struct Keeper<P: Persist, I> {
     versions: AtomicU64,
     checkpoints: Arc<Checkpoints>,
     owner: Owner,
+    /// If it is only read: what keeps writers away.
+    held: Option<Held>,
     /// Goes last: whoever opens the image after this finds nobody in it.
     _latecomers: WaitedFor,
 }
@@ -58,7 +61,7 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
             let image = Arc::clone(heap.image());
             log.watch_settled(move |up_to| image.set_settled(epoch, up_to));
         }
-        Keeper { heap, items, log, only_reads: None, versions, checkpoints, owner, _latecomers }
+        Keeper { heap, items, log, only_reads: None, versions, checkpoints, owner, held: None, _latecomers }
     }
 
     /// The process that opened the store.
@@ -81,6 +84,22 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
     /// Why all writes are refused, if they are.
     pub(crate) fn why_only_reads(&self) -> Option<&Arc<LogError>> {
         self.only_reads.as_ref()
+    }
+
+    /// One that refuses every write.
+    pub(crate) fn read_only(heap: Arc<Heap<P>>, items: I, held: Held) -> Keeper<P, I> {
+        let epoch = heap.image().epoch();
+        Keeper { held: Some(held), ..Keeper::new(heap, items, None, epoch) }
+    }
+
+    /// Whether it refuses every write.
+    pub fn is_read_only(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// An error if it refuses every write.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.is_read_only() { Err(Error::ReadOnly) } else { Ok(()) }
     }
 
     /// The index.
@@ -130,6 +149,7 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
     /// checkpoint that is owed after a re-attachment before `Power` can be promised again.
     pub fn admit(&self, durability: Durability) -> Result<()> {
         self.check_process()?;
+        self.check_writable()?;
         match (&self.log, durability) {
             (None, Durability::Process) if self.only_reads.is_none() => Ok(()),
             (None, _) => Err(self.no_log()),
@@ -183,6 +203,7 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         changes: &ChangeBatch,
         apply: impl FnOnce() -> R,
     ) -> Result<R> {
+        self.check_writable()?;
         let Some(log) = &self.log else {
             return match durability {
                 Durability::Process if self.only_reads.is_none() => Ok(apply()),
@@ -271,6 +292,7 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
     /// one runs, this waits for it; callers that wait together share the next one.
     pub fn checkpoint(&self) -> Result<CheckpointInfo> {
         self.check_process()?;
+        self.check_writable()?;
         let log = self.written_log()?;
         self.checkpoints.run(|| self.make_checkpoint(log))
     }
@@ -304,6 +326,7 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
     /// Makes everything written so far survive the machine.
     pub fn flush(&self) -> Result<()> {
         self.check_process()?;
+        self.check_writable()?;
         match &self.log {
             None => Err(self.no_log()),
             Some(log) if log.owes_checkpoint() => self.checkpoint_if_owed(log),

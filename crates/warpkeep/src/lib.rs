@@ -46,6 +46,7 @@
 //! | read and write bytes, one by one or in batches | [`Table`], [`Batch`], [`Results`] |
 //! | read and write Rust types | [`TypedTable`], [`Key`], [`Value`], [`Row`] |
 //! | back up and restore | [`Store::backup`], [`restore`] |
+//! | read without writing | [`Store::open_read_only`] |
 //! | look without opening, and check | [`peek`], [`verify`] |
 //! | make a damaged manifest again | [`repair_manifest`] |
 //! | watch it run | [`Store::status`], [`metrics`] |
@@ -80,6 +81,7 @@ mod options;
 mod peek;
 mod place;
 mod planner;
+mod read_only;
 mod redo;
 mod repair;
 mod scan;

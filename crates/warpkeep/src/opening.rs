@@ -271,20 +271,7 @@ impl<Place, Config> Opening<'_, Place, Config> {
         // Until `begin`, the new image is of epoch 0, older than any log: an interrupted rebuild starts over.
         let image = Arc::new(self.place.create(recovery.store_id())?);
         let (heap, items) = self.lay_out::<P, I>(&image)?;
-        redo(&items, |redoer| {
-            recovery.load_checkpoint(|change| {
-                // What stands alone is a table, not an item.
-                report.loaded += u64::from(!I::stands_alone(&change));
-                redoer.push(&change)
-            })?;
-            recovery.redo(|record| {
-                for change in record.changes() {
-                    report.redone += 1;
-                    redoer.push(&change)?;
-                }
-                Ok::<(), Error>(())
-            })
-        })?;
+        load(&recovery, &items, &mut report)?;
         let epoch = recovery.epoch() + 1;
         image.begin(epoch)?;
         report.why_rebuilt = why.filter(|_| !new_log);
@@ -334,9 +321,31 @@ fn keep<P: Persist, I: Items<P>>(
     }
 }
 
+/// Brings an empty index to the state that checkpoint and log tell of.
+pub(crate) fn load<P: Persist, I: Items<P>>(
+    recovery: &Recovery,
+    items: &I,
+    report: &mut OpenReport,
+) -> Result<()> {
+    redo(items, |redoer| {
+        recovery.load_checkpoint(|change| {
+            // What stands alone is a table, not an item.
+            report.loaded += u64::from(!I::stands_alone(&change));
+            redoer.push(&change)
+        })?;
+        recovery.redo(|record| {
+            for change in record.changes() {
+                report.redone += 1;
+                redoer.push(&change)?;
+            }
+            Ok::<(), Error>(())
+        })
+    })
+}
+
 /// Commits left half way can be finished, or known never to have been durable, only with the log that the image was
 /// last used with: that of its own epoch.
-fn check_pending<P: Persist>(image: &Image<P>, log_epoch: Option<u64>) -> Result<()> {
+pub(crate) fn check_pending<P: Persist>(image: &Image<P>, log_epoch: Option<u64>) -> Result<()> {
     match log_epoch == Some(image.epoch()) || image.pending()?.is_empty() {
         true => Ok(()),
         false => Err(Error::LogNeeded),

@@ -139,13 +139,23 @@ impl<P: Persist> Store<P> {
         Store { keeper, report, checkpoints, maintenance, checkpointer }
     }
 
+    /// A store with no thread in the background.
+    pub(crate) fn without_threads(keeper: Keeper<P, Tables<P>>, report: OpenReport) -> Store<P> {
+        let (keeper, checkpoints) = (Arc::new(keeper), CheckpointOptions::OFF);
+        Store { keeper, report, checkpoints, maintenance: None, checkpointer: None }
+    }
+
+    /// Whether it was opened [to be read only](Store::open_read_only).
+    pub fn is_read_only(&self) -> bool {
+        self.keeper.is_read_only()
+    }
+
     /// A store over any place, for tests that bring their own memory and disk: without the thread in the background, so
     /// that the same calls always do the same.
     #[doc(hidden)]
     pub fn open_in(place: &impl ImagePlace<P>, log: Option<LogPlace>, heap: HeapOptions) -> Result<Store<P>> {
         let (keeper, report) = open(place, log, heap, &())?;
-        let (keeper, checkpoints) = (Arc::new(keeper), CheckpointOptions::OFF);
-        Ok(Store { keeper, report, checkpoints, maintenance: None, checkpointer: None })
+        Ok(Store::without_threads(keeper, report))
     }
 
     /// When [`Store::maintain`] takes a checkpoint.

@@ -193,6 +193,7 @@ impl<P: Persist> Table<'_, P> {
 
     /// Makes the table twice as large now, rather than when it is nearly full. Others read and write meanwhile.
     pub fn grow(&self) -> Result<()> {
+        self.store.keeper.check_writable()?;
         self.named.check_there()?;
         let _alone = self.named.engine.alone();
         self.named.table.grow()

@@ -16,13 +16,15 @@ use crate::files::{CsvForm, CsvSink, FileFormat, JsonForm, JsonSink, NpySink, Ou
 use crate::interrupt::Interrupt;
 use crate::output::{Format, counted};
 use crate::progress::Bars;
-use crate::store::StoreAt;
+use crate::store::{Reading, StoreAt};
 
 /// What to write where.
 #[derive(Debug, Args)]
 pub(crate) struct Dump {
     #[command(flatten)]
     store: StoreAt,
+    #[command(flatten)]
+    reading: Reading,
     /// The name of the table.
     table: String,
     /// The file; - is standard output.
@@ -78,7 +80,8 @@ impl Dump {
         }
         let interrupt = Interrupt::listen()?;
         let begun = Instant::now();
-        let (dumped, note) = self.store.with_store(|store| self.dump(store, format, &interrupt))?;
+        let (dumped, note) =
+            self.store.with_store_to_read(self.reading, |store| self.dump(store, format, &interrupt))?;
         let seconds = begun.elapsed().as_secs_f64();
         let report = Report { table: &self.table, file: &self.file, dumped, seconds, note };
         let line = || {

@@ -7,7 +7,7 @@ use warpkeep::{Durability, Store};
 use crate::cell::{Coding, Shown, key_from_text, shown_key};
 use crate::failure::Failure;
 use crate::output::{self, Format};
-use crate::store::{StoreAt, Worked};
+use crate::store::{Reading, StoreAt, Worked};
 
 /// Which keys.
 #[derive(Debug, Args)]
@@ -16,6 +16,8 @@ pub(crate) struct Get {
     store: StoreAt,
     #[command(flatten)]
     worked: Worked,
+    #[command(flatten)]
+    reading: Reading,
     /// The name of the table.
     table: String,
     /// The keys: integers such as 42 or 0x2a for u64 keys; otherwise text, hex:... or base64:...
@@ -52,7 +54,8 @@ impl Get {
         if self.raw {
             return self.run_raw();
         }
-        let report = self.store.on(self.worked).with_store(|store| self.look_up(store))?;
+        let report =
+            self.store.on(self.worked).with_store_to_read(self.reading, |store| self.look_up(store))?;
         self.output.show(&report, || match &report.items[..] {
             [Item { value: Some(value), .. }] => format!("{value}\n"),
             items => items
@@ -77,7 +80,7 @@ impl Get {
         let [key] = &self.keys[..] else {
             return Err(Failure::Usage("--raw writes one value; give one key".to_owned()));
         };
-        let value = self.store.on(self.worked).with_store(|store| {
+        let value = self.store.on(self.worked).with_store_to_read(self.reading, |store| {
             let table = store.table(&self.table)?;
             let bytes = key_from_text(table.batch().key_spec(), key).map_err(Failure::Usage)?;
             Ok(table.get(&bytes)?)

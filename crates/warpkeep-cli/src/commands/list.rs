@@ -7,13 +7,16 @@ use warpkeep_bench::Table;
 use crate::elements::ELEMENTS;
 use crate::failure::Failure;
 use crate::output::{Format, count};
-use crate::store::StoreAt;
+use crate::store::{Reading, StoreAt};
 
 /// Of which store.
 #[derive(Debug, Args)]
 pub(crate) struct List {
     #[command(flatten)]
     store: StoreAt,
+    /// Nothing is ever written by this command.
+    #[command(flatten)]
+    _reading: Reading,
     #[command(flatten)]
     pub(crate) format: Format,
 }

@@ -23,6 +23,7 @@ mod repair_manifest;
 mod restore;
 mod scan;
 mod serve;
+mod served_backup;
 mod stat;
 mod table_stats;
 mod verify;

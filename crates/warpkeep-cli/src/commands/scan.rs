@@ -10,13 +10,15 @@ use warpkeep::{KeySpec, Store};
 use crate::cell::{Coding, Shown, key_prefix, shown_key};
 use crate::failure::Failure;
 use crate::output::Format;
-use crate::store::StoreAt;
+use crate::store::{Reading, StoreAt};
 
 /// Which items.
 #[derive(Debug, Args)]
 pub(crate) struct Scan {
     #[command(flatten)]
     store: StoreAt,
+    #[command(flatten)]
+    reading: Reading,
     /// The name of the table.
     table: String,
     /// Stop after so many items. They come in no particular order.
@@ -45,7 +47,7 @@ struct Item {
 
 impl Scan {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        self.store.with_store(|store| self.scan(store))
+        self.store.with_store_to_read(self.reading, |store| self.scan(store))
     }
 
     fn scan(&self, store: &Store) -> Result<(), Failure> {

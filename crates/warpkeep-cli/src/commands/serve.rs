@@ -86,6 +86,9 @@ struct Given {
     /// How a cache chooses what is thrown away; frequency if not said.
     #[arg(long, value_enum, value_name = "HOW")]
     eviction: Option<EvictionArg>,
+    /// A directory in which clients may have backups of the store made: see `warpkeep backup --address`.
+    #[arg(long, value_name = "DIR")]
+    backups: Option<PathBuf>,
     /// Items to make room for at once, if the store is new.
     #[arg(long, value_name = "N")]
     capacity: Option<u64>,
@@ -245,6 +248,7 @@ impl Given {
             max_memory,
             evict,
             eviction,
+            backups,
             capacity,
             batch,
             cycle,
@@ -304,6 +308,7 @@ impl Given {
             max_memory: self.max_memory.map_or(0, |size| size.0),
             evict: self.evict.unwrap_or(defaults.evict),
             eviction: self.eviction.map_or(defaults.eviction, Into::into),
+            backups: self.backups.clone(),
         })
     }
 }

@@ -13,18 +13,20 @@ use super::table_stats;
 use crate::bar::bar;
 use crate::failure::Failure;
 use crate::output::{Format, count, counted};
-use crate::store::{ImageLook, ImageReport, LogLook, LogReport, StoreAt, Worked};
+use crate::store::{ImageLook, ImageReport, LogLook, LogReport, Reading, StoreAt, Worked};
 
 /// Which store, or which table.
 #[derive(Debug, Args)]
 pub(crate) struct Stat {
     #[command(flatten)]
     store: StoreAt,
-    /// Show how full this table is, by levels or shards, and how far searches walk. The store is opened for that; without it, nothing is changed.
+    /// Show how full this table is, by levels or shards, and how far searches walk. The store is opened for that; without it, or with --read-only, nothing is changed.
     table: Option<String>,
     /// What the device keeps of the table in its memory is shown, too.
     #[command(flatten)]
     worked: Worked,
+    #[command(flatten)]
+    reading: Reading,
     #[command(flatten)]
     pub(crate) format: Format,
 }
@@ -58,10 +60,11 @@ impl Stat {
     }
 
     fn table(&self, name: &str) -> Result<(), Failure> {
-        let (stats, device, get_ways) = self.store.on(self.worked).with_store(|store| {
-            let table = store.table(name)?;
-            Ok((table.stats(), table.device_stats()?, table.get_ways()))
-        })?;
+        let (stats, device, get_ways) =
+            self.store.on(self.worked).with_store_to_read(self.reading, |store| {
+                let table = store.table(name)?;
+                Ok((table.stats(), table.device_stats()?, table.get_ways()))
+            })?;
         let report = TableReport { table: name, stats, device, get_ways };
         self.format.show(&report, || {
             let device = report.device.as_ref().map(table_stats::device).unwrap_or_default();

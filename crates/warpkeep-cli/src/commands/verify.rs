@@ -8,13 +8,16 @@ use warpkeep_bench::size::Size;
 
 use crate::failure::Failure;
 use crate::output::{Format, count};
-use crate::store::StoreAt;
+use crate::store::{Reading, StoreAt};
 
 /// Which store.
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
     #[command(flatten)]
     store: StoreAt,
+    /// Nothing is ever written by this command.
+    #[command(flatten)]
+    _reading: Reading,
     #[command(flatten)]
     pub(crate) format: Format,
 }

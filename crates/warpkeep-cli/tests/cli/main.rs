@@ -10,6 +10,7 @@ mod items;
 mod last_image;
 mod look;
 mod npy;
+mod read_only;
 mod repair;
 mod serve;
 mod shop;

@@ -30,6 +30,10 @@ impl Served {
         Served { child, address }
     }
 
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Sends a command and gives the first bytes of the answer, as many as are expected.
     pub(crate) fn ask(&self, command: &str, expected: &str) {
         let mut stream = TcpStream::connect(&self.address).expect("a connection");

@@ -44,6 +44,7 @@ pub(super) fn command(to: &mut To<'_>, name: &[u8]) -> Parsed {
         b"LASTSAVE" => to.whole(1..=1, Whole::LastSave),
         b"SHUTDOWN" => to.whole(1..=usize::MAX, Whole::Shutdown),
         b"TIME" => to.whole(1..=1, Whole::Time),
+        b"WARPKEEP.BACKUP" => to.whole(1..=2, Whole::Backup),
         b"ECHO" => to.wrong_number(),
         _ => unknown(to),
     }

@@ -9,6 +9,7 @@ use warpkeep_image::Persist;
 use warpkeep_log::{CopiedFile, Disk, Log, LogCopy, LogOptions, OsDisk, Recovery};
 
 use super::note::{NOTE, Note, NotedFile, damaged};
+use super::written_out::write_out;
 use super::{BackupReport, clear_log, is_vacant, parent, partial, sync_directory};
 use crate::look::LogContents;
 use crate::opening::hex;
@@ -24,11 +25,15 @@ impl<P: Persist> Store<P> {
     /// If the process dies meanwhile, what there is of it is called `to` with `.partial` at the end; the next backup to
     /// the same place clears it away. `progress` learns how many bytes of about how many are done.
     ///
+    /// Of a store that is [only read](Store::open_read_only) the items themselves are written to the backup, as a checkpoint.
+    ///
     /// See [`restore`](crate::restore) for the way back.
     pub fn backup(&self, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<BackupReport> {
         self.keeper.check_process()?;
         let begun = Instant::now();
-        let log = self.keeper.written_log()?;
+        if !self.is_read_only() {
+            self.keeper.written_log()?;
+        }
         if !is_vacant(to)? {
             return Err(Error::NotEmpty { path: to.to_path_buf() });
         }
@@ -45,8 +50,11 @@ impl<P: Persist> Store<P> {
             std::fs::remove_file(&note).map_err(Error::io(&note, "clear it away"))?;
         }
         let live = |name: &str| self.table(name).map_or(0, |table| table.len());
-        let made = self.copy(log, &disk, progress);
-        let made = made.and_then(|copy| finish(&disk, &partial, to, &copy, options.file_mode, live));
+        let copied = match self.keeper.log() {
+            Some(log) => self.copy(log, &disk, progress),
+            None => write_out(self, &disk, &partial.join(LOG), progress),
+        };
+        let made = copied.and_then(|copy| finish(&disk, &partial, to, &copy, options.file_mode, live));
         match made {
             Ok(note) => Ok(BackupReport {
                 path: to.to_path_buf(),

@@ -7,6 +7,7 @@
 mod make;
 mod note;
 mod restore;
+mod written_out;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! Stores that are looked at and not opened: nothing of them is changed, and nobody can open them meanwhile.
 
 mod contents;
+mod private_memory;
 mod private_view;
 
 use std::collections::BTreeMap;
@@ -11,12 +12,14 @@ use serde::Serialize;
 use warpkeep_core::{KeySpec, MergeRule, ValueSpec};
 use warpkeep_gphash::{Geometry, Layout};
 use warpkeep_image::{
-    Attachment, Coherent, Heap, HeapOptions, HeapUsage, Image, ImageError, ImageHold, Placement,
+    Attachment, Coherent, CreateOptions, Format, Heap, HeapOptions, HeapUsage, Image, ImageError, ImageHold,
+    Placement, Surroundings, fill_random,
 };
 use warpkeep_log::{LogError, LogOptions, ReadOnlyDisk, Recovery};
 use warpkeep_record::DamagedItem;
 
 pub(crate) use contents::LogContents;
+use private_memory::PrivateMemory;
 
 use crate::index::{Form, Spec};
 use crate::last_image;
@@ -78,6 +81,8 @@ impl TablePeek {
 /// The files of a store, held so that nobody opens it.
 pub(crate) struct Look {
     held: Option<ImageHold>,
+    /// Has the lock of the log directory.
+    disk: Option<Arc<ReadOnlyDisk>>,
     /// The log directory, if there is a log in it.
     pub(crate) log: Option<Recovery>,
     /// What is wrong with the log.
@@ -103,6 +108,10 @@ impl LookedAt {
     pub(crate) fn usage(&self) -> HeapUsage {
         self.heap.usage()
     }
+
+    pub(crate) fn into_parts(self) -> (Tables<Coherent>, Arc<Heap<Coherent>>) {
+        (self.tables, self.heap)
+    }
 }
 
 impl Look {
@@ -111,10 +120,11 @@ impl Look {
     pub(crate) fn hold(directory: &Path, options: &StoreOptions) -> Result<Look> {
         let image = options.image_path(directory);
         // The log first: its lock names the process.
-        let mut look = Look { held: None, log: None, log_damage: None };
+        let mut look = Look { held: None, disk: None, log: None, log_damage: None };
         if let Some(path) = options.log_path(directory).filter(|path| path.is_dir()) {
-            let disk = ReadOnlyDisk::open(&path)?;
-            match Recovery::open(Arc::new(disk), LogOptions::default()).map_err(Error::from) {
+            let disk = Arc::new(ReadOnlyDisk::open(&path)?);
+            look.disk = Some(Arc::clone(&disk));
+            match Recovery::open(disk, LogOptions::default()).map_err(Error::from) {
                 Ok(recovery) => look.log = Some(recovery),
                 Err(Error::Log(LogError::NoLog)) => {}
                 Err(error) if error.is_damage() => look.log_damage = Some(error),
@@ -184,6 +194,37 @@ impl Look {
             attachment: attached.attachment,
             slot_torn: attached.slot_repaired,
         }))
+    }
+}
+
+impl Look {
+    /// An image in memory, for a store whose own cannot be used; `load` fills its tables from the log.
+    pub(crate) fn image_in_memory(
+        &self,
+        log: &Recovery,
+        options: &StoreOptions,
+        load: impl FnOnce(&Tables<Coherent>) -> Result<()>,
+    ) -> Result<LookedAt> {
+        let CreateOptions { len, chunk_size, .. } = options.create;
+        let len = len.max(2 * chunk_size).next_multiple_of(chunk_size);
+        let mut seed = [0; 8];
+        fill_random(&mut seed)?;
+        let (store_id, hash_seed) = (log.store_id(), u64::from_le_bytes(seed));
+        let format = Format { store_id, chunk_size, hash_seed };
+        let (memory, path) = (PrivateMemory::new(len)?, Path::new("an image in memory"));
+        let image = Image::format(Arc::new(memory), Coherent, path, &format, Surroundings::default())?;
+        let image = Arc::new(image);
+        let heap = Heap::recover(&image, options.heap.clone(), |_| Ok::<(), Error>(()))?;
+        let heap = Arc::new(heap);
+        let tables = Tables::create(&heap, &())?;
+        load(&tables)?;
+        image.begin(log.epoch())?;
+        Ok(LookedAt { tables, heap, attachment: Attachment::Clean, slot_torn: false, damaged: Vec::new() })
+    }
+
+    /// The locks that keep writers away.
+    pub(crate) fn into_locks(self) -> (Option<ImageHold>, Option<Arc<ReadOnlyDisk>>) {
+        (self.held, self.disk)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use warpkeep::{Durability, Error};
-use warpkeep_image::{Access, Coherent, Image, ImageError};
+use warpkeep::{Durability, Error, Origin, StoreOptions, peek, verify};
+use warpkeep_image::{Access, Coherent, Image, ImageError, MIN_CHUNK};
 use warpkeep_log::LogError;
 
 use crate::common::{Home, Model, Mounted, assert_holds, assert_remedy, content, say};
@@ -72,4 +72,46 @@ fn files_without_permission_to_write() {
     set(0o755, 0o644);
     let (store, _) = home.open().expect("writable again");
     assert_holds(&store, &model, "writable again");
+}
+
+/// What may not be written can be read, also what the last holder left without closing, and after its image was lost.
+#[test]
+fn a_store_on_a_read_only_file_system_is_read() {
+    let Some(mounted) = Mounted::tmpfs(24 << 20, "a store that is read on a read-only file system") else {
+        return;
+    };
+    let mut options = StoreOptions { abandon_image: true, ..StoreOptions::default() };
+    (options.create.len, options.create.chunk_size) = (8 * MIN_CHUNK, MIN_CHUNK);
+    options.log.segment_bytes = 64 << 10;
+    let directory = mounted.path().join("store");
+    let open = || warpkeep::Store::open_with(&directory, options.clone());
+    let store = open().expect("a new store");
+    let table = store.create_typed::<u64, u64>("t", 100).expect("room");
+    for key in 0..100 {
+        table.put(&key, &(key * 2), Durability::Power).expect("room");
+    }
+    drop(table);
+    drop(store);
+    for origin in [Origin::Reattached, Origin::Clean, Origin::Rebuilt] {
+        match origin {
+            Origin::Clean => open().expect("writable").close().expect("closed"),
+            Origin::Rebuilt => std::fs::remove_file(directory.join("image")).expect("removed"),
+            _ => {}
+        }
+        mounted.set_read_only(true);
+        assert!(open().is_err(), "it cannot be written to");
+        let store = warpkeep::Store::open_read_only(&directory, options.clone()).expect("it can be read");
+        assert_eq!(store.report().origin, origin);
+        let table = store.typed::<u64, u64>("t").expect("it is there");
+        assert!((0..100).all(|key| table.get(&key).expect("an answer") == Some(key * 2)));
+        assert!(matches!(table.put(&1, &1, Durability::Process), Err(Error::ReadOnly)));
+        let backups = tempfile::tempdir().expect("a directory");
+        let made = store.backup(&backups.path().join("backup"), &mut |_, _| ()).expect("a backup elsewhere");
+        assert_eq!(made.items, 100);
+        assert_eq!(peek(&directory, &options).expect("a look").tables[0].items, 100);
+        assert!(verify(&directory, &options).expect("a check").sound);
+        drop(table);
+        drop(store);
+        mounted.set_read_only(false);
+    }
 }
