@@ -39,9 +39,11 @@ impl<P: Persist> Store<P> {
         }
         let partial = partial(to)?;
         std::fs::create_dir_all(parent(to)).map_err(Error::io(parent(to), "create it"))?;
-        // Its lock keeps a second backup away until this one has its name.
         // As private as the log is.
-        let options = LogOptions { file_mode: log.file_mode(), ..LogOptions::default() };
+        let defaults = LogOptions::default();
+        let file_mode = self.keeper.log().map_or(defaults.file_mode, Log::file_mode);
+        let options = LogOptions { file_mode, ..defaults };
+        // Its lock keeps a second backup away until this one has its name.
         let disk = Arc::new(OsDisk::open_with(partial.join(LOG), &options)?);
         clear_log(&partial.join(LOG))?;
         let note = partial.join(NOTE);
