@@ -289,6 +289,23 @@ fn a_store_that_was_left_gets_back_what_the_log_has_and_nothing_that_was_deleted
     home.assert_holds(&model);
 }
 
+/// An opening reads no records, unless it is asked to.
+#[test]
+fn a_store_that_was_left_is_checked_before_it_is_used_if_that_is_asked_for() {
+    let home = Home::new(IndexKind::GpHash, false);
+    drop(home.fill());
+    home.change(home.reference(7), |word| word ^ 1 << 50);
+    let checked = || StoreOptions { check_items: true, ..home.options() };
+    for _ in 0..2 {
+        let error = Store::open_with(home.path(), checked()).map(drop).unwrap_err();
+        assert!(matches!(error, Error::DamagedItem { .. }), "{error}");
+    }
+    drop(home.open().unwrap());
+    home.repair(false);
+    let store = Store::open_with(home.path(), checked()).unwrap();
+    assert_eq!(store.table("rows").unwrap().len(), 100);
+}
+
 #[test]
 fn without_a_log_the_rest_is_kept_and_what_is_lost_is_listed() {
     for index in IndexKind::ALL {
