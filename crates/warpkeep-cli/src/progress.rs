@@ -1,9 +1,11 @@
 //! Progress bars, shown on a terminal only.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use warpkeep::WorkProgress;
 use warpkeep_bench::{Amount, Progress};
 
 use crate::interrupt::Interrupt;
@@ -28,6 +30,19 @@ impl Bars {
     /// A bar for work that tells how many bytes of how many are done.
     pub(crate) fn bytes(&self, name: &'static str) -> ByteProgress<'_> {
         ByteProgress { bars: self, name, begun: false, done: 0 }
+    }
+
+    /// A bar for work of the library that reports how far it is.
+    pub(crate) fn watching(self: &Arc<Bars>, name: &'static str) -> WorkProgress {
+        let (bars, begun) = (Arc::clone(self), AtomicBool::new(false));
+        WorkProgress::new(move |done, total| {
+            if !begun.swap(true, Ordering::Relaxed) {
+                bars.begin(name, Amount::Count(total.max(2)));
+            }
+            let bar = bars.bar();
+            bar.set_length(total);
+            bar.set_position(done);
+        })
     }
 
     fn bar(&self) -> MutexGuard<'_, ProgressBar> {

@@ -10,7 +10,7 @@ use warpkeep_log::{Disk, Log, LogError, LogOptions, Recovery, RecoveryReport};
 
 use crate::last_image::{self, Leave};
 use crate::redo::redo;
-use crate::{Error, ImagePlace, Items, Keeper, Result};
+use crate::{Error, ImagePlace, Items, Keeper, Result, WorkProgress};
 
 /// Where a store keeps its log.
 pub struct LogPlace {
@@ -271,7 +271,7 @@ impl<Place, Config> Opening<'_, Place, Config> {
         // Until `begin`, the new image is of epoch 0, older than any log: an interrupted rebuild starts over.
         let image = Arc::new(self.place.create(recovery.store_id())?);
         let (heap, items) = self.lay_out::<P, I>(&image)?;
-        load(&recovery, &items, &mut report)?;
+        load(&recovery, &items, &self.place.progress(), &mut report)?;
         let epoch = recovery.epoch() + 1;
         image.begin(epoch)?;
         report.why_rebuilt = why.filter(|_| !new_log);
@@ -325,10 +325,14 @@ fn keep<P: Persist, I: Items<P>>(
 pub(crate) fn load<P: Persist, I: Items<P>>(
     recovery: &Recovery,
     items: &I,
+    progress: &WorkProgress,
     report: &mut OpenReport,
 ) -> Result<()> {
+    let expected = recovery.checkpoint().map_or(0, |info| info.changes) + recovery.report().records;
+    let mut steps = progress.steps(expected);
     redo(items, |redoer| {
         recovery.load_checkpoint(|change| {
+            steps.step();
             // What stands alone is a table, not an item.
             report.loaded += u64::from(!I::stands_alone(&change));
             redoer.push(&change)
@@ -336,6 +340,7 @@ pub(crate) fn load<P: Persist, I: Items<P>>(
         recovery.redo(|record| {
             for change in record.changes() {
                 report.redone += 1;
+                steps.step();
                 redoer.push(&change)?;
             }
             Ok::<(), Error>(())

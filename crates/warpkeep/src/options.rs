@@ -9,7 +9,9 @@ use warpkeep_image::{CreateOptions, HeapOptions, OpenOptions};
 use warpkeep_log::LogOptions;
 
 use crate::typed::{Key, Value};
-use crate::{CheckpointOptions, DeviceIndex, DeviceValues, GetWay, IndexKind, Result, ValuesBy};
+use crate::{
+    CheckpointOptions, DeviceIndex, DeviceValues, GetWay, IndexKind, Result, ValuesBy, WorkProgress,
+};
 
 /// The name of an image in a store's directory.
 const IMAGE: &str = "image";
@@ -28,6 +30,8 @@ pub struct StoreOptions {
     /// only the image knows. Without this it is an error if the image is gone since this start of the machine and the store
     /// was not closed, or if it lies at another path than the one given.
     pub abandon_image: bool,
+    /// Where opening the store reports how far it is if it has to rebuild the image, and [`verify`](crate::verify) how much it has checked.
+    pub progress: WorkProgress,
     /// What works GPHash tables whose values have one length, and whose keys have one, too, or lie in
     /// [cells](crate::rows::KeyCells). Of other GPHash tables it reads those that are packed, and the CPU writes to them; tables of other kinds are always worked by the CPU. A GPU needs the image on tmpfs or hugetlbfs.
     pub device: DeviceChoice,

@@ -9,6 +9,8 @@ use warpkeep_image::{
 };
 use warpkeep_log::ImageNote;
 
+use crate::WorkProgress;
+
 /// Opens and creates the image of a store.
 pub trait ImagePlace<P: Persist> {
     /// Opens the image for writing; `None` if there is none.
@@ -36,6 +38,11 @@ pub trait ImagePlace<P: Persist> {
         false
     }
 
+    /// Where a rebuild reports how far it is.
+    fn progress(&self) -> WorkProgress {
+        WorkProgress::default()
+    }
+
     /// Creates an image for this store, in place of one that cannot be used any more.
     fn create(&self, store_id: [u8; 16]) -> Result<Image<P>, ImageError>;
 }
@@ -53,6 +60,8 @@ pub struct ImageFile<P> {
     pub open: OpenOptions,
     /// See [`StoreOptions::abandon_image`](crate::StoreOptions::abandon_image).
     pub abandon: bool,
+    /// See [`StoreOptions::progress`](crate::StoreOptions::progress).
+    pub progress: WorkProgress,
 }
 
 impl<P> ImageFile<P> {
@@ -64,6 +73,7 @@ impl<P> ImageFile<P> {
             create: CreateOptions::default(),
             open: OpenOptions::default(),
             abandon: false,
+            progress: WorkProgress::default(),
         }
     }
 }
@@ -87,6 +97,10 @@ impl<P: Persist + Clone> ImagePlace<P> for ImageFile<P> {
 
     fn adopts_copies(&self) -> bool {
         self.open.adopt
+    }
+
+    fn progress(&self) -> WorkProgress {
+        self.progress.clone()
     }
 
     fn create(&self, store_id: [u8; 16]) -> Result<Image<P>, ImageError> {

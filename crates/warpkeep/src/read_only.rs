@@ -89,7 +89,9 @@ impl Store<Coherent> {
                 image
             }
             (None, Some(log)) => {
-                let image = look.image_in_memory(log, &options, |tables| load(log, tables, &mut report))?;
+                let image = look.image_in_memory(log, &options, |tables| {
+                    load(log, tables, &options.progress, &mut report)
+                })?;
                 report.why_rebuilt = Some(why);
                 image
             }

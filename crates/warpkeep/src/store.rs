@@ -107,6 +107,7 @@ impl Store<Coherent> {
             create: options.create.clone(),
             open: options.open.clone(),
             abandon: options.abandon_image,
+            progress: options.progress.clone(),
         };
         let log = match options.log_path(directory) {
             None => None,

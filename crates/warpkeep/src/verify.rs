@@ -13,6 +13,7 @@ use warpkeep_record::DamagedItem;
 
 use crate::look::{LogContents, Look, LookedAt};
 use crate::opening::hex;
+use crate::progress::Steps;
 use crate::repair::Marker;
 use crate::tables::NamedTable;
 use crate::{Error, Result, StoreOptions, TablePeek};
@@ -139,15 +140,23 @@ pub fn verify(directory: &Path, options: &StoreOptions) -> Result<VerifyReport> 
         }
         Err(error) => return Err(error),
     };
+    let mut steps = options.progress.steps(expected(image.as_ref(), look.log.as_ref()));
     if let Some(image) = &image {
-        check_image(image, look.log.is_some(), &mut report)?;
+        check_image(image, look.log.is_some(), &mut report, &mut steps)?;
     }
     if let Some(log) = &look.log {
-        check_log(log, image.as_ref(), &mut report)?;
+        check_log(log, image.as_ref(), &mut report, &mut steps)?;
     }
     report.sound = report.problems.is_empty() && report.tables.iter().all(|table| table.problem_count == 0);
     report.seconds = begun.elapsed().as_secs_f64();
     Ok(report)
+}
+
+/// Items that are looked at, about: those of the image, and those of the log.
+fn expected(image: Option<&LookedAt>, log: Option<&Recovery>) -> u64 {
+    let items = image.map_or(0, |look| look.tables.list().iter().map(|named| named.table.len()).sum());
+    let logged = log.map_or(0, |log| log.checkpoint().map_or(0, |info| info.changes) + log.report().records);
+    items + logged
 }
 
 fn tells_of_damage(error: &Error) -> bool {
@@ -155,7 +164,7 @@ fn tells_of_damage(error: &Error) -> bool {
     error.is_damage() || matches!(error, Error::Invalid(_) | Error::Core(_))
 }
 
-fn check_image(look: &LookedAt, has_log: bool, report: &mut VerifyReport) -> Result<()> {
+fn check_image(look: &LookedAt, has_log: bool, report: &mut VerifyReport, steps: &mut Steps) -> Result<()> {
     let image = look.image();
     report.image = Some(ImageCheck {
         store_id: hex(&image.header().store_id),
@@ -176,7 +185,7 @@ fn check_image(look: &LookedAt, has_log: bool, report: &mut VerifyReport) -> Res
     }
     for named in look.tables.list() {
         let damaged = look.damaged.iter().filter(|(id, _)| *id == named.id).map(|(_, item)| item);
-        report.tables.push(check_table(&named, damaged));
+        report.tables.push(check_table(&named, damaged, steps));
     }
     Ok(())
 }
@@ -184,6 +193,7 @@ fn check_image(look: &LookedAt, has_log: bool, report: &mut VerifyReport) -> Res
 fn check_table<'a>(
     named: &Arc<NamedTable<Coherent>>,
     damaged: impl Iterator<Item = &'a DamagedItem>,
+    steps: &mut Steps,
 ) -> TableCheck {
     let table = &named.table;
     let mut check = TableCheck::new(TablePeek::new(&named.name, named.id, &named.spec, table.len()));
@@ -193,6 +203,7 @@ fn check_table<'a>(
     let mut seen = 0;
     let scanned = table.scan(named.id, |change| {
         seen += 1;
+        steps.step();
         check.bytes += (change.key.len() + change.value.len()) as u64;
         if let Err(error) = named.spec.key.check(change.key) {
             check.problem(|| format!("key {}: {error}", shown(change.key)));
@@ -219,7 +230,12 @@ fn check_table<'a>(
     check
 }
 
-fn check_log(log: &Recovery, image: Option<&LookedAt>, report: &mut VerifyReport) -> Result<()> {
+fn check_log(
+    log: &Recovery,
+    image: Option<&LookedAt>,
+    report: &mut VerifyReport,
+    steps: &mut Steps,
+) -> Result<()> {
     let found = log.report();
     if let Some(torn) = found.torn_tail {
         report.notes.push(format!(
@@ -249,7 +265,7 @@ fn check_log(log: &Recovery, image: Option<&LookedAt>, report: &mut VerifyReport
         }
     };
     let mut comparison = comparison.transpose()?;
-    let contents = match read_log(log, comparison.as_mut()) {
+    let contents = match read_log(log, comparison.as_mut(), steps) {
         Ok(contents) => Some(contents),
         Err(error) if tells_of_damage(&error) => {
             report.problems.push(error.to_string());
@@ -278,17 +294,31 @@ fn check_log(log: &Recovery, image: Option<&LookedAt>, report: &mut VerifyReport
 
 /// Reads a log through, and compares it with the image if there is one. Items are told apart only where that matters: where
 /// the image cannot say how many there must be, or says another number.
-fn read_log(log: &Recovery, comparison: Option<&mut Comparison<'_>>) -> Result<LogContents> {
+fn read_log(
+    log: &Recovery,
+    comparison: Option<&mut Comparison<'_>>,
+    steps: &mut Steps,
+) -> Result<LogContents> {
+    let mut counted = |_: &Change<'_>| {
+        steps.step();
+        Ok(())
+    };
     match comparison {
-        None => LogContents::read_once(log, |_| Ok(())),
+        None => LogContents::read_once(log, counted),
         Some(comparison) if comparison.exact => {
-            let contents = LogContents::read(log, |change| comparison.item(change))?;
+            let contents = LogContents::read(log, |change| {
+                counted(change)?;
+                comparison.item(change)
+            })?;
             match comparison.counts_differ(&contents) {
-                true => LogContents::read_once(log, |_| Ok(())),
+                true => LogContents::read_once(log, counted),
                 false => Ok(contents),
             }
         }
-        Some(comparison) => LogContents::read_once(log, |change| comparison.item(change)),
+        Some(comparison) => LogContents::read_once(log, |change| {
+            counted(change)?;
+            comparison.item(change)
+        }),
     }
 }
 

@@ -1,13 +1,18 @@
 //! `warpkeep rebuild`.
 
+use std::sync::Arc;
+
 use clap::Args;
 use serde::Serialize;
-use warpkeep::{OpenReport, StoreOptions, check_elsewhere};
+use warpkeep::{OpenReport, StoreOptions, WorkProgress, check_elsewhere};
+use warpkeep_bench::{Amount, Progress};
 use warpkeep_image::{ImageHold, Medium, Placement};
 
 use crate::confirm::confirm;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::output::{Format, counted, hex};
+use crate::progress::Bars;
 use crate::store::{ImageLook, LogLook, StoreAt, check_is_log};
 
 /// Of which store.
@@ -38,8 +43,11 @@ impl Rebuild {
             return Err(Failure::error("an image on a device cannot be replaced by this command yet"));
         }
         // All of the log is read before anything is thrown away.
+        let bars = Arc::new(Bars::new(!self.format.json, &Interrupt::never()));
+        bars.begin("reading the log", Amount::Count(1));
         let log = LogLook::open(&self.store.log_path())?;
         log.read_all()?;
+        bars.finish();
         let store_id = log.recovery.store_id();
         if !self.store.abandon_image
             && let Some(last) = log.recovery.image()
@@ -69,7 +77,9 @@ impl Rebuild {
             confirm(self.yes, "the image", &question)?;
             drop((old, held));
         }
-        let report = self.replace(&placement)?;
+        let report = self.replace(&placement, bars.watching("rebuilding"));
+        bars.finish();
+        let report = report?;
         self.format.show(&report, || {
             format!(
                 "rebuilt in {:.3} s: {} from the checkpoint, {} redone, {}\n",
@@ -82,7 +92,7 @@ impl Rebuild {
     }
 
     /// Makes the new image. The old one is thrown away only when that has worked.
-    fn replace(&self, placement: &Placement) -> Result<Report, Failure> {
+    fn replace(&self, placement: &Placement, progress: WorkProgress) -> Result<Report, Failure> {
         let path = &placement.path;
         let aside = {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -93,7 +103,7 @@ impl Rebuild {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
             Err(error) => return Err(Failure::io(format!("move {} aside", path.display()))(error)),
         };
-        let made = self.make();
+        let made = self.make(progress);
         match (&made, moved) {
             (_, false) => {}
             (Ok(_), true) => {
@@ -110,10 +120,10 @@ impl Rebuild {
         made
     }
 
-    fn make(&self) -> Result<Report, Failure> {
+    fn make(&self, progress: WorkProgress) -> Result<Report, Failure> {
         // What this may lose was said before.
         let image = self.store.image.clone();
-        let options = StoreOptions { image, abandon_image: true, ..StoreOptions::default() };
+        let options = StoreOptions { image, abandon_image: true, progress, ..StoreOptions::default() };
         let store = self.store.open(options)?;
         let report = Report { tables: store.tables(), opened: store.report().clone() };
         store.close()?;

@@ -1,13 +1,17 @@
 //! `warpkeep verify`.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use clap::Args;
-use warpkeep::{VerifyReport, verify};
+use warpkeep::{StoreOptions, VerifyReport, verify};
 use warpkeep_bench::size::Size;
+use warpkeep_bench::{Amount, Progress};
 
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::output::{Format, count};
+use crate::progress::Bars;
 use crate::store::{Reading, StoreAt};
 
 /// Which store.
@@ -24,7 +28,13 @@ pub(crate) struct Verify {
 
 impl Verify {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let report = verify(&self.store.directory, &self.store.options()?)?;
+        let bars = Arc::new(Bars::new(!self.format.json, &Interrupt::never()));
+        // Until it is known how much there is.
+        bars.begin("checking", Amount::Count(1));
+        let options = StoreOptions { progress: bars.watching("checking"), ..self.store.options()? };
+        let checked = verify(&self.store.directory, &options);
+        bars.finish();
+        let report = checked?;
         self.format.show(&report, || text(&report))?;
         let of_tables: u64 = report.tables.iter().map(|table| table.problem_count).sum();
         match report.sound {

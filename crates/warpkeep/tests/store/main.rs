@@ -12,6 +12,7 @@ mod log_space;
 mod merge;
 mod owed;
 mod power;
+mod progress;
 mod read_only;
 mod tables;
 mod typed;
