@@ -22,7 +22,7 @@ pub(crate) struct Marks {
 }
 
 impl Commit {
-    /// What it says about the slots of a bucket that has so many. Bits beyond the last slot are left out: no slot is
+    /// What it says about the slots of a bucket that has `slots` of them. Bits beyond the last are left out: no slot is
     /// there, and only damage sets them.
     #[inline]
     pub(crate) fn marks(self, slots: usize) -> Marks {
@@ -30,14 +30,14 @@ impl Commit {
         Marks { valid: self.0 as u16 & within, deleted: (self.0 >> 16) as u16 & within }
     }
 
-    /// Slots with an item, of so many.
+    /// Which of `slots` slots have an item.
     #[inline]
     pub(crate) fn live(self, slots: usize) -> u16 {
         self.marks(slots).live()
     }
 
-    /// Whether a table with so many slots a bucket stores such a word; otherwise what is wrong with it. Whoever opens a
-    /// table asks this of every bucket, so that writers find the spare slot they count on.
+    /// What is wrong with it, if a table with this number of slots a bucket stores no such word. Opening a table
+    /// asks this of every bucket, so that writers find the spare slot they count on.
     pub(crate) fn fault(self, slots: usize) -> Option<&'static str> {
         let marks = self.marks(slots);
         if (self.0 | self.0 >> 16) as u16 & !all(slots) != 0 {
@@ -78,7 +78,7 @@ impl Marks {
     }
 }
 
-/// A bit for each of so many slots, at most 16.
+/// A bit for each of `slots` slots, at most 16.
 #[inline]
 fn all(slots: usize) -> u16 {
     ((1_u32 << slots) - 1) as u16

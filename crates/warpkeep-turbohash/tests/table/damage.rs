@@ -124,7 +124,7 @@ fn flags_that_make_no_sense_are_refused() {
     }
 }
 
-/// The word says which slots count, and whoever opens the table believes it: bits of slots that are not there, of a slot
+/// The word says which slots count, and opening the table relies on it: bits of slots that are not there, of a slot
 /// that is deleted and was never filled, of a bucket without a slot to spare.
 #[test]
 fn commit_words_that_no_table_stores_are_noticed() {

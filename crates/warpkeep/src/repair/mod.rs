@@ -3,9 +3,9 @@
 //! Damaged items are taken out of their tables first; then what the log has of them is put back. How far that goes depends
 //! on how the store was left:
 //!
-//! - *Closed.* The log is complete: whatever the image says otherwise is damage, in slots that have no checksum, too, and
+//! - *Closed, or left when everything was in the log.* The log is complete: whatever the image says otherwise is damage, in slots that have no checksum, too, and
 //!   the image is brought to what the log says. Nothing is lost.
-//! - *Left without closing.* The image may have `Process` writes that the log lacks. A key that the log has and the image
+//! - *Left otherwise.* The image may have `Process` writes that the log lacks. A key that the log has and the image
 //!   lacks was deleted since, or its slot is damaged: it is put back only if a damaged item was found that can have been
 //!   its own. What is put back is the newest change in the log, which may be older than the one that was lost.
 //! - *Without a log.* What is damaged is lost, and listed.
@@ -200,12 +200,13 @@ pub(crate) fn salvage(
     Ok((heap, tables, damaged))
 }
 
-/// Whether image and log were closed together, so that the log has all that the image has.
+/// Whether the log has all that the image has: they were closed together, or the last holder left when everything was in the
+/// log.
 fn agree(image: &Image<Coherent>, attachment: Attachment, log: &Recovery) -> bool {
-    attachment == Attachment::Clean
-        && log.closed_cleanly()
-        && image.epoch() == log.epoch()
-        && image.last_lsn() == log.last_lsn().bits()
+    let closed =
+        attachment == Attachment::Clean && log.closed_cleanly() && image.last_lsn() == log.last_lsn().bits();
+    let settled = attachment == Attachment::Reattached && image.is_settled(log.last_lsn());
+    image.epoch() == log.epoch() && (closed || settled)
 }
 
 fn check_goes_with(image: &Image<Coherent>, log: &Recovery) -> Result<()> {

@@ -79,7 +79,7 @@ impl Kind {
         }
     }
 
-    /// What a key has after so many changes.
+    /// What a key has after this number of changes.
     pub(crate) fn value(self, number: u64, changes: u64) -> Vec<u8> {
         let (_, value) = self.specs();
         let len = value.fixed_len().unwrap_or((number * 31 % 200) as usize);

@@ -38,7 +38,7 @@ struct Tally {
     unnoticed: AtomicUsize,
 }
 
-/// Damages stores with tables of these kinds, so many times in all, and has each used by a worker.
+/// Damages stores with tables of these kinds `damages` times in all, and has each used by a worker.
 fn damage_all(worker: &Worker, kinds: &[Kind], damages: usize) -> Tally {
     let damages = if warpkeep_crashlab::explores_fully() { FULL * damages } else { damages };
     let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 16);
