@@ -55,13 +55,13 @@ struct Span {
 };
 
 // Acts before a part. Where the host stores the words, the last part has a quarter of what the others have: what it stores of that one
-// goes beside nothing. And what it is told of a part begins with a piece of the list, so parts begin with an even number.
+// goes beside nothing. And what it is told of a part begins with a piece of the list, of two words or four digests, so parts begin with a multiple of four.
 WK_DEVICE u64 before_part(const BeatParams& p, u64 acts, u64 part) {
     if (part >= p.parts) return acts;
     if (!p.straight.words) return acts * part / p.parts;
-    u64 early = p.early ? load(&p.straight.came->early) & ~1ull : 0;
-    if (part < p.early) return early * part / p.early & ~1ull;
-    return early + (4 * (acts - early) * (part - p.early) / (4 * (p.parts - p.early) - 3) & ~1ull);
+    u64 early = p.early ? load(&p.straight.came->early) & ~3ull : 0;
+    if (part < p.early) return early * part / p.early & ~3ull;
+    return early + (4 * (acts - early) * (part - p.early) / (4 * (p.parts - p.early) - 3) & ~3ull);
 }
 
 // The acts of a part; none if there is no such part.
@@ -142,6 +142,28 @@ WK_DEVICE void tell_acts(const StraightParams& p, u64 part, const Span& span, co
     }
 }
 
+// Digests in a piece of the list.
+constexpr u64 kPieceDigests = sizeof(U128) / sizeof(u32);
+
+// Tells the host the digests of a part's values, behind what it is told of the acts: whoever stores the tails stores the checksums, and never
+// has the values.
+WK_DEVICE void tell_digests(const StraightParams& p, const Span& span, const Hand& hand) {
+    if (!p.digests || !tells_tails(p) || span.count == 0) return;
+    U128* list = p.words + 2 * kMostParts + (told_len(p) * p.count + 1) / 2;
+    u64 last = span.first + span.count - 1, begin = span.first / kPieceDigests;
+    for (u64 i = begin / kLinePieces * kLinePieces + hand.index; kPieceDigests * i <= last; i += hand.hands) {
+        if (i < begin) continue;
+        u32 indexes[kPieceDigests];
+        for (u32 j = 0; j < kPieceDigests; j++) {
+            u64 act = kPieceDigests * i + j;
+            indexes[j] = load(&p.acts[act < last ? act : last].index);
+        }
+        u64 digests[kPieceDigests];
+        for (u32 j = 0; j < kPieceDigests; j++) digests[j] = load(p.digests + indexes[j]);
+        store_streaming(list + i, U128{digests[0] | digests[1] << 32, digests[2] | digests[3] << 32});
+    }
+}
+
 // All lanes of a warp.
 WK_DEVICE void settle_entries(const StraightParams& p, const Span& span, const Hand& hand) {
     for (u64 i = hand.index; i / kWarp * kWarp < span.count; i += hand.hands) {
@@ -165,6 +187,7 @@ WK_DEVICE void send_part(const BeatParams& p, u64 part, const Hand& hand) {
     if (s.op != kDelete && s.table.tiled() && s.values) send_records<Extent::Values>(s, records, hand);
     if (s.op != kDelete && !s.table.tiled()) send_records<Extent::Whole>(s, records, hand);
     tell_acts(s, part, part_of(p, part), hand);
+    tell_digests(s, part_of(p, part), hand);
 }
 
 // Part after part, many in one launch: from one to the next a launch would let the link run dry. The last block to have fenced its share of a part

@@ -2,6 +2,7 @@
 // it where nobody looks; publishing stores the words that make it count.
 #pragma once
 #include "cells.h"
+#include "checksum.h"
 #include "claim.h"
 #include "get.h"
 #include "mirror.h"
@@ -156,9 +157,15 @@ WK_DEVICE u64 write_record(const Work& work, const Key& key, u64 version) {
     const Table& t = work.p->table;
     u64 block = load(work.p->blocks + work.index);
     u32 values = t.value_words(), keys = t.record_key_words();
+    u64 sum = 0;
     for (u32 i = lane(); i < values + keys + 1; i += kWarp) {
         u64 word = i < values ? work.value_word(i) : i < values + keys ? key.word(i - values) : version;
+        if (t.checksums() && i < values) sum += value_share(t, i, word);
         poke(t, t.word_at(block, i), word);
+    }
+    if (t.checksums() && !left_out(Step::Summed)) {
+        u32 digest = digest_of_sum(sum_of_lanes(sum, kWarp));
+        if (lane() == 0) poke(t, t.version_at(block) + 8, checksum(t, digest, key, version));
     }
     return block;
 }

@@ -52,6 +52,9 @@ enum class Step : u32 {
     Valued = 26,
     // What a small batch came to is told when its words are in the image; without it, before.
     Told = 27,
+    // A record has its checksum; without it, whatever was there. By kernels; and by the host, in src/gpu/straight/share.rs, where that stores the tails.
+    Summed = 28,
+    SummedByHost = 29,
 };
 
 #if WK_ON_GPU

@@ -109,6 +109,8 @@ struct StraightParams {
     u32* sent;
     // In host memory: what the batch came to, told by whoever finishes it last. Null if the host fetches it.
     Came* told;
+    // The digest of each operation's value, see checksum.h; null if whoever needs one makes it, or nothing does.
+    u32* digests;
     u32 op;
     u32 block_len;
     u32 wide;
@@ -146,19 +148,41 @@ WK_DEVICE Act load_act(const Act* from) {
     return Act{word.lo, word.hi, slot.lo, (u64*)slot.hi, (U128*)key.lo, (u32)key.hi, (u32)(key.hi >> 32)};
 }
 
-// The words of a block: the value, the key, the version, and zeros to its end, so that whole lines go over the link.
+// The digest of an operation's value, by one thread.
+WK_DEVICE u32 digest_of_value(const StraightParams& p, u32 index) {
+    u32 words = p.table.value_words();
+    const u64* value = p.values + (u64)index * words;
+    u64 sum = 0;
+    for (u32 i = 0; i < words; i++) sum += value_share(p.table, i, load(value + i));
+    return digest_of_sum(sum);
+}
+
+// Threads side by side that make a digest together: enough that a warp reads whole lines.
+WK_DEVICE u32 digest_lanes(const Table& t) { return t.value_words() >= 64 ? 32 : t.value_words() >= 8 ? 8 : 1; }
+
+// The checksum of an operation's record.
+WK_DEVICE u64 checksum_of(const StraightParams& p, u32 index) {
+    if (left_out(Step::Summed)) return 0;
+    const Table& t = p.table;
+    u32 digest = p.digests ? load(p.digests + index) : digest_of_value(p, index);
+    return checksum(t, digest, Key{p.keys + (u64)index * t.key_words(), t.key_len()}, p.first_version + index);
+}
+
+// The words of a block: the value, the key, the version, the checksum, and zeros to its end, so that whole lines go over the link.
 WK_DEVICE u64 block_word(const StraightParams& p, u32 index, u32 i) {
     const Table& t = p.table;
     u32 values = t.value_words(), keys = t.record_key_words();
     if (i < values) return load(p.values + (u64)index * values + i);
     if (i < values + keys) return load(p.keys + (u64)index * t.key_words() + i - values);
-    return i == values + keys ? p.first_version + index : 0;
+    if (i == values + keys) return p.first_version + index;
+    return t.checksums() && i == values + keys + 1 ? checksum_of(p, index) : 0;
 }
 
-// A piece of a record: whose, and which. What a thread writes at once.
+// A piece of a record: whose; its first word, counted through value and tail; and whether it has two. What a thread writes at once.
 struct Piece {
     u64 number;
-    u32 part;
+    u32 word;
+    bool pair;
 };
 
 // Bytes of a block. Of those in tiles the compiler knows them, and divides by them without a division.
@@ -177,10 +201,15 @@ template <Extent E> WK_DEVICE u32 written_len(const StraightParams& p) {
     return E == Extent::Values ? p.table.value_len() : block_len(p);
 }
 
+// Bytes of a tail that a thread writes at once, where it writes `size` of a value: some tails are no multiple of that, and lie anywhere.
+WK_DEVICE u32 tail_piece(const StraightParams& p, u32 size) { return p.table.tail_len() % size ? 8 : size; }
+
 // As many threads as there are pieces of so many records that are side by side in the list of blocks; in tiles, of all that they are in.
 template <Extent E> WK_DEVICE u64 pieces_of(const StraightParams& p, u64 records) {
-    u64 of = p.table.tiled() && E == Extent::Whole ? records + 2 * p.table.tile_records() : records;
-    return of * (written_len<E>(p) / (p.wide ? 16 : 8));
+    const Table& t = p.table;
+    u32 size = p.wide ? 16 : 8;
+    if (!t.tiled() || E == Extent::Values) return records * (written_len<E>(p) / size);
+    return (records + 2 * t.tile_records()) * (t.value_len() / size + t.tail_len() / tail_piece(p, size));
 }
 
 // Divisions of long words are slow, and each piece takes one.
@@ -194,33 +223,38 @@ WK_DEVICE u64 before_in_tile(const StraightParams& p, u64 first) { return p.tabl
 // writes at once.
 template <Extent E, class Part> WK_DEVICE Piece piece_of(const StraightParams& p, u64 before, u64 thread) {
     const Table& t = p.table;
-    u32 size = sizeof(Part), parts = written_len<E>(p) / size;
+    u32 size = sizeof(Part);
     if (!t.tiled() || E == Extent::Values) {
+        u32 parts = written_len<E>(p) / size;
         u64 number = divided(thread, parts);
-        return Piece{number, (u32)(thread - number * parts)};
+        return Piece{number, (u32)(thread - number * parts) * (size / 8), size == 16};
     }
-    u32 records = t.tile_records(), values = t.value_len() / size, tails = t.tail_len() / size;
+    u32 tail_size = tail_piece(p, size);
+    u32 records = t.tile_records(), values = t.value_len() / size, tails = t.tail_len() / tail_size, parts = values + tails;
     u64 group = divided(thread, records * parts);
     u32 within = (u32)(thread - group * records * parts);
     bool of_value = within < records * values;
     u32 behind = within - records * values;
     u32 record = of_value ? within / values : behind / tails;
-    u32 part = of_value ? within % values : values + behind % tails;
+    u32 word = of_value ? within % values * (size / 8) : t.value_words() + behind % tails * (tail_size / 8);
     u64 number = group * records + record;
-    return Piece{number < before ? ~0ull : number - before, part};
+    return Piece{number < before ? ~0ull : number - before, word, (of_value ? size : tail_size) == 16};
 }
 
 // What a piece of the record of an operation has.
-WK_DEVICE void piece_words(const StraightParams& p, u32 index, u32 part, u64& words) { words = block_word(p, index, part); }
+WK_DEVICE void piece_words(const StraightParams& p, u32 index, u32 word, bool, u64& words) { words = block_word(p, index, word); }
 
-WK_DEVICE void piece_words(const StraightParams& p, u32 index, u32 part, U128& words) {
+WK_DEVICE void piece_words(const StraightParams& p, u32 index, u32 word, bool pair, U128& words) {
     u32 values = p.table.value_words();
-    if (2 * part < values) words = load((const U128*)(p.values + (u64)index * values) + part);
-    else words = U128{block_word(p, index, 2 * part), block_word(p, index, 2 * part + 1)};
+    if (word < values) words = load((const U128*)(p.values + (u64)index * values + word));
+    else words = U128{block_word(p, index, word), pair ? block_word(p, index, word + 1) : 0};
 }
 
-WK_DEVICE void store_piece(const Table& t, u64 at, const u64& words) { poke(t, at, words); }
-WK_DEVICE void store_piece(const Table& t, u64 at, const U128& words) { store_streaming((U128*)t.at(at), words); }
+WK_DEVICE void store_piece(const Table& t, u64 at, bool, const u64& words) { poke(t, at, words); }
+WK_DEVICE void store_piece(const Table& t, u64 at, bool pair, const U128& words) {
+    if (pair) store_streaming((U128*)t.at(at), words);
+    else poke(t, at, words.lo);
+}
 
 // Pieces that a thread has under way at once.
 constexpr u32 kPieces = 4;
@@ -228,22 +262,24 @@ constexpr u32 kPieces = 4;
 template <Extent E, class Part>
 WK_DEVICE void write_parts(const StraightParams& p, u64 first, u64 count, u64 before, u64 piece, u64 stride) {
     const Table& t = p.table;
-    u32 parts[kPieces], indexes[kPieces];
+    u32 firsts[kPieces], indexes[kPieces];
+    bool pairs[kPieces];
     u64 records[kPieces];
     for (u32 i = 0; i < kPieces; i++) {
         Piece its = piece_of<E, Part>(p, before, piece + i * stride);
         bool is = its.number < count;
         const Act* act = p.acts + first + its.number;
-        parts[i] = its.part;
+        firsts[i] = its.word;
+        pairs[i] = its.pair;
         indexes[i] = is ? load(&act->index) : 0;
         records[i] = is ? record_of(t, load(&act->word)) : 0;
     }
     Part words[kPieces];
     for (u32 i = 0; i < kPieces; i++) {
-        if (records[i]) piece_words(p, indexes[i], parts[i], words[i]);
+        if (records[i]) piece_words(p, indexes[i], firsts[i], pairs[i], words[i]);
     }
     for (u32 i = 0; i < kPieces; i++) {
-        if (records[i]) store_piece(t, t.word_at(records[i], sizeof(Part) / 8 * parts[i]), words[i]);
+        if (records[i]) store_piece(t, t.word_at(records[i], firsts[i]), pairs[i], words[i]);
     }
 }
 
@@ -385,6 +421,18 @@ WK_KERNEL(gphash_recopy, gphash::RecopyParams) {
         to += slots;
         if (!p.offsets) i -= slots;
     }
+}
+
+// Makes the digests of all values. `digest_lanes` threads an operation.
+WK_KERNEL(gphash_digest, gphash::StraightParams) {
+    using namespace gphash;
+    u32 lanes = digest_lanes(p.table), own = lane() % lanes, words = p.table.value_words();
+    u64 index = global_index() / lanes;
+    bool inside = index < p.count;
+    u64 sum = 0;
+    for (u32 i = own; inside && i < words; i += lanes) sum += value_share(p.table, i, load(p.values + index * words + i));
+    sum = sum_of_lanes(sum, lanes);
+    if (inside && own == 0) store(p.digests + index, digest_of_sum(sum));
 }
 
 // Writes records and makes them count, of a small batch. A block for as many acts as a warp has lanes.

@@ -100,6 +100,9 @@ struct Table {
     u32 tail_len_;
     // The longest key, where keys have any length and lie in cells; otherwise 0.
     u32 longest_;
+    // Whether records have checksums behind their versions.
+    u32 checksums_;
+    u32 reserved_;
     Run level[kMaxLevels];
     Run overflow[kMaxOverflows];
     // Of the levels, if nothing is being drained.
@@ -116,6 +119,7 @@ struct Table {
     WK_DEVICE bool variable() const { return GPHASH_VARIABLE; }
     WK_DEVICE u32 tail_len() const { return GPHASH_TAIL_LEN; }
     WK_DEVICE u32 longest() const { return GPHASH_LONGEST; }
+    WK_DEVICE bool checksums() const { return GPHASH_CHECKSUMS; }
 #else
     WK_DEVICE u32 hashes() const { return hashes_; }
     WK_DEVICE u32 slots() const { return slots_; }
@@ -125,6 +129,7 @@ struct Table {
     WK_DEVICE bool variable() const { return variable_ != 0; }
     WK_DEVICE u32 tail_len() const { return tail_len_; }
     WK_DEVICE u32 longest() const { return longest_; }
+    WK_DEVICE bool checksums() const { return checksums_ != 0; }
 #endif
 
     WK_DEVICE u32 key_words() const { return (key_len() + 7) / 8; }
@@ -141,7 +146,7 @@ struct Table {
     // Records of fixed lengths, by what slots and mirror call them: the offset, or in a tile the name, which is where the value lies plus eight
     // times the record's number there. In a tile the values come first, each at a multiple of 128 bytes, and then the tails.
     WK_DEVICE bool tiled() const { return tail_len() != 0; }
-    WK_DEVICE u32 tile_records() const { return tail_len() == 16 ? 8 : tail_len() % 64 ? 4 : 2; }
+    WK_DEVICE u32 tile_records() const { return tail_len() ? 128 / (tail_len() & (0u - tail_len())) : 1; }
     // Where the value lies; where key and version do; where the version does.
     WK_DEVICE u64 value_at(u64 record) const { return tiled() ? record & ~127ull : record; }
     WK_DEVICE u64 tail_at(u64 record) const {

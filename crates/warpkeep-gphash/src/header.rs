@@ -18,7 +18,7 @@ use warpkeep_core::{KeyCells, KeySpec, MergeRule, Seed, ValueSpec};
 use warpkeep_image::{Heap, Image, ImageError, Persist};
 use warpkeep_record::{CHECKSUMS, RecordForm, RecordKey, Tiling};
 
-use crate::bucket::Shape;
+use crate::bucket::{Body, Shape};
 use crate::levels::Level;
 use crate::{Geometry, Layout, TableSpec};
 
@@ -53,7 +53,8 @@ impl Header {
     pub(crate) fn of(spec: &TableSpec) -> Header {
         let TableSpec { key, value, geometry, layout, merge, seed, capacity: _ } = *spec;
         let cells = cells_for(layout, key, value);
-        let checksums = false;
+        // In place, values of up to 8 bytes have no records.
+        let checksums = !matches!(Shape::new(geometry, layout, key, value).body, Body::Inline { .. });
         let tiling = Tiling::of(record_key(layout, key, cells), value, checksums);
         Header { geometry, key, value, seed, layout, merge, tiling, cells, checksums }
     }
@@ -194,11 +195,16 @@ mod tests {
             cells: None,
             checksums: false,
         };
-        for (tiling, block) in [(Tiling::None, 160), (Tiling::Roomy, 160), (Tiling::Close, 144)] {
-            let at = Header { tiling, ..new }.write(&heap, 0).unwrap();
+        for (tiling, checksums, block) in [
+            (Tiling::None, false, 160),
+            (Tiling::Roomy, false, 160),
+            (Tiling::Close, false, 144),
+            (Tiling::Close, true, 152),
+        ] {
+            let at = Header { tiling, checksums, ..new }.write(&heap, 0).unwrap();
             let read = Header::read(heap.image(), at).unwrap();
-            assert_eq!((read.tiling, read.merge), (tiling, MergeRule::AddU64));
-            assert_eq!(read.form().block_len(), block, "{tiling:?}");
+            assert_eq!((read.tiling, read.checksums, read.merge), (tiling, checksums, MergeRule::AddU64));
+            assert_eq!(read.form().block_len(), block, "{tiling:?}, {checksums}");
         }
         // Tails that short have no room for such a key.
         let long = Header { key: KeySpec::fixed(16).unwrap(), ..new };

@@ -53,7 +53,8 @@ impl<P: Persist> Table<P> {
         self.prefetch_buckets(levels, hash);
         self.prefetch_below(levels, hash);
         let found = self.find_with_best(levels, Sought { hash, key, value_is_read: true })?;
-        Some(then(Value::new(self.image(), found.item)))
+        let damaged = self.is_damaged(&found, key);
+        Some(then(Value::new(self.image(), found.item).damaged(damaged)))
     }
 
     /// [`Table::find`], compared by the best means of this machine.
@@ -159,7 +160,9 @@ impl<P: Persist> Table<P> {
                 let Probe { key, hash, hint, .. } = ring[index % RING];
                 let hinted = hint.and_then(|hint| self.read_slot(hint.bucket, hint.slot, hash, key));
                 let found = hinted.or_else(|| self.find_again(matching, levels, hash, key));
-                each(index, found.map(|found| Value::new(self.image(), found.item)));
+                let value =
+                    |found: Found| Value::new(self.image(), found.item).damaged(self.is_damaged(&found, key));
+                each(index, found.map(value));
             }
             turn += 1;
         }

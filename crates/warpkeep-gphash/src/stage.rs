@@ -23,6 +23,8 @@ const AT_HAND: usize = 256;
 pub struct Seat {
     hash: u64,
     found: Option<Found>,
+    /// What was found is not what was written: if that is to be checked.
+    damaged: bool,
 }
 
 impl Seat {
@@ -138,12 +140,14 @@ impl<'t, P: Persist> Stage<'t, P> {
     pub fn seat(&self, key: &[u8], hash: u64) -> Seat {
         // A value that is read has been asked for already.
         let sought = Sought { hash, key, value_is_read: false };
-        Seat { hash, found: self.table.find_with_best(self.levels(), sought) }
+        let found = self.table.find_with_best(self.levels(), sought);
+        let damaged = found.is_some_and(|found| self.table.is_damaged(&found, key));
+        Seat { hash, found, damaged }
     }
 
     /// What the key of a seat has.
     pub fn value(&self, seat: &Seat) -> Option<Value<'_, P>> {
-        Some(Value::new(self.table.image(), seat.found?.item))
+        Some(Value::new(self.table.image(), seat.found?.item).damaged(seat.damaged))
     }
 
     /// Stages a value for the key of a seat, new or not. [`TableError::Full`] asks for [`Table::make_room`] and

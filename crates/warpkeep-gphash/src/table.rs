@@ -11,6 +11,7 @@ use warpkeep_record::{DamagedItem, RecordForm, RecordLines, in_parallel, retire}
 
 use crate::bucket::{Body, Bucket, Shape};
 use crate::displace::Displacing;
+use crate::find::Found;
 use crate::geometry::Geometry;
 use crate::gpu::cache::Notes;
 use crate::grow::Growth;
@@ -81,6 +82,8 @@ pub struct Table<P: Persist> {
     /// Items that writers added while levels were being drained.
     pub(crate) added: AtomicU64,
     pub(crate) displacing: Displacing,
+    /// Values are checked when they are looked up.
+    pub(crate) checks_gets: bool,
     /// A device works it: its kernels may be looking for items, which stay where they are but for turns of its engine.
     pub(crate) by_device: AtomicBool,
     /// What the CPU writes, for a device that has copies of buckets.
@@ -203,6 +206,7 @@ impl<P: Persist> Table<P> {
             growth: Mutex::new(growth),
             added: AtomicU64::new(0),
             displacing: Displacing::new(),
+            checks_gets: false,
             by_device: AtomicBool::new(false),
             notes: Arc::default(),
         })
@@ -443,6 +447,29 @@ impl<P: Persist> Table<P> {
     /// Whether its records have checksums: those of tables that were made before there were any have none, nor do values in slots.
     pub fn has_checksums(&self) -> bool {
         !matches!(self.shape.body, Body::Inline { .. }) && self.form.has_checksums()
+    }
+
+    /// Whether values are to be checked against their checksums when they are looked up, by the CPU: what is not what was written is then
+    /// [damaged](Value::is_damaged). Nobody uses the table yet, and no device works it.
+    pub fn check_gets(&mut self, on: bool) {
+        self.checks_gets = on && self.has_checksums();
+    }
+
+    /// Whether they are.
+    pub fn checks_gets(&self) -> bool {
+        self.checks_gets
+    }
+
+    /// Whether what was found for a key is not what was written, if that is to be checked.
+    #[inline(always)]
+    pub(crate) fn is_damaged(&self, found: &Found, key: &[u8]) -> bool {
+        self.checks_gets && self.record_of(found.commit).is_some_and(|record| self.is_wrong(record, key))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn is_wrong(&self, record: u64, key: &[u8]) -> bool {
+        self.form.check(self.image(), record, key).is_err()
     }
 
     /// How full it is, by level.

@@ -36,6 +36,7 @@ const KERNELS: &[&str] = &[
     "gphash_reflect",
     "gphash_tell",
     "gphash_enrol",
+    "gphash_digest",
     "gphash_decide",
     "gphash_finish",
     "gphash_arrange",

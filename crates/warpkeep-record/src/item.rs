@@ -50,12 +50,25 @@ impl ValueRef {
 pub struct Value<'a, P: Persist> {
     image: &'a Image<P>,
     item: ItemRef,
+    damaged: bool,
 }
 
 impl<'a, P: Persist> Value<'a, P> {
     /// The value of an item that was found, in this image, under the epoch that is pinned.
     pub fn new(image: &'a Image<P>, item: ItemRef) -> Value<'a, P> {
-        Value { image, item }
+        Value { image, item, damaged: false }
+    }
+
+    /// The same, of a table that [checks](crate::Lookup) what is looked up.
+    #[must_use]
+    pub fn damaged(mut self, damaged: bool) -> Value<'a, P> {
+        self.damaged = damaged;
+        self
+    }
+
+    /// Whether it is not what was written. Only tables that check what is looked up know: of others it is `false`.
+    pub fn is_damaged(&self) -> bool {
+        self.damaged
     }
 
     /// The version of the item.

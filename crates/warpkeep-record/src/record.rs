@@ -278,6 +278,12 @@ impl RecordForm {
         self.tile().map_or(offset, |tile| tile.value_at(offset))
     }
 
+    /// Bytes that the values of two neighbours are apart, or a divisor of it, if all records have the same length; otherwise 0. Slabs begin at a multiple of what they are all
+    /// aligned to.
+    pub fn value_step(self) -> u64 {
+        self.tile().map_or(self.block_len(), Tile::value)
+    }
+
     /// Bytes of a block, if all have the same; otherwise 0.
     pub fn block_len(self) -> u64 {
         match self {

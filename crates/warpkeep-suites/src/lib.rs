@@ -6,6 +6,7 @@
 
 pub mod adversary;
 pub mod crash;
+pub mod flips;
 mod items;
 pub mod oracle;
 mod rig;

@@ -222,11 +222,12 @@ fn compare<P: Persist>(
     let expected: Vec<_> = keys.iter().map(|key| model.get(key).cloned()).collect();
     prop_assert_eq!(answers, expected);
     let mut scanned = HashMap::new();
-    let scan = table.scan::<()>(3, |change| {
+    let scan = table.scan_checked::<String>(3, |item| {
+        let change = item.map_err(|damaged| damaged.to_string())?;
         scanned.insert(change.key.to_vec(), (change.version, change.value.to_vec()));
         Ok(())
     });
-    prop_assert!(scan.is_ok());
+    prop_assert!(scan.is_ok(), "{scan:?}");
     prop_assert_eq!(&scanned, model);
     Ok(())
 }

@@ -7,6 +7,7 @@ use warpkeep_image::Persist;
 use warpkeep_record::{Expected, prefetch};
 
 use crate::bucket::{Bucket, Shape, tag_of};
+use crate::find::Found;
 use crate::matching;
 use crate::shard::{Shard, home};
 use crate::{Table, Value};
@@ -38,7 +39,8 @@ impl<P: Persist> Table<P> {
         let hash = self.hash_of(key);
         let (shard, fraction) = self.locate(hash);
         let found = self.find(&self.shard(shard), hash, fraction, key)?;
-        Some(then(Value::new(self.image(), found.item)))
+        let damaged = self.is_damaged(&found, key);
+        Some(then(Value::new(self.image(), found.item).damaged(damaged)))
     }
 
     /// Looks many keys up and gives each answer, in order, to `each`.
@@ -101,7 +103,9 @@ impl<P: Persist> Table<P> {
                 }
                 let Probe { key, hash, fraction, shard, .. } = ring[index % RING];
                 let found = shard.and_then(|shard| self.find(&shard, hash, fraction, key));
-                each(index, found.map(|found| Value::new(self.image(), found.item)));
+                let value =
+                    |found: Found| Value::new(self.image(), found.item).damaged(self.is_damaged(&found, key));
+                each(index, found.map(value));
             }
             turn += 1;
         }

@@ -27,6 +27,8 @@ const AT_HAND: usize = 256;
 pub struct Seat {
     hash: u64,
     found: Option<Found>,
+    /// What was found is not what was written: if that is to be checked.
+    damaged: bool,
 }
 
 impl Seat {
@@ -139,7 +141,9 @@ impl<'t, P: Persist> Stage<'t, P> {
     pub fn seat(&self, key: &[u8], hash: u64) -> Seat {
         let (shard, fraction) = self.table.locate(hash);
         debug_assert!(self.holds(shard), "the key is not held");
-        Seat { hash, found: self.table.find(&self.table.shard(shard), hash, fraction, key) }
+        let found = self.table.find(&self.table.shard(shard), hash, fraction, key);
+        let damaged = found.is_some_and(|found| self.table.is_damaged(&found, key));
+        Seat { hash, found, damaged }
     }
 
     fn holds(&self, shard: usize) -> bool {
@@ -148,7 +152,7 @@ impl<'t, P: Persist> Stage<'t, P> {
 
     /// What the key of a seat has.
     pub fn value(&self, seat: &Seat) -> Option<Value<'_, P>> {
-        Some(Value::new(self.table.image(), seat.found?.item))
+        Some(Value::new(self.table.image(), seat.found?.item).damaged(seat.damaged))
     }
 
     /// Stages a value for the key of a seat, new or not. [`TableError::Full`] asks for [`Table::make_room`] and

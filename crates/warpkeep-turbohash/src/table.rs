@@ -10,6 +10,7 @@ use warpkeep_record::{RecordForm, RecordLines};
 
 use crate::bucket::{Bucket, Shape};
 use crate::directory;
+use crate::find::Found;
 use crate::header::{self, Header};
 use crate::shard::{CREATION_LOAD, Held, MAX_SHARDS, Mirror, Run, Shard, Tally, layout_for, locate};
 use crate::space::{self, Unused};
@@ -90,6 +91,8 @@ pub struct Table<P: Persist> {
     pub(crate) deleted: AtomicI64,
     pub(crate) buckets: AtomicU64,
     pub(crate) upkeep: Upkeep,
+    /// Values are checked when they are looked up.
+    checks_gets: bool,
 }
 
 impl<P: Persist> Table<P> {
@@ -116,7 +119,9 @@ impl<P: Persist> Table<P> {
         let at = unused.allocate(directory::bytes_for(shards))?;
         directory::write(heap, at, &runs);
         let TableSpec { key, value, merge, seed, .. } = *spec;
-        let (checksums, tiling) = (false, Header::tiling_of(key, value, false));
+        // Values in slots have no records.
+        let checksums = Shape::new(key, value) == Shape::References;
+        let tiling = Header::tiling_of(key, value, checksums);
         let identity = Header { key, value, seed, merge, tiling, checksums, shards, directory: at };
         let header = identity.write(heap)?;
         let table = Table::over(heap, header, &identity, &runs)?;
@@ -209,6 +214,7 @@ impl<P: Persist> Table<P> {
             deleted: AtomicI64::new(0),
             buckets: AtomicU64::new(runs.iter().map(|run| run.buckets()).sum()),
             upkeep: Upkeep::new(runs.len()),
+            checks_gets: false,
         })
     }
 
@@ -290,6 +296,29 @@ impl<P: Persist> Table<P> {
             merge: self.merge,
             seed: self.seed,
         }
+    }
+
+    /// Whether values are to be checked against their checksums when they are looked up: what is not what was written is then
+    /// [damaged](warpkeep_record::Value::is_damaged). Nobody uses the table yet.
+    pub fn check_gets(&mut self, on: bool) {
+        self.checks_gets = on && self.has_checksums();
+    }
+
+    /// Whether they are.
+    pub fn checks_gets(&self) -> bool {
+        self.checks_gets
+    }
+
+    /// Whether what was found for a key is not what was written, if that is to be checked.
+    #[inline(always)]
+    pub(crate) fn is_damaged(&self, found: &Found, key: &[u8]) -> bool {
+        self.checks_gets && found.record.is_some_and(|record| self.is_wrong(record, key))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn is_wrong(&self, record: u64, key: &[u8]) -> bool {
+        self.form.check(self.image(), record, key).is_err()
     }
 
     /// How full it is, and how far searches walk.

@@ -207,6 +207,7 @@ pub(crate) struct Columns {
     pub(crate) act_ranks: Column,
     pub(crate) acting: Column,
     pub(crate) told_words: Column,
+    pub(crate) digests: Column,
     pub(crate) board: Column,
     pub(crate) suspected: Column,
     pub(crate) suspects: Column,

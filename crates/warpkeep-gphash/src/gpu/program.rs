@@ -28,6 +28,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("steps.h", include_str!("../../kernels/steps.h")),
     ("table.h", include_str!("../../kernels/table.h")),
     ("cells.h", include_str!("../../kernels/cells.h")),
+    ("checksum.h", include_str!("../../kernels/checksum.h")),
     ("cache.h", include_str!("../../kernels/cache.h")),
     ("find.h", include_str!("../../kernels/find.h")),
     ("claim.h", include_str!("../../kernels/claim.h")),
@@ -95,6 +96,7 @@ warpkeep_device::kernels! {
         gphash_tell: TellParams,
         gphash_recopy: RecopyParams,
         gphash_enrol: StraightParams,
+        gphash_digest: StraightParams,
         gphash_decide: StraightParams,
         gphash_finish: StraightParams,
         gphash_arrange: StraightParams,
@@ -160,6 +162,7 @@ static KERNELS: &[KernelEntry] = {
         cuda_only("gphash_tell", size_of::<TellParams>()),
         cuda_only("gphash_recopy", size_of::<RecopyParams>()),
         cuda_only("gphash_enrol", size_of::<StraightParams>()),
+        cuda_only("gphash_digest", size_of::<StraightParams>()),
         cuda_only("gphash_decide", size_of::<StraightParams>()),
         cuda_only("gphash_finish", size_of::<StraightParams>()),
         cuda_only("gphash_arrange", size_of::<StraightParams>()),
@@ -195,12 +198,12 @@ static KERNELS: &[KernelEntry] = {
 pub fn program_for(geometry: Geometry, layout: Layout, key: KeySpec, value: ValueSpec) -> Option<Program> {
     let spec = TableSpec { key, value, geometry, capacity: 0, layout, merge: MergeRule::None, seed: Seed(0) };
     let header = Header::of(&spec);
-    program(geometry, layout, (key, header.cells), value, tail_len(header.form()))
+    program(geometry, layout, (key, header.cells), value, header.form())
 }
 
 /// The kernels for a table.
 pub(crate) fn program_of<P: Persist>(table: &Table<P>) -> Option<Program> {
-    program(table.geometry, table.layout, (table.key, table.key_cells()), table.value, tail_len(table.form))
+    program(table.geometry, table.layout, (table.key, table.key_cells()), table.value, table.form)
 }
 
 /// Bytes of a record's tail in its tile; 0 if it lies in none.
@@ -213,7 +216,7 @@ fn program(
     layout: Layout,
     (key, cells): (KeySpec, Option<KeyCells>),
     value: ValueSpec,
-    tail_len: u64,
+    form: RecordForm,
 ) -> Option<Program> {
     let key_len = cells.map(KeyCells::row_len).or_else(|| key.fixed_len());
     let variable = key_len.is_none() || value.fixed_len().is_none();
@@ -228,8 +231,9 @@ fn program(
         ("GPHASH_KEY_LEN", key_len.unwrap_or_default() as u64),
         ("GPHASH_VALUE_LEN", value.fixed_len().unwrap_or_default() as u64),
         ("GPHASH_VARIABLE", u64::from(variable)),
-        ("GPHASH_TAIL_LEN", tail_len),
+        ("GPHASH_TAIL_LEN", tail_len(form)),
         ("GPHASH_LONGEST", cells.map_or(0, |cells| cells.max_len() as u64)),
+        ("GPHASH_CHECKSUMS", u64::from(form.has_checksums())),
     ];
     Some(Program {
         name: "gphash",

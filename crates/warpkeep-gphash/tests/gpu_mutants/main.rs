@@ -59,7 +59,7 @@ enum Shown {
 }
 
 /// The steps of `kernels/steps.h`, by number.
-const STEPS: [(u32, &str, Shown); 22] = [
+const STEPS: [(u32, &str, Shown); 27] = [
     (1, "Copied", Shown::By(Script::Drain)),
     (2, "Gathered", Shown::By(Script::Drain)),
     (3, "Moved", Shown::By(Script::Drain)),
@@ -82,6 +82,11 @@ const STEPS: [(u32, &str, Shown); 22] = [
     (24, "TailsFenced, with values that the host stores", Shown::By(Script::Values)),
     (26, "Valued", Shown::By(Script::Values)),
     (27, "Told", Shown::By(Script::Straight)),
+    (28, "Summed", Shown::By(Script::Batches)),
+    (28, "Summed, of a straight batch", Shown::By(Script::Straight)),
+    (28, "Summed, in parts", Shown::By(Script::Parts)),
+    (29, "SummedByHost", Shown::By(Script::Words)),
+    (29, "SummedByHost, with values that the host stores", Shown::By(Script::Values)),
 ];
 
 /// Crashes a script, with so many seeds, until something is wrong: what.

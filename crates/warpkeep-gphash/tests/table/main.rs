@@ -2,6 +2,7 @@
 
 mod adversary;
 mod cells;
+mod checksums;
 mod damage;
 mod oracle;
 mod rig;

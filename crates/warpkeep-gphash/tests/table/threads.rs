@@ -128,8 +128,9 @@ fn nobody_misses_what_moves_on_with(kind: Kind) {
                 });
                 // Nothing moves on while a scan is under way, so the others have to have their turn.
                 let mut missed: BTreeSet<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-                let scan = table.scan::<()>(1, |change| {
-                    missed.remove(change.key);
+                // Nor is anything damaged, whatever is being written and moved.
+                let scan = table.scan_checked::<String>(1, |item| {
+                    missed.remove(item.map_err(|damaged| damaged.to_string())?.key);
                     Ok(())
                 });
                 scan.unwrap();

@@ -62,7 +62,7 @@ fn headers_say_whether_records_lie_in_tiles() {
         // One bit alone says that tails are short, and not that there are any.
         let newer = [
             (48, if word & CLOSE == 0 { word | CLOSE } else { word ^ TILED }),
-            (48, word | 0x10 << 8),
+            (48, word | 0x0f << 8),
             // Cells, of keys that need none.
             (48, word | 0x20 << 8),
             (48, word | 1 << 16),
@@ -96,10 +96,10 @@ fn words_that_name_no_record_are_noticed() {
         let good = image.load(at);
         let record = (good & ((1 << 45) - 1)) << 3;
         let (value, within) = (record & !127, record % 128 / 8);
-        assert!(within < 8 && value.is_multiple_of(128));
+        assert!(within < 16 && value.is_multiple_of(128));
         // The number of another record, more than there are, another line of the tile, and the tails.
         let numbers = (0..16).filter(|&other| other != within).map(|other| value + 8 * other);
-        let others = [value + 128 + 8 * within, value - 128 * within + 1024, header, 64, image.len()];
+        let others = [value + 128 + 8 * within, value - 128 * within + 2048, header, 64, image.len()];
         for wrong in numbers.chain(others) {
             image.store(at, good >> 45 << 45 | wrong >> 3);
             let error = opened(&image, header).err().unwrap_or_else(|| panic!("{wrong} for {record}"));

@@ -20,6 +20,8 @@ enum Records {
     Whole,
     /// In tiles.
     Tiled,
+    /// In tiles, with checksums.
+    Checked,
 }
 
 impl Records {
@@ -27,6 +29,7 @@ impl Records {
         let name = match self {
             Records::Whole => "tables",
             Records::Tiled => "tiles",
+            Records::Checked => "checksums",
         };
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1").join(name)
     }
@@ -146,7 +149,12 @@ fn assert_kind(records: Records) -> usize {
             .collect();
         assert_eq!(headers.len(), tables, "{records:?}");
         for header in headers {
-            assert_eq!(header[at], if records == Records::Tiled { 0x80 } else { 0 }, "{records:?}");
+            let flags = match records {
+                Records::Whole => 0,
+                Records::Tiled => 0x80,
+                Records::Checked => 0xd0,
+            };
+            assert_eq!(header[at], flags, "{records:?}");
         }
     }
     image.len()
@@ -155,15 +163,18 @@ fn assert_kind(records: Records) -> usize {
 #[test]
 fn golden_tables_open() {
     if std::env::var_os("WARPKEEP_REGENERATE_GOLDEN").is_some_and(|value| value == "1") {
-        // Those of the other kind cannot be made any more.
-        generate(Records::Tiled);
+        // Those of the other kinds cannot be made any more.
+        generate(Records::Checked);
         say("golden tables of format version 1 written anew");
     }
     let mut bytes = 0;
-    for records in [Records::Whole, Records::Tiled] {
+    for records in [Records::Whole, Records::Tiled, Records::Checked] {
         check(records);
         bytes += assert_kind(records);
     }
     assert!(bytes < 3 << 20, "{bytes} bytes of golden tables");
-    say(&format!("golden tables of format version 1, in tiles and not, open ({} KiB)", bytes >> 10));
+    say(&format!(
+        "golden tables of format version 1, in tiles and not, with checksums and without, open ({} KiB)",
+        bytes >> 10
+    ));
 }

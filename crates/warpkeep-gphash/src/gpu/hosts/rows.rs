@@ -335,7 +335,7 @@ impl<P: Persist> Gathering<'_, P> {
         let Columns { board, answers, versions, .. } = &mut place.columns;
         let board = Board::new(board, count, self.engine.hands.launches.fetch_add(1, Ordering::Relaxed));
         let (tag, records, verdicts) = board.for_kernel();
-        let wide = row as u64 | self.table.form.block_len() | self.get.values.address();
+        let wide = row as u64 | self.table.form.value_step() | self.get.values.address();
         let params = AskHostParams {
             get: self.get,
             tag,

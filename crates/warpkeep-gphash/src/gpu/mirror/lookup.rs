@@ -35,8 +35,8 @@ pub(crate) struct Lookup<'l> {
     pub(crate) mirror: &'l Reflection,
     /// Bytes of a value's row.
     pub(crate) row: u64,
-    /// Bytes of a record's block: as records follow each other, they are aligned to what divides it.
-    pub(crate) block: u64,
+    /// What values in records begin at multiples of.
+    pub(crate) apart: u64,
     /// Bytes of the image.
     pub(crate) image_len: u64,
     /// Whether the values are fetched in the order of their addresses; and that while other kernels want something of the link.
@@ -73,7 +73,7 @@ impl Lookup<'_> {
             located: DevicePtr::NULL,
             regions: Regions::NONE,
             fetchings: DevicePtr::NULL,
-            wide: u64::from((self.row | self.block | get.values.address()).is_multiple_of(16)),
+            wide: u64::from((self.row | self.apart | get.values.address()).is_multiple_of(16)),
             homes: Homes::NONE,
             cleans: 0,
         };

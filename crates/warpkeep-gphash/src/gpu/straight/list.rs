@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpkeep_core::Op;
 use warpkeep_image::Tile;
-use warpkeep_record::RecordForm;
+use warpkeep_record::{Digest, RecordForm, checksum_of_words};
 
 use crate::slot::offset_of;
 
@@ -28,6 +28,17 @@ pub(super) struct Tails {
     first_version: u64,
     /// Of the word that says where an act's slot is, so many bits, the lowest, say which operation it is.
     index_bits: u32,
+    /// If records have checksums.
+    sums: Option<Sums>,
+}
+
+/// How checksums are made: of what is told, and of digests, which are told behind all acts, four in a piece of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sums {
+    /// Bytes of a key.
+    key_len: usize,
+    /// Words of the list before the first digest.
+    digests_at: usize,
 }
 
 impl ListForm {
@@ -41,13 +52,17 @@ impl ListForm {
         first_version: u64,
         image_len: u64,
     ) -> Option<ListForm> {
-        let (RecordForm::Fixed { key, tile: Some(tile), .. }, false) = (records, op == Op::Delete) else {
+        let (RecordForm::Fixed { key, tile: Some(tile), checksum, .. }, false) = (records, op == Op::Delete)
+        else {
             return Some(ListForm { tails: None });
         };
         // At least one: none says that there are no tails.
         let index_bits = (u64::BITS - count.saturating_sub(1).leading_zeros()).max(1);
         let fits = (image_len.saturating_sub(8) / 8).leading_zeros() >= index_bits;
-        let tails = Tails { tile, key: key.div_ceil(8), first_version, index_bits };
+        let words = (2 + key.div_ceil(8)) * count as usize;
+        // In pieces of two words; of the last act, half of one may be left over.
+        let sums = checksum.then_some(Sums { key_len: key, digests_at: words.next_multiple_of(2) });
+        let tails = Tails { tile, key: key.div_ceil(8), first_version, index_bits, sums };
         fits.then_some(ListForm { tails: Some(tails) })
     }
 
@@ -60,6 +75,17 @@ impl ListForm {
     /// Words of the list that an act has.
     pub(super) fn len(self) -> usize {
         2 + self.tails.map_or(0, |tails| tails.key)
+    }
+
+    /// Pieces of two words that the list has of so many operations.
+    pub(super) fn pieces(self, count: u64) -> usize {
+        let digests = self.tails.and_then(|tails| tails.sums).map_or(0, |_| count as usize);
+        (self.len() * count as usize).div_ceil(2) + digests.div_ceil(4)
+    }
+
+    /// Where the digests begin that are told of acts from one on, in words of the list; `None` if records have no checksums.
+    pub(super) fn digests_at(self, act: u64) -> Option<usize> {
+        self.tails?.sums.map(|sums| sums.digests_at + act as usize / 2)
     }
 
     /// What kernels are told of it: `StraightParams::index_bits`.
@@ -120,6 +146,16 @@ impl Tails {
     }
 }
 
+impl Tails {
+    /// The checksum of an act's record, whose value has this digest; `None` if records have none.
+    #[inline]
+    pub(super) fn checksum(self, act: &[AtomicU64], digest: impl FnOnce() -> Digest) -> Option<u64> {
+        let Sums { key_len, .. } = self.sums?;
+        let (key, version) = self.words(act);
+        Some(checksum_of_words(digest(), key, key_len, self.value_len(), version))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use warpkeep_core::ValueSpec;
@@ -131,6 +167,26 @@ mod tests {
     fn form(key: usize, value: u32) -> RecordForm {
         let value = ValueSpec::fixed(value).unwrap();
         RecordForm::of(Some(key), value, Tiling::of(Some(key), value, false), false).unwrap()
+    }
+
+    #[test]
+    fn digests_are_told_behind_the_acts() {
+        let value = ValueSpec::fixed(128).unwrap();
+        let new = |count| ListForm::of(RecordForm::new(Some(8), value), Op::Put, count, 7, 1 << 36).unwrap();
+        // Three words an act, in pieces of two; then four digests in a piece.
+        for (count, pieces, digests_at) in [(5, 8 + 2, 16), (8, 12 + 2, 24)] {
+            let form = new(count);
+            assert_eq!((form.len(), form.pieces(count)), (3, pieces));
+            assert_eq!([form.digests_at(0), form.digests_at(4)], [Some(digests_at), Some(digests_at + 2)]);
+        }
+        let old = ListForm::of(form(8, 128), Op::Put, 5, 7, 1 << 36).unwrap();
+        assert_eq!((old.pieces(5), old.digests_at(0)), (8, None));
+        let form = new(1 << 20);
+        let act = [5 << form.index_bits() | 3, pack(3, 4096 + 128 + 8), 99].map(AtomicU64::new);
+        let tails = form.tails().unwrap();
+        let digest = Digest::of(&[7; 128]);
+        let expected = warpkeep_record::checksum(digest, &99_u64.to_le_bytes(), 128, 10);
+        assert_eq!(tails.checksum(&act, || digest), Some(expected));
     }
 
     #[test]

@@ -58,6 +58,7 @@ pub(crate) struct StraightParams {
     pub(crate) words: DevicePtr,
     pub(crate) sent: DevicePtr,
     pub(crate) told: DevicePtr,
+    pub(crate) digests: DevicePtr,
     pub(crate) op: u32,
     pub(crate) block_len: u32,
     pub(crate) wide: u32,

@@ -31,6 +31,9 @@ const WARP: u64 = 32;
 /// Blocks that send records over the link, where nothing else is in their launch: so few keep it busy, and leave most multiprocessors to others.
 const SEND_BLOCKS: u32 = 16;
 
+/// Values of up to so many bytes are digested by whoever writes their records, if the batch is one part.
+const MOST_DIGESTED: u64 = 512;
+
 /// What is in front of enrolments: what the batch comes to, and how far parts are sent.
 const BEFORE_ENROLMENTS: usize = size_of::<Came>() + size_of::<u32>() * MOST_PARTS;
 
@@ -74,9 +77,9 @@ pub(super) fn beats(kernels: &Kernels) -> impl FnMut(&BeatParams, u64, &Stream) 
 
 /// Acts of a part, at the most, of a batch whose words the host stores: see `before_part` in `kernels/parts.h`.
 fn most_acts(count: u64, parts: u64, early: u64) -> u64 {
-    let of_the_rest = 4 * count / (4 * (parts - early) - 3) + 2;
+    let of_the_rest = 4 * count / (4 * (parts - early) - 3) + 4;
     // No more of the operations that are decided first can act than there are.
-    let of_the_first = Head::of(count, parts, early).operations.checked_div(early).map_or(0, |acts| acts + 2);
+    let of_the_first = Head::of(count, parts, early).operations.checked_div(early).map_or(0, |acts| acts + 4);
     count.min(of_the_rest.max(of_the_first))
 }
 
@@ -301,13 +304,14 @@ impl<'e, P: Persist> Turn<'e, P> {
             },
             op: u32::from(rows.op as u8),
             block_len: block as u32,
-            wide: u32::from((row | rows.values.address() | block).is_multiple_of(16)),
+            wide: u32::from((row | rows.values.address() | table.form.value_step()).is_multiple_of(16)),
             decided: DevicePtr::NULL,
             ranks: DevicePtr::NULL,
             regions: Regions::NONE,
             words: DevicePtr::NULL,
             sent: DevicePtr::NULL,
             told: DevicePtr::NULL,
+            digests: DevicePtr::NULL,
             index_bits: 0,
         };
         let form = ListForm::of(table.form, rows.op, count, first_version, table.image().len());
@@ -328,15 +332,22 @@ impl<'e, P: Persist> Turn<'e, P> {
         let parts = engine.straight.parts(count, hands.is_some());
         let mut take_room = || -> Result<(), TableError> {
             if let Some((_, form)) = hands {
-                // In pieces of two words; of the last act, half of one may be left over.
-                let pieces = (form.len() * count as usize).div_ceil(2);
-                columns.told_words.host::<[u64; 2]>(device, 2 * MOST_PARTS + pieces)?;
+                columns.told_words.host::<[u64; 2]>(device, 2 * MOST_PARTS + form.pieces(count))?;
                 params.words = columns.told_words.host_ptr();
                 params.index_bits = form.index_bits();
             } else if parts > 1 {
                 params.decided = columns.fetchings.room(device, ACT_BYTES * count as usize)?;
                 params.ranks = columns.act_ranks.room(device, 4 * count as usize)?;
                 params.regions = Division::of(slots, count).zeros(device, &mut columns.regions, own)?;
+            }
+            Ok(())
+        };
+        let mut take_room = || -> Result<(), TableError> {
+            take_room()?;
+            // Whoever has few and short ones to write makes their digests himself: that takes less than a launch.
+            let is_long = row > MOST_DIGESTED;
+            if table.form.has_checksums() && takes_blocks && values.is_none() && (parts > 1 || is_long) {
+                params.digests = columns.digests.room(device, 4 * count as usize)?;
             }
             Ok(())
         };
@@ -407,6 +418,10 @@ pub(super) unsafe fn launch_deciding<P: Persist>(
     let now = StraightParams { end: head.map_or(count, |head| head.operations), ..*params };
     // SAFETY: as this function's contract says.
     unsafe {
+        if !params.digests.is_null() {
+            let threads = count * digest_lanes(u64::from(params.table.value_len));
+            watch.device("digests", device, stream, || place.launch(&kernels.digest, threads, params))?;
+        }
         watch.device("enrol", device, stream, || place.launch(&kernels.enrol, count, params))?;
         watch.device("decide", device, stream, || place.launch(&kernels.decide, now.end, &now))?;
         if head.is_some() {
@@ -425,6 +440,15 @@ pub(super) unsafe fn launch_deciding<P: Persist>(
         }
     }
     Ok(())
+}
+
+/// Threads that make the digest of a value of so many bytes together: `digest_lanes` in `kernels/straight.h`.
+fn digest_lanes(value_len: u64) -> u64 {
+    match value_len.div_ceil(8) {
+        64.. => 32,
+        8.. => 8,
+        _ => 1,
+    }
 }
 
 /// Puts those that write it behind them.
@@ -459,13 +483,13 @@ mod tests {
 
     /// As `before_part` in `kernels/parts.h`.
     fn before_part(parts: u64, early_parts: u64, early: u64, acts: u64, part: u64) -> u64 {
-        let early = if early_parts > 0 { early & !1 } else { 0 };
+        let early = if early_parts > 0 { early & !3 } else { 0 };
         if part >= parts {
             acts
         } else if part < early_parts {
-            (early * part / early_parts) & !1
+            (early * part / early_parts) & !3
         } else {
-            early + ((4 * (acts - early) * (part - early_parts) / (4 * (parts - early_parts) - 3)) & !1)
+            early + ((4 * (acts - early) * (part - early_parts) / (4 * (parts - early_parts) - 3)) & !3)
         }
     }
 
@@ -487,12 +511,12 @@ mod tests {
                             pair[0] <= pair[1] && pair[1] - pair[0] <= most,
                             "{count} {parts} {begins:?}"
                         );
-                        assert!(pair[0].is_multiple_of(2));
+                        assert!(pair[0].is_multiple_of(4));
                     }
                 }
             }
         }
         assert_eq!([Head::of_parts(1000, 3, 0), Head::of_parts(1000, 4, 1001)], [None; 2]);
-        assert_eq!(most_acts(1 << 20, 32, 0), (4 << 20) / 125 + 2);
+        assert_eq!(most_acts(1 << 20, 32, 0), (4 << 20) / 125 + 4);
     }
 }

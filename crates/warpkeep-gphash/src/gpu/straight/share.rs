@@ -1,9 +1,9 @@
 //! A share of a part: acts side by side whose tails and words one thread of the host stores, and values, where they are the host's.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpkeep_image::{Image, Persist};
-use warpkeep_record::{Streaming, prefetch};
+use warpkeep_record::{Digest, Streaming, prefetch};
 
 use super::host_values::HostValues;
 use super::list::{ListForm, Tails};
@@ -21,6 +21,8 @@ const TAILS_FENCED: u32 = 24;
 const TAILS: u32 = 25;
 /// Values are stored before words.
 const VALUED: u32 = 26;
+/// Checksums are stored at all.
+const SUMMED: u32 = 29;
 
 /// Values whose length is not known before.
 const ANY: usize = 0;
@@ -36,6 +38,8 @@ pub(super) struct Share<'s, P: Persist> {
     pub(super) values: Option<HostValues<'s>>,
     /// What is told of them.
     pub(super) acts: &'s [AtomicU64],
+    /// The digests of their values, two in a word, where those are the device's and records have checksums.
+    pub(super) digests: &'s [AtomicU64],
 }
 
 impl<P: Persist> Share<'_, P> {
@@ -96,7 +100,7 @@ impl<P: Persist> Share<'_, P> {
             let value = values.of(tails.operation(act)).as_ptr();
             (0..bytes.min(MOST_BYTES)).step_by(LINE).for_each(|at| prefetch::line(value.wrapping_add(at)));
         };
-        self.each::<0>(soon, |act| {
+        self.each::<0>(soon, |_, act| {
             let (at, value) = (tails.value_at(act), &values.of(tails.operation(act))[..bytes]);
             // SAFETY: the record is one of this batch, in a block that nobody has but this thread until a word leads to it.
             unsafe { streaming.write(self.image, at, value) };
@@ -125,7 +129,8 @@ impl<P: Persist> Share<'_, P> {
         let Some(tails) = self.form.tails().filter(|_| !is_left_out(TAILS)) else { return };
         let image = self.image.pointer(0, 8);
         let soon = |act: &[AtomicU64]| prefetch::line_to_write(image.wrapping_add(tails.at(act) as usize));
-        self.each::<LEN>(soon, |act| {
+        let summed = !is_left_out(SUMMED);
+        self.each::<LEN>(soon, |number, act| {
             let (begin, (key, version)) = (tails.at(act), tails.words(act));
             let mut at = begin;
             for word in key {
@@ -133,6 +138,10 @@ impl<P: Persist> Share<'_, P> {
                 at += 8;
             }
             put(at, version);
+            if let Some(sum) = tails.checksum(act, || self.digest(tails, number, act)).filter(|_| summed) {
+                at += 8;
+                put(at, sum);
+            }
             if P::WRITES_BACK {
                 self.image.flush("straight-tails", begin, at + 8 - begin);
             }
@@ -144,12 +153,21 @@ impl<P: Persist> Share<'_, P> {
         }
     }
 
+    /// The digest of an act's value: told by the device that has it, or made of the host's.
+    #[inline(always)]
+    fn digest(&self, tails: Tails, number: usize, act: &[AtomicU64]) -> Digest {
+        match self.values {
+            Some(values) => Digest::of(&values.of(tails.operation(act))[..tails.value_len()]),
+            None => Digest((self.digests[number / 2].load(Ordering::Relaxed) >> (32 * (number % 2))) as u32),
+        }
+    }
+
     #[inline(always)]
     fn store_words<const LEN: usize>(&self, put: impl Fn(u64, u64), fencing: impl Fn()) {
         let image = self.image.pointer(0, 8);
         let soon =
             |act: &[AtomicU64]| prefetch::line_to_write(image.wrapping_add(self.form.slot_at(act) as usize));
-        self.each::<LEN>(soon, |act| {
+        self.each::<LEN>(soon, |_, act| {
             let at = self.form.slot_at(act);
             put(at, self.form.word(act));
             if P::WRITES_BACK {
@@ -161,9 +179,9 @@ impl<P: Persist> Share<'_, P> {
         self.image.fence("straight-words");
     }
 
-    /// Does something for each act, and something else a while before, so that lines are on their way that it is about.
+    /// Does something for each act, by its number, and something else a while before, so that lines are on their way that it is about.
     #[inline(always)]
-    fn each<const LEN: usize>(&self, soon: impl Fn(&[AtomicU64]), store: impl Fn(&[AtomicU64])) {
+    fn each<const LEN: usize>(&self, soon: impl Fn(&[AtomicU64]), store: impl Fn(usize, &[AtomicU64])) {
         let len = if LEN == 0 { self.form.len() } else { LEN };
         let soon = |act: &[AtomicU64]| {
             prefetch::line(act.as_ptr().wrapping_add(TOLD_AHEAD).cast());
@@ -171,11 +189,11 @@ impl<P: Persist> Share<'_, P> {
         };
         let mut coming = self.acts.chunks_exact(len);
         coming.by_ref().take(AHEAD).for_each(soon);
-        for act in self.acts.chunks_exact(len) {
+        for (number, act) in self.acts.chunks_exact(len).enumerate() {
             if let Some(later) = coming.next() {
                 soon(later);
             }
-            store(act);
+            store(number, act);
         }
     }
 }

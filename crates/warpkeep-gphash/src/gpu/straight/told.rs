@@ -171,7 +171,10 @@ impl<'w, P: Persist> Told<'w, P> {
         let len = self.form.len();
         let begin = 4 * MOST_PARTS + len * first as usize;
         let acts = &self.told[begin..begin + len * count as usize];
-        Share { image: self.image, form: self.form, values: self.values, acts }
+        // Only the device has those of values that are the device's.
+        let told = self.form.digests_at(first).filter(|_| self.values.is_none());
+        let digests = told.map_or(&[][..], |at| &self.told[4 * MOST_PARTS + at..]);
+        Share { image: self.image, form: self.form, values: self.values, acts, digests }
     }
 }
 

@@ -270,7 +270,7 @@ impl<P: Persist> DeviceEngine<P> {
             regions: division.at(columns.regions.put(device, &begins, stream)?),
             ordered: columns.fetchings.room(device, CHOICE_BYTES * count as usize)?,
             spares: rows.list(0).offset(4 * filled),
-            wide: u64::from((row | table.form.block_len()).is_multiple_of(16)),
+            wide: u64::from((row | table.form.value_step()).is_multiple_of(16)),
         };
         // SAFETY: the lists are as long as the kernel takes them to be, and whoever fills rows synchronises the stream.
         unsafe { place.launch(&self.kernels.values_order, count, &fill)? };
