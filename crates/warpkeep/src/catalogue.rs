@@ -15,7 +15,7 @@ pub(crate) const ROOT: usize = 1;
 const MAGIC: u64 = u64::from_le_bytes(*b"WKCATLG1");
 /// Magic, checksum, length in bytes, next id.
 const HEAD: u64 = 32;
-/// Offset of the header, id, length of the name with the kind of index above it; then the name, with zeros to a multiple
+/// Offset of the header, id, length of the name with the kind of index and a flag above it; then the name, with zeros to a multiple
 /// of 8.
 const ENTRY: u64 = 16;
 /// Names are short, so that the top byte of their length was always zero before there was a second index.
@@ -23,6 +23,8 @@ const KIND_SHIFT: u32 = 24;
 /// In place of the kind of an index: the entry has attributes of the table with its id, in place of a name. Programs from before there
 /// were attributes refuse it.
 const ATTRIBUTES: u8 = 0xff;
+/// Beside the length of a name: every get of the table is checked. To a program that does not know it the name is too long.
+const CHECK_GETS: u32 = 1 << 23;
 
 /// A table, as the catalogue knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub(crate) struct Entry {
     pub(crate) header: u64,
     pub(crate) kind: IndexKind,
     pub(crate) attributes: Attributes,
+    /// Whether every get is checked.
+    pub(crate) check_gets: bool,
 }
 
 /// All tables.
@@ -68,18 +72,19 @@ impl<P: Persist> Drop for Written<P> {
 impl Catalogue {
     fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; HEAD as usize];
-        let mut push = |header: u64, id: u32, kind: u8, content: &[u8]| {
+        let mut push = |header: u64, id: u32, kind: u8, flags: u32, content: &[u8]| {
             bytes.extend_from_slice(&header.to_le_bytes());
             bytes.extend_from_slice(&id.to_le_bytes());
-            let len = content.len() as u32 | u32::from(kind) << KIND_SHIFT;
+            let len = content.len() as u32 | flags | u32::from(kind) << KIND_SHIFT;
             bytes.extend_from_slice(&len.to_le_bytes());
             bytes.extend_from_slice(content);
             bytes.resize(bytes.len().next_multiple_of(8), 0);
         };
         for entry in &self.entries {
-            push(entry.header, entry.id, entry.kind.code(), entry.name.as_bytes());
+            let flags = if entry.check_gets { CHECK_GETS } else { 0 };
+            push(entry.header, entry.id, entry.kind.code(), flags, entry.name.as_bytes());
             if !entry.attributes.is_empty() {
-                push(0, entry.id, ATTRIBUTES, &entry.attributes.encode());
+                push(0, entry.id, ATTRIBUTES, 0, &entry.attributes.encode());
             }
         }
         let len = bytes.len() as u64;
@@ -139,7 +144,7 @@ impl Catalogue {
         let id = u32::from_le_bytes(head[8..12].try_into().ok()?);
         let word = u32::from_le_bytes(head[12..].try_into().ok()?);
         let kind = (word >> KIND_SHIFT) as u8;
-        let len = (word & ((1 << KIND_SHIFT) - 1)) as usize;
+        let len = (word & (CHECK_GETS - 1)) as usize;
         let content = rest.get(ENTRY as usize..ENTRY as usize + len)?;
         *rest = rest.get((ENTRY as usize + len).next_multiple_of(8)..)?;
         if kind == ATTRIBUTES {
@@ -149,7 +154,8 @@ impl Catalogue {
         }
         let kind = IndexKind::from_code(kind)?;
         let name = String::from_utf8(content.to_vec()).ok()?;
-        self.entries.push(Entry { id, name, header, kind, attributes: Attributes::default() });
+        let check_gets = word & CHECK_GETS != 0;
+        self.entries.push(Entry { id, name, header, kind, attributes: Attributes::default(), check_gets });
         Some(())
     }
 }

@@ -97,6 +97,8 @@ pub struct TableOptions {
     pub shards: u32,
     /// What a merge does.
     pub merge: MergeRule,
+    /// Check every value against its checksum when it is looked up: see [`TableOptions::check_gets`].
+    pub check_gets: bool,
 }
 
 impl TableOptions {
@@ -111,6 +113,7 @@ impl TableOptions {
             layout: None,
             shards: 0,
             merge: MergeRule::None,
+            check_gets: false,
         }
     }
 
@@ -176,6 +179,27 @@ impl TableOptions {
     #[must_use]
     pub fn merge(mut self, rule: MergeRule) -> TableOptions {
         self.merge = rule;
+        self
+    }
+
+    /// With every value checked against its checksum when it is looked up, and not only by `verify`, checkpoints and backups: a value that
+    /// is damaged is answered with [`Status::Corrupt`](crate::Status). It costs each get the reading of the whole value. Such a table is worked by
+    /// the CPU, also in a store with a device; and values of up to 8 bytes that lie in slots have no checksums, so that it is refused for those. A damaged key is not
+    /// found, and a get says no more of it than that.
+    ///
+    /// ```
+    /// use warpkeep::{Durability, KeySpec, Store, TableOptions, ValueSpec};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let store = Store::open(directory.path())?;
+    /// let options = TableOptions::new(KeySpec::U64, ValueSpec::variable(1000)?).check_gets(true);
+    /// let pages = store.create_table("pages", options)?;
+    /// pages.put(7, b"a page", Durability::Power)?;
+    /// assert_eq!(pages.get(7)?, Some(b"a page".to_vec()));
+    /// # Ok::<(), warpkeep::Error>(())
+    /// ```
+    #[must_use]
+    pub fn check_gets(mut self, check: bool) -> TableOptions {
+        self.check_gets = check;
         self
     }
 }

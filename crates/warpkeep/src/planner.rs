@@ -209,6 +209,7 @@ fn read<'k, P: Persist, T: Planned<P>, K: Iterator<Item = &'k [u8]>>(
     }
     target.table.get_many(keys(), |index, value| match value {
         None => answers.answer(place(index), Status::NotFound, 0),
+        Some(value) if value.is_damaged() => answers.answer(place(index), Status::Corrupt, value.version()),
         Some(value) => {
             answers.answer_value(place(index), Status::Ok, value.version(), value.bytes());
         }
@@ -367,6 +368,11 @@ impl<S: Seated> Held<'_, S> {
         }
     }
 
+    /// Whether what it has is known to be damaged.
+    fn is_damaged<P: Persist>(&self, stage: &impl Staged<P, Seat = S>) -> bool {
+        matches!(self.item, Item::AsStored) && stage.value(&self.seat).is_some_and(|value| value.is_damaged())
+    }
+
     /// A copy of what the key has now.
     fn value<P: Persist>(&self, stage: &impl Staged<P, Seat = S>) -> Option<Vec<u8>> {
         match &self.item {
@@ -394,6 +400,10 @@ fn decide<'a, P: Persist, S: Staged<P>>(
             Some((Status::VersionMismatch, version))
         }
         (Op::Merge, _) if rule == MergeRule::None => Some((Status::WrongType, there.unwrap_or(0))),
+        // Nothing is made of a value that is damaged. To replace or remove it is right.
+        (Op::Get | Op::FetchAdd | Op::Merge, Some(version)) if held.is_damaged(stage) => {
+            Some((Status::Corrupt, version))
+        }
         _ => None,
     };
     if let Some((status, version)) = declined {

@@ -364,12 +364,20 @@ impl<P: Persist> Table<'_, P> {
     ) -> Result<Option<R>> {
         self.named.check_there()?;
         self.key_spec().check(key)?;
-        let found = self
-            .named
-            .table
-            .get(key, |value| then(value.version(), value.len(), &|to: &mut [u8]| value.copy_to(to)));
-        self.named.metrics.one(Op::Get, if found.is_some() { Status::Ok } else { Status::NotFound });
-        Ok(found)
+        let found = self.named.table.get(key, |value| match value.is_damaged() {
+            true => None,
+            false => Some(then(value.version(), value.len(), &|to: &mut [u8]| value.copy_to(to))),
+        });
+        let status = match &found {
+            None => Status::NotFound,
+            Some(None) => Status::Corrupt,
+            Some(Some(_)) => Status::Ok,
+        };
+        self.named.metrics.one(Op::Get, status);
+        match found {
+            Some(None) => Err(refused(self.named.table.kind(), 0, Op::Get, status, 0)),
+            found => Ok(found.flatten()),
+        }
     }
 
     /// Stores a value, whether the key is there or not; gives its version.

@@ -93,6 +93,8 @@ impl<P: Persist> NamedTable<P> {
     /// Has a device work it, if devices can work such tables. Nobody uses it yet.
     fn give_to(&self, image: &Arc<DeviceImage<P>>, keeps: OnDevice) -> Result<()> {
         match &self.table {
+            // What a device reads nobody checks.
+            Index::GpHash(_) if self.spec.check_gets => Ok(()),
             Index::GpHash(table) => Ok(self.engine.give(image, table, keeps)?),
             Index::TurboHash(_) => Ok(()),
         }
@@ -262,6 +264,7 @@ impl<P: Persist> Tables<P> {
             header: table.table.header(),
             kind: table.table.kind(),
             attributes: attributes(table.id),
+            check_gets: table.spec.check_gets,
         };
         let catalogue =
             Catalogue { entries: next.by_id.values().map(entry).collect(), next_id: next.next_id };
@@ -429,7 +432,8 @@ impl<P: Persist> Items<P> for Tables<P> {
             if !entry.attributes.is_empty() {
                 open.attributes.insert(entry.id, (1, entry.attributes));
             }
-            let table = Index::attach(entry.kind, heap, entry.header)?;
+            let mut table = Index::attach(entry.kind, heap, entry.header)?;
+            table.check_gets(entry.check_gets);
             let spec = table.spec();
             let named = Arc::new(NamedTable::new(entry.id, &entry.name, table, spec, 1));
             open.by_name.insert(named.name.clone(), Arc::clone(&named));

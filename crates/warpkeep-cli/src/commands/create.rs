@@ -79,6 +79,9 @@ pub(crate) struct Shape {
     /// What a merge does: none, replace, add-u64, max-u64, min-u64, add-f32, add-f64, or, append.
     #[arg(long, default_value = "none", value_name = "RULE")]
     pub(crate) merge: MergeRule,
+    /// Check every value against its checksum when it is looked up; such a table is worked by the CPU.
+    #[arg(long)]
+    pub(crate) check_gets: bool,
 }
 
 impl Shape {
@@ -97,6 +100,7 @@ impl Shape {
         options.geometry = self.geometry.unwrap_or_default();
         options.layout = self.layout;
         options.shards = self.shards.unwrap_or(0);
+        options.check_gets = self.check_gets;
         Ok(options)
     }
 

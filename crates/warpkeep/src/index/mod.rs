@@ -64,7 +64,7 @@ impl<P: Persist> Planned<P> for warpkeep_turbohash::Table<P> {
 impl<P: Persist> Index<P> {
     /// Lays out an empty table, with nothing leading to it yet.
     pub(crate) fn create(heap: &Arc<Heap<P>>, spec: &Spec) -> Result<Index<P>> {
-        Ok(match spec.form {
+        let mut index = match spec.form {
             Form::GpHash { geometry, layout } => {
                 let Spec { key, value, capacity, merge, seed, .. } = *spec;
                 let spec = warpkeep_gphash::TableSpec { key, value, geometry, capacity, layout, merge, seed };
@@ -75,7 +75,14 @@ impl<P: Persist> Index<P> {
                 let spec = warpkeep_turbohash::TableSpec { key, value, capacity, shards, merge, seed };
                 Index::TurboHash(warpkeep_turbohash::Table::create(heap, &spec)?)
             }
-        })
+        };
+        index.check_gets(spec.check_gets);
+        Ok(index)
+    }
+
+    /// Whether values are to be checked when they are looked up. Nobody uses the table yet.
+    pub(crate) fn check_gets(&mut self, on: bool) {
+        with_table!(self, table => table.check_gets(on));
     }
 
     /// Marks everything that a table's header leads to, and checks it on the way.
@@ -112,12 +119,14 @@ impl<P: Persist> Index<P> {
             Index::GpHash(table) => {
                 let warpkeep_gphash::TableSpec { key, value, geometry, capacity, layout, merge, seed } =
                     table.spec();
-                Spec { key, value, capacity, merge, seed, form: Form::GpHash { geometry, layout } }
+                let (form, check_gets) = (Form::GpHash { geometry, layout }, table.checks_gets());
+                Spec { key, value, capacity, merge, seed, form, check_gets }
             }
             Index::TurboHash(table) => {
                 let warpkeep_turbohash::TableSpec { key, value, capacity, shards, merge, seed } =
                     table.spec();
-                Spec { key, value, capacity, merge, seed, form: Form::TurboHash { shards } }
+                let (form, check_gets) = (Form::TurboHash { shards }, table.checks_gets());
+                Spec { key, value, capacity, merge, seed, form, check_gets }
             }
         }
     }

@@ -15,6 +15,8 @@ pub(crate) struct Spec {
     pub(crate) merge: MergeRule,
     pub(crate) seed: Seed,
     pub(crate) form: Form,
+    /// Whether every get is checked.
+    pub(crate) check_gets: bool,
 }
 
 /// What only tables of one index have.
@@ -67,7 +69,8 @@ impl Spec {
     /// What a table with these options is to be. Options of another index than the one asked for are an error: whoever
     /// gave them expects something of them.
     pub(crate) fn of(options: &TableOptions, seed: Seed) -> Result<Spec> {
-        let TableOptions { key, value, capacity, merge, index, geometry, layout, shards } = *options;
+        let TableOptions { key, value, capacity, merge, index, geometry, layout, shards, check_gets } =
+            *options;
         let misplaced = |what: &str, of: IndexKind| {
             Err(Error::Invalid(format!(
                 "{what} goes with a {of} table, not with a {index} table; leave it out"
@@ -85,7 +88,20 @@ impl Spec {
             IndexKind::TurboHash if layout.is_some() => return misplaced("a layout", IndexKind::GpHash),
             IndexKind::TurboHash => Form::TurboHash { shards },
         };
-        Ok(Spec { key, value, capacity, merge, seed, form })
+        // Where keys have eight bytes and values at most eight, both lie in slots, which have no checksums.
+        let in_slots = value.fixed_len().is_some_and(|len| len <= 8)
+            && match form {
+                Form::GpHash { layout, .. } => layout == Layout::InPlace,
+                Form::TurboHash { .. } => key.fixed_len() == Some(8),
+            };
+        if check_gets && in_slots {
+            return Err(Error::Invalid(
+                "gets of this table cannot be checked: values of up to 8 bytes lie in slots, without checksums; \
+                 create it as a gphash table with the layout 'packed', or without checked gets"
+                    .into(),
+            ));
+        }
+        Ok(Spec { key, value, capacity, merge, seed, form, check_gets })
     }
 
     /// As the log keeps it, under the number of the table.
@@ -98,7 +114,16 @@ impl Spec {
         // What it holds now says more about the room it needs than what it was created for.
         bytes.extend_from_slice(&self.capacity.max(items).to_le_bytes());
         bytes.extend_from_slice(&self.seed.0.to_le_bytes());
-        bytes.extend_from_slice(&[self.form.layout_code(), self.merge.code(), 0, 0, 0, 0, 0, 0]);
+        bytes.extend_from_slice(&[
+            self.form.layout_code(),
+            self.merge.code(),
+            u8::from(self.check_gets),
+            0,
+            0,
+            0,
+            0,
+            0,
+        ]);
         bytes
     }
 
@@ -119,6 +144,11 @@ impl Spec {
             seed: Seed(number(5)),
             form: Form::from_word(number(3), words[6][0]).ok_or_else(bad)?,
             merge: MergeRule::from_code(words[6][1]).ok_or_else(bad)?,
+            check_gets: match words[6][2] {
+                0 => false,
+                1 => true,
+                _ => return Err(bad()),
+            },
         };
         Ok((u32::try_from(number(0)).map_err(|_| bad())?, spec))
     }
@@ -130,7 +160,7 @@ mod tests {
 
     fn spec(form: Form) -> Spec {
         let (key, value) = (KeySpec::U64, ValueSpec::U64);
-        Spec { key, value, capacity: 5, merge: MergeRule::AddU64, seed: Seed(9), form }
+        Spec { key, value, capacity: 5, merge: MergeRule::AddU64, seed: Seed(9), form, check_gets: true }
     }
 
     #[test]
@@ -139,6 +169,7 @@ mod tests {
         for form in [gphash, Form::TurboHash { shards: 1 << 20 }] {
             let (id, found) = Spec::decode(&spec(form).encode(3, 7)).expect("just encoded");
             assert_eq!((id, found.form, found.capacity, found.seed), (3, form, 7, Seed(9)));
+            assert!(found.check_gets);
             assert_eq!(
                 (found.key, found.value, found.merge),
                 (KeySpec::U64, ValueSpec::U64, MergeRule::AddU64)

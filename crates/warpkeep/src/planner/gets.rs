@@ -116,6 +116,7 @@ fn by_device<P: Persist>(
 fn answer<P: Persist>(answers: &mut (impl Answers + ?Sized), index: usize, found: Option<Value<'_, P>>) {
     match found {
         None => answers.answer(index, Status::NotFound, 0),
+        Some(value) if value.is_damaged() => answers.answer(index, Status::Corrupt, value.version()),
         Some(value) => {
             answers.answer_value(index, Status::Ok, value.version(), value.bytes());
         }
@@ -141,10 +142,10 @@ fn by_cpu<P: Persist, T: Planned<P>>(
     });
 }
 
-/// What one thread has found: for each key its version, if it is there, and where its value ends.
+/// What one thread has found: for each key how it is answered, with which version, and where its value ends.
 #[derive(Default)]
 struct Found {
-    items: Vec<(Option<u64>, usize)>,
+    items: Vec<(Status, u64, usize)>,
     values: Vec<u8>,
 }
 
@@ -164,21 +165,26 @@ fn one_by_one<P: Persist, T: Planned<P>>(
             let end = (begin + SHARE).min(first + some);
             let mut mine = Found::default();
             table.get_many((begin..end).map(|index| keys.get(index)), |_, found| {
-                if let Some(value) = &found {
-                    mine.values.extend_from_slice(value.bytes());
-                }
-                mine.items.push((found.map(|value| value.version()), mine.values.len()));
+                let (status, version) = match &found {
+                    None => (Status::NotFound, 0),
+                    Some(value) if value.is_damaged() => (Status::Corrupt, value.version()),
+                    Some(value) => {
+                        mine.values.extend_from_slice(value.bytes());
+                        (Status::Ok, value.version())
+                    }
+                };
+                mine.items.push((status, version, mine.values.len()));
             });
             let _ = found[part].set(mine);
         });
         for (part, found) in found.into_iter().filter_map(OnceLock::into_inner).enumerate() {
             let mut begin = 0;
-            for (index, (version, end)) in (first + part * SHARE..).zip(found.items) {
-                match version {
-                    None => answers.answer(index, Status::NotFound, 0),
-                    Some(version) => {
-                        answers.answer_value(index, Status::Ok, version, &found.values[begin..end]);
+            for (index, (status, version, end)) in (first + part * SHARE..).zip(found.items) {
+                match status {
+                    Status::Ok => {
+                        answers.answer_value(index, status, version, &found.values[begin..end]);
                     }
+                    _ => answers.answer(index, status, version),
                 }
                 begin = end;
             }

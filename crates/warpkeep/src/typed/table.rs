@@ -124,7 +124,13 @@ impl<'s, K: Key, V: Value, P: Persist> TypedTable<'s, K, V, P> {
         let begun = named.metrics.begin(keys.len());
         let (mut values, mut tally, mut undecodable) =
             (Vec::with_capacity(keys.len()), Tally::default(), false);
-        named.table.get_many(cells, |_, found| {
+        let mut damaged = None;
+        named.table.get_many(cells, |index, found| {
+            if found.as_ref().is_some_and(|found| found.is_damaged()) {
+                tally.add(Op::Get, Status::Corrupt);
+                damaged = damaged.or(Some(index));
+                return values.push(None);
+            }
             let value = found.map(|found| V::from_cell(found.len(), |to| found.copy_to(to)));
             tally.add(Op::Get, if value.is_some() { Status::Ok } else { Status::NotFound });
             undecodable |= matches!(value, Some(None));
@@ -132,6 +138,9 @@ impl<'s, K: Key, V: Value, P: Persist> TypedTable<'s, K, V, P> {
         });
         named.metrics.add(&tally);
         named.metrics.end(begun, Kind::Read, keys.len());
+        if let Some(index) = damaged {
+            return Err(crate::table::refused(named.table.kind(), index, Op::Get, Status::Corrupt, 0));
+        }
         if undecodable { Err(self.undecodable("a value")) } else { Ok(values) }
     }
 

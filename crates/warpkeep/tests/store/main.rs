@@ -3,6 +3,7 @@
 mod attributes;
 mod backup;
 mod cells;
+mod checked;
 #[path = "../common/form.rs"]
 #[allow(dead_code, reason = "each test program uses its part")]
 mod form;
