@@ -26,9 +26,12 @@ pub fn retire<P: Persist>(heap: &Arc<Heap<P>>, offsets: Vec<u64>, guard: &Guard)
     if offsets.is_empty() {
         return;
     }
+    let count = offsets.len() as u64;
+    heap.count_retired(count);
     let work = heap.later(move |heap| {
         let freed = heap.free_soon(offsets);
         debug_assert!(freed.is_ok(), "{freed:?}");
+        heap.count_returned(count);
     });
     when_unseen(work, guard);
 }

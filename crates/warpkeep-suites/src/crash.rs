@@ -30,8 +30,10 @@ pub enum Step<T: Staging<Recorder>> {
     Grow,
     /// Shrink now, and see it through.
     Shrink,
-    /// Move all records.
+    /// Move all records, found slot by slot.
     Defragment,
+    /// Move all records, found block by block.
+    Vacate,
     /// Let go of what was replaced, so that its space is used again by what comes next.
     Settle,
     /// Upkeep that only this index has.
@@ -105,6 +107,10 @@ fn take<C: Scenario>(
         Step::Grow => table.grow(),
         Step::Shrink => table.shrink().map(|_| ()),
         Step::Defragment => table.defragment(&table.heap().begin_clearing(Clear::All)).map(|_| ()),
+        Step::Vacate => {
+            let clearing = table.heap().begin_clearing(Clear::All);
+            table.vacate(&clearing, &mut clearing.blocks_in_use()).map(|_| ())
+        }
         Step::Settle => {
             (0..1000).for_each(|_| warpkeep_record::hasten_freeing());
             Ok(())
@@ -162,7 +168,7 @@ fn expected<T: Staging<Recorder>>(steps: &[Step<T>], count: usize) -> BTreeMap<u
                 items.extend(puts.iter().map(|&key| (key, number)));
                 items.retain(|key, _| !removes.contains(key));
             }
-            Step::Grow | Step::Shrink | Step::Defragment | Step::Settle | Step::Upkeep(_) => {}
+            Step::Grow | Step::Shrink | Step::Defragment | Step::Vacate | Step::Settle | Step::Upkeep(_) => {}
         }
     }
     items

@@ -62,6 +62,7 @@ enum Step {
     Maintain,
     Shrink,
     Defragment,
+    Vacate,
     Reopen,
 }
 
@@ -73,6 +74,7 @@ fn step() -> impl Strategy<Value = Step> {
         20 => Just(Step::Maintain),
         4 => Just(Step::Shrink),
         1 => Just(Step::Defragment),
+        1 => Just(Step::Vacate),
         4 => Just(Step::Reopen),
     ]
 }
@@ -184,6 +186,11 @@ fn agrees<S: Subject>(subject: S, items: (KeySpec, ValueSpec), steps: &[Step]) -
             Step::Defragment => {
                 let clearing = table.heap().begin_clearing(Clear::All);
                 table.defragment(&clearing).map_err(|error| fine(error.to_string()))?;
+            }
+            Step::Vacate => {
+                let clearing = table.heap().begin_clearing(Clear::All);
+                let mut blocks = clearing.blocks_in_use();
+                table.vacate(&clearing, &mut blocks).map_err(|error| fine(error.to_string()))?;
             }
             Step::Reopen => {
                 table = reopen(table);

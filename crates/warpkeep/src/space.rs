@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use warpkeep_image::{ImageError, Persist, Purpose, Vacate};
-use warpkeep_record::{hasten_freeing, is_something_retired};
+use warpkeep_record::hasten_freeing;
 
 use crate::index::Index;
 use crate::{Error, Keeper, Result, Table, Tables};
@@ -68,6 +68,8 @@ pub(crate) fn keep_reserve<P: Persist>(keeper: &Keeper<P, Tables<P>>) -> bool {
 /// What somebody has done so far to find space for one write.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
+    /// Blocks that had been replaced or removed when it began, and whether they were waited for.
+    awaited: Option<u64>,
     settled: bool,
     runs: u32,
     pauses: u32,
@@ -78,8 +80,12 @@ impl Search {
     /// may be held.
     pub(crate) fn goes_on<P: Persist>(&mut self, keeper: &Keeper<P, Tables<P>>, error: &Error) -> bool {
         let Error::Image(ImageError::OutOfSpace { wanted, .. }) = error else { return false };
-        if !std::mem::replace(&mut self.settled, true) && is_something_retired() {
+        let heap = keeper.heap();
+        let awaited = *self.awaited.get_or_insert_with(|| heap.count_retired(0));
+        if !self.settled && heap.count_returned(0) < awaited {
+            // What others have just replaced or removed may be all that is needed; it takes microseconds, unless a reader rests.
             settle();
+            self.settled = heap.count_returned(0) >= awaited || !self.pauses();
             return true;
         }
         if self.runs < RUNS {
@@ -88,13 +94,21 @@ impl Search {
                 return true;
             }
         }
-        if self.pauses < PAUSES && keeper.heap().is_space_coming() {
-            self.pauses += 1;
-            std::thread::sleep(PAUSE);
+        if heap.is_space_coming() && self.pauses() {
             settle();
             return true;
         }
         false
+    }
+
+    /// Waits a little for readers; `false` if that was done often enough.
+    fn pauses(&mut self) -> bool {
+        if self.pauses == PAUSES {
+            return false;
+        }
+        self.pauses += 1;
+        std::thread::sleep(PAUSE);
+        true
     }
 }
 

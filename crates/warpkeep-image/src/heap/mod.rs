@@ -95,6 +95,9 @@ pub struct Heap<P: Persist> {
     vacating: Mutex<Vec<Vacating>>,
     /// The longest run of chunks that was asked for in vain.
     wanted: AtomicU64,
+    /// Blocks that wait for readers before they are freed, and those that have waited, since the heap was opened.
+    retired: AtomicU64,
+    returned: AtomicU64,
     /// Where its sequence of random numbers stands.
     drawn: AtomicU64,
 }
@@ -156,6 +159,8 @@ impl<P: Persist> Heap<P> {
             postponed: Postponed::default(),
             vacating: Mutex::default(),
             wanted: AtomicU64::new(0),
+            retired: AtomicU64::new(0),
+            returned: AtomicU64::new(0),
             drawn: AtomicU64::new(0x5eed),
         };
         heap.add_chunks(image.chunks());

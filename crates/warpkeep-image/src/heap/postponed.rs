@@ -54,6 +54,16 @@ impl<P: Persist> Heap<P> {
         Ok(())
     }
 
+    /// Counts blocks that will be freed when no reader can see them any more; gives how many there were so far.
+    pub fn count_retired(&self, blocks: u64) -> u64 {
+        self.retired.fetch_add(blocks, Ordering::Relaxed) + blocks
+    }
+
+    /// Counts blocks of those that have been freed; gives how many there were so far.
+    pub fn count_returned(&self, blocks: u64) -> u64 {
+        self.returned.fetch_add(blocks, Ordering::Relaxed) + blocks
+    }
+
     /// Frees up to so many of the blocks that are to be freed soon; how many there were. None are left when it gives 0.
     pub fn free_postponed(&self, most: usize) -> Result<usize, ImageError> {
         let offsets = self.postponed.take(most.max(1));

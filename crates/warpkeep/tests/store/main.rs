@@ -15,6 +15,7 @@ mod owed;
 mod power;
 mod progress;
 mod read_only;
+mod space;
 mod tables;
 mod typed;
 mod verify;
