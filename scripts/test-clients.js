@@ -27,6 +27,8 @@ async function check(client) {
         pipeline.set(`k${number}`, number);
     }
     assert.ok((await pipeline.exec()).every(([error, said]) => error === null && said === "OK"));
+    const transaction = await client.multi().incr("t").get("t").exec();
+    assert.deepStrictEqual(transaction, [[null, 1], [null, "1"]]);
     const found = new Set();
     for await (const keys of client.scanStream({ match: "k*", count: 100 })) {
         keys.forEach((key) => found.add(key));

@@ -1,4 +1,4 @@
-"""What pymemcache, pylibmc and redis-py expect of a server. Started by scripts/test-clients."""
+"""What pymemcache, pylibmc, redis-py and Django expect of a server. Started by scripts/test-clients."""
 
 import sys
 import time
@@ -80,6 +80,73 @@ def redis(port):
         client.close()
 
 
+def databases(port):
+    import redis
+
+    clients = [redis.Redis(port=port, db=number) for number in (0, 1, 15)]
+    clients[0].flushall()
+    for number, client in enumerate(clients):
+        assert client.set("a", number) and client.mget("a", "b") == [str(number).encode(), None]
+    assert clients[1].move("a", 2) and clients[1].dbsize() == 0 and clients[2].keys() == [b"a"]
+    assert clients[2].flushdb() and clients[2].dbsize() == 0 and clients[0].get("a") == b"0"
+    clients[0].flushall()
+
+
+def django(port):
+    import os
+
+    os.environ["DJANGO_SETTINGS_MODULE"] = ""
+    from django.conf import settings
+
+    location = [f"redis://127.0.0.1:{port}/1"]
+    backend = "django.core.cache.backends.redis.RedisCache"
+    settings.configure(
+        CACHES={
+            "default": {"BACKEND": backend, "LOCATION": location, "KEY_PREFIX": "site", "TIMEOUT": 300},
+            "memcached": {
+                "BACKEND": "django.core.cache.backends.memcached.PyMemcacheCache",
+                "LOCATION": f"127.0.0.1:{port}",
+            },
+        },
+        SESSION_ENGINE="django.contrib.sessions.backends.cache",
+    )
+    from django.core.cache import caches
+
+    for name in ("default", "memcached"):
+        cache = caches[name]
+        cache.clear()
+        assert cache.get("a") is None and cache.get("a", "default") == "default"
+        cache.set("a", {"x": [1, 2, None]}, 100)
+        assert cache.get("a") == {"x": [1, 2, None]} and "a" in cache and cache.has_key("a")
+        assert cache.add("a", 1) is False and cache.add("b", 5) is True
+        assert cache.incr("b") == 6 and cache.decr("b", 2) == 4
+        try:
+            cache.incr("nothing")
+            raise AssertionError("what is not there was counted up")
+        except ValueError:
+            pass
+        # It sends these as a transaction.
+        assert cache.set_many({f"k{n}": n for n in range(50)}, 60) == []
+        assert cache.get_many([f"k{n}" for n in range(60)]) == {f"k{n}": n for n in range(50)}
+        cache.delete_many([f"k{n}" for n in range(50)])
+        assert cache.get_many(["k1", "k2"]) == {}
+        assert cache.touch("a", 5) is True and cache.touch("nothing", 5) is False
+        assert cache.get_or_set("c", lambda: "made", 100) == "made" and cache.get("c") == "made"
+        assert cache.delete("a") is True and cache.delete("a") is False
+        cache.set("version", 1, version=2)
+        assert cache.get("version") is None and cache.get("version", version=2) == 1
+        assert cache.incr_version("version", version=2) == 3 and cache.get("version", version=3) == 1
+        cache.clear()
+        assert cache.get("c") is None
+    from django.contrib.sessions.backends.cache import SessionStore
+
+    session = SessionStore()
+    session["user"] = 7
+    session.save()
+    assert SessionStore(session.session_key)["user"] == 7
+    session.delete()
+
+
 def redis_tls(port, certificate):
     import redis
 
@@ -115,6 +182,35 @@ def check_redis(client):
         for number in range(1000):
             pipe.incr("n")
         assert pipe.execute() == list(range(1, 1001))
+    # What pipeline() is by default: a transaction.
+    with client.pipeline() as pipe:
+        answers = pipe.set("t1", 1).incr("t1").get("t1").mget("t1", "nothing").delete("t1").execute()
+        assert answers == [True, 2, b"2", [b"2", None], 1]
+        pipe.set("word", "x").incr("word").set("after", "y")
+        try:
+            pipe.execute()
+            raise AssertionError("a word was counted up")
+        except redis.ResponseError:
+            pass
+    assert client.get("after") == b"y" and client.delete("word", "after") == 2
+    with client.pipeline() as pipe:
+        pipe.watch("w")
+        assert pipe.get("w") is None
+        client.set("w", "other")
+        pipe.multi()
+        pipe.set("w", "mine")
+        try:
+            pipe.execute()
+            raise AssertionError("a key that was watched has changed")
+        except redis.WatchError:
+            pass
+    assert client.transaction(lambda pipe: (pipe.multi(), pipe.append("w", "!")), "w") == [6]
+    assert client.get("w") == b"other!" and client.delete("w") == 1
+    assert client.msetnx({"m1": 1, "m2": 2}) and not client.msetnx({"m2": 1, "m3": 2})
+    assert client.rename("m1", "m3") and not client.renamenx("m2", "m3") and client.copy("m2", "m4")
+    assert client.setbit("bits", 7, 1) == 0 and client.getbit("bits", 7) == 1 and client.get("bits") == b"\x01"
+    assert client.delete("m2", "m3", "m4", "bits") == 4
+    assert client.command_getkeys("MSET", "a", 1, "b", 2) in (["a", "b"], [b"a", b"b"]) and "get" in client.command()
     assert client.append("s", "abc") == 3 and client.getrange("s", 0, 1) == b"ab" and client.strlen("s") == 3
     assert client.setrange("s", 1, "XYZ") == 4 and client.get("s") == b"aXYZ"
     assert client.getset("s", "abc") == b"aXYZ" and client.setnx("s", "no") is False and client.setnx("t", "yes") is True
@@ -145,7 +241,7 @@ def check_redis(client):
 
 if __name__ == "__main__":
     name = sys.argv[1]
-    {"pymemcache": pymemcache, "pylibmc": pylibmc, "redis": redis, "redis-tls": redis_tls}[name](
-        int(sys.argv[2]), *sys.argv[3:]
-    )
+    clients = {"pymemcache": pymemcache, "pylibmc": pylibmc, "redis": redis, "redis-tls": redis_tls}
+    clients |= {"databases": databases, "django": django}
+    clients[name](int(sys.argv[2]), *sys.argv[3:])
     print(f"{name}: all as expected")

@@ -1,6 +1,7 @@
 //! A client's connection: what it has sent, and what it has yet to read.
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use crate::buffers::{Buffers, CHUNK};
@@ -57,10 +58,14 @@ pub(crate) struct Connection {
     /// It goes on when its socket has taken more.
     pub(crate) blocked: bool,
     pub(crate) active: Instant,
+    /// Where it comes from.
+    pub(crate) peer: SocketAddr,
+    /// Until then its answers are not sent, and it is not listened to.
+    pub(crate) held_until: Option<Instant>,
 }
 
 impl Connection {
-    pub(crate) fn new(wire: Wire, session: Session, now: Instant) -> Connection {
+    pub(crate) fn new(wire: Wire, session: Session, peer: SocketAddr, now: Instant) -> Connection {
         Connection {
             wire,
             session,
@@ -79,6 +84,8 @@ impl Connection {
             doomed: false,
             blocked: false,
             active: now,
+            peer,
+            held_until: None,
         }
     }
 

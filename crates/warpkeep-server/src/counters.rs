@@ -10,6 +10,81 @@ use crate::command::Verb;
 use crate::outcome::{Outcome, Refusal};
 use crate::sockets::Backend;
 
+/// What a command that changes something is, and what came of it, as memcached counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Set,
+    NotSet,
+    DeleteHit,
+    DeleteMiss,
+    IncrHit,
+    IncrMiss,
+    DecrHit,
+    DecrMiss,
+    CasHit,
+    CasMiss,
+    CasBad,
+    TouchHit,
+    TouchMiss,
+    Other,
+}
+
+impl Kind {
+    const COUNT: usize = Kind::Other as usize + 1;
+
+    fn of(verb: Verb, outcome: &Outcome) -> Kind {
+        let missed = matches!(outcome, Outcome::Miss | Outcome::Integer(0));
+        match verb {
+            Verb::McCas => match outcome {
+                Outcome::Miss => Kind::CasMiss,
+                Outcome::Exists => Kind::CasBad,
+                _ => Kind::CasHit,
+            },
+            Verb::McDelete | Verb::MetaDelete | Verb::Delete | Verb::GetDelete => {
+                if missed {
+                    Kind::DeleteMiss
+                } else {
+                    Kind::DeleteHit
+                }
+            }
+            Verb::McIncr => {
+                if missed {
+                    Kind::IncrMiss
+                } else {
+                    Kind::IncrHit
+                }
+            }
+            Verb::McDecr => {
+                if missed {
+                    Kind::DecrMiss
+                } else {
+                    Kind::DecrHit
+                }
+            }
+            Verb::MetaArithmetic => {
+                if missed {
+                    Kind::IncrMiss
+                } else {
+                    Kind::IncrHit
+                }
+            }
+            Verb::Increment => Kind::IncrHit,
+            Verb::McTouch | Verb::McGat | Verb::Expire | Verb::Persist | Verb::GetExpire => {
+                if missed {
+                    Kind::TouchMiss
+                } else {
+                    Kind::TouchHit
+                }
+            }
+            Verb::MetaGetAndChange | Verb::Look | Verb::Take | Verb::IncrementFloat => Kind::Other,
+            _ => match outcome {
+                Outcome::NotStored | Outcome::Exists | Outcome::Miss | Outcome::Wrong(_) => Kind::NotSet,
+                _ => Kind::Set,
+            },
+        }
+    }
+}
+
 /// What was done since the server started.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -25,6 +100,16 @@ pub(crate) struct Counters {
     pub(crate) expired: AtomicU64,
     pub(crate) tls_failures: AtomicU64,
     pub(crate) slow: AtomicU64,
+    pub(crate) http_clients: AtomicU64,
+    pub(crate) binary_clients: AtomicU64,
+    pub(crate) wrong_passwords: AtomicU64,
+    pub(crate) right_passwords: AtomicU64,
+    pub(crate) flushes: AtomicU64,
+    /// Bytes from clients, and to them.
+    pub(crate) received: AtomicU64,
+    pub(crate) sent: AtomicU64,
+    /// Commands that change something, by what they are.
+    kinds: [AtomicU64; Kind::COUNT],
     /// Connections there are.
     pub(crate) connections: AtomicU64,
     /// Items there are, as of a moment ago; and the same of the two below.
@@ -61,8 +146,14 @@ impl Counters {
         is_news
     }
 
-    /// Counts a batch that is done.
-    pub(crate) fn count(&self, batch: &Batch) {
+    /// Commands of a kind so far.
+    pub(crate) fn of(&self, kind: Kind) -> u64 {
+        read(&self.kinds[kind as usize])
+    }
+
+    /// Counts a batch that is done, and the bytes that were received and sent.
+    pub(crate) fn count(&self, batch: &Batch, (received, sent): (u64, u64)) {
+        let mut kinds = [0; Kind::COUNT];
         let (mut hits, mut misses, mut writes, mut refused, mut disk_full) = (0, 0, 0, 0, 0);
         for (command, outcome) in batch.commands.iter().zip(&batch.outcomes) {
             match outcome {
@@ -71,7 +162,10 @@ impl Counters {
                     disk_full += u64::from(*why == Refusal::DiskFull);
                 }
                 Outcome::Cut | Outcome::Said => {}
-                _ if command.verb.writes() => writes += 1,
+                _ if command.verb.writes() => {
+                    writes += 1;
+                    kinds[Kind::of(command.verb, outcome) as usize] += 1;
+                }
                 Outcome::Hit(_) | Outcome::MetaHit { .. } => hits += 1,
                 Outcome::Miss if matches!(command.verb, Verb::Get | Verb::McGet | Verb::MetaGet) => {
                     misses += 1;
@@ -91,6 +185,9 @@ impl Counters {
         add(&self.writes, writes);
         add(&self.refused, refused);
         add(&self.disk_full, disk_full);
+        add(&self.received, received);
+        add(&self.sent, sent);
+        self.kinds.iter().zip(kinds).for_each(|(counter, more)| add(counter, more));
     }
 }
 
@@ -131,6 +228,21 @@ impl Counters {
                 "Connections that did not come to speak TLS.",
                 &self.tls_failures,
             ),
+            ("wrong_passwords_total", "counter", "Wrong passwords that clients gave.", &self.wrong_passwords),
+            (
+                "http_clients_total",
+                "counter",
+                "Connections closed because they spoke HTTP.",
+                &self.http_clients,
+            ),
+            (
+                "binary_clients_total",
+                "counter",
+                "Connections closed because they spoke memcached's binary protocol.",
+                &self.binary_clients,
+            ),
+            ("received_bytes_total", "counter", "Bytes that clients sent.", &self.received),
+            ("sent_bytes_total", "counter", "Bytes that clients were sent.", &self.sent),
             ("slow_batches_total", "counter", "Batches that took longer than --slow-log.", &self.slow),
             ("expired_total", "counter", "Items removed because they had expired.", &self.expired),
             ("evicted_total", "counter", "Items thrown away to make room.", &self.evicted),

@@ -38,6 +38,8 @@ mod session;
 mod settings;
 mod sockets;
 mod span;
+mod stats;
+mod strangers;
 mod stripes;
 mod text;
 mod tls;

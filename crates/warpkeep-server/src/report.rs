@@ -1,4 +1,4 @@
-//! What the server says of itself: `stats`, `INFO`, `CONFIG GET`, and saving.
+//! What the server says of itself: `INFO`, `CONFIG GET`, and saving.
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
@@ -12,62 +12,6 @@ use crate::resp;
 use crate::server::Shared;
 
 impl Shared<'_> {
-    /// The answer to `stats`.
-    pub(crate) fn stats_text(&self, which: &[u8], out: &mut Vec<u8>) {
-        let text = match which {
-            b"" => self.stats(),
-            b"settings" => format!(
-                "STAT num_threads {}\r\nSTAT maxconns {}\r\nSTAT item_size_max {MAX_VALUE}\r\nEND\r\n",
-                self.settings.threads,
-                self.live.get().max_connections
-            ),
-            b"items" | b"slabs" | b"sizes" | b"conns" => "END\r\n".to_owned(),
-            b"reset" => "RESET\r\n".to_owned(),
-            _ => "ERROR\r\n".to_owned(),
-        };
-        out.extend_from_slice(text.as_bytes());
-    }
-
-    fn stats(&self) -> String {
-        let counters = &self.counters;
-        let usage = self.keyspace.store.usage();
-        let (hits, misses) = (read(&counters.hits), read(&counters.misses));
-        let facts: [(&str, String); 23] = [
-            ("pid", std::process::id().to_string()),
-            ("uptime", self.begun.elapsed().as_secs().to_string()),
-            ("time", (now() / 1000).to_string()),
-            ("version", env!("CARGO_PKG_VERSION").to_owned()),
-            ("pointer_size", usize::BITS.to_string()),
-            ("curr_connections", read(&counters.connections).to_string()),
-            ("total_connections", read(&counters.accepted).to_string()),
-            ("rejected_connections", read(&counters.rejected).to_string()),
-            ("cmd_get", (hits + misses).to_string()),
-            ("cmd_set", read(&counters.writes).to_string()),
-            ("get_hits", hits.to_string()),
-            ("get_misses", misses.to_string()),
-            ("curr_items", self.keyspace.table().len().to_string()),
-            ("bytes", usage.used_bytes().to_string()),
-            ("limit_maxbytes", usage.total_bytes().to_string()),
-            ("evictions", read(&self.keyspace.evicted).to_string()),
-            ("expired", read(&counters.expired).to_string()),
-            ("threads", self.settings.threads.to_string()),
-            ("io", counters.io().to_owned()),
-            ("batches", read(&counters.batches).to_string()),
-            ("commands", read(&counters.commands).to_string()),
-            ("disk_full_refusals", read(&counters.disk_full).to_string()),
-            ("refuses_writes", u8::from(counters.trouble().is_some()).to_string()),
-        ];
-        let mut text = String::new();
-        for (name, value) in facts {
-            let _ = write!(text, "STAT {name} {value}\r\n");
-        }
-        for (name, value) in self.device_facts() {
-            let _ = write!(text, "STAT {name} {value}\r\n");
-        }
-        text += "END\r\n";
-        text
-    }
-
     /// The answer to `INFO`.
     pub(crate) fn info_text(&self) -> String {
         let counters = &self.counters;
@@ -93,6 +37,7 @@ impl Shared<'_> {
              # Memory\r\nused_memory:{}\r\ntotal_memory:{}\r\n\r\n\
              # Persistence\r\nloading:0\r\nrdb_bgsave_in_progress:{}\r\nrdb_last_save_time:{}\r\nrefuses_writes:{}\r\n\r\n\
              # Stats\r\ntotal_connections_received:{}\r\ntotal_commands_processed:{}\r\nrejected_connections:{}\r\n\
+             acl_access_denied_auth:{}\r\nhttp_clients:{}\r\nbinary_clients:{}\r\ntotal_net_input_bytes:{}\r\ntotal_net_output_bytes:{}\r\n\
              expired_keys:{}\r\nevicted_keys:{}\r\nkeyspace_hits:{}\r\nkeyspace_misses:{}\r\nbatches:{}\r\ndisk_full_refusals:{}\r\n\r\n{device}\
              # Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n# Keyspace\r\n{keyspace}",
             env!("CARGO_PKG_VERSION"),
@@ -109,6 +54,11 @@ impl Shared<'_> {
             read(&counters.accepted),
             read(&counters.commands),
             read(&counters.rejected),
+            read(&counters.wrong_passwords),
+            read(&counters.http_clients),
+            read(&counters.binary_clients),
+            read(&counters.received),
+            read(&counters.sent),
             read(&counters.expired),
             read(&self.keyspace.evicted),
             read(&counters.hits),

@@ -17,6 +17,7 @@ use crate::keyspace::Keyspace;
 use crate::live::{Control, Current};
 use crate::scans::Scans;
 use crate::sockets::{Backend, Sockets, Waker};
+use crate::strangers::Notice;
 use crate::traces::Traces;
 use crate::worker::Worker;
 use crate::{ServerError, Settings};
@@ -73,14 +74,30 @@ pub(crate) struct Shared<'s> {
     pub(crate) last_save: AtomicU64,
     pub(crate) traces: Traces,
     pub(crate) backups: Backups,
+    pub(crate) notices: Notices,
     /// When all items are to be thrown away; 0 is never.
     pub(crate) flush_at: AtomicU64,
     sessions: AtomicU64,
     stopping: AtomicBool,
 }
 
-/// A connection that was taken, and whether it is to speak TLS.
-pub(crate) type Arrival = (TcpStream, bool);
+/// What is told in the log once in a while.
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    pub(crate) http: Notice,
+    pub(crate) binary: Notice,
+    pub(crate) passwords: Notice,
+}
+
+/// A connection that was taken.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) stream: TcpStream,
+    /// Whether it is to speak TLS.
+    pub(crate) secure: bool,
+    /// Where it comes from.
+    pub(crate) peer: SocketAddr,
+}
 
 /// New connections for a worker.
 pub(crate) struct Mailbox {
@@ -112,7 +129,7 @@ impl Server {
             listeners.push(Listener { socket, secure });
         }
         let counters = Arc::new(Counters::new(backend));
-        let http = settings.http.map(|address| Http::start(address, &counters)).transpose()?;
+        let http = settings.http.map(|address| Http::start(address, &counters, &live)).transpose()?;
         Ok(Server { settings: Arc::new(settings), live, listeners, addresses, counters, http, backend })
     }
 
@@ -240,8 +257,9 @@ fn accept(
             let Some(listener) = listeners.get(event.token().0) else { continue };
             loop {
                 match listener.socket.accept() {
-                    Ok((stream, _)) => {
-                        if admit(shared, (stream, listener.secure), &mailboxes[next % mailboxes.len()])? {
+                    Ok((stream, peer)) => {
+                        let arrival = Arrival { stream, secure: listener.secure, peer };
+                        if admit(shared, arrival, &mailboxes[next % mailboxes.len()])? {
                             next += 1;
                         }
                     }
@@ -260,18 +278,18 @@ fn accept(
 }
 
 /// Gives a connection to a worker, if there may be one more.
-fn admit(shared: &Shared<'_>, (mut stream, secure): Arrival, to: &Mailbox) -> Result<bool, ServerError> {
+fn admit(shared: &Shared<'_>, mut arrival: Arrival, to: &Mailbox) -> Result<bool, ServerError> {
     if shared.counters.connections.load(Ordering::Relaxed) >= shared.live.get().max_connections as u64 {
         shared.counters.rejected.fetch_add(1, Ordering::Relaxed);
         // It is not known yet what it speaks; both take this for an error. Who speaks TLS would not understand it.
-        if !secure {
-            let _ = std::io::Write::write(&mut stream, b"-ERR max number of clients reached\r\n");
+        if !arrival.secure {
+            let _ = std::io::Write::write(&mut arrival.stream, b"-ERR max number of clients reached\r\n");
         }
         return Ok(false);
     }
     shared.counters.connections.fetch_add(1, Ordering::Relaxed);
     shared.counters.accepted.fetch_add(1, Ordering::Relaxed);
-    to.arrivals.lock().push((stream, secure));
+    to.arrivals.lock().push(arrival);
     to.waker.wake().map_err(ServerError::io("wake a worker"))?;
     Ok(true)
 }
@@ -293,6 +311,7 @@ impl<'s> Shared<'s> {
             last_save: AtomicU64::new(crate::lifetime::now() / 1000),
             traces: Traces::default(),
             backups: Backups::new(settings.backups.clone()),
+            notices: Notices::default(),
             sessions: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             settings,
@@ -315,6 +334,7 @@ impl<'s> Shared<'s> {
 
     /// Throws all items away, now or after so many seconds.
     pub(crate) fn flush(&self, delay: u64) -> Result<(), ServerError> {
+        self.counters.flushes.fetch_add(1, Ordering::Relaxed);
         match delay {
             0 => {
                 self.flush_at.store(0, Ordering::Release);

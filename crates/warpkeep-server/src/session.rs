@@ -1,8 +1,11 @@
 //! What is known of a connection beside its bytes: which protocol it speaks, and where its parser stands.
 
+use warpkeep::ScanPosition;
+
 use crate::batch::Batch;
 use crate::command::{Command, Verb, Within};
 use crate::settings::Access;
+use crate::strangers::Incident;
 use crate::transaction::Transaction;
 use crate::{memcached, resp};
 
@@ -21,6 +24,8 @@ pub(crate) enum Protocol {
     Resp,
     /// TLS, on a port that does not speak it.
     Tls,
+    /// memcached's binary protocol, which is not spoken here.
+    Binary,
 }
 
 /// What the first bytes of a connection tell.
@@ -38,6 +43,7 @@ fn first(input: &[u8]) -> First {
     match input {
         [b'*', ..] => return First::Is(Protocol::Resp),
         [TLS_HANDSHAKE, ..] => return First::Is(Protocol::Tls),
+        [memcached::BINARY, ..] => return First::Is(Protocol::Binary),
         [b'\r', b'\n', ..] => return First::Empty(2),
         [b'\n', ..] => return First::Empty(1),
         [b'\r'] => return First::NeedsMore,
@@ -100,6 +106,14 @@ pub(crate) struct Session {
     pub(crate) isolated: bool,
     /// Some of the above is not as usual, and RESP's commands have to look at it. See [`Session::note`].
     pub(crate) special: bool,
+    /// What happened that the worker has to see to.
+    pub(crate) incident: Option<Incident>,
+    /// Wrong passwords in a row.
+    pub(crate) wrong_passwords: u32,
+    /// The last command goes on when its answer so far is sent.
+    pub(crate) goes_on: bool,
+    /// Where that stands.
+    pub(crate) dump: ScanPosition,
     /// The next `mg` holds its key.
     pub(crate) careful: bool,
     /// Keys that were not sent as they are.
@@ -128,6 +142,10 @@ impl Session {
             alone: Vec::new(),
             isolated: false,
             special: !authenticated,
+            incident: None,
+            wrong_passwords: 0,
+            goes_on: false,
+            dump: ScanPosition::default(),
             careful: false,
             decoded: Vec::new(),
             name: Vec::new(),
@@ -147,6 +165,34 @@ impl Session {
         if self.halt == Halt::UntilDone {
             self.halt = Halt::No;
         }
+    }
+
+    /// Has the worker count something, and tell of it.
+    pub(crate) fn report(&mut self, incident: Incident) {
+        self.incident = Some(incident);
+    }
+
+    /// A password was given. What comes after a wrong one waits until its answer is given, which is held back.
+    pub(crate) fn admit(&mut self, is_right: bool) {
+        match is_right {
+            true => {
+                self.authenticated = true;
+                self.wrong_passwords = 0;
+                self.report(Incident::RightPassword);
+                self.note();
+            }
+            false => {
+                self.wrong_passwords = self.wrong_passwords.saturating_add(1);
+                self.report(Incident::WrongPassword);
+                self.halt = Halt::UntilDone;
+            }
+        }
+    }
+
+    /// Ends the connection of a client that speaks HTTP, without a word: what it sends may not be its own doing.
+    pub(crate) fn hang_up_on_http(&mut self, batch: &mut Batch, next: usize) -> Parsed {
+        self.report(Incident::Http);
+        self.say_and_close(batch, next, b"")
     }
 
     /// If a transaction is open, nothing of it will be done.
@@ -188,6 +234,7 @@ impl Session {
         let parsed = match protocol {
             Protocol::Memcached => memcached::parse(self, input, access, batch),
             Protocol::Resp => resp::parse(self, input, access, batch),
+            Protocol::Binary => memcached::refuse_binary(self, input, batch),
             // Its client would wait for ever for the end of a line.
             Protocol::Tls => {
                 self.say_and_close(batch, self.at + 1, b"ERROR this port does not speak TLS\r\n")

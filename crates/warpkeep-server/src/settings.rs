@@ -161,7 +161,7 @@ impl Settings {
         if self.listen_tls.is_empty() && self.tls.is_some() {
             return wrong("there is a certificate, and no address to listen on for TLS; give one".to_owned());
         }
-        let mut all = self.listen.iter().chain(&self.listen_tls);
+        let mut all = self.listen.iter().chain(&self.listen_tls).chain(&self.http);
         let public = all.find(|address| !address.ip().is_loopback());
         if let (Some(address), None) = (public, &self.access.password) {
             return wrong(format!(
@@ -180,6 +180,10 @@ mod tests {
     fn a_public_address_needs_a_password() {
         let mut settings = Settings { listen: vec![([0, 0, 0, 0], 11311).into()], ..Settings::default() };
         assert!(settings.check().is_err());
+        settings.access.password = Some("secret".into());
+        assert!(settings.check().is_ok());
+        let mut settings = Settings { http: Some(([0, 0, 0, 0], 9311).into()), ..Settings::default() };
+        assert!(settings.check().is_err_and(|error| error.to_string().contains("0.0.0.0:9311")));
         settings.access.password = Some("secret".into());
         assert!(settings.check().is_ok());
     }

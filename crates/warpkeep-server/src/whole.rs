@@ -11,11 +11,11 @@ use crate::databases;
 use crate::item::Head;
 use crate::lifetime::now;
 use crate::pattern::matches;
-use crate::resp;
 use crate::server::Shared;
-use crate::session::{Parsed, Protocol, Session};
+use crate::session::{Halt, Parsed, Protocol, Session};
 use crate::span::Span;
 use crate::text::number;
+use crate::{memcached, resp};
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,8 @@ pub(crate) enum Whole {
     Select { database: u8 },
     /// `WARPKEEP.BACKUP`; the first argument is a name, if one is to be made.
     Backup,
+    /// `lru_crawler metadump`, as much of it as is told at once.
+    Dump,
 }
 
 impl Whole {
@@ -84,6 +86,15 @@ impl Whole {
         });
         session.at = next;
         Parsed::Some
+    }
+
+    /// The same, and nothing after it is parsed before it is done.
+    pub(crate) fn ask_and_halt(self, session: &mut Session, batch: &mut Batch, next: usize) -> Parsed {
+        let parsed = self.ask(session, batch, next, [None, None], 0);
+        if parsed == Parsed::Some {
+            session.halt = Halt::UntilDone;
+        }
+        parsed
     }
 
     /// Does it; the answer is added to `out`.
@@ -140,13 +151,26 @@ impl Whole {
                 resp::bulk(out, (now % 1000 * 1000).to_string().as_bytes());
             }
             // They need to know whose they are.
-            Whole::Watch | Whole::Execute | Whole::Alone | Whole::Select { .. } => {}
+            Whole::Watch | Whole::Execute | Whole::Alone | Whole::Select { .. } | Whole::Dump => {}
         }
     }
 
     /// The same of what is about the connection as well.
-    fn run_of(self, batch: &mut Batch, shared: &Shared<'_>, session: &mut Session, out: &mut Vec<u8>) {
+    fn run_of(
+        self,
+        batch: &mut Batch,
+        shared: &Shared<'_>,
+        command: &Command,
+        session: &mut Session,
+        out: &mut Vec<u8>,
+    ) {
         match self {
+            Whole::Dump => {
+                session.goes_on = memcached::dump(shared, &mut session.dump, out);
+                if session.goes_on {
+                    session.at = command.at as usize;
+                }
+            }
             Whole::Watch => {
                 if let Some(transaction) = &mut session.transaction {
                     transaction.watch(&shared.keyspace, now());
@@ -169,7 +193,7 @@ impl Whole {
 
     /// Whether it is about the connection as well.
     fn is_of_connection(self) -> bool {
-        matches!(self, Whole::Watch | Whole::Execute | Whole::Alone | Whole::Select { .. })
+        matches!(self, Whole::Watch | Whole::Execute | Whole::Alone | Whole::Select { .. } | Whole::Dump)
     }
 }
 
@@ -287,7 +311,7 @@ pub(crate) fn run_all(batch: &mut Batch, shared: &Shared<'_>, clients: &mut impl
         let mut answer = Vec::new();
         let whole = batch.wholes[command.number as usize];
         if whole.is_of_connection() {
-            whole.run_of(batch, shared, clients.session(command.connection), &mut answer);
+            whole.run_of(batch, shared, &command, clients.session(command.connection), &mut answer);
         } else {
             let input = clients.input(command.connection);
             whole.run(shared, &command, [command.key.of(input), command.value.of(input)], &mut answer);

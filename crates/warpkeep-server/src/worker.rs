@@ -18,6 +18,7 @@ use crate::outcome::Outcome;
 use crate::server::{Arrival, Mailbox, Shared};
 use crate::session::{Parsed, Session};
 use crate::sockets::{Event, Sockets};
+use crate::strangers::{Incident, penalty};
 use crate::wire::Wire;
 use crate::{ServerError, memcached, resp, whole};
 
@@ -41,6 +42,10 @@ pub(crate) struct Worker<'k, 's> {
     /// Connections that have commands in the batch.
     touched: Vec<usize>,
     batch: Batch,
+    /// Connections whose answers are held back, with the numbers of their sessions.
+    held: Vec<(usize, u64)>,
+    /// Bytes that were received and sent, and are not counted yet.
+    moved: (u64, u64),
     stopping: Option<Instant>,
 }
 
@@ -79,6 +84,8 @@ impl<'k, 's> Worker<'k, 's> {
             queue,
             touched,
             batch,
+            held: Vec::new(),
+            moved: (0, 0),
             stopping: None,
         }
     }
@@ -91,7 +98,7 @@ impl<'k, 's> Worker<'k, 's> {
             let timeout = match (self.queue.is_empty(), self.stopping) {
                 (false, _) => Duration::ZERO,
                 (true, Some(_)) => Duration::from_millis(10),
-                (true, None) => TICK,
+                (true, None) => self.until_held(),
             };
             self.wait(&mut events, timeout)?;
             if self.stopping.is_some_and(|since| {
@@ -103,6 +110,9 @@ impl<'k, 's> Worker<'k, 's> {
             if begun.duration_since(ticked) >= TICK {
                 ticked = begun;
                 self.close_idle(begun);
+            }
+            if !self.held.is_empty() {
+                self.release_held(begun);
             }
             self.gather(begun);
             // More may be coming: it is taken along, for as long as a cycle lasts.
@@ -161,7 +171,7 @@ impl<'k, 's> Worker<'k, 's> {
         }
     }
 
-    fn welcome(&mut self, (stream, secure): Arrival) -> io::Result<()> {
+    fn welcome(&mut self, Arrival { stream, secure, peer }: Arrival) -> io::Result<()> {
         // Answers are written in one piece; waiting for more to send would only delay them.
         stream.set_nodelay(true)?;
         let entry = self.connections.vacant_entry();
@@ -173,7 +183,7 @@ impl<'k, 's> Worker<'k, 's> {
             (true, None) => return Err(io::Error::other("there is no certificate")),
         };
         self.sockets.add(number, stream)?;
-        entry.insert(Connection::new(wire, session, Instant::now()));
+        entry.insert(Connection::new(wire, session, peer, Instant::now()));
         self.enqueue(number);
         Ok(())
     }
@@ -201,6 +211,9 @@ impl<'k, 's> Worker<'k, 's> {
         let live = &*self.live;
         let connection = &mut self.connections[number];
         connection.queued = false;
+        if connection.held_until.is_some() {
+            return;
+        }
         if connection.closing && !connection.session.in_batch {
             return self.settle(number);
         }
@@ -210,7 +223,10 @@ impl<'k, 's> Worker<'k, 's> {
             return self.sockets.tell_when_sent(number);
         }
         if connection.readable && !connection.pending && !connection.closing {
-            match connection.read(self.sockets.of(number), &mut self.buffers) {
+            let before = connection.filled;
+            let reading = connection.read(self.sockets.of(number), &mut self.buffers);
+            self.moved.0 += (connection.filled - before) as u64;
+            match reading {
                 Ok(Reading::Drained | Reading::More) => connection.active = now,
                 Ok(Reading::Ended) => connection.ended = true,
                 Err(error) => {
@@ -267,6 +283,18 @@ impl<'k, 's> Worker<'k, 's> {
         for number in std::mem::take(&mut self.touched) {
             let connection = &mut self.connections[number];
             connection.session.batch_is_done();
+            self.moved.1 += connection.output.len() as u64;
+            if connection.session.goes_on {
+                connection.session.goes_on = false;
+                connection.pending = true;
+                connection.needed = 1;
+            }
+            if let Some(incident) = connection.session.incident.take()
+                && self.note(number, incident)
+            {
+                continue;
+            }
+            let connection = &mut self.connections[number];
             match connection.write(self.sockets.of(number), &mut self.buffers) {
                 Ok(()) if !connection.doomed => self.settle(number),
                 _ => self.close(number),
@@ -280,8 +308,73 @@ impl<'k, 's> Worker<'k, 's> {
                 Err(error) => tracing::warn!(%error, "an expired item was not removed"),
             }
         }
-        self.shared.counters.count(&self.batch);
+        self.shared.counters.count(&self.batch, std::mem::take(&mut self.moved));
         self.batch.clear();
+    }
+
+    /// Counts an incident, tells of it, and sees to it; whether the answers of its connection are held back.
+    #[cold]
+    fn note(&mut self, number: usize, incident: Incident) -> bool {
+        let (counters, connection) = (&self.shared.counters, &mut self.connections[number]);
+        let peer = connection.peer;
+        let notices = &self.shared.notices;
+        let (counter, notice, what) = match incident {
+            Incident::RightPassword => {
+                counters.right_passwords.fetch_add(1, Ordering::Relaxed);
+                return false;
+            }
+            Incident::WrongPassword => {
+                (&counters.wrong_passwords, &notices.passwords, "a wrong password was given")
+            }
+            Incident::Http => (
+                &counters.http_clients,
+                &notices.http,
+                "a client that speaks HTTP was hung up on; is a web page trying to reach this server?",
+            ),
+            Incident::Binary => (
+                &counters.binary_clients,
+                &notices.binary,
+                "a client that speaks memcached's binary protocol was refused; have it speak the text protocol",
+            ),
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        if let Some(before) = notice.note() {
+            tracing::warn!(%peer, before, "{what}");
+        }
+        if incident != Incident::WrongPassword || self.stopping.is_some() {
+            return false;
+        }
+        connection.held_until = Some(Instant::now() + penalty(connection.session.wrong_passwords));
+        self.held.push((number, connection.session.number));
+        true
+    }
+
+    /// How long to wait at most, so that what is held back is sent in time.
+    fn until_held(&self) -> Duration {
+        let now = Instant::now();
+        let ends = self.held.iter().filter_map(|&(number, _)| self.connections.get(number)?.held_until);
+        ends.map(|end| end.saturating_duration_since(now)).fold(TICK, Duration::min)
+    }
+
+    /// Sends what was held back long enough, and listens again.
+    #[cold]
+    fn release_held(&mut self, now: Instant) {
+        for (number, session) in std::mem::take(&mut self.held) {
+            // The number may be another connection's by now.
+            let Some(connection) = self.connections.get_mut(number) else { continue };
+            let Some(end) = connection.held_until.filter(|_| connection.session.number == session) else {
+                continue;
+            };
+            if now < end && self.stopping.is_none() {
+                self.held.push((number, session));
+                continue;
+            }
+            connection.held_until = None;
+            match connection.write(self.sockets.of(number), &mut self.buffers) {
+                Ok(()) if !connection.doomed => self.settle(number),
+                _ => self.close(number),
+            }
+        }
     }
 
     /// Notes a batch that took long, with its first command for an example.
@@ -368,6 +461,12 @@ impl<'k, 's> Worker<'k, 's> {
             self.batch.trace = self.shared.traces.look(hash);
         }
         let input = self.connections.input(command.connection);
+        // With `u` it is as if nobody had asked.
+        let unnoticed = matches!(command.verb, Verb::MetaGet | Verb::MetaGetAndChange)
+            && command.text.of(input).split(|&byte| byte == b' ').any(|flag| flag == b"u");
+        if unnoticed {
+            return;
+        }
         let fetched = match (outcome, command.verb) {
             // It is stale, and still there.
             (Outcome::Deleted, Verb::MetaDelete) if command.text.of(input).contains(&b'I') => return,

@@ -57,7 +57,7 @@ struct Given {
     /// Certificates in PEM: clients that speak TLS must show one that is signed by one of these.
     #[arg(long, value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
-    /// Where to answer /metrics, /healthz and /readyz.
+    /// Where to answer /metrics, /healthz and /readyz. An address that other machines reach needs a password, which /metrics then asks for.
     #[arg(long, value_name = "ADDRESS")]
     http: Option<SocketAddr>,
     /// A file whose first line is the password that clients must know.

@@ -1,11 +1,15 @@
 //! memcached's text protocol.
 
+mod binary;
+mod dump;
 mod encode;
 mod execute;
 mod line;
 mod meta;
 mod parse;
 
+pub(crate) use binary::{REQUEST as BINARY, refuse as refuse_binary};
+pub(crate) use dump::dump;
 pub(crate) use encode::encode;
 pub(crate) use execute::execute;
 pub(crate) use parse::parse;

@@ -11,6 +11,7 @@ use crate::lifetime::Lifetime;
 use crate::session::{Parsed, Session};
 use crate::settings::Access;
 use crate::span::Span;
+use crate::strangers::is_http;
 use crate::whole::Whole;
 
 /// The longest line that is not a get.
@@ -134,13 +135,32 @@ fn command(session: &mut Session, line: &Line<'_>, end: usize, batch: &mut Batch
             session.say(batch, next, version.as_bytes())
         }
         b"verbosity" if !(2..=3).contains(&words.len()) => session.say(batch, next, ERROR),
-        b"verbosity" => session.say(batch, next, if quiet == 0 { b"OK\r\n" } else { b"" }),
+        b"verbosity" => {
+            let level = unsigned(words.get(input, 1)).and_then(|level| u32::try_from(level).ok());
+            complain(session, line, next, batch, if level.is_some() { b"OK\r\n" } else { BAD_LINE })
+        }
         b"quit" => session.say_and_close(batch, next, b""),
         b"flush_all" => flush(session, line, quiet, batch),
         b"stats" => Whole::Stats.ask(session, batch, next, [words.span(1), None], 0),
+        b"lru_crawler" => crawler(session, line, batch),
         b"shutdown" => session.say(batch, next, b"ERROR: shutdown not enabled\r\n"),
+        _ if is_http(&input[session.at..end]) => session.hang_up_on_http(batch, next),
         _ => session.say(batch, next, ERROR),
     }
+}
+
+/// `lru_crawler`: of what it does with memcached's lists of items, there is only telling of all items.
+fn crawler(session: &mut Session, line: &Line<'_>, batch: &mut Batch) -> Parsed {
+    let word = |index| line.words.get(line.input, index);
+    let answer: &[u8] = match (word(1), line.words.len()) {
+        (b"metadump", 3) if matches!(word(2), b"all" | b"hash" | b"1") => {
+            return Whole::Dump.ask_and_halt(session, batch, line.next);
+        }
+        (b"metadump", 3) => b"BADCLASS invalid class id\r\n",
+        (b"enable" | b"disable", 2) | (b"crawl" | b"sleep" | b"tocrawl", 3) => b"OK\r\n",
+        _ => ERROR,
+    };
+    session.say(batch, line.next, answer)
 }
 
 /// Says what is wrong with a command, unless it asked for no answer.
@@ -217,7 +237,7 @@ fn delete(session: &mut Session, line: &Line<'_>, batch: &mut Batch) -> Parsed {
         2 => {}
         3 if matches!(word(2), b"0" | b"noreply") => {}
         4 if word(2) == b"0" && word(3) == b"noreply" => {}
-        3.. => return session.say(batch, line.next, USAGE),
+        3 | 4 => return complain(session, line, line.next, batch, USAGE),
         _ => return session.say(batch, line.next, ERROR),
     }
     match keyed(session, line, Verb::McDelete) {
@@ -286,20 +306,23 @@ fn authenticate(session: &mut Session, line: &Line<'_>, access: &Access, batch: 
     const LONGEST: usize = 1024;
     let words = &line.words;
     let bytes = signed(words.get(line.input, 4)).and_then(|bytes| usize::try_from(bytes).ok());
-    let (b"set", Some(bytes)) = (words.get(line.input, 0), bytes.filter(|&bytes| bytes <= LONGEST)) else {
-        return session.say_and_close(batch, line.next, UNAUTHENTICATED);
+    let (b"set", Some(bytes)) = (words.get(line.input, 0), bytes) else {
+        return match is_http(&line.input[session.at..line.next - 1]) {
+            true => session.hang_up_on_http(batch, line.next),
+            false => session.say(batch, line.next, UNAUTHENTICATED),
+        };
     };
+    if bytes > LONGEST {
+        return session.say_and_close(batch, line.next, UNAUTHENTICATED);
+    }
     let end = line.next + bytes;
     let Some(ending) = line.input.get(end..end + 2) else {
         return Parsed::NeedsMore(end + 2 - session.at);
     };
     let given = &line.input[line.next..end];
     let password = memchr(b' ', given).map_or(given, |space| &given[space + 1..]);
-    match ending == b"\r\n" && access.admits(password) {
-        true => {
-            session.authenticated = true;
-            session.say(batch, end + 2, b"STORED\r\n")
-        }
-        false => session.say_and_close(batch, end + 2, b"CLIENT_ERROR authentication failure\r\n"),
-    }
+    let is_right = ending == b"\r\n" && access.admits(password);
+    session.admit(is_right);
+    let answer: &[u8] = if is_right { b"STORED\r\n" } else { b"CLIENT_ERROR authentication failure\r\n" };
+    session.say(batch, end + 2, answer)
 }

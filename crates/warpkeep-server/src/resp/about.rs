@@ -95,6 +95,7 @@ fn hello(to: &mut To<'_>) -> Parsed {
         if to.asked.is(index, "AUTH") && index + 2 < to.asked.len() {
             if to.access.password.is_some() && !admitted(to, to.asked.get(index + 1), to.asked.get(index + 2))
             {
+                to.session.admit(false);
                 return to.say(WRONG_PASSWORD);
             }
             authenticated = true;
@@ -112,8 +113,9 @@ fn hello(to: &mut To<'_>) -> Parsed {
             b"-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time\r\n",
         );
     }
-    to.session.authenticated = true;
-    to.session.note();
+    if !to.session.authenticated {
+        to.session.admit(true);
+    }
     to.session.resp3 = resp3;
     if let Some(name) = name {
         to.session.name = name;
@@ -158,14 +160,9 @@ fn auth(to: &mut To<'_>) -> Parsed {
             b"-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?\r\n",
         );
     }
-    match admitted(to, user, password) {
-        true => {
-            to.session.authenticated = true;
-            to.session.note();
-            to.say(OK)
-        }
-        false => to.say(WRONG_PASSWORD),
-    }
+    let is_right = admitted(to, user, password);
+    to.session.admit(is_right);
+    to.say(if is_right { OK } else { WRONG_PASSWORD })
 }
 
 fn client(to: &mut To<'_>) -> Parsed {

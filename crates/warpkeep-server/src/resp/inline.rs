@@ -8,6 +8,7 @@ use crate::batch::Batch;
 use crate::session::{Parsed, Session};
 use crate::settings::Access;
 use crate::span::Span;
+use crate::strangers::is_http;
 
 /// The longest line.
 const LONGEST: usize = 64 << 10;
@@ -29,6 +30,9 @@ pub(super) fn parse(session: &mut Session, input: &[u8], access: &Access, batch:
     };
     let next = start + len + 1;
     let end = start + len - usize::from(len > 0 && input[start + len - 1] == b'\r');
+    if is_http(&input[start..end]) {
+        return session.hang_up_on_http(batch, next);
+    }
     let Some(words) = split(input, start, end) else {
         return session.say_and_close(batch, input.len(), UNBALANCED);
     };

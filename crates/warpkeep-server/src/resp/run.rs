@@ -159,6 +159,6 @@ fn parts(
             }
             *answered += usize::from(!command.verb.has_key() || command.is(bits::LAST));
         }
-        shared.counters.count(inner);
+        shared.counters.count(inner, (0, 0));
     }
 }

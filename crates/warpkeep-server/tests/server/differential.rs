@@ -117,6 +117,43 @@ fn cas_as_in_memcached() {
     }
 }
 
+/// A value that was made from an older one than there is now: it is taken, and stale, and lives as long as that would have.
+#[test]
+fn stale_values_as_in_memcached() {
+    let Some(peer) = Peer::memcached() else { return };
+    let server = Running::start(settings());
+    let mut clients = [server.memcached(), Client::memcached(peer.address)];
+    let mut random = Rng::with_seed(6);
+    for round in 0..300 {
+        let key = format!("stale-{}", random.usize(..3));
+        let first = ["", " T5000", " T900"][random.usize(..3)];
+        let changes: Vec<String> = (0..random.usize(..3))
+            .map(|_| match random.usize(..3) {
+                0 => format!("ms {key} 1{first}\r\ny\r\n"),
+                1 => format!("md {key} I T300\r\n"),
+                _ => format!("mg {key} v\r\n"),
+            })
+            .collect();
+        let more = ["", " T77", " c", " F9 k"][random.usize(..4)];
+        let pipelined = random.bool();
+        let said = clients.each_mut().map(|client| {
+            client.say(&format!("ms {key} 2{first}\r\nhi\r\n"));
+            let token = client.say(&format!("mg {key} c\r\n"));
+            let token = token.trim().strip_prefix("HD c").unwrap().to_owned();
+            let last = format!("ms {key} 3 I C{token}{more}\r\nnew\r\nmg {key} v t f\r\nmg {key} v\r\n");
+            let answer = match pipelined {
+                true => client.say(&(changes.concat() + &last)),
+                false => {
+                    let before: String = changes.iter().map(|change| client.say(change)).collect();
+                    before + &client.say(&last)
+                }
+            };
+            without_numbers(answer.as_bytes(), true)
+        });
+        assert_eq!(said[0], said[1], "round {round}, pipelined {pipelined}: {changes:?} {more}");
+    }
+}
+
 /// CAS values are numbers of another row; seconds may have passed.
 fn without_numbers(answer: &[u8], is_meta: bool) -> String {
     let text = String::from_utf8_lossy(answer);
@@ -210,6 +247,14 @@ fn classic(random: &mut Rng, out: &mut Vec<u8>) {
                 "touch a x\r\n",
                 "verbosity\r\n",
                 "verbosity 1\r\n",
+                "verbosity x\r\n",
+                "verbosity 1 2 3\r\n",
+                "verbosity 1 noreply\r\n",
+                "delete a 0 noreply\r\n",
+                "delete a 10 noreply\r\n",
+                "delete a 0 0 noreply\r\n",
+                "lru_crawler\r\n",
+                "lru_crawler foo\r\n",
                 "flush_all x\r\n",
             ];
             wrong[random.usize(..wrong.len())].to_owned()
@@ -242,6 +287,7 @@ fn meta(random: &mut Rng, out: &mut Vec<u8>) {
                 flag(random, 8, "R9000");
                 flag(random, 4, "h");
                 flag(random, 4, "l");
+                flag(random, 4, "u");
             }
             for letter in ["v", "s", "f", "t", "k", "O77", "q", "c", "v"] {
                 flag(random, 3, letter);

@@ -18,6 +18,7 @@ mod load;
 mod more_clients;
 mod peers;
 mod real_clients;
+mod strangers;
 mod tls;
 mod transactions;
 mod watch;

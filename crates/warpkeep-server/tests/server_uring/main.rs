@@ -24,6 +24,8 @@ mod load;
 mod more_clients;
 #[path = "../server/peers.rs"]
 mod peers;
+#[path = "../server/strangers.rs"]
+mod strangers;
 #[path = "../server/tls.rs"]
 mod tls;
 #[path = "../server/transactions.rs"]

@@ -96,7 +96,6 @@ fn set(
     flags: &Flags,
     inputs: &impl Inputs,
 ) -> Outcome {
-    let mut marks = 0;
     match (flags.mode, current) {
         (b'E', Some(_)) | (b'A' | b'P', None) => return Outcome::NotStored,
         (b'E', None) => {}
@@ -108,11 +107,13 @@ fn set(
             match (flags.compare, current.version) {
                 (None, _) => {}
                 (Some(expected), Version::Stored(version)) if expected == version => {}
-                // What was made from an older value is taken, but is stale.
-                (Some(expected), Version::Stored(version))
-                    if flags.invalidate && expected < version && !matches!(mode, b'A' | b'P') =>
+                // What was made from an older value is taken, but is stale, and lives as long as that would have.
+                (Some(expected), version)
+                    if flags.invalidate && is_older(expected, version) && !matches!(mode, b'A' | b'P') =>
                 {
-                    marks = Head::STALE;
+                    let marks = Head::STALE | current.head.marks & Head::WON;
+                    let head = Head { expires: current.head.expires, marks, flags: flags.client };
+                    return work.put(command, Place::Input(command.connection, command.value), head);
                 }
                 _ => return Outcome::Exists,
             }
@@ -122,8 +123,18 @@ fn set(
         }
     }
     let lifetime = flags.lifetime.unwrap_or(crate::lifetime::Lifetime::Never);
-    let head = Head { expires: lifetime.moment(work.now, 0), marks, flags: flags.client };
+    let head = Head { expires: lifetime.moment(work.now, 0), marks: 0, flags: flags.client };
     work.put(command, Place::Input(command.connection, command.value), head)
+}
+
+/// Whether a CAS value is of an item before this one. One that is yet to be stored comes after all that were ever given out, which
+/// are far below the limit.
+fn is_older(expected: u64, version: Version) -> bool {
+    const NEVER_GIVEN: u64 = 1 << 62;
+    match version {
+        Version::Stored(version) => expected < version,
+        Version::Coming(_) => expected < NEVER_GIVEN,
+    }
 }
 
 fn delete(work: &mut Work, command: &Command, current: Current, flags: &Flags) -> Outcome {

@@ -52,7 +52,7 @@ impl Flags {
                 flags.traced = true;
                 return Ok(flags);
             }
-            _ => (INVALID, DUPLICATE, b"bcfhklOqstvNRT"),
+            _ => (INVALID, DUPLICATE, b"bcfhklOqstuvNRT"),
         };
         let mut seen = 0_u128;
         for token in tokens(text) {
