@@ -1,8 +1,11 @@
 //! Stores whose tables are worked by a device, here the simulator.
 
 mod host_ways;
+#[path = "../common/in_log.rs"]
+mod in_log;
 mod index;
 mod logged;
 mod logged_rig;
+mod power;
 mod rows;
 mod tables;

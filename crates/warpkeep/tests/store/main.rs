@@ -7,6 +7,8 @@ mod checked;
 #[path = "../common/form.rs"]
 #[allow(dead_code, reason = "each test program uses its part")]
 mod form;
+#[path = "../common/in_log.rs"]
+mod in_log;
 mod indexes;
 mod last_image;
 mod log_space;
