@@ -417,7 +417,9 @@ impl Commit {
             None => short,
             // Without a thread there is no other to try again.
             Some(_) => {
-                !self.options.background || shared.spare_tried.is_none_or(|at| at.elapsed() >= NEXT_ATTEMPT)
+                !self.options.background
+                    || shared.spare_tried.is_none_or(|at| at.elapsed() >= NEXT_ATTEMPT)
+                    || self.maker.has_space()
             }
         };
         if try_now {

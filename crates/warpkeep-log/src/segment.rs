@@ -126,6 +126,11 @@ impl SegmentMaker {
         self.spare.try_lock().is_ok_and(|spare| spare.is_some())
     }
 
+    /// Whether the disk knows of enough space for a segment.
+    pub(crate) fn has_space(&self) -> bool {
+        self.directory.free_bytes().is_some_and(|free| free >= self.segment_bytes)
+    }
+
     /// Makes a segment ahead of its use.
     pub(crate) fn prepare(&self) -> Result<(), LogError> {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
