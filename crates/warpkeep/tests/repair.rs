@@ -165,13 +165,22 @@ fn a_value_that_has_changed_is_named_and_put_right() {
 
 #[test]
 fn what_is_damaged_ends_scans_and_checkpoints_and_the_log_keeps_what_is_good() {
-    let home = Home::new(IndexKind::GpHash, false);
+    // The tag in the slot is another key's, or a bit of the value has changed.
+    let tag = |home: &Home| home.change(home.reference(7), |word| word ^ 1 << 50);
+    let value = |home: &Home| home.change(home.record(7) + 8, |word| word ^ 1 << 20);
+    damage_is_kept_out(IndexKind::GpHash, tag, "do not belong together");
+    for index in IndexKind::ALL {
+        damage_is_kept_out(index, value, "checksum");
+    }
+}
+
+fn damage_is_kept_out(index: IndexKind, damage: impl Fn(&Home), how: &str) {
+    let home = Home::new(index, false);
     let (store, model) = home.fill();
     store.close().unwrap();
-    // The tag in the slot is another key's.
-    home.change(home.reference(7), |word| word ^ 1 << 50);
+    damage(&home);
     let report = home.verify();
-    assert!(text(&report).contains("do not belong together"), "{report:#?}");
+    assert!(text(&report).contains(how) && text(&report).contains(SEVEN), "{report:#?}");
 
     let store = home.open().unwrap();
     let rows = store.table("rows").unwrap();

@@ -70,6 +70,11 @@ impl Kind {
         }
     }
 
+    /// Whether its records have checksums: values that lie in slots have none.
+    pub(crate) fn has_checksums(self) -> bool {
+        !matches!(self, Kind::InPlace | Kind::InPlaceKeys | Kind::TurboValues)
+    }
+
     /// Key number `number`.
     pub(crate) fn key(self, number: u64) -> Vec<u8> {
         let (key, _) = self.specs();

@@ -1,6 +1,6 @@
 //! A closed store that is damaged and mended over and over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -25,6 +25,8 @@ pub(crate) struct Patient {
     directory: TempDir,
     pub(crate) kind: Kind,
     pub(crate) model: Model,
+    /// Every key and value that the table ever had.
+    written: BTreeSet<(Vec<u8>, Vec<u8>)>,
     image: Vec<u8>,
     /// Where the image is not zero.
     used: Vec<usize>,
@@ -36,12 +38,13 @@ impl Patient {
         let directory =
             tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
         settle_hashes(directory.path());
-        let mut model = Model::new();
+        let (mut model, mut written) = (Model::new(), BTreeSet::new());
         let store = Store::open_with(directory.path(), options(false)).expect("a store");
         let table = store.create_table(TABLE, kind.options()).expect("a new table");
         let mut put = |number: u64, changes: u64| {
             let (key, value) = (kind.key(number), kind.value(number, changes));
             table.put(&key, &value, Durability::Process).expect("there is room");
+            written.insert((key.clone(), value.clone()));
             model.insert(key, value);
         };
         (0..ITEMS).for_each(|number| put(number, 0));
@@ -58,7 +61,12 @@ impl Patient {
         let image = std::fs::read(directory.path().join("image")).expect("an image");
         let used = (0..image.len()).filter(|&at| image[at] != 0).collect();
         let log = files_in(&directory.path().join("log"));
-        Patient { directory, kind, model, image, used, log }
+        Patient { directory, kind, model, written, image, used, log }
+    }
+
+    /// Whether a key ever had this value.
+    pub(crate) fn was_written(&self, key: &[u8], value: &[u8]) -> bool {
+        self.written.contains(&(key.to_vec(), value.to_vec()))
     }
 
     pub(crate) fn path(&self) -> &Path {
