@@ -14,10 +14,14 @@ pub(crate) enum Kind {
     TurboValues,
     TurboRecords,
     TurboTiles,
+    /// With every get checked.
+    Checked,
+    /// The same with the other index.
+    TurboChecked,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 10] = [
+    pub(crate) const ALL: [Kind; 12] = [
         Kind::Packed,
         Kind::Tiles,
         Kind::Cells,
@@ -28,6 +32,8 @@ impl Kind {
         Kind::TurboValues,
         Kind::TurboRecords,
         Kind::TurboTiles,
+        Kind::Checked,
+        Kind::TurboChecked,
     ];
 
     /// Those that a device works, or reads.
@@ -50,7 +56,9 @@ impl Kind {
             Kind::Packed => (KeySpec::U64, value(16)),
             Kind::Tiles | Kind::TurboTiles => (KeySpec::U64, value(128)),
             Kind::Cells => (keys_to(30), value(16)),
-            Kind::Variable | Kind::TurboRecords => (keys_to(30), values_to(200)),
+            Kind::Variable | Kind::TurboRecords | Kind::Checked | Kind::TurboChecked => {
+                (keys_to(30), values_to(200))
+            }
             Kind::InPlace | Kind::TurboValues => (KeySpec::U64, ValueSpec::U64),
             Kind::InPlaceKeys => (key(20), ValueSpec::U64),
             Kind::InPlaceRecords => (KeySpec::U64, value(40)),
@@ -67,12 +75,19 @@ impl Kind {
             Kind::TurboValues | Kind::TurboRecords | Kind::TurboTiles => {
                 options.index(IndexKind::TurboHash).shards(3)
             }
+            Kind::Checked => options.check_gets(true),
+            Kind::TurboChecked => options.index(IndexKind::TurboHash).shards(3).check_gets(true),
         }
     }
 
     /// Whether its records have checksums: values that lie in slots have none.
     pub(crate) fn has_checksums(self) -> bool {
         !matches!(self, Kind::InPlace | Kind::InPlaceKeys | Kind::TurboValues)
+    }
+
+    /// Whether a get gives out no value that was never written.
+    pub(crate) fn checks_gets(self) -> bool {
+        matches!(self, Kind::Checked | Kind::TurboChecked)
     }
 
     /// Key number `number`.
