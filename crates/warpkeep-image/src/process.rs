@@ -45,7 +45,7 @@ impl Owner {
     #[inline]
     pub fn is_here(&self) -> bool {
         match self.word {
-            // Whoever forks copies its own memory: there is nothing to order.
+            // A child has the memory of the thread that made it: there is nothing to order.
             Some(word) => word.load(Ordering::Relaxed) == self.name,
             None => u64::from(std::process::id()) == self.name,
         }
@@ -67,7 +67,7 @@ fn name_of_this_process(word: &AtomicU64, pid: u32) -> u64 {
     }
 }
 
-/// The page, made by whoever asks first. Without a lock, because a child may be made while it is held.
+/// The page, made by the first caller. Without a lock, because a child may be made while it is held.
 fn page() -> Option<&'static AtomicU64> {
     let known = PAGE.load(Ordering::Acquire);
     if !known.is_null() {
@@ -86,7 +86,7 @@ fn page() -> Option<&'static AtomicU64> {
     // SAFETY: the page was just mapped, and nothing in it counts yet.
     if unsafe { madvise(mapped, len, Advice::LinuxWipeOnFork) }.is_err() {
         REFUSED.store(true, Ordering::Relaxed);
-        // SAFETY: it was just mapped, and nobody knows of it.
+        // SAFETY: it was just mapped, and has no other user.
         let _ = unsafe { munmap(mapped, len) };
         return None;
     }

@@ -11,8 +11,8 @@ use crate::{Image, Persist};
 
 const INDEX: u64 = ROOT_COUNT as u64 - 1;
 const WORD: u64 = ROOTS + 8 * INDEX;
-/// A killed process may have left records in the log's file that were not durable yet: it is looked for so many records before the
-/// last one.
+/// A killed process may have left records in the log's file that were not durable yet: the mark may stand for a record this many before
+/// the last one.
 const IN_FLIGHT: u64 = 1024;
 
 impl<P: Persist> Image<P> {

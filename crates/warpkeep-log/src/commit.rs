@@ -49,9 +49,9 @@ struct Shared {
     /// When it was tried last to make a segment ahead of its use.
     spare_tried: Option<Instant>,
     stop: bool,
-    /// Is told when the log has everything, and before it no longer has.
+    /// Called when the log has everything, and before it no longer has.
     watch: Option<SettledWatch>,
-    /// What it was told last.
+    /// What it was called with last.
     told_settled: bool,
 }
 
@@ -308,7 +308,7 @@ impl Commit {
         self.unsettled.store(unsettled(queue) | unlogged, Ordering::Release);
     }
 
-    /// From now on `watch` is told whether the log has everything.
+    /// From now on `watch` is called when the log has everything, and before it no longer has.
     pub(crate) fn watch_settled(&self, watch: SettledWatch) {
         let mut shared = self.lock();
         shared.watch = Some(watch);

@@ -70,7 +70,7 @@ impl fmt::Debug for Log {
     }
 }
 
-/// Room in the log for a record that is yet to come; given back if it is dropped. Whoever has one is inside the writers' gate.
+/// Room in the log for a record that is yet to come; given back if it is dropped. Its holder is inside the writers' gate.
 #[must_use = "a promise that is dropped is taken back"]
 pub struct Promise<'a> {
     commit: &'a Commit,
@@ -242,7 +242,7 @@ impl Log {
     /// Sets room aside for a batch whose effects come before its record: what the log refuses must not have happened.
     /// Only the failure of the log itself can break the promise, and then the log stops.
     ///
-    /// Make the effects between this and [`Log::append_promised`]: whoever has the promise is inside the gate, as after
+    /// Make the effects between this and [`Log::append_promised`]: the holder of the promise is inside the gate, as after
     /// [`Log::enter`].
     pub fn promise(&self, batch: &ChangeBatch, durability: Durability) -> Result<Promise<'_>, LogError> {
         self.promise_bytes(batch.bytes().len() as u64, durability)
@@ -346,7 +346,7 @@ impl Log {
         self.commit.appended()
     }
 
-    /// From now on `watch` is told, with the last durable record, when everything is in the log and durable that readers may see the
+    /// From now on `watch` is called with the last durable record when everything is in the log and durable that readers may see the
     /// effects of, and with `None` before a record is promised or appended whose effects come first. It runs under the log's
     /// lock, so it must be short and must not call the log.
     pub fn watch_settled(&self, watch: impl Fn(Option<Lsn>) + Send + Sync + 'static) {

@@ -151,13 +151,13 @@ impl Checkpoints {
         made
     }
 
-    /// The run in progress has about so many items to write.
+    /// The run in progress has about this many items to write.
     pub(crate) fn expect(&self, items: u64) {
         self.written.store(0, Ordering::Relaxed);
         self.expected.store(items, Ordering::Relaxed);
     }
 
-    /// The run in progress has written so many.
+    /// The run in progress has written this many.
     pub(crate) fn note_written(&self, items: u64) {
         self.written.store(items, Ordering::Relaxed);
     }
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(checkpoints.status().completed, 1);
     }
 
-    /// Whoever needs one waits for the one in progress, if that will do, and makes none.
+    /// A caller that needs one waits for the one in progress, if that will do, and makes none.
     #[test]
     fn one_in_progress_is_waited_for() {
         let checkpoints = Checkpoints::default();

@@ -51,7 +51,7 @@ pub struct LogStatus {
 }
 
 impl<P: Persist> Store<P> {
-    /// How the store stands. In another process than the one that opened it, nothing is told of its log.
+    /// How the store stands. In another process than the one that opened it, `log` is `None`.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();

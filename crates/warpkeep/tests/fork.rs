@@ -166,7 +166,7 @@ fn children_that_write_are_refused() {
         })
         .collect();
     for child in children {
-        assert_eq!(wait(child), 0, "so many calls were not refused");
+        assert_eq!(wait(child), 0, "the number of calls that were not refused");
     }
     drop(table);
     assert!(!elsewhere.exists());
@@ -184,7 +184,7 @@ fn children_that_end_harm_nothing() {
     let store = filled(&directory);
     let mut children = 0;
     for round in 0..4 {
-        // Records that were replaced are freed later, by whoever comes by.
+        // Records that were replaced are freed later, by any thread that writes.
         let table = store.table("rows").unwrap();
         for key in 0..ROWS {
             table.put(key, &value_of(key), Durability::Process).unwrap();

@@ -32,7 +32,7 @@ impl<P: Persist> Heap<P> {
         let (heap, latecomers) = (Arc::downgrade(self), self.image.latecomers().clone());
         let owner = self.image.owner();
         move || {
-            // A child made by `fork` has the work, too, and shares the image; and whoever waits for those at work there may be gone.
+            // A child made by `fork` has the work, too, and shares the image; and the thread that holds the lock may not exist there.
             if !owner.is_here() {
                 return;
             }

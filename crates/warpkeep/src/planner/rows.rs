@@ -403,7 +403,7 @@ impl<P: Persist> Rows<'_, P> {
             if changed || beside.changed {
                 drop(keeper.write(durability, &changes, publish)?);
             } else {
-                // Keys are let go. Whoever has the turn is in nobody's way who has still to log what can be seen.
+                // Keys are let go. The turn may be kept: writers that have still to log what can be seen do not need it.
                 drop(publish);
                 keeper.confirm(durability)?;
             }

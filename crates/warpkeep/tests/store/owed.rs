@@ -41,12 +41,12 @@ fn it_is_made_in_the_background_and_once() {
     while log_of(&store).owes_checkpoint {
         let LogStatus { checkpoint_items_written: written, checkpoint_items: all, .. } = log_of(&store);
         assert!(written <= ROWS + 1 && [0, ROWS + 1].contains(&all), "{written} of {all}");
-        assert!(begun.elapsed() < PATIENCE, "nobody makes it: {:?}", log_of(&store));
+        assert!(begun.elapsed() < PATIENCE, "it is not made: {:?}", log_of(&store));
         std::thread::sleep(Duration::from_millis(1));
     }
     store.table("rows").unwrap().put(1, 7_u64, Durability::Power).unwrap();
     let log = log_of(&store);
-    // What was written is told until the run has ended, a moment later.
+    // The run counts as completed a moment after it has cleared the debt.
     assert!(log.checkpoints <= 1 && !log.owes_checkpoint, "{log:?}");
     store.close().unwrap();
     let store = Store::open(directory.path()).unwrap();
