@@ -197,6 +197,7 @@ impl<Place, Config> Opening<'_, Place, Config> {
                 }
             }
         };
+        self.place.prepare(recovery.image())?;
         let note = self.place.note()?;
         let leave = Leave { abandon: self.place.abandons_last(), adopt: self.place.adopts_copies() };
         last_image::check(&recovery, note.as_ref(), stale.is_some(), leave)?;

@@ -23,6 +23,13 @@ pub trait ImagePlace<P: Persist> {
         Ok(id)
     }
 
+    /// Makes ready the place of an image that was there before, as the log noted: with a file system in memory the directory that
+    /// it lay in is gone, too.
+    fn prepare(&self, last: Option<&ImageNote>) -> Result<(), ImageError> {
+        let _ = last;
+        Ok(())
+    }
+
     /// Where the image lies, for the log to note; `None` where there is no file to be looked for.
     fn note(&self) -> Result<Option<ImageNote>, ImageError> {
         Ok(None)
@@ -83,6 +90,19 @@ impl<P: Persist + Clone> ImagePlace<P> for ImageFile<P> {
         match self.path.symlink_metadata() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             _ => Image::open(&self.path, self.persist.clone(), Access::ReadWrite, &self.open).map(Some),
+        }
+    }
+
+    fn prepare(&self, last: Option<&ImageNote>) -> Result<(), ImageError> {
+        let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
+        match (path.parent(), last) {
+            (Some(directory), Some(last)) if last.path() == path && !directory.exists() => {
+                std::fs::create_dir_all(directory).map_err(|source| {
+                    let (path, doing) = (directory.to_path_buf(), "create it");
+                    ImageError::Io { path, doing, source }
+                })
+            }
+            _ => Ok(()),
         }
     }
 

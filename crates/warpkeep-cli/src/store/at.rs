@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use warpkeep::{DeviceChoice, DeviceIndex, DeviceValues, GetWay, Peek, Store, StoreOptions, peek};
 use warpkeep_image::{Domain, OpenOptions, Placement};
-use warpkeep_log::{Log, ReadOnlyDisk};
+use warpkeep_log::{Log, LogOptions, ReadOnlyDisk, Recovery};
 
 use crate::failure::Failure;
 
@@ -107,13 +107,18 @@ impl StoreAt {
         Ok(Found { image, log: self.has_log()? })
     }
 
-    /// Whether there is a log directory with a log in it.
+    /// Whether there is a log directory with a log in it. One that has lost its manifest is one, too: without it the store
+    /// would be opened as if it had no log.
     pub(crate) fn has_log(&self) -> Result<bool, Failure> {
         let log = self.log_path();
         match log.try_exists().map_err(Failure::io(format!("look at {}", log.display())))? {
             false => Ok(false),
             true => match ReadOnlyDisk::open(&log) {
-                Ok(disk) => Ok(Log::exists(&disk)?),
+                Ok(disk) if Log::exists(&disk)? => Ok(true),
+                Ok(disk) => match Recovery::open(Arc::new(disk), LogOptions::default()) {
+                    Err(warpkeep_log::LogError::NoLog) => Ok(false),
+                    _ => Ok(true),
+                },
                 // Whoever holds it has one.
                 Err(warpkeep_log::LogError::Held { .. }) => Ok(true),
                 Err(error) => Err(error.into()),
@@ -170,9 +175,10 @@ impl StoreAt {
         }
     }
 
-    /// Whether the log says where the image is.
+    /// Whether the log says where the image is, or what is wrong with itself when it is opened.
     fn notes_image(&self) -> Result<bool, Failure> {
-        Ok(Log::image(Arc::new(ReadOnlyDisk::open(&self.log_path())?))?.is_some())
+        let disk = ReadOnlyDisk::open(&self.log_path())?;
+        Ok(!Log::exists(&disk)? || Log::image(Arc::new(disk))?.is_some())
     }
 
     /// Looks at its tables without taking it into use.

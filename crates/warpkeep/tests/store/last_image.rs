@@ -39,7 +39,13 @@ impl Home {
 
     /// A store with its image at `image`, to which one item was written.
     fn filled(image: &str) -> (Home, Store) {
+        Home::filled_in("store", image)
+    }
+
+    /// The same with a directory made before.
+    fn filled_in(directory: &str, image: &str) -> (Home, Store) {
         let home = Home::new();
+        fs::create_dir_all(home.at(directory)).unwrap();
         let store = home.open(image).unwrap();
         store.create_typed::<u64, u64>("t", 10).unwrap().put(&1, &11, Durability::Power).unwrap();
         (home, store)
@@ -110,11 +116,13 @@ fn an_image_that_vanished_since_the_boot_is_rebuilt_only_when_asked() {
 
 #[test]
 fn an_image_that_went_with_the_machine_is_rebuilt() {
-    let (home, store) = Home::filled("image");
+    // A directory in memory goes with it.
+    let (home, store) = Home::filled_in("memory", "memory/image");
     drop(store);
-    fs::remove_file(home.at("image")).unwrap();
+    fs::remove_dir_all(home.at("memory")).unwrap();
     home.change_manifest(|page| page[96] ^= 1);
-    let store = home.open("image").unwrap();
+    assert!(home.open("other memory/image").is_err(), "only what was there is made again");
+    let store = home.open("memory/image").unwrap();
     assert_eq!((store.report().origin, value(&store)), (Origin::Rebuilt, Some(11)));
 }
 
