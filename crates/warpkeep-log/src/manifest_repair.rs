@@ -26,7 +26,7 @@ pub struct RepairedManifest {
     pub epoch: u64,
     /// The checkpoint it names.
     pub checkpoint: Option<CheckpointInfo>,
-    /// Records after the checkpoint's start, or from the beginning.
+    /// Records in the segments from the first that it names; the checkpoint may have some of them already.
     pub records: u64,
     /// The last of them.
     pub last_lsn: Lsn,

@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 use warpkeep::{OpenReport, StoreOptions, WorkProgress, check_elsewhere};
 use warpkeep_bench::{Amount, Progress};
-use warpkeep_image::{ImageHold, Medium, Placement};
+use warpkeep_image::{ImageHold, Medium, Placement, store_id_of};
 
 use crate::confirm::confirm;
 use crate::failure::Failure;
@@ -53,6 +53,10 @@ impl Rebuild {
             && let Some(last) = log.recovery.image()
         {
             // Another image than the store's own would be left behind.
+            let other = store_id_of(&path).ok().flatten().filter(|id| *id != store_id);
+            if let Some(other) = other {
+                return Err(warpkeep::Error::Mismatch { image: hex(&other), log: hex(&store_id) }.into());
+            }
             check_elsewhere(last.path(), &placement.path, &store_id)?;
         }
         drop(log);

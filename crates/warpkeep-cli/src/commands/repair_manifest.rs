@@ -19,7 +19,7 @@ pub(super) fn run(store: &StoreAt, format: Format) -> Result<(), Failure> {
     format.show(&report, || match &report.manifest {
         None => "the manifest is good; nothing was changed\n".to_owned(),
         Some(made) => format!(
-            "made the manifest again: {}, {} after it, the last is {}; `warpkeep verify {}` checks the whole store\n",
+            "made the manifest again: {}, {} in the log, the last is {}; `warpkeep verify {}` checks the whole store\n",
             made.checkpoint.map_or("no checkpoint".to_owned(), |checkpoint| {
                 format!("checkpoint {} with {}", checkpoint.id, counted(checkpoint.changes, "item"))
             }),

@@ -89,8 +89,13 @@ impl Run<'_> {
     /// Opens the store, which should come back in this way.
     fn open(&self, expected: Origin) -> Result<Store, Failure> {
         let at = self.places.store();
-        let options =
-            warpkeep::StoreOptions { image: at.image.clone(), device: at.device, ..Default::default() };
+        let options = warpkeep::StoreOptions {
+            image: at.image.clone(),
+            device: at.device,
+            // A power cut is shown by taking the image away.
+            abandon_image: true,
+            ..Default::default()
+        };
         let store = at.open(options)?;
         let found = store.report().origin;
         match expected == found {
