@@ -234,8 +234,14 @@ impl RecordForm {
             RecordKey::Variable => return RecordForm::Variable { checksum },
         };
         let Some(value) = value.fixed_len() else { return RecordForm::Variable { checksum } };
-        let bytes = padded(value) + padded(key) + 8 + checksum_len(checksum);
-        let block = if value >= 32 { bytes.next_multiple_of(32) } else { bytes };
+        let rest = padded(value) + padded(key) + 8;
+        let bytes = rest + checksum_len(checksum);
+        let block = match value {
+            // Where the rest is whole pieces of 32 bytes already, a checksum is not to cost another.
+            32.. if checksum && rest.is_multiple_of(32) => bytes.next_multiple_of(16),
+            32.. => bytes.next_multiple_of(32),
+            _ => bytes,
+        };
         RecordForm::Fixed { key, cells, value, block, tile: None, checksum }
     }
 
@@ -431,14 +437,12 @@ impl RecordForm {
     /// Of a record without a checksum only the lengths are checked.
     pub fn check<P: Persist>(self, image: &Image<P>, offset: u64, key: &[u8]) -> Result<(), Damage> {
         let record = self.find(image, offset)?;
-        let mut stored_key = Vec::new();
-        if record.key_len > 0 {
-            record.append_stored(image, &mut stored_key);
-        }
-        if let Some(cells) = record.cells
-            && cells.key_in(&stored_key).is_none()
-        {
-            return Err(Damage::NoKey);
+        if let Some(cells) = record.cells {
+            let mut cell = Vec::new();
+            record.append_stored(image, &mut cell);
+            if cells.key_in(&cell).is_none() {
+                return Err(Damage::NoKey);
+            }
         }
         if !self.has_checksums() {
             return Ok(());

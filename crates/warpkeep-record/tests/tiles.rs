@@ -111,6 +111,14 @@ fn tables_stay_as_they_were_made() {
             assert!(form.is_none_or(|form| form.tile().is_some() == (tiling != Tiling::None)));
         }
     }
+    // In one piece: what a checksum costs.
+    for (value, blocks) in
+        [(16, [32, 40]), (40, [64, 64]), (48, [64, 80]), (100, [128, 128]), (112, [128, 144])]
+    {
+        let value = ValueSpec::fixed(value).unwrap();
+        let found = [false, true].map(|checksum| RecordForm::whole(Some(8), value, checksum).block_len());
+        assert_eq!(found, blocks, "{value:?}");
+    }
     for checksum in [false, true] {
         let new = [8, 16, 120].map(|key| Tiling::of(Some(key), value, checksum));
         assert_eq!(new, [Tiling::Close, Tiling::Roomy, Tiling::None]);
