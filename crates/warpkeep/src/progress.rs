@@ -28,7 +28,7 @@ impl WorkProgress {
         WorkProgress(Some(Arc::new(tell)))
     }
 
-    /// Counts the steps of work that has about so many.
+    /// Counts the steps of work; `total` is about how many it has.
     pub(crate) fn steps(&self, total: u64) -> Steps {
         let steps = Steps { progress: self.clone(), done: 0, total };
         steps.tell();

@@ -19,7 +19,7 @@ pub(super) struct QuoteCheck<R> {
 enum State {
     Start,
     Plain,
-    /// Since this line, and so many bytes.
+    /// Since this line, and for this number of bytes.
     Quoted {
         line: u64,
         bytes: u64,

@@ -40,7 +40,7 @@ impl<P: Persist> Store<P> {
         self.create_table(name, TableOptions::typed::<K, V>()?.capacity(capacity))?.typed()
     }
 
-    /// The table of this name with keys and values of these types; made with room for so many items if it is not there yet. See
+    /// The table of this name with keys and values of these types; created with room for `capacity` items if it is not there yet. See
     /// [`Store::table_or_create`].
     pub fn typed_or_create<K: Key, V: Value>(
         &self,
