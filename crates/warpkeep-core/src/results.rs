@@ -68,6 +68,7 @@ pub trait Answers {
 /// # Ok::<(), warpkeep_core::CoreError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
+#[must_use = "operations may have been refused although the batch was done: see `first_error`"]
 pub struct Results {
     statuses: Vec<Status>,
     versions: Vec<u64>,

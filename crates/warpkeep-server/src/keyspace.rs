@@ -196,7 +196,9 @@ impl<'s> Keyspace<'s> {
             for key in &keys {
                 batch.delete(key.as_slice()).map_err(warpkeep::Error::from)?;
             }
-            table.run(&batch, self.durability)?;
+            if let Some((index, status)) = table.run(&batch, self.durability)?.first_error() {
+                return Err(warpkeep::Error::Refused { index, op: warpkeep::Op::Delete, status }.into());
+            }
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ fn write(directory: &Path, items: u64, flushes: bool) -> warpkeep::Result<()> {
     for key in 0..items {
         batch.put(key, &[key as u8; VALUE])?;
         if batch.len() == 4096 || key + 1 == items {
-            table.run(&batch, Durability::Process)?;
+            assert_eq!(table.run(&batch, Durability::Process)?.first_error(), None);
             batch = table.batch();
         }
     }

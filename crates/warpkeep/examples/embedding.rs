@@ -45,7 +45,7 @@ fn main() -> Result<(), Error> {
             gradients.merge(id, &gradient)?;
         }
         let begun = Instant::now();
-        rows.table().run(&gradients, Durability::Power)?;
+        assert_eq!(rows.table().run(&gradients, Durability::Power)?.first_error(), None);
         println!(
             "step {step}: {STEP} rows read in {looked_up:.1?}, changed durably in {:.1?}",
             begun.elapsed()

@@ -19,7 +19,7 @@ pub fn once(
     stream: &Stream,
 ) -> Result<()> {
     let table = store.create_table("", options)?;
-    table.run(&table.batch(), Durability::Process)?;
+    drop(table.run(&table.batch(), Durability::Process)?);
     table.run_into(batch, Durability::Process, answers)?;
     table.run_on(batch, Durability::Process, output, stream)?;
     table.grow()?;

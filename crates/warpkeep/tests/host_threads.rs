@@ -36,7 +36,7 @@ fn no_thread_is_started_needlessly_or_left_behind() {
             for number in 0..count {
                 batch.get(number).unwrap();
             }
-            table.run(&batch, Durability::Process).unwrap();
+            assert_eq!(table.run(&batch, Durability::Process).unwrap().first_error(), None);
         };
         gets(1000);
         assert_eq!(helpers(), 0, "a small batch needs none");

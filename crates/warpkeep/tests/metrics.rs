@@ -19,13 +19,13 @@ fn operations_batches_tables_and_checkpoints_are_told() {
     for key in 0..1000 {
         puts.put(key, key).unwrap();
     }
-    table.run(&puts, Durability::Process).unwrap();
-    table.run(&puts, Durability::Power).unwrap();
+    assert_eq!(table.run(&puts, Durability::Process).unwrap().first_error(), None);
+    assert_eq!(table.run(&puts, Durability::Power).unwrap().first_error(), None);
     let mut gets = table.batch();
     for key in 500..1500 {
         gets.get(key).unwrap();
     }
-    table.run(&gets, Durability::Process).unwrap();
+    assert_eq!(table.run(&gets, Durability::Process).unwrap().first_error(), None);
     let mut into = warpkeep::Results::new(&gets.view());
     table.run_into(&gets.view(), Durability::Process, &mut into).unwrap();
     // So many that several threads answer into the caller's arrays.

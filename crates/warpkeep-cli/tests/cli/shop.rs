@@ -91,7 +91,7 @@ impl Shop {
         for key in 0..ROWS {
             batch.put(key, &value(key)).expect("a row");
         }
-        rows.run(&batch, Durability::Process).expect("room");
+        assert_eq!(rows.run(&batch, Durability::Process).expect("room").first_error(), None);
         store.checkpoint().expect("a checkpoint");
         for key in 0..10 {
             rows.put(key, &value(key + ROWS), Durability::Power).expect("room");

@@ -110,7 +110,7 @@ fn what_a_device_wrote_comes_back_from_the_log() {
         for key in 0..2000_u64 {
             batch.merge(key, &[1; 16]).unwrap();
         }
-        rows.run(&batch, durability).unwrap();
+        assert_eq!(rows.run(&batch, durability).unwrap().first_error(), None);
     }
     assert_eq!(rows.len(), 2000);
     drop(rows);
@@ -267,7 +267,7 @@ fn tables_grow_and_shrink_beside_gets_of_a_device() {
     for key in 0..600_u64 {
         puts.put(key, &[key as u8; 16]).unwrap();
     }
-    rows.run(&puts, Durability::Process).unwrap();
+    assert_eq!(rows.run(&puts, Durability::Process).unwrap().first_error(), None);
     let mut gets = rows.batch();
     for key in 0..1200_u64 {
         gets.get(key).unwrap();

@@ -88,7 +88,7 @@ fn what_was_acknowledged_before_is_in_a_backup_made_while_others_write_with(inde
                     let mut batch = table.batch();
                     batch.put(writer as u64, count).unwrap();
                     batch.put(1000 + 3 * count + writer as u64, count).unwrap();
-                    table.run(&batch, durability).unwrap();
+                    assert_eq!(table.run(&batch, durability).unwrap().first_error(), None);
                     reached.store(count, Ordering::Release);
                     // The test is about the backup, not about how much a disk can take.
                     std::thread::sleep(std::time::Duration::from_micros(100));

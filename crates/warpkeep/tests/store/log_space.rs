@@ -45,7 +45,7 @@ fn update(store: &Store, round: u64) {
     for row in 0..ROWS {
         batch.put(row, &[(row ^ round) as u8; 100]).expect("it fits");
     }
-    table.run(&batch, Durability::Process).expect("written");
+    assert_eq!(table.run(&batch, Durability::Process).expect("written").first_error(), None);
 }
 
 fn check(store: &Store, round: u64) {

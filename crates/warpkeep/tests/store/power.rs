@@ -58,7 +58,7 @@ fn an_answer_that_changes_nothing_rests_on_what_is_durable() {
             assert_eq!(before, Some(111_u64.to_le_bytes().to_vec()), "the write before has not been logged");
             let mut batch = table.batch();
             call(&mut batch);
-            table.run(&batch, Durability::Power).unwrap();
+            assert_eq!(table.run(&batch, Durability::Power).unwrap().first_error(), None);
             let after = in_log(&directory.path().join("log")).remove(&1);
             assert_eq!(after, wanted.map(|value| value.to_le_bytes().to_vec()), "{what}, {form}");
         }
