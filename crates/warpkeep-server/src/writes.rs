@@ -102,24 +102,18 @@ impl Writes {
         }
     }
 
-    /// Makes all changes and tells what became of each. With `Power` they are one record of the log: all are made, or none. Otherwise
-    /// some may be made where others are refused.
-    pub(crate) fn run_as_one(
-        &mut self,
-        keyspace: &Keyspace<'_>,
-        table: &Table<'_>,
-        mut each: impl FnMut(u32, Status),
-    ) {
+    /// Makes all changes, as one record of the log, or none; gives why not.
+    pub(crate) fn run_as_one(&mut self, keyspace: &Keyspace<'_>, table: &Table<'_>) -> Option<Refusal> {
         const ATTEMPTS: usize = 8;
         if self.ops.is_empty() {
-            return;
+            return None;
         }
         let durability = keyspace.durability;
         self.log_full = false;
         for attempt in 0..ATTEMPTS {
             self.answers.clear();
             self.answers.resize(self.ops.len(), (Status::Pending, 0));
-            self.run_some(table, durability, 0, self.ops.len());
+            self.run_these(0, self.ops.len(), |view, written| table.run_as_one(view, durability, written));
             let refused = self.answers.iter().map(|&(status, _)| status).find(|status| status.is_retryable());
             let (Some(status), Some(evictor)) = (refused, &keyspace.evictor) else { break };
             if attempt + 1 == ATTEMPTS {
@@ -130,9 +124,7 @@ impl Writes {
                 evictor.make_room(keyspace, table, need);
             }
         }
-        for (&entry, &(status, _)) in self.entries.iter().zip(&self.answers) {
-            each(entry, status);
-        }
+        self.answers.iter().find_map(|&(status, _)| Refusal::of(status))
     }
 
     /// Throws other items away for those that found no room.
@@ -172,6 +164,16 @@ impl Writes {
     }
 
     fn run_some(&mut self, table: &Table<'_>, durability: Durability, from: usize, to: usize) {
+        self.run_these(from, to, |view, written| table.run_into(view, durability, written));
+    }
+
+    /// Has some changes made, in the way that is given.
+    fn run_these(
+        &mut self,
+        from: usize,
+        to: usize,
+        run: impl FnOnce(&BatchView<'_>, &mut Written<'_>) -> Result<(), warpkeep::Error>,
+    ) {
         let columns = Columns {
             ops: Ops::Each(Column::Host(&self.ops[from..to])),
             keys: Cells::variable(&self.key_offsets[from..=to], &self.keys),
@@ -181,7 +183,7 @@ impl Writes {
         let mut written = Written(&mut self.answers[from..to]);
         let done = BatchView::new(self.specs.0, self.specs.1, columns)
             .map_err(warpkeep::Error::from)
-            .and_then(|view| table.run_into(&view, durability, &mut written));
+            .and_then(|view| run(&view, &mut written));
         if let Err(error) = done {
             // That the disk is full is logged once, by those who keep house.
             match error.is_log_full() {

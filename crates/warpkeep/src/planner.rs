@@ -90,6 +90,21 @@ pub(crate) fn execute<P: Persist>(
     })
 }
 
+/// Does a batch as one group: all of it, or nothing where an operation finds no room.
+pub(crate) fn execute_as_one<P: Persist>(
+    keeper: &Keeper<P, Tables<P>>,
+    named: &NamedTable<P>,
+    batch: &HostBatch<'_>,
+    durability: Durability,
+    answers: &mut dyn Answers,
+) -> Result<()> {
+    with_table!(&named.table, table => {
+        let target = Target { id: named.id, engine: &named.engine, table };
+        let operations: Vec<Operation<'_>> = batch.iter().collect();
+        settle(write_in_space(keeper, &target, &operations, durability, answers), &operations, answers)
+    })
+}
+
 fn execute_on<P: Persist, T: Planned<P>>(
     keeper: &Keeper<P, Tables<P>>,
     target: &Target<'_, P, T>,

@@ -269,6 +269,38 @@ impl<P: Persist> Table<'_, P> {
         Ok(watch.map_or(Ok(()), Watch::finish)?)
     }
 
+    /// Does a batch as one, and answers as [`Table::run_into`] does: if an operation finds no room, none is done and all are answered so. With a log, all changes are one record.
+    /// Writers of other batches that share a key wait for it. With [`Durability::Process`] a crash may still leave a part of it in the image.
+    ///
+    /// ```
+    /// use warpkeep::{Durability, KeySpec, Store, TableOptions, ValueSpec};
+    /// use warpkeep_core::Results;
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let store = Store::open(directory.path())?;
+    /// let table = store.create_table("rows", TableOptions::new(KeySpec::U64, ValueSpec::U64))?;
+    /// let mut batch = table.batch();
+    /// for key in 0_u64..100 {
+    ///     batch.put(&key.to_le_bytes(), &7_u64.to_le_bytes())?;
+    /// }
+    /// let mut results = Results::new(&batch.view());
+    /// table.run_as_one(&batch.view(), Durability::Process, &mut results)?;
+    /// assert!(results.statuses().iter().all(|status| status.is_ok()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn run_as_one(
+        &self,
+        batch: &BatchView<'_>,
+        durability: Durability,
+        answers: &mut dyn Answers,
+    ) -> Result<()> {
+        self.named.check_there()?;
+        let batch = self.host(batch)?;
+        let mut counted = Counted::new(answers, batch);
+        let done = planner::execute_as_one(&self.store.keeper, &self.named, &batch, durability, &mut counted);
+        self.named.metrics.add(&counted.tally());
+        done
+    }
+
     /// Does a batch whose columns lie in host memory or in that of the device that works the table, after what is in the stream, and answers
     /// into arrays of the caller's in either memory. All is done, and on the device, when it returns.
     ///

@@ -84,19 +84,9 @@ impl Batch {
         self.note_writes(keyspace, inputs);
         self.note_databases(keyspace, inputs)?;
         let _commit = keyspace.commits.begin();
-        let mut refused = None;
-        let mut done = Vec::new();
-        self.writes.run_as_one(keyspace, table, |entry, status| match Refusal::of(status) {
-            None => done.push(entry),
-            Some(refusal) => refused = Some(refusal),
-        });
-        match refused {
+        match self.writes.run_as_one(keyspace, table) {
             None => Ok(()),
-            Some(refusal) => {
-                let refusal = self.writes.explain(keyspace, refusal);
-                self.take_back(keyspace, table, inputs, &done);
-                Err(Aborted::Refused(refusal))
-            }
+            Some(refusal) => Err(Aborted::Refused(self.writes.explain(keyspace, refusal))),
         }
     }
 
@@ -110,30 +100,6 @@ impl Batch {
             }
         }
         Ok(())
-    }
-
-    /// Gives entries that were changed back what they had.
-    #[cold]
-    fn take_back(&mut self, keyspace: &Keyspace<'_>, table: &Table<'_>, inputs: &impl Inputs, done: &[u32]) {
-        if done.is_empty() {
-            return;
-        }
-        for &number in done {
-            let entry = &mut self.work.entries.list[number as usize];
-            (entry.current, entry.changed) = (entry.base, true);
-            // What was not there before is there now, and is to be removed.
-            entry.known = entry.base.is_some();
-        }
-        for (number, entry) in self.work.entries.list.iter_mut().enumerate() {
-            entry.changed &= done.contains(&(number as u32));
-        }
-        self.writes.clear();
-        self.note_writes(keyspace, inputs);
-        let mut failed = false;
-        self.writes.run_as_one(keyspace, table, |_, status| failed |= Refusal::of(status).is_some());
-        if failed {
-            tracing::error!("a transaction was refused, and some of its changes could not be taken back");
-        }
     }
 
     /// Whether one client asks for several keys, so that a transaction between the reads could be seen in part.

@@ -5,6 +5,7 @@ use warpkeep_server::Io;
 /// How servers wait for their clients here; `server_uring` has the same tests with the other.
 const IO: Io = Io::Poll;
 
+mod as_one;
 mod basics;
 mod crowd;
 mod databases;
