@@ -44,6 +44,7 @@ impl Store<Coherent> {
     /// assert!(matches!(table.put(&1, &3, Durability::Process), Err(Error::ReadOnly)));
     /// # Ok::<(), warpkeep::Error>(())
     /// ```
+    #[allow(clippy::needless_pass_by_value, reason = "called as the other ways to open a store are")]
     pub fn open_read_only(directory: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
         let begun = Instant::now();
         if options.device != DeviceChoice::Cpu {
