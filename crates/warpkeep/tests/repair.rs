@@ -9,7 +9,7 @@ use warpkeep::{
     Durability, Error, IndexKind, KeySpec, RepairOptions, RepairReport, Store, StoreOptions, Table,
     TableOptions, ValueSpec, VerifyReport, repair, verify,
 };
-use warpkeep_image::{CreateOptions, MIN_CHUNK};
+use warpkeep_image::{CreateOptions, HeapOptions, MIN_CHUNK};
 use warpkeep_log::LogOptions;
 
 type Model = BTreeMap<u64, Vec<u8>>;
@@ -39,6 +39,8 @@ impl Home {
         let log = LogOptions { segment_bytes: 64 << 10, background: false, ..LogOptions::default() };
         StoreOptions {
             create: CreateOptions { len: 4 * MIN_CHUNK, chunk_size: MIN_CHUNK, ..CreateOptions::default() },
+            // More would cost a word a chunk in every opening.
+            heap: HeapOptions { max_bytes: 16 << 20, ..HeapOptions::default() },
             log,
             without_log: self.without_log,
             ..StoreOptions::default()
