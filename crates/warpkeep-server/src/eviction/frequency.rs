@@ -19,6 +19,9 @@ pub(crate) struct Candidate<K> {
     pub(crate) version: u64,
 }
 
+/// An item of the store that may go: its key, and the bytes that it takes.
+pub(super) type Stored = Candidate<(Vec<u8>, u64)>;
+
 impl<K> Candidate<K> {
     /// What is smaller goes first.
     pub(crate) fn rank(&self) -> (u8, u64) {
@@ -40,7 +43,7 @@ pub(super) fn candidates(
     keyspace: &Keyspace<'_>,
     table: &Table<'_>,
     like: Option<(usize, usize)>,
-) -> Result<Vec<Candidate<(Vec<u8>, u64)>>, warpkeep::Error> {
+) -> Result<Vec<Stored>, warpkeep::Error> {
     let mut candidates = Vec::with_capacity(COMPARED);
     table.sample(like, COMPARED, |item| {
         candidates.push(Candidate {
@@ -54,7 +57,7 @@ pub(super) fn candidates(
 }
 
 /// The keys of those that are to go, and the bytes that they take.
-pub(super) fn victims(mut candidates: Vec<Candidate<(Vec<u8>, u64)>>) -> (Vec<Vec<u8>>, u64) {
+pub(super) fn victims(mut candidates: Vec<Stored>) -> (Vec<Vec<u8>>, u64) {
     // Few items, few victims: the last ones are not to go all at once.
     candidates.truncate(candidates.len().div_ceil(COMPARED / GO));
     let bytes = candidates.iter().map(|candidate| candidate.key.1).sum();

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use warpkeep::Table;
 
 use self::clock::Clock;
-use self::frequency::{Candidate, is_warm};
+use self::frequency::{Stored, is_warm};
 use self::sketch::Sketch;
 use crate::keyspace::Keyspace;
 
@@ -151,7 +151,7 @@ impl Evictor {
         keyspace: &Keyspace<'_>,
         table: &Table<'_>,
         like: Option<(usize, usize)>,
-    ) -> Result<Vec<Candidate<(Vec<u8>, u64)>>, warpkeep::Error> {
+    ) -> Result<Vec<Stored>, warpkeep::Error> {
         match &self.policy {
             Policy::Frequency(sketch) => {
                 frequency::candidates(|hash| sketch.estimate(hash), keyspace, table, like)
