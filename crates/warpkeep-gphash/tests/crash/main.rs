@@ -36,12 +36,10 @@ enum Step {
     Shrink,
     /// Move all records.
     Defragment,
-    /// The same, with the records found block by block.
-    Vacate,
     /// Let go of what was replaced.
     Settle,
 }
-use Step::{Begin, Defragment, Drain, Grow, Put, Remove, Settle, Shrink, Vacate};
+use Step::{Begin, Defragment, Drain, Grow, Put, Remove, Settle, Shrink};
 
 /// What is done to a table, and what the table is.
 struct Script {
@@ -164,9 +162,7 @@ const SHRUNK: Script = Script {
         Put(9),
         Put(3),
         Remove(4),
-        Vacate,
         Remove(0),
-        Settle,
         Put(10),
         Put(1),
         Remove(5),
@@ -248,7 +244,6 @@ impl Step {
             Grow => Taken::Grow,
             Shrink => Taken::Shrink,
             Defragment => Taken::Defragment,
-            Vacate => Taken::Vacate,
             Settle => Taken::Settle,
             Begin => Taken::Upkeep(Table::begin_growth),
             Drain => Taken::Upkeep(|table| {
