@@ -203,10 +203,10 @@ impl Shared<'_> {
         let counters = &self.counters;
         let (items, usage) = (self.keyspace.table().len(), self.keyspace.store.usage());
         let used = usage.used_bytes();
-        if items > 0 {
+        if let Some(average) = used.checked_div(items) {
             let fact = |name: &str| format!("1:{name}");
             facts
-                .add(&fact("chunk_size"), used / items)
+                .add(&fact("chunk_size"), average)
                 .add(&fact("chunks_per_page"), 1)
                 .add(&fact("total_pages"), items)
                 .add(&fact("total_chunks"), items)

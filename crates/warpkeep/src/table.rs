@@ -273,14 +273,13 @@ impl<P: Persist> Table<'_, P> {
     /// Writers of other batches that share a key wait for it. With [`Durability::Process`] a crash may still leave a part of it in the image.
     ///
     /// ```
-    /// use warpkeep::{Durability, KeySpec, Store, TableOptions, ValueSpec};
-    /// use warpkeep_core::Results;
+    /// use warpkeep::{Durability, KeySpec, Results, Store, TableOptions, ValueSpec};
     /// # let directory = tempfile::tempdir().unwrap();
     /// let store = Store::open(directory.path())?;
     /// let table = store.create_table("rows", TableOptions::new(KeySpec::U64, ValueSpec::U64))?;
     /// let mut batch = table.batch();
     /// for key in 0_u64..100 {
-    ///     batch.put(&key.to_le_bytes(), &7_u64.to_le_bytes())?;
+    ///     batch.put(key, 7)?;
     /// }
     /// let mut results = Results::new(&batch.view());
     /// table.run_as_one(&batch.view(), Durability::Process, &mut results)?;

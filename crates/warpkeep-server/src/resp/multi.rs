@@ -52,8 +52,8 @@ pub(super) fn set_database(session: &mut Session, input: &[u8], before: usize, b
     let database = session.database;
     // Those that are done as one have theirs: it may be another.
     let is_open = |verb: Verb| verb.has_key() && !verb.is_part_of_one();
-    let added = batch.commands[before..].iter_mut().filter(|command| is_open(command.verb));
-    added.fold(true, |all, command| set_key(session, input, command, database) && all)
+    let mut added = batch.commands[before..].iter_mut().filter(|command| is_open(command.verb));
+    added.all(|command| set_key(session, input, command, database))
 }
 
 /// Queues a command, if there is one of this name that takes so many arguments.

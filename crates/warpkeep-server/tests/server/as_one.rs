@@ -108,7 +108,7 @@ fn wherever_the_log_ends_a_transaction_is_in_it_or_not() {
     for round in 0..ROUNDS {
         let mut script = command(&["MULTI"]);
         (0..KEYS).for_each(|key| {
-            script.extend(command(&["SET", &format!("key-{key}"), &format!("round-{round}")]))
+            script.extend(command(&["SET", &format!("key-{key}"), &format!("round-{round}")]));
         });
         script.extend(command(&["EXEC"]));
         assert!(client.ask(&script).ends_with(b"+OK\r\n"));
