@@ -258,7 +258,7 @@ fn check<C: Scenario>(case: C, reopen: &Reopen<'_>) -> Result<(), String> {
     }
     let mut scanned = BTreeMap::new();
     table.scan_checked::<String>(1, |item| {
-        let change = item.map_err(|damaged| damaged.to_string())?;
+        let change = item.map_err(ToString::to_string)?;
         let number = (0..case.keys()).find(|&number| case.key(number) == change.key);
         scanned.insert(number.ok_or("a key that was never put")?, change.version as usize - 1);
         Ok(())

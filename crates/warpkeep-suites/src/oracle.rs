@@ -230,7 +230,7 @@ fn compare<P: Persist>(
     prop_assert_eq!(answers, expected);
     let mut scanned = HashMap::new();
     let scan = table.scan_checked::<String>(3, |item| {
-        let change = item.map_err(|damaged| damaged.to_string())?;
+        let change = item.map_err(ToString::to_string)?;
         scanned.insert(change.key.to_vec(), (change.version, change.value.to_vec()));
         Ok(())
     });

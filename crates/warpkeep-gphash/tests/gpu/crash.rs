@@ -454,7 +454,7 @@ pub(crate) fn whole(table: &Table<Coherent>, kind: Kind, items: &Model) -> Resul
     let numbers: BTreeMap<_, _> = (0..KEYS).map(|number| (kind.key(number), number)).collect();
     let mut scanned = Model::new();
     table.scan_checked::<String>(1, |item| {
-        let change = item.map_err(|damaged| damaged.to_string())?;
+        let change = item.map_err(ToString::to_string)?;
         let number = numbers.get(change.key).ok_or("a key that was never put")?;
         match scanned.insert(*number, (change.version, change.value.to_vec())) {
             None => Ok(()),

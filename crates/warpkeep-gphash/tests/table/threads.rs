@@ -130,7 +130,7 @@ fn nobody_misses_what_moves_on_with(kind: Kind) {
                 let mut missed: BTreeSet<&[u8]> = keys.iter().map(Vec::as_slice).collect();
                 // Nor is anything damaged, whatever is being written and moved.
                 let scan = table.scan_checked::<String>(1, |item| {
-                    missed.remove(item.map_err(|damaged| damaged.to_string())?.key);
+                    missed.remove(item.map_err(ToString::to_string)?.key);
                     Ok(())
                 });
                 scan.unwrap();

@@ -240,7 +240,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Coherent, Format, HeapOptions, Image, ImageError, MIN_CHUNK, PlainMemory, PoolId, Surroundings,
+        Block, Coherent, Format, HeapOptions, Image, ImageError, MIN_CHUNK, PlainMemory, PoolId, Surroundings,
     };
 
     fn heap(chunks: u64) -> Heap<Coherent> {
@@ -255,11 +255,11 @@ mod tests {
     }
 
     fn fill(heap: &Heap<Coherent>, pool: PoolId) -> Vec<u64> {
-        std::iter::from_fn(|| heap.allocate_from(pool).ok().map(|block| block.into_offset())).collect()
+        std::iter::from_fn(|| heap.allocate_from(pool).ok().map(Block::into_offset)).collect()
     }
 
     /// Moves every block out of a run, as a table does.
-    fn move_out(heap: &Heap<Coherent>, clearing: &Clearing<'_, Coherent>, taken: &mut Vec<u64>) {
+    fn move_out(heap: &Heap<Coherent>, clearing: &Clearing<'_, Coherent>, taken: &mut [u64]) {
         for (old, _) in clearing.blocks_in_use() {
             // SAFETY: the test alone has the block.
             let new = unsafe { clearing.copy_of(old) }.expect("others have room").into_offset();

@@ -76,7 +76,7 @@ fn a_store_takes_another_size_of_value_when_most_is_deleted() {
         let mut client = server.resp();
         let (stored, refused) = store(&mut client, "a", 0..150_000, 500);
         assert!(stored > 80_000 && refused > 10_000, "{stored} stored, {refused} refused");
-        let gone = |number: &usize| number % 10 != 0;
+        let gone = |number: &usize| !number.is_multiple_of(10);
         for group in (0..stored).step_by(1000) {
             let delete = |number: usize| command(&["DEL", &format!("a-{number}")]);
             client.ask(&(group..group + 1000).filter(gone).flat_map(delete).collect::<Vec<u8>>());

@@ -126,7 +126,7 @@ impl<'s, K: Key, V: Value, P: Persist> TypedTable<'s, K, V, P> {
             (Vec::with_capacity(keys.len()), Tally::default(), false);
         let mut damaged = None;
         named.table.get_many(cells, |index, found| {
-            if found.as_ref().is_some_and(|found| found.is_damaged()) {
+            if found.as_ref().is_some_and(warpkeep_gphash::Value::is_damaged) {
                 tally.add(Op::Get, Status::Corrupt);
                 damaged = damaged.or(Some(index));
                 return values.push(None);

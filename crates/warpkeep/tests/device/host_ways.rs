@@ -470,9 +470,9 @@ fn a_device_lost_while_it_writes_straight_leaves_the_rest_to_the_cpu() {
             }
             table.run(&batch, Durability::Process).unwrap()
         };
-        write(Op::Put, 0..40, 1);
+        assert_eq!(write(Op::Put, 0..40, 1).first_error(), None);
         table.time_steps(true);
-        write(Op::Put, 5000..8000, 1);
+        assert_eq!(write(Op::Put, 5000..8000, 1).first_error(), None);
         let timed = table.take_step_times().concat();
         assert!(timed.iter().any(|step| step.step == "enrol"), "it was staged: {timed:?}");
         let now = || device.last_run().map_or(0, |report| report.now);

@@ -17,7 +17,7 @@ fn in_host_memory(table: &Table<'_>, op: Op, keys: &[u64]) {
     for key in keys {
         batch.push(op, &key.to_le_bytes(), &[9; 16], 1).unwrap();
     }
-    table.run(&batch, Durability::Power).unwrap();
+    assert_eq!(table.run(&batch, Durability::Power).unwrap().first_error(), None);
 }
 
 #[test]

@@ -182,13 +182,13 @@ fn a_lost_device_hands_its_tables_to_the_cpu() {
             }
             rows.run(&batch, durability).unwrap()
         };
-        put(0..40, 1, Durability::Power);
+        assert_eq!(put(0..40, 1, Durability::Power).first_error(), None);
         let now = device.last_run().expect("kernels have run").now;
         device.simulator().unwrap().crash_at(Some(now + 1 + 311 * round as u64));
         let durability = if round % 3 == 0 { Durability::Power } else { Durability::Process };
         assert!(put(20..60, 2, durability).first_error().is_none());
         lost_in_a_batch += u32::from(device.check().is_err());
-        put(50..70, 3, Durability::Process);
+        assert_eq!(put(50..70, 3, Durability::Process).first_error(), None);
         let check = |store: &Store| {
             let rows = store.table("rows").unwrap();
             assert_eq!(rows.len(), 70);
