@@ -163,6 +163,8 @@ fn compiled(case: &Case) -> Vec<String> {
             "gphash_locate" => 40,
             // Of buckets of several lines all are on their way.
             "gphash_decide" if case.geometry.slots() > 8 => 80,
+            // One block of 512 threads on each of a few multiprocessors: it has all their registers.
+            "gphash_send" => 128,
             "gphash_veil" | "gphash_settle" => 32 + 8 * u32::from(case.key_len > 8),
             _ => most,
         };

@@ -101,7 +101,8 @@ fn an_image_elsewhere_is_not_made_twice() {
     at("put", &["t", "1", "one"]);
     assert_eq!(at("get", &["t", "1"]).out, "one\n");
     let ran = shop.ran("get", &["t", "1"], 1);
-    assert!(ran.err.contains("--image") && ran.err.contains("warpkeep rebuild"), "{}", ran.err);
+    let advice = format!("--image {}", image.display());
+    assert!(ran.err.contains(&advice) && ran.err.contains("--abandon-image"), "{}", ran.err);
     assert!(!shop.image().exists());
     assert_eq!(at("get", &["t", "1"]).out, "one\n");
 }

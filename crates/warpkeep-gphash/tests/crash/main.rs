@@ -81,6 +81,8 @@ const FILLED: Script = Script {
         Put(22),
         Put(23),
         Grow,
+        // What was freed is used again at once, so that a crash shows whether it was still referred to.
+        Settle,
         Put(24),
         Remove(3),
         Put(5),
@@ -159,6 +161,7 @@ const SHRUNK: Script = Script {
         Settle,
         Put(7),
         Shrink,
+        Settle,
         Put(9),
         Put(3),
         Remove(4),

@@ -253,14 +253,14 @@ fn damage_to_keys_and_values_is_found_against_the_log_with(index: IndexKind) {
     // A value of key 77, and beside it key 77 itself, or the version where keys of 8 bytes are told by their hashes; each
     // may lie about in freed blocks, too.
     let beside: &[&str] = match index {
-        IndexKind::GpHash => &["key"],
-        IndexKind::TurboHash => &["not in the log", "lacks a change"],
+        IndexKind::GpHash => &["key", "its checksum is"],
+        IndexKind::TurboHash => &["not in the log", "lacks a change", "its checksum is"],
     };
     let value = places(&[77; 16]);
     assert!(!value.is_empty());
     let mut found = 0;
     for at in value {
-        for (at, what) in [(at, &["another value"][..]), (at + 16, beside)] {
+        for (at, what) in [(at, &["another value", "its checksum is"][..]), (at + 16, beside)] {
             let mut bytes = whole.clone();
             bytes[at] ^= 1;
             fs::write(home.image(), &bytes).unwrap();
