@@ -24,7 +24,7 @@ WK_DEVICE u64 value_share(const Table& t, u32 i, u64 word) {
 
 WK_DEVICE u32 digest_of_sum(u64 sum) { return (u32)(sum ^ sum >> 32); }
 
-// The sums of so many lanes side by side, a power of two, in all of them. All lanes of a warp.
+// The sum over a group of adjacent lanes, a power of two, in each of them. All lanes of a warp take part.
 WK_DEVICE u64 sum_of_lanes(u64 sum, u32 lanes) {
     Warp warp;
     for (u32 apart = lanes / 2; apart > 0; apart /= 2) sum += warp.shfl_xor(sum, apart);

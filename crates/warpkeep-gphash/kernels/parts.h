@@ -55,7 +55,7 @@ struct Span {
 };
 
 // Acts before a part. Where the host stores the words, the last part has a quarter of what the others have: what it stores of that one
-// goes beside nothing. And what it is told of a part begins with a piece of the list, of two words or four digests, so parts begin with a multiple of four.
+// goes beside nothing. The list of a part begins with a whole piece, of two words or four digests, so parts begin at a multiple of four.
 WK_DEVICE u64 before_part(const BeatParams& p, u64 acts, u64 part) {
     if (part >= p.parts) return acts;
     if (!p.straight.words) return acts * part / p.parts;
@@ -145,8 +145,8 @@ WK_DEVICE void tell_acts(const StraightParams& p, u64 part, const Span& span, co
 // Digests in a piece of the list.
 constexpr u64 kPieceDigests = sizeof(U128) / sizeof(u32);
 
-// Tells the host the digests of a part's values, behind what it is told of the acts: whoever stores the tails stores the checksums, and never
-// has the values.
+// Sends the digests of a part's values to the host, behind the list of acts: the host thread that stores the tails also stores the checksums, and
+// does not have the values.
 WK_DEVICE void tell_digests(const StraightParams& p, const Span& span, const Hand& hand) {
     if (!p.digests || !tells_tails(p) || span.count == 0) return;
     U128* list = p.words + 2 * kMostParts + (told_len(p) * p.count + 1) / 2;

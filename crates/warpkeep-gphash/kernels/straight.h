@@ -109,7 +109,7 @@ struct StraightParams {
     u32* sent;
     // In host memory: what the batch came to, told by whoever finishes it last. Null if the host fetches it.
     Came* told;
-    // The digest of each operation's value, see checksum.h; null if whoever needs one makes it, or nothing does.
+    // The digest of each operation's value, see checksum.h; null if the thread that needs a digest computes it, or none is needed.
     u32* digests;
     u32 op;
     u32 block_len;

@@ -108,7 +108,7 @@ impl<P: Persist> Table<P> {
     }
 
     /// The keys and versions of what may be items of the table in these blocks, each given with its size, which is given out, too.
-    /// Whoever believes one of them looks it up first.
+    /// The caller looks a key up before it relies on it.
     pub fn guess_items(&self, blocks: &[(u64, u64)], mut each: impl FnMut(&[u8], u64, u64)) {
         if self.shape.body != Body::Packed || !self.form.has_keys() {
             return;

@@ -346,7 +346,7 @@ impl Commit {
         self.unsettled.load(Ordering::Acquire) & OWES_CHECKPOINT != 0
     }
 
-    /// A checkpoint is complete that was begun when so many bytes were [written](Commit::written).
+    /// Notes a complete checkpoint; `written_before` is what [`Commit::written`] was when it began.
     pub(crate) fn checkpoint_done(&self, written_before: u64) {
         self.written_before_checkpoint.store(written_before, Ordering::Relaxed);
         let mut shared = self.lock();

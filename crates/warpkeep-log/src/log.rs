@@ -383,7 +383,7 @@ impl Log {
         self.commit.file_mode()
     }
 
-    /// Sets space aside for a checkpoint of so many bytes, and for an opening: files that hold nothing, given up when the
+    /// Sets space aside for a checkpoint of this many bytes, and for an opening: files that hold nothing, given up when the
     /// disk is full and a checkpoint or an opening needs the space. An error if there is no room for so much; it costs
     /// little to ask again, for more or for less.
     pub fn keep_reserve(&self, checkpoint_bytes: u64) -> Result<(), LogError> {

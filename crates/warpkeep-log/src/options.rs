@@ -31,7 +31,7 @@ pub struct LogOptions {
     /// write at the next syncs; 0: none.
     pub fill_ahead_bytes: u64,
     /// The permissions of new files: segments, checkpoints, manifests, and those of backups. By default the owner may read
-    /// and write them, and nobody else may do anything, as with the image. New directories have the same, with the right to
+    /// and write them, and other users may do nothing, as with the image. New directories have the same, with the right to
     /// enter them for all who may read. It counts where the directory is opened with [`OsDisk::open_with`]; files that are
     /// there keep what they have.
     ///
@@ -57,7 +57,7 @@ impl LogOptions {
     /// The smallest segment.
     pub const MIN_SEGMENT_BYTES: u64 = 16 << 10;
 
-    /// The permissions of new directories: those of files, and whoever may read may enter.
+    /// The permissions of new directories: those of files, and users that may read may enter.
     pub fn directory_mode(&self) -> u32 {
         self.file_mode | (self.file_mode & 0o444) >> 2
     }

@@ -13,9 +13,9 @@ use crate::error::LogError;
 use crate::files::Directory;
 use crate::layout::{FileName, reserve_name};
 
-/// Files have at least this size, but for the last one, so that there are not too many of them;
+/// The smallest file of the reserve but for the last one, so that there are few of them.
 const PIECE: u64 = 1 << 20;
-/// nor more than about so many.
+/// About how many files the reserve has at most.
 const PIECES: u64 = 32;
 /// A file of fewer bytes is not worth making.
 const SMALLEST: u64 = 16 << 10;

@@ -81,7 +81,7 @@ impl Tiling {
     /// The bits of a byte that headers have this in, beside a merge rule: a program that does not know them refuses the rule.
     pub const BITS: u8 = 0xc0;
 
-    /// How a new table has it, whose keys take so many bytes of a record, and whose records have checksums or not: as [`RecordForm::whole`] is told.
+    /// The tiling of a new table, given the bytes that a key takes in a record and whether records have checksums: the arguments of [`RecordForm::whole`].
     pub fn of(key: impl Into<RecordKey>, value: ValueSpec, checksum: bool) -> Tiling {
         let key = key.into();
         let suits = |tiling: &Tiling| RecordForm::of(key, value, *tiling, checksum).is_some();
@@ -327,7 +327,7 @@ impl RecordForm {
         }
     }
 
-    /// Fills a block, allocated unless one is at hand. What it takes, [`RecordForm::len`], is not flushed yet. The key is told also where records have none:
+    /// Fills a block, allocated unless one is at hand. What it takes, [`RecordForm::len`], is not flushed yet. The key is given also where records have none:
     /// their checksums are made of it.
     pub fn write<'a, P: Persist>(
         self,

@@ -28,7 +28,7 @@ impl Commits {
     /// Whether no commit was under way since then: what was read in between is of one moment, as far as transactions go.
     #[inline]
     pub(crate) fn none_since(&self, seen: Option<u64>) -> bool {
-        // Whoever has read something of a commit sees that it has begun.
+        // A reader that has read a part of a commit sees that it has begun.
         std::sync::atomic::fence(Ordering::Acquire);
         seen.is_some() && self.look() == seen
     }

@@ -1,6 +1,6 @@
 //! `/metrics`, `/healthz` and `/readyz`, for those who watch.
 //!
-//! What a client can make the server read is bounded: so many bytes, so long, so many clients at a time.
+//! What a client can make the server read is bounded in bytes, time and number of clients.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

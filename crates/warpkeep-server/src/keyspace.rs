@@ -226,7 +226,7 @@ impl<'s> Keyspace<'s> {
         };
         let name = name_of(number + 1);
         match self.store.create_table(&name, options(0)?) {
-            // Nobody is in the middle of a batch when it is replaced: what was read before is not written after.
+            // No batch is in progress when the table is replaced: what was read before is not written after.
             Ok(fresh) => *self.table.write() = fresh,
             Err(full @ warpkeep::Error::Image(ImageError::OutOfSpace { .. })) => {
                 let mut table = self.table.write();

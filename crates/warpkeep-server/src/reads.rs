@@ -68,7 +68,7 @@ impl Reads {
         table.run_into(&keys.view(), Durability::Process, &mut into)
     }
 
-    /// Forgets what was found, so that the same keys can be looked up again.
+    /// Clears the answers, so that the same keys can be looked up again.
     pub(crate) fn forget_found(&mut self) {
         self.found.fill(Found::Nothing);
         self.bytes.clear();

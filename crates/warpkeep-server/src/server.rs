@@ -81,7 +81,7 @@ pub(crate) struct Shared<'s> {
     stopping: AtomicBool,
 }
 
-/// What is told in the log once in a while.
+/// Messages that are written to the log at a limited rate.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     pub(crate) http: Notice,

@@ -32,7 +32,7 @@ pub(crate) enum Protocol {
 enum First {
     /// It speaks this.
     Is(Protocol),
-    /// An empty line of so many bytes, which both protocols have no use for.
+    /// An empty line of this many bytes, which both protocols ignore.
     Empty(usize),
     /// Not enough yet.
     NeedsMore,

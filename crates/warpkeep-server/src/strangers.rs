@@ -42,7 +42,7 @@ pub(crate) fn penalty(wrong_passwords: u32) -> Duration {
 /// Tells the same thing in the log once in a while, and how often it happened.
 #[derive(Debug, Default)]
 pub(crate) struct Notice {
-    /// When it was told last, in milliseconds since 1970.
+    /// When it was logged last, in milliseconds since 1970.
     told: AtomicU64,
     untold: AtomicU64,
 }

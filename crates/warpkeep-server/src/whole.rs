@@ -58,7 +58,7 @@ pub(crate) enum Whole {
     Select { database: u8 },
     /// `WARPKEEP.BACKUP`; the first argument is a name, if one is to be made.
     Backup,
-    /// `lru_crawler metadump`, as much of it as is told at once.
+    /// `lru_crawler metadump`, as much of it as is sent at once.
     Dump,
 }
 

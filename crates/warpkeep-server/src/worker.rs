@@ -461,7 +461,7 @@ impl<'k, 's> Worker<'k, 's> {
             self.batch.trace = self.shared.traces.look(hash);
         }
         let input = self.connections.input(command.connection);
-        // With `u` it is as if nobody had asked.
+        // With `u` the access does not count.
         let unnoticed = matches!(command.verb, Verb::MetaGet | Verb::MetaGetAndChange)
             && command.text.of(input).split(|&byte| byte == b' ').any(|flag| flag == b"u");
         if unnoticed {

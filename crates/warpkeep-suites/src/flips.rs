@@ -18,8 +18,8 @@ pub struct Flips {
     pub gone: u64,
 }
 
-/// Flips so many bits of the words of an image that are not zero, one at a time, and looks at all items each time. The table has items of which none was changed or
-/// removed, and nobody else uses it.
+/// Flips `flips` bits of the words of an image that are not zero, one at a time, and looks at all items each time. The table has items of which none was changed or
+/// removed, and no other thread uses it.
 ///
 /// # Panics
 /// If an item is given out that is not what was put.

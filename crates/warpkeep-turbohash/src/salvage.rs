@@ -158,7 +158,7 @@ impl<P: Persist> Salvage<'_, P> {
         contents: Option<Contents>,
         damage: Damage,
     ) {
-        // Keys of 8 bytes are told by their hashes, which the slot has.
+        // The hash in the slot gives a key of 8 bytes.
         let told = contents.filter(|_| self.header.key.fixed_len() == Some(8));
         let key = told
             .map_or(Vec::new(), |contents| unmix64(self.header.seed, contents.hash).to_le_bytes().to_vec());

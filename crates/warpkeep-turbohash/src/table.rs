@@ -299,7 +299,7 @@ impl<P: Persist> Table<P> {
     }
 
     /// Whether values are to be checked against their checksums when they are looked up: what is not what was written is then
-    /// [damaged](warpkeep_record::Value::is_damaged). Nobody uses the table yet.
+    /// [damaged](warpkeep_record::Value::is_damaged). The table is not in use yet.
     pub fn check_gets(&mut self, on: bool) {
         self.checks_gets = on && self.has_checksums();
     }

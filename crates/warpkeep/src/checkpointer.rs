@@ -286,7 +286,7 @@ mod tests {
                 (0..4).map(|_| scope.spawn(|| checkpoints.run(make).expect("made").id)).collect();
             go.send(()).expect("the first waits");
             assert_eq!(first.join().expect("no panic"), 1);
-            // Whoever asks late begins another; each of them may end.
+            // A late caller begins another checkpoint; each of them may end.
             later.iter().for_each(|_| go.send(()).expect("the test holds the other end"));
             let ids: Vec<u64> = later.into_iter().map(|asker| asker.join().expect("no panic")).collect();
             assert!(ids.iter().all(|&id| id >= 2), "{ids:?}");

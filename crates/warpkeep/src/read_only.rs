@@ -22,7 +22,7 @@ pub(crate) struct Held {
 
 impl Store<Coherent> {
     /// Opens a store to read it, without writing a byte to its image or its log: on a file system that is mounted read-only, or as
-    /// a user to whom only reading is permitted. Others can read it at the same time; whoever would write is refused meanwhile.
+    /// a user to whom only reading is permitted. Others can read it at the same time; writers are refused meanwhile.
     /// While a writer has it open, this is an error that names the writer.
     ///
     /// What an opening for writing would do to the files is done in memory: commits that were left half way are finished from the

@@ -23,7 +23,7 @@ fn settle() {
     (0..STEPS).for_each(|_| hasten_freeing());
 }
 
-/// Empties a run of chunks for so many bytes. What finds no room elsewhere is given to `remove`, block by block; whether there was
+/// Empties a run of chunks for this many bytes. What finds no room elsewhere is given to `remove`, block by block; whether there was
 /// such a run, and nothing is left in it.
 fn vacate<P: Persist>(
     keeper: &Keeper<P, Tables<P>>,
@@ -65,7 +65,7 @@ pub(crate) fn keep_reserve<P: Persist>(keeper: &Keeper<P, Tables<P>>) -> bool {
     vacate(keeper, wanted.max(1), (Vacate::Move, purpose), |_| ()).unwrap_or(false)
 }
 
-/// What somebody has done so far to find space for one write.
+/// The steps taken so far to find space for one write.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
     /// Blocks that had been replaced or removed when it began, and whether they were waited for.
@@ -124,7 +124,7 @@ pub struct Sampled<'a> {
 }
 
 impl<P: Persist> Table<'_, P> {
-    /// Gives out up to `count` items picked at random, for whoever removes some to make room: of all sizes, or only those that take
+    /// Gives out up to `count` items picked at random, for a caller that removes some to make room: of all sizes, or only those that take
     /// as much space as an item with a key and a value of these lengths. It looks at no other items, and holds nothing: what it gives
     /// out may have changed or gone, and a key may come twice. Tables whose records do not have their keys give nothing.
     ///
@@ -174,7 +174,7 @@ impl<P: Persist> Table<'_, P> {
         self.vacate_bytes(bytes, remove)
     }
 
-    /// The same, for so many bytes in one piece.
+    /// The same, for this many bytes in one piece.
     pub fn vacate_bytes(&self, bytes: u64, mut remove: impl FnMut(&[u8])) -> Result<bool> {
         let how = (Vacate::Remove, Purpose::Request);
         vacate(&self.store.keeper, bytes, how, |blocks| {

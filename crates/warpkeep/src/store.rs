@@ -171,7 +171,7 @@ impl<P: Persist> Store<P> {
         self.keeper.items().give_to(device, on_device(&StoreOptions::default())?)
     }
 
-    /// What the threads in the background do, once: a slice of so many buckets for each table, and a checkpoint if the
+    /// What the threads in the background do, once: a slice of `buckets` buckets for each table, and a checkpoint if the
     /// log is too long; whether there is more to do.
     #[doc(hidden)]
     pub fn maintain(&self, buckets: u64) -> Result<bool> {

@@ -35,7 +35,7 @@ pub struct Tables<P: Persist> {
     device: OnceLock<(Arc<DeviceImage<P>>, OnDevice)>,
     /// Threads for large batches.
     pool: OnceLock<Pool>,
-    /// Tables that were dropped while somebody used them: what they have is freed later.
+    /// Tables that were dropped while in use: their space is freed later.
     dropped: Mutex<Vec<Arc<NamedTable<P>>>>,
 }
 
@@ -93,7 +93,7 @@ impl<P: Persist> NamedTable<P> {
     /// Has a device work it, if devices can work such tables. Nobody uses it yet.
     fn give_to(&self, image: &Arc<DeviceImage<P>>, keeps: OnDevice) -> Result<()> {
         match &self.table {
-            // What a device reads nobody checks.
+            // Values that a device reads are not checked.
             Index::GpHash(_) if self.spec.check_gets => Ok(()),
             Index::GpHash(table) => Ok(self.engine.give(image, table, keeps)?),
             Index::TurboHash(_) => Ok(()),
@@ -124,7 +124,7 @@ impl<P: Persist> NamedTable<P> {
     }
 }
 
-/// The value, once nobody else has it: whoever looked after it a moment ago may hold it for another moment. Otherwise what it was
+/// The value, once it has no other owner: the maintenance thread may hold it for another moment. Otherwise what it was
 /// shared by.
 fn unshare<T>(mut shared: Arc<T>, turns: usize) -> std::result::Result<T, Arc<T>> {
     for _ in 0..turns {
@@ -331,7 +331,7 @@ impl<P: Persist> Tables<P> {
         removed.map_or(Ok(()), |table| self.demolish(table))
     }
 
-    /// Frees what a dropped table had, now or when nobody uses it any more; at the latest the next opening finds it free.
+    /// Frees what a dropped table had, now or when it is no longer in use; at the latest the next opening finds it free.
     fn demolish(&self, table: Arc<NamedTable<P>>) -> Result<()> {
         match unshare(table, 1000) {
             Ok(named) => named.demolish(),
@@ -342,7 +342,7 @@ impl<P: Persist> Tables<P> {
         }
     }
 
-    /// Frees what dropped tables had that somebody was still using.
+    /// Frees the space of dropped tables that were still in use.
     pub(crate) fn demolish_dropped(&self) {
         let dropped = std::mem::take(&mut *self.dropped.lock().unwrap_or_else(PoisonError::into_inner));
         for table in dropped {

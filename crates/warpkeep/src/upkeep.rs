@@ -93,7 +93,7 @@ impl<P: Persist> Keeper<P, Tables<P>> {
     /// Sets space aside for the next checkpoint.
     pub(crate) fn keep_reserve(&self, options: &CheckpointOptions) {
         if let Some(log) = self.log().filter(|_| options.reserve) {
-            // How much is missing is told by the status, and the next look tries again.
+            // The status says how much is missing, and the next look tries again.
             let _ = log.keep_reserve(self.checkpoint_bytes());
         }
     }

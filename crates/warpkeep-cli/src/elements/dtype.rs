@@ -48,7 +48,7 @@ impl Dtype {
         Dtype { kind: 'f', bytes: 4, big: false }
     }
 
-    /// What rows of so many bytes most likely are.
+    /// The most likely type of rows of this many bytes.
     pub(crate) fn guess(row: u64) -> Dtype {
         match row.is_multiple_of(4) {
             true => Dtype::f32(),

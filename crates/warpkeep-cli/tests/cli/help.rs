@@ -92,7 +92,7 @@ fn info_tells_what_survives() {
     assert!(missing.err.starts_with("warpkeep: "), "{}", missing.err);
 }
 
-/// What the options about devices mean is told in one place.
+/// One place explains the options about devices.
 #[test]
 fn options_about_devices_are_short_but_in_one_place() {
     let long = "instead of where the record of every key lies";

@@ -310,7 +310,7 @@ fn a_table_that_was_created_empty_learns_its_type() {
     shop.ran("create", &["counts", "--key", "u64", "--value", "u64"], 0);
     shop.ran("put", &["counts", "0", "u64:7"], 0);
     assert!(dump(&shop, "counts", &[]) == npy("<u8", "(1,)", &7_u64.to_le_bytes()));
-    // What was written by a program that says nothing is guessed, and the guess is told.
+    // Rows of a table that does not record its type are guessed, and the output says so.
     shop.ran("create", &["plain", "--key", "u64", "--value", "fixed:4"], 0);
     shop.ran("put", &["plain", "0", "hex:00000000"], 0);
     let guessed = Ran::of(shop.run("dump").arg("plain").arg(shop.path("plain.npy"))).expect(0);

@@ -154,7 +154,7 @@ fn a_served_store_is_backed_up_by_its_server() {
     let auth = "*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n";
     served.ask(&format!("{auth}*3\r\n$3\r\nSET\r\n$8\r\ngreeting\r\n$5\r\nhello\r\n"), "+OK\r\n+OK\r\n");
 
-    // Nobody else opens it, and the message says where to ask.
+    // Another process cannot open it, and the message says where to ask.
     let refused = Ran::of(warpkeep().arg("backup").arg(&store).arg(home.path().join("own"))).expect(1);
     assert!(refused.err.contains("warpkeep backup --address"), "{}", refused.err);
     let refused =

@@ -73,7 +73,7 @@ impl<'h, P: Persist> Clearing<'h, P> {
         Clearing { heap, closed: Vec::new(), first_chunk: 0, chunks: Vec::new(), blocks: 0, run }
     }
 
-    /// Closes a slab with so many blocks in use, if it is still there.
+    /// Closes a slab that has this many blocks in use, if it is still there.
     pub(super) fn close(&mut self, slab: Closed, used: u32) {
         let pool = self.heap.pool_of(slab.pool);
         if !pool.shard(slab.shard).set_closed(slab.slab, slab.first_chunk, true) {

@@ -448,7 +448,7 @@ impl<P: Persist> Heap<P> {
         }
     }
 
-    /// Makes the image grow from so many chunks by at least `more`, and by an eighth or so if there is space, because `span`
+    /// Makes the image grow from `chunks` chunks by at least `more`, and by an eighth or so if there is space, because `span`
     /// chunks in a row are wanted.
     fn grow_by(&self, chunks: u64, more: u64, span: u64) -> Result<(), ImageError> {
         let (least, limit) = (chunks + more, self.locators.len() as u64);

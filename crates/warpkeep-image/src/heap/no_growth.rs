@@ -26,7 +26,7 @@ impl NoGrowth {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses a growth to so many chunks if one to as many or fewer has just failed.
+    /// Refuses a growth to this many chunks if one to as many or fewer has just failed.
     pub(super) fn check(&self, chunks: u64, wanted: u64) -> Result<(), ImageError> {
         match &*self.lock() {
             Some(failure) if failure.chunks <= chunks && failure.at.elapsed() < PAUSE => {
@@ -36,7 +36,7 @@ impl NoGrowth {
         }
     }
 
-    /// Notes what became of a growth to so many chunks, for so many in a row.
+    /// Notes the result of a growth to `chunks` chunks for a run of `span`.
     pub(super) fn note(&self, span: u64, chunks: u64, grown: &Result<(), ImageError>) {
         match grown {
             Ok(()) => *self.lock() = None,

@@ -1,4 +1,4 @@
-//! Blocks picked at random: how whoever may remove items finds some, of one size or of any.
+//! Blocks picked at random, so that a caller that evicts finds items, of one size or of any.
 
 use std::sync::atomic::Ordering;
 
@@ -9,7 +9,7 @@ use crate::Persist;
 const TRIES: usize = 8;
 
 impl<P: Persist> Heap<P> {
-    /// The pool of blocks for so many bytes of variable-length data, if there has been one since the heap was opened.
+    /// The pool of blocks for this many bytes of variable-length data, if there has been one since the heap was opened.
     pub fn class_pool(&self, bytes: u64) -> Option<PoolId> {
         let class = super::size_class(bytes)?;
         let known = self.class_pools[super::class_index(class)].get().copied();

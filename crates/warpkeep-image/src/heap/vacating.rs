@@ -1,6 +1,6 @@
 //! Vacating: a run of chunks is emptied so that it can serve another size of blocks, or an extent.
 //!
-//! The slabs in it are closed, and whoever refers to their blocks moves or removes them. The chunks become free when the last
+//! The slabs in it are closed, and the tables that refer to their blocks move or remove the records. The chunks become free when the last
 //! block is freed, which readers decide; until then the run is kept together.
 
 use std::sync::{MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use crate::Persist;
 
 /// Runs that are vacated at the same time.
 const MOST: usize = 64;
-/// Turns after which a run is given up that does not become free: something in it belongs to nobody who moves it.
+/// Turns after which a run is given up that does not become free: something in it has no owner that moves it.
 const TURNS: u32 = 500;
 /// Runs that are compared, of which the emptiest is taken.
 const COMPARED: u64 = 16;
@@ -56,7 +56,7 @@ struct Candidate {
 }
 
 impl<P: Persist> Heap<P> {
-    /// Closes the slabs in a run of chunks for so many bytes, one of several picked at random; `None` if there is no such run, or
+    /// Closes the slabs in a run of chunks for this many bytes, one of several picked at random; `None` if there is no such run, or
     /// nothing to gain.
     pub fn begin_vacating(&self, bytes: u64, vacate: Vacate, purpose: Purpose) -> Option<Clearing<'_, P>> {
         let span = bytes.max(1).div_ceil(self.image.chunk_size());
@@ -120,7 +120,7 @@ impl<P: Persist> Heap<P> {
         self.wanted.swap(0, std::sync::atomic::Ordering::Relaxed) * self.image.chunk_size()
     }
 
-    /// Bytes that the blocks for so many bytes of variable-length data come in.
+    /// The block size for this many bytes of variable-length data.
     pub fn slab_bytes(&self, bytes: u64) -> u64 {
         let class = super::size_class(bytes).unwrap_or(bytes);
         u64::from(slab_span(class, self.image.chunk_size())) * self.image.chunk_size()

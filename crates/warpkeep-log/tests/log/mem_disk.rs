@@ -99,7 +99,7 @@ impl World {
 }
 
 impl World {
-    /// Whether a file can have so many bytes.
+    /// Whether a file can have this many bytes.
     fn has_room(&self, inode: u64, len: usize) -> io::Result<()> {
         let old = self.inodes[&inode].live.len();
         let more = len.saturating_sub(old) as u64;

@@ -26,7 +26,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// For items that take so many bytes in all.
+    /// For items that take this many bytes in all.
     pub(crate) fn new(bytes: u64) -> Clock {
         let marks = (bytes / BYTES_A_MARK).next_power_of_two().clamp(1 << 16, 1 << 30);
         Clock { marks: (0..marks).map(|_| AtomicU8::new(0)).collect(), hand: Mutex::default() }

@@ -23,7 +23,7 @@ use self::frequency::{Stored, is_warm};
 use self::sketch::Sketch;
 use crate::keyspace::Keyspace;
 
-/// One of so many bytes is kept free, or can be made free by moving records together.
+/// One byte in this many is kept free, or can be made free by moving records together.
 const SPARE: u64 = 64;
 /// How long room is made at a time, behind the clients' backs.
 const SLICE: Duration = Duration::from_millis(5);
@@ -64,7 +64,7 @@ pub(crate) struct Need {
 }
 
 impl Evictor {
-    /// For items that take so many bytes in all.
+    /// For items that take this many bytes in all.
     pub(crate) fn new(eviction: Eviction, bytes: u64) -> Evictor {
         let policy = match eviction {
             Eviction::Frequency => Policy::Frequency(Sketch::new(bytes)),
@@ -82,7 +82,7 @@ impl Evictor {
         }
     }
 
-    /// There was a batch of so many requests.
+    /// Counts the requests of a batch.
     pub(crate) fn count(&self, requests: usize) {
         if let Policy::Frequency(sketch) = &self.policy {
             sketch.count(requests as u64);
@@ -186,7 +186,7 @@ impl Evictor {
     }
 }
 
-/// What has gone can be used again when nobody can see it any more, which takes a few steps.
+/// The space of an evicted item can be used again when no reader can see it any more, which takes a few steps.
 fn hasten() {
     (0..4).for_each(|_| warpkeep_gphash::hasten_freeing());
 }

@@ -26,7 +26,7 @@ pub(crate) struct Sketch {
 }
 
 impl Sketch {
-    /// For items that take so many bytes in all.
+    /// For items that take this many bytes in all.
     pub(crate) fn new(bytes: u64) -> Sketch {
         let lines = (bytes / BYTES_A_BYTE / 64).next_power_of_two().clamp(1 << 10, 1 << 24);
         Sketch { lines: (0..lines).map(|_| Line::default()).collect(), requests: AtomicU64::new(0) }
@@ -55,7 +55,7 @@ impl Sketch {
         }
         for (word, shift, seen) in counters {
             if seen >> shift & MOST == least {
-                // If somebody else counts in the same word at this moment, one of the two is lost, which does no harm.
+                // If another thread counts in the same word at this moment, one of the two counts is lost, which does no harm.
                 let _ =
                     word.compare_exchange(seen, seen + (1 << shift), Ordering::Relaxed, Ordering::Relaxed);
             }
@@ -68,12 +68,12 @@ impl Sketch {
         counts.into_iter().min().unwrap_or(0) as u8
     }
 
-    /// There were so many requests.
+    /// Counts requests.
     pub(crate) fn count(&self, requests: u64) {
         self.requests.fetch_add(requests, Ordering::Relaxed);
     }
 
-    /// Halves all counters if there were enough requests for so many items; whether it did.
+    /// Halves all counters if there were enough requests for this many items; whether it did.
     pub(crate) fn age(&self, items: u64) -> bool {
         if self.requests.load(Ordering::Relaxed) < REQUESTS_AN_ITEM * items.max(1 << 10) {
             return false;

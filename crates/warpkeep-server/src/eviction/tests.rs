@@ -36,7 +36,7 @@ fn hash(key: u64) -> u64 {
     hash_bytes(Seed(3), &key.to_le_bytes())
 }
 
-/// A cache of so many items that stores what it is asked for in vain.
+/// A cache of a fixed number of items that stores each key it misses.
 struct Cache {
     items: Vec<(u64, u64)>,
     places: std::collections::HashMap<u64, usize>,
@@ -64,7 +64,7 @@ impl Cache {
     }
 }
 
-/// The share of hits of so many requests, after as many that warm the cache.
+/// The share of hits of `requests` requests, after as many that warm the cache.
 fn hits(requests: usize, mut ask: impl FnMut() -> bool) -> f64 {
     (0..requests).for_each(|_| {
         ask();

@@ -7,7 +7,7 @@ use crate::lifetime::now;
 use crate::server::Shared;
 use crate::text::number;
 
-/// Bytes that are told at once; then the client has to read them.
+/// Bytes that are sent at once; then the client has to read them.
 const AT_ONCE: usize = 256 << 10;
 
 /// Tells of items from a position on; whether there are more.

@@ -64,7 +64,7 @@ fn info(out: &mut Vec<u8>, spec: &Spec, resp3: bool) {
     let (first, last, step) = spec.keys;
     [first, last, step].iter().for_each(|&place| integer(out, place.into()));
     words(out, spec.categories, resp3);
-    // Tips, ways to find keys, and commands within it: none are told.
+    // Tips, key specifications and subcommands are empty.
     (0..3).for_each(|_| array(out, 0));
 }
 

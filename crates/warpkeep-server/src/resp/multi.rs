@@ -56,7 +56,7 @@ pub(super) fn set_database(session: &mut Session, input: &[u8], before: usize, b
     added.all(|command| set_key(session, input, command, database))
 }
 
-/// Queues a command, if there is one of this name that takes so many arguments.
+/// Queues a command, if there is one of this name and number of arguments.
 fn queue(to: &mut To<'_>) -> Parsed {
     let known = table::find(to.asked.get(0));
     let wrong = match known {

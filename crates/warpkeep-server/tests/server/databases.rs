@@ -66,7 +66,7 @@ fn commands_are_described_as_redis_does() {
     assert!(names.len() > 60);
     assert_eq!(ours.call(&["COMMAND", "COUNT"]), format!(":{}\r\n", names.len()));
     for name in &names {
-        // What follows the categories is told by Redis in more detail.
+        // Redis describes what follows the categories in more detail.
         let told = |client: &mut Client| {
             let said = client.call(&["COMMAND", "INFO", name]);
             let lines: Vec<&str> = said.lines().collect();

@@ -1,4 +1,4 @@
-//! Browsers, clients of other protocols, and those who guess passwords; and what is told of them.
+//! Browsers, clients of other protocols, and clients that guess passwords; and what the log and the counters say of them.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -232,7 +232,7 @@ fn a_dump_tells_of_every_item() {
     let said = client.say("lru_crawler metadump all\r\nget key-1\r\n");
     let (dump, rest) = said.split_once("END\r\n").unwrap();
     assert_eq!(rest, "VALUE key-1 0 1\r\nx\r\nEND\r\n");
-    assert!(dump.len() > 1 << 20, "it is longer than is told at once");
+    assert!(dump.len() > 1 << 20, "it is longer than one piece");
     let keys: std::collections::HashSet<&str> =
         dump.lines().map(|line| line.strip_prefix("key=").unwrap().split(' ').next().unwrap()).collect();
     assert_eq!(keys.len(), 20_001);

@@ -236,7 +236,7 @@ fn as_in_redis() {
             history.push(format!("{who}: {}", words.join(" ")));
             commands += 1;
         }
-        // The end of an answer is told by an ECHO, which a transaction would queue.
+        // An ECHO marks the end of an answer, and a transaction would queue it.
         if random.bool() {
             bytes.extend(command(&["EXEC"]));
         }

@@ -80,7 +80,7 @@ impl<P: Persist> Index<P> {
         Ok(index)
     }
 
-    /// Whether values are to be checked when they are looked up. Nobody uses the table yet.
+    /// Whether values are to be checked when they are looked up. The table is not in use yet.
     pub(crate) fn check_gets(&mut self, on: bool) {
         with_table!(self, table => table.check_gets(on));
     }
@@ -196,7 +196,7 @@ impl<P: Persist> Index<P> {
         })
     }
 
-    /// Takes a damaged item out. Nobody else uses the table.
+    /// Takes a damaged item out. The caller is the only user of the table.
     pub(crate) fn discard(&self, item: &DamagedItem) {
         with_table!(self, table => Kept::discard(table, item));
     }

@@ -133,7 +133,7 @@ impl Look {
         }
         match image.try_exists().map_err(Error::io(&image, "look for it"))? {
             true => look.held = Some(ImageHold::shared(&image)?),
-            // Nothing is lost by looking, but what is told must be of the image that the store has.
+            // Nothing is lost by looking, but the report must be of the image that the store has.
             false => look.check_elsewhere(&image)?,
         }
         match look.held.is_some() || look.log.is_some() || look.log_damage.is_some() {

@@ -64,7 +64,7 @@ pub(crate) struct Marker {
 }
 
 impl Marker {
-    /// Sets it, durably, with what was found; and adds to that what an interrupted repair had found.
+    /// Writes the marker durably, with the damage that this repair and an interrupted one before it met.
     pub(super) fn set(directory: &Path, findings: &mut Findings) -> Result<Marker> {
         let path = directory.join(NAME);
         match std::fs::read(&path) {

@@ -15,7 +15,7 @@ pub(crate) enum Outcome {
     Refused,
     /// All is as it was.
     Harmless,
-    /// Something is not as it was, and nothing told of it: bytes that no checksum is for.
+    /// Something changed silently: bytes without a checksum.
     Unnoticed,
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Tails {
     sums: Option<Sums>,
 }
 
-/// How checksums are made: of what is told, and of digests, which are told behind all acts, four in a piece of the list.
+/// How checksums are made: from the list, and from digests that follow all acts, four to a piece of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sums {
     /// Bytes of a key.
@@ -77,13 +77,13 @@ impl ListForm {
         2 + self.tails.map_or(0, |tails| tails.key)
     }
 
-    /// Pieces of two words that the list has of so many operations.
+    /// Pieces of two words that the list has for this many operations.
     pub(super) fn pieces(self, count: u64) -> usize {
         let digests = self.tails.and_then(|tails| tails.sums).map_or(0, |_| count as usize);
         (self.len() * count as usize).div_ceil(2) + digests.div_ceil(4)
     }
 
-    /// Where the digests begin that are told of acts from one on, in words of the list; `None` if records have no checksums.
+    /// Where the digests of acts from a given one on begin, in words of the list; `None` if records have no checksums.
     pub(super) fn digests_at(self, act: u64) -> Option<usize> {
         self.tails?.sums.map(|sums| sums.digests_at + act as usize / 2)
     }

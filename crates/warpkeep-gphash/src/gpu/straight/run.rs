@@ -31,7 +31,7 @@ const WARP: u64 = 32;
 /// Blocks that send records over the link, where nothing else is in their launch: so few keep it busy, and leave most multiprocessors to others.
 const SEND_BLOCKS: u32 = 16;
 
-/// Values of up to so many bytes are digested by whoever writes their records, if the batch is one part.
+/// Values up to this many bytes are digested by the thread that writes the record, if the batch is one part.
 const MOST_DIGESTED: u64 = 512;
 
 /// What is in front of enrolments: what the batch comes to, and how far parts are sent.
@@ -344,7 +344,7 @@ impl<'e, P: Persist> Turn<'e, P> {
         };
         let mut take_room = || -> Result<(), TableError> {
             take_room()?;
-            // Whoever has few and short ones to write makes their digests himself: that takes less than a launch.
+            // Digests of few and short values are computed by the threads that write them: that takes less than a launch.
             let is_long = row > MOST_DIGESTED;
             if table.form.has_checksums() && takes_blocks && values.is_none() && (parts > 1 || is_long) {
                 params.digests = columns.digests.room(device, 4 * count as usize)?;
@@ -442,7 +442,7 @@ pub(super) unsafe fn launch_deciding<P: Persist>(
     Ok(())
 }
 
-/// Threads that make the digest of a value of so many bytes together: `digest_lanes` in `kernels/straight.h`.
+/// Threads that together digest a value of this many bytes: `digest_lanes` in `kernels/straight.h`.
 fn digest_lanes(value_len: u64) -> u64 {
     match value_len.div_ceil(8) {
         64.. => 32,

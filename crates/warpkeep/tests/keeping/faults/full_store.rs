@@ -245,7 +245,7 @@ fn without_any_space_a_store_is_read() {
     check(&rig.open(BY_HAND).expect("rebuilt"), 4);
 }
 
-/// The image has no room to grow: that is told, and writes go on when there is some.
+/// The image has no room to grow: writes are refused with that reason, and go on when there is room.
 #[test]
 fn an_image_that_cannot_grow_is_told() {
     let Some(mounted) = Mounted::tmpfs(16 << 20, "an image that cannot grow") else { return };

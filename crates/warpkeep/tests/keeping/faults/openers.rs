@@ -180,7 +180,7 @@ fn a_store_that_was_dropped_is_opened_by_others_at_once() {
         let log = home.log_place().expect("the log directory is free");
         let opened =
             warpkeep::open::<_, warpkeep::Cells<_>>(&place, Some(log), home.heap.clone(), &home.cells);
-        let (store, report) = opened.expect("nobody has it");
+        let (store, report) = opened.expect("it is free");
         assert!(other.0.try_wait().expect("a child").is_none(), "the process that dropped it still runs");
         // It was not closed: what it had is re-attached, not thrown away.
         assert_eq!(report.origin, Origin::Reattached);
