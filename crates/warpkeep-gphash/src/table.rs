@@ -450,7 +450,7 @@ impl<P: Persist> Table<P> {
     }
 
     /// Whether values are to be checked against their checksums when they are looked up, by the CPU: what is not what was written is then
-    /// [damaged](Value::is_damaged). The table is not in use yet, and no device works it.
+    /// [damaged](warpkeep_record::Value::is_damaged). The table is not in use yet, and no device works it.
     pub fn check_gets(&mut self, on: bool) {
         self.checks_gets = on && self.has_checksums();
     }
