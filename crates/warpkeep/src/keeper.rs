@@ -329,8 +329,11 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         self.check_writable()?;
         match &self.log {
             None => Err(self.no_log()),
-            Some(log) if log.owes_checkpoint() => self.checkpoint_if_owed(log),
-            Some(log) => Ok(log.flush()?),
+            Some(log) => {
+                // One that is under way may have begun before the newest writes: they are made durable by the flush.
+                self.checkpoint_if_owed(log)?;
+                Ok(log.flush()?)
+            }
         }
     }
 
