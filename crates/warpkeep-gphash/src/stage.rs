@@ -23,7 +23,7 @@ const AT_HAND: usize = 256;
 pub struct Seat {
     hash: u64,
     found: Option<Found>,
-    /// What was found is not what was written: if that is to be checked.
+    /// The stored item failed its checksum; set only where the table checks gets.
     damaged: bool,
 }
 

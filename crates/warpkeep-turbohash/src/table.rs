@@ -309,7 +309,7 @@ impl<P: Persist> Table<P> {
         self.checks_gets
     }
 
-    /// Whether what was found for a key is not what was written, if that is to be checked.
+    /// Whether the stored item of a key fails its checksum, where the table checks gets.
     #[inline(always)]
     pub(crate) fn is_damaged(&self, found: &Found, key: &[u8]) -> bool {
         self.checks_gets && found.record.is_some_and(|record| self.is_wrong(record, key))
