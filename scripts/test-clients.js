@@ -1,4 +1,4 @@
-// What ioredis expects of a server. Started by scripts/test-clients with the port, and with another for TLS and the
+// Checks a server as ioredis uses it. Started by scripts/test-clients with the port, and with another for TLS and the
 // certificate that is shown there.
 "use strict";
 const assert = require("node:assert");
@@ -19,7 +19,7 @@ async function check(client) {
     const bytes = Buffer.from([0, 13, 10, 255]);
     await client.set("bytes", bytes);
     assert.ok(bytes.equals(await client.getBuffer("bytes")));
-    // Commands that nobody waits for between become one pipeline.
+    // Commands without a wait in between become one pipeline.
     const counted = await Promise.all(Array.from({ length: 1000 }, () => client.incr("n")));
     assert.deepStrictEqual(counted, Array.from({ length: 1000 }, (_, index) => index + 1));
     const pipeline = client.pipeline();

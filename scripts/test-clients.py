@@ -22,14 +22,14 @@ def pymemcache(port):
     assert value == b"xyz"
     assert client.cas("a", b"new", token) is True and client.cas("a", b"newer", token) is False
     assert client.touch("a", 100, noreply=False) is True
-    # What it has no words for.
+    # Commands that the client has no method for.
     assert client.raw_command("gat 100 a", b"END\r\n") == b"VALUE a 0 3\r\nnew\r\n"
     token = client.raw_command("gats 100 a", b"END\r\n").split(b"\r\n")[0].split(b" ")[-1]
     assert client.cas("a", b"last", token) is True
     assert client.delete("a", noreply=False) is True and client.get("a") is None
     assert b"version" in client.stats()
     assert client.raw_command("verbosity 1") == b"OK"
-    # Meta commands, which it has no words for, either.
+    # Meta commands, which it has no methods for, either.
     assert client.raw_command("ms m 2 T100\r\nhi") == b"HD"
     assert client.raw_command("mg m s f") == b"HD s2 f0"
     assert client.raw_command("mg m v", b"hi\r\n") == b"VA 2\r\n"
@@ -62,7 +62,7 @@ def pylibmc(port):
     assert client.get_stats()[0][1]["version"]
     large = "x" * 900_000
     assert client.set("large", large) and client.get("large") == large
-    # No answer is waited for; the order is kept all the same.
+    # No wait for the answer; the order is kept all the same.
     client.behaviors["_noreply"] = True
     for number in range(100):
         client.set("quiet", number)
@@ -182,7 +182,7 @@ def check_redis(client):
         for number in range(1000):
             pipe.incr("n")
         assert pipe.execute() == list(range(1, 1001))
-    # What pipeline() is by default: a transaction.
+    # By default pipeline() is a transaction.
     with client.pipeline() as pipe:
         answers = pipe.set("t1", 1).incr("t1").get("t1").mget("t1", "nothing").delete("t1").execute()
         assert answers == [True, 2, b"2", [b"2", None], 1]

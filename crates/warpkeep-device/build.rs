@@ -1,15 +1,17 @@
 //! Builds the simulator, and the kernels that this crate's tests run on it.
 //!
-//! Crates with kernels of their own find the seam header through `DEP_WARPKEEP_SIMT_INCLUDE` in their build scripts; see the
-//! documentation of the module `sim`.
+//! Crates with kernels of their own are told here what to compile against; their build scripts use `warpkeep-device-build`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use warpkeep_device_build::{Kernels, Seam, compiler};
 
 const SIMULATOR: &[&str] = &[
     "ask.cpp",
     "c_api.cpp",
     "collective.cpp",
     "context.cpp",
+    "fault_point.cpp",
     "machine.cpp",
     "pool.cpp",
     "region.cpp",
@@ -22,44 +24,47 @@ const SIMULATOR: &[&str] = &[
 
 fn main() {
     println!("cargo:rustc-check-cfg=cfg(no_simulator)");
-    for watched in ["build.rs", "include", "simulator", "tests/kernels"] {
+    for watched in ["build.rs", "include", "simulator"] {
         println!("cargo:rerun-if-changed={watched}");
     }
-    let root = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| ".".to_owned());
-    println!("cargo:include={}", Path::new(&root).join("include").display());
-
-    let missing = compiler_missing();
-    println!("cargo:simulator={}", u32::from(missing.is_none()));
-    if let Some(reason) = missing {
-        println!("cargo:rustc-cfg=no_simulator");
-        println!("cargo:rerun-if-env-changed=CXX");
-        println!(
-            "cargo:warning=no simulator: {reason}; install a C++17 compiler (g++ or clang++) to run kernels with no GPU"
-        );
-        return;
+    let root = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| ".".to_owned()));
+    // Whoever builds it without the feature needs no compiler, and no warning about one.
+    let wanted = std::env::var_os("CARGO_FEATURE_SIMULATOR").is_some();
+    let missing = if wanted { compiler_missing() } else { Some(String::new()) };
+    let seam = Seam {
+        include: root.join("include"),
+        simulator: missing.is_none(),
+        fault_points: std::env::var_os("CARGO_FEATURE_TESTING").is_some(),
+    };
+    println!("cargo:include={}", seam.include.display());
+    println!("cargo:simulator={}", u32::from(seam.simulator));
+    println!("cargo:fault_points={}", u32::from(seam.fault_points));
+    match missing {
+        // From here on an error is a mistake in the sources, and must not pass as a machine without a compiler.
+        None => compile_simulator(&seam.include),
+        Some(reason) => {
+            println!("cargo:rustc-cfg=no_simulator");
+            if wanted {
+                println!("cargo:rerun-if-env-changed=CXX");
+                println!(
+                    "cargo:warning=no simulator: {reason}; install a C++17 compiler (g++ or clang++) to run kernels with no GPU"
+                );
+            }
+        }
     }
-    // From here on an error is a mistake in the sources, and must not pass as a machine without a compiler.
-    compile("simulator", SIMULATOR, "warpkeep_simt", true);
     // A published crate may come without its tests.
-    if Path::new("tests/kernels/all.cpp").exists() {
-        compile("tests/kernels", &["all.cpp"], "warpkeep_test_kernels", false);
+    if Path::new("tests/kernels").exists() {
+        Kernels::in_folder("tests/kernels").unlinked("warpkeep_test_kernels").compile_with(&seam);
     }
-}
-
-fn build() -> cc::Build {
-    let mut build = cc::Build::new();
-    build.cpp(true).std("c++17").include("include").warnings(true).extra_warnings(true);
-    // A simulator that is not optimised makes every test of a kernel slow.
-    build.opt_level(2).cargo_warnings(true);
-    build
 }
 
 /// Why there is no compiler that will do; `None` if there is one.
 fn compiler_missing() -> Option<String> {
-    let compiler = match build().cargo_warnings(false).cargo_output(false).try_get_compiler() {
-        Ok(compiler) => compiler,
-        Err(error) => return Some(error.to_string()),
-    };
+    let compiler =
+        match compiler(Path::new("include")).cargo_warnings(false).cargo_output(false).try_get_compiler() {
+            Ok(compiler) => compiler,
+            Err(error) => return Some(error.to_string()),
+        };
     match compiler.to_command().arg("--version").output() {
         Ok(output) if output.status.success() => None,
         Ok(_) => Some(format!("{} does not run", compiler.path().display())),
@@ -67,13 +72,11 @@ fn compiler_missing() -> Option<String> {
     }
 }
 
-/// Compiles sources of one folder into a static library. The simulator is linked into this crate; the test kernels are left
-/// to the tests, which name them.
-fn compile(folder: &str, sources: &[&str], library: &str, link: bool) {
-    let mut build = build();
-    build.cargo_metadata(link);
-    for source in sources {
-        build.file(Path::new(folder).join(source));
+/// Compiles the simulator into a static library that is linked into this crate.
+fn compile_simulator(include: &Path) {
+    let mut build = compiler(include);
+    for source in SIMULATOR {
+        build.file(Path::new("simulator").join(source));
     }
-    build.compile(library);
+    build.compile("warpkeep_simt");
 }

@@ -1,22 +1,10 @@
 // Arithmetic that host and device must agree on: src/kernels.rs has the same.
 #pragma once
-#include "warpkeep/simt.h"
+#include "warpkeep/hash.h"
 
 namespace bench {
 
 using namespace wk;
-
-// The upper half of a product.
-WK_DEVICE u64 mul_hi(u64 a, u64 b) {
-#if WK_ON_GPU
-    return __umul64hi(a, b);
-#else
-    __extension__ typedef unsigned __int128 Wide;
-    return (u64)((Wide)a * b >> 64);
-#endif
-}
-
-WK_DEVICE u64 rotl(u64 x, u32 bits) { return x << bits | x >> (64 - bits); }
 
 // A number that looks random, for each.
 WK_DEVICE u64 scatter(u64 seed, u64 number) {
@@ -25,7 +13,7 @@ WK_DEVICE u64 scatter(u64 seed, u64 number) {
     return x ^ x >> 32;
 }
 
-// Adds what the lanes of a warp have to one of some sums, so that no single word is fought for.
+// Adds the values of a warp's lanes to one of several sums, so that no single word is contended.
 constexpr u32 kSums = 64;
 WK_DEVICE void add_up(u64* sums, u64 of_lane) {
     Warp warp;

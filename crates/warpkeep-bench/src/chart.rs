@@ -12,14 +12,14 @@ use crate::report::{Report, Summary, quote};
 /// A line through points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// What it shows.
+    /// Its name.
     pub name: String,
     /// From left to right.
     #[serde(deserialize_with = "points")]
     pub points: Vec<(f64, f64)>,
 }
 
-/// JSON has no word for what is not finite, and says null.
+/// JSON cannot represent numbers that are not finite, and has null instead.
 fn points<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(f64, f64)>, D::Error> {
     let read = Vec::<(Option<f64>, Option<f64>)>::deserialize(from)?;
     let whole = |(x, y): (Option<f64>, Option<f64>)| (x.unwrap_or(f64::NAN), y.unwrap_or(f64::NAN));
@@ -30,7 +30,7 @@ fn points<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(f64, f64)>, D::Erro
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "BarForm")]
 pub struct Bar {
-    /// What it shows.
+    /// Its name.
     pub name: String,
     /// How long it is.
     pub value: f64,
@@ -56,10 +56,10 @@ impl From<BarForm> for Bar {
     }
 }
 
-/// What is paid for what, step by step.
+/// A trade-off, step by step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trade {
-    /// Who pays.
+    /// The contestant.
     pub name: String,
     /// In the order of the steps.
     pub points: Vec<TradePoint>,
@@ -68,15 +68,15 @@ pub struct Trade {
 /// One step, such as a batch size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TradePoint {
-    /// What the step is called.
+    /// The name of the step.
     pub label: String,
-    /// What is got.
+    /// The gain.
     pub x: f64,
-    /// What it costs.
+    /// The cost.
     pub y: f64,
 }
 
-/// What a chart is made of.
+/// The contents of a chart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Drawing {
@@ -92,7 +92,7 @@ pub enum Drawing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
-    /// As the figures suggest: by factors if there are few points, and the largest is many times the smallest.
+    /// As the figures suggest: logarithmic if there are few points, and the largest is many times the smallest.
     #[default]
     Fitting,
     /// In equal steps from 0.
@@ -101,7 +101,7 @@ pub enum Scale {
     Logarithmic,
 }
 
-/// What cannot be exceeded: on the vertical axis of curves, and on the horizontal one of everything else.
+/// A limit: on the vertical axis of curves, and on the horizontal one of everything else.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
     /// Why not.
@@ -123,7 +123,7 @@ pub struct Limit {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Chart {
-    /// What stands above it.
+    /// Its title.
     pub title: String,
     /// Of the horizontal axis, with its unit.
     pub x: String,
@@ -154,7 +154,7 @@ impl Chart {
         Chart { title: title.into(), x: x.into(), y: y.into(), x_scale, y_scale, drawing, limits: Vec::new() }
     }
 
-    /// What more of something buys, and what it costs: the number of operations under way or in a batch, say.
+    /// The gain and the cost of more of something: for example the number of operations in flight or in a batch.
     pub fn trades(
         title: impl Into<String>,
         x: impl Into<String>,
@@ -170,7 +170,7 @@ impl Chart {
         Chart { x_scale, y_scale, ..self }
     }
 
-    /// The same with a bar turned into a limit: a line that the others cannot pass. Nothing changes if there is no such bar.
+    /// The same with a bar turned into a limit line. Unchanged if there is no such bar.
     #[must_use]
     pub fn with_limit(mut self, name: &str) -> Chart {
         if let Drawing::Bars(bars) = &mut self.drawing
@@ -182,8 +182,8 @@ impl Chart {
         self
     }
 
-    /// The medians of a case's variants as bars with their quartiles, times `scale`, except of some that are of another
-    /// order; `None` if there are none.
+    /// The medians of a case's variants as bars with their quartiles, times `scale`, except those of another order
+    /// of magnitude; `None` if there are none.
     pub fn bars_of(
         report: &Report,
         case: &str,

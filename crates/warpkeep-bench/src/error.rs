@@ -1,14 +1,14 @@
-//! What can go wrong with a benchmark.
+//! Errors of a benchmark.
 
 use std::io;
 
 use warpkeep_device::DeviceError;
 use warpkeep_gphash::TableError;
-use warpkeep_gphash::gpu::CacheError;
+use warpkeep_gphash::gpu::paper::CacheError;
 use warpkeep_image::ImageError;
 use warpkeep_log::LogError;
 
-/// Why a benchmark gave no result. Each message says what to do next.
+/// Why a benchmark gave no result. Each message ends with the next step.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchError {
@@ -19,13 +19,13 @@ pub enum BenchError {
     /// The operating system refused something.
     #[error("cannot {doing}: {source}; check the directory and its free space")]
     Io {
-        /// What was attempted.
+        /// The failed action.
         doing: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 
-    /// A store did not hold what was written to it. No figure of such a run means anything.
+    /// A store did not hold the written data. No figure of such a run means anything.
     #[error("the store is wrong: {0}; this is a bug, please report it with the command and the seed")]
     Wrong(String),
 
@@ -34,9 +34,9 @@ pub enum BenchError {
         "{contestant} gave {wrong} wrong answers to {asked} of {task}; run it again with --only to see whether it is alone"
     )]
     WrongAnswers {
-        /// Who.
+        /// The contestant.
         contestant: String,
-        /// To what.
+        /// The task.
         task: &'static str,
         /// How many.
         wrong: u64,
@@ -49,7 +49,7 @@ pub enum BenchError {
     Peer {
         /// Which.
         name: &'static str,
-        /// What it said.
+        /// Its error.
         what: String,
     },
 
@@ -62,11 +62,11 @@ pub enum BenchError {
         what: String,
     },
 
-    /// The benchmark was asked for something it cannot do.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
 
-    /// Somebody asked it to stop.
+    /// The caller asked it to stop.
     #[error("interrupted; nothing was left behind")]
     Interrupted,
 }

@@ -1,13 +1,13 @@
-//! The benchmarks' own kernels, `kernels/*.h`, and what they are given.
+//! The benchmarks' own kernels, `kernels/*.cu`, and their parameters.
 #![allow(unsafe_code, reason = "the simulator's entries are C functions")]
 
 use bytemuck::NoUninit;
-use warpkeep_device::{DevicePtr, Program};
+use warpkeep_device::DevicePtr;
 
 /// Words that a kernel spreads its sums over.
 pub(crate) const SUMS: usize = 64;
 
-/// Rows to read or write; see `kernels/limits.h`.
+/// Rows to read or write; see `kernels/limits.cu`.
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
 pub(crate) struct AccessParams {
@@ -40,7 +40,7 @@ fn scatter(seed: u64, number: u64) -> u64 {
     x ^ (x >> 32)
 }
 
-/// Answers to check; see `kernels/answers.h`.
+/// Answers to check; see `kernels/answers.cu`.
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
 pub(crate) struct AnswersParams {
@@ -59,61 +59,39 @@ pub(crate) struct AnswersParams {
 /// The parameters of a kernel that does nothing.
 pub(crate) type NothingParams = u64;
 
-// The sizes that the headers have, too.
-const _: () = assert!(size_of::<AccessParams>() == 72 && size_of::<AnswersParams>() == 72);
-
-const SOURCES: &[(&str, &str)] = &[
-    ("bench.cu", include_str!("../kernels/bench.cu")),
-    ("words.h", include_str!("../kernels/words.h")),
-    ("limits.h", include_str!("../kernels/limits.h")),
-    ("answers.h", include_str!("../kernels/answers.h")),
-];
-
-#[cfg(not(no_simulator))]
-warpkeep_device::kernels! {
-    static KERNELS = [
-        bench_read_8: AccessParams,
-        bench_read_16: AccessParams,
-        bench_read_32: AccessParams,
-        bench_read_64: AccessParams,
-        bench_read_128: AccessParams,
-        bench_read_own_128: AccessParams,
-        bench_write_128: AccessParams,
-        bench_write_own_128: AccessParams,
-        bench_nothing: NothingParams,
-        bench_answers: AnswersParams,
-    ];
+warpkeep_device::kernel_set! {
+    /// Kernels that read and write rows, and one that does nothing.
+    pub(crate) struct LimitKernels in "limits.cu", prefix "bench_" {
+        read_8: AccessParams,
+        read_16: AccessParams,
+        read_32: AccessParams,
+        read_64: AccessParams,
+        read_128: AccessParams,
+        read_own_128: AccessParams,
+        write_128: AccessParams,
+        write_own_128: AccessParams,
+        nothing: NothingParams,
+    }
+    agree {
+        limits_sums = SUMS,
+    }
 }
 
-#[cfg(no_simulator)]
-static KERNELS: &[warpkeep_device::KernelEntry] = {
-    const fn cuda_only(name: &'static str, params_bytes: usize) -> warpkeep_device::KernelEntry {
-        warpkeep_device::KernelEntry { name, params_bytes, simulated: None }
+warpkeep_device::kernel_set! {
+    /// The kernel that checks answers.
+    pub(crate) struct AnswerKernels in "answers.cu", prefix "bench_" {
+        answers: AnswersParams,
     }
-    &[
-        cuda_only("bench_read_8", size_of::<AccessParams>()),
-        cuda_only("bench_read_16", size_of::<AccessParams>()),
-        cuda_only("bench_read_32", size_of::<AccessParams>()),
-        cuda_only("bench_read_64", size_of::<AccessParams>()),
-        cuda_only("bench_read_128", size_of::<AccessParams>()),
-        cuda_only("bench_read_own_128", size_of::<AccessParams>()),
-        cuda_only("bench_write_128", size_of::<AccessParams>()),
-        cuda_only("bench_write_own_128", size_of::<AccessParams>()),
-        cuda_only("bench_nothing", size_of::<NothingParams>()),
-        cuda_only("bench_answers", size_of::<AnswersParams>()),
-    ]
-};
-
-/// All of them.
-pub(crate) fn program() -> Program {
-    Program { name: "bench", sources: SOURCES, defines: Vec::new(), kernels: KERNELS }
+    agree {
+        answers_sums = SUMS,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
 
-    use warpkeep_device::{Arch, DeviceError, KernelCache, compile_with, compiler_version};
+    use warpkeep_device::{Arch, DeviceError, KernelCache, KernelSet as _, compile_with, compiler_version};
 
     use super::*;
 
@@ -123,11 +101,15 @@ mod tests {
             writeln!(std::io::stdout().lock(), "SKIPPED: no NVRTC ({error})").expect("standard output");
             return;
         }
-        let compiled = compile_with(&KernelCache::none(), Arch::new(9, 0), &program()).expect("they compile");
-        assert!(!compiled.log.contains("warning"), "{}", compiled.log);
-        for kernel in KERNELS {
-            let uses = compiled.resources.get(kernel.name).unwrap_or_else(|| panic!("no {}", kernel.name));
-            assert!(!uses.spills() && uses.registers <= 64, "{}: {uses:?}", kernel.name);
+        for program in [LimitKernels::program(), AnswerKernels::program()] {
+            let compiled =
+                compile_with(&KernelCache::none(), Arch::new(9, 0), &program).expect("they compile");
+            assert!(!compiled.log.contains("warning"), "{}", compiled.log);
+            for kernel in program.kernels {
+                let uses =
+                    compiled.resources.get(kernel.name).unwrap_or_else(|| panic!("no {}", kernel.name));
+                assert!(!uses.spills() && uses.registers <= 64, "{}: {uses:?}", kernel.name);
+            }
         }
     }
 }

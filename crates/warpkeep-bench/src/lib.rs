@@ -1,9 +1,9 @@
 //! Benchmarks of Warpkeep: workloads, measurement, reports.
 //!
-//! One module a benchmark; what they share is around them: [`workload`] for what is done, [`measure`] for spreads and
-//! latencies, [`report`] and [`chart`] for what comes out, [`machine`] for where it was measured. Rates on a shared machine drift by more than the differences of
-//! interest, so a benchmark interleaves what it compares, gives the spread with every figure, and says so when the
-//! spread is wider than the difference.
+//! One module a benchmark; the shared parts are around them: [`workload`] for the work, [`measure`] for spreads and
+//! latencies, [`report`] and [`chart`] for the results, [`machine`] for the machine. Rates on a shared machine
+//! drift by more than the differences of interest, so a benchmark interleaves the compared variants, reports the
+//! spread with every figure, and says so when the spread is wider than the difference.
 
 #![deny(unsafe_code)]
 

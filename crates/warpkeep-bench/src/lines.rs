@@ -17,7 +17,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// So many bytes in a file of this name, which goes when this is dropped.
+    /// `bytes` bytes in a file of this name, which is removed when this is dropped.
     pub(crate) fn create(path: &Path, bytes: u64) -> Result<Lines, BenchError> {
         let bytes = bytes.next_multiple_of(2 << 20);
         let file = MappedFile::create(path, bytes, &MapOptions::default())?;
@@ -29,12 +29,12 @@ impl Lines {
         Ok(lines)
     }
 
-    /// How many there are.
+    /// The number of lines.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// What pages they lie in.
+    /// The pages they lie in.
     pub(crate) fn pages(&self) -> Result<String, BenchError> {
         Ok(self.file.page_report()?.to_string())
     }
@@ -47,7 +47,8 @@ impl Lines {
     #[inline]
     fn word_of(&self, line: u64, word: u64) -> &AtomicU64 {
         assert!(line < self.count && word < LINE / 8, "word {word} of line {line} of {}", self.count);
-        // SAFETY: within the mapping, which stays while `self` does; aligned; nobody writes it but by this function.
+        // SAFETY: within the mapping, which stays while `self` does; aligned; written only by this function's
+        // callers, atomically.
         unsafe { AtomicU64::from_ptr(self.file.base().add((line * LINE + word * 8) as usize).cast()) }
     }
 

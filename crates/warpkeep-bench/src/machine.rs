@@ -1,4 +1,4 @@
-//! Where something was measured.
+//! The machine of a measurement.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub struct Machine {
     /// The kernel.
     pub kernel: String,
     /// Processes ready to run, on average over the last minute, when the benchmark began: above the number of
-    /// cores, others were in the way.
+    /// cores, other processes interfered.
     pub load_before: f64,
     /// The same at its end; `None` while it runs.
     pub load_after: Option<f64>,
@@ -25,16 +25,16 @@ pub struct Machine {
     pub places: Vec<Place>,
 }
 
-/// A directory that was used, and what it lies on.
+/// A directory that was used, and its medium.
 #[derive(Clone, Debug, Serialize)]
 pub struct Place {
-    /// What for.
+    /// Its purpose.
     pub purpose: String,
     /// The directory as it was given.
     pub path: PathBuf,
     /// The file system by name.
     pub file_system: String,
-    /// What kind of memory or storage it is.
+    /// The kind of memory or storage.
     pub medium: Medium,
 }
 
@@ -69,7 +69,7 @@ impl Machine {
     }
 }
 
-/// What files in a directory lie on.
+/// The placement of files in a directory.
 pub fn placement_in(directory: &Path) -> Result<Placement, ImageError> {
     Placement::of(&directory.join("warpkeep.image"))
 }
@@ -80,8 +80,8 @@ pub fn load_average() -> f64 {
     text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
 }
 
-/// Watches how much of the processors others take. With few cores, somebody else's work slows the variant with the
-/// fewest threads the most, and a comparison then tells of the scheduler.
+/// Watches how much processor time other processes take. With few cores, other work slows the variant with the
+/// fewest threads the most, and a comparison then measures the scheduler.
 #[derive(Clone, Copy, Debug)]
 pub struct Others {
     begun: Option<Ticks>,
@@ -101,7 +101,7 @@ impl Others {
         Others { begun: Ticks::now() }
     }
 
-    /// The share of all processor time that others took since; 0 where the system does not say.
+    /// The share of all processor time that other processes took since; 0 where the system does not report it.
     pub fn share(&self) -> f64 {
         self.begun.zip(Ticks::now()).map_or(0.0, |(begun, now)| begun.others_until(now))
     }

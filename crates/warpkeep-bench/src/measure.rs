@@ -1,4 +1,4 @@
-//! Measurement: spreads of repeated figures, latencies, and comparisons that know what they cannot tell.
+//! Measurement: spreads of repeated figures, latencies, and comparisons that report when they are inconclusive.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ impl Spread {
     }
 }
 
-/// What a ratio should be.
+/// The target of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Goal {
@@ -55,7 +55,7 @@ pub enum Goal {
     AtMost(f64),
 }
 
-/// What a ratio shows of its goal.
+/// What a ratio shows about its goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -70,15 +70,15 @@ pub enum Verdict {
 /// How two things compare, round by round.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ratio {
-    /// What was compared in which case.
+    /// The compared variants and the case.
     pub name: String,
     /// The ratios of the rounds.
     pub spread: Spread,
     /// Whether the spread is wider than the difference: then the ratio may as well be 1.
     pub too_close_to_tell: bool,
-    /// What it should be, if something is asked of it.
+    /// Its target, if there is one.
     pub goal: Option<Goal>,
-    /// What the rounds show of the goal.
+    /// What the rounds show about the goal.
     pub verdict: Option<Verdict>,
 }
 
@@ -115,7 +115,7 @@ fn judge(met: bool, missed: bool) -> Verdict {
 /// In nanoseconds: an hour.
 const LONGEST: u64 = 3_600_000_000_000;
 
-/// Latencies of many operations, to three digits. What takes more than an hour counts as an hour.
+/// Latencies of many operations, to three digits. More than an hour counts as an hour.
 ///
 /// ```
 /// use std::time::Duration;
@@ -145,7 +145,7 @@ impl Latencies {
         self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Adds those of another thread.
+    /// Adds the latencies of another thread.
     pub fn add(&mut self, other: &Latencies) {
         self.0.add(&other.0).expect("all have the same bounds");
     }
@@ -155,7 +155,7 @@ impl Latencies {
         self.0.len()
     }
 
-    /// So many per cent took at most this many microseconds.
+    /// The latency, in microseconds, that this share of the operations did not exceed.
     pub fn micros(&self, percent: f64) -> f64 {
         self.0.value_at_percentile(percent) as f64 / 1000.0
     }

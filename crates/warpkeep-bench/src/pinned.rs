@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 
 use core_affinity::CoreId;
 
-/// Puts this thread on one of the cores this process may use; several share one if there are more threads than cores. Where
-/// the system refuses, it runs where it likes.
+/// Pins this thread to one of the cores this process may use; several share one if there are more threads than
+/// cores. If the system refuses, it is not pinned.
 pub(crate) fn to_core(thread: usize) {
     let cores = cores();
     if let Some(core) = cores.get(thread % cores.len().max(1)) {
@@ -18,7 +18,7 @@ pub(crate) fn core_count() -> usize {
     cores().len().max(1)
 }
 
-/// Asked once, and first by a thread that is not pinned: one that is sees its own core only.
+/// Queried once, and first by a thread that is not pinned: a pinned one sees its own core only.
 fn cores() -> &'static [CoreId] {
     static CORES: OnceLock<Vec<CoreId>> = OnceLock::new();
     CORES.get_or_init(|| core_affinity::get_core_ids().unwrap_or_default())

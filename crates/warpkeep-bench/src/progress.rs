@@ -1,8 +1,8 @@
-//! How a long benchmark tells how far it is, and learns that it should stop.
+//! How a long benchmark reports its progress, and is asked to stop.
 
 use crate::BenchError;
 
-/// What an amount of work is counted in.
+/// The unit of an amount of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
     /// Bytes.
@@ -11,7 +11,7 @@ pub enum Amount {
     Count(u64),
 }
 
-/// Whoever watches a benchmark.
+/// An observer of a benchmark.
 pub trait Progress: Sync {
     /// A piece of work begins.
     fn begin(&self, name: &str, total: Amount);
@@ -33,7 +33,7 @@ pub trait Progress: Sync {
     }
 }
 
-/// Nobody watches.
+/// No observer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quiet;
 

@@ -28,7 +28,7 @@ impl BatchSizes {
     }
 }
 
-/// A size as people say it: `2^10`.
+/// A size in short notation: `2^10`.
 pub(crate) fn batch_name(size: usize) -> String {
     match size.is_power_of_two() && size >= 32 {
         true => format!("2^{}", size.trailing_zeros()),

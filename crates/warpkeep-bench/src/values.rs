@@ -1,4 +1,4 @@
-//! Values that can be made again: what is read back is checked byte by byte without keeping a copy.
+//! Values that can be made again: values read back are checked byte by byte without keeping a copy.
 
 use warpkeep_core::{Seed, mix64};
 
@@ -41,7 +41,7 @@ impl Values {
         (0..).map(move |at: u64| mix64(of_value, at).to_le_bytes())
     }
 
-    /// Replaces what is in `out` by the value of a cell.
+    /// Replaces the contents of `out` by the value of a cell.
     pub fn write(&self, cell: u64, generation: u64, out: &mut Vec<u8>) {
         out.clear();
         for word in self.words(cell, generation).take(self.len.div_ceil(8)) {

@@ -1,8 +1,8 @@
-//! Workloads: which keys, which values, drawn how. They know nothing of who does the work.
+//! Workloads: which keys, which values, and how they are drawn. They are independent of the contestants.
 //!
-//! Items are numbered. A key is its number, scrambled one to one, so that no two numbers share a key and keys that are not
-//! there are as random as those that are. A value begins with the number and ends with a seal, so that every answer can be
-//! checked at next to no cost; between them lies the generation, so that a sample can be checked byte by byte.
+//! Items are numbered. A key is its number, scrambled one to one, so that no two numbers share a key and absent keys
+//! are as random as existing ones. A value begins with the number and ends with a seal, so that every answer can be
+//! checked at almost no cost; between them lies the generation, so that a sample can be checked byte by byte.
 
 mod dice;
 mod distribution;
@@ -34,7 +34,7 @@ use crate::BenchError;
 /// Numbers from here on are never stored.
 const ABSENT: u64 = 1 << 62;
 
-/// Items, what their keys and values are, and what draws them.
+/// Items, the form of their keys and values, and the seed.
 ///
 /// ```
 /// use warpkeep_bench::workload::Workload;
@@ -134,7 +134,7 @@ impl Workload {
 
     /// Whether a value is that of this item and generation in every byte.
     pub fn is_exactly(&self, number: u64, generation: u64, value: &[u8]) -> bool {
-        // Most are short, and checking must not cost more than what is checked.
+        // Most are short, and checking must not cost more than the checked operation.
         let mut room = [0; 256];
         if let Some(expected) = room.get_mut(..self.value_bytes) {
             self.write_value(number, generation, expected);
@@ -157,7 +157,7 @@ impl Workload {
         Some(u64::from_le_bytes(word))
     }
 
-    /// Whether a value is that of this item and of one generation, whichever, in every byte: not mixed from two.
+    /// Whether a value is that of this item and of any one generation, in every byte: not mixed from two.
     pub fn is_whole(&self, number: u64, value: &[u8]) -> bool {
         self.is_exactly(number, self.generation_of(number, value).unwrap_or(0), value)
     }

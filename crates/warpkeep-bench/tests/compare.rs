@@ -1,4 +1,4 @@
-//! The comparison at a size that takes a moment: every workload, and every peer this was built with.
+//! The comparison at a size that takes a moment: every workload, and every peer in this build.
 
 mod common;
 
@@ -43,7 +43,7 @@ impl Timed {
     }
 }
 
-/// Everybody in every way.
+/// All contestants in every way.
 fn variants() -> Vec<(&'static str, Timed)> {
     let timed = |singly, in_batches| Timed { singly, in_batches };
     let mut variants = vec![
@@ -129,7 +129,7 @@ fn mixes_loads_and_traces_are_right_too() {
     for work in works {
         let case = format!("{}, 2 threads", work.name());
         for (variant, _) in variants() {
-            // All at once or one by one makes no difference to what is loaded.
+            // For loading, all at once or one by one makes no difference.
             if work == Work::Load && variant.ends_with("one by one") {
                 continue;
             }
@@ -334,7 +334,7 @@ fn a_device_is_bound_by_its_link() {
     assert_series(&report, link, "ordered reads of 128 bytes", "rate", 2);
     let ours = |summary: &&Summary| summary.variant == "warpkeep, batches" && summary.metric == "rate";
     let ours = report.summaries.iter().find(ours).expect("ours");
-    // Whichever binds most: what the device or its copies give, or the host's memory.
+    // Whichever binds most: the limit of the device, of its copies, or of the host's memory.
     assert!(ours.limit.as_ref().is_some_and(|limit| limit.ratio > 0.0), "{ours:?}");
     assert!(is_empty(&directory));
 }

@@ -1,4 +1,4 @@
-//! The page is well-formed, shows what the reports say, and has a plot wherever there is something to compare.
+//! The page is well-formed, shows the reports' contents, and has a plot wherever there is something to compare.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use warpkeep_bench::report::{Report, Unit};
 
 const NASTY: &str = "<script>alert(\"&\")</script>";
 
-/// A report with all that a page can show: two cases of rates, one without, curves, trades, ratios, notes.
+/// A report with everything a page can show: two cases of rates, one without, curves, trades, ratios, notes.
 fn report() -> Report {
     let mut report = Report::new("compare", "warpkeep bench compare --only 'a & b'", 3);
     for round in 0..3 {

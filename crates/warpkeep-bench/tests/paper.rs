@@ -149,28 +149,32 @@ fn a_device_does_the_others() {
         assert_series(&report, gets, step, "rate", 1);
     }
     for (mix, step) in
-        [("A", steps[1]), ("B", steps[3]), ("LOAD", steps[2]), ("A", steps[7]), ("LOAD", steps[6])]
+        [("A", steps[1]), ("B", steps[4]), ("LOAD", steps[2]), ("A", steps[7]), ("LOAD", steps[6])]
     {
         assert_series(&report, &format!("figure 9: YCSB {mix}, batches of 250"), step, "rate", 1);
-        assert!(report.series(&format!("figure 9: YCSB {mix}, batches of 250"), steps[0], "rate").is_empty());
+        for reading in [steps[0], steps[3]] {
+            assert!(
+                report.series(&format!("figure 9: YCSB {mix}, batches of 250"), reading, "rate").is_empty()
+            );
+        }
     }
     assert_series(&report, "figure 9: updates, batches of 250", steps[7], "rate", 1);
     let more = "of the rate of the step before";
     assert_eq!(report.series(gets, steps[1], more).len(), 1);
     let published = "2 + warps that work together, published at most (section 4.4)";
     assert_eq!(report.series(gets, published, more), [204.1]);
-    let published = "4 + bucket cache of 20 %, published as it is (section 4.4)";
-    assert_eq!(report.series("figure 9: YCSB A, batches of 250", published, more), [117.6]);
+    let published = "4 + bucket cache of 20 %, published at most (section 4.4)";
+    assert_eq!(report.series(gets, published, more), [140.9]);
+    // The step before, of those that write.
+    assert_eq!(report.series("figure 9: YCSB A, batches of 250", steps[4], more).len(), 1);
 
-    for mix in ["A", "C"] {
-        let case = format!("figure 11: YCSB {mix} by policy and share");
-        for policy in ["LFU", "LRU", "random"] {
-            for share in [0, 20, 100] {
-                assert_series(&report, &case, &format!("{policy}, {share} %"), "rate", 1);
-            }
-            assert_eq!(report.series(&case, &format!("{policy}, 100 %"), "hit rate"), [100.0]);
-            assert_eq!(report.series(&case, &format!("{policy}, 0 %"), "hit rate"), [0.0]);
+    let case = "figure 11: YCSB C by policy and share";
+    for policy in ["LFU", "LRU", "random"] {
+        for share in [0, 20, 100] {
+            assert_series(&report, case, &format!("{policy}, {share} %"), "rate", 1);
         }
+        assert_eq!(report.series(case, &format!("{policy}, 100 %"), "hit rate"), [100.0]);
+        assert_eq!(report.series(case, &format!("{policy}, 0 %"), "hit rate"), [0.0]);
     }
     let brings = "figure 11: what a larger cache brings";
     let metric = "of the rate with the smaller one";
@@ -194,6 +198,6 @@ fn a_device_does_the_others() {
         assert_series(&report, &case, "mirror, values in order", "p50 of a batch", 1);
     }
     let curves = report.charts.iter().filter(|chart| chart.title.starts_with("figure 1")).count();
-    assert_eq!(curves, 4 + 2);
+    assert_eq!(curves, 2 + 2);
     assert!(report.charts.iter().all(|chart| chart.to_svg().is_ok()));
 }

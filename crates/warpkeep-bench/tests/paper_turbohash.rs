@@ -1,4 +1,4 @@
-//! What of TurboHash's paper is measured, at a size that takes a moment.
+//! The measured parts of TurboHash's paper, at a size that takes a moment.
 
 mod common;
 

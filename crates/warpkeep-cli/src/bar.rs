@@ -2,7 +2,7 @@
 
 /// A share of one, `width` letters wide.
 pub(crate) fn bar(share: f64, width: usize) -> String {
-    // What is not a number is drawn as nothing.
+    // A NaN is drawn as an empty bar.
     let filled = (share.clamp(0.0, 1.0) * width as f64).round() as usize;
     format!("[{}{}]", "#".repeat(filled), " ".repeat(width - filled))
 }

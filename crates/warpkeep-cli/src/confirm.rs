@@ -1,10 +1,10 @@
-//! Asking before something is thrown away.
+//! Confirmation before data is discarded.
 
 use std::io::{IsTerminal, Write};
 
 use crate::failure::Failure;
 
-/// Asks on the terminal unless `yes` was given; without a terminal nobody can agree.
+/// Asks on the terminal unless `yes` was given; without a terminal it refuses.
 pub(crate) fn confirm(yes: bool, what: &str, question: &str) -> Result<(), Failure> {
     if yes {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Why a command failed, and what the shell learns of it.
+//! Why a command failed, and its exit code.
 
 use std::error::Error;
 
@@ -9,19 +9,19 @@ use warpkeep_log::LogError;
 /// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Something went wrong; the message says what to do next.
+    /// An error whose message says what to do next.
     Error { error: Box<dyn Error + Send + Sync>, kind: &'static str },
     /// The command line makes no sense.
     Usage(String),
-    /// A store is not what it should be.
+    /// A store is damaged.
     Damage(String),
     /// The same, and the command has printed a full report of it.
     Reported(String),
-    /// A repair could not put everything right, and the command has printed what is lost.
+    /// A repair could not restore everything, and the command has printed what is lost.
     Lost(String),
-    /// Not all could be done, and the command has printed what there is to say about it.
+    /// Part of the work could not be done, and the command has printed the details.
     Told(String),
-    /// Keys that were asked for are not there; `told` if the command has printed so.
+    /// Requested keys do not exist; `told` if the command has printed that.
     Missing { message: String, told: bool },
     /// A signal ended the command early.
     Interrupted { message: String, signal: u8 },
@@ -32,7 +32,7 @@ impl Failure {
         Failure::of("error", message)
     }
 
-    /// An error of a kind that programs can tell by one word.
+    /// An error with a kind that programs can match.
     pub(crate) fn of(kind: &'static str, message: impl Into<String>) -> Failure {
         Failure::Error { error: message.into().into(), kind }
     }
@@ -51,7 +51,7 @@ impl Failure {
         }
     }
 
-    /// What the process ends with: see [`EXIT_CODES`](crate::EXIT_CODES).
+    /// The exit code: see [`EXIT_CODES`](crate::EXIT_CODES).
     pub(crate) fn code(&self) -> u8 {
         match self {
             Failure::Error { .. } | Failure::Told(_) => 1,
@@ -59,7 +59,7 @@ impl Failure {
             Failure::Damage(_) | Failure::Reported(_) => 3,
             Failure::Missing { .. } => 4,
             Failure::Lost(_) => 5,
-            // As shells count those who died of a signal.
+            // As shells report a process ended by a signal.
             Failure::Interrupted { signal, .. } => 128 + signal,
         }
     }
@@ -90,7 +90,7 @@ impl Failure {
                 let mut message = error.to_string();
                 let mut source = error.source();
                 while let Some(cause) = source {
-                    // Most messages tell their cause already.
+                    // Most messages include their cause already.
                     let text = cause.to_string();
                     if !message.contains(&text) {
                         message = format!("{message}: {text}");
@@ -102,7 +102,7 @@ impl Failure {
         }
     }
 
-    /// Tells people on standard error, and programs that asked for JSON on standard output.
+    /// Prints the error to standard error, and as JSON to standard output if requested.
     pub(crate) fn report(&self, json: bool) {
         let message = self.message();
         let printed = matches!(
@@ -128,7 +128,7 @@ impl Failure {
     }
 }
 
-/// What to do next: messages end with it, behind a semicolon or as sentences of their own.
+/// The advice: the end of a message, after a semicolon or in sentences of its own.
 fn advice(message: &str) -> &str {
     let last = message.rsplit_once("; ").map(|(_, advice)| advice);
     last.or_else(|| message.split_once(". ").map(|(_, advice)| advice)).unwrap_or("see `warpkeep help`")
@@ -194,7 +194,7 @@ impl From<LogError> for Failure {
 impl From<BenchError> for Failure {
     fn from(error: BenchError) -> Self {
         match error {
-            // The only signals that are listened for; benchmarks do not say which of them it was.
+            // Benchmarks do not report which of the handled signals it was.
             error @ BenchError::Interrupted => Failure::Interrupted { message: error.to_string(), signal: 2 },
             BenchError::Store(error) => error.into(),
             error => Failure::Error { error: Box::new(error), kind: "error" },

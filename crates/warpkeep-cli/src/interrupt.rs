@@ -22,7 +22,8 @@ impl Interrupt {
         for signal in [SIGINT, SIGTERM] {
             let doing = || Failure::io("listen for signals");
             let wanted = || Arc::clone(&interrupt.wanted);
-            // In this order: the first signal finds the flag down, sets it, and only the second ends the program.
+            // In this order: the first signal finds the flag unset and sets it, and only the second ends the
+            // program.
             signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, wanted())
                 .map_err(doing())?;
             let number = Arc::clone(&interrupt.signal);
@@ -33,7 +34,8 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// For work that cannot stop half way: it does not listen, so that a signal ends the program at once, as it is used to.
+    /// For work that cannot stop half way: no handler is installed, so that a signal ends the program at once, as
+    /// by default.
     pub(crate) fn never() -> Interrupt {
         Interrupt::default()
     }
@@ -47,7 +49,7 @@ impl Interrupt {
         self.check_or("nothing was left behind")
     }
 
-    /// An error if the program should stop that says how things stand.
+    /// An error with the given progress, if the program should stop.
     pub(crate) fn check_or(&self, standing: &str) -> Result<(), Failure> {
         match self.is_wanted() {
             true => Err(Failure::Interrupted {

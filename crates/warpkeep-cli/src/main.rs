@@ -19,7 +19,7 @@ use clap::Parser;
 
 use commands::Command;
 
-/// What `--help` says of exit codes, and what [`failure::Failure::code`] gives.
+/// The exit codes in `--help`, as [`failure::Failure::code`] returns them.
 const EXIT_CODES: &str = "\
 Exit codes:
   0  it worked
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help and versions are answers; everything else is a command line that makes no sense, also to those who asked for JSON.
+/// Help and versions are answers; everything else is an invalid command line, reported as JSON too if requested.
 fn misunderstood(error: &clap::Error) -> ExitCode {
     let json = std::env::args_os().any(|argument| argument == "--json");
     if !error.use_stderr() || !json {

@@ -1,4 +1,4 @@
-//! What a command gives out: text for people, or JSON for programs.
+//! A command's output: text for people, or JSON for programs.
 
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write};
@@ -17,7 +17,7 @@ pub(crate) struct Format {
 }
 
 impl Format {
-    /// Prints a result in the form that was asked for.
+    /// Prints a result in the requested form.
     pub(crate) fn show(self, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<(), Failure> {
         match self.json {
             true => print(&to_json(value)?),
@@ -62,12 +62,12 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 /// Seconds since 1970 as a date.
 pub(crate) fn date(seconds: u64) -> String {
-    // Later than humantime can say is not a date anybody wrote.
+    // Times beyond humantime's range are not real dates.
     let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds.min(250_000_000_000));
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
-/// So many of something: `1 table`, `2 tables`.
+/// A number with its noun: `1 table`, `2 tables`.
 pub(crate) fn counted(number: u64, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {what}{plural}", count(number))

@@ -22,12 +22,12 @@ pub(crate) struct Bars {
 }
 
 impl Bars {
-    /// `shown` is a wish: without a terminal nothing is drawn.
+    /// `shown` has no effect without a terminal.
     pub(crate) fn new(shown: bool, interrupt: &Interrupt) -> Bars {
         Bars { bar: Mutex::new(ProgressBar::hidden()), interrupt: interrupt.clone(), shown }
     }
 
-    /// A bar for work that tells how many bytes of how many are done.
+    /// A bar for work that reports its progress in bytes.
     pub(crate) fn bytes(&self, name: &'static str) -> ByteProgress<'_> {
         ByteProgress { bars: self, name, begun: false, done: 0 }
     }
@@ -81,7 +81,7 @@ impl Progress for Bars {
     }
 }
 
-/// Work that is counted in bytes; how many there are is known when it begins.
+/// Work that is counted in bytes; the total is known when it begins.
 pub(crate) struct ByteProgress<'a> {
     bars: &'a Bars,
     name: &'static str,

@@ -2,7 +2,8 @@
 
 use crate::{Answers, Status};
 
-/// The arrays behind [`Answers`], for values of one length: they can be cut, and the parts be answered by several threads.
+/// The arrays behind [`Answers`], for values of one length. They can be split, so that several threads answer the
+/// parts.
 ///
 /// ```
 /// use warpkeep_core::{Answers, Batch, KeySpec, Results, Status, ValueSpec};
@@ -22,7 +23,7 @@ use crate::{Answers, Status};
 pub struct AnswerRows<'a> {
     pub(crate) statuses: &'a mut [Status],
     pub(crate) versions: Option<&'a mut [u64]>,
-    /// Nobody wants them, if `None`.
+    /// `None` if the caller does not need values.
     pub(crate) values: Option<&'a mut [u8]>,
     /// Bytes of a value.
     pub(crate) row: usize,
@@ -41,31 +42,31 @@ impl<'a> AnswerRows<'a> {
         self.statuses.is_empty()
     }
 
-    /// What was answered so far.
+    /// The statuses answered so far.
     pub fn statuses(&self) -> &[Status] {
         self.statuses
     }
 
-    /// Whether anybody wants the values.
+    /// Whether the caller needs values.
     pub fn wants_values(&self) -> bool {
         self.values.is_some()
     }
 
-    /// Whether anybody wants the versions.
+    /// Whether the caller needs versions.
     pub fn wants_versions(&self) -> bool {
         self.versions.is_some()
     }
 
-    /// The rows that values go to, one after the other, if anybody wants them. Whoever fills them in himself says so with
-    /// [`answer_filled`](AnswerRows::answer_filled).
+    /// The rows for the values, one after the other, if the caller needs values. An engine that fills a row
+    /// directly reports it with [`answer_filled`](AnswerRows::answer_filled).
     pub fn values_mut(&mut self) -> Option<&mut [u8]> {
         self.values.as_deref_mut()
     }
 
-    /// The answers to the first `middle` operations, and to the others, counted from 0 again.
+    /// The answers to the first `middle` operations, and to the remaining ones, counted from 0 again.
     ///
     /// # Panics
-    /// If there are not as many.
+    /// If there are fewer than `middle` operations.
     pub fn split_at(self, middle: usize) -> (AnswerRows<'a>, AnswerRows<'a>) {
         let AnswerRows { statuses, versions, values, row, zeroes } = self;
         let (statuses, other_statuses) = statuses.split_at_mut(middle);
@@ -83,10 +84,10 @@ impl<'a> AnswerRows<'a> {
         )
     }
 
-    /// Parts of so many operations each, the last of what is left.
+    /// Parts of `each` operations; the last part holds the remainder.
     ///
     /// # Panics
-    /// If the parts are to have none.
+    /// If `each` is 0.
     pub fn chunks(self, each: usize) -> Vec<AnswerRows<'a>> {
         assert!(each > 0, "parts have at least one operation");
         let mut parts = Vec::with_capacity(self.len().div_ceil(each));
@@ -111,7 +112,8 @@ impl<'a> AnswerRows<'a> {
         }
     }
 
-    /// As [`answer_value`](Answers::answer_value), with a way of copying that suits the caller: from the value to its row, which is as long.
+    /// As [`answer_value`](Answers::answer_value), with the caller's own copy function from the value to its row of
+    /// the same length.
     #[inline]
     pub fn answer_by(
         &mut self,

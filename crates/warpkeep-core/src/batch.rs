@@ -4,8 +4,8 @@ use crate::{BatchView, Cells, Column, Columns, CoreError, KeySpec, MAX_BATCH, Op
 
 /// Many operations on one table, owned, in host memory: the native form of every request.
 ///
-/// Operations on the same key act in the order in which they were added. Each is checked against what the table takes
-/// when it is added; one that is refused leaves the batch as it was.
+/// Operations on the same key act in the order in which they were added. Each is checked against the table's key
+/// and value specs when it is added; a refused operation leaves the batch unchanged.
 ///
 /// ```
 /// use warpkeep_core::{Batch, KeySpec, ValueSpec};
@@ -19,7 +19,7 @@ use crate::{BatchView, Cells, Column, Columns, CoreError, KeySpec, MAX_BATCH, Op
 /// # Ok::<(), warpkeep_core::CoreError>(())
 /// ```
 ///
-/// Callers who have their keys and values in arrays already make a [`BatchView`] of them and copy nothing.
+/// Callers that have their keys and values in arrays already make a [`BatchView`] of them and copy nothing.
 #[derive(Clone, Debug)]
 pub struct Batch {
     key_spec: KeySpec,
@@ -31,7 +31,7 @@ pub struct Batch {
     /// Where keys begin and end; not kept if all have one length.
     key_offsets: Vec<u64>,
     values: Vec<u8>,
-    /// Where values begin and end. Kept for fixed values too, for an operation without a value has an empty one.
+    /// Offsets of the values. Kept for fixed values too, because an operation without a value has an empty one.
     value_offsets: Vec<u64>,
     /// Empty until the first operation that takes one.
     arguments: Vec<u64>,
@@ -85,12 +85,12 @@ impl Batch {
         self.ops.is_empty()
     }
 
-    /// What keys it takes.
+    /// The keys it takes.
     pub fn key_spec(&self) -> KeySpec {
         self.key_spec
     }
 
-    /// What values it takes.
+    /// The values it takes.
     pub fn value_spec(&self) -> ValueSpec {
         self.value_spec
     }

@@ -2,7 +2,7 @@
 
 use crate::{Column, CoreError, MemorySpace};
 
-/// What can be a key or a value: bytes, or an integer as its 8 bytes, little-endian.
+/// A type that can be a key or a value: bytes, or an integer as its 8 bytes, little-endian.
 pub trait ToCell {
     /// The bytes, owned or borrowed.
     type Bytes: AsRef<[u8]>;
@@ -41,7 +41,7 @@ pub enum Cells<'a> {
     },
     /// Cells of any length: cell *i* is `bytes[offsets[i]..offsets[i + 1]]`.
     Variable {
-        /// Where cells begin and end: one more than there are cells.
+        /// The offsets of the cells, and the end of the last: one more than there are cells.
         offsets: Column<'a, u64>,
         /// All cells.
         bytes: Column<'a, u8>,
@@ -69,8 +69,7 @@ impl<'a> Cells<'a> {
         Cells::Variable { offsets: Column::Host(offsets), bytes: Column::Host(bytes) }
     }
 
-    /// How many cells there are; `None` for [`Cells::Empty`], which has as many as asked for. Refuses a shape that
-    /// cannot be.
+    /// The number of cells; `None` for [`Cells::Empty`], which has any number. Refuses an invalid shape.
     pub(crate) fn count(&self, column: &'static str) -> Result<Option<usize>, CoreError> {
         match self {
             Cells::Empty => Ok(None),
@@ -106,7 +105,7 @@ impl<'a> Cells<'a> {
         Ok(())
     }
 
-    /// Where the cells are; `None` if there is nothing to be anywhere.
+    /// The memory the cells are in; `None` if there are no bytes.
     pub(crate) fn space(&self) -> Option<MemorySpace> {
         match self {
             Cells::Empty => None,

@@ -1,6 +1,6 @@
-//! What a write did: the unit of logs and checkpoints.
+//! The effect of a write: the unit of logs and checkpoints.
 
-/// What became of a key.
+/// What a change did to its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChangeKind {
     /// The key has this value now.
@@ -11,8 +11,8 @@ pub enum ChangeKind {
 
 /// The effect of one operation on one key: what is logged, checkpointed, and replayed.
 ///
-/// A change states the outcome, not the operation, so it can be replayed any number of times: whoever applies
-/// it keeps the change with the larger version.
+/// A change states the outcome, not the operation, so it can be replayed any number of times: replay keeps the
+/// change with the larger version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change<'a> {
     /// The table it belongs to; 0 is the catalogue.

@@ -1,13 +1,13 @@
-//! Arrays that say which memory they are in.
+//! Arrays tagged with the memory they are in.
 //!
 //! The one promise of this crate that the compiler cannot check is made here: that an address in device memory is
-//! good. It is asked for where the address enters, so that everything after is ordinary safe code.
+//! valid. The caller makes it where the address enters, so that all later code is ordinary safe code.
 #![allow(unsafe_code)]
 
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Which memory something is in.
+/// The memory that data is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MemorySpace {
     /// The process's own memory.

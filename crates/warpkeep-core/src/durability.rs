@@ -4,16 +4,16 @@ use serde::{Deserialize, Serialize};
 
 /// What an acknowledged write survives.
 ///
-/// The two words are the whole vocabulary: every write names one of them, and each has a test rig that kills
+/// There are two levels: every write names one of them, and each has a test rig that kills
 /// the process, or cuts the power, at every point where it could matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
     /// The process dies: nothing acknowledged is lost.
     ///
-    /// The effects are in the memory image when the call returns. Where the store has a log they are logged
-    /// behind, so a power cut takes at most the newest of them, and what is left is always a prefix of the
-    /// order in which writes were logged. A batch is not atomic: after a crash each key stands at some prefix
+    /// The effects are in the memory image when the call returns. If the store has a log, they are logged
+    /// afterwards, so a power cut loses at most the newest of them, and the rest is always a prefix of the
+    /// order in which writes were logged. A batch is not atomic: after a crash each key holds the state after some prefix
     /// of its operations in a batch that was not acknowledged.
     Process,
     /// The machine dies: nothing committed is lost.

@@ -1,8 +1,8 @@
-//! What can be wrong with a request, and what to do about it.
+//! Errors in a request, each with what to do about it.
 
 use crate::{KeySpec, MemorySpace, MergeRule, Op, ValueSpec};
 
-/// Why something was refused before it touched any data. Each message ends with the next step.
+/// Why a request was refused before it touched any data. Each message ends with the next step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CoreError {
@@ -28,7 +28,7 @@ pub enum CoreError {
     SpecLimit {
         /// Which spec.
         what: &'static str,
-        /// The length that was asked for.
+        /// The requested length.
         len: u32,
         /// The shortest.
         min: u32,
@@ -41,9 +41,9 @@ pub enum CoreError {
     SpecSyntax {
         /// `key` or `value`.
         what: &'static str,
-        /// What was given.
+        /// The given text.
         text: String,
-        /// What could have been given.
+        /// The accepted forms.
         expected: &'static str,
     },
 
@@ -64,7 +64,7 @@ pub enum CoreError {
     KeyLength {
         /// The key's length in bytes.
         len: u64,
-        /// What the table takes.
+        /// The keys the table takes.
         spec: KeySpec,
     },
 
@@ -75,14 +75,14 @@ pub enum CoreError {
     ValueLength {
         /// The value's length in bytes.
         len: u64,
-        /// What the table takes.
+        /// The values the table takes.
         spec: ValueSpec,
     },
 
     /// Fetch-add where no value can be a number.
     #[error("fetch-add works on 8-byte values, the table has {spec} values; use a table of fixed:8 values")]
     NotANumber {
-        /// What the table takes.
+        /// The values the table takes.
         spec: ValueSpec,
     },
 
@@ -91,7 +91,7 @@ pub enum CoreError {
     MergeRule {
         /// The rule.
         rule: MergeRule,
-        /// What the table takes.
+        /// The values the table takes.
         spec: ValueSpec,
     },
 
@@ -100,7 +100,7 @@ pub enum CoreError {
         "\"{text}\" is no merge rule; write none, replace, add-u64, max-u64, min-u64, add-f32, add-f64, or, append"
     )]
     MergeRuleText {
-        /// What was given.
+        /// The given text.
         text: String,
     },
 
@@ -111,18 +111,18 @@ pub enum CoreError {
         op: Op,
     },
 
-    /// What is wrong with one operation of a batch.
+    /// An invalid operation in a batch.
     #[error("operation {index} ({op}): {reason}")]
     Operation {
         /// Its index in the batch.
         index: usize,
-        /// What it was to do.
+        /// The operation.
         op: Op,
-        /// What is wrong with it.
+        /// The reason.
         reason: Box<CoreError>,
     },
 
-    /// A column whose length does not go with the number of operations.
+    /// A column whose length does not match the number of operations.
     #[error("column {column} has {found} elements where {expected} are needed; pass columns of one batch")]
     ColumnLength {
         /// Which column.
@@ -147,7 +147,7 @@ pub enum CoreError {
         start: u64,
         /// Where it ends.
         end: u64,
-        /// How many bytes there are.
+        /// The number of bytes.
         len: u64,
     },
 
@@ -165,7 +165,7 @@ pub enum CoreError {
     /// More operations than a batch holds.
     #[error("a batch of {len} operations; split it, a batch holds up to {max}")]
     BatchTooLong {
-        /// How many were asked for.
+        /// The requested number.
         len: u64,
         /// How many it can hold.
         max: u64,
@@ -189,7 +189,7 @@ pub enum CoreError {
 }
 
 impl CoreError {
-    /// Says which operation of a batch it is about.
+    /// Adds which operation of a batch the error is about.
     pub(crate) fn at(self, index: usize, op: Op) -> CoreError {
         CoreError::Operation { index, op, reason: Box::new(self) }
     }

@@ -3,8 +3,8 @@
 //! Which slot a key lies in is part of the stored format, so these functions never change; the test vectors in
 //! `tests/hash_vectors.rs` pin them, and a port to another language is right when it reproduces those. Only
 //! 64-bit additions, xors, shifts, rotations and multiplications (low and high half) are used, and no tables.
-//! They scatter regular keys as a random function would (`tests/hash_quality.rs`); they are no cryptography, and
-//! nothing is claimed against someone who sets out to make keys meet.
+//! They scatter regular keys as a random function would (`tests/hash_quality.rs`). They are not cryptographic: no
+//! claim is made against keys that were constructed to collide.
 //!
 //! # Definition
 //!
@@ -49,8 +49,8 @@
 //! ```
 //!
 //! A product alone forgets one factor when the other is 0; the sum at the end of `absorb` keeps it. The length
-//! goes into `h`, so keys that differ only by zeros at the end are different keys. Eight bytes take the bijection,
-//! so 64-bit keys never share a hash, and a table that keeps the whole hash need not keep the key.
+//! goes into `h`, so keys that differ only by zeros at the end hash differently. Eight bytes take the bijection, so
+//! 64-bit keys never share a hash, and a table that stores the whole hash need not store the key.
 
 use std::fmt;
 
@@ -64,7 +64,7 @@ const C13: u64 = 0x9B05_688C_2B3E_6C1F;
 const C17: u64 = 0x1F83_D9AB_FB41_BD6B;
 const C19: u64 = 0x5BE0_CD19_137E_2179;
 
-/// What makes the hashes of one store differ from those of another; drawn at random when it is created.
+/// Makes the hashes of one store differ from those of another; drawn at random when the store is created.
 ///
 /// ```
 /// use warpkeep_core::{Seed, mix64, unmix64};
@@ -77,8 +77,7 @@ const C19: u64 = 0x5BE0_CD19_137E_2179;
 pub struct Seed(pub u64);
 
 impl Seed {
-    /// A seed for a part of whatever this one is for, such as one table of a store; different parts get
-    /// different seeds.
+    /// A seed for one part, such as one table of a store; different parts get different seeds.
     #[must_use]
     pub const fn derive(self, part: u64) -> Seed {
         Seed(mix64(self, part))
@@ -117,7 +116,7 @@ pub const fn unmix64(seed: Seed, hash: u64) -> u64 {
     x ^ (x >> 32) ^ seed.0 ^ C13
 }
 
-/// The hash of a 64-bit key: [`mix64`], and what [`hash_bytes`] gives for its 8 bytes.
+/// The hash of a 64-bit key: [`mix64`]. [`hash_bytes`] gives the same for its 8 bytes.
 #[inline]
 pub const fn hash_u64(seed: Seed, key: u64) -> u64 {
     mix64(seed, key)
@@ -158,8 +157,8 @@ pub fn hash_bytes(seed: Seed, bytes: &[u8]) -> u64 {
     mix64(seed, absorb(h, k, a, b))
 }
 
-/// A second hash of the same key, made from the first alone: equal only where the first is, and otherwise
-/// unrelated to it. For the second place of a key that has two.
+/// A second hash of the same key, computed from the first alone: equal only where the first is, and otherwise
+/// unrelated to it. Used for the second position of a key that has two.
 #[inline]
 pub const fn second_hash(hash: u64) -> u64 {
     let mut x = (hash ^ (hash >> 32)).wrapping_mul(C5);

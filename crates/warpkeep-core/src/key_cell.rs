@@ -1,8 +1,8 @@
-//! Short keys of any length in cells of one: so tables keep them, and devices take them.
+//! Short keys of any length in cells of one size, the form in which tables store them and devices take them.
 //!
-//! A cell has the bytes of the key, zeros, and the length of the key in its last byte; it has as many bytes as the longest key and that byte
-//! need, in whole words. Each key has one cell, and each cell is of one key at the most: keys that differ in zeros at their ends
-//! differ in their lengths.
+//! A cell holds the bytes of the key, zeros, and the length of the key in its last byte. Its size is that of the
+//! longest key plus one byte, rounded up to whole words. Each key has exactly one cell and no two keys share one:
+//! keys that differ only in trailing zeros differ in their lengths.
 
 use crate::KeySpec;
 
@@ -42,7 +42,8 @@ impl KeyCells {
     /// The longest key that a cell can be of.
     pub const LONGEST: usize = LARGEST - 1;
 
-    /// The cells of such keys; `None` if all have one length, so that they need none, or may be too long for it.
+    /// The cells for such keys; `None` if all keys have one length and need no cells, or if keys may be too long
+    /// for cells.
     pub const fn of(spec: KeySpec) -> Option<KeyCells> {
         match spec {
             KeySpec::Variable { max } if max as usize <= KeyCells::LONGEST => {
@@ -76,7 +77,7 @@ impl KeyCells {
         Some(KeyCell { bytes, len: len as u8 })
     }
 
-    /// The key whose cell these bytes begin with; `None` if they are no cell of such keys.
+    /// The key in the cell that these bytes begin with; `None` if they are not a valid cell of such keys.
     #[inline]
     pub fn key_in(self, bytes: &[u8]) -> Option<&[u8]> {
         let (&len, rest) = bytes.get(..self.row_len())?.split_last()?;
@@ -87,7 +88,7 @@ impl KeyCells {
         zeros.iter().all(|&byte| byte == 0).then_some(key)
     }
 
-    /// Of bytes that are [no cell](Self::key_in), because something has damaged one, what may be left of the key; otherwise the key.
+    /// The key; or, if the bytes are a [damaged cell](Self::key_in), the recoverable part of the key.
     pub fn remains_in(self, bytes: &[u8]) -> &[u8] {
         match bytes.get(..self.row_len()).and_then(<[u8]>::split_last) {
             Some((&len, rest)) => &rest[..usize::from(len.min(self.max))],
@@ -159,7 +160,7 @@ mod tests {
             bytes[at] = to;
             bytes
         };
-        // Longer than the longest, longer than the cell, bytes behind the key, a key that is cut short.
+        // Longer than the longest key, longer than the cell, bytes behind the key, a truncated key.
         for bytes in [changed(15, 13), changed(15, 255), changed(4, 1), changed(14, 1), changed(15, 3)] {
             assert_eq!(cells.key_in(&bytes), None, "{bytes:?}");
             assert!(cells.remains_in(&bytes).len() <= 12);

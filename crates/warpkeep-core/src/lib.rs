@@ -1,6 +1,6 @@
-//! The words Warpkeep is written in: operations and their answers, batches, what keys and values a table takes, seeded
-//! hashing, log sequence numbers, what an acknowledgement promises. No I/O happens here, and no memory is managed; the
-//! crates above agree on these types and on nothing else.
+//! The shared types of Warpkeep: operations and their answers, batches, key and value specs, seeded hashing, log
+//! sequence numbers, durability levels. There is no I/O and no memory management here; the crates above share these
+//! types only.
 //!
 //! ```
 //! use warpkeep_core::{Answers, Batch, KeySpec, Op, Results, Seed, Status, ValueSpec, hash_bytes};

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 /// The place of a record in the history of a store: larger is later.
 ///
 /// The upper 24 bits are the *epoch*, which grows by one each time the store is opened for writing; the lower
-/// 40 bits count records within it. Numbers drawn by a process that died before it could log them are
-/// therefore never drawn again, without any of them having been written down.
+/// 40 bits count records within it. Numbers drawn by a process that died before logging them are therefore never
+/// drawn again, although none of them was stored.
 ///
 /// ```
 /// use warpkeep_core::Lsn;

@@ -1,4 +1,4 @@
-//! How a merge combines what is stored with what is given.
+//! How a merge combines the stored value with the given one.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CoreError, ValueSpec};
 
-/// What [`Op::Merge`](crate::Op::Merge) does in a table; fixed when the table is created.
+/// The effect of [`Op::Merge`](crate::Op::Merge) in a table; fixed when the table is created.
 ///
 /// Rules on numbers take values as rows of them, little-endian, and combine element by element. The codes are stored
 /// with the table and shared with kernels, and never change.
@@ -70,7 +70,7 @@ impl MergeRule {
         self as u8
     }
 
-    /// The rule of a stored code; `None` if this version knows none.
+    /// The rule of a stored code; `None` if this version does not know the code.
     pub fn from_code(code: u8) -> Option<MergeRule> {
         MergeRule::ALL.get(usize::from(code)).copied()
     }
@@ -109,7 +109,7 @@ impl MergeRule {
         if fits { Ok(()) } else { Err(CoreError::MergeRule { rule: self, spec: values }) }
     }
 
-    /// Combines; `false`, with nothing changed, if the values do not go together.
+    /// Combines both values; `false`, with nothing changed, if they are incompatible.
     #[must_use]
     pub fn merge(self, stored: &mut Vec<u8>, given: &[u8]) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! What is asked of one key.
+//! Operations on one key.
 
 use std::fmt;
 
@@ -6,19 +6,18 @@ use crate::CoreError;
 
 /// One operation on one key.
 ///
-/// The codes are shared with kernels and never change; 0 is no operation, so that memory nobody filled is
-/// noticed.
+/// The codes are shared with kernels and never change; 0 is not an operation, so that unfilled memory is detected.
 ///
-/// | | the key is there | the key is not there | value | argument | answers with a value |
+/// | | the key exists | the key is absent | value | argument | answers with a value |
 /// | --- | --- | --- | --- | --- | --- |
-/// | `Get` | reads it | [`NotFound`] | | | what is stored |
+/// | `Get` | reads it | [`NotFound`] | | | the stored value |
 /// | `Put` | replaces the value | creates it | yes | | |
 /// | `Insert` | [`AlreadyExists`] | creates it | yes | | |
 /// | `Update` | replaces the value | [`NotFound`] | yes | | |
 /// | `Delete` | removes it | [`NotFound`] | | | |
 /// | `CompareAndSwap` | replaces the value if the version is the argument, else [`VersionMismatch`] | [`NotFound`] | yes | expected version | |
-/// | `FetchAdd` | adds the argument, wrapping, to a value of 8 bytes, else [`WrongType`] | starts from 0 | | what to add | what was stored before, 8 bytes |
-/// | `Merge` | combines both values as the table's merge rule says | creates it with the given value | yes | | |
+/// | `FetchAdd` | adds the argument, wrapping, to a value of 8 bytes, else [`WrongType`] | starts from 0 | | the addend | the previous value, 8 bytes |
+/// | `Merge` | combines both values by the table's merge rule | creates it with the given value | yes | | |
 ///
 /// [`NotFound`]: crate::Status::NotFound
 /// [`AlreadyExists`]: crate::Status::AlreadyExists
@@ -46,7 +45,7 @@ pub enum Op {
     Delete = 5,
     /// Store the value if the key's version is the argument.
     CompareAndSwap = 6,
-    /// Add the argument to the 8-byte value and answer with what it was before.
+    /// Add the argument to the 8-byte value and answer with the previous value.
     FetchAdd = 7,
     /// Combine the given value with the stored one.
     Merge = 8,
@@ -72,7 +71,7 @@ impl Op {
         matches!(self, Op::Put | Op::Insert | Op::Update | Op::CompareAndSwap | Op::Merge)
     }
 
-    /// Whether it comes with an argument: an expected version, or what to add.
+    /// Whether it comes with an argument: an expected version, or an addend.
     pub const fn takes_argument(self) -> bool {
         matches!(self, Op::CompareAndSwap | Op::FetchAdd)
     }

@@ -13,14 +13,14 @@ pub enum OutputValues<'a> {
     Rows {
         /// The length of a row in bytes: that of the table's values.
         len: usize,
-        /// As many rows as operations. Rows of operations that found nothing are left as they are.
+        /// As many rows as operations. Rows of operations without a result are left unchanged.
         bytes: ColumnMut<'a, u8>,
     },
-    /// Wherever there is room; operation *i* finds its value by span *i*.
+    /// In any order; operation *i* finds its value by span *i*.
     Spans {
         /// One an operation.
         spans: ColumnMut<'a, Span>,
-        /// As many bytes as the caller can spare; a value that does not fit is answered with
+        /// Any number of bytes; a value that does not fit is answered with
         /// [`OutputFull`](Status::OutputFull).
         bytes: ColumnMut<'a, u8>,
     },
@@ -28,7 +28,7 @@ pub enum OutputValues<'a> {
 
 /// The caller's arrays for the answers to a batch, in host or device memory: a lookup straight into a GPU buffer.
 ///
-/// They need not be in the memory the batch is in, but they are all in one.
+/// They need not be in the same memory as the batch, but all of them are in one memory.
 #[derive(Debug)]
 pub struct Output<'a> {
     statuses: ColumnMut<'a, Status>,
@@ -49,7 +49,7 @@ impl<'a> Output<'a> {
         Ok(output)
     }
 
-    /// Whether the arrays are for the answers to `batch`: it may be another than the one they were made for.
+    /// Checks that the arrays fit the answers to `batch`, which may differ from the batch they were made for.
     pub fn check(&self, batch: &BatchView<'_>) -> Result<(), CoreError> {
         let Output { statuses, versions, values } = self;
         let expected = statuses.space();
@@ -89,7 +89,7 @@ impl<'a> Output<'a> {
         (self.statuses, self.versions, self.values)
     }
 
-    /// Something to answer into, all answers pending, if the arrays are in host memory.
+    /// Answers in host memory, all pending; `None` if the arrays are in device memory.
     pub fn into_host(self) -> Option<HostOutput<'a>> {
         let ColumnMut::Host(statuses) = self.statuses else { return None };
         let versions = match self.versions {

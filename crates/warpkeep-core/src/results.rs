@@ -2,8 +2,8 @@
 
 use crate::{AnswerRows, BatchView, Status};
 
-/// Where the value of an answer lies in the bytes of all values: engines answer in the order that suits them, so the
-/// values are not in the order of the operations.
+/// The position of an answer's value in the bytes of all values. Engines answer in any order, so the values are not
+/// in the order of the operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Span {
@@ -24,7 +24,7 @@ impl Span {
     }
 }
 
-/// Where an engine puts its answers.
+/// The sink for an engine's answers.
 ///
 /// # Panics
 ///
@@ -32,22 +32,22 @@ impl Span {
 pub trait Answers {
     /// Answers operation `index` without a value.
     ///
-    /// `version` is the version the key has now, or had when it was deleted; 0 if the key is not there.
+    /// `version` is the version the key has now, or had when it was deleted; 0 if the key is absent.
     fn answer(&mut self, index: usize, status: Status, version: u64);
 
-    /// Answers operation `index` with a value, and says which status was noted: the given one;
-    /// [`OutputFull`](Status::OutputFull) if there is no room for the value; [`Corrupt`](Status::Corrupt) if the table
-    /// has values of one length and this is not it.
+    /// Answers operation `index` with a value, and returns the stored status: the given one;
+    /// [`OutputFull`](Status::OutputFull) if there is no room for the value; [`Corrupt`](Status::Corrupt) if the
+    /// table has values of one length and this value has another.
     fn answer_value(&mut self, index: usize, status: Status, version: u64, value: &[u8]) -> Status;
 
-    /// The arrays that the answers go to, if values have one length: several threads can fill them. `None` if answers are to be
-    /// given one by one.
+    /// The arrays for the answers, if values have one length: several threads can fill them. `None` if answers must
+    /// be given one by one.
     fn rows_mut(&mut self) -> Option<AnswerRows<'_>> {
         None
     }
 
-    /// Says what all operations of a batch of gets came to that were answered through [the arrays](Answers::rows_mut): so many were found, and
-    /// so many were not. Whoever counts answers need not read them again.
+    /// Reports the totals of a batch of gets that were answered through [the arrays](Answers::rows_mut): `found`
+    /// keys found and `absent` keys not found. A sink that counts answers need not read them again.
     fn tell_gets(&mut self, _found: u64, _absent: u64) {}
 }
 
@@ -89,7 +89,7 @@ enum Values {
 /// The answer to one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome<'a> {
-    /// What became of it.
+    /// Its status.
     pub status: Status,
     /// The version the key has now, or had when it was deleted; 0 if the key is not there.
     pub version: u64,
@@ -97,8 +97,8 @@ pub struct Outcome<'a> {
     pub value: Option<&'a [u8]>,
 }
 
-/// Makes a column that much longer. Where it needs other memory it gets some that is zeros already: whoever answers first touches it
-/// first, and that may be several threads.
+/// Extends a column to `len`. New memory is zeroed by the system, so that the thread that answers first is also the
+/// first to touch a page; several threads may do so.
 fn grow<T: Copy + Default>(column: &mut Vec<T>, len: usize) {
     match column.capacity() >= len {
         true => column.resize(len, T::default()),
@@ -125,7 +125,7 @@ impl Results {
         let len = batch.len();
         self.statuses.clear();
         self.statuses.resize(len, Status::Pending);
-        // Those of earlier answers say as little as those of answers that are pending.
+        // Versions of earlier answers are as meaningless as those of pending ones.
         self.versions.truncate(len);
         grow(&mut self.versions, len);
 
@@ -137,8 +137,8 @@ impl Results {
         self.values = match (batch.uniform_op(), batch.value_spec().fixed_len()) {
             (Some(op), _) if !op.answers_value() => Values::None,
             (Some(_), Some(row)) => {
-                // What is left of earlier answers is overwritten by these; to empty all rows first would cost as much as
-                // filling them.
+                // The new answers overwrite the old rows; clearing all rows first would cost as much as filling
+                // them.
                 bytes.truncate(row * len);
                 grow(&mut bytes, row * len);
                 Values::Rows { len: row, bytes }
@@ -173,8 +173,8 @@ impl Results {
     }
 
     /// All values in one piece, row by row in the order of the operations, if every operation of the batch answers
-    /// with a value and all values have one length. Rows of operations that found nothing are zeros;
-    /// those of operations that were not answered say nothing.
+    /// with a value and all values have one length. Rows of operations that found no key are zeros; rows of
+    /// unanswered operations are undefined.
     pub fn rows(&self) -> Option<&[u8]> {
         match &self.values {
             Values::Rows { bytes, .. } => Some(bytes),

@@ -1,4 +1,4 @@
-//! What keys and values a table takes.
+//! Which keys and values a table takes.
 //!
 //! A spec is fixed when its table is created and stored with it in 8 bytes:
 //!
@@ -8,7 +8,7 @@
 //! | 1 | 3 bytes | zeros |
 //! | 4 | u32 | length, or longest length, in bytes, little-endian |
 //!
-//! Anything else is refused, so that a table of a newer version is never read by an older one's rules.
+//! Any other encoding is refused, so that an older version never misreads a newer version's table.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +23,7 @@ const KEY_VARIABLE: u8 = 3;
 const VALUE_FIXED: u8 = 17;
 const VALUE_VARIABLE: u8 = 18;
 
-/// What keys a table takes.
+/// Which keys a table takes.
 ///
 /// ```
 /// use warpkeep_core::KeySpec;
@@ -45,8 +45,8 @@ pub enum KeySpec {
         len: u32,
     },
     /// Keys of any length up to a limit, the empty key included; made with [`KeySpec::variable`]. With a limit of
-    /// [63 bytes](crate::KeyCells::LONGEST) or less and values of one length, a packed GPHash table keeps them in
-    /// [cells](crate::KeyCells) of one size, and is worked as one with fixed keys is, by devices too.
+    /// [63 bytes](crate::KeyCells::LONGEST) or less and values of one length, a packed GPHash table stores them in
+    /// [cells](crate::KeyCells) of one size, and handles them like fixed keys, on devices too.
     #[non_exhaustive]
     Variable {
         /// The longest length in bytes.
@@ -109,7 +109,7 @@ impl KeySpec {
         self.check_len(key.len())
     }
 
-    /// An error if no key has so many bytes.
+    /// An error if no key can have this length.
     pub fn check_len(self, len: usize) -> Result<(), CoreError> {
         if self.takes_len(len) { Ok(()) } else { Err(CoreError::KeyLength { len: len as u64, spec: self }) }
     }
@@ -123,7 +123,7 @@ impl KeySpec {
         }
     }
 
-    /// From what was stored with the table.
+    /// Decodes the form stored with the table.
     pub fn from_bytes(bytes: [u8; 8]) -> Result<KeySpec, CoreError> {
         match decode(bytes) {
             Some((KEY_U64, 8)) => Ok(KeySpec::U64),
@@ -164,7 +164,7 @@ impl FromStr for KeySpec {
     }
 }
 
-/// What values a table takes.
+/// Which values a table takes.
 ///
 /// ```
 /// use warpkeep_core::ValueSpec;
@@ -241,7 +241,7 @@ impl ValueSpec {
         self.check_len(value.len())
     }
 
-    /// An error if no value has so many bytes.
+    /// An error if no value can have this length.
     pub fn check_len(self, len: usize) -> Result<(), CoreError> {
         if self.takes_len(len) { Ok(()) } else { Err(CoreError::ValueLength { len: len as u64, spec: self }) }
     }
@@ -259,7 +259,7 @@ impl ValueSpec {
         }
     }
 
-    /// From what was stored with the table.
+    /// Decodes the form stored with the table.
     pub fn from_bytes(bytes: [u8; 8]) -> Result<ValueSpec, CoreError> {
         match decode(bytes) {
             Some((VALUE_FIXED, len)) => ValueSpec::fixed(len),

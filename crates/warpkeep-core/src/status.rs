@@ -1,14 +1,14 @@
-//! What became of one operation.
+//! The result of one operation.
 
 use std::fmt;
 
 use crate::CoreError;
 
-/// What became of one operation of a batch.
+/// The result of one operation of a batch.
 ///
 /// The codes are shared with kernels and never change. The upper four bits are the [`StatusClass`], so that a
-/// kernel or a mask over a whole column can sort answers without a table. 0 is [`Status::Pending`]: memory that
-/// was zeroed before a run says by itself which operations were never reached.
+/// kernel or a mask over a whole column can classify answers without a table. 0 is [`Status::Pending`]: in memory
+/// that was zeroed before a run, it marks the operations that were never reached.
 ///
 /// ```
 /// use warpkeep_core::{Status, StatusClass};
@@ -24,23 +24,23 @@ pub enum Status {
     #[default]
     Pending = 0x00,
 
-    /// Done, and the key was there before: found, replaced, removed, swapped, added to, merged into.
+    /// Done, and the key existed: found, replaced, removed, swapped, added to, merged into.
     Ok = 0x10,
     /// Done, and the key was not there before.
     Created = 0x11,
 
-    /// Nothing done: the key is not there.
+    /// Nothing done: the key does not exist.
     NotFound = 0x20,
-    /// Nothing done: the key is there already.
+    /// Nothing done: the key exists already.
     AlreadyExists = 0x21,
-    /// Nothing done: the key's version is not the expected one; the answer holds the version it has.
+    /// Nothing done: the key's version is not the expected one; the answer holds the current version.
     VersionMismatch = 0x22,
 
     /// Refused: the key or the value is longer than the table takes.
     TooLarge = 0x30,
-    /// Refused: the stored value is not what the operation works on, or the table has no merge rule.
+    /// Refused: the operation does not apply to the stored value, or the table has no merge rule.
     WrongType = 0x31,
-    /// Refused: the operation makes no sense: an unknown code, or offsets that run backwards. Only batches in
+    /// Refused: the operation is invalid: an unknown code, or offsets that run backwards. Only batches in
     /// device memory get this far; those in host memory are checked when they are made.
     Malformed = 0x32,
 
@@ -48,7 +48,7 @@ pub enum Status {
     TableFull = 0x40,
     /// Not done: no space is left for the value.
     OutOfSpace = 0x41,
-    /// Read, but the value does not fit into what is left of the output buffer.
+    /// Read, but the value does not fit into the rest of the output buffer.
     OutputFull = 0x42,
 
     /// The stored item is damaged: its checksum does not match.
@@ -57,7 +57,7 @@ pub enum Status {
     Indeterminate = 0x51,
 }
 
-/// What kind of answer a [`Status`] is: its upper four bits.
+/// The class of a [`Status`]: its upper four bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum StatusClass {
@@ -69,9 +69,9 @@ pub enum StatusClass {
     Declined = 2,
     /// Nothing done, and trying again gives the same.
     Refused = 3,
-    /// Nothing done for want of room; trying again once there is room may succeed.
+    /// Nothing done for lack of room; trying again once there is room may succeed.
     Exhausted = 4,
-    /// The engine could not tell or could not read.
+    /// The result is unknown, or the data could not be read.
     Failed = 5,
 }
 
@@ -99,7 +99,7 @@ impl Status {
         self as u8
     }
 
-    /// What kind of answer it is.
+    /// The class of the answer.
     pub const fn class(self) -> StatusClass {
         match self.code() >> 4 {
             0 => StatusClass::Pending,
@@ -126,7 +126,7 @@ impl Status {
         matches!(self.class(), StatusClass::Declined)
     }
 
-    /// Whether something is wrong: refused, exhausted or failed.
+    /// Whether it is an error: refused, exhausted or failed.
     pub const fn is_error(self) -> bool {
         matches!(self.class(), StatusClass::Refused | StatusClass::Exhausted | StatusClass::Failed)
     }

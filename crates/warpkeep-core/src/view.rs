@@ -6,12 +6,12 @@ use crate::{Cells, Column, CoreError, KeyCells, KeySpec, MemorySpace, Op, ValueS
 /// The most operations in a batch, so that kernels can count them in signed 32-bit numbers with room to spare.
 pub const MAX_BATCH: usize = 1 << 30;
 
-/// What the operations of a batch do.
+/// The operations of a batch.
 #[derive(Clone, Copy, Debug)]
 pub enum Ops<'a> {
     /// All the same.
     Uniform(Op),
-    /// One code an operation. In device memory nobody has checked the codes: an engine answers
+    /// One code an operation. In device memory the codes are unchecked: an engine answers
     /// [`Malformed`](crate::Status::Malformed) where one is unknown.
     Each(Column<'a, Op>),
 }
@@ -19,14 +19,14 @@ pub enum Ops<'a> {
 /// The arrays a [`BatchView`] is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns<'a> {
-    /// What is to be done.
+    /// The operations.
     pub ops: Ops<'a>,
-    /// To which keys; their number is the number of operations. In device memory, keys of any length up to a short limit are
-    /// rows of their [cells](KeyCells).
+    /// Their keys; the number of keys is the number of operations. In device memory, keys of any length up to a
+    /// short limit are rows of their [cells](KeyCells).
     pub keys: Cells<'a>,
     /// With which values. Cells of operations that take no value are passed over.
     pub values: Cells<'a>,
-    /// Expected versions, or what to add; needed where an operation takes an argument.
+    /// Expected versions, or addends; required if an operation takes an argument.
     pub arguments: Option<Column<'a, u64>>,
 }
 
@@ -47,8 +47,8 @@ impl<'a> Columns<'a> {
 /// Made from a [`Batch`](crate::Batch), or straight from arrays that the caller has. Operations on the same key act
 /// in the order of their index.
 ///
-/// A view in host memory is right in every detail: codes, lengths, offsets and arguments were checked when it was
-/// made. Of a view in device memory only the shape is known, and the engine that reads it checks the rest.
+/// A view in host memory is fully checked: codes, lengths, offsets and arguments are validated when it is made. Of
+/// a view in device memory only the shape is checked, and the engine that reads it checks the rest.
 ///
 /// ```
 /// use warpkeep_core::{BatchView, Cells, Columns, KeySpec, Op, ValueSpec};
@@ -103,7 +103,7 @@ impl<'a> BatchView<'a> {
         Ok(view)
     }
 
-    /// Trusts its caller to have checked what [`BatchView::new`] would.
+    /// The caller has already made the checks of [`BatchView::new`].
     pub(crate) fn trusted(
         key_spec: KeySpec,
         value_spec: ValueSpec,
@@ -113,7 +113,7 @@ impl<'a> BatchView<'a> {
         BatchView { key_spec, value_spec, len, space: MemorySpace::Host, columns }
     }
 
-    /// What can be said of lengths without reading the columns.
+    /// Checks lengths without reading the columns.
     fn check_lengths(&self) -> Result<(), CoreError> {
         if let Cells::Fixed { len, .. } = self.columns.keys {
             let is_cell = |cells: KeyCells| self.space != MemorySpace::Host && len == cells.row_len();
@@ -147,12 +147,12 @@ impl<'a> BatchView<'a> {
         self.space
     }
 
-    /// What keys it was made for.
+    /// The keys it was made for.
     pub const fn key_spec(&self) -> KeySpec {
         self.key_spec
     }
 
-    /// What values it was made for.
+    /// The values it was made for.
     pub const fn value_spec(&self) -> ValueSpec {
         self.value_spec
     }
@@ -198,14 +198,14 @@ impl<'a> BatchView<'a> {
     }
 }
 
-/// What the operations of a batch in host memory do.
+/// The operations of a batch in host memory.
 #[derive(Clone, Copy, Debug)]
 enum HostOps<'a> {
     Uniform(Op),
     Each(&'a [Op]),
 }
 
-/// A [`BatchView`] in host memory, checked: what a CPU engine reads.
+/// A checked [`BatchView`] in host memory, for CPU engines.
 #[derive(Clone, Copy, Debug)]
 pub struct HostBatch<'a> {
     len: usize,
@@ -220,13 +220,13 @@ pub struct HostBatch<'a> {
 pub struct Operation<'a> {
     /// Its index in the batch.
     pub index: usize,
-    /// What is to be done.
+    /// The operation.
     pub op: Op,
     /// To which key.
     pub key: &'a [u8],
     /// With which value; empty if the operation takes none.
     pub value: &'a [u8],
-    /// The expected version, or what to add; 0 if the operation takes no argument.
+    /// The expected version, or the addend; 0 if the operation takes no argument.
     pub argument: u64,
 }
 
@@ -246,7 +246,7 @@ impl<'a> HostBatch<'a> {
         self.keys
     }
 
-    /// What operation `index` does.
+    /// The code of operation `index`.
     ///
     /// # Panics
     ///
@@ -259,7 +259,7 @@ impl<'a> HostBatch<'a> {
         }
     }
 
-    /// Whether all operations are this one; so they are if there are none.
+    /// Whether all operations are this one; true for an empty batch.
     pub fn is_all(&self, op: Op) -> bool {
         match self.ops {
             HostOps::Uniform(all) => self.len == 0 || all == op,
@@ -267,7 +267,7 @@ impl<'a> HostBatch<'a> {
         }
     }
 
-    /// Whether some operation may change something.
+    /// Whether any operation may write.
     pub fn writes(&self) -> bool {
         match self.ops {
             HostOps::Uniform(op) => self.len > 0 && op.writes(),
@@ -283,7 +283,7 @@ impl<'a> HostBatch<'a> {
         }
     }
 
-    /// The values; of operations that take none they say nothing.
+    /// The values; undefined for operations that take none.
     pub const fn values(&self) -> HostCells<'a> {
         self.values
     }
@@ -314,8 +314,8 @@ impl<'a> HostBatch<'a> {
         (0..self.len).map(move |index| batch.operation(index))
     }
 
-    /// Checks every operation against what the table takes; what [`BatchView::check_lengths`] saw is not looked at
-    /// again, so that a uniform batch of fixed cells costs nothing.
+    /// Checks every operation against the specs, except for what [`BatchView::check_lengths`] has checked, so that
+    /// a uniform batch of fixed cells costs nothing.
     fn check(&self, key_spec: KeySpec, value_spec: ValueSpec) -> Result<(), CoreError> {
         if let HostCells::Variable { offsets, .. } = self.keys {
             for (index, pair) in offsets.windows(2).enumerate() {

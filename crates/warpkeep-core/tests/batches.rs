@@ -1,5 +1,5 @@
-//! Batches: what goes in comes out, what does not fit is refused by index, and the order of a key's operations is the
-//! order of the batch however an engine rearranges it.
+//! Batches: contents survive a round trip, invalid operations are refused by index, and operations on a key act in
+//! the order of the batch however an engine rearranges it.
 
 use std::collections::HashMap;
 
@@ -69,7 +69,7 @@ fn host<'a>(view: &BatchView<'a>) -> HostBatch<'a> {
     view.host().expect("made of host memory")
 }
 
-/// A table that is nothing but the meaning of the operations.
+/// A reference table that implements only the meaning of the operations.
 #[derive(Default)]
 struct Table {
     items: HashMap<Vec<u8>, (u64, Vec<u8>)>,
@@ -143,7 +143,7 @@ proptest! {
                 argument: if wish.op.takes_argument() { wish.argument } else { 0 },
             });
         }
-        // What the builder made without looking stands up to the checks that strangers' columns go through.
+        // The builder's unchecked view passes the checks for foreign columns.
         prop_assert!(BatchView::new(keys, values, *view.columns()).is_ok());
         let uniform = wishes.windows(2).all(|pair| pair[0].op == pair[1].op) && !wishes.is_empty();
         prop_assert_eq!(view.uniform_op().is_some(), uniform);
@@ -185,13 +185,13 @@ proptest! {
         prop_assert!(results.iter().eq(others.iter()));
         prop_assert_eq!(&table.items, &other.items);
 
-        // Every operation is answered, and a value comes back exactly where one is promised.
+        // Every operation is answered, and exactly the promised ones with a value.
         for (operation, outcome) in operations.iter().zip(results.iter()) {
             prop_assert!(!outcome.status.is_pending());
             prop_assert_eq!(outcome.value.is_some(), operation.op.answers_value() && outcome.status.is_ok());
         }
 
-        // Arrays of the caller's hold the same answers, as far as there is room.
+        // The caller's arrays hold the same answers, as far as there is room.
         let mut statuses = vec![Status::Corrupt; view.len()];
         let mut versions = vec![77; view.len()];
         let mut spans = vec![Span { start: 0, len: 1 << 40 }; view.len()];
@@ -221,7 +221,7 @@ proptest! {
         }
     }
 
-    /// Columns from strangers: whatever their shape and contents, they are refused or can be read to the end.
+    /// Arbitrary columns: whatever their shape and contents, they are refused or can be read to the end.
     #[test]
     fn no_columns_break_a_view(
         (keys, values) in specs(),
@@ -340,7 +340,7 @@ fn rows_come_back_in_one_piece() {
     assert_eq!(results.rows(), Some(&[row(0), vec![0; 16], row(2)].concat()[..]));
     results.prepare(&view);
     assert_eq!(results.statuses(), [Status::Pending; 3]);
-    // Nothing of earlier answers is left where nothing is found.
+    // No earlier answer shows through where no key is found.
     (0..3).for_each(|index| results.answer(index, Status::NotFound, 0));
     assert_eq!(results.rows(), Some(&[0; 48][..]));
     results.answer_value(2, Status::Ok, 1, &row(2));

@@ -1,4 +1,4 @@
-//! What the hash functions give, to the bit. Stored tables depend on it: if one of these fails, the function is wrong,
+//! The exact results of the hash functions. Stored tables depend on it: if one of these fails, the function is wrong,
 //! not the vector. They were computed with a separate implementation in another language, written from the
 //! definition in the documentation.
 

@@ -1,4 +1,4 @@
-//! Specs as text, as bytes and as JSON, and what they refuse.
+//! Specs as text, as bytes and as JSON, and the inputs they refuse.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -111,7 +111,7 @@ proptest! {
         prop_assert!(KeySpec::from_bytes(spec.to_bytes()).is_err());
     }
 
-    /// Damage is refused, or gives another spec that is valid in its own right: there is one encoding for each.
+    /// Damaged bytes are refused, or are the one encoding of another valid spec.
     #[test]
     fn damaged_bytes_are_refused_or_mean_exactly_themselves(
         spec in key_specs(), at in 0usize..8, byte: u8, random: [u8; 8],

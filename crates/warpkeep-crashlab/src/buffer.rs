@@ -16,7 +16,7 @@ pub(crate) struct Buffer {
 
 // SAFETY: the buffer owns its bytes, and hands out only raw pointers, atomics, and slices under `&mut self`.
 unsafe impl Send for Buffer {}
-// SAFETY: as above; what is done through the raw pointers is for those who do it to justify.
+// SAFETY: as above; code that uses the raw pointers must justify its accesses.
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
@@ -46,11 +46,11 @@ impl Buffer {
         self.capacity as u64
     }
 
-    /// Lets `len` bytes count; those that did not before are zeroed.
+    /// Extends the length to `len`; the new bytes are zeroed.
     pub(crate) fn grow(&self, len: u64) {
         let old = self.len();
         assert!(old <= len && len <= self.capacity(), "growth stays within the capacity");
-        // SAFETY: the range lies inside the allocation, and nobody may touch bytes past the length.
+        // SAFETY: the range lies inside the allocation, and no code may touch bytes past the length.
         unsafe { self.base().add(old as usize).write_bytes(0, (len - old) as usize) };
         self.len.store(len, Ordering::Release);
     }
@@ -59,8 +59,8 @@ impl Buffer {
     pub(crate) fn reset(&mut self, len: u64) -> &mut [u8] {
         assert!(len <= self.capacity(), "the bytes fit the capacity");
         self.len = AtomicU64::new(len);
-        // SAFETY: the range lies inside the allocation, is initialised since `new`, and `&mut self` says that
-        // nobody else holds the buffer.
+        // SAFETY: the range lies inside the allocation, is initialised since `new`, and `&mut self` proves that no
+        // other code holds the buffer.
         unsafe { std::slice::from_raw_parts_mut(self.base(), len as usize) }
     }
 
@@ -74,8 +74,8 @@ impl Buffer {
             "no word at {offset:#x} of {} bytes",
             self.len()
         );
-        // SAFETY: aligned, inside the allocation, initialised, and words are only ever accessed atomically or
-        // by writers who vouch for being alone.
+        // SAFETY: aligned, inside the allocation, initialised, and words are only ever accessed atomically or by
+        // writers that guarantee exclusive access.
         unsafe { AtomicU64::from_ptr(self.base().add(offset as usize).cast()) }
     }
 

@@ -16,7 +16,7 @@ use crate::world::Content;
 /// Longer than any file a test needs: a wild offset is an error, as on a real disk, and not an allocation.
 const LONGEST_FILE: u64 = 1 << 32;
 
-/// What a crash left of a disk.
+/// The state of a disk after a crash.
 #[derive(Clone, Default)]
 pub(crate) struct DiskImage {
     /// Name to file number and bytes.
@@ -57,7 +57,7 @@ impl LabDisk {
         LabDisk::reopened(trace, &DiskImage::default())
     }
 
-    /// The directory that a crash left: the explorer knows what is in it.
+    /// The directory after a crash; the explorer knows its contents.
     pub(crate) fn reopened(trace: &Trace, image: &DiskImage) -> LabDisk {
         trace.adopt_disk();
         let mut state = State { next_file: image.next_file, ..State::default() };
@@ -73,7 +73,7 @@ impl LabDisk {
         self.shared.lock().faults.add(fault);
     }
 
-    /// Forgets the faults that have not struck, and ends those that strike for ever.
+    /// Removes the faults that have not struck yet, and ends those that strike for ever.
     pub fn heal(&self) {
         self.shared.lock().faults.clear();
     }

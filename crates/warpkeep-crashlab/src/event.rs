@@ -1,9 +1,9 @@
-//! One thing that happened to the memory or the files, and the place in the code that asked for it.
+//! One event in the memory or the files, and the place in the code that caused it.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// What kind of call makes something durable.
+/// The kind of a call that makes something durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SiteKind {
     /// Lines leave the caches.
@@ -23,7 +23,7 @@ pub enum SiteKind {
 pub struct Site {
     /// The word the code names it with.
     pub name: &'static str,
-    /// What it calls there. One name may stand for a flush and for the fence after it; they are two sites.
+    /// The kind of call. A flush and the fence after it may have the same name; they are two sites.
     pub kind: SiteKind,
 }
 
@@ -40,31 +40,31 @@ impl fmt::Display for Site {
     }
 }
 
-/// What happened.
+/// The event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// A memory came to be, durable as it is.
+    /// A memory was created; its contents are durable.
     MemoryCreate {
         /// Its length.
         len: u64,
-        /// What it begins with; the rest is zeros.
+        /// Its first bytes; the rest is zeros.
         content: Arc<[u8]>,
-        /// What it can grow to.
+        /// The largest length it can grow to.
         capacity: u64,
     },
     /// An aligned word was stored.
     Store {
         /// Where.
         offset: u64,
-        /// What.
+        /// The value.
         value: u64,
     },
     /// Neighbouring words were stored, one after the other.
     Write {
         /// Where the first lies.
         offset: u64,
-        /// What; the parts of the outer words that were not written are as they were.
+        /// The words; in the outer words, bytes that were not written keep their values.
         words: Arc<[u64]>,
     },
     /// Lines were sent on their way to the medium.
@@ -73,12 +73,12 @@ pub enum Event {
         offset: u64,
         /// How many.
         len: u64,
-        /// Who asked.
+        /// The calling site.
         site: &'static str,
     },
-    /// What this thread flushed has arrived.
+    /// This thread's flushes are complete.
     Fence {
-        /// Who asked.
+        /// The calling site.
         site: &'static str,
     },
     /// The memory became longer, by zeros.
@@ -88,10 +88,10 @@ pub enum Event {
     },
     /// All of the memory has arrived, with its length.
     MemorySync {
-        /// Who asked.
+        /// The calling site.
         site: &'static str,
     },
-    /// A file came to be, empty.
+    /// A file was created, empty.
     FileCreate {
         /// Its number, which stays with it when it is renamed.
         file: u64,
@@ -104,7 +104,7 @@ pub enum Event {
         file: u64,
         /// Where.
         offset: u64,
-        /// What.
+        /// The bytes.
         bytes: Arc<[u8]>,
     },
     /// A file was extended with zeros.
@@ -118,7 +118,7 @@ pub enum Event {
     FileSync {
         /// Its number.
         file: u64,
-        /// Who asked.
+        /// The calling site.
         site: &'static str,
     },
     /// A file should have arrived on disk and did not; its pages are clean all the same.
@@ -140,14 +140,14 @@ pub enum Event {
     },
     /// The names have arrived on disk.
     DirSync {
-        /// Who asked.
+        /// The calling site.
         site: &'static str,
     },
     /// A mark of the scenario.
     Ack(u64),
-    /// From here on there are no crashes.
+    /// No crashes from here on.
     Pause,
-    /// From here on there are crashes again, and what came before is durable.
+    /// Crashes again from here on; everything before is durable.
     Resume,
 }
 
@@ -156,7 +156,7 @@ pub enum Event {
 pub struct Entry {
     /// The thread.
     pub thread: u32,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 

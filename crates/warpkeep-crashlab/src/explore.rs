@@ -1,4 +1,4 @@
-//! The explorer: crashes a recorded scenario everywhere, and checks what recovery makes of it.
+//! The explorer: crashes a recorded scenario at every point, and checks the recovery.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,11 +14,11 @@ use crate::trace::Trace;
 
 /// How to explore.
 ///
-/// At every boundary, that is after every event, it takes what a crash could leave: all of it, if that is at
-/// most [`per_boundary`](Explorer::per_boundary) images. Otherwise it takes those in which nothing at risk
-/// survived, everything did, each thing alone did, each thing alone did not, and seeded random ones. (Of more
-/// things than that limit, as many as the limit are taken alone.) An image is tried once for the same
-/// acknowledgements, however many boundaries could leave it.
+/// At every boundary, that is after every event, it takes the images that a crash could leave: all of them, if
+/// there are at most [`per_boundary`](Explorer::per_boundary). Otherwise it takes those in which nothing at risk
+/// survived, everything did, each thing alone did, each thing alone did not, and seeded random ones. (If more
+/// things than the limit are at risk, only that many are taken alone.) An image is tried once for the same
+/// acknowledgements, even if several boundaries could leave it.
 ///
 /// The findings depend on the trace, the settings and the seed, not on the number of threads.
 #[derive(Clone, Debug)]
@@ -48,21 +48,21 @@ impl Explorer {
         }
     }
 
-    /// What to draw samples with; 1 if not said.
+    /// The seed of the samples; 1 by default.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Explorer {
         self.seed = seed;
         self
     }
 
-    /// Up to how many images of a boundary, and kind of crash, are tried exhaustively; 64 if not said.
+    /// Up to how many images of a boundary, and kind of crash, are tried exhaustively; 64 by default.
     #[must_use]
     pub fn per_boundary(mut self, images: usize) -> Explorer {
         self.per_boundary = images.max(1);
         self
     }
 
-    /// How many images are tried of a recovery that is itself crashed, over all its boundaries; 8 if not said.
+    /// How many images are tried of a recovery that is itself crashed, over all its boundaries; 8 by default.
     #[must_use]
     pub fn per_recovery(mut self, images: usize) -> Explorer {
         self.per_recovery = images.max(1);
@@ -70,21 +70,21 @@ impl Explorer {
     }
 
     /// How many crashes in a row: 1 crashes the scenario only, 2 the recovery too, 3 the recovery from that;
-    /// 2 if not said.
+    /// 2 by default.
     #[must_use]
     pub fn depth(mut self, crashes: usize) -> Explorer {
         self.depth = crashes.max(1);
         self
     }
 
-    /// On how many threads; on all cores if not said.
+    /// The number of threads; all cores by default.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Explorer {
         self.threads = threads.max(1);
         self
     }
 
-    /// After how many violations to stop; 3 if not said.
+    /// The number of violations after which to stop; 3 by default.
     #[must_use]
     pub fn most_violations(mut self, violations: usize) -> Explorer {
         self.most_violations = violations.max(1);
@@ -98,8 +98,8 @@ impl Explorer {
         self
     }
 
-    /// Crashes the scenario that was recorded, and calls `check` with what each crash left. The check opens it
-    /// with the real recovery code and says what is wrong, if anything; a panic is a violation too.
+    /// Crashes the recorded scenario, and calls `check` with the state after each crash. The check opens it with
+    /// the real recovery code and returns an error if something is wrong; a panic is a violation too.
     pub fn explore(
         &self,
         trace: &Trace,
@@ -132,16 +132,16 @@ pub(crate) fn bypass_message(offset: u64) -> String {
     format!("the memory at {offset:#x} was changed without the recorder; store to it through `Persist`")
 }
 
-/// Something that recovery did not cope with.
+/// A state that recovery did not handle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The seed it was found with.
     pub seed: u64,
-    /// After how many events of the scenario the (first) crash came.
+    /// The number of events of the scenario before the (first) crash.
     pub boundary: usize,
-    /// What the crash left.
+    /// The state after the crash.
     pub state: String,
-    /// What the check said.
+    /// The error of the check.
     pub message: String,
 }
 
@@ -151,7 +151,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What was found.
+/// The results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "an exploration says what it found and does not fail by itself"]
 pub struct Exploration {
@@ -168,24 +168,24 @@ pub struct Exploration {
 }
 
 impl Exploration {
-    /// Whether nothing was violated.
+    /// Whether there were no violations.
     pub fn is_clean(&self) -> bool {
         self.violations.is_empty()
     }
 
-    /// Fails the test unless nothing was violated, and something was tried.
+    /// Fails the test if there was a violation, or if nothing was tried.
     ///
     /// # Panics
-    /// With all that was found.
+    /// With all violations.
     #[track_caller]
     pub fn assert_clean(&self) {
         assert!(self.is_clean() && self.images > 0, "{self}");
     }
 
-    /// Fails the test unless something was violated.
+    /// Fails the test if there was no violation.
     ///
     /// # Panics
-    /// With how much was tried in vain.
+    /// With the number of images tried.
     #[track_caller]
     pub fn assert_caught(&self) {
         assert!(!self.is_clean(), "nothing was violated in {self}");

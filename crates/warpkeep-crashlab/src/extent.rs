@@ -1,10 +1,10 @@
-//! How much of what can be explored is explored.
+//! How much of the crash space is explored.
 
-/// Set to `full`, everything is explored that has ever been; otherwise a seeded part of it that has every kind of crash in it and takes a
-/// fraction of the time.
+/// Set to `full`, it makes tests explore everything; otherwise they explore a seeded part that includes every kind
+/// of crash and takes a fraction of the time.
 pub const EXTENT: &str = "WARPKEEP_EXPLORE";
 
-/// Whether the environment asks for all of it: see [`EXTENT`].
+/// Whether the environment requests full exploration: see [`EXTENT`].
 pub fn explores_fully() -> bool {
     std::env::var_os(EXTENT).is_some_and(|extent| extent == "full")
 }

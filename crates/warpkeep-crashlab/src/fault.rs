@@ -62,7 +62,7 @@ impl Fault {
     }
 }
 
-/// The faults of a disk that are still to come.
+/// The faults of a disk that have not struck yet.
 #[derive(Default)]
 pub(crate) struct Faults {
     waiting: Vec<Fault>,

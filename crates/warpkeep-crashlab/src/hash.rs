@@ -12,9 +12,8 @@ pub(crate) fn of<T: Hash>(what: T) -> u64 {
     FixedState::with_seed(SEED).hash_one(what)
 }
 
-/// What a word adds to the hash of the memory it stands in. A memory's hash is the XOR over its words, so that
-/// changing one word costs two of these and not a walk over the image; a zero word adds nothing, so growing
-/// costs nothing at all.
+/// A word's contribution to the hash of its memory. A memory's hash is the XOR over its words, so that changing one
+/// word costs two of these and not a walk over the image; a zero word contributes nothing, so growing is free.
 #[inline]
 pub(crate) fn word(offset: u64, value: u64) -> u64 {
     if value == 0 { 0 } else { of((offset, value)) }

@@ -1,18 +1,18 @@
 //! The crash explorer of Warpkeep.
 //!
-//! It records what a scenario stores, flushes, fences, writes, renames and syncs. At every boundary it builds
-//! what a crash could leave, under the fault model stated in [`model`]; reopens each with the
-//! real recovery code, which the test gives as a closure; and lets that closure say whether anything that was
-//! promised is missing. Then it crashes the recovery.
+//! It records the stores, flushes, fences, writes, renames and syncs of a scenario. At every boundary it builds the
+//! states that a crash could leave, under the fault model stated in [`model`]; reopens each with the real recovery
+//! code, which the test gives as a closure; and lets that closure check whether anything promised is missing. Then
+//! it crashes the recovery.
 //!
 //! # Writing a scenario
 //!
 //! 1. Make a [`Trace`], and with it a [`LabMemory`], a [`LabDisk`], or both.
 //! 2. Run the code under test on them: a [`Recorder`] is its `Persist`, the memory its `Backing`, the disk its
-//!    `Disk`. Call [`Trace::ack`] whenever something has been promised. Work that only sets the scene goes
+//!    `Disk`. Call [`Trace::ack`] whenever something has been promised. Preparation goes
 //!    between [`Trace::pause`] and [`Trace::resume`].
-//! 3. Give the trace to an [`Explorer`], with a check. The check opens what is left, compares it with
-//!    [`Reopen::acked`], and returns an error if something is missing. It may work on, and
+//! 3. Give the trace to an [`Explorer`], with a check. The check opens the remaining state, compares it with
+//!    [`Reopen::acked`], and returns an error if something is missing. It may continue to work, and
 //!    [`Reopen::ack`] more: the next crash is checked against that too.
 //! 4. Give the same to [`mutation_gate`]: each flush, fence and sync is dropped in turn, and the check must
 //!    notice.
@@ -48,7 +48,7 @@
 //! println!("{found}");
 //! ```
 //!
-//! Real processes that are killed for real are in [`torture`].
+//! [`torture`] kills real processes.
 
 mod buffer;
 mod disk;

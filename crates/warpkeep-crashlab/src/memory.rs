@@ -49,7 +49,7 @@ impl LabMemory {
         LabMemory::made(trace, Arc::new(buffer), bytes, capacity)
     }
 
-    /// Memory that a crash left: the explorer knows what is in it.
+    /// The memory after a crash; the explorer knows its contents.
     pub(crate) fn reopened(trace: &Trace, buffer: Arc<Buffer>, capacity: u64) -> LabMemory {
         LabMemory::adopt(trace, buffer, capacity, None)
     }
@@ -72,7 +72,7 @@ impl LabMemory {
         self.buffer.word(offset)
     }
 
-    /// What the word at `offset` is.
+    /// The value of the word at `offset`.
     ///
     /// # Panics
     /// As [`word`](LabMemory::word).
@@ -98,7 +98,7 @@ impl fmt::Debug for LabMemory {
     }
 }
 
-// SAFETY: the buffer never moves and is freed only with the last handle; growing lets more of it count.
+// SAFETY: the buffer never moves and is freed only with the last handle; growing only extends its length.
 unsafe impl Backing for LabMemory {
     fn base(&self) -> *mut u8 {
         self.buffer.base()
@@ -138,7 +138,7 @@ unsafe impl Backing for LabMemory {
     }
 }
 
-/// The persistence domain of a [`LabMemory`]: does what is asked and records it.
+/// The persistence domain of a [`LabMemory`]: performs each call and records it.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     memory: LabMemory,
@@ -150,7 +150,7 @@ impl Recorder {
         memory.recorder()
     }
 
-    /// Where an address lies in the memory.
+    /// The offset of an address in the memory.
     ///
     /// # Panics
     /// If `len` bytes from it do not lie inside: the code under test would have written somewhere else.
@@ -185,7 +185,8 @@ impl Persist for Recorder {
         }
         let offset = self.offset(to, bytes.len());
         self.memory.trace.record_with(|| {
-            // SAFETY: the caller vouches for `to`; a shared slice cannot overlap bytes nobody else accesses.
+            // SAFETY: the caller guarantees that `to` is valid; a shared slice cannot overlap bytes to which this
+            // call has exclusive access.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
             // The outer words may hold bytes of a neighbour: they are read back, not made up.
             let (first, end) = (offset & !7, (offset + bytes.len() as u64).next_multiple_of(8));

@@ -1,16 +1,16 @@
-//! The fault model: what a crash may leave.
+//! The fault model: the states that a crash may leave.
 //!
 //! # Which crash
 //!
 //! | [`Crash`] | the memory | the files |
 //! | --- | --- | --- |
 //! | `Process` | every store executed | every write issued |
-//! | `PowerVolatile` | lost | what a power cut leaves |
-//! | `PowerPersistent(model)` | what the model leaves | what a power cut leaves |
+//! | `PowerVolatile` | lost | as after a power cut |
+//! | `PowerPersistent(model)` | as the model allows | as after a power cut |
 //!
 //! A process may also die in the middle of a write: then a prefix of the words (of a file write: of the
-//! sectors) is there. What a dead process left in the caches and in the page cache is still at risk if the
-//! power goes later, during recovery: the explorer carries it along.
+//! sectors) is there. Bytes that a dead process left in the caches and in the page cache are still at risk if the
+//! power fails later, during recovery: the explorer tracks them.
 //!
 //! # Memory when the power goes
 //!
@@ -21,15 +21,15 @@
 //! - [`MemoryModel::X86Lines`] keeps, of each 64-byte line on its own, a prefix in program order: caches of x86
 //!   write whole lines back, whenever they like;
 //! - [`MemoryModel::Words`] keeps any subset: each word on its own is at its guaranteed value or at any that
-//!   was stored since. This is what stores of a GPU over the link may do, and it includes the other.
+//!   was stored since. Stores of a GPU over the link may behave so, and it includes the other model.
 //!
-//! The length a memory has grown to may be missing, with all that was stored there, until it is synced.
+//! The length a memory has grown to may be missing, with all stores beyond it, until it is synced.
 //!
 //! # Files when the power goes
 //!
 //! The unit is the 512-byte sector, which is never torn. Of the sectors written since their file's last sync,
 //! each on its own is as it was or as it was after any of the writes to it. The length is what it was at the
-//! last sync or any it has had since; what lies beyond the last durable byte and was not kept reads as zeros.
+//! last sync or any it has had since; bytes beyond the last durable one that were not kept read as zeros.
 //! A sync that fails promises nothing, then or later: see [`LabDisk`](crate::LabDisk).
 //!
 //! Creations, renames and removals since the last sync of the directory may each be missing, except that one
@@ -38,8 +38,8 @@
 //!
 //! # Not modelled
 //!
-//! A medium that reports a sync it did not do, bits that rot, and stores that bypass the recorder. The last the
-//! explorer looks for, and reports.
+//! A medium that reports a sync it did not do, bits that rot, and stores that bypass the recorder. The explorer
+//! looks for the last, and reports them.
 
 use std::fmt;
 
@@ -57,7 +57,7 @@ pub enum MemoryModel {
     Words,
 }
 
-/// What goes down.
+/// The part that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Crash {
     /// The process.
@@ -74,7 +74,8 @@ impl Crash {
         self != Crash::Process
     }
 
-    /// Whether this can happen to a machine whose power has gone like `earlier` before: its memory is of one kind.
+    /// Whether this can happen to a machine whose power failed like `earlier` before: a machine has one kind of
+    /// memory.
     pub(crate) fn can_follow(self, earlier: Option<Crash>) -> bool {
         earlier.is_none_or(|earlier| !self.is_power() || self.class() == earlier.class())
     }
@@ -84,7 +85,7 @@ impl Crash {
         if self.is_power() { Some(self) } else { earlier }
     }
 
-    /// What a check can tell apart: the same image is the same test under either memory model.
+    /// The distinction that a check can see: the same image is the same test under either memory model.
     pub(crate) fn class(self) -> u8 {
         match self {
             Crash::Process => 0,

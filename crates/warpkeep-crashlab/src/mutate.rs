@@ -7,7 +7,7 @@ use crate::explore::{Exploration, Explorer};
 use crate::reopen::Reopen;
 use crate::trace::Trace;
 
-/// What the gate found.
+/// The results of the gate.
 #[derive(Clone, Debug)]
 #[must_use = "a gate says what it found and does not fail by itself"]
 pub struct Gate {
@@ -15,16 +15,17 @@ pub struct Gate {
     pub baseline: Exploration,
     /// Sites whose absence was noticed.
     pub caught: Vec<Site>,
-    /// Sites whose absence was not: each is redundant, or the scenario does not get to where it matters.
+    /// Sites whose absence was not noticed: each is redundant, or the scenario does not reach the point where it
+    /// matters.
     pub missed: Vec<Site>,
 }
 
-/// Runs a scenario once as it is, which must be clean, and then once for each site of it or of its recovery
-/// with that site dropped, which must not be.
+/// Runs a scenario once unchanged, which must be clean, and then once for each site of it or of its recovery with
+/// that site dropped, which must not be.
 ///
-/// What the scenario returns is handed to the check, with the machine after the crash. For the sites of
-/// recovery the check must get to where they matter: recover, work on, [`ack`](Reopen::ack), and be crashed
-/// again, which takes a [`depth`](Explorer::depth) of 2 or more.
+/// The scenario's return value is passed to the check, with the machine after the crash. For the sites of recovery
+/// the check must reach the point where they matter: recover, continue to work, [`ack`](Reopen::ack), and be
+/// crashed again, which takes a [`depth`](Explorer::depth) of 2 or more.
 ///
 /// ```
 /// use warpkeep_crashlab::{Crash, Explorer, LabDisk, Trace, mutation_gate};
@@ -91,7 +92,7 @@ impl Gate {
     /// Fails the test unless every site was caught, and there were any.
     ///
     /// # Panics
-    /// With the sites that were not, or with what the unchanged scenario violates.
+    /// With the sites that were missed, or with the violations of the unchanged scenario.
     #[track_caller]
     pub fn assert_all_caught(&self) {
         self.baseline.assert_clean();

@@ -1,4 +1,4 @@
-//! One crash out of the many that are possible at a boundary, named so briefly that a hundred thousand can be
+//! One of the many crashes that are possible at a boundary, in so compact a form that a hundred thousand can be
 //! planned ahead.
 
 use fastrand::Rng;
@@ -12,16 +12,16 @@ pub(crate) enum Pick {
     Oldest,
     /// Everything survived.
     Newest,
-    /// Of this thing everything, of the others nothing.
+    /// Everything of this thing, nothing of the others.
     Only(u32),
-    /// Of this thing nothing, of the others everything.
+    /// Nothing of this thing, everything of the others.
     Without(u32),
-    /// As this seed says.
+    /// At random, by this seed.
     Random(u64),
 }
 
 impl Pick {
-    /// Spells the choices out, given how many there are for each thing.
+    /// Expands the choices, given their number for each thing.
     pub(crate) fn spell(self, counts: &[u32], choices: &mut Vec<u32>) {
         choices.clear();
         match self {
@@ -42,7 +42,7 @@ impl Pick {
             }
             Pick::Random(seed) => {
                 let mut rng = Rng::with_seed(seed);
-                // An even coin leaves about half of everything; most bugs need nearly all or nearly nothing.
+                // An even coin keeps about half of everything; most bugs need nearly all or nearly nothing.
                 let (mut oldest, mut newest) = (rng.u32(..8), rng.u32(..8));
                 if oldest + newest > 8 {
                     (oldest, newest) = (8 - oldest, 8 - newest);
@@ -57,7 +57,7 @@ impl Pick {
     }
 }
 
-/// The number of combinations, or that there are too many to count.
+/// The number of combinations; `None` if it is too large to count.
 fn combinations(counts: &[u32]) -> Option<u64> {
     counts.iter().try_fold(1u64, |product, &count| product.checked_mul(u64::from(count)))
 }

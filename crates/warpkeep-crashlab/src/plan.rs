@@ -31,12 +31,12 @@ pub(crate) struct Plan {
     pub(crate) end: World,
 }
 
-/// What a check can see of a crash, in one number.
+/// Everything a check can see of a crash, as one hash.
 pub(crate) fn key(crash: Crash, power: Option<Crash>, world: &World, state: u64) -> u64 {
     hash::of((crash.class(), power.map(Crash::class), world.acked_hash(), state))
 }
 
-/// Whether what a crash can leave, or what it must not lose, is different after this event from before.
+/// Whether the set of possible states, or of promises, differs before and after this event.
 pub(crate) fn matters(event: &Event) -> bool {
     !matches!(event, Event::Flush { .. } | Event::Pause)
 }
@@ -80,7 +80,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Where in the middle of an event the process may die: everywhere, or at so many places.
+    /// Where in the middle of an event the process may die: everywhere, or at a limited number of places.
     fn cuts(&self, event: usize, parts: usize) -> Vec<usize> {
         let mut cuts: Vec<usize> = (1..parts).collect();
         if cuts.len() > self.explorer.per_boundary {

@@ -11,11 +11,11 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A buffer that nobody else holds, `len` long, filled by `fill`.
+    /// A buffer without other holders, `len` long, filled by `fill`.
     pub(crate) fn take(&self, capacity: u64, len: u64, fill: impl FnOnce(&mut [u8])) -> Arc<Buffer> {
         let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
         let free = buffers.iter_mut().position(|buffer| {
-            // Whoever still holds one, a thread left running for instance, keeps it.
+            // A holder that still has one, for example a thread left running, keeps it.
             buffer.capacity() >= capacity && Arc::get_mut(buffer).is_some()
         });
         let mut buffer = match free {

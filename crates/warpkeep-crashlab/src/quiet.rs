@@ -9,7 +9,7 @@ thread_local! {
     static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs a check; a panic in it is an error that says where.
+/// Runs a check; a panic in it becomes an error with its location.
 pub(crate) fn guarded(check: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

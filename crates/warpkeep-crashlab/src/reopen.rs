@@ -1,4 +1,4 @@
-//! What a check is given: the machine after the crash.
+//! The argument of a check: the machine after the crash.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use crate::model::Crash;
 use crate::pool::Pool;
 use crate::trace::Trace;
 
-/// What a crash left, ready to be opened by the real recovery code.
+/// The state after a crash, ready to be opened by the real recovery code.
 ///
 /// Memory and disk record into a trace of their own, from which the explorer crashes the recovery; the check is
-/// then called again with what that crash left. A check must therefore be a function of what it is given here.
+/// then called again with the state after that crash. A check must therefore depend only on its argument.
 ///
-/// A check may also go on working after it has recovered, and [`ack`](Reopen::ack) what it did: the marks are
-/// in [`acked`](Reopen::acked) of the check that follows.
+/// A check may also continue to work after it has recovered, and [`ack`](Reopen::ack) the work: the marks are in
+/// [`acked`](Reopen::acked) of the next check.
 pub struct Reopen<'a> {
     pub(crate) trace: Trace,
     pub(crate) memory: Option<LabMemory>,
@@ -27,12 +27,12 @@ pub struct Reopen<'a> {
 }
 
 impl Reopen<'_> {
-    /// The memory that is left; `None` if it was lost, or had not been made when the crash came.
+    /// The remaining memory; `None` if it was lost, or did not exist at the crash.
     pub fn memory(&self) -> Option<LabMemory> {
         self.memory.clone()
     }
 
-    /// New memory, all zeros, where none is left.
+    /// New memory, all zeros, if none is left.
     ///
     /// # Panics
     /// If there is memory, or a length is not a multiple of 64.
@@ -47,12 +47,12 @@ impl Reopen<'_> {
         self.disk.clone()
     }
 
-    /// What went down, the last time if it was more than once.
+    /// The part that failed; in the last crash if there were several.
     pub fn crash(&self) -> Crash {
         self.crash
     }
 
-    /// Whether the power went, this time or before: what was promised to outlive the process only may be gone.
+    /// Whether the power failed, this time or before: writes promised to survive only the process may be lost.
     pub fn power_lost(&self) -> bool {
         self.power_lost
     }

@@ -1,4 +1,4 @@
-//! An exploration under way: workers that take planned crashes in order, and what they have found.
+//! A running exploration: workers that take planned crashes in order, and their findings.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,11 +25,11 @@ use crate::world::{FilesState, MemoryState, Position, World, parts};
 /// How many jobs a worker takes at a time.
 const HANDFUL: usize = 16;
 
-/// An image that was met while crashing recoveries: what a check can see of it, how many crashes may follow, and,
-/// where those depend on it, what of the image is durable.
+/// An image met while crashing recoveries: the part that a check can see, how many crashes may follow, and, where
+/// those depend on it, which part of the image is durable.
 type Meeting = (u64, usize, u64);
 
-/// What is known of an image that was met while crashing recoveries.
+/// The verdict on an image met while crashing recoveries.
 struct Known {
     verdict: Result<(), Failure>,
     /// The first job that met it.
@@ -38,12 +38,12 @@ struct Known {
 
 #[derive(Clone)]
 struct Failure {
-    /// What led to it from the image on; empty if the image itself was at fault.
+    /// The crashes that led to it from the image on; empty if the image itself was at fault.
     path: String,
     message: String,
 }
 
-/// What the check saw, and how to go on from there.
+/// The state that a check saw, and how to continue from there.
 struct Life<'a> {
     job: usize,
     /// Crashes that may still follow.
@@ -163,7 +163,7 @@ impl<'a, F: Fn(&Reopen<'_>) -> Result<(), String> + Sync> Run<'a, F> {
         }
     }
 
-    /// Reopens what a crash left, checks it, and crashes what the check did.
+    /// Reopens the state after a crash, checks it, and crashes the work of the check.
     fn live(&self, pool: &Pool, life: &Life<'_>) -> Result<(), Failure> {
         let &Life { depth, power, world, space, choices, .. } = life;
         let trace = Trace::recovery(self.explorer.dropping, depth == 0);
@@ -201,7 +201,7 @@ impl<'a, F: Fn(&Reopen<'_>) -> Result<(), String> + Sync> Run<'a, F> {
         self.crash_recovery(pool, life, &disk, &entries, trace.memory().as_deref())
     }
 
-    /// Crashes a recovery (and what the check did after it) at some of its boundaries.
+    /// Crashes a recovery (and the work of the check after it) at some of its boundaries.
     fn crash_recovery(
         &self,
         pool: &Pool,
@@ -240,7 +240,7 @@ impl<'a, F: Fn(&Reopen<'_>) -> Result<(), String> + Sync> Run<'a, F> {
     }
 
     /// The verdict on an image that a crashed recovery left. Workers may meet the same image in any order: each
-    /// gets the same verdict, so that it does not matter who was first.
+    /// gets the same verdict, so the order does not matter.
     fn known_or_live(
         &self,
         pool: &Pool,

@@ -1,4 +1,4 @@
-//! All that a crash at one point could leave: the things at risk, and what may have become of each.
+//! All states that a crash at one point could leave: the things at risk, and the possible state of each.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -156,7 +156,7 @@ impl Space {
         image
     }
 
-    /// What survived, in words: the fewer of the things that did and of those that did not.
+    /// Describes the surviving state: by the things that survived or by those that did not, whichever are fewer.
     pub(crate) fn describe(&self, choices: &[u32]) -> String {
         let newest = |index: &usize| choices[*index] + 1 == self.counts[*index];
         let (new, rest): (Vec<usize>, Vec<usize>) = (0..self.items.len()).partition(newest);
@@ -324,7 +324,7 @@ fn word_items(memory: &MemoryState, stores: &[PendingStore]) -> Vec<Item> {
     let mut words: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     for store in stores {
         let values = words.entry(store.offset).or_default();
-        // The newest value stands last, so that "everything survived" is what was there.
+        // The newest value comes last, so that "everything survived" is the state before the crash.
         values.retain(|&value| value != store.value);
         values.push(store.value);
     }

@@ -1,6 +1,6 @@
-//! Killing a real process: `kill -9` at random moments, again and again, and a look at what it left.
+//! Kills a real process with `kill -9` at random moments, repeatedly, and checks the remaining state.
 //!
-//! The explorer tries what could happen; this tries what does. A test re-executes itself as the victim, which
+//! The explorer tries possible crashes; this tries real ones. A test re-executes itself as the victim, which
 //! works and [`acknowledge`]s; the test kills it, reads the acknowledgements that got out, and verifies.
 
 use std::fs::File;
@@ -21,10 +21,10 @@ use crate::hash;
 /// Names the number of rounds, where the default is too few.
 pub const ROUNDS_VARIABLE: &str = "WARPKEEP_TORTURE_ROUNDS";
 const ROLE_VARIABLE: &str = "WARPKEEP_TORTURE_ROLE";
-/// Standard output is shared with the test harness, which prints to it: acknowledgements stand out.
+/// Standard output is shared with the test harness, which prints to it: acknowledgements carry this mark.
 const MARK: [u8; 4] = [0xf5, b'w', b'k', b'a'];
 const RECORD: usize = 16;
-/// What [`Child::kill`] sends; the same number on every Unix.
+/// The signal sent by [`Child::kill`]; the same number on every Unix.
 const SIGKILL: i32 = 9;
 
 /// Why the torture ended early.
@@ -36,9 +36,9 @@ pub enum TortureError {
     Io {
         /// Which round.
         round: u32,
-        /// What was being done.
+        /// The failed action.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The victim failed by itself.
@@ -56,7 +56,7 @@ pub enum TortureError {
         round: u32,
         /// How long it was waited for.
         patience: Duration,
-        /// How many had come.
+        /// Acknowledgements received by then.
         acks: usize,
     },
     /// Something acknowledged was lost, or something is damaged.
@@ -66,9 +66,9 @@ pub enum TortureError {
         round: u32,
         /// The seed of the run.
         seed: u64,
-        /// How many had come.
+        /// Acknowledgements received by then.
         acks: usize,
-        /// What the verification said.
+        /// The error of the verification.
         message: String,
     },
     /// Nothing was tested.
@@ -81,7 +81,7 @@ pub enum TortureError {
 pub struct Round<'a> {
     /// From 1.
     pub number: u32,
-    /// What the victim acknowledged before it died, in order.
+    /// The victim's acknowledgements before it died, in order.
     pub acks: &'a [u64],
     /// Whether it was killed; otherwise it had ended by itself, in order.
     pub killed: bool,
@@ -101,8 +101,8 @@ pub struct Torture {
 }
 
 impl Torture {
-    /// So many rounds, or as many as the environment variable [`ROUNDS_VARIABLE`] says, each killed after 1 to
-    /// 200 acknowledgements.
+    /// `default_rounds` rounds, or the number in the environment variable [`ROUNDS_VARIABLE`], each killed after 1
+    /// to 200 acknowledgements.
     pub fn new(default_rounds: u32) -> Torture {
         let rounds = std::env::var(ROUNDS_VARIABLE).ok().and_then(|text| text.parse().ok());
         Torture {
@@ -113,7 +113,7 @@ impl Torture {
         }
     }
 
-    /// What to draw the moments with; 1 if not said.
+    /// The seed of the kill moments; 1 by default.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Torture {
         self.seed = seed;
@@ -134,15 +134,15 @@ impl Torture {
         self
     }
 
-    /// How long a victim may be silent before it counts as stuck; 30 s if not said.
+    /// How long a victim may be silent before it counts as stuck; 30 s by default.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Torture {
         self.patience = patience;
         self
     }
 
-    /// Spawns what `command` gives, kills it, and calls `verify`; so many times, on the same files if the
-    /// command names the same ones. Gives the number of acknowledgements in all.
+    /// Spawns the process from `command`, kills it, and calls `verify`, in each round, on the same files if the
+    /// command names the same ones. Returns the total number of acknowledgements.
     pub fn run(
         self,
         mut command: impl FnMut(u32) -> Command,
@@ -197,7 +197,7 @@ impl Torture {
         }
         let status = child.reap(self.patience).map_err(io("wait for the victim"))?;
         let Some(status) = status else { return Err(stuck(&acks)) };
-        // What it had acknowledged is in the pipe, and counts.
+        // Its acknowledgements are still in the pipe, and count.
         loop {
             match incoming.recv_timeout(self.patience) {
                 Ok(ack) => acks.push(ack),
@@ -217,7 +217,7 @@ impl Torture {
 struct Victim(Child);
 
 impl Victim {
-    /// Waits for the end; `None` if it does not come: a victim may have closed its output and live on.
+    /// Waits for the end; `None` if it does not come: a victim may have closed its output and still run.
     fn reap(&mut self, patience: Duration) -> io::Result<Option<ExitStatus>> {
         let end = Instant::now() + patience;
         loop {
@@ -239,7 +239,7 @@ impl Victim {
             while let Ok(count @ 1..) = stdout.read(&mut chunk) {
                 unread.extend_from_slice(&chunk[..count]);
                 let used = parse(&unread, |ack| {
-                    // Nobody listens any more only when the test has failed already.
+                    // The receiver is gone only if the test has already failed.
                     let _ = send.send(ack);
                 });
                 unread.drain(..used);
@@ -280,7 +280,7 @@ fn parse(bytes: &[u8], mut found: impl FnMut(u64)) -> usize {
     at
 }
 
-/// In the victim: says that `tag` is done. It has been said when this returns, however the process ends.
+/// In the victim: acknowledges `tag`. The acknowledgement is sent when this returns, however the process ends.
 pub fn acknowledge(tag: u64) -> io::Result<()> {
     static OUTPUT: OnceLock<File> = OnceLock::new();
     let mut output = match OUTPUT.get() {
@@ -294,7 +294,7 @@ pub fn acknowledge(tag: u64) -> io::Result<()> {
     output.write_all(&record(tag))
 }
 
-/// In the victim: what it is to do; `None` in a process that is no victim.
+/// In the victim: its task; `None` in a process that is not a victim.
 pub fn role() -> Option<String> {
     std::env::var(ROLE_VARIABLE).ok()
 }

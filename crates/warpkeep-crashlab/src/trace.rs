@@ -1,4 +1,4 @@
-//! What a scenario did: one ordered stream of events for memory and files.
+//! The record of a scenario: one ordered stream of events for memory and files.
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
@@ -9,7 +9,7 @@ use std::thread::ThreadId;
 use crate::buffer::Buffer;
 use crate::event::{Entry, Event, Site, SiteKind};
 
-/// Threads that were given no number by [`Trace::as_thread`] are numbered from here, all but the first.
+/// Threads without a number from [`Trace::as_thread`] are numbered from here, all but the first.
 const UNNAMED_THREADS: u32 = 1 << 16;
 
 thread_local! {
@@ -45,7 +45,7 @@ struct State {
     sites: BTreeSet<Site>,
     dropping: Option<Site>,
     paused: bool,
-    /// Keeps acks and sites only: nobody will crash what is recorded here.
+    /// Keeps acks and sites only: this record will not be crashed.
     silent: bool,
     threads: HashMap<ThreadId, u32>,
     memory: Option<Arc<Buffer>>,
@@ -94,7 +94,7 @@ impl Trace {
         self.record(Event::Ack(tag));
     }
 
-    /// Stops crashing: until [`resume`](Trace::resume) no boundary is explored. For setting the scene.
+    /// Pauses crashes: until [`resume`](Trace::resume) no boundary is explored. For preparation.
     pub fn pause(&self) {
         let mut state = self.lock();
         if !state.paused {
@@ -117,7 +117,7 @@ impl Trace {
         self.lock().sites.clone()
     }
 
-    /// A copy of what was recorded.
+    /// A copy of the recorded entries.
     pub fn entries(&self) -> Vec<Entry> {
         self.lock().entries.clone()
     }
@@ -143,7 +143,7 @@ impl Trace {
     /// Names the one memory of this trace.
     ///
     /// # Panics
-    /// If there is one already: its stores and the other's could not be told apart.
+    /// If there is one already: its stores and the other's could not be distinguished.
     pub(crate) fn adopt_memory(&self, buffer: &Arc<Buffer>, event: Option<Event>) {
         let mut state = self.lock();
         assert!(
@@ -159,7 +159,7 @@ impl Trace {
     /// Names the one disk of this trace.
     ///
     /// # Panics
-    /// If there is one already: its files and the other's could not be told apart.
+    /// If there is one already: its files and the other's could not be distinguished.
     pub(crate) fn adopt_disk(&self) {
         let mut state = self.lock();
         assert!(
@@ -183,7 +183,7 @@ impl Trace {
         result
     }
 
-    /// Records a call that makes something durable, unless its site is dropped; says whether it took effect.
+    /// Records a call that makes something durable, unless its site is dropped; returns whether it took effect.
     pub(crate) fn record_site(&self, name: &'static str, kind: SiteKind, event: Event) -> bool {
         let mut state = self.lock();
         let site = Site { name, kind };

@@ -1,4 +1,4 @@
-//! The disk under test behaves like one: its files, its faults, and what a failed sync leaves.
+//! The simulated disk behaves like a real one: its files, its faults, and the state after a failed sync.
 
 use std::io::ErrorKind;
 

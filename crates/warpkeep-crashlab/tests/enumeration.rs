@@ -1,4 +1,4 @@
-//! The explorer tries as many images as there are: counts worked out by hand, and counted again.
+//! The explorer tries exactly the possible images: counts worked out by hand are compared with its own.
 
 use std::collections::BTreeMap;
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! The mutation gate on a tiny protocol: it misses nothing that matters, and flags what does not.
+//! The mutation gate on a tiny protocol: it catches every needed site, and flags redundant ones.
 
 use warpkeep_crashlab::{
     Crash, Explorer, LabDisk, LabMemory, MemoryModel, Recorder, Reopen, Site, SiteKind, Trace, mutation_gate,

@@ -1,4 +1,4 @@
-//! The explorer catches what it claims to: small structures with one bug each, and their correct twins.
+//! The explorer catches the bugs it claims to: small structures with one bug each, and correct versions of them.
 
 use warpkeep_crashlab::{
     Crash, Exploration, Explorer, LabDisk, LabMemory, MemoryModel, Recorder, Reopen, Trace,
@@ -84,7 +84,7 @@ fn turbohash_slot_not_flushed_before_commit_word() {
     bucket(false, Crash::Process).assert_clean();
 }
 
-// (b) What straddles two lines must be flushed in both.
+// (b) A value that straddles two lines must be flushed in both.
 
 fn descriptor(flushed_bytes: usize, crash: Crash) -> Exploration {
     const DESCRIPTOR: u64 = 0x38;
@@ -237,7 +237,7 @@ fn rename_done_right() {
     replace(true, true).assert_clean();
 }
 
-// (f) A fence completes its own thread's flushes, nobody else's.
+// (f) A fence completes only its own thread's flushes.
 
 fn fenced_by(thread: u32) -> Exploration {
     let trace = Trace::new();
@@ -280,7 +280,7 @@ fn threads_of_the_operating_system_are_told_apart() {
 const BALANCE: u64 = 0x40;
 const INTENT: u64 = 0x80;
 
-/// Redoes a transfer. By adding, which is wrong the second time, or by setting what the intent says.
+/// Redoes a transfer: by adding, which is wrong the second time, or by setting the balances from the intent.
 fn redo(reopen: &Reopen<'_>, adding: bool) -> Result<(), String> {
     let Some(memory) = reopen.memory() else { return Ok(()) };
     let recorder = memory.recorder();
@@ -322,7 +322,7 @@ fn recovery_that_cannot_be_done_twice() {
     transfer(false, 3).assert_clean();
 }
 
-// What a dead process left in the caches is there, and at risk.
+// Stores that a dead process left in the caches are visible, and at risk.
 
 fn promise(persist_first: bool) -> Exploration {
     let trace = Trace::new();
@@ -393,7 +393,7 @@ fn process_that_dies_in_the_middle_of_a_write() {
     assert_eq!(found.violations[0].boundary, 1, "after the memory was made, and into the write");
 }
 
-// Many threads at once: what is recorded is what happened.
+// Many threads at once: the record matches the executed stores.
 
 #[test]
 fn many_threads_record_what_they_did() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use warpkeep_crashlab::torture::{self, Torture, TortureError};
 
-/// The victim: appends numbers to the file it is told, acknowledging each.
+/// The victim: appends numbers to the given file, acknowledging each.
 fn count_into(path: &str) -> ! {
     let mut file = OpenOptions::new().append(true).create(true).open(path).unwrap();
     for number in 0u64.. {
@@ -51,7 +51,7 @@ fn time_kills_too_and_a_failed_verification_is_reported() {
     let test = "time_kills_too_and_a_failed_verification_is_reported";
     let victim = |round| torture::this_test(test, path(round).to_str().unwrap()).unwrap();
     let delay = Duration::from_millis(30)..=Duration::from_millis(200);
-    // The first that had time to say something is the last; on a busy machine many may not.
+    // The first victim that had time to acknowledge is the last; on a busy machine many may not.
     let result = Torture::new(100)
         .kill_after(delay)
         .run(victim, |round| if round.acks.is_empty() { Ok(()) } else { Err("a planted fault".into()) });
@@ -71,7 +71,7 @@ fn victims_that_fail_hang_or_do_nothing_are_errors() {
             command
         }
     };
-    // Those that end may take their time on a busy machine; for the others it is waited in vain.
+    // Victims that end may be slow on a busy machine; for the others the wait expires.
     let run = |script| Torture::new(1).run(shell(script), |_| Ok(()));
     let hang = |script| Torture::new(1).patience(Duration::from_millis(300)).run(shell(script), |_| Ok(()));
     assert!(matches!(run("exit 3"), Err(TortureError::Failed { round: 1, .. })));

@@ -15,12 +15,14 @@ const KERNELS: &[KernelEntry] = &[KernelEntry { name: "nothing", params_bytes: 8
 fn program() -> Program {
     Program {
         name: "measure",
+        main: "measure.cu",
         sources: &[(
             "measure.cu",
             "#include \"warpkeep/simt.h\"\nstruct Params { wk::u64 unused; };\nWK_KERNEL(nothing, Params) {}\n",
         )],
         defines: vec![],
         kernels: KERNELS,
+        agreements: &[],
     }
 }
 

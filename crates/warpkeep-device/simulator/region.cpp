@@ -41,9 +41,15 @@ bool RegionTable::remove(u64 base, bool remember) {
 }
 
 bool RegionTable::note_written(u64 base, u64 size) {
-    Region* region = find(base);
-    if (region == nullptr || region->freed || !region->holds(base, size)) return false;
-    region->note_written(base, size);
+    while (size > 0) {
+        Region* region = find(base);
+        if (region == nullptr || region->freed) return false;
+        u64 here = region->base + region->size - base;
+        if (here > size) here = size;
+        region->note_written(base, here);
+        base += here;
+        size -= here;
+    }
     return true;
 }
 

@@ -39,7 +39,7 @@ class RegionTable {
     u32 add(u64 base, u64 size, Memory kind, bool initialised, bool tracked);
     // Says whether a live region began there. It is remembered as freed if anybody will look.
     bool remove(u64 base, bool remember);
-    // Counts the bytes as written by the host. Says whether they lie in one live region.
+    // Counts the bytes as written by the host. Says whether they lie in live regions: memory that grew is several, side by side.
     bool note_written(u64 base, u64 size);
     // The region, live or freed, that the address falls into; null if none.
     Region* find(u64 address);

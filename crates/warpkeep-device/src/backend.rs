@@ -23,6 +23,15 @@ pub(crate) struct RawEvent(pub(crate) u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RawModule(pub(crate) u64);
 
+/// Addresses of a device that nothing else gets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reserved {
+    pub(crate) at: DevicePtr,
+    pub(crate) bytes: u64,
+    /// Memory is mapped there in multiples of this.
+    pub(crate) granule: u64,
+}
+
 /// How kernels reach registered memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reach {
@@ -54,6 +63,14 @@ pub(crate) trait Backend: Send + Sync + std::fmt::Debug {
     /// Device memory of `bytes` > 0, its contents unspecified.
     fn allocate(&self, bytes: u64) -> Result<DevicePtr>;
     fn free(&self, at: DevicePtr, bytes: u64);
+
+    /// Reserves addresses for at least `bytes` > 0.
+    fn reserve(&self, bytes: u64) -> Result<Reserved>;
+    /// Maps memory, its contents unspecified, behind what a reservation has already: `at` is where that ends, and `bytes` a
+    /// multiple of the granule.
+    fn back(&self, at: DevicePtr, bytes: u64) -> Result<()>;
+    /// Gives a reservation back, of which the first `backed` bytes have memory.
+    fn release(&self, reserved: &Reserved, backed: u64);
 
     /// Pinned host memory of `bytes` > 0, zeroed, and the address kernels have it at.
     fn pin(&self, bytes: usize) -> Result<(NonNull<u8>, DevicePtr)>;

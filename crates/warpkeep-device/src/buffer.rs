@@ -7,6 +7,7 @@ use bytemuck::{NoUninit, Pod};
 
 use crate::backend::RawStream;
 use crate::budget::Charge;
+use crate::choice::DeviceChoice;
 use crate::device::Core;
 use crate::error::{DeviceError, Result};
 use crate::pointer::DevicePtr;
@@ -34,6 +35,8 @@ pub struct Buffer {
     core: Arc<Core>,
     at: DevicePtr,
     bytes: usize,
+    /// Whether it is freed here; otherwise the memory belongs to a [`GrowingBuffer`](crate::GrowingBuffer).
+    is_owned: bool,
     // Gives the bytes back to the budget.
     _charge: Charge,
 }
@@ -42,12 +45,27 @@ impl Buffer {
     pub(crate) fn new(core: Arc<Core>, bytes: usize, charge: Charge) -> Result<Self> {
         // Drivers refuse to allocate nothing; an empty buffer is still a useful thing to have.
         let at = if bytes == 0 { DevicePtr::NULL } else { core.backend.allocate(bytes as u64)? };
-        Ok(Self { core, at, bytes, _charge: charge })
+        Ok(Self { core, at, bytes, is_owned: bytes > 0, _charge: charge })
+    }
+
+    /// An empty buffer at an address that the caller has reserved and keeps for longer than the buffer.
+    pub(crate) fn borrowed(core: Arc<Core>, at: DevicePtr, charge: Charge) -> Self {
+        Self { core, at, bytes: 0, is_owned: false, _charge: charge }
+    }
+
+    /// Has at least `bytes` bytes, which the caller has mapped.
+    pub(crate) fn lengthen(&mut self, bytes: usize) {
+        self.bytes = self.bytes.max(bytes);
     }
 
     /// Where it lies, for a kernel's parameters.
     pub fn ptr(&self) -> DevicePtr {
         self.at
+    }
+
+    /// The device whose memory it is.
+    pub fn choice(&self) -> DeviceChoice {
+        self.core.info.choice
     }
 
     /// How many bytes it has.
@@ -160,8 +178,13 @@ impl Buffer {
 
     /// Sets every byte.
     pub fn fill(&self, byte: u8) -> Result<()> {
+        self.fill_range(0, self.bytes, byte)
+    }
+
+    /// Sets `bytes` bytes from `offset` on.
+    pub fn fill_range(&self, offset: usize, bytes: usize, byte: u8) -> Result<()> {
         let stream = self.core.backend.own_stream();
-        self.start_fill(0, self.bytes, byte, stream)?;
+        self.start_fill(offset, bytes, byte, stream)?;
         self.core.backend.synchronize(stream)
     }
 
@@ -245,7 +268,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if self.bytes > 0 {
+        if self.is_owned {
             self.core.backend.free(self.at, self.bytes as u64);
         }
     }

@@ -12,6 +12,7 @@ use crate::choice::DeviceChoice;
 use crate::compile::KernelCache;
 use crate::error::{DeviceError, Result};
 use crate::event::Event;
+use crate::growing::GrowingBuffer;
 use crate::info::DeviceInfo;
 use crate::module::Module;
 use crate::pinned::PinnedBuffer;
@@ -118,6 +119,11 @@ impl Device {
     pub fn allocate(&self, bytes: usize) -> Result<Buffer> {
         let charge = self.budget.charge(bytes as u64)?;
         Buffer::new(self.core.clone(), bytes, charge)
+    }
+
+    /// Device memory that can grow to `most_bytes` without moving. It is empty at first, and takes no memory.
+    pub fn reserve(&self, most_bytes: usize) -> Result<GrowingBuffer> {
+        GrowingBuffer::new(self.core.clone(), most_bytes, self.budget.clone())
     }
 
     /// Device memory full of zeros.

@@ -69,6 +69,16 @@ pub enum DeviceError {
         /// What the system said.
         cause: String,
     },
+    /// A growing buffer has no addresses left to grow into.
+    #[error(
+        "{asked} bytes are more than the {reserved} that addresses were reserved for; reserve more at first"
+    )]
+    OutOfAddresses {
+        /// Bytes asked for.
+        asked: u64,
+        /// Bytes reserved.
+        reserved: u64,
+    },
     /// A range does not lie inside its buffer.
     #[error(
         "{what}: {len} bytes from offset {offset} do not lie in a buffer of {size} bytes; give a range inside it"
@@ -176,6 +186,22 @@ pub enum DeviceError {
         /// Bytes the kernel takes.
         expected: usize,
     },
+    /// Host and kernels have different values for a number that both must have the same.
+    #[error(
+        "{program}: {name} is {host} on the host and {} in the kernels; make the declaration of the kernel set and \
+         WK_AGREE({name}, ...) in the kernels' source agree",
+        kernels.map_or_else(|| "not stated".to_owned(), |value| value.to_string())
+    )]
+    Disagreement {
+        /// The program.
+        program: &'static str,
+        /// The name of the number.
+        name: &'static str,
+        /// The host's value.
+        host: u64,
+        /// The kernels' value, if they state one.
+        kernels: Option<u64>,
+    },
     /// A launch of a shape that the device does not have.
     #[error("{kernel}: {what}; choose another grid")]
     BadGrid {
@@ -238,7 +264,7 @@ impl DeviceError {
 #[non_exhaustive]
 pub enum NoCuda {
     /// This program was built without it.
-    #[error("this program was built without the feature cuda; build it with that feature, or use cpu or sim")]
+    #[error("this program was built without the feature gpu; build it with that feature, or use cpu")]
     BuiltWithout,
     /// There is no driver.
     #[error("there is no CUDA driver (libcuda.so.1); install NVIDIA's driver, or use cpu or sim")]

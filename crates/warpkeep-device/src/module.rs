@@ -16,15 +16,20 @@ use crate::stream::Stream;
 ///
 /// ```
 /// use std::ffi::c_void;
-/// use warpkeep_device::{Device, DeviceChoice, Grid, KernelEntry, Program};
+/// use warpkeep_device::{Device, DeviceChoice, Grid, KernelEntry, Program, SimulatedKernel};
 ///
-/// // What WK_KERNEL(nothing, Params) makes under a C++ compiler; see the macro `kernels!`.
+/// // What WK_KERNEL(nothing, Params) makes under a C++ compiler. The macro `kernel_set!` writes all of this.
 /// unsafe extern "C" fn nothing(_params: *const c_void) {}
+/// unsafe extern "C" fn params_bytes() -> u64 { 8 }
 ///
-/// static KERNELS: &[KernelEntry] =
-///     &[KernelEntry { name: "nothing", params_bytes: size_of::<u64>(), simulated: Some(nothing) }];
+/// static KERNELS: &[KernelEntry] = &[KernelEntry {
+///     name: "nothing",
+///     params_bytes: size_of::<u64>(),
+///     simulated: Some(SimulatedKernel { entry: nothing, params_bytes }),
+/// }];
 ///
-/// let program = Program { name: "example", sources: &[], defines: vec![], kernels: KERNELS };
+/// let program =
+///     Program { name: "example", main: "", sources: &[], defines: vec![], kernels: KERNELS, agreements: &[] };
 /// # if warpkeep_device::devices()[1].unavailable.is_some() { return Ok(()); }
 /// let device = Device::open(DeviceChoice::Sim)?;
 /// let (module, stream) = (device.load(&program)?, device.stream()?);
@@ -102,6 +107,11 @@ impl Kernel {
         self.function().entry.name
     }
 
+    /// Bytes of the parameters that it takes.
+    pub(crate) fn params_bytes(&self) -> usize {
+        self.function().entry.params_bytes
+    }
+
     /// What it uses of a multiprocessor; all zero on the simulator.
     pub fn resources(&self) -> Resources {
         self.function().resources
@@ -133,7 +143,7 @@ impl Kernel {
             let (bytes, most) = (params_bytes, MAX_PARAMS_BYTES);
             return Err(DeviceError::ParamsTooLarge { kernel: kernel(), bytes, most });
         }
-        let expected = self.function().entry.params_bytes;
+        let expected = self.params_bytes();
         if params_bytes != expected {
             return Err(DeviceError::WrongParams { kernel: kernel(), given: params_bytes, expected });
         }

@@ -7,14 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::backend::{Backend, Function, RawEvent, RawModule, RawStream, Reach};
+use crate::address_space;
+use crate::backend::{Backend, Function, RawEvent, RawModule, RawStream, Reach, Reserved};
 use crate::choice::DeviceChoice;
 use crate::compile::{KernelCache, Resources};
 use crate::error::{DeviceError, Result};
 use crate::health::Health;
 use crate::info::{Abilities, DeviceInfo};
 use crate::pointer::DevicePtr;
-use crate::program::Program;
+use crate::program::{Agreement, Program};
 use crate::registered::{MemoryKind, RegisterOptions};
 use crate::sim::{Contents, Grid, Memory, Mode, RunReport, SimError, Simulator};
 
@@ -22,6 +23,8 @@ use crate::sim::{Contents, Grid, Memory, Mode, RunReport, SimError, Simulator};
 const ALIGNMENT: usize = 256;
 /// What device memory holds before it is written: something that looks wrong.
 const UNWRITTEN: u8 = 0xA5;
+/// What addresses that were reserved are backed in multiples of: small, so that tests grow often.
+const GRANULE: u64 = 64 << 10;
 /// The same on every machine; few, so that a test has something for each.
 const MULTIPROCESSORS: u32 = 4;
 /// As many threads as a GPU's block has.
@@ -177,6 +180,31 @@ impl Backend for Machine {
         }
     }
 
+    fn reserve(&self, bytes: u64) -> Result<Reserved> {
+        self.health.check()?;
+        let bytes = bytes.checked_next_multiple_of(GRANULE).unwrap_or(bytes);
+        Ok(Reserved { at: address_space::reserve(bytes)?, bytes, granule: GRANULE })
+    }
+
+    fn back(&self, at: DevicePtr, bytes: u64) -> Result<()> {
+        let _turn = self.turn()?;
+        address_space::back(at, bytes, UNWRITTEN)?;
+        let registered = self.simulator.register(at.address(), bytes, Memory::Device, Contents::Unwritten);
+        registered
+            .map(|_| ())
+            .map_err(|cause| DeviceError::OutOfHostMemory { asked: bytes, cause: cause.to_string() })
+    }
+
+    fn release(&self, reserved: &Reserved, backed: u64) {
+        // No launch may be running while memory goes.
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        for offset in (0..backed).step_by(GRANULE as usize) {
+            // Every piece began at a multiple of the granule; where none did there is nothing to unregister.
+            let _ = self.simulator.unregister(reserved.at.offset(offset).address());
+        }
+        address_space::release(reserved.at, reserved.bytes);
+    }
+
     fn pin(&self, bytes: usize) -> Result<(NonNull<u8>, DevicePtr)> {
         let _turn = self.turn()?;
         let at = host_memory(bytes, 0)?;
@@ -296,11 +324,26 @@ impl Backend for Machine {
 
     fn load(&self, program: &Program, _cache: &KernelCache) -> Result<(RawModule, Vec<Function>)> {
         self.health.check()?;
-        let functions = program.kernels.iter().map(|entry| match entry.simulated {
-            Some(_) => Ok(Function { entry: *entry, raw: 0, resources: Resources::default() }),
-            None => Err(DeviceError::NotSimulated { program: program.name, kernel: entry.name }),
+        let functions = program.kernels.iter().map(|entry| {
+            let (kernel, given) = (entry.name, entry.params_bytes);
+            let simulated =
+                entry.simulated.ok_or(DeviceError::NotSimulated { program: program.name, kernel })?;
+            // SAFETY: it is a function of the kernels' build that returns a constant.
+            let expected = unsafe { (simulated.params_bytes)() } as usize;
+            if given != expected {
+                return Err(DeviceError::WrongParams { kernel: kernel.to_owned(), given, expected });
+            }
+            Ok(Function { entry: *entry, raw: 0, resources: Resources::default() })
         });
-        Ok((RawModule(0), functions.collect::<Result<Vec<_>>>()?))
+        let functions = functions.collect::<Result<Vec<_>>>()?;
+        for &Agreement { name, host, simulated } in program.agreements {
+            // SAFETY: as above.
+            let kernels = simulated.map(|stated| unsafe { stated() });
+            if kernels != Some(host) {
+                return Err(DeviceError::Disagreement { program: program.name, name, host, kernels });
+            }
+        }
+        Ok((RawModule(0), functions))
     }
 
     fn unload(&self, _module: RawModule) {}
@@ -313,11 +356,11 @@ impl Backend for Machine {
     unsafe fn launch(&self, function: &Function, grid: Grid, params: &[u8], stream: RawStream) -> Result<()> {
         let _turn = self.turn()?;
         let name = function.entry.name;
-        let entry =
+        let simulated =
             function.entry.simulated.ok_or(DeviceError::NotSimulated { program: "program", kernel: name })?;
         self.health.launched(stream, name);
         // SAFETY: the parameters are the caller's promise.
-        let run = unsafe { self.simulator.launch(name, entry, grid, params) };
+        let run = unsafe { self.simulator.launch(name, simulated.entry, grid, params) };
         let report = run.map_err(|cause| self.failure(name, cause))?;
         if !report.crashed {
             self.health.ended_well(stream);

@@ -1,10 +1,17 @@
 //! Kernels compiled for a GPU on a machine without one.
 
+#[allow(dead_code, reason = "shared with the tests that run the kernels")]
+mod device_body;
+
 use std::fs;
 use std::io::Write as _;
 use std::sync::Once;
 
-use warpkeep_device::{Arch, DeviceError, KernelCache, KernelEntry, Program, compile_with, compiler_version};
+use device_body::runtime::RuntimeKernels;
+use warpkeep_device::{
+    Agreement, Arch, DeviceError, KernelCache, KernelEntry, KernelSet as _, Program, compile_with,
+    compiler_version,
+};
 
 const HOPPER: Arch = Arch::new(9, 0);
 
@@ -28,6 +35,7 @@ fn compiler_is_here() -> bool {
 fn doubling(width: &str) -> Program {
     Program {
         name: "doubling",
+        main: "doubling.cu",
         sources: &[
             ("doubling.cu", "#include \"doubling.h\"\n"),
             (
@@ -47,6 +55,7 @@ fn doubling(width: &str) -> Program {
         ],
         defines: vec![("WIDTH".to_owned(), width.to_owned())],
         kernels: &[KernelEntry { name: "doubling", params_bytes: 16, simulated: None }],
+        agreements: &[],
     }
 }
 
@@ -57,9 +66,11 @@ fn the_whole_seam_compiles() {
     }
     let every = Program {
         name: "every",
-        sources: &[("every.cu", "#include \"every.h\"\n"), ("every.h", include_str!("kernels/every.h"))],
+        main: "every.h",
+        sources: &[("every.h", include_str!("kernels/every.h"))],
         defines: vec![("WK_CHECKED".to_owned(), "1".to_owned())],
         kernels: &[],
+        agreements: &[],
     };
     let compiled =
         compile_with(&KernelCache::none(), HOPPER, &every).unwrap_or_else(|error| panic!("{error}"));
@@ -70,6 +81,19 @@ fn the_whole_seam_compiles() {
         assert!(!uses.spills(), "{kernel}: {uses:?}");
         assert!((8..=255).contains(&uses.registers), "{kernel}: {uses:?}");
     }
+}
+
+#[test]
+fn the_headers_of_the_runtime_compile() {
+    if !compiler_is_here() {
+        return;
+    }
+    let program = RuntimeKernels::program();
+    let compiled =
+        compile_with(&KernelCache::none(), HOPPER, &program).unwrap_or_else(|error| panic!("{error}"));
+    assert!(!compiled.log.contains("warning"), "{}", compiled.log);
+    assert_eq!(compiled.resources.len(), program.kernels.len());
+    assert!(compiled.resources.values().all(|uses| !uses.spills()), "{:?}", compiled.resources);
 }
 
 #[test]
@@ -123,6 +147,7 @@ fn a_mistake_in_a_kernel_is_told_with_the_compilers_log() {
         return;
     }
     let mut wrong = doubling("64");
+    wrong.main = "wrong.cu";
     wrong.sources = &[("wrong.cu", "#include \"warpkeep/simt.h\"\nint oops = no_such_name;\n")];
     let error = compile_with(&KernelCache::none(), HOPPER, &wrong).unwrap_err();
     assert!(matches!(error, DeviceError::Compile { program: "doubling", .. }), "{error}");
@@ -142,6 +167,34 @@ fn a_mistake_in_a_kernel_is_told_with_the_compilers_log() {
     let future = Arch::new(99, 0);
     let error = compile_with(&KernelCache::none(), future, &doubling("64")).unwrap_err();
     assert!(error.to_string().contains("sm_990"), "{error}");
+}
+
+#[test]
+fn what_host_and_kernels_must_agree_on_is_read_from_the_code() {
+    if !compiler_is_here() {
+        return;
+    }
+    let agree = |host, name| {
+        let mut program = doubling("64");
+        program.sources = &[(
+            "doubling.cu",
+            "#include \"warpkeep/simt.h\"\nstruct Params { wk::u64 a[2]; };\nWK_KERNEL(doubling, Params) {}\n\
+             WK_AGREE(width, WIDTH)\nWK_AGREE(large, 0xfedcba9876543210ull)\n",
+        )];
+        program.agreements = vec![Agreement { name, host, simulated: None }].leak();
+        compile_with(&KernelCache::none(), HOPPER, &program)
+    };
+    agree(64, "width").unwrap();
+    agree(0xfedc_ba98_7654_3210, "large").unwrap();
+    let error = agree(65, "width").unwrap_err();
+    assert!(matches!(error, DeviceError::Disagreement { host: 65, kernels: Some(64), .. }), "{error}");
+    let error = agree(64, "height").unwrap_err();
+    assert!(matches!(error, DeviceError::Disagreement { kernels: None, .. }), "{error}");
+
+    let mut longer = doubling("64");
+    longer.kernels = &[KernelEntry { name: "doubling", params_bytes: 24, simulated: None }];
+    let error = compile_with(&KernelCache::none(), HOPPER, &longer).unwrap_err();
+    assert!(matches!(error, DeviceError::WrongParams { given: 24, expected: 16, .. }), "{error}");
 }
 
 #[test]

@@ -10,7 +10,9 @@ use std::ptr::NonNull;
 use bytemuck::NoUninit;
 use device_body::programs::{DEVICE_SCOPE, PublishParams, SYSTEM_FENCE, program};
 use warpkeep_device::sim::{CrashImage, Mode};
-use warpkeep_device::{Device, DeviceError, DevicePtr, Grid, Program, RegisterOptions, Stream};
+use warpkeep_device::{
+    Device, DeviceError, DevicePtr, Grid, KernelSet as _, Program, RegisterOptions, Stream,
+};
 
 fn on_both_modes(case: fn(&Device)) {
     for mode in [Mode::fast(), Mode::seeded(3)] {
@@ -30,22 +32,19 @@ struct FaultParams {
     count: u64,
 }
 
-warpkeep_device::kernels! {
-    static FAULTS = [
-        fault_assertion: FaultParams,
-        fault_out_of_bounds: FaultParams,
-        fault_uninitialised: FaultParams,
-    ];
-}
-
-fn faults() -> Program {
-    Program { name: "faults", sources: &[], defines: vec![], kernels: FAULTS }
+warpkeep_device::kernel_set! {
+    /// Kernels that do something wrong.
+    struct FaultKernels in "sim.cu", prefix "fault_" {
+        assertion: FaultParams,
+        out_of_bounds: FaultParams,
+        uninitialised: FaultParams,
+    }
 }
 
 /// Runs one of the kernels that do something wrong.
 fn fail(device: &Device, kernel: &str, grid: Grid, data: DevicePtr) -> DeviceError {
     let stream = device.stream().unwrap();
-    let module = device.load(&faults()).unwrap();
+    let module = device.load(&FaultKernels::program()).unwrap();
     // SAFETY: the simulator stops the kernel where it goes wrong.
     unsafe { module.launch(kernel, grid, &FaultParams { data, count: 0 }, &stream) }.unwrap_err()
 }
@@ -109,7 +108,7 @@ fn memory_that_was_never_written_is_found_out_and_what_was_written_is_not() {
         let buffer = device.allocate(32 * 8).unwrap();
         fill(&device, &buffer);
         let stream = device.stream().unwrap();
-        let module = device.load(&faults()).unwrap();
+        let module = device.load(&FaultKernels::program()).unwrap();
         // SAFETY: 32 threads use a word each.
         unsafe {
             module.launch("fault_uninitialised", WARP, &FaultParams { data: buffer.ptr(), count: 0 }, &stream)
@@ -136,7 +135,7 @@ fn a_kernel_without_an_entry_for_the_simulator_is_refused() {
     const ONLY_CUDA: &[warpkeep_device::KernelEntry] =
         &[warpkeep_device::KernelEntry { name: "only_cuda", params_bytes: 8, simulated: None }];
     let device = Device::simulated(Mode::fast()).unwrap();
-    let program = Program { kernels: ONLY_CUDA, ..faults() };
+    let program = Program { kernels: ONLY_CUDA, ..FaultKernels::program() };
     let error = device.load(&program).unwrap_err();
     assert!(matches!(error, DeviceError::NotSimulated { kernel: "only_cuda", .. }), "{error}");
 }

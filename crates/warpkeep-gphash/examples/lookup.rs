@@ -42,9 +42,9 @@ fn main() -> Result<(), Failure> {
     for first in (0..items).step_by(64) {
         let keys: Vec<[u8; 8]> = (first..(first + 64).min(items)).map(key_of).collect();
         loop {
-            let mut stage = table.stage(keys.iter().map(|key| table.hash_of(key)));
+            let mut stage = table.stage(keys.iter().map(|key| table.lock_key(key)));
             let staged = keys.iter().try_for_each(|key| {
-                let seat = stage.seat(key, table.hash_of(key));
+                let seat = stage.seat(key, table.lock_key(key));
                 stage.put(&seat, key, &[7; 128], 1)
             });
             match staged {

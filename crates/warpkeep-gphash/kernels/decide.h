@@ -166,22 +166,14 @@ struct Known {
     U128 enrolled;
 };
 
-// For each lane of a warp.
-WK_DEVICE Known know(const StraightParams& p, u32 index, u64 hash, const Key& key, bool mine) {
+// For each lane of a warp. The mirror tells keys apart that have one hash.
+WK_DEVICE Known know(const StraightParams& p, u64 hash, const Key& key, bool mine) {
     const Table& t = p.table;
     Known known{kVeiled, Looked{kVeiled, kNowhere, false}, U128{0, 0}};
     // Under way while the mirror is asked.
     if (mine) known.enrolled = load((const U128*)first_enrolment(p, hash));
-    if (p.records) {
-        if (mine) known.record = load(p.records + index);
-        return known;
-    }
-    Looked looked = look_for_own(t, hash, key, mine);
-    known.looked = looked;
-    // Other keys can have the same hash; a key whose hash nobody has is new for certain.
-    bool doubtful = mine && looked.said > kVeiled && !tells_keys_apart(t);
-    bool other = doubtful && !record_has_key(t, key_behind(t, looked.said), key);
-    known.record = other ? kVeiled : record_behind(t, looked.said);
+    known.looked = look_for_own(t, hash, key, mine);
+    known.record = record_behind(t, known.looked.said);
     return known;
 }
 
@@ -237,7 +229,7 @@ WK_KERNEL(gphash_decide, gphash::StraightParams) {
     Act act = no_act();
     bool is_sound = mine && is_key(t, key);
     if (mine && !is_sound) store(p.statuses + index, (u8)kMalformed);
-    bool acts = plan_one(p, index, hash, know(p, index, hash, key, mine), is_sound, act);
+    bool acts = plan_one(p, index, hash, know(p, hash, key, mine), is_sound, act);
     if (p.acting && mine) store(p.acting + index, (u8)acts);
     BlockWants<1> wants(acts);
     u64 number = BlockPlaces<1, u64>(wants, &p.came->acts).begin[0] + wants.rank(0);

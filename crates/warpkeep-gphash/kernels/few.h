@@ -34,11 +34,10 @@ WK_DEVICE FewFound locate_few(const GetParams& get, u64 index) {
 WK_DEVICE void ask_image(const GetParams& get, u64 first, u64 hash, u32 which) {
     Warp warp;
     const Table& t = get.table;
-    Tally tally{0, 0, 1};
     for (; which; which &= which - 1) {
         u32 i = ffs(which) - 1;
         Key key{get.keys + (first + i) * t.key_words(), t.key_len()};
-        answer_key(get, first + i, find(t, warp.shfl(hash, i), key, tally));
+        answer_key(get, first + i, find(t, warp.shfl(hash, i), key));
     }
 }
 

@@ -1,8 +1,16 @@
 // Finding: a warp looks at all slots of a key at once.
 #pragma once
-#include "cache.h"
+#include "table.h"
 
 namespace gphash {
+
+// Where the words of a slot are read: in the image.
+struct InImage {
+    const Table& t;
+
+    WK_DEVICE u64* at(u64 offset) const { return t.at(offset); }
+    WK_DEVICE u64 read(u64 offset) const { return load<Scope::System, Order::Acquire>(at(offset)); }
+};
 
 // What a key has. The same in all lanes of the warp.
 struct Found {
@@ -71,6 +79,7 @@ WK_DEVICE bool same_key(const Table& t, const u64* stored, const Key& key) {
 }
 
 // Whether a slot with this state has the item of the key.
+template <class Source>
 WK_DEVICE bool has_key(const Table& t, const Slot& slot, const Source& source, u64 state, u64 wanted, u64 hash, const Key& key) {
     if (t.body() != kPacked) {
         return state == wanted && (t.slot_key_words() == 0 || same_key(t, source.at(slot.key_at(t)), key));
@@ -82,13 +91,10 @@ WK_DEVICE bool has_key(const Table& t, const Slot& slot, const Source& source, u
 }
 
 // What the slots that the lanes hold have for a key; `wanted` is the state of its item where keys are in slots.
-WK_DEVICE Found look(const Table& t, const Slot& slot, Source source, u64 wanted, u64 hash, const Key& key) {
+template <class Source>
+WK_DEVICE Found look(const Table& t, const Slot& slot, const Source& source, u64 wanted, u64 hash, const Key& key) {
     Warp warp;
     u64 state = slot.is() ? source.read(slot.state_at()) : kEmpty;
-    if (state == kInsert && !is_image(t, source)) {
-        source = in_image(t);
-        state = source.read(slot.state_at());
-    }
     bool mine = slot.is() && state != kEmpty && has_key(t, slot, source, state, wanted, hash, key);
     u32 lanes = warp.ballot(mine);
     if (lanes == 0) return nothing();
@@ -103,13 +109,7 @@ WK_DEVICE Found look(const Table& t, const Slot& slot, Source source, u64 wanted
             // Believed only if state and commit word are the same afterwards: slots and values are used again at once, also by
             // another key, beside a kernel that only reads.
             if (t.body() == kInline) found.word = source.read(found.commit_at + 8 * (1 + (found.commit & 1)));
-            u64 now = source.read(found.state_at);
-            if (now == kInsert && !is_image(t, source)) {
-                source = in_image(t);
-                found.commit = source.read(found.commit_at);
-                continue;
-            }
-            found.there = now == state;
+            found.there = source.read(found.state_at) == state;
             u64 again = source.read(found.commit_at);
             if (!found.there || again == found.commit) break;
             found.commit = again;
@@ -140,7 +140,7 @@ WK_DEVICE Found look(const Table& t, const Slot& slot, Source source, u64 wanted
 // What an overflow has for a key.
 WK_DEVICE Found look_in_overflow(const Table& t, const Run& run, u64 wanted, u64 hash, const Key& key) {
     for (u32 first = 0; first < kOverflowReach * t.slots(); first += kWarp) {
-        Found found = look(t, overflow_slot(t, run, hash, first + lane()), in_image(t), wanted, hash, key);
+        Found found = look(t, overflow_slot(t, run, hash, first + lane()), InImage{t}, wanted, hash, key);
         if (found.there) {
             found.in_overflow = true;
             return found;
@@ -149,23 +149,13 @@ WK_DEVICE Found look_in_overflow(const Table& t, const Run& run, u64 wanted, u64
     return nothing();
 }
 
-// What the levels that items are put into have for a key, read from copies of their buckets where there are such.
-WK_DEVICE Found look_in_open(const Table& t, u64 wanted, u64 hash, const Key& key, Tally& tally) {
-    Seat seat = open_seat(t, hash, lane());
-    Slot slot = slot_of(t, seat, lane());
-    u32 place = take_copy(t, seat, tally);
-    Source source = place == kNotCached ? in_image(t) : in_place(t, place, slot.bucket);
-    Found found = look(t, slot, source, wanted, hash, key);
-    let_go(t, place);
-    return found;
-}
-
-// What a key has. All lanes ask for the same key. Nobody moves items meanwhile.
-WK_DEVICE Found find(const Table& t, u64 hash, const Key& key, Tally& tally) {
+// What a key has. All lanes ask for the same key. Nobody moves items meanwhile. `in_open` looks in the levels that items are put into, given
+// the state that the item has where keys are in slots.
+template <class InOpen> WK_DEVICE Found find_by(const Table& t, u64 hash, const Key& key, InOpen in_open) {
     i32 special = t.special(hash);
     if (special >= 0) {
         Slot slot = lane() == 0 ? Slot{t.specials, (u32)special} : Slot{0, 0};
-        return look(t, slot, in_image(t), kSpecial, hash, key);
+        return look(t, slot, InImage{t}, kSpecial, hash, key);
     }
     u64 wanted = t.fingerprint(hash);
     for (u32 i = 1; i < t.overflows; i++) {
@@ -173,12 +163,17 @@ WK_DEVICE Found find(const Table& t, u64 hash, const Key& key, Tally& tally) {
         if (found.there) return found;
     }
     for (u32 i = 0; i < t.drained_count; i++) {
-        Found found = look(t, level_slot(t, t.drained_first + i, hash, lane()), in_image(t), wanted, hash, key);
+        Found found = look(t, level_slot(t, t.drained_first + i, hash, lane()), InImage{t}, wanted, hash, key);
         if (found.there) return found;
     }
-    Found found = look_in_open(t, wanted, hash, key, tally);
+    Found found = in_open(wanted);
     if (found.there || !t.look_in_overflow) return found;
     return look_in_overflow(t, t.overflow[0], wanted, hash, key);
+}
+
+// The same, in the image.
+WK_DEVICE Found find(const Table& t, u64 hash, const Key& key) {
+    return find_by(t, hash, key, [&](u64 wanted) { return look(t, open_slot(t, hash, lane()), InImage{t}, wanted, hash, key); });
 }
 
 }  // namespace gphash

@@ -49,20 +49,15 @@ WK_DEVICE void answer_key(const GetParams& p, u64 index, const Found& found) {
     }
 }
 
-// Serves those of 32 keys that `which` names, a bit each, one by one and with all lanes of a warp. `uses` says for each how often the batch
-// has it.
-WK_DEVICE void get_keys(const GetParams& p, u64 first, u64 own_hash, u32 which, u32 uses) {
+// Serves those of 32 keys that `which` names, a bit each, one by one and with all lanes of a warp.
+WK_DEVICE void get_keys(const GetParams& p, u64 first, u64 own_hash, u32 which) {
     Warp warp;
-    Tally tally{0, 0, 1};
     for (u32 left = which; left != 0; left &= left - 1) {
         u32 i = ffs(left) - 1;
         u64 index = first + i;
-        u64 hash = warp.shfl(own_hash, i);
-        tally.uses = warp.shfl(uses, i);
         Key key{p.keys + index * p.table.key_words(), p.table.key_len()};
-        answer_key(p, index, find(p.table, hash, key, tally));
+        answer_key(p, index, find(p.table, warp.shfl(own_hash, i), key));
     }
-    add_tally(p.table.cache, tally);
 }
 
 // Answers one key as another was answered, all lanes together.
@@ -82,17 +77,14 @@ WK_DEVICE u64 hash_of_row(const GetParams& p, u64 index) {
     return index < p.count ? Key{p.keys + index * p.table.key_words(), p.table.key_len()}.hash(p.table.seed) : 0;
 }
 
-}  // namespace gphash
-
-// A thread a key; a warp serves its 32. Keys that a block has several times are looked up once.
-WK_KERNEL(gphash_get, gphash::GetParams) {
-    using namespace gphash;
+// A thread a key; a warp serves its 32. Keys that a block has several times are looked up once, by `serve`, which is told how often if it `Counts`.
+template <bool Counts, class Serve> WK_DEVICE void get_block(const GetParams& p, Serve serve) {
     Warp warp;
     u64 mine = global_index(), first = mine - lane();
     bool inside = mine < p.count;
     u64 hash = hash_of_row(p, mine);
-    Twin twin = find_twin(p.table, p.keys + mine * p.table.key_words(), hash, inside);
-    get_keys(p, first, hash, warp.ballot(inside && twin.is_first()), twin.uses);
+    Twin twin = find_twin<Counts>(p.table, p.keys + mine * p.table.key_words(), hash, inside);
+    serve(first, hash, warp.ballot(inside && twin.is_first()), twin.uses);
     if (!twin.repeats) return;
     // Answers of others are read below.
     sync_block();
@@ -102,3 +94,5 @@ WK_KERNEL(gphash_get, gphash::GetParams) {
         copy_answer(p, of_block + warp.shfl(twin.first, i), first + i);
     }
 }
+
+}  // namespace gphash

@@ -230,28 +230,3 @@ WK_DEVICE void beat(const BeatParams& p, const Hand& hand, u64 block) {
 }
 
 }  // namespace gphash
-
-// Puts acts in the order of their slots, and hands blocks out in that order: words of a part are near each other then. A thread an
-// operation, of which those that act have one.
-WK_KERNEL(gphash_arrange, gphash::StraightParams) {
-    using namespace gphash;
-    u64 i = global_index();
-    if (i >= load(&p.came->acts)) return;
-    Act act = load_act(p.decided + i);
-    u64 place = p.regions.place(slot_of_act(p, act), load(p.ranks + i));
-    // It has what of its word comes from the key.
-    act.word = act.kind == kClear ? kEmpty : act.word | p.table.state_of(0, load(p.blocks + place));
-    store_act(p.acts + place, act);
-}
-
-// As many blocks as run at the same time, or fewer.
-WK_KERNEL(gphash_beat, gphash::BeatParams) {
-    using namespace gphash;
-    beat(p, Hand{global_index(), global_size()}, block_index());
-}
-
-// What crosses the link, where the host stores the words. A few blocks.
-WK_KERNEL_AT_ONCE(gphash_send, gphash::BeatParams, gphash::kSendThreads, 1) {
-    using namespace gphash;
-    send(p, Hand{global_index(), global_size()});
-}

@@ -22,22 +22,3 @@ WK_DEVICE u64 planned_hash(const PlanParams& p, u64 index) {
 WK_DEVICE void leave(const PlanParams& p, u64 index) { store<Scope::Device, Order::Relaxed>(p.left + index, 1u); }
 
 }  // namespace gphash
-
-// A thread an operation.
-WK_KERNEL(gphash_plan, gphash::PlanParams) {
-    using namespace gphash;
-    u64 mine = global_index();
-    if (mine >= p.count) return;
-    u64 hash = planned_hash(p, mine);
-    for (u64 at = hash & p.place_mask;; at = (at + 1) & p.place_mask) {
-        // Looked at first: a hot key has thousands of operations, and only one of them comes to an empty place.
-        u32 there = load<Scope::Device, Order::Relaxed>(p.places + at);
-        if (there == kNobody) there = cas(p.places + at, kNobody, (u32)mine);
-        if (there == kNobody) return;
-        if (planned_hash(p, there) == hash) {
-            leave(p, mine);
-            leave(p, there);
-            return;
-        }
-    }
-}

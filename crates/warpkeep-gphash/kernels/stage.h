@@ -217,10 +217,10 @@ WK_DEVICE void note_pending(const StageParams& p, u64 index, u8 status, u64 vers
 }
 
 // Does everything about an operation but make it count.
-WK_DEVICE void stage_one(Work& work, u64 hash, const Key& key, Tally& tally) {
+WK_DEVICE void stage_one(Work& work, u64 hash, const Key& key) {
     const StageParams& p = *work.p;
     const Table& t = p.table;
-    work.found = find(t, hash, key, tally);
+    work.found = find(t, hash, key);
     Decision decision = is_key(t, key) ? decide(work) : Decision{kMalformed, false};
     u64 version = p.first_version + work.index;
     u64 answered = work.found.version;
@@ -258,7 +258,7 @@ struct PublishParams {
     const u64* keys;
 };
 
-// Makes a staged change count, in the image, in the copy of its bucket and in the mirror.
+// Makes a staged change count, in the image and in the mirror.
 WK_DEVICE void publish_one(const PublishParams& p, u64 i) {
     const Table& t = p.table;
     const Pending* pending = p.pending + i;
@@ -266,65 +266,17 @@ WK_DEVICE void publish_one(const PublishParams& p, u64 i) {
     bool changes = kind != kNone;
     u64 at = changes ? load(&pending->at) : 0;
     u64 word = changes ? load(&pending->word) : 0;
-    Copy copy = changes && !left_out(Step::Mirrored) ? copy_of(t, at) : Copy{Slot{0, 0}, Source{0}};
     U128* entry = nullptr;
     if (changes && t.mirror.entries && !left_out(Step::Mirrored)) {
         Key key{p.keys + i * t.key_words(), t.key_len()};
         entry = veil_entry(t, key, kind != kClear);
     }
-    if ((t.cache.places || t.mirror.entries) && !left_out(Step::Veiled)) {
-        if (copy.is()) veil(copy);
-        // Whoever finds the new word in the image, the CPU too, finds nothing older in a copy afterwards.
-        persist_fence();
-    }
+    // Whoever finds the new word in the image, the CPU too, finds nothing older in the mirror afterwards.
+    if (t.mirror.entries && !left_out(Step::Veiled)) persist_fence();
     if (changes) poke(t, at, word);
     // Words before the acknowledgement, and before what they led to is used again.
     fence_at(Step::Published);
-    if (copy.is()) renew(t, copy);
     if (entry) set_entry(entry, kind == kClear ? removed(t) : record_of(t, word));
 }
 
 }  // namespace gphash
-
-// A warp for every 32 operations; it serves them one by one, with all its lanes.
-WK_KERNEL(gphash_stage, gphash::StageParams) {
-    using namespace gphash;
-    Warp warp;
-    u64 first = (u64)global_index() / kWarp * kWarp;
-    if (first >= p.count) return;
-    u64 mine = first + lane();
-    Key own{p.keys + mine * p.table.key_words(), p.table.key_len()};
-    u64 own_hash = mine < p.count ? own.hash(p.table.seed) : 0;
-    u64 rest = p.count - first;
-    Tally tally{0, 0, 1};
-    for (u32 i = 0; i < kWarp && i < rest; i++) {
-        u64 index = first + i;
-        if (p.left && load(p.left + index)) {
-            if (lane() == 0) note_pending(p, index, kPendingStatus, 0, Pending{0, 0, 0, kNone, 0});
-            continue;
-        }
-        Key key{p.keys + index * p.table.key_words(), p.table.key_len()};
-        Work work{&p, index, load(p.ops + index), p.arguments ? load(p.arguments + index) : 0, nothing()};
-        stage_one(work, warp.shfl(own_hash, i), key, tally);
-    }
-    add_tally(p.table.cache, tally);
-    // Records and slots before the words that lead to them, which the next kernel stores.
-    fence_at(Step::Staged);
-}
-
-// A thread an operation.
-WK_KERNEL(gphash_publish, gphash::PublishParams) {
-    using namespace gphash;
-    u64 i = global_index();
-    if (i < p.count) publish_one(p, i);
-}
-
-// Gives claimed slots back instead. A thread an operation.
-WK_KERNEL(gphash_abandon, gphash::PublishParams) {
-    using namespace gphash;
-    u64 i = global_index();
-    if (i >= p.count) return;
-    const Pending* pending = p.pending + i;
-    // Copies never showed it.
-    if ((load(&pending->flags) & kKindMask) == kFill) poke(p.table, load(&pending->at), kEmpty);
-}

@@ -1,68 +1,49 @@
-// Steps of the protocol that everything hangs on, by number: on the simulator a test can leave one out, and see that it is missed.
+// The fault points of the kernels: steps of the protocol that crash safety and readers depend on. On the simulator, a test has one left out
+// and checks that it is missed. The host's steps are fault points, too: `host.*` in src/gpu/straight/share.rs, `recover.*` in src/gpu/settle.rs,
+// `log.*` in the keeper of warpkeep.
 #pragma once
 #include "hash.h"
+#include "warpkeep/fault_point.h"
 
 namespace gphash {
 
-enum class Step : u32 {
-    // Between two stores of one kernel. What is beside the state of a moved item, before the state: the fence, and the meeting of
-    // the lanes. Its new state, before the old one goes.
-    Copied = 1,
-    Gathered = 2,
-    Moved = 3,
-    // At the end of a kernel. The end of a launch orders as much, and the host waits for it; but what CUDA promises of it is that
-    // the host sees the stores, and what is needed is that they are in the image before those of the next kernel.
-    Staged = 4,
-    Published = 5,
-    Drained = 6,
-    // A slot is claimed in one step; without it, by a look and a store.
-    Claimed = 7,
-    // Nothing of a batch counts before it is published; without it, words are stored when they are staged.
-    Apart = 8,
-    // What is published reaches the copy of its bucket, too.
-    Mirrored = 9,
-    // A copy is referred to before it is read; without it, afterwards.
-    Referenced = 10,
-    // A copy shows nothing of an item that is changing, before it changes in the image.
-    Veiled = 11,
-    // Records, before the words that lead to them.
-    Written = 12,
-    // After a device that was lost while it moved items: what it left half done is finished. By the CPU, in src/gpu/settle.rs.
-    Settled = 13,
-    // The words of a part of a batch, a launch after its records; without it, in the same.
-    Behind = 14,
-    // What a launch of a batch in parts has stored, before what the next one does: at the end of a kernel.
-    Beaten = 15,
-    // Of a batch that is logged with `Power`, by the host, in warpkeep's keeper.rs: its record is durable before the first word is stored;
-    // and the image says that it is under way until the last one is.
-    Logged = 16,
-    Named = 17,
-    // A row of the value cache is filled, before an entry leads to it.
-    Filled = 20,
-    // The key of an entry stands beside it, before the entry says anything of it; without it, never.
-    Keyed = 21,
-    // An entry whose key does not stand beside it yet says so, to writers of other keys with its hash.
-    Reserved = 22,
-    // Tails of records that the host stores, in src/gpu/straight/share.rs: before the words that lead to them; with a fence between; and
-    // at all.
-    Tailed = 23,
-    TailsFenced = 24,
-    Tails = 25,
-    // Values that the host stores, there: before the words that lead to them.
-    Valued = 26,
-    // What a small batch came to is told when its words are in the image; without it, before.
-    Told = 27,
-    // A record has its checksum; without it, whatever was there. By kernels; and by the host, in src/gpu/straight/share.rs, where that stores the tails.
-    Summed = 28,
-    SummedByHost = 29,
+enum class Step : u64 {
+    // Draining a level, between two stores of one kernel. What belongs to a moved item is stored before its state: the fence, and the
+    // synchronisation of the lanes. Its new state is stored before the old one is cleared.
+    Copied = fault_id("drain.copy_fence"),
+    Gathered = fault_id("drain.lane_sync"),
+    Moved = fault_id("drain.new_before_old"),
+    // At the end of a kernel. The end of a launch orders as much, and the host waits for it. But CUDA only promises that the host sees the
+    // stores, and here they must be in the image before those of the next kernel.
+    Staged = fault_id("two_phase.stage_end_fence"),
+    Published = fault_id("two_phase.publish_end_fence"),
+    Drained = fault_id("drain.end_fence"),
+    Beaten = fault_id("write.step_end_fence"),
+    // A slot is claimed by compare-and-swap; without it, by a load and a store.
+    Claimed = fault_id("slot.atomic_claim"),
+    // The words of a batch are stored when it is published; without it, when it is staged.
+    Apart = fault_id("batch.publish_after_stage"),
+    // Publishing updates the device index.
+    Mirrored = fault_id("index.update"),
+    // An entry of the device index is invalidated before its item changes in the image.
+    Veiled = fault_id("index.invalidate_before_change"),
+    // A fence between records and the words that lead to them.
+    Written = fault_id("write.record_fence"),
+    // The words of a chunk are stored a launch after its records; without it, in the same launch.
+    Behind = fault_id("write.words_a_step_later"),
+    // A row of the value cache is filled before an entry leads to it.
+    Filled = fault_id("value_cache.fill_before_entry"),
+    // The key of an entry is stored beside it before the entry is published; without it, never.
+    Keyed = fault_id("index.key_stored"),
+    // An entry whose key is not stored yet says so to writers of other keys with the same hash.
+    Reserved = fault_id("index.reserved_until_keyed"),
+    // The result of a small batch is reported when its words are in the image; without it, before.
+    Told = fault_id("write.result_after_words"),
+    // A record gets its checksum; without it, it has the bytes that were there.
+    Summed = fault_id("record.checksum"),
 };
 
-#if WK_ON_GPU
-WK_DEVICE constexpr bool left_out(Step) { return false; }
-#else
-extern "C" u32 gphash_left_out;
-WK_DEVICE bool left_out(Step step) { return gphash_left_out == (u32)step; }
-#endif
+WK_DEVICE bool left_out(Step step) { return is_fault_active((u64)step); }
 
 WK_DEVICE void fence_at(Step step) {
     if (!left_out(step)) persist_fence();

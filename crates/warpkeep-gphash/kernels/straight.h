@@ -85,8 +85,6 @@ struct StraightParams {
     // An enrolment for each key, a power of two of them; and one more, for the key whose hash is 0.
     Enrolled* enrolled;
     u64 enrolments;
-    // What the mirror has for each key, if that is known already and verified; or null.
-    const u64* records;
     // Free blocks, as many as there are operations.
     const u64* blocks;
     Act* acts;
@@ -401,42 +399,3 @@ struct RecopyParams {
 };
 
 }  // namespace gphash
-
-// Copies states again. A thread each.
-WK_KERNEL(gphash_recopy, gphash::RecopyParams) {
-    using namespace gphash;
-    const Table& t = p.table;
-    u64 i = global_index();
-    if (i >= p.count) return;
-    u64 at = p.offsets ? load(p.offsets + i) : 0;
-    u64* to = p.copies;
-    for (u32 level = t.open_first; level < t.open_first + t.open_count; level++) {
-        u64 slots = t.level[level].buckets * t.slots();
-        u64 slot = p.offsets ? (at - t.level[level].offset) / 8 : i;
-        bool here = p.offsets ? at >= t.level[level].offset && slot < slots : i < slots;
-        if (here) {
-            store<Scope::Device, Order::Relaxed>(to + slot, peek(t, t.level[level].offset + 8 * slot));
-            return;
-        }
-        to += slots;
-        if (!p.offsets) i -= slots;
-    }
-}
-
-// Makes the digests of all values. `digest_lanes` threads an operation.
-WK_KERNEL(gphash_digest, gphash::StraightParams) {
-    using namespace gphash;
-    u32 lanes = digest_lanes(p.table), own = lane() % lanes, words = p.table.value_words();
-    u64 index = global_index() / lanes;
-    bool inside = index < p.count;
-    u64 sum = 0;
-    for (u32 i = own; inside && i < words; i += lanes) sum += value_share(p.table, i, load(p.values + index * words + i));
-    sum = sum_of_lanes(sum, lanes);
-    if (inside && own == 0) store(p.digests + index, digest_of_sum(sum));
-}
-
-// Writes records and makes them count, of a small batch. A block for as many acts as a warp has lanes.
-WK_KERNEL(gphash_finish, gphash::StraightParams) {
-    using namespace gphash;
-    finish(p, block_index());
-}

@@ -33,22 +33,6 @@ struct SortParams {
 
 }  // namespace gphash
 
-// A thread a block.
-WK_KERNEL(gphash_spell, gphash::SpellParams) {
-    using namespace gphash;
-    u64 i = global_index();
-    if (i >= p.count) return;
-    u64 low = 0, high = p.run_count;
-    while (high - low > 1) {
-        u64 middle = (low + high) / 2;
-        if (load(&p.runs[middle].before) <= i) low = middle;
-        else high = middle;
-    }
-    u64 number = i - load(&p.runs[low].before), within = number % p.tile_blocks;
-    u64 block = load(&p.runs[low].offset) + (number - within) * p.block_len + within * (p.value_len + 8);
-    store(p.blocks + i, block);
-}
-
 // Counts blocks by region. A thread a block.
 WK_KERNEL(gphash_sort_count, gphash::SortParams) {
     using namespace gphash;

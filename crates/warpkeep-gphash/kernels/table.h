@@ -25,31 +25,7 @@ struct Run {
     u64 buckets;
 };
 
-// The place of a bucket that has no copy, and the bucket of a place that holds none.
-constexpr u32 kNotCached = ~0u;
-
-// What makes a bucket hot.
-enum Policy : u32 { kRandom = 0, kLru = 1, kLfu = 2 };
-
-// Copies of buckets in device memory. Buckets are numbered: those of the first level, then those of the next; a copy lies in a place.
-struct Cache {
-    // For each bucket the place of its copy; null if there is no cache.
-    u32* places;
-    // For each place the bucket, its copy, and how many warps are reading it.
-    u32* buckets;
-    u64* copies;
-    u32* references;
-    // For each bucket how hot it is, as the policy has it.
-    u32* heat;
-    // Buckets that were asked for and those found here, in kTallies pairs.
-    u64* tallies;
-    u32 policy;
-    u32 clock;
-    u32 place_count;
-    // Places change hands meanwhile, so readers take references.
-    u32 loading;
-};
-
+// Pairs of counters that warps spread what they count over.
 constexpr u32 kTallies = 64;
 
 // Values of some keys in device memory, a row each; see values.h.
@@ -105,8 +81,6 @@ struct Table {
     u32 reserved_;
     Run level[kMaxLevels];
     Run overflow[kMaxOverflows];
-    // Of the levels, if nothing is being drained.
-    Cache cache;
     Mirror mirror;
 
 // Compiled for one kind of table these are constants; otherwise they are read.
@@ -203,6 +177,9 @@ struct Seat {
     u32 level;
     u64 bucket;
 };
+
+// Buckets of the levels above one, together: each level has half of those of the one before.
+WK_DEVICE u64 first_number(const Table& t, u32 level) { return 2 * (t.level[0].buckets - (t.level[0].buckets >> level)); }
 
 // The bucket that a lane looks at when a warp looks at all slots of a key that items are put into, at once.
 WK_DEVICE Seat open_seat(const Table& t, u64 hash, u32 lane) {

@@ -12,7 +12,7 @@ constexpr u32 kNobody = ~0u;
 
 // What the key of a thread has in common with those of its block.
 struct Twin {
-    // The thread whose key is looked up for this one; how many it is looked up for.
+    // The thread whose key is looked up for this one; how many it is looked up for, if that is counted.
     u32 first;
     u32 uses;
     // Whether any key of the block is there more than once.
@@ -28,15 +28,15 @@ WK_DEVICE bool same_rows(const Table& t, const u64* one, const u64* other) {
 }
 
 // All threads of the block ask; `row` is a thread's own key and those of the others lie around it. Threads that are not `inside` have none.
-WK_DEVICE Twin find_twin(const Table& t, const u64* row, u64 hash, bool inside) {
+template <bool Counts> WK_DEVICE Twin find_twin(const Table& t, const u64* row, u64 hash, bool inside) {
     WK_SHARED(u64, hashes, kTwinThreads);
     WK_SHARED(u32, threads, kTwinPlaces);
-    WK_SHARED(u32, uses, kTwinThreads);
+    WK_SHARED(u32, uses, Counts ? kTwinThreads : 1);
     WK_SHARED(u32, repeats, 1);
     u32 me = thread_index();
     for (u32 i = me; i < kTwinPlaces; i += block_size()) threads.store(i, kNobody);
     hashes.store(me, hash);
-    uses.store(me, 1);
+    if (Counts) uses.store(me, 1);
     if (me == 0) repeats.store(0, 0);
     sync_block();
     Twin twin{me, 1, false};
@@ -49,13 +49,13 @@ WK_DEVICE Twin find_twin(const Table& t, const u64* row, u64 hash, bool inside) 
         const u64* other = row + ((i64)there - (i64)me) * (i64)t.key_words();
         if (same_rows(t, row, other)) {
             twin.first = there;
-            uses.fetch_add(there, 1u);
+            if (Counts) uses.fetch_add(there, 1u);
             repeats.store_relaxed(0, 1u);
         }
         break;
     }
     sync_block();
-    twin.uses = uses.load(me);
+    if (Counts) twin.uses = uses.load(me);
     twin.repeats = repeats.load(0) != 0;
     return twin;
 }

@@ -41,17 +41,15 @@ WK_KERNEL(gphash_measure, gphash::MeasureParams) {
     u64 begin = inside ? load(p.begins + mine) : 0;
     u32 length = inside ? load(p.lengths + mine) : 0;
     u64 own_hash = inside ? Key{p.keys + begin, length}.hash(p.table.seed) : 0;
-    Tally tally{0, 0, 1};
     for (u32 i = 0; i < kWarp && first + i < p.count; i++) {
         Key key{p.keys + warp.shfl(begin, i), warp.shfl(length, i)};
-        Found found = find(p.table, warp.shfl(own_hash, i), key, tally);
+        Found found = find(p.table, warp.shfl(own_hash, i), key);
         if (lane() != 0) continue;
         store(p.statuses + first + i, (u8)(found.there ? kOk : kNotFound));
         store(p.versions + first + i, found.version);
         store(p.values_at + first + i, found.value_at);
         store(p.value_lengths + first + i, found.word);
     }
-    add_tally(p.table.cache, tally);
 }
 
 // A warp a value.

@@ -7,7 +7,7 @@ use warpkeep_record::{Damage, DamagedItem, ItemRef};
 use crate::bucket::{Body, Bucket, Head, Shape};
 use crate::geometry::Geometry;
 use crate::levels::{Level, Levels, overflow_buckets};
-use crate::read::ScanPosition;
+use crate::read::Position;
 use crate::slot::{EMPTY, INSERT, offset_of, pack};
 use crate::{Table, Value};
 
@@ -64,10 +64,10 @@ impl<P: Persist> Table<P> {
         mut each: impl FnMut(Result<&Change<'_>, &DamagedItem>) -> Result<(), E>,
     ) -> Result<(), E> {
         let _scanning = self.displacing.scan();
-        let mut position = ScanPosition::default();
+        let mut position = Position::default();
         loop {
             // A guard for a few buckets: a scan must not hold up what is to be freed.
-            let guard = &crossbeam_epoch::pin();
+            let guard = &self.heap.pin();
             let levels = self.levels(guard);
             let Some((run, buckets)) = position.next(self.specials(), levels) else { return Ok(()) };
             for number in buckets {

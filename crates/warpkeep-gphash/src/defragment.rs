@@ -1,7 +1,6 @@
 //! Defragmentation: records move out of slabs that are being cleared.
 
-use warpkeep_image::{Clearing, ImageError, Persist};
-use warpkeep_record::retire;
+use warpkeep_image::{Clearing, Guard, ImageError, Persist};
 
 use crate::bucket::{Body, Bucket};
 use crate::find::Sought;
@@ -17,13 +16,13 @@ impl<P: Persist> Table<P> {
         }
         let mut moved = 0;
         let runs: Vec<(u64, u64)> = {
-            let guard = &crossbeam_epoch::pin();
+            let guard = &self.heap.pin();
             self.runs(self.levels(guard)).map(|run| (run.offset, run.buckets)).collect()
         };
         for (offset, buckets) in runs {
             for number in 0..buckets {
                 // Found again each time: a level may be drained, and its space used for something else.
-                let guard = &crossbeam_epoch::pin();
+                let guard = &self.heap.pin();
                 let Some(run) = self.runs(self.levels(guard)).find(|run| run.offset == offset) else { break };
                 let bucket = run.bucket(&self.shape, number);
                 for slot in 0..self.shape.slots() {
@@ -91,7 +90,7 @@ impl<P: Persist> Table<P> {
         }
         let hash = self.hash(key);
         let _held = self.lock(hash);
-        let guard = &crossbeam_epoch::pin();
+        let guard = &self.heap.pin();
         let found = self.find_with_best(self.levels(guard), Sought { hash, key, value_is_read: false });
         match found {
             Some(found) if self.record_of(found.commit) == Some(block) => {
@@ -115,7 +114,7 @@ impl<P: Persist> Table<P> {
         }
         let (image, mut key) = (self.image(), Vec::new());
         // What is read may be freed meanwhile, but no sooner than anybody else's.
-        let _guard = crossbeam_epoch::pin();
+        let _guard = self.heap.pin();
         for &(block, size) in blocks {
             let Some(record) = self.form.guess(image, block, size) else { continue };
             key.clear();
@@ -131,7 +130,7 @@ impl<P: Persist> Table<P> {
         clearing: &Clearing<'_, P>,
         bucket: Bucket<'_>,
         slot: usize,
-        guard: &crossbeam_epoch::Guard,
+        guard: &Guard,
     ) -> Result<bool, TableError> {
         let state = bucket.state(slot);
         if state == EMPTY || state == INSERT {
@@ -166,7 +165,7 @@ impl<P: Persist> Table<P> {
         old: u64,
         at: u64,
         hash: u64,
-        guard: &crossbeam_epoch::Guard,
+        guard: &Guard,
     ) -> Result<(), TableError> {
         let image = self.image();
         // SAFETY: the record is reached by a word that cannot change while its key is held, so nobody frees or writes it.
@@ -175,16 +174,16 @@ impl<P: Persist> Table<P> {
         image.fence("gphash.relocate");
         let new = copy.into_offset();
         let word = if self.shape.body == Body::Packed { pack(hash, new) } else { new };
-        let mut noting = self.notes.noting();
-        if let Some(changed) = &mut noting {
-            changed.note(at);
-            changed.tell(hash, Some(new));
+        let mut feed = self.changes.record();
+        if let Some(pending) = &mut feed {
+            pending.word(at);
+            pending.item(hash, Some(new));
         }
         image.store(at, word);
         image.flush("gphash.relocated", at, 8);
         image.fence("gphash.relocated");
-        drop(noting);
-        retire(&self.heap, vec![old], guard);
+        drop(feed);
+        self.heap.retire(vec![old], guard);
         Ok(())
     }
 }

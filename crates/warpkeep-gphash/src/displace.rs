@@ -80,7 +80,7 @@ impl<P: Persist> Table<P> {
     #[cold]
     pub(crate) fn displace(&self, levels: &Levels, hash: u64) -> Option<Place> {
         let settled = self.displacing.hold();
-        let guard = &crossbeam_epoch::pin();
+        let guard = &self.heap.pin();
         let current = std::ptr::eq(self.levels(guard), levels);
         let watched = self.displacing.scans.load(Ordering::SeqCst) > 0 || self.is_worked_by_device();
         if !current || !settled.load(Ordering::Acquire) || watched {

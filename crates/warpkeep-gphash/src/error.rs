@@ -65,6 +65,15 @@ pub enum TableError {
         most: u64,
     },
 
+    /// A device profile that makes no sense.
+    #[error("the device profile {} cannot be used: {problem}; correct it, or delete the file to have the usual values", path.display())]
+    DeviceProfile {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+
     /// The parts of an image are not in one piece on the device.
     #[error(
         "the image has grown, and the device does not have it in one piece; close the store and open it again"

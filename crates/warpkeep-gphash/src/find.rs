@@ -20,7 +20,8 @@ pub(crate) const TAKEN: [u64; 2] = [EMPTY, INSERT];
 
 /// A slot with the item of a key in it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
+#[allow(unreachable_pub, reason = "a part of `Seat`, which has no public name")]
+pub struct Found {
     /// Where the state of the slot lies in the image.
     pub(crate) state: u64,
     /// Where the word lies that an update replaces.
@@ -65,25 +66,42 @@ impl<P: Persist> Table<P> {
             return self.read_in_place(bucket, slot, SPECIAL, key);
         }
         let locations = self.geometry.locations(hash, levels.base_buckets());
-        let in_level = |(below, level): (usize, &Level)| {
-            locations.tops().iter().find_map(|top| {
-                self.find_in_bucket(matching, level.bucket(&self.shape, top >> below), sought)
-            })
-        };
         if levels.drained > 0 {
             let mut old = levels.old_overflows.iter();
-            let found = old
-                .find_map(|old| self.find_in_overflow(matching, old, sought))
-                .or_else(|| levels.drained().find_map(in_level));
+            let found = old.find_map(|old| self.find_in_overflow(matching, old, sought));
+            if found.is_some() {
+                return found;
+            }
+            let found = self.find_in_levels(matching, levels.drained(), &locations, sought);
             if found.is_some() {
                 return found;
             }
         }
-        let found = levels.open().find_map(in_level);
+        let found = self.find_in_levels(matching, levels.open(), &locations, sought);
         if found.is_some() || self.in_overflow.load(Ordering::Acquire) == 0 {
             return found;
         }
         self.find_in_overflow(matching, &levels.overflow, sought)
+    }
+
+    /// Loops, not `find_map`: a closure that the compiler does not inline is not compiled for the vector instructions of `matching`.
+    #[inline(always)]
+    fn find_in_levels<'l, M: Matching>(
+        &self,
+        matching: M,
+        levels: impl Iterator<Item = (usize, &'l Level)>,
+        locations: &Locations,
+        sought: Sought<'_>,
+    ) -> Option<Found> {
+        for (below, level) in levels {
+            for top in locations.tops() {
+                let found = self.find_in_bucket(matching, level.bucket(&self.shape, top >> below), sought);
+                if found.is_some() {
+                    return found;
+                }
+            }
+        }
+        None
     }
 
     #[cold]
@@ -98,7 +116,7 @@ impl<P: Persist> Table<P> {
         found.map(|found| Found { in_overflow: true, ..found })
     }
 
-    #[inline]
+    #[inline(always)]
     fn find_in_bucket<M: Matching>(
         &self,
         matching: M,
@@ -254,7 +272,7 @@ impl<P: Persist> Table<P> {
 
     /// Where the payload of the slot lies whose state lies at an offset.
     pub(crate) fn payload_of(&self, state_at: u64) -> u64 {
-        let guard = &crossbeam_epoch::pin();
+        let guard = &self.heap.pin();
         let bytes = self.shape.bytes();
         let mut runs = self.runs(self.levels(guard));
         let run = runs.find(|run| (run.offset..run.offset + run.buckets * bytes).contains(&state_at));

@@ -8,9 +8,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 
-use crossbeam_epoch::Guard;
-use warpkeep_image::{ImageError, Persist};
-use warpkeep_record::when_unseen;
+use warpkeep_image::{Guard, Heap, ImageError, Persist};
 
 use crate::bucket::{Body, Bucket, Slot};
 use crate::levels::{Level, Levels, MAX_DRAINED};
@@ -69,7 +67,7 @@ pub(crate) struct Drained {
 impl<P: Persist> Table<P> {
     /// Whether it is time to grow, or a growth is under way.
     pub fn wants_maintenance(&self) -> bool {
-        let guard = &crossbeam_epoch::pin();
+        let guard = &self.heap.pin();
         let levels = self.levels(guard);
         levels.drained > 0 || self.is_nearly_full(levels)
     }
@@ -115,7 +113,7 @@ impl<P: Persist> Table<P> {
         match self.step_with(&mut growth, false, buckets, drain)? {
             Progress::Stuck => {
                 // Items that cannot leave the old levels are in nobody's way, unless the others are filling up.
-                let guard = &crossbeam_epoch::pin();
+                let guard = &self.heap.pin();
                 let levels = self.levels(guard);
                 if !self.is_nearly_full(levels) || !self.may_add_level(levels) {
                     return Ok(Progress::Stuck);
@@ -134,7 +132,7 @@ impl<P: Persist> Table<P> {
         const ADDED_A_BUCKET: u64 = 8;
         /// Not for every single item: taking the lock costs, too.
         const ADDED_A_TURN: u64 = 64;
-        let draining = self.levels(&crossbeam_epoch::pin()).drained > 0;
+        let draining = self.levels(&self.heap.pin()).drained > 0;
         if !draining || self.is_worked_by_device() {
             return;
         }
@@ -189,7 +187,7 @@ impl<P: Persist> Table<P> {
     /// sees each through; whether it became smaller. The space it gives back is there for other tables and values.
     pub fn shrink(&self) -> Result<bool, TableError> {
         let mut growth: MutexGuard<'_, Growth> = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = self.levels(&crossbeam_epoch::pin()).capacity(self.geometry);
+        let before = self.levels(&self.heap.pin()).capacity(self.geometry);
         let mut tried = None;
         loop {
             while growth.draining {
@@ -198,7 +196,7 @@ impl<P: Persist> Table<P> {
                 }
                 std::thread::yield_now();
             }
-            let guard = &crossbeam_epoch::pin();
+            let guard = &self.heap.pin();
             let levels = self.levels(guard);
             let capacity = levels.capacity(self.geometry);
             let roomy = self.len() as f64 <= SHRUNK * (capacity / 2) as f64;
@@ -241,11 +239,11 @@ impl<P: Persist> Table<P> {
     /// The caller must not hold a stage any more. [`TableError::Full`] if growing would not help.
     pub fn make_room(&self, seen: Seen) -> Result<(), TableError> {
         let mut growth: MutexGuard<'_, Growth> = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
-        if Seen::of(self.levels(&crossbeam_epoch::pin())) != seen {
+        if Seen::of(self.levels(&self.heap.pin())) != seen {
             return Ok(());
         }
         if !growth.draining {
-            if !self.may_grow(self.levels(&crossbeam_epoch::pin())) {
+            if !self.may_grow(self.levels(&self.heap.pin())) {
                 return Err(TableError::Full);
             }
             return self.step(&mut growth, true, SLICE).map(|_| ());
@@ -256,7 +254,7 @@ impl<P: Persist> Table<P> {
                 Progress::Working | Progress::Busy => std::thread::yield_now(),
                 // Some items cannot leave the old levels. One more level gives them, and the key, a place.
                 Progress::Stuck => {
-                    let guard = &crossbeam_epoch::pin();
+                    let guard = &self.heap.pin();
                     let levels = self.levels(guard);
                     if !self.may_add_level(levels) {
                         return Err(TableError::Full);
@@ -280,7 +278,7 @@ impl<P: Persist> Table<P> {
         buckets: u64,
         mut drain: impl FnMut(&Levels, &Level, u64, u64, bool) -> Result<Drained, TableError>,
     ) -> Result<Progress, TableError> {
-        let guard = &crossbeam_epoch::pin();
+        let guard = &self.heap.pin();
         let levels = self.levels(guard);
         if !growth.draining {
             if !urgent && !self.is_nearly_full(levels) {
@@ -446,13 +444,13 @@ impl<P: Persist> Table<P> {
         next.drained = 0;
         self.swing_levels(guard, next, None)?;
         growth.draining = false;
-        let work = self.heap.later(move |heap| {
+        let free = move |heap: &Heap<P>| {
             for offset in gone {
                 let freed: Result<(), ImageError> = heap.free_extent(offset);
                 debug_assert!(freed.is_ok(), "{freed:?}");
             }
-        });
-        when_unseen(work, guard);
+        };
+        self.heap.defer(free, guard);
         Ok(Progress::Idle)
     }
 }

@@ -1,11 +1,9 @@
 //! A close look at a table that nobody works on: is every item where it is looked for, and there once?
 
-use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use warpkeep_core::{hash_bytes, unmix64};
 use warpkeep_image::{Image, Persist};
-use warpkeep_record::RecordForm;
-use warpkeep_record::in_parallel;
+use warpkeep_record::{Inspection, RecordForm, in_parallel};
 
 use crate::bucket::{Body, Bucket, Shape};
 use crate::check::LookedFor;
@@ -15,28 +13,6 @@ use crate::levels::{Level, Levels};
 use crate::slot::{EMPTY, INSERT, offset_of};
 use crate::table::SHARE;
 use crate::{Table, TableError};
-
-/// What a close look at a table found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Inspection {
-    /// Items in it.
-    pub items: u64,
-    /// Slots that were being filled when the last holder stopped; the next opening empties them.
-    pub unfinished: u64,
-    /// Items that were being moved when the last holder stopped; the next opening finishes it.
-    pub moving: u64,
-    /// Items in slots where nobody looks for them: damage.
-    pub misplaced: u64,
-    /// Items whose key is there twice: damage.
-    pub doubled: u64,
-}
-
-impl Inspection {
-    /// Whether nothing is wrong.
-    pub fn is_clean(&self) -> bool {
-        self.misplaced == 0 && self.doubled == 0
-    }
-}
 
 pub(crate) struct Inspector<'a, P: Persist> {
     image: &'a Image<P>,
@@ -127,7 +103,7 @@ impl<'a, P: Persist> Inspector<'a, P> {
             })?;
         }
         let [items, unfinished, moving, misplaced, doubled] = counts.map(AtomicU64::into_inner);
-        Ok(Inspection { items: items - moving, unfinished, moving, misplaced, doubled })
+        Ok(Inspection { items: items - moving, unfinished, deleted: 0, moving, misplaced, doubled })
     }
 
     fn looked_for(&self) -> LookedFor<'_> {

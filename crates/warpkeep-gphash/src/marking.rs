@@ -163,7 +163,7 @@ impl<'a, P: Persist> Marking<'a, P> {
 impl<P: Persist> Table<P> {
     /// Takes a damaged item out. No other thread uses the table. Its record is free at the next opening.
     pub fn discard(&self, item: &DamagedItem) {
-        let guard = &crossbeam_epoch::pin();
+        let guard = &self.heap.pin();
         let levels = self.levels(guard);
         let at = item.bucket + 8 * item.slot as u64;
         let Some(run) = self.runs(levels).find(|run| run.slot_at(&self.shape, at).is_some()) else { return };
@@ -182,7 +182,7 @@ impl<P: Persist> Table<P> {
 
     /// Whether a key may lie in the bucket at an offset.
     pub fn may_lie_in(&self, key: &[u8], bucket: u64) -> bool {
-        let guard = &crossbeam_epoch::pin();
+        let guard = &self.heap.pin();
         let (levels, specials) = (self.levels(guard), self.specials());
         let looked_for = LookedFor { geometry: self.geometry, shape: &self.shape, levels, specials };
         let mut buckets = looked_for.buckets(self.hash(key));

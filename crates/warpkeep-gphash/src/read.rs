@@ -3,10 +3,9 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use crossbeam_epoch::Guard;
-use warpkeep_core::{Change, ChangeKind, reduce, second_hash};
-use warpkeep_image::Persist;
-use warpkeep_record::{Expected, prefetch};
+use warpkeep_core::{Change, reduce, second_hash};
+use warpkeep_image::{Guard, Persist};
+use warpkeep_record::{LockRequest, ScanPosition, prefetch};
 
 use crate::bucket::{Body, Bucket};
 use crate::find::{Found, Sought};
@@ -47,14 +46,23 @@ impl<P: Persist> Table<P> {
     /// Looks a key up and gives what is found to `then`.
     #[inline]
     pub fn get<R>(&self, key: &[u8], then: impl FnOnce(Value<'_, P>) -> R) -> Option<R> {
-        let guard = &crossbeam_epoch::pin();
+        self.get_pinned(&self.heap.pin(), key, then)
+    }
+
+    /// [`Table::get`], for a caller that has pinned the heap's epochs.
+    #[inline]
+    pub fn get_pinned<R>(
+        &self,
+        guard: &Guard,
+        key: &[u8],
+        then: impl FnOnce(Value<'_, P>) -> R,
+    ) -> Option<R> {
         let (levels, hash) = (self.levels(guard), self.hash(key));
         // All at once: alone, a key has nothing else to do while it waits for its buckets one by one.
         self.prefetch_buckets(levels, hash);
         self.prefetch_below(levels, hash);
         let found = self.find_with_best(levels, Sought { hash, key, value_is_read: true })?;
-        let damaged = self.is_damaged(&found, key);
-        Some(then(Value::new(self.image(), found.item).damaged(damaged)))
+        Some(then(self.value_of(&found, key)))
     }
 
     /// [`Table::find`], compared by the best means of this machine.
@@ -81,7 +89,7 @@ impl<P: Persist> Table<P> {
         let mut done = 0;
         loop {
             // A guard for some of them: a batch of millions must not hold up what is to be freed.
-            let guard = &crossbeam_epoch::pin();
+            let guard = &self.heap.pin();
             let each = |index, value: Option<Value<'_, P>>| each(done + index, value);
             let got = match self.matching {
                 matching::Level::Portable => self.get_some(Portable, guard, &mut keys, each),
@@ -160,9 +168,12 @@ impl<P: Persist> Table<P> {
                 let Probe { key, hash, hint, .. } = ring[index % RING];
                 let hinted = hint.and_then(|hint| self.read_slot(hint.bucket, hint.slot, hash, key));
                 let found = hinted.or_else(|| self.find_again(matching, levels, hash, key));
-                let value =
-                    |found: Found| Value::new(self.image(), found.item).damaged(self.is_damaged(&found, key));
-                each(index, found.map(value));
+                #[allow(clippy::manual_map, reason = "closures are not compiled for the vector instructions")]
+                let value = match found {
+                    Some(found) => Some(self.value_of(&found, key)),
+                    None => None,
+                };
+                each(index, value);
             }
             turn += 1;
         }
@@ -205,7 +216,7 @@ impl<P: Persist> Table<P> {
     }
 
     /// Brings what a writer will look at nearer: the items of keys whose first buckets were asked for.
-    pub(crate) fn prefetch_items(&self, levels: &Levels, keys: Vec<Expected>) {
+    pub(crate) fn prefetch_items(&self, levels: &Levels, keys: Vec<LockRequest>) {
         match self.matching {
             matching::Level::Portable => self.prefetch_with(Portable, levels, keys),
             #[cfg(target_arch = "x86_64")]
@@ -218,7 +229,7 @@ impl<P: Persist> Table<P> {
     }
 
     #[inline(always)]
-    fn prefetch_with<M: Matching>(&self, matching: M, levels: &Levels, mut keys: Vec<Expected>) {
+    fn prefetch_with<M: Matching>(&self, matching: M, levels: &Levels, mut keys: Vec<LockRequest>) {
         for below in 0..levels.levels.len() {
             // Not `retain`: a closure would not be compiled for the machine's best means.
             let mut left = 0;
@@ -236,11 +247,17 @@ impl<P: Persist> Table<P> {
     /// The item of a key, if it is in the level so far below the first; otherwise its buckets in the next level. Whether
     /// it found an item.
     #[inline(always)]
-    fn prefetch_item<M: Matching>(&self, matching: M, levels: &Levels, key: Expected, below: usize) -> bool {
-        let locations = self.geometry.locations(key.hash, levels.base_buckets());
+    fn prefetch_item<M: Matching>(
+        &self,
+        matching: M,
+        levels: &Levels,
+        key: LockRequest,
+        below: usize,
+    ) -> bool {
+        let locations = self.geometry.locations(key.lock.bits(), levels.base_buckets());
         for &top in locations.tops() {
             let bucket = levels.levels[below].bucket(&self.shape, top >> below);
-            let candidates = self.candidates(matching, bucket, key.hash);
+            let candidates = self.candidates(matching, bucket, key.lock.bits());
             if candidates != 0 {
                 self.prefetch_slot(bucket, candidates.trailing_zeros() as usize, key.value_is_read);
                 return true;
@@ -271,16 +288,17 @@ impl<P: Persist> Table<P> {
     ) -> Result<bool, E> {
         let mut key = Vec::new();
         // A guard a few buckets: a scan must not hold up what is to be freed.
-        let guard = &crossbeam_epoch::pin();
+        let guard = &self.heap.pin();
         let levels = self.levels(guard);
-        let Some((run, buckets)) = position.next(self.specials(), levels) else { return Ok(false) };
+        let mut within = Position::from(*position);
+        let next = within.next(self.specials(), levels);
+        *position = within.into();
+        let Some((run, buckets)) = next else { return Ok(false) };
         for bucket in buckets.map(|bucket| run.bucket(&self.shape, bucket)) {
             for slot in 0..self.shape.slots() {
                 key.clear();
                 let Some(item) = self.read_any(bucket, slot, &mut key) else { continue };
-                let value = Value::new(self.image(), item);
-                let (version, value) = (value.version(), value.bytes());
-                each(&Change { table, kind: ChangeKind::Put, version, key: &key, value })?;
+                each(&Value::new(self.image(), item).as_put(table, &key))?;
             }
         }
         Ok(true)
@@ -337,7 +355,12 @@ fn find_avx512<P: Persist>(
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn prefetch_avx2<P: Persist>(table: &Table<P>, avx2: matching::Avx2, levels: &Levels, keys: Vec<Expected>) {
+fn prefetch_avx2<P: Persist>(
+    table: &Table<P>,
+    avx2: matching::Avx2,
+    levels: &Levels,
+    keys: Vec<LockRequest>,
+) {
     table.prefetch_with(avx2, levels, keys);
 }
 
@@ -347,7 +370,7 @@ fn prefetch_avx512<P: Persist>(
     table: &Table<P>,
     avx512: matching::Avx512,
     levels: &Levels,
-    keys: Vec<Expected>,
+    keys: Vec<LockRequest>,
 ) {
     table.prefetch_with(avx512, levels, keys);
 }
@@ -378,13 +401,26 @@ fn get_some_avx512<'k, P: Persist>(
 
 /// Where a scan stands. Levels may change under it: then it starts over, which gives items out twice, never not.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ScanPosition {
+pub(crate) struct Position {
     block: u64,
     run: usize,
     bucket: u64,
 }
 
-impl ScanPosition {
+impl From<ScanPosition> for Position {
+    fn from(position: ScanPosition) -> Position {
+        let [block, run, bucket, _] = position.words();
+        Position { block, run: run as usize, bucket }
+    }
+}
+
+impl From<Position> for ScanPosition {
+    fn from(position: Position) -> ScanPosition {
+        ScanPosition::from_words([position.block, position.run as u64, position.bucket, 0])
+    }
+}
+
+impl Position {
     /// The next few buckets of a run.
     pub(crate) fn next<'l>(
         &mut self,
@@ -393,7 +429,7 @@ impl ScanPosition {
     ) -> Option<(&'l Level, Range<u64>)> {
         const BUCKETS: u64 = 32;
         if self.block != levels.block {
-            *self = ScanPosition { block: levels.block, run: 0, bucket: 0 };
+            *self = Position { block: levels.block, run: 0, bucket: 0 };
         }
         loop {
             // What is drained comes first, then where its items go: so none slips past.

@@ -3,9 +3,8 @@
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
-use crossbeam_epoch::Guard;
-use warpkeep_image::{Block, Persist};
-use warpkeep_record::{Expected, prefetch, retire};
+use warpkeep_image::{Block, Guard, Persist};
+use warpkeep_record::{LockKey, LockRequest, prefetch};
 
 use crate::bucket::{Body, Head};
 use crate::find::{Found, Place, Sought};
@@ -19,20 +18,7 @@ use crate::{Table, TableError, Value};
 const AT_HAND: usize = 256;
 
 /// Where a key is in a table, or that it is not there: what a [`Stage`] finds out once and needs again.
-#[derive(Clone, Copy, Debug)]
-pub struct Seat {
-    hash: u64,
-    found: Option<Found>,
-    /// The stored item failed its checksum; set only where the table checks gets.
-    damaged: bool,
-}
-
-impl Seat {
-    /// The version of the key's item, if it has one.
-    pub fn version(&self) -> Option<u64> {
-        self.found.map(|found| found.item.version)
-    }
-}
+pub type Seat = warpkeep_record::Seat<Found>;
 
 /// What becomes of a slot.
 enum Change {
@@ -56,25 +42,25 @@ pub struct Stage<'t, P: Persist> {
 }
 
 impl<P: Persist> Table<P> {
-    /// The hash of a key, as [`Table::stage`] wants it.
+    /// What a key is locked and sorted by: its hash.
     #[inline]
-    pub fn hash_of(&self, key: &[u8]) -> u64 {
-        self.hash(key)
+    pub fn lock_key(&self, key: &[u8]) -> LockKey {
+        LockKey::new(self.hash(key))
     }
 
     /// Holds these keys against other writers, and brings what they have nearer.
-    pub fn stage(&self, keys: impl IntoIterator<Item = impl Into<Expected>>) -> Stage<'_, P> {
+    pub fn stage(&self, keys: impl IntoIterator<Item = impl Into<LockRequest>>) -> Stage<'_, P> {
         let keys = keys.into_iter();
         let mut stripes: Vec<usize> = Vec::with_capacity(keys.size_hint().0);
-        let mut wanted: Vec<Expected> = Vec::with_capacity(keys.size_hint().0);
+        let mut wanted: Vec<LockRequest> = Vec::with_capacity(keys.size_hint().0);
         {
-            let guard = &crossbeam_epoch::pin();
+            let guard = &self.heap.pin();
             let levels = self.levels(guard);
             for key in keys {
                 let key = key.into();
-                self.prefetch_buckets(levels, key.hash);
+                self.prefetch_buckets(levels, key.lock.bits());
                 wanted.push(key);
-                stripes.push(stripe_of(key.hash));
+                stripes.push(stripe_of(key.lock.bits()));
             }
         }
         // In order, so that two batches never wait for each other.
@@ -87,7 +73,7 @@ impl<P: Persist> Table<P> {
             changes: Vec::with_capacity(wanted.len()),
             at_hand: Vec::new(),
             _held: held,
-            guard: crossbeam_epoch::pin(),
+            guard: self.heap.pin(),
         };
         if wanted.len() > 1 {
             self.prefetch_items(stage.levels(), wanted);
@@ -137,25 +123,25 @@ impl<'t, P: Persist> Stage<'t, P> {
     }
 
     /// Where a key is. A change to it that was staged before is not seen: stage one change a key.
-    pub fn seat(&self, key: &[u8], hash: u64) -> Seat {
+    pub fn seat(&self, key: &[u8], lock: LockKey) -> Seat {
+        let hash = lock.bits();
         // A value that is read has been asked for already.
         let sought = Sought { hash, key, value_is_read: false };
         let found = self.table.find_with_best(self.levels(), sought);
-        let damaged = found.is_some_and(|found| self.table.is_damaged(&found, key));
-        Seat { hash, found, damaged }
+        Seat::new(lock, found, |found| self.table.is_damaged(found, key))
     }
 
     /// What the key of a seat has.
     pub fn value(&self, seat: &Seat) -> Option<Value<'_, P>> {
-        Some(Value::new(self.table.image(), seat.found?.item).damaged(seat.damaged))
+        seat.value(self.table.image())
     }
 
     /// Stages a value for the key of a seat, new or not. [`TableError::Full`] asks for [`Table::make_room`] and
     /// another stage.
     pub fn put(&mut self, seat: &Seat, key: &[u8], value: &[u8], version: u64) -> Result<(), TableError> {
-        let change = match seat.found {
-            Some(found) => self.replacement(&found, seat.hash, key, value, version)?,
-            None => self.filling(seat.hash, key, value, version)?,
+        let change = match seat.found() {
+            Some(found) => self.replacement(&found, seat.lock().bits(), key, value, version)?,
+            None => self.filling(seat.lock().bits(), key, value, version)?,
         };
         self.changes.push(change);
         Ok(())
@@ -242,9 +228,9 @@ impl<'t, P: Persist> Stage<'t, P> {
 
     /// Stages the end of the key of a seat; `false` if it is not there.
     pub fn remove(&mut self, seat: &Seat) -> bool {
-        let Some(found) = seat.found else { return false };
+        let Some(found) = seat.found() else { return false };
         let old = self.table.record_of(found.commit);
-        self.changes.push(Change::Clear { hash: seat.hash, found, old });
+        self.changes.push(Change::Clear { hash: seat.lock().bits(), found, old });
         true
     }
 
@@ -259,8 +245,8 @@ impl<'t, P: Persist> Stage<'t, P> {
         image.fence("gphash.record");
         let (mut items, mut left_overflow) = (0, 0);
         let mut retired = Vec::new();
-        // A device that works the table may have copies of its buckets: it learns what changes, before anybody sees it.
-        let mut noting = table.notes.noting();
+        // A device that works the table may have its index in its memory: the feed has a change before anybody sees it.
+        let mut feed = table.changes.record();
         for change in &changes {
             let (hash, at, word, record) = match *change {
                 Change::Fill { hash, place, state, record } => {
@@ -278,21 +264,21 @@ impl<'t, P: Persist> Stage<'t, P> {
                     (hash, found.state, EMPTY, None)
                 }
             };
-            if let Some(changed) = &mut noting {
-                changed.note(at);
-                changed.tell(hash, record);
+            if let Some(pending) = &mut feed {
+                pending.word(at);
+                pending.item(hash, record);
             }
             image.store(at, word);
             image.flush("gphash.word", at, 8);
         }
         // Words before the acknowledgement, and before what they led to is used again.
         image.fence("gphash.word");
-        drop(noting);
+        drop(feed);
         table.items.fetch_add(items, Ordering::Relaxed);
         if left_overflow > 0 {
             table.in_overflow.fetch_sub(left_overflow, Ordering::AcqRel);
         }
-        retire(&table.heap, retired, &self.guard);
+        table.heap.retire(retired, &self.guard);
         Published { stage: Some(self), added: u64::try_from(items).unwrap_or(0) }
     }
 }

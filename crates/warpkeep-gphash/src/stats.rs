@@ -44,7 +44,7 @@ pub struct TableStats {
 
 impl TableStats {
     pub(crate) fn of<P: Persist>(table: &Table<P>) -> TableStats {
-        let guard = &crossbeam_epoch::pin();
+        let guard = &table.heap.pin();
         let levels = table.levels(guard);
         let look = |level: &Level| LevelStats {
             buckets: level.buckets,

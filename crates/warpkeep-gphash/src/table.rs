@@ -4,16 +4,16 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
-use warpkeep_core::{Change, ChangeKind, KeyCells, KeySpec, MergeRule, Seed, ValueSpec, hash_bytes};
-use warpkeep_image::{Heap, Image, ImageError, Marker, Persist, PoolId};
-use warpkeep_record::{DamagedItem, RecordForm, RecordLines, in_parallel, retire};
+use crossbeam_epoch::{Atomic, Owned, Shared};
+use warpkeep_core::{KeyCells, KeySpec, MergeRule, Seed, ValueSpec, hash_bytes};
+use warpkeep_image::{Guard, Heap, Image, ImageError, Marker, Persist, PoolId};
+use warpkeep_record::{DamagedItem, RecordForm, RecordLines, in_parallel};
 
 use crate::bucket::{Body, Bucket, Shape};
 use crate::displace::Displacing;
 use crate::find::Found;
 use crate::geometry::Geometry;
-use crate::gpu::cache::Notes;
+use crate::gpu::change_feed::ChangeFeed;
 use crate::grow::Growth;
 use crate::header::{Header, JOURNAL_AT, LEVELS_AT};
 use crate::layout::Layout;
@@ -21,7 +21,7 @@ use crate::levels::{Level, Levels, overflow_buckets};
 use crate::marking::Marking;
 use crate::matching;
 use crate::slot::{EMPTY, INSERT, offset_of};
-use crate::{TableError, stats::TableStats};
+use crate::{TableError, Value, stats::TableStats};
 
 /// Buckets that a thread takes at a time in a walk over all.
 pub(crate) const SHARE: u64 = 16 * 1024;
@@ -86,8 +86,8 @@ pub struct Table<P: Persist> {
     pub(crate) checks_gets: bool,
     /// A device works it: its kernels may be looking for items, which stay where they are but for turns of its engine.
     pub(crate) by_device: AtomicBool,
-    /// What the CPU writes, for a device that has copies of buckets.
-    pub(crate) notes: Arc<Notes>,
+    /// What the CPU writes, for a device that has the index in its memory.
+    pub(crate) changes: Arc<ChangeFeed>,
 }
 
 impl<P: Persist> Table<P> {
@@ -208,13 +208,13 @@ impl<P: Persist> Table<P> {
             displacing: Displacing::new(),
             checks_gets: false,
             by_device: AtomicBool::new(false),
-            notes: Arc::default(),
+            changes: Arc::default(),
         })
     }
 
     /// Empties slots that were being filled, removes the older half of unfinished moves, and counts.
     fn repair(&self) {
-        let (guard, image) = (&crossbeam_epoch::pin(), self.image());
+        let (guard, image) = (&self.heap.pin(), self.image());
         let levels = self.levels(guard);
         let left = image.load(self.header + JOURNAL_AT);
         let outgoing: Vec<u64> = levels.outgoing().map(|run| run.offset).collect();
@@ -339,7 +339,7 @@ impl<P: Persist> Table<P> {
 
     /// What it would have to be created with to be what it is.
     pub fn spec(&self) -> TableSpec {
-        let capacity = self.levels(&crossbeam_epoch::pin()).capacity(self.geometry);
+        let capacity = self.levels(&self.heap.pin()).capacity(self.geometry);
         let capacity = (capacity as f64 * CREATION_LOAD) as u64;
         TableSpec {
             key: self.key,
@@ -352,40 +352,9 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// Brings an item to the state that a change tells of, unless it is there or beyond already.
-    pub fn redo(&self, change: &Change<'_>) -> Result<(), TableError> {
-        let hash = self.hash(change.key);
-        loop {
-            let mut stage = self.stage([hash]);
-            let seat = stage.seat(change.key, hash);
-            if seat.version().is_some_and(|version| version >= change.version) {
-                return Ok(());
-            }
-            let staged = match change.kind {
-                ChangeKind::Put => stage.put(&seat, change.key, change.value, change.version),
-                ChangeKind::Delete => {
-                    stage.remove(&seat);
-                    Ok(())
-                }
-            };
-            match staged {
-                Err(TableError::Full) => {
-                    let seen = stage.seen();
-                    drop(stage);
-                    self.make_room(seen)?;
-                }
-                other => {
-                    other?;
-                    stage.publish();
-                    return Ok(());
-                }
-            }
-        }
-    }
-
     /// Frees everything it has. Nothing must lead to it any more, durably.
     pub fn demolish(self) -> Result<(), TableError> {
-        let levels = self.levels(&crossbeam_epoch::pin()).clone();
+        let levels = self.levels(&self.heap.pin()).clone();
         let mut records = std::collections::BTreeSet::new();
         for bucket in self.runs(&levels).flat_map(|run| run.iter(&self.shape)) {
             let slots = (0..self.shape.slots()).filter(|&slot| self.is_item(bucket.state(slot)));
@@ -412,7 +381,7 @@ impl<P: Persist> Table<P> {
 
     /// Takes the table over from a device that is lost: empties slots that it had claimed. Nobody writes to it.
     pub fn take_over(&self) {
-        let (guard, image) = (&crossbeam_epoch::pin(), self.image());
+        let (guard, image) = (&self.heap.pin(), self.image());
         for bucket in self.runs(self.levels(guard)).flat_map(|run| run.iter(&self.shape)) {
             for slot in (0..self.shape.slots()).filter(|&slot| bucket.state(slot) == INSERT) {
                 image.store(bucket.slot(&self.shape, slot).state, EMPTY);
@@ -463,13 +432,19 @@ impl<P: Persist> Table<P> {
     /// Whether the stored item of a key fails its checksum, where the table checks gets.
     #[inline(always)]
     pub(crate) fn is_damaged(&self, found: &Found, key: &[u8]) -> bool {
-        self.checks_gets && self.record_of(found.commit).is_some_and(|record| self.is_wrong(record, key))
+        self.checks_gets && self.fails_checksum(found.commit, key)
+    }
+
+    /// The value of an item that was found under a guard.
+    #[inline(always)]
+    pub(crate) fn value_of(&self, found: &Found, key: &[u8]) -> Value<'_, P> {
+        Value::new(self.image(), found.item).damaged(self.is_damaged(found, key))
     }
 
     #[cold]
     #[inline(never)]
-    fn is_wrong(&self, record: u64, key: &[u8]) -> bool {
-        self.form.check(self.image(), record, key).is_err()
+    fn fails_checksum(&self, commit: u64, key: &[u8]) -> bool {
+        self.record_of(commit).is_some_and(|record| self.form.check(self.image(), record, key).is_err())
     }
 
     /// How full it is, by level.
@@ -513,14 +488,16 @@ impl<P: Persist> Table<P> {
         image.store(self.header + LEVELS_AT, next.block);
         image.flush("gphash.swing", self.header + LEVELS_AT, 8);
         image.fence("gphash.swing");
-        self.notes.levels_change();
+        self.changes.levels_change();
         let old = self.levels.swap(Owned::new(next), Ordering::AcqRel, guard);
         drop(displacing);
         // SAFETY: just unlinked; readers that still see it hold guards.
         let block = unsafe { old.deref() }.block;
-        retire(&self.heap, vec![block], guard);
+        self.heap.retire(vec![block], guard);
         // SAFETY: as above, and nobody else destroys it, because only one thread swings at a time.
         unsafe { guard.defer_destroy(old) };
+        // Out of this thread's bag: the domain of the heap ends with the heap, not with this thread.
+        guard.flush();
         Ok(())
     }
 
@@ -536,6 +513,11 @@ impl<P: Persist> Table<P> {
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
+    }
+
+    /// Items that a bucket has room for.
+    pub fn bucket_items(&self) -> u64 {
+        self.shape.slots() as u64
     }
 
     /// How many locks stand for all keys.

@@ -1,58 +1,16 @@
 //! The kernels of every kind of table, compiled for a GPU on a machine without one.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use warpkeep_core::{KeySpec, ValueSpec};
 use warpkeep_crashlab::explores_fully;
 use warpkeep_device::{Arch, DeviceError, KernelCache, compile_with, compiler_version};
-use warpkeep_gphash::gpu::program_for;
+use warpkeep_gphash::gpu::{paper, programs_for};
 use warpkeep_gphash::{Geometry, Layout};
 
 const HOPPER: Arch = Arch::new(9, 0);
-const KERNELS: &[&str] = &[
-    "gphash_get",
-    "gphash_plan",
-    "gphash_get_alone",
-    "gphash_stage",
-    "gphash_publish",
-    "gphash_abandon",
-    "gphash_spread",
-    "gphash_pack",
-    "gphash_measure",
-    "gphash_copy",
-    "gphash_drain",
-    "gphash_repair",
-    "gphash_cache_load",
-    "gphash_cache_refresh",
-    "gphash_cache_age",
-    "gphash_lookup",
-    "gphash_locate",
-    "gphash_order",
-    "gphash_fetch",
-    "gphash_few",
-    "gphash_deal",
-    "gphash_ask_host",
-    "gphash_reflect",
-    "gphash_tell",
-    "gphash_enrol",
-    "gphash_digest",
-    "gphash_decide",
-    "gphash_finish",
-    "gphash_arrange",
-    "gphash_beat",
-    "gphash_send",
-    "gphash_veil",
-    "gphash_settle",
-    "gphash_suspect",
-    "gphash_queue",
-    "gphash_verify",
-    "gphash_values_warm",
-    "gphash_values_choose",
-    "gphash_values_fill",
-    "gphash_values_follow",
-];
-
 fn tell(line: &str) {
     writeln!(std::io::stdout().lock(), "{line}").expect("standard output");
 }
@@ -134,28 +92,35 @@ fn compiled(case: &Case) -> Vec<String> {
         (len, false) => KeySpec::fixed(len).unwrap(),
     };
     let value = ValueSpec::fixed(case.value_len).unwrap();
-    let program = program_for(case.geometry, case.layout, key, value).expect("its lengths are fixed");
+    let programs = programs_for(case.geometry, case.layout, key, value).expect("its lengths are fixed");
     // What has not changed since the last time need not be compiled again.
     let cache = KernelCache::at(concat!(env!("CARGO_TARGET_TMPDIR"), "/gphash-kernels"));
-    let compiled = compile_with(&cache, HOPPER, &program).unwrap_or_else(|error| panic!("{case:?}: {error}"));
-    assert!(!compiled.log.contains("warning"), "{case:?}: {}", compiled.log);
+    let mut resources = BTreeMap::new();
+    for program in &programs {
+        let compiled =
+            compile_with(&cache, HOPPER, program).unwrap_or_else(|error| panic!("{case:?}: {error}"));
+        assert!(!compiled.log.contains("warning"), "{case:?}: {}", compiled.log);
+        // A program has its kernels and no others.
+        assert_eq!(
+            compiled.resources.len(),
+            program.kernels.len(),
+            "{}: {:?}",
+            program.name,
+            compiled.resources
+        );
+        resources.extend(compiled.resources);
+    }
     let mut lines = Vec::new();
-    for &kernel in KERNELS {
-        let uses = compiled.resources.get(kernel).unwrap_or_else(|| panic!("{case:?}: no {kernel}"));
+    for (kernel, uses) in &resources {
+        let kernel = kernel.as_str();
         assert!(!uses.spills() && uses.stack_bytes == 0, "{case:?}: {kernel}: {uses:?}");
         // More, and a multiprocessor has room for less than half of the warps that hide how far the image is. Those that have eight values
         // on their way in each lane need fewer warps.
-        const WIDE: [&str; 6] = [
-            "gphash_lookup",
-            "gphash_values_fill",
-            "gphash_values_follow",
-            "gphash_beat",
-            "gphash_finish",
-            "gphash_send",
-        ];
+        const WIDE: [&str; 5] =
+            ["gphash_values_fill", "gphash_values_follow", "gphash_beat", "gphash_finish", "gphash_send"];
         // The first of these has two loops of them, and with 166 registers reads at 0.95 of what the link gives. Small batches leave registers
         // enough.
-        const WIDEST: [&str; 3] = ["gphash_fetch", "gphash_few", "gphash_ask_host"];
+        const WIDEST: [&str; 2] = ["gphash_fetch", "gphash_few"];
         let most = if WIDEST.contains(&kernel) { 168 } else { 72 + 32 * u32::from(WIDE.contains(&kernel)) };
         // Of kernels that do nothing but look and store here and there in device memory, as many warps as there can be: with more than 40 registers
         // keys are located by five blocks of a multiprocessor and not six, and with more than 32 entries are not set by all that there could be.
@@ -208,17 +173,45 @@ fn all_kinds_of_tables_compile_and_nothing_spills() {
 }
 
 #[test]
+fn the_papers_kernels_compile_and_nothing_spills() {
+    if compiler_version().is_err() {
+        return tell("SKIPPED: no NVRTC");
+    }
+    let cache = KernelCache::at(concat!(env!("CARGO_TARGET_TMPDIR"), "/gphash-kernels"));
+    for (layout, key, value_len) in [
+        (Layout::Packed, KeySpec::U64, 128),
+        (Layout::InPlace, KeySpec::U64, 8),
+        (Layout::InPlace, KeySpec::fixed(32).unwrap(), 128),
+    ] {
+        let value = ValueSpec::fixed(value_len).unwrap();
+        let program = paper::program_for(Geometry::default(), layout, key, value).expect("fixed lengths");
+        let compiled = compile_with(&cache, HOPPER, &program).unwrap();
+        assert!(!compiled.log.contains("warning"), "{}", compiled.log);
+        for kernel in ["gphash_paper_get", "gphash_paper_get_alone", "gphash_paper_fill", "gphash_paper_age"]
+        {
+            let uses = &compiled.resources[kernel];
+            assert!(!uses.spills() && uses.stack_bytes == 0 && uses.registers <= 72, "{kernel}: {uses:?}");
+        }
+    }
+    tell(&format!("compiled the paper's kernels for {HOPPER}"));
+}
+
+#[test]
 fn tables_of_any_length_compile_and_nothing_spills() {
     if compiler_version().is_err() {
         return tell("SKIPPED: no NVRTC");
     }
     let (key, value) = (KeySpec::variable(250).unwrap(), ValueSpec::variable(1 << 20).unwrap());
-    let program = program_for(Geometry::default(), Layout::Packed, key, value).expect("it is packed");
+    let programs = programs_for(Geometry::default(), Layout::Packed, key, value).expect("it is packed");
     let cache = KernelCache::at(concat!(env!("CARGO_TARGET_TMPDIR"), "/gphash-kernels"));
-    let compiled = compile_with(&cache, HOPPER, &program).unwrap();
-    assert!(!compiled.log.contains("warning"), "{}", compiled.log);
+    let mut resources = BTreeMap::new();
+    for program in &programs {
+        let compiled = compile_with(&cache, HOPPER, program).unwrap();
+        assert!(!compiled.log.contains("warning"), "{}", compiled.log);
+        resources.extend(compiled.resources);
+    }
     for kernel in ["gphash_measure", "gphash_copy"] {
-        let uses = &compiled.resources[kernel];
+        let uses = &resources[kernel];
         assert!(!uses.spills() && uses.stack_bytes == 0 && uses.registers <= 72, "{kernel}: {uses:?}");
         tell(&format!("{kernel} {HOPPER} keys and values of any length: {} registers", uses.registers));
     }

@@ -11,7 +11,7 @@ use crate::ImageError;
 pub unsafe trait Backing: Send + Sync {
     /// Where the bytes begin.
     fn base(&self) -> *mut u8;
-    /// How many there are.
+    /// The number of bytes.
     fn len(&self) -> u64;
     /// The most they can grow to without moving.
     fn max_len(&self) -> u64;

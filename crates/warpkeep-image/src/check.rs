@@ -1,4 +1,4 @@
-//! Self-checking words: a payload with a checksum of itself and of where it lies, stored as one atomic word.
+//! Self-checking words: a payload with a checksum of itself and its position, stored as one atomic word.
 //!
 //! A page of such words needs no checksum of its own, so each can be changed by a single 8-byte store. CRCs
 //! are used, rather than a hash, because they find every damaged byte with certainty.

@@ -4,8 +4,8 @@ use std::sync::atomic::{Ordering, fence};
 
 use crate::Persist;
 
-/// The domain of an image whose bytes outlive the process by themselves. Nothing need leave the caches, so a
-/// flush is nothing, and a fence keeps the order of stores and no more: no instruction at all on x86-64.
+/// The domain of an image whose bytes outlive the process by themselves. Nothing need leave the caches, so a flush
+/// does nothing, and a fence only orders stores: no instruction at all on x86-64.
 ///
 /// ```
 /// use warpkeep_image::{Coherent, Persist};

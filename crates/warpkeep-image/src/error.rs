@@ -1,4 +1,4 @@
-//! What can go wrong with an image, and what to do about it.
+//! Errors of an image, each with what to do about it.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,9 +14,9 @@ pub enum ImageError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What was being done to it, as a verb phrase.
+        /// The failed action, as a verb phrase.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 
@@ -25,11 +25,11 @@ pub enum ImageError {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What was found instead.
+        /// The actual contents.
         found: String,
     },
 
-    /// There is something where a new image was to be.
+    /// The path of a new image already exists.
     #[error("{path} already exists; open it, remove it first, or choose another name")]
     Exists {
         /// The file.
@@ -68,7 +68,7 @@ pub enum ImageError {
     Truncated {
         /// The file.
         path: PathBuf,
-        /// Bytes there are.
+        /// The actual number of bytes.
         found: u64,
         /// Bytes there should be.
         expected: u64,
@@ -81,7 +81,7 @@ pub enum ImageError {
     NotIntact {
         /// The file.
         path: PathBuf,
-        /// What shows it.
+        /// The evidence.
         why: String,
     },
 
@@ -97,22 +97,22 @@ pub enum ImageError {
 
     /// Another process has the image open.
     #[error(
-        "{path} is open in {holder}; close it there first. What a server has open can be read by its clients, and backed up by \
+        "{path} is open in {holder}; close it there first, or drop the store and all handles of its tables. What a server has open can be read by its clients, and backed up by \
          `warpkeep backup --address`"
     )]
     Held {
         /// The file.
         path: PathBuf,
-        /// Who holds it, as far as is known.
+        /// The holder, if known.
         holder: String,
     },
 
     /// No space is left, and none could be added.
     #[error("no space for {wanted} bytes in the image: {why}")]
     OutOfSpace {
-        /// Bytes asked for.
+        /// The requested bytes.
         wanted: u64,
-        /// What stands in the way, and the remedy.
+        /// The obstacle, and the remedy.
         why: String,
     },
 
@@ -121,13 +121,13 @@ pub enum ImageError {
     Limit {
         /// Which limit.
         limit: &'static str,
-        /// What was needed, and what there is.
+        /// The requirement, and the actual state.
         needed: String,
         /// How to raise it.
         remedy: String,
     },
 
-    /// The request cannot be met as asked.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
 

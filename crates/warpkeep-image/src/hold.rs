@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::ImageError;
 use crate::lock::{LockableFile, held};
 
-/// An image's file under a lock, so that nobody opens it for writing meanwhile.
+/// An image's file under a lock, so that no process opens it for writing meanwhile.
 #[derive(Debug)]
 pub struct ImageHold {
     path: PathBuf,
@@ -15,7 +15,7 @@ pub struct ImageHold {
 }
 
 impl ImageHold {
-    /// Holds it beside others who do the same; [`ImageError::Held`] names who has it open.
+    /// Takes a shared lock; [`ImageError::Held`] names the process that has the image open.
     pub fn shared(path: &Path) -> Result<ImageHold, ImageError> {
         ImageHold::take(path, LockableFile::try_lock_shared)
     }

@@ -1,11 +1,11 @@
-//! Who has an image open, and whether they are still there.
+//! Which process has an image open, and whether it still exists.
 //!
-//! A file lock is let go before the process is entirely gone: one that was killed with memory registered for a
-//! GPU can keep the device busy for seconds after its locks are free. Waiting for the *process* tells.
+//! A file lock is released before the process has ended entirely: a killed process with memory registered for a GPU
+//! can keep the device busy for seconds after its locks are free. So openers wait for the *process*.
 //!
 //! Process numbers are reused, so a holder is a number and a start time. Both are those of this machine's
 //! current boot and this container: an image from elsewhere has a different [`boot_id`] (or, from another
-//! container, a holder that cannot be seen; there the file lock alone speaks).
+//! container, a holder that cannot be seen; there only the file lock counts).
 
 use std::fmt;
 use std::io;
@@ -18,7 +18,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::ImageError;
 
-/// A process, told apart from a later one with the same number.
+/// A process, distinguished from a later one with the same number.
 ///
 /// ```
 /// use warpkeep_image::Holder;
@@ -60,8 +60,8 @@ impl Holder {
         Some(name.trim_end().to_owned())
     }
 
-    /// Whether the process that now has this number started when ours did; one whose start cannot be read
-    /// (`/proc` mounted to hide others) may be ours.
+    /// Whether the process that now has this number has the holder's start time. If its start time cannot be read
+    /// (`/proc` mounted to hide other processes), it may be the holder.
     fn is_same_process(&self) -> bool {
         match std::fs::read_to_string(format!("/proc/{}/stat", self.pid)) {
             Ok(stat) => start_time_in(&stat).is_none_or(|start_time| start_time == self.start_time),
@@ -78,8 +78,8 @@ impl fmt::Display for Holder {
     }
 }
 
-/// Waits until the process is gone, at most `timeout`; `true` if it is. Gone means that all its threads have
-/// ended and everything they held has been let go; a zombie that nobody has collected yet counts.
+/// Waits until the process has ended, at most `timeout`; `true` if it has. Ended means that all its threads have
+/// ended and everything they held has been released; a zombie that is not reaped yet counts.
 pub fn wait_until_gone(holder: &Holder, timeout: Duration) -> Result<bool, ImageError> {
     let Some(pid) = i32::try_from(holder.pid).ok().and_then(Pid::from_raw) else {
         // No process can have such a number.
@@ -93,7 +93,7 @@ pub fn wait_until_gone(holder: &Holder, timeout: Duration) -> Result<bool, Image
         // Container profiles may forbid it; the file descriptors may be used up.
         Err(_) => return Ok(watch_proc(holder, until)),
     };
-    // Asked after the descriptor is open: from here on the number cannot pass to another process unnoticed.
+    // Checked after the descriptor is open: from here on the number cannot pass to another process unnoticed.
     if !holder.is_same_process() {
         return Ok(true);
     }

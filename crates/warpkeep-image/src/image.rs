@@ -10,9 +10,9 @@ use crate::pending::PendingTable;
 use crate::region::Region;
 use crate::state::{STATE_BYTES, State};
 use crate::static_header::StaticHeader;
-use crate::{Backing, Holder, Identity, ImageError, LastUse, Latecomers, MappedFile, Owner, Persist};
+use crate::{Backing, Holder, Identity, ImageError, LastUse, MappedFile, Owner, Persist};
 
-/// What an image is created with.
+/// The parameters of a new image.
 #[derive(Clone, Debug)]
 pub struct Format {
     /// Drawn at random; shared with the log directory.
@@ -23,7 +23,7 @@ pub struct Format {
     pub hash_seed: u64,
 }
 
-/// Where and by whom an image is being opened.
+/// The machine, boot and process in which an image is opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Surroundings {
     /// The file and the running machine.
@@ -32,7 +32,7 @@ pub struct Surroundings {
     pub persistent: bool,
     /// This process.
     pub pid: u64,
-    /// When this process started, in clock ticks since boot: with the id, it names a process for good.
+    /// The start time of this process, in clock ticks since boot: with the id, it identifies a process uniquely.
     pub start_time: u64,
     /// Seconds since 1970, to be written down.
     pub now: u64,
@@ -49,7 +49,7 @@ pub enum Attachment {
     Reattached,
 }
 
-/// An image that was opened, and what was found.
+/// An opened image, and how its state was found.
 pub struct Attached<P: Persist> {
     /// The image.
     pub image: Image<P>,
@@ -62,7 +62,7 @@ pub struct Attached<P: Persist> {
 
 /// A memory image: bytes addressed by offset, which outlive the process.
 ///
-/// `P` says how stores become durable; see [`Persist`].
+/// `P` determines how stores become durable; see [`Persist`].
 pub struct Image<P: Persist> {
     region: Region,
     persist: P,
@@ -74,12 +74,11 @@ pub struct Image<P: Persist> {
     chunks: AtomicU64,
     state: Mutex<State>,
     pending: PendingTable,
-    latecomers: Latecomers,
     file: Option<Arc<MappedFile>>,
 }
 
 impl<P: Persist> Image<P> {
-    /// Lays out a new image over zeroed bytes. The static header is written last: without it the bytes are no
+    /// Lays out a new image over zeroed bytes. The static header is written last: without it the bytes are not an
     /// image, so an interrupted creation leaves nothing that could be mistaken for one.
     pub fn format(
         backing: Arc<dyn Backing>,
@@ -116,7 +115,6 @@ impl<P: Persist> Image<P> {
                 ..State::default()
             }),
             pending: PendingTable::new(),
-            latecomers: Latecomers::default(),
             file: None,
         };
         // The fences of the state, which come before the header, cover the directory too.
@@ -124,15 +122,15 @@ impl<P: Persist> Image<P> {
         let state = image.state().clone();
         image.write_state(&state);
         let page = image.header.encode();
-        // SAFETY: the image has not been handed to anyone yet.
+        // SAFETY: no other code has the image yet.
         unsafe { image.region.write(&image.persist, STATIC_HEADER, &page) };
         image.flush("image.format.header", STATIC_HEADER, PAGE);
         image.fence("image.format.header");
         Ok(image)
     }
 
-    /// Opens the image in a backing and decides whether its bytes can be trusted. Nothing is changed except
-    /// that a damaged state slot is restored; [`Image::begin`] takes the image into use.
+    /// Opens the image in a backing and decides whether its bytes can be trusted. Nothing is changed except that a
+    /// damaged state slot is restored; [`Image::begin`] starts the use of the image.
     pub fn attach(
         backing: Arc<dyn Backing>,
         persist: P,
@@ -164,7 +162,7 @@ impl<P: Persist> Image<P> {
             return Err(ImageError::Truncated { path: path.to_path_buf(), found: available, expected });
         }
         let attachment = judge(&state, &surroundings, path)?;
-        // A file longer than the state says is a growth that was never published: those bytes do not count.
+        // A file longer than the recorded length is a growth that was never published: those bytes do not count.
         region.set_len(expected);
         let image = Image {
             region,
@@ -177,7 +175,6 @@ impl<P: Persist> Image<P> {
             chunks: AtomicU64::new(state.chunks),
             state: Mutex::new(state.clone()),
             pending: PendingTable::new(),
-            latecomers: Latecomers::default(),
             file: None,
         };
         for index in 0..ROOT_COUNT {
@@ -187,8 +184,8 @@ impl<P: Persist> Image<P> {
         if !slots_agree && writable {
             image.write_state(&state);
         }
-        // What a killed process stored last may be visible but still in the caches. Whoever goes on from what it
-        // sees must not lose that to a later power cut.
+        // The last stores of a killed process may be visible but still in the caches. A process that continues from
+        // the visible state must not lose them to a later power cut.
         if attachment == Attachment::Reattached && surroundings.persistent && writable {
             image.flush("image.reattach", 0, image.len());
             image.fence("image.reattach");
@@ -196,8 +193,8 @@ impl<P: Persist> Image<P> {
         Ok(Attached { image, attachment, slot_repaired: !slots_agree })
     }
 
-    /// Takes the image into use: writes down who holds it, and the epoch that LSNs are drawn in. What the last
-    /// holder left [pending](Image::pending) must have been finished; it is forgotten.
+    /// Starts the use of the image: records the holder, and the epoch of its LSNs. The last holder's
+    /// [pending](Image::pending) batches must have been finished; they are dropped.
     pub fn begin(&self, epoch: u64) -> Result<(), ImageError> {
         self.check_writable()?;
         let mut state = self.state();
@@ -212,9 +209,9 @@ impl<P: Persist> Image<P> {
         self.forget_pending();
         self.write_state(&next);
         *state = next;
-        // The kernel may write changed pages of an ordinary file back at any moment, so "in use" must be on
-        // the disk before the first change is: else a power cut could leave a changed image that says "clean".
-        // Also if it says "in use" already: whoever said so may have died before this point.
+        // The kernel may write changed pages of an ordinary file back at any moment, so "in use" must be on the
+        // disk before the first change is: otherwise a power cut could leave a changed image that says "clean".
+        // Also if it says "in use" already: the process that recorded it may have died before this point.
         if !self.surroundings.persistent {
             self.region.backing().sync_start("image.begin", DIRECTORY)?;
         }
@@ -242,10 +239,12 @@ impl<P: Persist> Image<P> {
         Ok(())
     }
 
-    /// Gives up an image that is not closed: it stays "in use", to be re-attached, but names no holder, so that another
-    /// process does not wait for the end of this one. The last step of dropping an image; nothing may be stored after it.
+    /// Releases an image that is not closed: it stays "in use", to be re-attached, but names no holder, so that
+    /// another process does not wait for the end of this one. The last step of dropping an image; nothing may be
+    /// stored after it.
     ///
-    /// Only a file has others who wait for it. A copy of the process made by `fork` holds nothing, so it gives up nothing.
+    /// Only for a file, since no other process can wait for plain memory. A copy of the process made by `fork`
+    /// holds nothing, so it releases nothing.
     fn give_up(&self) {
         let in_its_process = self.file.as_ref().is_some_and(|file| file.is_in_its_process());
         if !self.writable || !in_its_process {
@@ -296,7 +295,7 @@ impl<P: Persist> Image<P> {
         Ok(())
     }
 
-    /// A reference kept in the header: offset of what root `index` names, `None` if it is unset.
+    /// A reference kept in the header: the offset in root `index`, `None` if it is unset.
     pub fn root(&self, index: usize) -> Result<Option<u64>, ImageError> {
         let word = self.word(root_offset(index)).load(Ordering::Acquire);
         if word == 0 {
@@ -308,7 +307,7 @@ impl<P: Persist> Image<P> {
         }
     }
 
-    /// Changes a root in one atomic, durable step. What it names must be durable already.
+    /// Changes a root in one atomic, durable step. The data at `offset` must be durable already.
     pub fn set_root(&self, index: usize, offset: Option<u64>) -> Result<(), ImageError> {
         self.check_writable()?;
         let at = root_offset(index);
@@ -325,7 +324,7 @@ impl<P: Persist> Image<P> {
         Ok(())
     }
 
-    /// What the image is, for good.
+    /// The immutable header of the image.
     pub fn header(&self) -> &StaticHeader {
         &self.header
     }
@@ -335,12 +334,12 @@ impl<P: Persist> Image<P> {
         &self.path
     }
 
-    /// The mapped file, to ask where it lies and what pages it got; `None` for an image in plain memory.
+    /// The mapped file, for its placement and its pages; `None` for an image in plain memory.
     pub fn file(&self) -> Option<&MappedFile> {
         self.file.as_deref()
     }
 
-    /// Who used the image last, or uses it now, as the image says.
+    /// The last or current user of the image, as recorded in it.
     pub fn last_use(&self) -> LastUse {
         let state = self.state();
         LastUse {
@@ -433,7 +432,7 @@ impl<P: Persist> Image<P> {
     /// Bytes in place.
     ///
     /// # Safety
-    /// Nobody may write to the range for as long as it is borrowed.
+    /// No thread may write to the range for as long as it is borrowed.
     ///
     /// # Panics
     /// If the range lies outside the image.
@@ -446,7 +445,7 @@ impl<P: Persist> Image<P> {
     /// Copies bytes in.
     ///
     /// # Safety
-    /// Nobody else may access the range meanwhile.
+    /// No other thread may access the range meanwhile.
     ///
     /// # Panics
     /// If the range lies outside the image, or the image is read-only.
@@ -490,11 +489,6 @@ impl<P: Persist> Image<P> {
     #[inline]
     pub(crate) fn word(&self, offset: u64) -> &AtomicU64 {
         self.region.word(offset)
-    }
-
-    /// Those who are still at work on a heap of it that may be gone.
-    pub fn latecomers(&self) -> &Latecomers {
-        &self.latecomers
     }
 
     pub(crate) fn set_file(&mut self, file: Arc<MappedFile>) {
@@ -566,7 +560,7 @@ pub(crate) fn read_page(region: &Region, at: u64) -> [u8; PAGE as usize] {
 }
 
 /// On persistent memory one slot is durable before the other is touched. In an ordinary file the kernel may have
-/// written both back half changed before the power went, which is no damage but the end of that image.
+/// written both back half changed before the power failed; that is not damage, but the image is lost.
 fn no_whole_slot(path: &Path, persistent: bool) -> ImageError {
     let (path, what) = (path.to_path_buf(), "neither of the two state slots is whole".to_owned());
     match persistent {
@@ -575,7 +569,7 @@ fn no_whole_slot(path: &Path, persistent: bool) -> ImageError {
     }
 }
 
-/// Can these bytes be what the last holder left?
+/// Decides whether these bytes can be those the last holder left.
 fn judge(state: &State, now: &Surroundings, path: &Path) -> Result<Attachment, ImageError> {
     let then = &state.identity;
     let same_boot = then.boot_id == now.identity.boot_id;

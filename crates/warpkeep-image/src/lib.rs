@@ -28,10 +28,11 @@ mod x86;
 
 pub use backing::Backing;
 pub use coherent::Coherent;
+pub use crossbeam_epoch::Guard;
 pub use error::ImageError;
 pub use heap::{
-    Block, Blocks, ClassUsage, Clear, Clearing, Heap, HeapOptions, HeapUsage, Latecomers, MAX_BLOCK,
-    MIN_BLOCK, Marker, PoolId, Purpose, Tile, Vacate, size_class,
+    Block, Blocks, ClassUsage, Clear, Clearing, Epochs, Heap, HeapOptions, HeapUsage, MAX_BLOCK, MIN_BLOCK,
+    Marker, PoolId, Purpose, Tile, Vacate, size_class,
 };
 pub use hold::ImageHold;
 pub use holder::{Holder, boot_id, wait_until_gone};

@@ -1,4 +1,4 @@
-//! What the system allows, and how much room there is.
+//! System limits, and available space.
 
 use std::fmt;
 use std::path::Path;
@@ -22,8 +22,8 @@ pub(crate) fn address_space_used() -> u64 {
     pages * page_size()
 }
 
-/// The longest file this process may write (RLIMIT_FSIZE); `None` is no limit. Going past it is answered with
-/// a signal that ends the process, so it must be asked beforehand.
+/// The longest file this process may write (RLIMIT_FSIZE); `None` is no limit. Exceeding it raises a signal that
+/// ends the process, so it must be checked beforehand.
 pub(crate) fn file_size() -> Option<u64> {
     getrlimit(Resource::Fsize).current
 }
@@ -36,9 +36,9 @@ pub(crate) fn page_size() -> u64 {
 /// Room on a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Space {
-    /// All there is; 0 where the file system sets no limit of its own.
+    /// The total space; 0 where the file system sets no limit of its own.
     pub(crate) total: u64,
-    /// What this user may still take.
+    /// The space that this user may still take.
     pub(crate) free: u64,
 }
 
@@ -53,8 +53,8 @@ impl Space {
     }
 }
 
-/// Memory that can be handed out before the system starts to kill: free, reclaimable and swap. `None` where the
-/// system does not say.
+/// Memory that can be allocated before the system starts to kill processes: free, reclaimable and swap. `None`
+/// where the system does not report it.
 pub(crate) fn available_memory() -> Option<u64> {
     available_in(&std::fs::read_to_string("/proc/meminfo").ok()?)
 }
@@ -84,7 +84,7 @@ pub(crate) fn free_huge_pages(page_size: u64) -> u64 {
     reserved.saturating_add(surplus).saturating_mul(page_size)
 }
 
-/// Whether this looks like the 64 MB `/dev/shm` a container gets when nobody asked for more.
+/// Whether this looks like the 64 MB `/dev/shm` that a container gets by default.
 pub(crate) fn is_small_container_shm(mount_point: &Path, space: Space) -> bool {
     mount_point == Path::new("/dev/shm") && space.total == 64 << 20
 }

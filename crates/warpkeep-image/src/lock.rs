@@ -1,8 +1,8 @@
 //! One writer at a time.
 //!
-//! A writer holds an exclusive `flock` on the image file for as long as it has it open; the kernel lets go of
-//! it when the process ends, however it ends. Opening read-only takes no lock: looking at an image in use must
-//! stay possible, and whoever does so may see it move.
+//! A writer holds an exclusive `flock` on the image file for as long as it has it open; the kernel releases it when
+//! the process ends, however it ends. Opening read-only takes no lock: inspecting an image in use must stay
+//! possible, and such a reader may see it change.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -15,11 +15,11 @@ use crate::ImageError;
 /// How often the list of locks is read before the holder counts as unknown.
 const READINGS: usize = 20;
 
-/// An open file whose lock, if it has one, ends with it.
+/// An open file whose lock, if it has one, is released with it.
 ///
-/// Closing the file is not enough: a process started at that very moment has the file, too, until it runs its own
-/// program, and would keep the lock so long. Nor may a copy of this process made by `fork` let go of the lock when
-/// it cleans up.
+/// Closing the file is not enough: a process that is being started at that moment also has the file open, until it
+/// runs its own program, and would keep the lock that long. And a copy of this process made by `fork` must not
+/// release the lock when it cleans up.
 #[derive(Debug)]
 pub(crate) struct LockableFile {
     file: File,
@@ -31,7 +31,7 @@ impl LockableFile {
         Self { file, owner: std::process::id() }
     }
 
-    /// Takes the writer's lock; `false` if somebody else has it.
+    /// Takes the writer's lock; `false` if another opener has it.
     pub(crate) fn try_lock_exclusive(&self) -> io::Result<bool> {
         match self.file.try_lock() {
             Ok(()) => Ok(true),
@@ -76,7 +76,7 @@ impl Drop for LockableFile {
     }
 }
 
-/// The error for a file that somebody else has locked; who it is, as far as the system tells.
+/// The error for a locked file, with its holder if the system reports it.
 pub(crate) fn held(path: &Path, file: &File) -> ImageError {
     let holder = match holder_of(file) {
         Some(pid) if pid == std::process::id() => "this very process".to_owned(),
@@ -89,20 +89,20 @@ pub(crate) fn held(path: &Path, file: &File) -> ImageError {
     ImageError::Held { path: path.to_path_buf(), holder }
 }
 
-/// The process that holds the writer's lock on `file`, where the system tells. It does not for a process in
-/// another container, nor on file systems whose files go by two device numbers.
+/// The process that holds the writer's lock on `file`, if the system reports it. It does not for a process in
+/// another container, nor on file systems whose files have two device numbers.
 fn holder_of(file: &File) -> Option<u32> {
     let metadata = file.metadata().ok()?;
     let (device, inode) = (metadata.dev(), metadata.ino());
     let wanted = format!("{:02x}:{:02x}:{inode}", libc::major(device), libc::minor(device));
-    // The system hands the list out in pieces: a lock let go of between two of them, whosever it was, makes the next
+    // The system delivers the list in pieces: a lock released between two of them, by any process, makes the next
     // piece skip one.
     (0..READINGS).find_map(|_| holder_in(&std::fs::read_to_string("/proc/locks").ok()?, &wanted))
 }
 
 /// Finds the writer of `file` (major:minor:inode) in the text of `/proc/locks`.
 fn holder_in(locks: &str, file: &str) -> Option<u32> {
-    // 3: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF; a waiter has `->` before FLOCK and so falls out.
+    // 3: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF; a waiter has `->` before FLOCK and so does not match.
     locks.lines().find_map(|line| {
         let mut fields = line.split_whitespace().skip(1);
         let (kind, mode) = (fields.next()?, fields.nth(1)?);
@@ -140,7 +140,7 @@ mod tests {
         drop(copy);
         assert!(!open().try_lock_exclusive().expect("an answer"), "a late copy takes nothing with it");
 
-        // What the copy of a process made by `fork` would do.
+        // As the copy of a process made by `fork` would behave.
         let elsewhere = LockableFile { file: second.try_clone().expect("a copy"), owner: 0 };
         drop(elsewhere);
         assert!(!open().try_lock_exclusive().expect("an answer"));

@@ -22,29 +22,29 @@ use crate::placement::directory_and_name;
 use crate::{Backing, ImageError, Medium, Placement};
 use reservation::Reservation;
 
-/// Addresses set aside for growth unless told otherwise. They cost nothing.
+/// Addresses reserved for growth by default. They cost nothing.
 const DEFAULT_MAX_LEN: u64 = 1 << 40;
 
-/// What may be done with an image.
+/// The permitted access to an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Change it; one opener at a time.
     ReadWrite,
-    /// Look at it. Takes no lock, so it works beside a writer, and may see the image move; it shows the length
-    /// the file had when it was opened.
+    /// Read it. Takes no lock, so it works beside a writer, and may see the image change; it shows the length the
+    /// file had when it was opened.
     ReadOnly,
 }
 
 /// How to map an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MapOptions {
-    /// The most the image may grow to while it is open; 1 TiB unless told otherwise, or what the system allows.
+    /// The most the image may grow to while it is open; by default 1 TiB, or the system's limit.
     pub max_len: Option<u64>,
     /// Keep it from being swapped out.
     pub lock_memory: bool,
-    /// Whether to ask for huge pages.
+    /// Whether to request huge pages.
     pub huge_pages: HugePages,
-    /// Create an image on a persistent-memory device although there is something on it.
+    /// Create an image on a persistent-memory device even if the device is not empty.
     pub overwrite_device: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct FileIdentity {
     pub device: u64,
     /// The inode number on it.
     pub inode: u64,
-    /// When it was made, in nanoseconds since 1970; 0 where the system does not tell, and for a device.
+    /// Its creation time, in nanoseconds since 1970; 0 where the system does not report it, and for a device.
     pub born: u64,
 }
 
@@ -87,16 +87,17 @@ pub struct MappedFile {
     access: Access,
     options: MapOptions,
     len: AtomicU64,
-    /// Held by whoever changes the length.
+    /// Held by the thread that changes the length.
     resizing: Mutex<()>,
     /// The name it has until it is published.
     temporary: Mutex<Option<PathBuf>>,
-    /// After a failed sync the kernel may have dropped what it could not write, and a second one would lie.
+    /// After a failed sync the kernel may have dropped the unwritten pages, and a second sync would report a false
+    /// success.
     sync_failed: AtomicBool,
 }
 
 impl MappedFile {
-    /// Makes a file of `len` zero bytes, all its space taken, under a temporary name; [`Self::publish`] gives it
+    /// Makes a file of `len` zero bytes, with all its space allocated, under a temporary name; [`Self::publish`] gives it
     /// its own. Dropped before that, it is removed. A persistent-memory device is used in place.
     pub fn create(path: &Path, len: u64, options: &MapOptions) -> Result<Self, ImageError> {
         let placement = Placement::of(path)?;
@@ -111,7 +112,7 @@ impl MappedFile {
         }
         let temporary = creation::name_while_creating(&directory, name);
         let file = creation::begin(&temporary)?;
-        // Asked again of the file itself: it may differ from its directory in being mapped without a page cache.
+        // Queried again for the file itself: unlike its directory, it may be mapped without a page cache.
         let created = Placement::of(&temporary)
             .map(|placement| Placement { path: path.clone(), ..placement })
             .and_then(|placement| Self::around(path, file, placement, Access::ReadWrite, options, len))
@@ -134,7 +135,7 @@ impl MappedFile {
         let device_len = placement.total_bytes;
         let mapped = Self::around(path, file, placement, Access::ReadWrite, options, device_len)?;
         mapped.map_first(len)?;
-        // SAFETY: the page was just mapped, and nobody else has this mapping yet.
+        // SAFETY: the page was just mapped, and no other code has this mapping yet.
         let first_page = unsafe { std::slice::from_raw_parts(mapped.base(), 4096) };
         if !options.overwrite_device && first_page.iter().any(|&byte| byte != 0) {
             return Err(ImageError::Invalid(format!(
@@ -168,7 +169,7 @@ impl MappedFile {
         Ok(mapped)
     }
 
-    /// A file with its addresses reserved and nothing mapped yet.
+    /// A file with its addresses reserved and no mapping yet.
     fn around(
         path: PathBuf,
         file: LockableFile,
@@ -216,12 +217,12 @@ impl MappedFile {
         self.identity
     }
 
-    /// What it lies on, and what follows from that.
+    /// Its medium, and the consequences.
     pub fn placement(&self) -> &Placement {
         &self.placement
     }
 
-    /// What may be done with it.
+    /// The permitted access.
     pub fn access(&self) -> Access {
         self.access
     }
@@ -231,7 +232,7 @@ impl MappedFile {
         self.file.is_in_its_process()
     }
 
-    /// What pages it is mapped with at this moment.
+    /// The pages it is mapped with at this moment.
     pub fn page_report(&self) -> Result<PageReport, ImageError> {
         PageReport::read(self.base(), self.mapped_end(self.len()), self.placement.medium)
     }
@@ -250,8 +251,8 @@ impl MappedFile {
         }
     }
 
-    /// Cuts the file to `len` bytes: recovery takes away a growth that a crash left unpublished. Nobody may use,
-    /// or have a pointer to, anything past `len`.
+    /// Cuts the file to `len` bytes: recovery removes a growth that a crash left unpublished. No code may use, or
+    /// have a pointer to, anything past `len`.
     pub fn truncate_to(&self, len: u64) -> Result<(), ImageError> {
         self.check_writable()?;
         check_len(&self.placement, len)?;
@@ -310,8 +311,8 @@ impl MappedFile {
         }
         let lengthened = self.lengthen(old, len);
         if lengthened.is_err() {
-            // Nothing beyond the old length has been handed out. If this fails, too, the file stays longer than
-            // the image, which opening it cuts.
+            // Nothing beyond the old length has been published. If this fails, too, the file stays longer than the
+            // image, and the next opening cuts it.
             let _ = self.shrink(len, old);
         } else {
             self.len.store(len, Ordering::Release);
@@ -330,8 +331,8 @@ impl MappedFile {
         space::check(&self.placement, old, new, space)?;
         let explain = |error| space::explain(error, &self.path, &self.placement, new - old, space);
         if self.wants_collapsing() {
-            // The huge pages come first: made from nothing, they are cheaper than made from small ones. Nobody
-            // touches the holes before all space is taken.
+            // The huge pages come first: creating them directly is cheaper than collapsing small ones. The holes
+            // are not touched before all space is allocated.
             rustix::fs::ftruncate(&*self.file, new).map_err(explain)?;
             self.map(old, new)?;
             // SAFETY: all up to `new` is mapped, from a base that is a multiple of a huge page.
@@ -344,7 +345,7 @@ impl MappedFile {
         self.lock_memory(old, new)
     }
 
-    /// Maps what lies between two lengths.
+    /// Maps the range between two lengths.
     fn map(&self, old: u64, new: u64) -> Result<(), ImageError> {
         let (from, to) = (self.mapped_end(old), self.mapped_end(new));
         if from == to {
@@ -372,11 +373,11 @@ impl MappedFile {
         self.options.huge_pages == HugePages::Auto && self.placement.medium == Medium::Tmpfs
     }
 
-    /// Undoes what lengthening to `from` did beyond `to`.
+    /// Undoes the extension to `from` beyond `to`.
     fn shrink(&self, from: u64, to: u64) -> Result<(), ImageError> {
         let (start, end) = (self.mapped_end(to), self.mapped_end(from));
-        // SAFETY: as for `map`; the range is past the length, so nobody uses it. Unmapped before it is cut, because
-        // touching a cut mapping is a signal.
+        // SAFETY: as for `map`; the range is past the length, so no code uses it. Unmapped before it is cut,
+        // because touching a cut mapping raises a signal.
         unsafe { self.reservation.unmap(start, end.min(self.reservation.len()).max(start)) }
             .map_err(|error| ImageError::io(&self.path, "unmap its end")(error.into()))?;
         if self.placement.medium == Medium::DevDax {
@@ -413,7 +414,7 @@ impl MappedFile {
         }
     }
 
-    /// A device keeps what was there before; an image expects zeros.
+    /// A device keeps its old contents; an image expects zeros.
     #[cfg(target_arch = "x86_64")]
     fn clear_device(&self, from: u64, to: u64) -> Result<(), ImageError> {
         use crate::{Persist, WriteBack};
@@ -432,8 +433,9 @@ impl MappedFile {
     }
 }
 
-// SAFETY: the base is that of the reservation, which lives as long as `self` and never moves; everything below `len`
-// is mapped before `len` says so, and only `truncate_to`, whose callers vouch that nobody is there, takes any away.
+// SAFETY: the base is that of the reservation, which lives as long as `self` and never moves; everything below
+// `len` is mapped before `len` is raised, and only `truncate_to`, whose callers guarantee that no code uses that
+// range, unmaps any of it.
 unsafe impl Backing for MappedFile {
     fn base(&self) -> *mut u8 {
         self.reservation.base()
@@ -474,7 +476,7 @@ unsafe impl Backing for MappedFile {
 impl MappedFile {
     fn sync_with(&self, site: &'static str, sync: impl FnOnce() -> io::Result<()>) -> Result<(), ImageError> {
         match self.placement.medium {
-            // Nothing to wait for: memory has no second place, and a device is durable by flush and fence.
+            // Nothing to wait for: memory has no backing store, and a device is durable by flush and fence.
             Medium::Tmpfs | Medium::Hugetlbfs | Medium::DevDax => return Ok(()),
             Medium::Disk | Medium::FsDax => self.check_writable()?,
         }
@@ -503,7 +505,7 @@ impl Drop for MappedFile {
     }
 }
 
-/// Opens the file, and for writing locks it. The name may pass to another file in between: then once more.
+/// Opens the file, and for writing locks it. Another file may take the name in between: then it tries again.
 fn open_file(path: &Path, access: Access) -> Result<LockableFile, ImageError> {
     for _ in 0..100 {
         let file = OpenOptions::new()
@@ -525,7 +527,7 @@ fn open_file(path: &Path, access: Access) -> Result<LockableFile, ImageError> {
     Err(ImageError::Held { path: path.to_path_buf(), holder: "processes that keep replacing it".to_owned() })
 }
 
-/// A file copied without care has holes, and storing into a hole on a full disk is a signal. Fills them.
+/// A carelessly copied file has holes, and storing into a hole on a full disk raises a signal. Fills them.
 fn fill_holes(file: &File, path: &Path, len: u64, placement: &mut Placement) -> Result<(), ImageError> {
     let allocated = |file: &File| file.metadata().map(|metadata| metadata.blocks().saturating_mul(512));
     let looked = |result: io::Result<u64>| result.map_err(ImageError::io(path, "ask for its space"));
@@ -547,12 +549,12 @@ fn fill_holes(file: &File, path: &Path, len: u64, placement: &mut Placement) -> 
     Ok(())
 }
 
-/// Whether the file system maps this file straight to persistent memory and keeps its own records in step.
+/// Whether the file system maps this file straight to persistent memory and keeps its metadata in step.
 fn maps_synchronously(file: &File) -> bool {
     use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
     let len = limits::page_size() as usize;
     let flags = MapFlags::SHARED_VALIDATE | MapFlags::SYNC;
-    // SAFETY: a new mapping at an address of the kernel's choice, never touched and taken away at once.
+    // SAFETY: a new mapping at an address of the kernel's choice, never touched and unmapped at once.
     unsafe {
         let probe = mmap(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0);
         probe.is_ok_and(|address| munmap(address, len).is_ok())

@@ -38,8 +38,8 @@ impl Default for CreateOptions {
 pub struct OpenOptions {
     /// Open a cleanly closed image although its file is a copy.
     pub adopt: bool,
-    /// How long to wait for the last holder to be gone: one that was killed while a GPU was using the image can
-    /// take a while.
+    /// How long to wait for the last holder to end: one that was killed while a GPU was using the image can take a
+    /// while.
     pub wait_for_holder: Duration,
     /// How to map it.
     pub map: MapOptions,
@@ -86,7 +86,7 @@ impl<P: Persist> Image<P> {
         Ok(image)
     }
 
-    /// Opens an image, for writing or to look at it. See [`Image::attach`] for what is checked.
+    /// Opens an image, for writing or reading. See [`Image::attach`] for the checks.
     pub fn open(
         path: &Path,
         persist: P,
@@ -131,10 +131,10 @@ impl<P: Persist> Image<P> {
     }
 }
 
-/// Refuses another program's file before anything is done to it: opening for writing takes the space of its holes.
+/// Refuses another program's file before changing it: opening for writing allocates the space of its holes.
 fn check_header(path: &Path) -> Result<(), ImageError> {
     let mut page = [0; PAGE as usize];
-    // What is missing, too short or no file is for the opening itself to judge.
+    // A missing or short file, or a path that is not a file, is left to the opening itself.
     let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
     match is_file && File::open(path).is_ok_and(|file| file.read_exact_at(&mut page, 0).is_ok()) {
         true => StaticHeader::decode(&page, path).map(|_| ()),
@@ -142,8 +142,8 @@ fn check_header(path: &Path) -> Result<(), ImageError> {
     }
 }
 
-/// The store that the image in a file belongs to; `None` if there is no good header. Nothing else of it is looked at, and
-/// it may be in use.
+/// The store that the image in a file belongs to; `None` if there is no valid header. Only the header is read, and
+/// the image may be in use.
 pub fn store_id_of(path: &Path) -> Result<Option<[u8; 16]>, ImageError> {
     let mut page = [0; PAGE as usize];
     let file = File::open(path).map_err(ImageError::io(path, "open it"))?;

@@ -4,7 +4,7 @@
 //! 4 KiB ones. On tmpfs they can be had for any mapping by asking the kernel to collapse a range
 //! (`MADV_COLLAPSE`, Linux 6.1): no mount option, no setting, no privilege. On ordinary file systems an aligned
 //! mapping of a preallocated file gets them by itself where the file system has large folios. hugetlbfs has
-//! nothing else. All of this is a wish: a refusal costs speed and is never an error.
+//! nothing else. All of this is best effort: a refusal costs speed and is never an error.
 
 use std::fmt;
 use std::fs::File;
@@ -21,29 +21,29 @@ use crate::{ImageError, Medium};
 /// The huge page that mappings are aligned to.
 pub(crate) const HUGE_PAGE: u64 = 2 << 20;
 
-/// How long opening may spend on collapsing small pages that are already there: each costs a copy.
+/// How long opening may spend on collapsing existing small pages: each costs a copy.
 pub(crate) const OPENING_BUDGET: Duration = Duration::from_secs(5);
 
-/// Whether to ask for huge pages.
+/// Whether to request huge pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HugePages {
     /// Wherever the kernel gives them.
     #[default]
     Auto,
-    /// Leave the pages as they come.
+    /// Do not request any.
     Off,
 }
 
-/// Tells the kernel that huge pages are welcome in this range.
+/// Advises the kernel to use huge pages in this range.
 ///
 /// # Safety
 /// `base..base + len` must be mapped.
 pub(crate) unsafe fn welcome(base: *mut u8, len: u64) {
-    // SAFETY: the caller vouches for the range, and the advice changes no byte. A refusal is no error.
+    // SAFETY: the caller guarantees the range, and the advice changes no byte. A refusal is not an error.
     unsafe { libc::madvise(base.cast(), len as usize, libc::MADV_HUGEPAGE) };
 }
 
-/// How much one thread collapses at least; where there is more, others help, because the kernel clears or copies every byte of it.
+/// The smallest share of a thread; a larger range is divided, because the kernel clears or copies every byte of it.
 const SHARE: u64 = 32 << 20;
 /// Threads that collapse at the same time, at most: more wait for the kernel's locks.
 const MOST_THREADS: u64 = 8;
@@ -51,8 +51,8 @@ const MOST_THREADS: u64 = 8;
 /// Collapses the whole huge pages within `from..to` of a tmpfs mapping that begins at `base`, until the kernel
 /// refuses or `budget` is spent.
 ///
-/// Where `seed` names the file, the range is new and may have holes: each piece gets one page first, because the
-/// kernel collapses no empty range. That makes the huge page out of nothing, at a quarter of the cost of filling
+/// If `seed` is the file, the range is new and may have holes: each piece gets one page first, because the
+/// kernel collapses no empty range. That creates the huge page directly, at a quarter of the cost of filling
 /// the range with small pages and copying them together.
 ///
 /// # Safety
@@ -79,7 +79,7 @@ pub(crate) unsafe fn collapse(
     let work = || unsafe { collapsing.work() };
     std::thread::scope(|scope| {
         for _ in 1..threads {
-            // If there is no thread to be had, the others do it.
+            // If no thread can be started, the existing ones do it.
             let _ = std::thread::Builder::new().spawn_scoped(scope, work);
         }
         work();
@@ -93,18 +93,19 @@ struct Collapsing<'c> {
     to: u64,
     seed: Option<&'c File>,
     until: Option<Instant>,
-    /// The piece that nobody has begun with.
+    /// The next piece that no thread has taken.
     next: AtomicU64,
     failures: AtomicU32,
 }
 
 impl Collapsing<'_> {
-    /// Collapses pieces until there are none left, or there is no point in it.
+    /// Collapses pieces until none are left, or the kernel keeps refusing.
     ///
     /// # Safety
     /// As for [`collapse`].
     unsafe fn work(&self) {
-        // Collapsing can fail for a moment, for a page in use elsewhere; that costs this piece. Often means always.
+        // Collapsing can fail temporarily, because a page is in use; that costs this piece. Repeated failures mean
+        // that it always will.
         const PATIENCE: u32 = 8;
         while self.failures.load(Ordering::Relaxed) < PATIENCE
             && self.until.is_none_or(|until| Instant::now() < until)
@@ -119,7 +120,7 @@ impl Collapsing<'_> {
                 return self.failures.store(PATIENCE, Ordering::Relaxed);
             }
             let at = std::ptr::with_exposed_provenance_mut::<u8>(self.base).wrapping_add(piece as usize);
-            // SAFETY: the caller vouches for the mapping; the piece lies inside. Collapsing changes no byte.
+            // SAFETY: the caller guarantees the mapping; the piece lies inside. Collapsing changes no byte.
             let refused = unsafe { libc::madvise(at.cast(), HUGE_PAGE as usize, libc::MADV_COLLAPSE) != 0 };
             if refused {
                 match std::io::Error::last_os_error().raw_os_error() {
@@ -133,16 +134,16 @@ impl Collapsing<'_> {
     }
 }
 
-/// What pages a mapping is made of.
+/// The pages of a mapping.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PageReport {
     /// Bytes mapped.
     pub mapped_bytes: u64,
-    /// Bytes of them that huge pages translate at this moment. Pages nobody has touched yet do not count.
+    /// Bytes of them that huge pages translate at this moment. Untouched pages do not count.
     pub huge_bytes: u64,
     /// The page size of the mapping as the kernel states it.
     pub page_size: u64,
-    /// How the huge pages came about, or why there are none.
+    /// How the huge pages were obtained, or why there are none.
     pub how: String,
 }
 

@@ -1,4 +1,4 @@
-//! Batches between log and image: which records of the log an image may still lack.
+//! Batches between log and image: which log records an image may still lack.
 //!
 //! A batch committed with `Power` is durable in the log before its effects reach the image. If the process
 //! dies in between, the opener must finish it, and must not touch any batch that was finished, because later
@@ -48,8 +48,8 @@ fn line_offset(line: usize) -> u64 {
 }
 
 impl<P: Persist> Image<P> {
-    /// The batches that were being committed when the last holder stopped: finish those that the log has
-    /// before [`Image::begin`], which forgets them all.
+    /// The batches that were being committed when the last holder stopped: finish those that are in the log
+    /// before [`Image::begin`], which drops them all.
     pub fn pending(&self) -> Result<Vec<Lsn>, ImageError> {
         let epoch = self.epoch();
         let mut found = Vec::new();
@@ -71,8 +71,8 @@ impl<P: Persist> Image<P> {
         Ok(found)
     }
 
-    /// Forgets the batches of the last holder, durably: a line that came back after the epoch has changed would name
-    /// a record that never was.
+    /// Drops the batches of the last holder, durably: a line that came back after the epoch has changed would name
+    /// a record that never existed.
     pub(crate) fn forget_pending(&self) {
         let mut any = false;
         for at in (0..PENDING_COUNT).map(line_offset).filter(|&at| self.load(at) != 0) {
@@ -128,8 +128,8 @@ impl<P: Persist> Drop for Pending<'_, P> {
     fn drop(&mut self) {
         let table = self.image.pending_table();
         let mut lines = table.lines();
-        // A batch that was named but not finished (the log failed, or a panic) must stay named for the next
-        // opener to decide about, so its line is not given back.
+        // A batch that was named but not finished (the log failed, or a panic) must stay named, because the next
+        // opener decides about it; so its line is not freed.
         match self.named {
             true => lines.abandoned += 1,
             false => lines.free.push(self.line),

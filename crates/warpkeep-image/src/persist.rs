@@ -1,9 +1,9 @@
 //! How stores to an image become durable.
 //!
-//! Code that writes to an image says, besides *what*, the two things a persistent medium needs to know: which
-//! lines must leave the caches ([`Persist::flush`]) and before what ([`Persist::fence`]). On coherent memory
-//! both are nothing and compile to nothing. A recording implementation in the crash explorer turns the same
-//! calls into the set of images a crash could leave.
+//! Code that writes to an image states, besides the data, two things that a persistent medium needs: which lines
+//! must leave the caches ([`Persist::flush`]) and before which later stores ([`Persist::fence`]). On coherent
+//! memory both compile to nothing. A recording implementation in the crash explorer turns the same calls into the
+//! set of images a crash could leave.
 //!
 //! Every flush and fence names its *site*, a fixed word for the place in the code: the mutation gate drops
 //! the sites one by one and expects the explorer to notice.
@@ -21,7 +21,7 @@ pub trait Persist: Send + Sync + 'static {
         word.store(value, Ordering::Release);
     }
 
-    /// Replaces a word if it still is `current`; gives what it was, as `Ok` if it was replaced.
+    /// Replaces a word if it still is `current`; returns the old value, as `Ok` if it was replaced.
     #[inline(always)]
     fn cas(&self, word: &AtomicU64, current: u64, new: u64) -> Result<u64, u64> {
         word.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)
@@ -30,14 +30,15 @@ pub trait Persist: Send + Sync + 'static {
     /// Copies bytes into the image. Not atomic: nothing may reach the bytes before they are fenced.
     ///
     /// # Safety
-    /// `to` must be valid for writes of `bytes.len()` bytes, and nobody else may access them meanwhile.
+    /// `to` must be valid for writes of `bytes.len()` bytes, and no other thread may access them meanwhile.
     #[inline(always)]
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) {
-        // SAFETY: the caller vouches for `to`, and a shared slice cannot overlap bytes nobody else accesses.
+        // SAFETY: the caller guarantees that `to` is valid, and a shared slice cannot overlap bytes that no other
+        // code accesses.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     }
 
-    /// Starts the way of these bytes to the medium; they are durable after the next fence of this thread.
+    /// Starts writing these bytes back to the medium; they are durable after the next fence of this thread.
     fn flush(&self, site: &'static str, start: *const u8, len: usize);
 
     /// Returns when everything this thread flushed is durable, and orders stores before it with those after.

@@ -1,4 +1,5 @@
-//! Where an image lies, and what follows from it: what survives what, and whether CUDA can use it in place.
+//! The placement of an image, and its consequences: which failures it survives, and whether CUDA can use it in
+//! place.
 
 mod devdax;
 mod mounts;
@@ -39,7 +40,7 @@ const KNOWN: [(u64, &str); 14] = [
     (0x6573_5546, "fuse"),
 ];
 
-/// What kind of memory or storage holds the bytes.
+/// The kind of memory or storage that holds the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Medium {
@@ -55,13 +56,13 @@ pub enum Medium {
     DevDax,
 }
 
-/// What is left of the bytes when the machine goes down.
+/// The state of the bytes after the machine goes down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Survival {
-    /// Nothing.
+    /// All bytes are lost.
     Never,
-    /// What was there at the last sync, if nothing was stored since: a clean close, in practice.
+    /// The bytes of the last sync, if nothing was stored since: in practice, a clean close.
     AfterSync,
     /// Everything that was flushed and fenced.
     WhenFlushed,
@@ -71,7 +72,7 @@ pub enum Survival {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Domain {
-    /// [`Coherent`](crate::Coherent): nothing need be flushed.
+    /// [`Coherent`](crate::Coherent): no flush is needed.
     Coherent,
     /// `WriteBack` (x86-64): lines must be written back to persistent memory.
     WriteBack,
@@ -93,15 +94,15 @@ pub enum Domain {
 pub struct Placement {
     /// The file, with symbolic links resolved.
     pub path: PathBuf,
-    /// What kind of memory or storage it is.
+    /// The kind of memory or storage.
     pub medium: Medium,
     /// The file system by name, such as `ext4`.
     pub file_system: String,
     /// Where that is mounted; of a device, the device.
     pub mount_point: PathBuf,
-    /// What lengths and mappings are counted in.
+    /// The unit of lengths and mappings.
     pub page_size: u64,
-    /// All the room there is; 0 where there is no limit but memory.
+    /// The total space; 0 where memory is the only limit.
     pub total_bytes: u64,
     /// The room that is left; of a device, its length.
     pub free_bytes: u64,
@@ -113,7 +114,7 @@ pub struct Placement {
     pub cuda_registrable: bool,
     /// Whether the image can grow (a device: up to its length).
     pub can_grow: bool,
-    /// What a person should know before relying on it.
+    /// What a user should know before relying on it.
     pub warnings: Vec<String>,
 }
 
@@ -256,18 +257,18 @@ impl Placement {
         }
     }
 
-    /// The room there is at this moment.
+    /// The space available at this moment.
     pub(crate) fn space_now(&self) -> Space {
         if self.medium == Medium::DevDax {
             return Space { total: self.total_bytes, free: self.free_bytes };
         }
         let directory = self.path.parent().unwrap_or(&self.path);
-        // A file system that does not say has already refused, or soon will.
+        // A file system that does not report it has already refused, or soon will.
         let space = Space::at(directory).unwrap_or(Space { total: self.total_bytes, free: self.free_bytes });
         Space { free: free_bytes(self.medium, space, self.page_size), ..space }
     }
 
-    /// Takes back what was said of a file on persistent memory that the kernel maps through the page cache.
+    /// Downgrades a file on persistent memory that the kernel maps through the page cache.
     pub(crate) fn downgrade_to_page_cache(&mut self) {
         self.medium = Medium::Disk;
         self.survives_machine = Survival::AfterSync;
@@ -278,7 +279,7 @@ impl Placement {
     }
 }
 
-/// What to know of a file system by its name.
+/// The warning for a file system, by its name.
 fn warning_for(file_system: &str) -> Option<&'static str> {
     Some(match file_system {
         "nfs" | "nfs4" | "cifs" | "smb3" | "ceph" | "9p" | "lustre" | "gpfs" | "afs" | "virtiofs" => {
@@ -316,7 +317,8 @@ pub(crate) fn directory_and_name(path: &Path) -> Result<(PathBuf, &std::ffi::OsS
 
 fn free_bytes(medium: Medium, space: Space, page_size: u64) -> u64 {
     match medium {
-        // A mount without a limit of its own reports none; then only memory bounds it. With one, memory still does.
+        // A mount without a limit of its own reports none; then only memory bounds it. With a limit, memory still
+        // does.
         Medium::Tmpfs => {
             let memory = limits::available_memory().unwrap_or(u64::MAX);
             if space.total == 0 { memory } else { space.free.min(memory) }

@@ -1,5 +1,5 @@
-//! Which process this is. A child made by `fork` has a copy of everything in memory, and shares the mapped image, the files and
-//! their locks with its parent: it must change none of them.
+//! The identity of this process. A child made by `fork` has a copy of all memory, and shares the mapped image, the
+//! files and their locks with its parent: it must change none of them.
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
@@ -9,12 +9,13 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::limits;
 
-/// A page that the kernel hands to a child of `fork` as zeros. Its first word names the process, once that was asked for.
+/// A page that the kernel gives to a child of `fork` as zeros. Its first word holds the name of the process, once
+/// that was drawn.
 static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 /// The kernel has no such pages (before Linux 4.14).
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// The process that opened something. To ask whether this is still the one costs one load.
+/// The process that opened something. Checking whether this is still the same process costs one load.
 ///
 /// ```
 /// use warpkeep_image::Owner;
@@ -25,7 +26,8 @@ static REFUSED: AtomicBool = AtomicBool::new(false);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Owner {
-    /// The word of this process, which a child has zeroed or set anew; `None` if the number of the process is to be asked for.
+    /// The word of this process, which is zero or redrawn in a child; `None` if the process number must be queried
+    /// instead.
     word: Option<&'static AtomicU64>,
     name: u64,
     pid: u32,
@@ -45,7 +47,7 @@ impl Owner {
     #[inline]
     pub fn is_here(&self) -> bool {
         match self.word {
-            // A child has the memory of the thread that made it: there is nothing to order.
+            // A child has the memory of the thread that made it, so no ordering is needed.
             Some(word) => word.load(Ordering::Relaxed) == self.name,
             None => u64::from(std::process::id()) == self.name,
         }
@@ -57,7 +59,8 @@ impl Owner {
     }
 }
 
-/// What the word says, or from now on says. No two processes draw the same name, also if one gets the number of an earlier one.
+/// The name of this process, drawn if the word is still 0. No two processes draw the same name, even if one gets
+/// the number of an earlier one.
 fn name_of_this_process(word: &AtomicU64, pid: u32) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
     let drawn = (now ^ u64::from(pid).rotate_left(40)) | 1;
@@ -67,7 +70,7 @@ fn name_of_this_process(word: &AtomicU64, pid: u32) -> u64 {
     }
 }
 
-/// The page, made by the first caller. Without a lock, because a child may be made while it is held.
+/// The page, made by the first caller. Without a lock, because a child may be forked while a lock is held.
 fn page() -> Option<&'static AtomicU64> {
     let known = PAGE.load(Ordering::Acquire);
     if !known.is_null() {
@@ -83,7 +86,7 @@ fn page() -> Option<&'static AtomicU64> {
         mmap_anonymous(ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
     };
     let Ok(mapped) = mapped else { return None };
-    // SAFETY: the page was just mapped, and nothing in it counts yet.
+    // SAFETY: the page was just mapped, and is not in use yet.
     if unsafe { madvise(mapped, len, Advice::LinuxWipeOnFork) }.is_err() {
         REFUSED.store(true, Ordering::Relaxed);
         // SAFETY: it was just mapped, and has no other user.
@@ -99,7 +102,7 @@ fn page() -> Option<&'static AtomicU64> {
             earlier
         }
     };
-    // SAFETY: as at the top; a page of zeros is a word that says 0.
+    // SAFETY: as at the top; a page of zeros is a valid word of 0.
     Some(unsafe { &*there })
 }
 
@@ -107,14 +110,14 @@ fn page() -> Option<&'static AtomicU64> {
 mod tests {
     use super::*;
 
-    /// What a child says of an owner: 0 if it is another process.
+    /// A child's verdict on an owner: 0 if it is another process.
     fn child_says(owner: &Owner) -> i32 {
-        // SAFETY: the child does nothing but load words, ask for its number, and end.
+        // SAFETY: the child only loads words, queries its number, and ends.
         match unsafe { libc::fork() } {
             0 => {
                 let own = Owner::here();
                 let wrong = i32::from(owner.is_here()) + 2 * i32::from(!own.is_here());
-                // SAFETY: ends the process, with nothing cleaned up.
+                // SAFETY: ends the process without any clean-up.
                 unsafe { libc::_exit(wrong) }
             }
             child => {

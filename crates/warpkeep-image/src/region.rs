@@ -12,8 +12,8 @@ pub(crate) struct Region {
     len: AtomicU64,
 }
 
-// SAFETY: the pointer is to memory that the backing keeps mapped for as long as it lives; what is shared
-// between threads is reached through atomic words, or by `write`, whose callers vouch for exclusive access.
+// SAFETY: the pointer is to memory that the backing keeps mapped for as long as it lives; bytes shared between
+// threads are accessed through atomic words, or by `write`, whose callers guarantee exclusive access.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -93,7 +93,7 @@ impl Region {
     /// Copies bytes in.
     ///
     /// # Safety
-    /// Nobody else may access the range meanwhile.
+    /// No other thread may access the range meanwhile.
     pub(crate) unsafe fn write<P: Persist>(&self, persist: &P, offset: u64, bytes: &[u8]) {
         let to = self.address(offset, bytes.len() as u64);
         // SAFETY: in bounds by `address`; exclusive by this function's contract.
@@ -127,7 +127,7 @@ mod tests {
     fn any_range_reads_back() {
         let region = Region::new(Arc::new(PlainMemory::new(4096, 4096)), 4096);
         let bytes: Vec<u8> = (0..4096_u32).map(|i| (i * 7) as u8).collect();
-        // SAFETY: nobody else has the region.
+        // SAFETY: no other code has the region.
         unsafe { region.write(&Coherent, 0, &bytes) };
         for offset in (0..40).chain(4040..=4096) {
             for len in (0..40).filter(|len| offset + len <= 4096) {

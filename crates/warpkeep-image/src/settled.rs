@@ -1,7 +1,8 @@
-//! Whether the log has everything: a word for the opener that comes after a process that was killed.
+//! Whether the log has everything: a mark for the next opener after a killed process.
 //!
-//! While the files of the log hold, durably, everything that is in the image, the last root says so. It is cleared before the
-//! first effect of a write whose record comes later. If an opener finds it, the image knows nothing that the log lacks.
+//! While the files of the log hold, durably, everything that is in the image, the last root holds this mark. It is
+//! cleared before the first effect of a write whose record comes later. If an opener finds it, the image has
+//! nothing that the log lacks.
 
 use warpkeep_core::Lsn;
 
@@ -11,23 +12,23 @@ use crate::{Image, Persist};
 
 const INDEX: u64 = ROOT_COUNT as u64 - 1;
 const WORD: u64 = ROOTS + 8 * INDEX;
-/// A killed process may have left records in the log's file that were not durable yet: the mark may stand for a record this many before
-/// the last one.
+/// A killed process may have left records in the log's file that were not durable yet: the mark may refer to a
+/// record this many before the last one.
 const IN_FLIGHT: u64 = 1024;
 
 impl<P: Persist> Image<P> {
-    /// Says that the files of the log have, up to this record, everything that is in the image, durably; or no longer that they do.
-    /// `epoch` is that of the last [`Image::begin`]. One call at a time.
+    /// Sets the mark: the files of the log have, durably and up to this record, everything that is in the image; or
+    /// with `None` clears it. `epoch` is that of the last [`Image::begin`]. One call at a time.
     ///
-    /// On a persistent medium nothing is said: after a power cut, too, the image would be what it was, and the order of these
-    /// words and of what they speak of would have to be kept.
+    /// On a persistent medium the mark is not used: there the image also survives a power cut, and the order of the
+    /// mark and of the effects it refers to would have to be maintained.
     pub fn set_settled(&self, epoch: u64, up_to: Option<Lsn>) {
         if !self.surroundings().persistent && self.is_writable() {
             self.store(WORD, up_to.map_or(0, |lsn| seal48(INDEX, self.mark(epoch, lsn))));
         }
     }
 
-    /// Whether the last holder left the image with a log that has everything, given where the log ends now.
+    /// Whether the last holder left the image with a complete log, given where the log ends now.
     pub fn is_settled(&self, last: Lsn) -> bool {
         let Some(mark) = unseal48(INDEX, self.load(WORD)).filter(|&mark| mark != 0) else { return false };
         let epoch = self.epoch();
@@ -37,7 +38,8 @@ impl<P: Persist> Image<P> {
                 .any(|counter| self.mark(epoch, Lsn::new(last.epoch(), counter)) == mark)
     }
 
-    /// Stands for a record in this epoch of the image. Older programs take it for an offset, so it is one that every image has.
+    /// The mark for a record in this epoch of the image. Older programs take it for an offset, so it is one that
+    /// every image has.
     fn mark(&self, epoch: u64, lsn: Lsn) -> u64 {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&epoch.to_le_bytes());
@@ -71,7 +73,8 @@ mod tests {
         assert!(!image.is_settled(at(7)), "nothing was said");
         image.set_settled(5, Some(at(7)));
         assert!(image.is_settled(at(7)) && image.is_settled(at(8)) && image.is_settled(at(1000)));
-        // A log that ends before it is an older one, or was damaged; one that goes on for long knows what this one did not.
+        // A log that ends earlier is an older or damaged one; a much longer one has records that this image does
+        // not know.
         assert!(!image.is_settled(at(6)) && !image.is_settled(at(7 + IN_FLIGHT + 1)));
         assert!(!image.is_settled(Lsn::new(4, 7)));
         assert_eq!(image.root(INDEX as usize).unwrap().map(|mark| mark < image.len()), Some(true));
@@ -83,7 +86,7 @@ mod tests {
     fn it_is_of_one_epoch_and_of_memory_that_goes_with_the_machine() {
         let volatile = image(false);
         volatile.set_settled(5, Some(Lsn::new(5, 7)));
-        // A program that knows nothing of it takes the image into use, and leaves it as it is.
+        // A program that does not know the mark uses the image, and leaves the mark unchanged.
         volatile.begin(6).unwrap();
         assert!(!volatile.is_settled(Lsn::new(5, 7)));
         let persistent = image(true);

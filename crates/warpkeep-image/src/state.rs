@@ -1,4 +1,4 @@
-//! What changes rarely: who holds the image, how long it is, whether it was closed.
+//! State that changes rarely: the holder of the image, its length, whether it was closed.
 
 use crate::layout::PAGE;
 
@@ -7,8 +7,8 @@ const CRC_AT: usize = 252;
 /// Bytes of a slot that are written; the rest of its page is zero.
 pub(crate) const STATE_BYTES: usize = 256;
 
-/// Which file on which running machine. Bytes in memory are those that were left there only if it is the same
-/// file and the machine has not been restarted.
+/// A file on a running machine. Bytes in memory can be trusted only if it is the same file and the machine has not
+/// been restarted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// Changes with every start of the machine.
@@ -17,12 +17,12 @@ pub struct Identity {
     pub device: u64,
     /// Its inode there.
     pub inode: u64,
-    /// When the file was made, in nanoseconds since 1970; 0 where nobody knows. The number of a file that was removed
-    /// soon passes to another, such as the copy that replaces it.
+    /// The creation time of the file, in nanoseconds since 1970; 0 if unknown. The number of a removed file is soon
+    /// reused for another, such as the copy that replaces it.
     pub born: u64,
 }
 
-/// Who used an image last.
+/// The last user of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastUse {
     /// It was closed, and not left.

@@ -10,7 +10,7 @@ const CRC_AT: usize = PAGE as usize - 4;
 /// Features that a program must know to read the image at all. None exist yet.
 const KNOWN_FEATURES: u64 = 0;
 
-/// What an image is, for good.
+/// The immutable properties of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaticHeader {
     /// Shared by an image and its log directory.

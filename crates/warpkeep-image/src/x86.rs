@@ -5,14 +5,14 @@ use std::arch::x86_64::{__cpuid, __cpuid_count, _mm_clflush, _mm_sfence};
 
 use crate::Persist;
 
-/// What a flush works on.
+/// The unit of a flush.
 const LINE: usize = 64;
 
 /// The domain of an image on persistent memory (devdax, fsdax): stores are durable once their lines have been
 /// written back and a fence has passed.
 ///
-/// On a machine whose caches are inside the power-fail domain (eADR) the write-backs are not needed; they are
-/// made all the same, because nothing an ordinary process can read says so reliably.
+/// On a machine whose caches are inside the power-fail domain (eADR) the write-backs are not needed; they are made
+/// all the same, because an ordinary process cannot determine that reliably.
 ///
 /// ```
 /// use warpkeep_image::{Persist, WriteBack};
@@ -45,7 +45,7 @@ impl WriteBack {
         let highest_leaf = __cpuid(0).eax;
         let basics = __cpuid(1);
         let extended = if highest_leaf >= 7 { __cpuid_count(7, 0).ebx } else { 0 };
-        // Leaf 1 tells the line of CLFLUSH, which is also that of the other two, in units of 8 bytes.
+        // Leaf 1 gives the line size of CLFLUSH, which is also that of the other two, in units of 8 bytes.
         let line = (basics.ebx >> 8 & 0xff) as usize * 8;
         let instruction = if extended >> 24 & 1 == 1 {
             Instruction::Clwb
@@ -78,7 +78,7 @@ impl WriteBack {
 #[inline(always)]
 fn lines(start: usize, len: usize) -> impl Iterator<Item = usize> {
     let first = start & !(LINE - 1);
-    // Nothing is touched by an empty range, also in the middle of a line.
+    // An empty range touches no line, even in the middle of one.
     let end = if len == 0 { first } else { start + len };
     (first..end).step_by(LINE)
 }

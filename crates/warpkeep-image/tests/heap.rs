@@ -119,7 +119,7 @@ proptest! {
                 }
                 Step::Free(_) | Step::FreeExtent(_) => {}
             }
-            // Nobody overwrote anybody.
+            // No block overlaps another.
             let mut ranges: Vec<(u64, u64)> = blocks.iter().chain(&extents).map(|(&o, &l)| (o, o + l)).collect();
             ranges.sort_unstable();
             prop_assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0), "overlap");
@@ -298,13 +298,13 @@ fn many_blocks_are_taken_and_given_back_together() {
         assert!(offsets.windows(2).all(|pair| pair[1] - pair[0] >= 144), "two in one place");
         (0..5000).step_by(5).map(|index| blocks.hand_over(index)).collect::<Vec<_>>()
     };
-    // Those that were not handed over are free again.
+    // Blocks that were not handed over are free again.
     assert_eq!(heap.usage().used_blocks(), before + 1000);
     assert!(heap.free_many(&[kept[0], kept[0], kept[1]]).is_err(), "freed twice");
     assert_eq!(heap.usage().used_blocks(), before + 998, "an error does not keep the others");
     heap.free_many(&kept[2..]).unwrap();
     assert_eq!(heap.usage().used_blocks(), before);
-    // More than there is space for: none.
+    // More than fits: none are allocated.
     assert!(heap.allocate_many(pool, 2_000_000).is_err());
     assert_eq!(heap.usage().used_blocks(), before);
     assert_eq!(heap.allocate_many(pool, 0).map(|none| none.offsets().len()).unwrap(), 0);

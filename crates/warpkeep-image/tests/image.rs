@@ -1,4 +1,4 @@
-//! What an image remembers, whom it trusts, and what it refuses.
+//! What an image stores, which bytes it trusts, and what it refuses.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -172,7 +172,7 @@ fn either_slot_may_be_damaged_and_is_restored() {
 }
 
 fn flip(memory: &PlainMemory, at: usize) {
-    // SAFETY: within the memory, and nobody else is using it.
+    // SAFETY: within the memory, and no other code uses it.
     unsafe { *memory.base().add(at) ^= 1 };
 }
 

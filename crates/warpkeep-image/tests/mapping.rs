@@ -75,7 +75,7 @@ fn nothing_is_ever_replaced() {
     each_place(|directory| {
         let path = directory.join("image");
         let file = create(&path, MIB);
-        // Somebody else takes the name in the meantime.
+        // Another process takes the name in the meantime.
         std::fs::write(&path, "precious").expect("a file");
         assert!(matches!(file.publish(), Err(ImageError::Exists { .. })));
         drop(file);
@@ -84,7 +84,7 @@ fn nothing_is_ever_replaced() {
         assert_eq!(std::fs::read_to_string(&path).expect("still there"), "precious");
         assert_eq!(directory.read_dir().expect("a directory").count(), 1);
 
-        // A link to nowhere is something, too.
+        // A dangling link counts as existing, too.
         std::os::unix::fs::symlink("nowhere", directory.join("link")).expect("a link");
         let error = MappedFile::create(&directory.join("link"), MIB, &MapOptions::default());
         assert!(matches!(error, Err(ImageError::Exists { .. })), "{error:?}");
@@ -171,7 +171,7 @@ fn grows_under_the_feet_of_readers() {
                     scope.spawn(|| {
                         reading.wait();
                         loop {
-                            // Asked first, so that the last pass is over the final length.
+                            // Read first, so that the last pass covers the final length.
                             let last = stop.load(Ordering::Acquire);
                             let len = file.len();
                             for at in (0..len).step_by(4096) {
@@ -336,7 +336,7 @@ fn small_pages_of_tmpfs_are_collapsed_at_opening() {
     assert!((0..8 * MIB).all(|at| load(&file, at) == (at % 251) as u8), "collapsing changes no byte");
 }
 
-/// So much that several threads share it, while others write what was there before.
+/// Large enough that several threads share the work, while other threads write to the old part.
 #[test]
 fn a_large_growth_has_huge_pages_and_changes_no_byte() {
     let Some(directory) = shm() else { return };
@@ -366,6 +366,6 @@ fn a_large_growth_has_huge_pages_and_changes_no_byte() {
         eprintln!("SKIPPED: how many pages are huge: {report}");
         return;
     }
-    // All but the ends, and what the kernel could not have for a moment.
+    // All but the ends, and pages that the kernel could not collapse at that moment.
     assert!(report.huge_bytes >= (new - old) * 9 / 10, "{report}");
 }

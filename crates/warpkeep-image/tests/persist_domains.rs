@@ -1,4 +1,4 @@
-//! The two domains of persistence do the same to the bytes: nothing but what was stored.
+//! The two domains of persistence have the same effect on the bytes: exactly the stores.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,7 +32,7 @@ fn stores_and_flushes(domain: &impl Persist) {
     }
 
     let mut bytes = vec![0_u8; 300];
-    // SAFETY: inside the vector, which nobody else uses.
+    // SAFETY: inside the vector, which no other code uses.
     unsafe { domain.write(bytes.as_mut_ptr().add(3), &[9; 200]) };
     domain.flush("bytes", bytes.as_ptr(), bytes.len());
     domain.fence("bytes");

@@ -1,4 +1,4 @@
-//! Placements of this machine. What it lacks (persistent memory) is tested beside the code, on prepared text.
+//! Placements of this machine. Media it lacks (persistent memory) are tested beside the code, on prepared text.
 
 use std::path::Path;
 

@@ -40,7 +40,7 @@ fn bytes_of(number: usize, tile: Tile) -> Vec<u8> {
     (0..tile.block()).map(|at| (number as u8).wrapping_mul(37).wrapping_add(at as u8)).collect()
 }
 
-/// What lies where a tile says that a block's parts are.
+/// The bytes of a block, read from the positions that a tile gives.
 fn read(image: &Image<Coherent>, tile: Tile, name: u64) -> Vec<u8> {
     let (mut value, mut tail) = (vec![0; tile.value() as usize], vec![0; tile.tail() as usize]);
     image.read(tile.value_at(name), &mut value);
@@ -48,7 +48,7 @@ fn read(image: &Image<Coherent>, tile: Tile, name: u64) -> Vec<u8> {
     [value, tail].concat()
 }
 
-/// So many blocks of tiles, filled, by number.
+/// `count` blocks of tiles, filled, by number.
 fn fill(heap: &Heap<Coherent>, tile: Tile, count: usize) -> Vec<u64> {
     let pool = heap.tiled_pool(tile).unwrap();
     (0..count)
@@ -153,7 +153,7 @@ fn blocks_of_one_size_in_tiles_and_not_keep_apart() {
     };
     assert!(marked(&|marker| marker.tiled_block(tiled[3], tile)).is_ok());
     assert!(marked(&|marker| marker.block(plain, 160)).is_ok());
-    // The other way round, of another tile, and names that nobody has.
+    // The other way round, of another tile, and invalid names.
     let last = tile.name(tiled[0], MIN_CHUNK / tile.bytes() * tile.blocks());
     let wrong =
         [tiled[3] + 8, tiled[3] - 8, tile.value_at(tiled[3]), tile.tail_at(tiled[0]), last, plain + 8];
@@ -186,7 +186,7 @@ fn tiles_are_cleared_block_by_block() {
         let mut moved = Vec::new();
         for &number in &kept {
             assert!(clearing.contains(names[number]));
-            // SAFETY: nobody else has the block.
+            // SAFETY: no other code has the block.
             let copy = unsafe { clearing.copy_of(names[number]) }.unwrap();
             assert!(!clearing.contains(copy.offset()));
             moved.push(copy.persist("test", tile.block()));

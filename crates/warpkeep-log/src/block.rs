@@ -1,14 +1,14 @@
-//! Checksummed blocks in a file: what frames of the log and blocks of a checkpoint have in common.
+//! Checksummed blocks in a file, the common form of log frames and checkpoint blocks.
 //!
 //! A block has a header of 64 bytes (magic, CRC, payload length, and 48 bytes of its own) and a payload. The CRC is
-//! seeded with the store's id, so that bytes of another store, or a value that somebody made to look like a block,
-//! are not taken for one.
+//! seeded with the store's id, so that bytes of another store, or a value crafted to look like a block, do not pass
+//! the check.
 
 use crate::error::LogError;
 use crate::files::File;
 use crate::layout::{BLOCK_HEADER, put_u32, put_u64, u32_at, u64_at};
 
-/// What is read at once.
+/// Bytes read in one call.
 const WINDOW: usize = 256 << 10;
 /// Payloads up to this size are read before they are checked; longer ones only once their checksum holds, because a
 /// damaged length must not become an allocation.
@@ -30,10 +30,10 @@ impl Seed {
     }
 }
 
-/// The end of a block that somebody has summed already.
+/// The end of a block whose checksum is already computed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Summed {
-    /// Where it begins.
+    /// Offset of the first summed byte.
     pub(crate) from: usize,
     /// Its CRC, not seeded.
     pub(crate) crc: u32,
@@ -122,7 +122,7 @@ impl BlockReader {
         Ok(crc == u32_at(header, 4))
     }
 
-    /// Reads the payload of the block at `offset` and says whether its checksum holds.
+    /// Reads the payload of the block at `offset` and returns whether its checksum holds.
     pub(crate) fn payload(
         &mut self,
         offset: u64,

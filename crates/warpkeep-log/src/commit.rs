@@ -1,4 +1,4 @@
-//! Group commit: many threads append, one of them writes for all.
+//! Group commit: many threads append, one of them writes for the whole group.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -16,42 +16,43 @@ use crate::queue::{Queue, worst_footprint};
 use crate::segment::{SMALL_SEGMENT, SegmentMaker};
 use crate::tail::Tail;
 
-/// Waiters sleep by the group they wait for, modulo this: a finished write then wakes those it concerns, and one of
-/// the next group to lead, instead of everyone. They sleep on a counter rather than on a condition variable, so
-/// that they need not queue for the lock only to learn that they are done.
+/// Waiters sleep by the number of their group, modulo this. A finished write then wakes only the waiters of its
+/// group, and one waiter of the next group to lead it. They sleep on a counter instead of a condition variable, so
+/// that a woken waiter need not take the lock to see that its record is durable.
 const BEDS: usize = 4;
-/// How many groups a leader writes at most before it goes back to its own work.
+/// The most groups a leader writes before it returns to its caller.
 const TURNS: u32 = 4;
-/// How long it is not tried again to make a segment after that failed: on some file systems an attempt takes as long as
-/// writing all of it.
+/// How long to wait after a failed attempt before trying again to make a segment: on some file systems an attempt
+/// takes as long as writing the whole segment.
 const NEXT_ATTEMPT: Duration = Duration::from_millis(100);
 /// Above this backlog the flusher does not wait for its interval.
 const FLUSH_EARLY: u64 = 4 << 20;
-/// Bits of [`Commit::unsettled`]; the others count bytes of records that were promised room and have not come yet.
+/// Bits of [`Commit::unsettled`]; the other bits count bytes of records that were promised room and are not
+/// appended yet.
 const OWES_CHECKPOINT: u64 = 1 << 63;
 const UNLOGGED: u64 = 1 << 62;
 
 /// Where waiters sleep.
 #[derive(Default)]
 struct Bed {
-    /// Counts wake-ups; what they sleep on.
+    /// Counts wake-ups; the futex word the waiters sleep on.
     calls: AtomicU32,
-    /// How many sleep here, or are about to, or have just been woken.
+    /// Waiters that sleep here, are about to sleep, or have just been woken.
     sleepers: AtomicU32,
 }
 
-/// The queue, and what the flusher is to do.
+/// The queue, and the state of the flusher.
 struct Shared {
     queue: Queue,
-    /// The flusher has nothing to do and wants to be told when there is.
+    /// The flusher is idle and must be woken when there is work.
     flusher_idle: bool,
     spare_wanted: bool,
-    /// When it was tried last to make a segment ahead of its use.
+    /// When making a segment ahead of its use was last tried.
     spare_tried: Option<Instant>,
     stop: bool,
-    /// Called when the log has everything, and before it no longer has.
+    /// Called when every visible effect is durable in the log, and before that stops being true.
     watch: Option<SettledWatch>,
-    /// What it was called with last.
+    /// Whether the last call reported a settled log.
     told_settled: bool,
 }
 
@@ -59,7 +60,7 @@ struct Shared {
 pub(crate) type SettledWatch = Box<dyn Fn(Option<Lsn>) + Send + Sync>;
 
 impl Shared {
-    /// Tells that everything is in the log and durable, if it is.
+    /// Reports to the watcher that every visible effect is durable in the log, if it is.
     fn tell_settled(&mut self) {
         if let Some(watch) = &self.watch
             && self.queue.is_settled()
@@ -69,7 +70,7 @@ impl Shared {
         }
     }
 
-    /// Tells that something will be in the image before it is in the log.
+    /// Reports to the watcher that an effect will be in the image before its record is in the log.
     fn tell_unsettled(&mut self) {
         if let Some(watch) = self.watch.as_ref().filter(|_| self.told_settled) {
             watch(None);
@@ -78,7 +79,7 @@ impl Shared {
     }
 }
 
-/// What is appended: a batch that is copied, or a record that is laid out, with the sum of its changes.
+/// The form of an appended record: a batch to copy, or a laid-out record with the checksum of its changes.
 enum Appended<'a> {
     Batch(&'a ChangeBatch),
     Laid(LaidRecord, u32),
@@ -86,20 +87,21 @@ enum Appended<'a> {
 
 pub(crate) struct Commit {
     options: LogOptions,
-    /// The process that opened the log. A child of it shares the files.
+    /// The process that opened the log. A forked child shares the files.
     owner: u32,
     poison: Poison,
     shared: Mutex<Shared>,
     beds: [Bed; BEDS],
     flusher: Condvar,
     durable: AtomicU64,
-    /// The last record appended, and what readers may see that no record tells of. Stored under the lock, the former before
-    /// the latter, and read without it in the other order: a promise that is seen to be kept has its record.
+    /// The last record appended, and the effects that readers may see before their record exists. Stored under the
+    /// lock, `last` before `unsettled`, and read without it in the other order: a reader that sees a promise kept
+    /// also sees its record.
     last: AtomicU64,
     unsettled: AtomicU64,
-    /// Bytes of frames written, those at hand when the log was opened among them.
+    /// Bytes of frames written, including those present when the log was opened.
     written: AtomicU64,
-    /// What it was when the last checkpoint began.
+    /// The value of `written` when the last checkpoint began.
     written_before_checkpoint: AtomicU64,
     tail: Mutex<Tail>,
     maker: SegmentMaker,
@@ -170,7 +172,7 @@ impl Commit {
         self.append_to(self.lock(), Appended::Batch(batch), durability, on_lsn)
     }
 
-    /// Appends a record that is laid out.
+    /// Appends a laid-out record.
     pub(crate) fn append_laid(
         &self,
         record: LaidRecord,
@@ -182,7 +184,7 @@ impl Commit {
         self.append_to(self.lock(), Appended::Laid(record, crc), durability, on_lsn)
     }
 
-    /// The same, if it was promised room.
+    /// Appends a laid-out record that was promised room.
     pub(crate) fn append_laid_promised(
         &self,
         footprint: u64,
@@ -193,7 +195,8 @@ impl Commit {
         self.keep_promise(footprint, summed.map(|crc| Appended::Laid(record, crc)), durability)
     }
 
-    /// Has a segment ready that has room for a record of so many bytes: a full disk is found here, where it can still be refused.
+    /// Makes sure that a segment has room for a record of `changes_len` bytes. A full disk shows here, where the
+    /// batch can still be refused.
     pub(crate) fn make_room(&self, changes_len: usize) -> Result<(), LogError> {
         self.check_size(changes_len)?;
         self.poison.check()?;
@@ -206,17 +209,17 @@ impl Commit {
         made.map_err(|cause| LogError::NoSegment { cause: Arc::new(cause) })
     }
 
-    /// Memory for a record of so many bytes that is to be laid out.
+    /// Memory for laying out a record of `changes_len` bytes.
     pub(crate) fn take_buffer(&self, changes_len: usize) -> Vec<u8> {
         self.lock().queue.take_buffer(changes_len)
     }
 
-    /// Nothing more is to be done with this log.
+    /// Stops the log for good.
     pub(crate) fn give_up(&self, error: LogError) -> LogError {
         let poisoned = self.poison.set(error);
-        // Under the lock, so that nobody falls asleep who has not seen it.
+        // Under the lock: a waiter either sees the error before it sleeps, or is woken.
         let _shared = self.lock();
-        // The image may have a part of it, or the log.
+        // The image or the log may hold part of the batch.
         self.unsettled.fetch_or(UNLOGGED, Ordering::Release);
         self.wake_all();
         poisoned
@@ -232,8 +235,8 @@ impl Commit {
         self.keep_promise(footprint, Ok(Appended::Batch(batch)), durability)
     }
 
-    /// Appends what was promised room. Its effects are in the image already: if it cannot be appended, nothing that readers see
-    /// can be vouched for any more, and the log stops.
+    /// Appends a record that was promised room. Its effects are already in the image. If it cannot be appended,
+    /// readers see effects that no log record covers, so the log stops.
     fn keep_promise(
         &self,
         footprint: u64,
@@ -274,7 +277,7 @@ impl Commit {
             Appended::Laid(record, crc) => shared.queue.push_laid(lsn, record, crc, durability),
         }
         self.note(&shared.queue);
-        // Someone who asks for `Power` will come and wait, and writes then.
+        // A caller that asks for `Power` will wait for its record and write it then.
         let unattended = durability == Durability::Process || shared.queue.backlog() > FLUSH_EARLY;
         if unattended && shared.flusher_idle {
             shared.flusher_idle = false;
@@ -283,7 +286,7 @@ impl Commit {
         Ok(lsn)
     }
 
-    /// Sets room aside for a batch, if it would be taken now; gives how much.
+    /// Sets room aside for a batch, if the log would accept it now; returns the number of bytes.
     pub(crate) fn promise(&self, changes_len: usize, durability: Durability) -> Result<u64, LogError> {
         self.check_size(changes_len)?;
         let mut shared = self.lock();
@@ -301,27 +304,28 @@ impl Commit {
         self.note(&shared.queue);
     }
 
-    /// Tells those who do not take the lock how the queue stands. The caller has the lock.
+    /// Publishes the state of the queue to threads that do not take the lock. The caller holds the lock.
     fn note(&self, queue: &Queue) {
         self.last.store(queue.last().bits(), Ordering::Release);
         let unlogged = self.unsettled.load(Ordering::Relaxed) & UNLOGGED;
         self.unsettled.store(unsettled(queue) | unlogged, Ordering::Release);
     }
 
-    /// From now on `watch` is called when the log has everything, and before it no longer has.
+    /// From now on `watch` is called when every visible effect is durable in the log, and before that stops being
+    /// true.
     pub(crate) fn watch_settled(&self, watch: SettledWatch) {
         let mut shared = self.lock();
         shared.watch = Some(watch);
         shared.tell_settled();
     }
 
-    /// Whether something is in the image, or about to be, whose record is still to come.
+    /// Whether the image has, or is about to have, an effect whose record is not appended yet.
     pub(crate) fn has_promised(&self) -> bool {
         self.unsettled.load(Ordering::Acquire) & !(OWES_CHECKPOINT | UNLOGGED) != 0
     }
 
-    /// The last record appended, if every effect that readers may see has its record. The caller has waited for the promises that
-    /// it may have seen the effects of.
+    /// The last record appended, if every effect that readers may see has its record. The caller has waited for the
+    /// promises whose effects it may have seen.
     pub(crate) fn appended(&self) -> Result<Lsn, LogError> {
         if self.unsettled.load(Ordering::Acquire) & UNLOGGED != 0 {
             self.poison.check()?;
@@ -346,7 +350,7 @@ impl Commit {
         self.unsettled.load(Ordering::Acquire) & OWES_CHECKPOINT != 0
     }
 
-    /// Notes a complete checkpoint; `written_before` is what [`Commit::written`] was when it began.
+    /// Records a complete checkpoint; `written_before` is the value of [`Commit::written`] when it began.
     pub(crate) fn checkpoint_done(&self, written_before: u64) {
         self.written_before_checkpoint.store(written_before, Ordering::Relaxed);
         let mut shared = self.lock();
@@ -360,7 +364,7 @@ impl Commit {
         self.options.file_mode
     }
 
-    /// The least that an opening makes its first segment of.
+    /// The smallest first segment that an opening accepts.
     pub(crate) fn first_segment_bytes(&self) -> u64 {
         self.options.segment_bytes.min(SMALL_SEGMENT)
     }
@@ -409,13 +413,13 @@ impl Commit {
 
     pub(crate) fn back_pressure(&self) -> Result<(), LogError> {
         let mut shared = self.lock();
-        // A full disk should be found here, where a writer can still be refused, and not in the middle of a write.
-        // If the next segment is just being made, what comes of it is waited for: where it fails, a write that had come
-        // further would find no room and stop the log.
+        // A full disk should show here, where a writer can still be refused, and not in the middle of a write. If
+        // the next segment is being made, wait for the result: if making it fails, a write admitted meanwhile would
+        // find no room and stop the log.
         let short = shared.queue.is_short_of_room() && !self.maker.is_spare_ready();
         let try_now = match shared.queue.no_segment() {
             None => short,
-            // Without a thread there is no other to try again.
+            // Without a background thread, this caller must retry.
             Some(_) => {
                 !self.options.background
                     || shared.spare_tried.is_none_or(|at| at.elapsed() >= NEXT_ATTEMPT)
@@ -440,31 +444,32 @@ impl Commit {
         self.poison.check()
     }
 
-    /// Like the poison's own check, for someone who may have been woken to lead: others must learn of it too.
+    /// Like the poison's own check, for a waiter that may have been woken to lead: it passes the wake-up on to the
+    /// others.
     fn check(&self) -> Result<(), LogError> {
         self.poison.check().inspect_err(|_| self.wake_all())
     }
 
-    /// Gives up the lock and sleeps until the group is written, or someone is wanted to lead.
+    /// Releases the lock and sleeps until the group is written or a leader is needed.
     fn sleep(&self, shared: MutexGuard<'_, Shared>, group: u64) {
         let bed = &self.beds[bed_of(group)];
         bed.sleepers.fetch_add(1, Ordering::Relaxed);
-        // Read under the lock, under which it is also counted up: a call from now on is not missed.
+        // Read under the lock that also protects the increment, so that no later wake-up is missed.
         let calls = bed.calls.load(Ordering::Relaxed);
         drop(shared);
         atomic_wait::wait(&bed.calls, calls);
         bed.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Writes a group for everyone in it, and a few more if they are waiting: another leader would first have to be
-    /// woken and given a processor, and the disk would stand still meanwhile. Nobody else may be writing.
+    /// Writes a group for all its waiters, and a few more groups if they are waiting: another leader would first
+    /// have to be woken and scheduled, and the disk would idle meanwhile. No other thread may be writing.
     fn lead<'a>(&'a self, mut shared: MutexGuard<'a, Shared>) -> MutexGuard<'a, Shared> {
         let Some(mut group) = shared.queue.take() else { return shared };
         for turn in 1.. {
             let after_checkpoint = shared.queue.after_checkpoint();
             drop(shared);
 
-            // If the disk panics, those who sleep must not sleep for ever.
+            // If the disk panics, sleeping waiters must be woken.
             let on_panic = WakeOnPanic { commit: self };
             let mut tail = self.tail();
             let checked = self.poison.check().and_then(|()| self.check_process());
@@ -480,7 +485,7 @@ impl Commit {
                 self.wake_all();
                 return shared;
             }
-            // Padded by now to what it takes in the file.
+            // Padded by now to its length in the file.
             self.written.fetch_add(group.frame.len() as u64, Ordering::Relaxed);
             shared.queue.finish(group.frame, group.summed.is_some());
             shared.queue.set_room(room);
@@ -489,7 +494,7 @@ impl Commit {
                 shared.tell_settled();
             }
             let spare_wanted = wants_spare && !self.maker.has_spare();
-            // Taken before the lock is let go: from then on nobody else leads.
+            // Taken before the lock is released: from then on no other thread leads.
             let next = if turn < TURNS && !spare_wanted { shared.queue.take() } else { None };
             shared = self.wake(shared, group.seq, next.is_none());
             if spare_wanted {
@@ -511,15 +516,15 @@ impl Commit {
             return shared;
         }
         drop(shared);
-        // A failure is kept in the queue, or poisons; whoever is concerned will be told there.
+        // A failure is kept in the queue or poisons the log; the callers it affects get the error there.
         let _ = self.prepare_spare();
         self.lock()
     }
 
-    /// Wakes those who waited for the group, and, if a leader is wanted, first one of those after it.
+    /// Wakes the waiters of the group, and, if a leader is needed, first one waiter of a later group.
     ///
-    /// The counts of sleepers are never too low, but may be too high for a moment. So one is called from every bed
-    /// that seems taken: any of them will lead, and it would be fatal if none did.
+    /// The counts of sleepers are never too low, but may be too high for a moment. So one waiter is woken from
+    /// every slot that seems occupied: any of them can lead, and without a leader the waiters would sleep forever.
     fn wake<'a>(
         &'a self,
         shared: MutexGuard<'a, Shared>,
@@ -567,7 +572,7 @@ impl Commit {
         Ok(())
     }
 
-    /// Tries again for a segment if there was none to be had: some space may be free now.
+    /// Tries again to make a segment after a failure: space may be free now.
     pub(crate) fn retry_spare(&self) {
         let wanted = self.lock().queue.no_segment().is_some();
         if wanted {
@@ -580,7 +585,7 @@ impl Commit {
         self.flusher.notify_all();
     }
 
-    /// What the flusher's thread does until [`Commit::stop`].
+    /// The loop of the flusher thread, until [`Commit::stop`].
     pub(crate) fn run_flusher(&self) {
         let interval = self.options.flush_interval;
         let mut shared = self.lock();
@@ -622,7 +627,7 @@ impl Commit {
     }
 }
 
-/// What readers may see that no record tells of: see [`Commit::unsettled`].
+/// The effects that readers may see before their record exists: see [`Commit::unsettled`].
 fn unsettled(queue: &Queue) -> u64 {
     queue.promised() | if queue.after_checkpoint() == 0 { 0 } else { OWES_CHECKPOINT }
 }

@@ -30,7 +30,7 @@ pub struct CopiedFile {
     pub crc32c: u32,
 }
 
-/// What a copy holds.
+/// The contents of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LogCopy {
     /// Its files; the manifest is the last.
@@ -40,11 +40,11 @@ pub struct LogCopy {
 }
 
 impl Log {
-    /// Copies all that a rebuild needs to an empty directory, while writers go on: everything appended before the call
+    /// Copies everything a rebuild needs to an empty directory, while writers go on: everything appended before the call
     /// is in the copy. Checkpoints wait meanwhile, for they would remove what is being copied.
     ///
-    /// The files of the copy are durable when this returns; the directory's own entry is the caller's business.
-    /// `progress` learns how many bytes of about how many are done.
+    /// The files of the copy are durable when this returns; syncing the directory's own entry is left to the caller.
+    /// `progress` receives the bytes copied so far and the estimated total.
     pub fn copy_to(
         &self,
         to: Arc<dyn Disk>,
@@ -57,7 +57,7 @@ impl Log {
         }
         let last_lsn = self.last_lsn();
         self.wait_durable(last_lsn)?;
-        // What comes after may be half written by the time it would be read.
+        // Later bytes may be half written when they are read.
         let (finished, current, end) = self.commit.tail().durable(manifest.first_segment);
 
         let to = Directory::new(to);
@@ -74,7 +74,7 @@ impl Log {
             copier.segment(&manifest, number, None)?;
         }
         copier.segment(&manifest, current, Some(end))?;
-        // A copy has no image: restoring it makes one.
+        // A copy has no image; restoring it creates one.
         Manifest { generation: 1, clean_at: None, image: None, ..manifest.clone() }.write(&to)?;
         copier.note_manifest()?;
         let files = copier.files;
@@ -99,7 +99,7 @@ impl Copier<'_> {
         self.keep(&to, bytes, crc32c)
     }
 
-    /// Copies the frames of a segment; the first page is written anew, for the copy is no longer than they are.
+    /// Copies the frames of a segment. Its first page is rewritten, because the copy is only as long as the frames.
     fn segment(&mut self, manifest: &Manifest, number: u64, end: Option<u64>) -> Result<(), LogError> {
         let name = segment_name(number);
         let room = self.from.open(&name)?.len()?;
@@ -113,7 +113,7 @@ impl Copier<'_> {
         to.write(&page[..], 0)?;
         self.done += PAGE;
         let crc32c = self.bytes(&from, &to, PAGE..end, crc32c::crc32c(&page[..]))?;
-        // Room that was set aside and never used counted as work to do.
+        // The total included space that was allocated and never used.
         self.total -= room.saturating_sub(end).min(self.total.saturating_sub(self.done));
         self.keep(&to, end, crc32c)
     }
@@ -162,7 +162,8 @@ impl Copier<'_> {
     }
 }
 
-/// Where the frames of a finished segment end. After them comes room, or what a crash left of one more.
+/// Where the frames of a finished segment end. Unused space follows, or the remains of a frame that a crash
+/// interrupted.
 fn frames_end(directory: &Directory, manifest: &Manifest, number: u64) -> Result<u64, LogError> {
     let mut reader = SegmentReader::open(directory, Seed::of(&manifest.store_id), number)?;
     let mut end = PAGE;

@@ -1,8 +1,10 @@
 //! Large writes that go past the system's cache.
 //!
-//! What the system keeps of a log nobody reads, and memory that it has not used before is slow to get, on a virtual machine slower than the disk:
-//! a record of hundreds of megabytes would wait for pages. So it goes to the disk from a few buffers that are used again and again, each by a
-//! thread: while one is filled the others are under way. The sync that follows is what counts, as after any other write.
+//! The log is not read back, so its pages in the page cache are of no use; and getting fresh page-cache memory can
+//! be slower than the disk, especially on a virtual machine. A record of hundreds of megabytes would wait for
+//! pages. So such a record is written from a few reused buffers, each filled and written by its own thread: while
+//! one is filled the others are being written. As after any other write, only the following sync makes the bytes
+//! durable.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -13,11 +15,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::layout::PAGE;
 
-/// Bytes of a buffer, and so of what is under way in one piece.
+/// Bytes of a buffer, and of one write.
 const PIECE: usize = 4 << 20;
 /// Buffers, and threads that fill and write them.
 const WRITERS: usize = 3;
-/// Writes of fewer bytes are not worth threads.
+/// Writes of fewer bytes are not worth starting threads for.
 const WORTH: usize = 2 * PIECE;
 
 /// Memory for pieces, kept from write to write.
@@ -43,9 +45,9 @@ impl Buffers {
 #[derive(Debug)]
 pub(crate) struct Direct {
     path: PathBuf,
-    /// Opened by the first who has much to write; `None` if it cannot be.
+    /// Opened by the first large write; `None` if it cannot be opened.
     file: OnceLock<Option<File>>,
-    /// The file system refuses such writes after all.
+    /// The file system accepted the open but refuses the writes.
     refused: AtomicBool,
     buffers: Arc<Buffers>,
 }
@@ -56,8 +58,8 @@ impl Direct {
         Direct { path, file: OnceLock::new(), refused: AtomicBool::new(false), buffers: Arc::clone(buffers) }
     }
 
-    /// Writes bytes to `file`, if they are many and lie in whole pages. `false` if they are to be written the usual way; some of them may have
-    /// been written by then.
+    /// Writes bytes to `file` if they are many and cover whole pages. Returns `false` if the caller must write them
+    /// the usual way; some of them may have been written by then.
     pub(crate) fn write(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<bool> {
         let suits =
             bytes.len() >= WORTH && offset.is_multiple_of(PAGE) && bytes.len().is_multiple_of(PAGE as usize);
@@ -74,7 +76,7 @@ impl Direct {
                 let at = offset + (bytes.len() - piece.len()) as u64;
                 if let Err(error) = write_piece(direct, &mut buffer, &piece[..PIECE.min(piece.len())], at) {
                     failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                    // Nobody goes on.
+                    // Stop the other threads.
                     next.fetch_max(bytes.len(), Ordering::Relaxed);
                 }
             }
@@ -82,7 +84,7 @@ impl Direct {
         };
         std::thread::scope(|scope| {
             for _ in 1..WRITERS {
-                // Without another thread this one does it all.
+                // If no thread can be started, this one writes everything.
                 let _ = std::thread::Builder::new().name("warpkeep-write".into()).spawn_scoped(scope, work);
             }
             work();
@@ -106,7 +108,8 @@ fn write_piece(direct: &File, buffer: &mut [u8], piece: &[u8], at: u64) -> io::R
     direct.write_all_at(aligned, at)
 }
 
-/// Opens a file a second time, past the cache. `None` if the system does not have that, or another file has the path by now.
+/// Opens a file a second time, with the page cache bypassed. `None` if the system does not support that, or if
+/// another file has the path by now.
 #[cfg(target_os = "linux")]
 fn open(path: &std::path::Path, file: &File) -> Option<File> {
     let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
@@ -140,7 +143,7 @@ mod tests {
         read
     }
 
-    /// Pieces that fill a buffer and one that does not; over what is in the cache, and read through it.
+    /// Pieces that fill a buffer and one that does not, written over cached bytes and read back through the cache.
     #[test]
     fn what_is_written_is_read() {
         let (directory, buffers) = (tempfile::tempdir().unwrap(), Arc::default());

@@ -27,7 +27,7 @@ pub trait Disk: Send + Sync + 'static {
 }
 
 /// An open file. Offsets are explicit and calls from many threads are fine.
-#[allow(clippy::len_without_is_empty)] // nobody asks, and every implementation would have to answer
+#[allow(clippy::len_without_is_empty)] // no caller needs it, and every implementation would have to provide it
 pub trait DiskFile: Send + Sync {
     /// The length in bytes.
     fn len(&self) -> io::Result<u64>;

@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! Errors, each with what to do about it.
 
 use std::io;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ pub enum LogError {
         "cannot {action} {file}: {source}. Check the disk and the system's log, then open the store again"
     )]
     Io {
-        /// What was attempted.
+        /// The failed action.
         action: &'static str,
         /// On which file.
         file: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The disk, or the quota, is full.
@@ -27,11 +27,11 @@ pub enum LogError {
          committed is safe"
     )]
     DiskFull {
-        /// What was attempted.
+        /// The failed action.
         action: &'static str,
         /// On which file.
         file: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The directory or a file in it cannot be written.
@@ -39,16 +39,17 @@ pub enum LogError {
         "cannot {action} {file}: {source}. Make the log directory writable for this user, or choose another"
     )]
     NotWritable {
-        /// What was attempted.
+        /// The failed action.
         action: &'static str,
         /// On which file.
         file: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Another process, or another handle of this one, has the directory open.
     #[error(
-        "the log directory {directory} is in use by {}. Close that store first; two writers would destroy the log. What a \
+        "the log directory {directory} is in use by {}. Close that store first, or drop it and all handles of its tables; two \
+         writers would destroy the log. What a \
          server has open can be read by its clients, and backed up by `warpkeep backup --address`",
         holder(.pid)
     )]
@@ -73,12 +74,12 @@ pub enum LogError {
         /// A file that holds data.
         file: String,
     },
-    /// A file that is not ours, or not what its name says.
+    /// A file that is not part of a log, or does not match its name.
     #[error("{file} is not a file of this log: {what}. Move it away, or restore what belongs there")]
     ForeignFile {
         /// The file.
         file: String,
-        /// Why it is not ours.
+        /// Why it is not part of a log.
         what: String,
     },
     /// A file of another store.
@@ -109,7 +110,7 @@ pub enum LogError {
          `warpkeep repair STORE --manifest`, or restore it from a backup of the log directory"
     )]
     ManifestDamaged {
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// The log is damaged where a crash cannot have damaged it.
@@ -124,7 +125,7 @@ pub enum LogError {
         offset: u64,
         /// The last record that can be trusted.
         after: Lsn,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// The log does not end where it is known to end, or ends before it.
@@ -137,10 +138,10 @@ pub enum LogError {
         found: Lsn,
         /// The record it must reach.
         expected: Lsn,
-        /// Who says so.
+        /// The source of the expectation.
         promise: &'static str,
     },
-    /// A segment the manifest needs is not there.
+    /// A segment that the manifest needs is missing.
     #[error(
         "{file} is missing, and the checkpoint alone is not the whole store. Restore the file. Nothing has been changed"
     )]
@@ -158,7 +159,7 @@ pub enum LogError {
         file: String,
         /// Where the damage begins.
         offset: u64,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// A write or sync of the log failed earlier; this handle does nothing more.
@@ -167,10 +168,10 @@ pub enum LogError {
          out. The failure was: {first}"
     )]
     Poisoned {
-        /// What failed first.
+        /// The first failure.
         first: Arc<LogError>,
     },
-    /// What the log says could not be applied to the image.
+    /// The contents of the log could not be applied to the image.
     #[error("what the log holds could not be applied: {why}. Open the store again: it is applied then")]
     GivenUp {
         /// Why not.
@@ -203,17 +204,17 @@ pub enum LogError {
     /// A key, a value or the number of changes does not fit into 32 bits.
     #[error("{what} of {len} does not fit the format's 32 bits. Split the value or the batch")]
     TooLong {
-        /// What is too long.
+        /// The part that is too long.
         what: &'static str,
         /// Its length.
         len: u64,
     },
-    /// A change that cannot be: a delete with a value, or a delete in a checkpoint.
+    /// An invalid change: a delete with a value, or a delete in a checkpoint.
     #[error(
         "not a change that can be written here: {what}. This is a mistake of the caller; the change was not written"
     )]
     BadChange {
-        /// What is wrong with it.
+        /// The fault.
         what: &'static str,
     },
     /// All log sequence numbers of this opening are used up.
@@ -236,9 +237,9 @@ pub enum LogError {
     BadOption {
         /// Its name.
         option: &'static str,
-        /// What it was set to.
+        /// Its value.
         value: u64,
-        /// What it must be.
+        /// The accepted values.
         what: &'static str,
     },
     /// This process is a child of the one that opened the log.
@@ -250,7 +251,7 @@ pub enum LogError {
         /// The process that opened it.
         pid: u32,
     },
-    /// Someone waits for a record that nobody has appended.
+    /// A caller waits for a record that was never appended.
     #[error(
         "record {asked} was not appended here (the last is {last}). Wait only for numbers that `append` returned"
     )]
@@ -263,7 +264,7 @@ pub enum LogError {
 }
 
 impl LogError {
-    /// Sorts what the system said into the kinds that have different remedies.
+    /// Sorts system errors by remedy.
     pub(crate) fn io(action: &'static str, file: &str, source: io::Error) -> LogError {
         let file = file.to_owned();
         match source.kind() {
@@ -277,7 +278,7 @@ impl LogError {
         }
     }
 
-    /// What happened, without what to do about it: for messages that say that themselves.
+    /// The cause without the advice, for messages that give their own advice.
     fn bare(&self) -> String {
         match self {
             LogError::Io { action, file, source }
@@ -287,7 +288,7 @@ impl LogError {
         }
     }
 
-    /// Whether the disk is full, be it that the log had to stop over it.
+    /// Whether the disk is full, including when that stopped the log.
     pub fn is_disk_full(&self) -> bool {
         match self {
             LogError::DiskFull { .. } => true,

@@ -7,12 +7,12 @@ use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
 use crate::reserve::Reserve;
 
-/// Whether something failed that nobody can undo. Set once, read often.
+/// Whether an irreversible failure happened. Set once, read often.
 #[derive(Clone, Default)]
 pub(crate) struct Poison(Arc<OnceLock<Arc<LogError>>>);
 
 impl Poison {
-    /// Remembers the first failure, and gives what every later caller is told.
+    /// Stores the first failure, and returns the error that every later caller gets.
     pub(crate) fn set(&self, error: LogError) -> LogError {
         let first = match error {
             LogError::Poisoned { first } => first,
@@ -58,7 +58,8 @@ impl Directory {
         self.disk.free_bytes()
     }
 
-    /// Refuses what there is surely no room for, without trying: an attempt would take all that is free, and time.
+    /// Refuses a file that certainly does not fit, without trying: an attempt would use up all free space, and
+    /// time.
     pub(crate) fn check_room(&self, name: &str, bytes: u64) -> Result<(), LogError> {
         match self.free_bytes() {
             Some(free) if free < bytes => {

@@ -1,4 +1,4 @@
-//! Frames: what one group commit writes. And the records in them.
+//! Frames, each written by one group commit, and the records in them.
 
 use warpkeep_core::{Durability, Lsn};
 
@@ -11,7 +11,7 @@ pub(crate) const FRAME_MAGIC: &[u8; 4] = b"WKFR";
 pub(crate) const RECORD_HEADER: usize = 24;
 const POWER: u32 = 1;
 
-/// What a frame says about itself.
+/// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameHeader {
     pub(crate) segment: u64,
@@ -24,7 +24,8 @@ pub(crate) struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// Completes a frame whose payload begins at byte 64 of `frame`, and of which a part at the end may have been summed.
+    /// Completes a frame whose payload begins at byte 64 of `frame`. The checksum of its last part may already be
+    /// known.
     pub(crate) fn seal(&self, frame: &mut [u8], summed: Option<Summed>, seed: Seed) {
         put_u64(frame, 16, self.segment);
         put_u64(frame, 24, self.first.bits());
@@ -35,7 +36,7 @@ impl FrameHeader {
         block::seal(frame, FRAME_MAGIC, summed, seed);
     }
 
-    /// What the bytes say, if they can be a frame of that segment. The checksum is another matter.
+    /// Decodes the header if it can be a frame of that segment. The checksum is not verified.
     pub(crate) fn plausible(bytes: &BlockHeader, segment: u64) -> Option<FrameHeader> {
         let header = FrameHeader {
             segment: u64_at(bytes, 16),
@@ -84,7 +85,7 @@ pub(crate) fn push_record(out: &mut Vec<u8>, lsn: Lsn, changes: &[u8], count: u3
     out.extend_from_slice(changes);
 }
 
-/// What stands before the changes of a record.
+/// The header of a record, which precedes its changes.
 pub(crate) fn record_header(
     lsn: Lsn,
     changes_len: u64,
@@ -115,12 +116,12 @@ impl<'a> Record<'a> {
         self.lsn
     }
 
-    /// What it was committed with.
+    /// The durability it was committed with.
     pub fn durability(&self) -> Durability {
         self.durability
     }
 
-    /// What it changed.
+    /// Its changes.
     pub fn changes(&self) -> Changes<'a> {
         self.changes.clone()
     }
@@ -151,12 +152,12 @@ impl OwnedRecord {
         self.lsn
     }
 
-    /// What it was committed with.
+    /// The durability it was committed with.
     pub fn durability(&self) -> Durability {
         self.durability
     }
 
-    /// What it changed.
+    /// Its changes.
     pub fn changes(&self) -> Changes<'_> {
         Changes::trusted(&self.bytes, self.count)
     }

@@ -1,9 +1,10 @@
-//! Memory that a frame lies in, which may be longer than the frame.
+//! The memory of a frame, which may be longer than the frame.
 
 use std::ops::{Deref, DerefMut};
 
-/// The bytes of a frame. What memory there is behind them is kept with what is in it, and so need not be cleared when a longer frame comes: of records of many megabytes that
-/// would take one thread longer than all of them take to lay one out.
+/// The bytes of a frame. The memory behind them is kept with its old contents, so that a longer frame need not
+/// clear it first: for records of many megabytes, clearing in one thread takes longer than laying out the record in
+/// all threads.
 #[derive(Debug, Default)]
 pub(crate) struct FrameBuffer {
     memory: Vec<u8>,
@@ -11,17 +12,18 @@ pub(crate) struct FrameBuffer {
 }
 
 impl FrameBuffer {
-    /// So many bytes in this memory, or in new memory if it is too short for them and so many more. They hold anything.
+    /// A frame of `len` bytes in this memory, or in new memory with `more` spare bytes if it is too short. The
+    /// contents are undefined.
     pub(crate) fn within(mut memory: Vec<u8>, len: usize, more: usize) -> FrameBuffer {
         match memory.capacity() < len + more {
-            // The system clears it page by page as it is written, which is done by all threads.
+            // The system zeroes each page on its first write, which all threads do in parallel.
             true => memory = vec![0; len + more],
             false => memory.resize(memory.len().max(len + more), 0),
         }
         FrameBuffer { memory, len }
     }
 
-    /// So many zeros, in memory that records are appended to.
+    /// A frame of `len` zeros, in memory that records are appended to.
     pub(crate) fn zeros(mut memory: Vec<u8>, len: usize) -> FrameBuffer {
         memory.clear();
         memory.resize(len, 0);
@@ -35,7 +37,7 @@ impl FrameBuffer {
         self.len = self.memory.len();
     }
 
-    /// So many bytes; those behind the ones that there were are zeros.
+    /// Extends the frame to `len` bytes; the new bytes are zeros.
     pub(crate) fn pad_to(&mut self, len: usize) {
         let (from, kept) = (self.len.min(len), self.memory.len());
         self.memory[from.min(kept)..len.min(kept)].fill(0);
@@ -43,7 +45,7 @@ impl FrameBuffer {
         self.len = len;
     }
 
-    /// All of the memory, with what is in it.
+    /// All of the memory, with its contents.
     pub(crate) fn into_memory(self) -> Vec<u8> {
         self.memory
     }
@@ -76,7 +78,7 @@ mod tests {
         let (memory, first) = (frame.into_memory(), |memory: &Vec<u8>| memory.as_ptr());
         assert_eq!(memory.len(), 150);
         let at = first(&memory);
-        // A short one, and then a long one, both in what there is.
+        // A short frame, and then a long one, both in the same memory.
         let mut short = FrameBuffer::within(memory, 10, 50);
         short.fill(8);
         short.pad_to(16);
@@ -85,10 +87,10 @@ mod tests {
         assert_eq!((memory.len(), memory[99]), (150, 7));
         let mut long = FrameBuffer::within(memory, 99, 51);
         assert_eq!((long.len(), long.as_ptr()), (99, at));
-        // Padding can be more than there is.
+        // Padding can exceed the memory.
         long.pad_to(200);
         assert!(long.len() == 200 && long[98] == 7 && long[99..] == [0; 101]);
-        // One that is too long for what there is has its own; what is empty but large enough is used.
+        // A frame that is too long for the memory gets its own; memory that is empty but large enough is used.
         let memory = long.into_memory();
         let len = memory.capacity();
         let fresh = FrameBuffer::within(memory, len, 51);

@@ -1,4 +1,4 @@
-//! The writers' gate: lets a checkpoint wait for the writers of the moment without stopping the next ones.
+//! The writers' gate: a checkpoint waits for the writers inside without stopping later ones.
 //!
 //! A writer counts itself in under the current phase and out again under the same one. To wait for all writers that
 //! are inside, the waiter first drains the other phase (writers that read the phase just before it last turned and
@@ -42,7 +42,7 @@ impl fmt::Debug for OpGuard<'_> {
 
 impl Drop for OpGuard<'_> {
     fn drop(&mut self) {
-        // Release: what the writer did is visible to the waiter that sees it gone.
+        // Release: the waiter that sees this writer gone also sees its writes.
         self.count.fetch_sub(1, Ordering::Release);
     }
 }

@@ -27,9 +27,9 @@ const PERSISTENT: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageNote {
     path: PathBuf,
-    /// The boot of the machine in which it was taken into use.
+    /// The boot of the machine in which the image was opened.
     pub boot_id: [u8; 16],
-    /// Whether what was flushed and fenced survives the machine.
+    /// Whether flushed and fenced bytes survive a power failure.
     pub persistent: bool,
 }
 
@@ -40,12 +40,12 @@ impl ImageNote {
         fits.then(|| ImageNote { path: path.to_path_buf(), boot_id, persistent })
     }
 
-    /// Where it lies, from the root.
+    /// Its absolute path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What a manifest notes; nothing if a program wrote it that noted none.
+    /// Reads the note from a manifest; `None` if the writing program stored none.
     pub(crate) fn from_page(page: &Page) -> Result<Option<ImageNote>, LogError> {
         let length = page.half(LENGTH_AT) as usize;
         if length == 0 {

@@ -1,5 +1,6 @@
-//! A record that is laid out by several threads: the changes of a large batch, all of one form, each written once to where it goes to the
-//! disk from, and summed piece by piece. How many bytes a piece takes is known before.
+//! A record laid out by several threads. The changes of a large batch all have the same form; each is written once,
+//! directly to the buffer that goes to the disk, and checksummed piece by piece. The length of a piece is known
+//! beforehand.
 
 use warpkeep_core::ChangeKind;
 
@@ -14,16 +15,16 @@ use crate::sums::Sums;
 /// Bytes of a frame before its first change, if it has one record.
 pub(crate) const BEFORE_CHANGES: usize = BLOCK_HEADER + RECORD_HEADER;
 
-/// What all changes of such a record have in common.
+/// The properties that all changes of such a record share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChangeForm {
     /// The table they are about.
     pub table: u32,
-    /// What they do.
+    /// The kind of change.
     pub kind: ChangeKind,
 }
 
-/// How much a piece of such a record takes.
+/// The length of a piece of such a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PieceLen {
     changes: usize,
@@ -31,7 +32,8 @@ pub struct PieceLen {
 }
 
 impl PieceLen {
-    /// So many changes, each with a key and a value of so many bytes; deletes have a value of none.
+    /// `changes` changes, each with a key of `key_len` and a value of `value_len` bytes; deletes have an empty
+    /// value.
     pub fn of(changes: usize, key_len: usize, value_len: usize) -> PieceLen {
         PieceLen { changes, bytes: changes.saturating_mul(change_len(key_len, value_len)) }
     }
@@ -60,21 +62,21 @@ fn change_len(key_len: usize, value_len: usize) -> usize {
     change::HEADER.saturating_add(key_len.saturating_add(value_len).saturating_add(7) & !7)
 }
 
-/// Part of a record that one thread lays out.
+/// Part of a record, laid out by one thread.
 #[derive(Debug)]
 pub struct Piece<'r> {
     form: ChangeForm,
     bytes: &'r mut [u8],
     /// Where the next change goes.
     at: usize,
-    /// Set once it is full.
+    /// The checksum, set once the piece is full.
     sum: &'r mut Option<u32>,
     left: usize,
-    /// Something was pushed that does not belong here.
+    /// A change was pushed that does not belong here.
     spoilt: bool,
 }
 
-/// A record that is laid out, to be appended as it is.
+/// A laid-out record, appended without being copied.
 ///
 /// ```
 /// use warpkeep_core::ChangeKind;
@@ -101,17 +103,18 @@ pub struct LaidRecord {
     form: ChangeForm,
     /// Room for the headers of frame and record, then the changes.
     frame: FrameBuffer,
-    /// How much each piece takes, and its sum once it is full.
+    /// The length of each piece, and its checksum once it is full.
     pieces: Vec<(PieceLen, Option<u32>)>,
-    /// What comes behind the pieces.
+    /// Bytes of the changes behind the pieces.
     beside: usize,
     beside_sum: u32,
     count: u32,
 }
 
 impl LaidRecord {
-    /// Room for pieces that take so much each, and behind them other changes of the same batch. `buffer` is memory to use, whatever is in
-    /// it: [`Log::lay`](crate::Log::lay) gives what the record before was in, and its pages need not be fetched from the system again.
+    /// Space for pieces of the given lengths, and behind them other changes of the same batch. `buffer` is memory
+    /// to use, with any contents: [`Log::lay`](crate::Log::lay) passes the memory of an earlier record, whose pages
+    /// the system need not provide again.
     pub fn new(
         buffer: Vec<u8>,
         form: ChangeForm,
@@ -121,7 +124,7 @@ impl LaidRecord {
         let sum = |each: fn(&PieceLen) -> usize| pieces.iter().map(each).fold(0, usize::saturating_add);
         let (changes, bytes) = (sum(PieceLen::changes), sum(PieceLen::bytes));
         let count = changes.saturating_add(beside.len());
-        // No memory has room for more bytes than that.
+        // No memory can hold more bytes than that.
         let count = u32::try_from(count).ok().filter(|_| bytes < usize::MAX / 2);
         let count = count
             .ok_or(LogError::TooLong { what: "a batch", len: changes.saturating_add(beside.len()) as u64 })?;
@@ -138,7 +141,7 @@ impl LaidRecord {
         })
     }
 
-    /// Its bytes, without headers: what is [promised](crate::Log::promise_bytes) room.
+    /// Its bytes, without headers: the size to [promise](crate::Log::promise_bytes) room for.
     pub fn bytes(&self) -> u64 {
         self.changes_len() as u64
     }
@@ -175,9 +178,10 @@ impl LaidRecord {
         self.count
     }
 
-    /// The sum of all changes; an error if a piece is not finished.
+    /// The checksum of all changes; an error if a piece is not finished.
     pub(crate) fn sum(&self) -> Result<u32, LogError> {
-        // By hundreds, and by one thread: what a library does for each of them from the start takes as long as writing does.
+        // One thread combines hundreds of checksums: the library's own function starts from scratch for each, which
+        // takes as long as the write.
         let (mut all, mut sums) = (0, Sums::new());
         for &(len, sum) in &self.pieces {
             let sum = sum.ok_or(LogError::BadChange { what: "a piece of a record is not full" })?;
@@ -197,8 +201,8 @@ impl Piece<'_> {
         self.left > 0 && !self.spoilt
     }
 
-    /// The next change. One that there is no room for, or a delete with a value, leaves the piece unfinished, and so does one too few or a
-    /// shorter one than was said before; then the record is refused.
+    /// Adds the next change. A change that does not fit, a delete with a value, one change too few, or one that is
+    /// shorter than announced leaves the piece unfinished, and then the record is refused.
     #[inline]
     pub fn push(&mut self, version: u64, key: &[u8], value: &[u8]) {
         let len = change_len(key.len(), value.len());
@@ -214,7 +218,7 @@ impl Piece<'_> {
         self.left -= 1;
     }
 
-    /// Sums it.
+    /// Computes the checksum of the piece.
     pub fn finish(self) {
         if self.left == 0 && self.at == self.bytes.len() && !self.spoilt {
             *self.sum = Some(crc32c::crc32c(self.bytes));
@@ -222,7 +226,7 @@ impl Piece<'_> {
     }
 }
 
-/// Fills in the header of the record in a frame that has one.
+/// Fills in the record header of a frame that holds one record.
 pub(crate) fn head(
     frame: &mut [u8],
     lsn: warpkeep_core::Lsn,

@@ -1,6 +1,6 @@
 //! Where the bytes lie: sizes, names of files, and integers in byte slices.
 
-/// The unit frames begin on and first pages have, whatever the machine's pages are.
+/// Alignment of frames and size of first pages, independent of the machine's page size.
 pub(crate) const PAGE: u64 = 4096;
 
 /// Bytes of the header of a frame or of a checkpoint block.
@@ -10,12 +10,12 @@ pub(crate) const BLOCK_HEADER: usize = 64;
 pub(crate) const MANIFEST: &str = "MANIFEST";
 /// Its second copy.
 pub(crate) const SECOND_MANIFEST: &str = "MANIFEST.2";
-/// What holds off a second opener.
+/// The lock file, which keeps out a second opener.
 pub(crate) const LOCK: &str = "LOCK";
-/// The end of the name of what is being made.
+/// Suffix of files that are not complete yet.
 pub(crate) const TMP: &str = ".tmp";
 
-/// What a name in the directory stands for.
+/// The meaning of a file name in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileName {
     Manifest,
@@ -62,7 +62,7 @@ pub(crate) fn checkpoint_name(id: u64) -> String {
     format!("ckpt-{id:016x}.wkc")
 }
 
-/// A file of the reserve. It ends like a temporary file, so that programs that know of no reserve remove it.
+/// A file of the reserve. It ends like a temporary file, so that older programs, which do not know the reserve, remove it.
 pub(crate) fn reserve_name(number: u64) -> String {
     format!("reserve-{number:016x}{TMP}")
 }

@@ -27,8 +27,8 @@ use crate::tail::{Finished, Tail};
 
 /// The log, open for writing. Made by [`Log::create`] or [`Recovery::start`](crate::Recovery::start).
 ///
-/// Dropping it without [`Log::close`] is a crash as far as the files are concerned: harmless, and what was
-/// appended but not waited for may be gone.
+/// Dropping it without [`Log::close`] looks like a crash to the next opening: harmless, but records that were
+/// appended and not waited for may be lost.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -54,7 +54,8 @@ pub struct Log {
     pub(crate) directory: Directory,
     pub(crate) commit: Arc<Commit>,
     gate: Gate,
-    /// The gate of those who were promised room: their effects come first, and their records then.
+    /// The gate of writers that were promised room: they apply their effects first and append their records
+    /// afterwards.
     promised: Gate,
     /// The manifest in force. Locked while a checkpoint runs: there is one at a time.
     pub(crate) manifest: Mutex<Manifest>,
@@ -70,12 +71,13 @@ impl fmt::Debug for Log {
     }
 }
 
-/// Room in the log for a record that is yet to come; given back if it is dropped. Its holder is inside the writers' gate.
+/// Room in the log for a record that is not appended yet; released if it is dropped. Its holder is inside the
+/// writers' gate.
 #[must_use = "a promise that is dropped is taken back"]
 pub struct Promise<'a> {
     commit: &'a Commit,
     footprint: u64,
-    /// Nothing, once the record has come.
+    /// Set once the record is appended.
     taken: bool,
     _inside: OpGuard<'a>,
 }
@@ -88,14 +90,14 @@ impl Drop for Promise<'_> {
     }
 }
 
-/// What an opening needs besides a segment: manifests, and what the file system needs for itself.
+/// Space that an opening needs besides a segment: manifests, and the file system's own metadata.
 const RESERVE_FOR_OPENING: u64 = 64 << 10;
 
-/// What a log begins with.
+/// The state that a log begins with.
 pub(crate) struct Beginning {
     pub(crate) directory: Directory,
     pub(crate) options: LogOptions,
-    /// As it was; generation, first segment and cleanness are brought up to date.
+    /// The manifest that was read; generation, first segment and the clean mark are updated.
     pub(crate) manifest: Manifest,
     pub(crate) last: Lsn,
     pub(crate) finished: Vec<Finished>,
@@ -176,7 +178,7 @@ impl Log {
         })
     }
 
-    /// Begins a segment, and then says so in the manifest.
+    /// Creates a segment, and then names it in the manifest.
     pub(crate) fn begin(beginning: Beginning) -> Result<Log, LogError> {
         let Beginning {
             directory,
@@ -228,7 +230,7 @@ impl Log {
 
     /// Appends a batch as one record and returns its number. Does no I/O.
     ///
-    /// `on_lsn` learns the number before the record can reach the file. It runs under the log's lock, so it must be
+    /// `on_lsn` receives the number before the record can reach the file. It runs under the log's lock, so it must be
     /// short and must not call the log.
     pub fn append(
         &self,
@@ -239,8 +241,8 @@ impl Log {
         self.commit.append(batch, durability, on_lsn)
     }
 
-    /// Sets room aside for a batch whose effects come before its record: what the log refuses must not have happened.
-    /// Only the failure of the log itself can break the promise, and then the log stops.
+    /// Sets room aside for a batch whose effects come before its record: a batch that the log refuses must not take
+    /// effect. Only a failure of the log itself can break the promise, and then the log stops.
     ///
     /// Make the effects between this and [`Log::append_promised`]: the holder of the promise is inside the gate, as after
     /// [`Log::enter`].
@@ -248,15 +250,15 @@ impl Log {
         self.promise_bytes(batch.bytes().len() as u64, durability)
     }
 
-    /// The same for a record of so many bytes: see [`LaidRecord::bytes`].
+    /// The same for a record of `bytes` bytes: see [`LaidRecord::bytes`].
     pub fn promise_bytes(&self, bytes: u64, durability: Durability) -> Result<Promise<'_>, LogError> {
         let inside = self.promised.enter();
         let footprint = self.commit.promise(usize::try_from(bytes).unwrap_or(usize::MAX), durability)?;
         Ok(Promise { commit: &self.commit, footprint, taken: false, _inside: inside })
     }
 
-    /// A record to be laid out, by several threads if there are several pieces: changes of one form in each, and behind them others of the
-    /// same batch.
+    /// Begins a record to be laid out, one thread a piece if there are several. The changes of all pieces have one
+    /// form; other changes of the same batch follow them.
     pub fn lay(
         &self,
         form: ChangeForm,
@@ -268,14 +270,14 @@ impl Log {
         LaidRecord::new(buffer, form, pieces, beside)
     }
 
-    /// Sees to it that a record of so many bytes finds room, by making a segment for it ahead of time if need be. To be called before anything
-    /// of a large batch is done.
+    /// Makes sure that a record of `bytes` bytes finds room, creating a segment for it ahead of time if necessary.
+    /// Call it before the first effect of a large batch.
     pub fn make_room(&self, bytes: u64) -> Result<(), LogError> {
         self.commit.make_room(usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
-    /// Appends a record that is [laid out](Log::lay), as [`Log::append`] does: nothing of it is copied or summed again. Refused if a piece
-    /// of it was not finished.
+    /// Appends a [laid-out](Log::lay) record, as [`Log::append`] does, without copying or checksumming it again.
+    /// Refused if a piece is not finished.
     pub fn append_laid(
         &self,
         record: LaidRecord,
@@ -285,7 +287,7 @@ impl Log {
         self.commit.append_laid(record, durability, on_lsn)
     }
 
-    /// The same, for a record that was [promised](Log::promise_bytes) room.
+    /// The same, for a record with [promised](Log::promise_bytes) room.
     pub fn append_laid_promised(
         &self,
         mut promise: Promise<'_>,
@@ -296,13 +298,13 @@ impl Log {
         self.commit.append_laid_promised(promise.footprint, record, durability)
     }
 
-    /// Stops the log, because what it says and what is in the image could not be brought together: the next opening does it. Gives what every
-    /// later caller is told.
+    /// Stops the log, because log and image could not be brought into agreement; the next opening does that.
+    /// Returns the error that every later caller gets.
     pub fn give_up(&self, why: String) -> LogError {
         self.commit.give_up(LogError::GivenUp { why })
     }
 
-    /// Appends a batch that was [promised](Log::promise) room.
+    /// Appends a batch with [promised](Log::promise) room.
     pub fn append_promised(
         &self,
         mut promise: Promise<'_>,
@@ -313,7 +315,8 @@ impl Log {
         self.commit.append_promised(promise.footprint, batch, durability)
     }
 
-    /// Returns when the record, and every one before it, is durable. Whoever finds nobody writing writes for all.
+    /// Returns when the record, and every one before it, is durable. A caller that finds no write in progress
+    /// writes for all waiting callers.
     pub fn wait_durable(&self, lsn: Lsn) -> Result<(), LogError> {
         self.commit.wait_durable(lsn)
     }
@@ -333,12 +336,12 @@ impl Log {
         self.commit.last_lsn()
     }
 
-    /// The record up to which the log has to be durable for everything to survive the machine that readers see at the time of the
-    /// call: give it to [`Log::wait_durable`]. Waits for writers whose effects can be seen and whose records are still to come, so
-    /// the caller must hold nothing that a writer needs between [`Log::promise`] and [`Log::append_promised`]. Costs two loads
-    /// when there are none.
+    /// The record up to which the log must be durable so that everything readers see at the time of the call
+    /// survives a power failure: pass it to [`Log::wait_durable`]. Waits for writers whose effects are visible and
+    /// whose records are not appended yet, so the caller must hold nothing that a writer needs between
+    /// [`Log::promise`] and [`Log::append_promised`]. Costs two loads when there are none.
     ///
-    /// What the image knew before the log began is not in it: see [`Log::owes_checkpoint`].
+    /// Effects that the image had before the log began are not in the log: see [`Log::owes_checkpoint`].
     pub fn seen(&self) -> Result<Lsn, LogError> {
         if self.commit.has_promised() {
             self.promised.wait_for_present();
@@ -346,9 +349,9 @@ impl Log {
         self.commit.appended()
     }
 
-    /// From now on `watch` is called with the last durable record when everything is in the log and durable that readers may see the
-    /// effects of, and with `None` before a record is promised or appended whose effects come first. It runs under the log's
-    /// lock, so it must be short and must not call the log.
+    /// From now on `watch` is called with the last durable record when every effect that readers may see is durable
+    /// in the log, and with `None` before a record is promised or appended whose effects come first. It runs under
+    /// the log's lock, so it must be short and must not call the log.
     pub fn watch_settled(&self, watch: impl Fn(Option<Lsn>) + Send + Sync + 'static) {
         self.commit.watch_settled(Box::new(watch));
     }
@@ -372,8 +375,8 @@ impl Log {
         self.commit.owes_checkpoint()
     }
 
-    /// Bytes of log that were written since the last checkpoint began: about what a checkpoint would trim, and what a
-    /// rebuild would redo.
+    /// Bytes of log written since the last checkpoint began: about as much as a checkpoint would trim and a rebuild
+    /// would redo.
     pub fn since_checkpoint(&self) -> u64 {
         self.commit.since_checkpoint()
     }
@@ -383,9 +386,9 @@ impl Log {
         self.commit.file_mode()
     }
 
-    /// Sets space aside for a checkpoint of this many bytes, and for an opening: files that hold nothing, given up when the
-    /// disk is full and a checkpoint or an opening needs the space. An error if there is no room for so much; it costs
-    /// little to ask again, for more or for less.
+    /// Sets space aside for a checkpoint of this many bytes, and for an opening: empty files that are given up when
+    /// the disk is full and a checkpoint or an opening needs the space. An error if the disk has not enough room;
+    /// calling it again with another size is cheap.
     pub fn keep_reserve(&self, checkpoint_bytes: u64) -> Result<(), LogError> {
         // A checkpoint in progress may be using it.
         let Ok(_manifest) = self.manifest.try_lock() else { return Ok(()) };
@@ -394,31 +397,31 @@ impl Log {
         self.directory.provide_reserve(opening, checkpoint_bytes.saturating_add(opening))
     }
 
-    /// Bytes that are [set aside](Log::keep_reserve), and bytes that should be.
+    /// Bytes [set aside](Log::keep_reserve), and bytes that should be.
     pub fn reserve(&self) -> (u64, u64) {
         self.directory.reserve().bytes()
     }
 
-    /// Why there is no further segment, if there is none: then writes are refused as soon as the one in use is full.
+    /// Why no further segment could be made, if so: then writes are refused as soon as the current one is full.
     pub fn no_segment(&self) -> Option<Arc<LogError>> {
         self.commit.no_segment()
     }
 
-    /// Whether a checkpoint would make room: there are segments that only those before it need.
+    /// Whether a checkpoint would free space: some segments hold only records before it.
     pub fn is_trimmable(&self) -> bool {
         self.commit.tail().has_finished()
     }
 
-    /// Takes a checkpoint: `scan` pushes every item that is there, while writers go on. A second caller waits for
+    /// Takes a checkpoint: `scan` pushes every live item, while writers continue. A second caller waits for
     /// the first to finish.
     ///
-    /// An item that changes meanwhile may be pushed as it was or as it is: redo from the checkpoint's start sets it
-    /// right. After an error the checkpoint before this one is still in force.
+    /// An item that changes meanwhile may be pushed in its old or new state: redo from the checkpoint's start corrects
+    /// it. After an error the checkpoint before this one is still in force.
     pub fn checkpoint<E: From<LogError>>(
         &self,
         scan: impl FnOnce(&mut CheckpointWriter) -> Result<(), E>,
     ) -> Result<CheckpointInfo, E> {
-        // Before any lock: in a child made by `fork`, who holds it may be gone.
+        // Before any lock: in a child made by `fork`, the thread that holds it may not exist.
         self.commit.check_process()?;
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         self.directory.poison().check()?;
@@ -455,14 +458,14 @@ impl Log {
         }
         let old = std::mem::replace(&mut *manifest, next);
         self.commit.checkpoint_done(written_before);
-        // What stays behind if one of these fails is removed at the next opening.
+        // If a removal fails, the next opening removes the file.
         for number in self.commit.tail().forget_before(first_segment) {
             self.directory.discard(&segment_name(number));
         }
         if old.checkpoint != 0 {
             self.directory.discard(&checkpoint_name(old.checkpoint));
         }
-        // The reserve first: without it, a disk that fills up again could not be left again.
+        // The reserve first: without it, a disk that fills up again could not be recovered.
         self.directory.return_reserve();
         self.commit.retry_spare();
         Ok(info)
@@ -503,8 +506,8 @@ impl Log {
 
     /// Makes everything durable and marks the log as closed cleanly.
     ///
-    /// A log that owes a checkpoint cannot be marked so and says [`LogError::CheckpointNeeded`]: take the checkpoint
-    /// first, or leave it, and the next opening finds a log as after a crash.
+    /// A log that owes a checkpoint cannot be marked so and returns [`LogError::CheckpointNeeded`]: take the
+    /// checkpoint first, or drop the log, and the next opening recovers it as after a crash.
     pub fn close(mut self) -> Result<(), LogError> {
         self.commit.check_process()?;
         self.flush()?;
@@ -525,7 +528,7 @@ impl Log {
     fn stop_flusher(&mut self) {
         if let Some(flusher) = self.flusher.take() {
             self.commit.stop();
-            // It has no result, and a panic in it has poisoned the log already.
+            // The thread returns nothing, and a panic in it has already poisoned the log.
             let _ = flusher.join();
         }
     }
@@ -534,14 +537,14 @@ impl Log {
 impl Drop for Log {
     fn drop(&mut self) {
         if !self.commit.is_in_its_process() {
-            // In a child made by `fork` the thread is not there to be waited for.
+            // A child made by `fork` does not have the thread.
             std::mem::forget(self.flusher.take());
         }
         self.stop_flusher();
     }
 }
 
-/// A segment with a frame, or a checkpoint: something that must have a manifest.
+/// Finds a segment with a frame, or a checkpoint: files that require a manifest.
 pub(crate) fn file_with_data(directory: &Directory, names: &[String]) -> Result<Option<String>, LogError> {
     for name in names {
         match FileName::parse(name) {

@@ -12,7 +12,7 @@ use crate::site;
 
 const MAGIC: &[u8; 8] = b"WKMANIFT";
 
-/// Each copy: its name, the one it has until it is whole, and the site of its sync.
+/// Each copy: its name, its name until it is complete, and the site of its sync.
 const COPIES: [Copy; 2] = [
     Copy { name: MANIFEST, temporary: "MANIFEST.tmp", site: site::MANIFEST_FILE },
     Copy { name: SECOND_MANIFEST, temporary: "MANIFEST.2.tmp", site: site::SECOND_MANIFEST_FILE },
@@ -24,11 +24,11 @@ struct Copy {
     site: &'static str,
 }
 
-/// What the manifest says.
+/// The contents of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Manifest {
     pub(crate) store_id: [u8; 16],
-    /// One more with every write.
+    /// Incremented by every write.
     pub(crate) generation: u64,
     pub(crate) epoch: u64,
     /// 0: none yet, and then the next three are 0 too.
@@ -44,7 +44,7 @@ pub(crate) struct Manifest {
     pub(crate) image: Option<ImageNote>,
 }
 
-/// A manifest that was read, and what is wrong with its other copy.
+/// A manifest that was read, and the damage to its other copy, if any.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) manifest: Manifest,
@@ -53,12 +53,12 @@ pub(crate) struct Found {
 }
 
 impl Manifest {
-    /// Whether a directory with files of these names has a manifest, good or not.
+    /// Whether one of these names is a manifest, valid or not.
     pub(crate) fn is_among(names: &[String]) -> bool {
         names.iter().any(|name| COPIES.iter().any(|copy| copy.name == name))
     }
 
-    /// Reads the newer of the copies that are good; `None` if there is none at all.
+    /// Reads the newer of the valid copies; `None` if there is no copy at all.
     pub(crate) fn read(directory: &Directory) -> Result<Option<Found>, LogError> {
         let mut found: Option<Manifest> = None;
         let mut damaged = Vec::new();
@@ -71,7 +71,7 @@ impl Manifest {
                         let (expected, found) = (first.store_id, manifest.store_id);
                         return Err(LogError::ForeignStore { file: (*name).to_owned(), expected, found });
                     }
-                    // A crash came between the two, or an older program knew only the first.
+                    // A crash hit between the two writes, or an older program wrote only the first.
                     Some(first) if first.generation < manifest.generation => found = Some(manifest),
                     Some(_) => {}
                 },
@@ -152,8 +152,8 @@ impl Manifest {
         }
         for (done, copy) in COPIES.iter().enumerate() {
             if let Err(error) = directory.rename(copy.temporary, copy.name) {
-                // A rename that failed halfway down the stack may have happened all the same. Only the old copy, read
-                // back, proves that it has not; and once the first is replaced, the new manifest is in force.
+                // A rename that reported an error may have happened all the same. Only reading back the old copy
+                // proves that it has not; and once the first copy is replaced, the new manifest is in force.
                 let unchanged = match Manifest::read_copy(directory, copy.name) {
                     Ok(Some(found)) => found.generation != self.generation,
                     Ok(None) => self.generation == 1,
@@ -182,7 +182,7 @@ impl Copy {
     }
 }
 
-/// Removes what was to become the manifest.
+/// Removes an incomplete manifest.
 fn discard(directory: &Directory) {
     COPIES.iter().for_each(|copy| directory.discard(copy.temporary));
 }

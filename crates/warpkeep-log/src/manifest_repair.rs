@@ -1,4 +1,4 @@
-//! Makes a manifest again, if none of its copies can be read, out of what checkpoints and segments say of themselves.
+//! Rebuilds a manifest from checkpoints and segments if no copy of it can be read.
 
 use std::sync::Arc;
 
@@ -19,27 +19,27 @@ use crate::recovery::{Recovery, check_end};
 use crate::scan::{self, Chain, SegmentReader};
 use crate::segment::SEGMENT_MAGIC;
 
-/// A manifest that was made again.
+/// A rebuilt manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RepairedManifest {
     /// The epoch it has.
     pub epoch: u64,
     /// The checkpoint it names.
     pub checkpoint: Option<CheckpointInfo>,
-    /// Records in the segments from the first that it names; the checkpoint may have some of them already.
+    /// Records in the segments from the first that it names; the checkpoint may already include some of them.
     pub records: u64,
     /// The last of them.
     pub last_lsn: Lsn,
 }
 
-/// Makes the manifest of a log directory again. `None` if there is a good one, or if there is no log at all: nothing is
-/// changed then.
+/// Rebuilds the manifest of a log directory. Returns `None` and changes nothing if a valid one exists, or if there
+/// is no log at all.
 ///
 /// The newest checkpoint is read as a whole, and the chain of frames must lead from its start to the end of the log without
-/// a gap: what the manifest names is complete, or there is an error. Only how the log ended is not known any more, so it
-/// counts as one that was left without closing.
+/// a gap: everything the manifest names is complete, or an error is returned. How the log ended is unknown, so it
+/// counts as not closed.
 ///
-/// `image_epoch` is the epoch of the image that is used with it, if there is one. An opening that logged nothing leaves no
+/// `image_epoch` is the epoch of the image that is used with it, if any. An opening that logged nothing leaves no
 /// other trace.
 pub fn repair_manifest(
     disk: Arc<dyn Disk>,
@@ -88,7 +88,7 @@ pub fn repair_manifest(
     }))
 }
 
-/// A manifest that names the checkpoint, if it is not 0, as that describes itself.
+/// A manifest for the checkpoint, if it is not 0, from the checkpoint's own description.
 fn describe(directory: &Directory, checkpoint: u64, numbers: &[u64]) -> Result<Manifest, LogError> {
     let described = match checkpoint {
         0 => None,
@@ -137,7 +137,7 @@ fn find_chain(directory: &Directory, manifest: &mut Manifest, numbers: &[u64]) -
                 return Ok(chain);
             }
             Ok(_) => {}
-            // What was not removed when a checkpoint made it needless may have a gap behind it.
+            // A segment that should have been removed after a checkpoint may have a gap behind it.
             Err(error) => {
                 refused.get_or_insert(error);
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::error::LogError;
 use crate::layout::PAGE;
 
-/// How a log is to behave. None of it is written down: each opening may choose anew.
+/// How a log is to behave. Options are not stored: each opening chooses them.
 ///
 /// ```
 /// use warpkeep_log::LogOptions;
@@ -22,13 +22,13 @@ pub struct LogOptions {
     pub backlog_bytes: u64,
     /// The largest encoded batch that is accepted.
     pub max_batch_bytes: u64,
-    /// How long a record may lie unwritten if nobody waits for it.
+    /// How long a record may stay unwritten if no caller waits for it.
     pub flush_interval: Duration,
-    /// Whether a thread flushes behind the writers. Without it nothing happens except in the callers' threads, which
-    /// is what deterministic tests want.
+    /// Whether a thread flushes behind the writers. Without it all work happens in the callers' threads, which
+    /// makes tests deterministic.
     pub background: bool,
-    /// How many bytes of zeros to write ahead of small frames, so that the file system has nothing but data to
-    /// write at the next syncs; 0: none.
+    /// Bytes of zeros to write ahead of small frames, so that later syncs write data only and no file-system
+    /// metadata; 0: none.
     pub fill_ahead_bytes: u64,
     /// The permissions of new files: segments, checkpoints, manifests, and those of backups. By default the owner may read
     /// and write them, and other users may do nothing, as with the image. New directories have the same, with the right to
@@ -62,7 +62,7 @@ impl LogOptions {
         self.file_mode | (self.file_mode & 0o444) >> 2
     }
 
-    /// Whether the options make sense; every opening asks.
+    /// Validates the options; every opening calls it.
     pub fn check(&self) -> Result<(), LogError> {
         let bad = |option, value, what| Err(LogError::BadOption { option, value, what });
         if !self.segment_bytes.is_multiple_of(PAGE) {

@@ -15,7 +15,8 @@ use crate::layout::LOCK;
 use crate::options::LogOptions;
 use crate::writeback;
 
-/// What is written at once of what is longer, so that the disk is at work while the rest is copied for it.
+/// Longer writes are split into pieces of this size, so that the disk works while the rest is copied to the page
+/// cache.
 const PIECE: usize = 4 << 20;
 
 /// A directory of the operating system, held by one opener at a time.
@@ -39,18 +40,18 @@ pub struct OsDisk {
     file_mode: u32,
     /// The process that has the lock.
     owner: u32,
-    /// For what goes past the system's cache.
+    /// Buffers for writes that bypass the page cache.
     buffers: Arc<Buffers>,
 }
 
 impl OsDisk {
-    /// Opens a directory, creating it if it is missing, and takes its lock. The lock goes with the value, or with
-    /// the process.
+    /// Opens a directory, creating it if it is missing, and takes its lock. The lock is released when the value is dropped or
+    /// the process ends.
     pub fn open(path: impl AsRef<Path>) -> Result<OsDisk, LogError> {
         OsDisk::open_with(path, &LogOptions::default())
     }
 
-    /// The same, with the [permissions](LogOptions::file_mode) that the options say for what is created in it.
+    /// The same, with the [permissions](LogOptions::file_mode) from the options for new files.
     pub fn open_with(path: impl AsRef<Path>, options: &LogOptions) -> Result<OsDisk, LogError> {
         options.check()?;
         let file_mode = options.file_mode;
@@ -77,7 +78,7 @@ impl OsDisk {
             }
             return Err(LogError::io("lock", &lock_path.display().to_string(), error.into()));
         }
-        // Only a hint for the message above, so a full disk is no reason to fail here.
+        // Only a hint for the message above, so a full disk is not an error here.
         let _ = lock.set_len(0).and_then(|()| lock.write_all(format!("{}\n", std::process::id()).as_bytes()));
         Ok(OsDisk { path, directory, lock, file_mode, owner: std::process::id(), buffers: Arc::default() })
     }
@@ -90,8 +91,8 @@ impl OsDisk {
 
 impl Drop for OsDisk {
     fn drop(&mut self) {
-        // Closing the file is not enough: a process being started at this very moment has it, too, until it runs its
-        // own program. Nor may a copy of this process made by `fork` let go of the lock.
+        // Closing the file is not enough: a process that is being started at this moment also has it open, until it
+        // runs its own program. And a copy of this process made by `fork` must not release the lock.
         if self.owner == std::process::id() {
             let _ = rustix::fs::flock(&self.lock, FlockOperation::Unlock);
         }
@@ -127,7 +128,7 @@ impl Disk for OsDisk {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).mode(self.file_mode).open(&path)?;
         if self.file_mode != 0o600 {
-            // The process may be set to take permissions away; these were asked for.
+            // The umask may remove permissions; these were requested explicitly.
             file.set_permissions(fs::Permissions::from_mode(self.file_mode))?;
         }
         Ok(Box::new(OsFile { file, direct: Direct::new(path, &self.buffers) }))
@@ -147,7 +148,7 @@ impl Disk for OsDisk {
 
     fn free_bytes(&self) -> Option<u64> {
         let space = rustix::fs::fstatvfs(&self.directory).ok()?;
-        // What file systems keep back is kept for this user.
+        // The blocks that a file system reserves are reserved for this user.
         let all = rustix::process::geteuid().is_root();
         let blocks = if all { space.f_bfree } else { space.f_bavail };
         Some(blocks.saturating_mul(space.f_frsize))
@@ -206,7 +207,7 @@ impl DiskFile for OsFile {
         }
         match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), old, len - old) {
             Ok(()) => Ok(()),
-            // The file system cannot reserve: written zeros are the next best thing.
+            // The file system cannot reserve: write zeros instead.
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => write_zeros(&self.file, old, len),
             Err(error) => Err(error.into()),
         }

@@ -11,7 +11,7 @@ const FLAG_AT: usize = 12;
 const STORE_AT: usize = 16;
 const CRC_AT: usize = PAGE as usize - 4;
 
-/// Why a page is not what it should be.
+/// Why a page is not valid.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PageFault {
     /// Too short, other magic or bad checksum: what a crash leaves of a page that was never synced.
@@ -21,7 +21,7 @@ pub(crate) enum PageFault {
 }
 
 impl PageFault {
-    /// As an error about `file`; `damaged` says which when it is damage.
+    /// Converts to an error about `file`; `damaged` makes the error in the case of damage.
     pub(crate) fn into_error(self, file: &str, damaged: impl FnOnce(&'static str) -> LogError) -> LogError {
         match self {
             PageFault::Damaged(what) => damaged(what),
@@ -35,7 +35,7 @@ impl PageFault {
 pub(crate) struct Page(Box<[u8; PAGE as usize]>);
 
 impl Page {
-    /// Where the checksum begins, and with it what can be written ends.
+    /// Offset of the checksum, and end of the writable part.
     pub(crate) const END: usize = CRC_AT;
 
     pub(crate) fn new(magic: &[u8; 8], store_id: &[u8; 16]) -> Page {

@@ -16,10 +16,11 @@ use crate::layout::{BLOCK_HEADER, PAGE};
 /// A group takes no more records above this size: it is large enough for the disk, and while it is written the next one fills. Its
 /// buffer is kept, because fresh memory costs more than what is copied to it.
 const GROUP_BYTES: usize = 4 << 20;
-/// How many buffers wait for a group. A buffer that a large batch has made larger is given back to the system.
+/// Idle buffers that are kept. A buffer that a large batch has enlarged is returned to the system.
 const IDLE_BUFFERS: usize = 4;
 const BUFFER_BYTES: usize = GROUP_BYTES + PAGE as usize;
-/// Buffers of large records that are laid out as they come: whoever appends one is likely to append more. Larger ones are given back.
+/// Buffers kept for large laid-out records: a caller that appends one is likely to append more. Larger ones are
+/// returned to the system.
 const LARGE_BUFFERS: usize = 2;
 const LARGE_BYTES: usize = 256 << 20;
 
@@ -31,9 +32,9 @@ pub(crate) struct Group {
     pub(crate) last: Lsn,
     /// The frame: room for its header, then the records.
     pub(crate) frame: FrameBuffer,
-    /// What of it was summed before it came; such a group takes no more records.
+    /// The part whose checksum is already known; such a group takes no more records.
     pub(crate) summed: Option<Summed>,
-    /// What the records would take if each had a frame of its own.
+    /// The space the records would take if each had a frame of its own.
     worst_footprint: u64,
 }
 
@@ -60,11 +61,11 @@ pub(crate) struct Queue {
     /// Bytes appended and not durable.
     backlog: u64,
     worst_footprint: u64,
-    /// The same for records that were promised room but are yet to come.
+    /// The same for records that were promised room and are not appended yet.
     promised: u64,
     idle_buffers: Vec<Vec<u8>>,
     large_buffers: Vec<Vec<u8>>,
-    /// What frames carry until a checkpoint of this number completes; 0: nothing is owed.
+    /// The checkpoint number that frames carry until it completes; 0: no checkpoint is owed.
     after_checkpoint: u64,
     /// Bytes left in the segment, and why there is no next one.
     room: u64,
@@ -109,12 +110,12 @@ impl Queue {
         self.after_checkpoint
     }
 
-    /// The checkpoint that was owed is there.
+    /// Records that the owed checkpoint is complete.
     pub(crate) fn checkpoint_done(&mut self) {
         self.after_checkpoint = 0;
     }
 
-    /// Whether everything is durable that readers may see the effects of.
+    /// Whether every effect that readers may see is durable.
     pub(crate) fn is_settled(&self) -> bool {
         self.promised == 0 && self.after_checkpoint == 0 && self.last_process <= self.durable
     }
@@ -129,7 +130,7 @@ impl Queue {
         !self.groups.is_empty()
     }
 
-    /// Notes how the disk stands: what is left in the segment, and why there is no next one.
+    /// Updates the state of the disk: the space left in the segment, and why there is no next one.
     pub(crate) fn set_room(&mut self, room: u64) {
         self.room = room;
     }
@@ -161,24 +162,24 @@ impl Queue {
         }
     }
 
-    /// Whether the segment has room for another record, whatever comes before it.
+    /// Whether the segment has room for another record, after all queued and promised ones.
     pub(crate) fn has_room_for(&self, changes_len: usize) -> bool {
         self.worst_footprint + self.promised + worst_footprint(changes_len) <= self.room
     }
 
-    /// Sets room aside for a record that [`Queue::next_lsn`] would take now, and gives how much.
+    /// Sets room aside for a record that [`Queue::next_lsn`] would accept now; returns the number of bytes.
     pub(crate) fn promise(&mut self, changes_len: usize) -> u64 {
         let footprint = worst_footprint(changes_len);
         self.promised += footprint;
         footprint
     }
 
-    /// Bytes of records that were promised room and have not come yet.
+    /// Bytes of records that were promised room and are not appended yet.
     pub(crate) fn promised(&self) -> u64 {
         self.promised
     }
 
-    /// The record has come, or will not.
+    /// Releases a promise: the record is appended, or will not be.
     pub(crate) fn redeem(&mut self, footprint: u64) {
         self.promised -= footprint;
     }
@@ -204,7 +205,8 @@ impl Queue {
         self.pushed(lsn, changes_len, durability);
     }
 
-    /// The same with a record that is laid out: it has a group to itself, and is not copied. `crc` is that of its changes.
+    /// The same with a laid-out record: it has a group of its own and is not copied. `crc` is the checksum of its
+    /// changes.
     pub(crate) fn push_laid(&mut self, lsn: Lsn, record: LaidRecord, crc: u32, durability: Durability) {
         let (changes_len, count) = (record.changes_len(), record.count());
         let mut frame = record.into_frame();
@@ -219,7 +221,7 @@ impl Queue {
         self.groups.push_back(Group { seq, first, last: first, frame, summed, worst_footprint: 0 });
     }
 
-    /// The last group has another record.
+    /// Updates the last group for another record.
     fn pushed(&mut self, lsn: Lsn, changes_len: usize, durability: Durability) {
         if durability == Durability::Process {
             self.last_process = lsn;
@@ -234,12 +236,12 @@ impl Queue {
         self.last = lsn;
     }
 
-    /// Memory for a record of so many bytes that is to be laid out.
+    /// Memory for laying out a record of `changes_len` bytes.
     pub(crate) fn take_buffer(&mut self, changes_len: usize) -> Vec<u8> {
         if BEFORE_CHANGES + changes_len + PAGE as usize <= BUFFER_BYTES {
             return self.idle_buffers.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES));
         }
-        // The largest: what does not fit it has to get new memory.
+        // The largest buffer: a record that does not fit it needs new memory anyway.
         let largest = (0..self.large_buffers.len()).max_by_key(|&number| self.large_buffers[number].len());
         largest.map(|number| self.large_buffers.swap_remove(number)).unwrap_or_default()
     }
@@ -280,7 +282,7 @@ impl Queue {
         let buffer = frame.into_memory();
         match buffer.capacity() {
             0..=BUFFER_BYTES if self.idle_buffers.len() < IDLE_BUFFERS => self.idle_buffers.push(buffer),
-            // With what is in it: whoever lays out the next record writes all of it, and need not clear it first.
+            // Kept with its contents: the next laid-out record overwrites all of it, so it need not be cleared.
             0..=LARGE_BYTES if laid && self.large_buffers.len() < LARGE_BUFFERS => {
                 self.large_buffers.push(buffer);
             }
@@ -294,7 +296,7 @@ impl Queue {
     }
 }
 
-/// What a record takes that has a frame of its own.
+/// The space of a record that has a frame of its own.
 pub(crate) fn worst_footprint(changes_len: usize) -> u64 {
     frame::footprint(frame::record_len(changes_len) as u64)
 }
@@ -343,7 +345,7 @@ mod tests {
             for _ in 0..20 {
                 push(&mut queue, 300 << 10);
             }
-            // One that is larger than a group has a group to itself, and a buffer that is not kept.
+            // A record larger than a group has a group of its own, and its buffer is not kept.
             push(&mut queue, 2 * GROUP_BYTES);
             let mut sizes = Vec::new();
             while let Some(group) = queue.take() {
@@ -359,7 +361,8 @@ mod tests {
         assert_eq!(queue.backlog(), 0);
     }
 
-    /// Records of a megabyte and more, long and short by turns: from the second long one on all are in the memory of the first.
+    /// Records of a megabyte and more, alternately long and short: from the second long one on, all use the memory
+    /// of the first.
     #[test]
     fn large_records_use_the_same_memory_again() {
         let mut queue = Queue::new(1, Lsn::ZERO, 0, 64 << 20);
@@ -384,7 +387,7 @@ mod tests {
         }
         assert!(seen.iter().all(|at| *at == seen[0]), "{seen:?}");
         assert_eq!((queue.backlog(), queue.large_buffers.len()), (0, 1));
-        // Of two the larger one, whichever came last.
+        // Of two buffers the larger one is taken, regardless of order.
         queue.finish(FrameBuffer::within(Vec::new(), 6 << 20, 0), true);
         let larger = queue.take_buffer(19 << 20);
         assert_eq!((larger.as_ptr(), queue.large_buffers.len()), (seen[0], 1));

@@ -1,5 +1,5 @@
-//! A log directory that is only read. It takes a shared lock, so that no writer comes in between, and writes nothing:
-//! it works where nothing can be written.
+//! A log directory opened for reading only. It takes a shared lock, which keeps writers out, and writes nothing, so
+//! it works on a read-only file system.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -14,7 +14,7 @@ use crate::{Disk, DiskFile, LogError};
 #[derive(Debug)]
 pub struct ReadOnlyDisk {
     path: PathBuf,
-    /// Holds the shared lock for as long as it is open. A directory that no log ever used has none.
+    /// Holds the shared lock as long as it is open. A directory that never held a log has no lock file.
     _lock: Option<File>,
 }
 

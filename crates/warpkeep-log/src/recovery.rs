@@ -22,7 +22,7 @@ use crate::scan::{self, Chain, ScannedSegment, SegmentReader};
 use crate::site;
 use crate::tail::Finished;
 
-/// How much of a frame is written again at once.
+/// Bytes of a frame that are rewritten in one write.
 const COPY: u64 = 1 << 20;
 
 /// A log directory that has been read and found good.
@@ -136,13 +136,12 @@ impl Recovery {
         self.manifest.image.as_ref()
     }
 
-    /// Notes the image that the log is used with from [`Recovery::start`] on; `None` if it has no place that could be
-    /// looked for.
+    /// Sets the image that the log is used with from [`Recovery::start`] on; `None` if the image has no path.
     pub fn note_image(&mut self, image: Option<ImageNote>) {
         self.manifest.image = image;
     }
 
-    /// What was found.
+    /// The recovery report.
     pub fn report(&self) -> &RecoveryReport {
         &self.chain.report
     }
@@ -172,7 +171,7 @@ impl Recovery {
         Ok(())
     }
 
-    /// The record of that number, if the log still has it: to finish a commit that the image says was pending.
+    /// The record of that number, if the log still has it: used to finish a commit that is pending in the image.
     pub fn find(&self, lsn: Lsn) -> Result<Option<OwnedRecord>, LogError> {
         let mut found = None;
         let segment =
@@ -227,9 +226,9 @@ impl Recovery {
         Ok(())
     }
 
-    /// Makes durable what was read: the last frame may be in the page cache only. To be called before anything
-    /// durable is done on the strength of a record, such as finishing a pending commit; [`Recovery::start`] does it
-    /// in any case.
+    /// Makes the recovered records durable: the last frame may be in the page cache only. Call it before any
+    /// durable action that relies on a record, such as finishing a pending commit; [`Recovery::start`] does it in
+    /// any case.
     pub fn settle(&self) -> Result<(), LogError> {
         if self.settled.get() {
             return Ok(());
@@ -243,9 +242,9 @@ impl Recovery {
 
     /// Makes the directory ready for writing and begins a new segment.
     ///
-    /// `epoch` must be larger than every epoch before it. `gap` says that the image holds effects which this log
-    /// lacks, because it was re-attached after a crash: until a checkpoint completes, what is logged counts for
-    /// nothing without it, and `Power` appends are refused.
+    /// `epoch` must be larger than every epoch before it. `gap` means that the image holds effects which this log
+    /// lacks, because it was re-attached after a crash. Then logged records do not count until a checkpoint
+    /// completes, and `Power` appends are refused.
     pub fn start(self, epoch: u64, gap: bool) -> Result<Log, LogError> {
         let last = self.manifest.epoch;
         if epoch <= last || epoch > Lsn::MAX_EPOCH {
@@ -284,9 +283,9 @@ impl Recovery {
             since_checkpoint: self.chain.since_checkpoint,
             after_checkpoint: owed,
         })?;
-        // Only now: the manifest that was read may not have been durable before, but this one is, and it needs
-        // none of these. One that cannot be removed, or comes back after a crash, does no harm: it counts neither
-        // now nor after the next checkpoint.
+        // Only now: the manifest that was read may not have been durable, but this one is, and it needs none of
+        // these files. A file that cannot be removed, or that comes back after a crash, is harmless: it counts
+        // neither now nor after the next checkpoint.
         for name in &self.names {
             let needed = match FileName::parse(name) {
                 FileName::Segment(number) => kept.iter().any(|segment| segment.number == number),
@@ -317,7 +316,7 @@ impl Recovery {
     }
 }
 
-/// Whether the log ends where others know it to end.
+/// Checks that the log ends where manifest and checkpoint say it must.
 pub(crate) fn check_end(
     manifest: &Manifest,
     checkpoint: Option<&CheckpointInfo>,

@@ -1,9 +1,9 @@
-//! What recovery found.
+//! The report of a recovery.
 
 use serde::Serialize;
 use warpkeep_core::Lsn;
 
-/// What recovery found in the log directory, for people and for monitoring.
+/// The state of the log directory as recovery found it, for people and for monitoring.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RecoveryReport {
     /// Segments that were read.
@@ -16,19 +16,19 @@ pub struct RecoveryReport {
     pub bytes: u64,
     /// The last record of the log.
     pub last_lsn: Lsn,
-    /// What lies after the last valid frame: a write that a crash interrupted. It is cut off.
+    /// The bytes after the last valid frame: a write that a crash interrupted. They are cut off.
     pub torn_tail: Option<TornTail>,
     /// Torn tails of earlier crashes, after which the log goes on.
     pub old_torn_tails: u64,
-    /// Segments written after a re-attach that no checkpoint followed; they do not count, and the image that they
-    /// belong to is what was lost.
+    /// Segments written after a re-attach without a later checkpoint. They do not count: the image that they belong
+    /// to is lost.
     pub unsealed_segments: Vec<u64>,
-    /// What is wrong with one of the two copies of the manifest. The other was taken, and opening the log for writing
-    /// makes both anew.
+    /// The damage to one of the two copies of the manifest. The other copy was used, and opening the log for
+    /// writing rewrites both.
     pub damaged_manifest: Option<String>,
     /// Files in the directory that are not of a log. They are left alone.
     pub foreign_files: Vec<String>,
-    /// How long it took to find this out, in seconds.
+    /// The time recovery took, in seconds.
     pub seconds: f64,
 }
 
@@ -39,6 +39,6 @@ pub struct TornTail {
     pub segment: u64,
     /// Where it begins.
     pub offset: u64,
-    /// How far it can be seen to reach; 0 if the file ends early.
+    /// How far its bytes extend; 0 if the file ends early.
     pub bytes: u64,
 }

@@ -1,9 +1,9 @@
-//! Space set aside in the log directory, so that a full disk can be left again.
+//! Space set aside in the log directory, so that the store can recover from a full disk.
 //!
-//! The reserve is a few files that hold nothing. What leads out of a full disk (a checkpoint, after which old segments
-//! can go) or into the store at all (the segment and the manifest of an opening) gives them up one by one when there is
-//! no space, and goes on with what that frees. They are made again when there is room. They are never synced and never
-//! read, so a crash cannot harm them: whatever is left of them is what the next opening has.
+//! The reserve is a few files without contents. A checkpoint (after which old segments can be removed) and an
+//! opening (which needs a segment and a manifest) remove these files one by one when there is no other space, and
+//! use the space that this frees. They are created again when there is room. They are never synced and never read,
+//! so a crash cannot harm them: the next opening uses the ones that remain.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,16 +24,16 @@ const SMALLEST: u64 = 16 << 10;
 #[derive(Default)]
 pub(crate) struct Reserve {
     files: Mutex<Files>,
-    /// Some of it was given up for a checkpoint that is still being made: what it freed is for that one.
+    /// Part of the reserve was given up for a running checkpoint: the freed space is for that checkpoint only.
     is_lent: AtomicBool,
 }
 
 #[derive(Default)]
 struct Files {
-    /// Number and length, the one to give up next last.
+    /// Number and length; the last one is given up first.
     pieces: Vec<(u64, u64)>,
     next_number: u64,
-    /// What should be set aside; and what at least, where there is no space for all of it.
+    /// Bytes that should be set aside, and the minimum where there is no space for all of them.
     wanted: u64,
     least: u64,
 }
@@ -55,32 +55,32 @@ impl Reserve {
         (files.bytes(), files.wanted)
     }
 
-    /// Whether space that becomes free now is not for segments.
+    /// Whether newly freed space must not be used for segments.
     pub(crate) fn is_lent(&self) -> bool {
         self.is_lent.load(Ordering::Acquire)
     }
 }
 
 impl Directory {
-    /// Takes over the files of a reserve that are there already.
+    /// Takes over the existing files of a reserve.
     pub(crate) fn adopt_reserve(&self, names: &[String]) {
         let mut files = self.reserve().lock();
         for name in names {
             let FileName::Reserve(number) = FileName::parse(name) else { continue };
-            // One that cannot be opened is of no use, and no reason to stop.
+            // A file that cannot be opened is useless, but not an error.
             let Ok(len) = self.open(name).and_then(|file| file.len()) else { continue };
             files.next_number = files.next_number.max(number.saturating_add(1));
             files.pieces.push((number, len));
         }
-        // So that it is not cut before it is known how much is wanted.
+        // Keeps the reserve from being cut before the wanted size is known.
         files.wanted = files.bytes();
     }
 
-    /// Sets `wanted` bytes aside; an error if there is no space for so much, and then it may be `least` only.
+    /// Sets `wanted` bytes aside; an error if there is not enough space, and then only `least` may be set aside.
     pub(crate) fn provide_reserve(&self, least: u64, wanted: u64) -> Result<(), LogError> {
         let mut files = self.reserve().lock();
         (files.least, files.wanted) = (least, wanted);
-        // Not every time that a few items are deleted.
+        // Not at every deletion of a few items.
         while files.bytes() > wanted.saturating_mul(2).saturating_add(PIECE) {
             let Some((number, _)) = files.pieces.pop() else { break };
             self.discard(&reserve_name(number));
@@ -91,7 +91,7 @@ impl Directory {
     fn refill(&self, files: &mut Files) -> Result<(), LogError> {
         let missing = files.wanted.saturating_sub(files.bytes());
         match self.free_bytes() {
-            // What is no help to a checkpoint is better left to others.
+            // A reserve too small for a checkpoint is useless; leave the space to other users.
             Some(free) if free < missing => {
                 self.fill(files, files.least)?;
                 let what = format!("{missing} bytes more are wanted, {free} are free");
@@ -116,7 +116,7 @@ impl Directory {
                 Ok(()) => files.pieces.push((number, len)),
                 Err(error) => {
                     self.discard(&name);
-                    // Where there is no space for so much there may be for less.
+                    // If there is not enough space for this size, a smaller size may fit.
                     if !error.is_disk_full() || piece <= SMALLEST {
                         return Err(error);
                     }
@@ -126,7 +126,7 @@ impl Directory {
         }
     }
 
-    /// Does what may find no space, and gives up the reserve for it, file by file.
+    /// Runs an operation that may find no space, and gives up the reserve for it, file by file.
     pub(crate) fn with_reserve<T>(
         &self,
         mut attempt: impl FnMut() -> Result<T, LogError>,
@@ -147,15 +147,15 @@ impl Directory {
         let mut files = self.reserve().lock();
         let Some((number, _)) = files.pieces.pop() else { return false };
         self.reserve().is_lent.store(true, Ordering::Release);
-        // If it could not be removed, there is as little space as before, and the next one is tried.
+        // If it could not be removed, nothing was freed, and the next one is tried.
         self.discard(&reserve_name(number));
         true
     }
 
-    /// What was given up is no longer in use: it is set aside again, as far as there is space.
+    /// The space that was given up is no longer in use: it is set aside again, as far as possible.
     pub(crate) fn return_reserve(&self) {
         if self.reserve().is_lent() {
-            // How much is missing can be asked; the next one who provides for it tries again.
+            // A failure is ignored: the missing bytes can be queried, and the next caller tries again.
             let _ = self.refill(&mut self.reserve().lock());
             self.reserve().is_lent.store(false, Ordering::Release);
         }

@@ -1,5 +1,5 @@
-//! Finds the end of the log: walks the chain of frames through the segments, and tells a write that a crash
-//! interrupted from damage that no crash can do.
+//! Finds the end of the log: walks the chain of frames through the segments, and distinguishes a write that a crash
+//! interrupted from damage that no crash can cause.
 //!
 //! A frame is written only after the one before it is durable, and every opening begins a new segment. So after
 //! the first bad frame there can be no good one in the same segment, and a later segment must take up the chain
@@ -17,7 +17,7 @@ use crate::page::{Page, PageFault};
 use crate::report::{RecoveryReport, TornTail};
 use crate::segment::{SEGMENT_MAGIC, SegmentPage};
 
-/// What a segment holds that counts.
+/// The part of a segment that counts.
 #[derive(Clone, Debug)]
 pub(crate) struct ScannedSegment {
     pub(crate) number: u64,
@@ -51,13 +51,13 @@ impl SegmentReader {
         Ok(SegmentReader { blocks: BlockReader::new(file, seed)?, number })
     }
 
-    /// The frame at `offset`, if its header makes sense; the checksum is not looked at.
+    /// The frame at `offset`, if its header makes sense; the checksum is not verified.
     pub(crate) fn plausible(&mut self, offset: u64) -> Result<Option<(BlockHeader, FrameHeader)>, LogError> {
         let Some(bytes) = self.blocks.header(offset)? else { return Ok(None) };
         Ok(FrameHeader::plausible(&bytes, self.number).map(|header| (bytes, header)))
     }
 
-    /// The frame at `offset`, if there is a good one.
+    /// The frame at `offset`, if it is valid.
     pub(crate) fn frame(&mut self, offset: u64) -> Result<Option<(BlockHeader, FrameHeader)>, LogError> {
         match self.plausible(offset)? {
             Some((bytes, header)) if self.blocks.verify(offset, &bytes)? => Ok(Some((bytes, header))),
@@ -93,17 +93,17 @@ impl SegmentReader {
     }
 }
 
-/// What lies in a segment after its last good frame.
+/// The contents of a segment after its last valid frame.
 struct Rest {
     /// Bytes up to the last page that is not all zeros.
     bytes: u64,
-    /// A good frame, where none can be.
+    /// A valid frame, where none can be.
     frame: Option<(u64, FrameHeader)>,
 }
 
 struct Walk<'a> {
     manifest: &'a Manifest,
-    /// The last record seen; `None` until the first frame says where the chain begins.
+    /// The last record seen; `None` until the first frame determines where the chain begins.
     last: Option<Lsn>,
     segments: Vec<ScannedSegment>,
     since_checkpoint: u64,
@@ -196,17 +196,17 @@ impl Walk<'_> {
         header.after_checkpoint > self.manifest.checkpoint
     }
 
-    /// Checks that the frame takes up the chain where it stands.
+    /// Checks that the frame continues the chain.
     fn link(&mut self, reader: &SegmentReader, offset: u64, header: &FrameHeader) -> Result<(), LogError> {
         let fits = match self.last {
             Some(last) => header.prev == last,
-            // What lies between the checkpoint's start and the first frame must be nothing.
+            // There must be no records between the checkpoint's start and the first frame.
             None => header.prev <= self.manifest.checkpoint_start,
         };
         if !fits || !header.follows_prev() {
             let what = format!("the frame comes after record {}: something between is missing", header.prev);
             return Err(match self.report.torn_tail {
-                // The damage is where the chain broke off, not where that shows.
+                // The damage is where the chain broke, not where that was noticed.
                 Some(torn) => self.corrupt_in(segment_name(torn.segment), torn.offset, what),
                 None => self.corrupt(reader, offset, &what),
             });
@@ -228,7 +228,7 @@ impl Walk<'_> {
     }
 }
 
-/// Looks at every page from `offset` on.
+/// Examines every page from `offset` on.
 fn rest_of(reader: &mut SegmentReader, mut offset: u64) -> Result<Rest, LogError> {
     let from = offset;
     let mut rest = Rest { bytes: 0, frame: None };

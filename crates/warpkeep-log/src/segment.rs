@@ -1,4 +1,4 @@
-//! Segment files: their first page, and how they come to be.
+//! Segment files: their first page, and how they are created.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use crate::layout::{PAGE, segment_name};
 use crate::page::Page;
 use crate::site;
 
-/// What an opening makes do with on a full disk. It is enough for what is small, until a checkpoint makes room.
+/// The size of an opening's first segment on a full disk. Small writes fit, until a checkpoint frees space.
 pub(crate) const SMALL_SEGMENT: u64 = 256 << 10;
 
 pub(crate) const SEGMENT_MAGIC: &[u8; 8] = b"WKSEGMNT";
@@ -68,9 +68,10 @@ pub(crate) struct SegmentMaker {
     store_id: [u8; 16],
     segment_bytes: u64,
     next_number: AtomicU64,
-    /// The last frame was larger than a segment usually is: the next may be, too, and finds room in a reserve of that size.
+    /// The size of the last frame if it was larger than a usual segment: the next may be as large, and then finds
+    /// room in a spare of that size.
     large: AtomicU64,
-    /// Locked while one is being made: segments must come into use in the order of their numbers.
+    /// Locked while a segment is being made: segments must come into use in the order of their numbers.
     spare: Mutex<Option<Segment>>,
 }
 
@@ -86,8 +87,8 @@ impl SegmentMaker {
         SegmentMaker { directory, store_id, segment_bytes, next_number, large, spare }
     }
 
-    /// The first segment of an opening. Where the disk has no room for a whole one it is a small one, with space from the
-    /// reserve if need be; then it comes with the reason.
+    /// The first segment of an opening. If the disk has no room for a whole one it is a small one, with space from
+    /// the reserve if necessary, and is returned with the reason.
     pub(crate) fn take_first(&self) -> Result<(Segment, Option<LogError>), LogError> {
         match self.make(0) {
             Err(full @ LogError::DiskFull { .. }) => {
@@ -116,17 +117,17 @@ impl SegmentMaker {
         }
     }
 
-    /// Whether a segment is in reserve, or being made.
+    /// Whether a spare segment is ready or being made.
     pub(crate) fn has_spare(&self) -> bool {
         self.spare.try_lock().map_or(true, |spare| spare.is_some())
     }
 
-    /// Whether a segment is in reserve, and not only being made.
+    /// Whether a spare segment is ready.
     pub(crate) fn is_spare_ready(&self) -> bool {
         self.spare.try_lock().is_ok_and(|spare| spare.is_some())
     }
 
-    /// Whether the disk knows of enough space for a segment.
+    /// Whether the disk reports enough space for a segment.
     pub(crate) fn has_space(&self) -> bool {
         self.directory.free_bytes().is_some_and(|free| free >= self.segment_bytes)
     }
@@ -138,7 +139,7 @@ impl SegmentMaker {
             self.leave_to_checkpoint()?;
             let made = match self.large.load(Ordering::Relaxed) {
                 0 => self.make(0),
-                // Where there is no space for so much there may be for less.
+                // If there is not enough space for this size, a smaller size may fit.
                 large => self.make(large).or_else(|_| self.make(0)),
             };
             *spare = Some(made?);
@@ -146,7 +147,7 @@ impl SegmentMaker {
         Ok(())
     }
 
-    /// Makes one that has room for a frame of so many bytes, unless the one in reserve has.
+    /// Makes a segment with room for a frame of `footprint` bytes, unless the spare has it.
     pub(crate) fn prepare_for(&self, footprint: u64) -> Result<(), LogError> {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.as_ref().is_some_and(|spare| spare.len - PAGE >= footprint) {
@@ -162,8 +163,8 @@ impl SegmentMaker {
         Ok(())
     }
 
-    /// What the reserve has freed for a checkpoint must not become a segment: the checkpoint would not be completed, and
-    /// no segment would ever become free.
+    /// Space that the reserve has freed for a checkpoint must not become a segment: the checkpoint would not
+    /// complete, and no segment would ever become free.
     fn leave_to_checkpoint(&self) -> Result<(), LogError> {
         match self.directory.reserve().is_lent() {
             false => Ok(()),

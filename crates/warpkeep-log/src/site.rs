@@ -23,7 +23,7 @@ pub const CHECKPOINT_DIR: &str = "log.checkpoint.dir";
 pub const REDO_FRAME: &str = "log.redo.frame";
 /// Part of a checkpoint, so that commits do not queue behind its dirty pages. Nothing relies on it.
 pub const CHECKPOINT_PACE: &str = "log.checkpoint.pace";
-/// A file of a copy of the log. What counts as a copy is for whoever makes it to say; this log does not rely on it.
+/// A file of a copy of the log. The caller decides when a copy counts as complete; this log does not rely on it.
 pub const COPY_FILE: &str = "log.copy.file";
 
 /// The sites whose syncs recovery relies on.

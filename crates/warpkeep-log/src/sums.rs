@@ -1,7 +1,8 @@
-//! The sum of a whole from the sums of its pieces.
+//! The checksum of a whole from the checksums of its pieces.
 //!
-//! A CRC is a polynomial over two numbers, modulo another: bytes that come behind multiply it by a power of *x*. So the sum of a whole is that
-//! of its first piece times the power for the length of the second, plus that of the second.
+//! A CRC is a polynomial over GF(2), modulo another: appending bytes multiplies it by a power of *x*. So the
+//! checksum of a whole is that of its first piece times the power for the length of the second, plus that of the
+//! second.
 
 /// CRC-32C, a coefficient a bit, the lowest power in the highest bit.
 const MODULUS: u32 = 0x82f6_3b78;
@@ -21,7 +22,7 @@ fn product(one: u32, mut other: u32) -> u32 {
     sum
 }
 
-/// Puts sums of pieces together. Pieces are mostly as long as each other, so it knows the last power.
+/// Combines checksums of pieces. Most pieces have the same length, so the last power is cached.
 #[derive(Debug)]
 pub(crate) struct Sums {
     len: usize,
@@ -33,7 +34,7 @@ impl Sums {
         Sums { len: 0, power: ONE }
     }
 
-    /// The sum of two pieces, of which the second has so many bytes.
+    /// The checksum of two pieces, of which the second has `len` bytes.
     pub(crate) fn combine(&mut self, first: u32, second: u32, len: usize) -> u32 {
         if len != self.len {
             *self = Sums { len, power: power_of(len) };
@@ -42,7 +43,7 @@ impl Sums {
     }
 }
 
-/// The power of *x* for so many bytes.
+/// The power of *x* for this many bytes.
 fn power_of(mut bytes: usize) -> u32 {
     let (mut power, mut square) = (ONE, BYTE);
     while bytes > 0 {
@@ -74,7 +75,7 @@ mod tests {
     fn lengths_of_any_size_are_what_the_library_makes_of_them() {
         for len in [0, 1, 2, 3, 255, 4096, 327_680, 1 << 20, (1 << 33) + 5, usize::MAX >> 8] {
             let known = crc32c::crc32c_combine(0x1234_5678, 0x9abc_def0, len);
-            // It takes a piece of no bytes to have no sum.
+            // The library ignores the checksum of an empty piece.
             let expected = if len == 0 { 0x1234_5678 ^ 0x9abc_def0 } else { known };
             assert_eq!(Sums::new().combine(0x1234_5678, 0x9abc_def0, len), expected, "{len}");
         }

@@ -30,7 +30,7 @@ pub(crate) struct Tail {
     offset: u64,
     /// The last record in the log.
     last: Lsn,
-    /// Up to here the segment has been written, be it with zeros.
+    /// The segment has been written up to here, with frames or zeros.
     filled: u64,
     fill_ahead: u64,
     zeros: Vec<u8>,
@@ -78,8 +78,8 @@ impl Tail {
         Ok(())
     }
 
-    /// Writes zeros ahead now and then. A write to preallocated space that was never written makes the file system
-    /// change its own records at the next sync, which costs small commits half as much again.
+    /// Writes zeros ahead of the frames, a block at a time. A write to preallocated space that was never written
+    /// makes the file system update its metadata at the next sync, which makes small commits half as slow again.
     fn fill(&mut self, end: u64, footprint: u64) -> Result<(), LogError> {
         if end <= self.filled {
             return Ok(());
@@ -110,13 +110,13 @@ impl Tail {
         self.finished.iter().find(|s| s.last > start).map_or(self.segment.number, |s| s.number)
     }
 
-    /// The segments that are finished, from `first` on; and of the one in use its number and where its frames end.
+    /// The finished segments from `first` on; and of the current one its number and where its frames end.
     pub(crate) fn durable(&self, first: u64) -> (Vec<u64>, u64, u64) {
         let finished = self.finished.iter().map(|segment| segment.number).filter(|&number| number >= first);
         (finished.collect(), self.segment.number, self.offset)
     }
 
-    /// Whether there are segments besides the one in use.
+    /// Whether there are segments besides the current one.
     pub(crate) fn has_finished(&self) -> bool {
         !self.finished.is_empty()
     }

@@ -1,12 +1,13 @@
-//! Having the system write to the disk what it has been given, before it is asked to wait for it.
+//! Starts write-back of written pages before a sync waits for it.
 
 use std::fs::File;
 
-/// Has the system begin with bytes that were just written, so that the disk is at work while the next are copied. Only a hint: where it is not
-/// taken nothing is lost, for the sync that follows is what counts, and it tells of errors.
+/// Has the system start writing back bytes that were just written, so that the disk works while the next bytes are
+/// copied. Only a hint: ignoring it loses nothing, because the following sync makes the bytes durable and reports
+/// errors.
 ///
-/// Unlike advice that they are not needed any more, it does not look for pages that could be given up, which under way to the disk none can
-/// be; and for which the system asks every core.
+/// Unlike the advice that the pages are no longer needed, it does not search for pages to drop. Pages under
+/// write-back cannot be dropped, and the search interrupts every core.
 #[cfg(target_os = "linux")]
 pub(crate) fn begin(file: &File, offset: u64, len: usize) {
     use std::os::fd::AsRawFd;

@@ -1,7 +1,7 @@
-//! The checksum of a record: made of its value, its key and its version, by CPUs and kernels alike.
+//! The checksum of a record over its value, its key and its version, computed by CPUs and kernels alike.
 //!
-//! It is part of the stored format, so it never changes; the vectors in `tests/checksums.rs` pin it. It finds damage, and nothing is claimed
-//! against those who set out to make two records with one checksum.
+//! It is part of the stored format, so it never changes; the vectors in `tests/checksums.rs` pin it. It detects
+//! damage, and no claim is made against records that were constructed to have the same checksum.
 //!
 //! # Definition
 //!
@@ -25,9 +25,10 @@
 //!     return sum of scramble(C41 + i * C37, word i)
 //! ```
 //!
-//! A sum of bijections: another word in one place is another sum for certain, and threads that each have some of the words need only add what they
-//! have. A device that has the values and a host that has keys and versions share the work: the 32 bits of a digest are all that crosses the
-//! link. So another key, version or length is found for certain if nothing else is wrong, and another value but for one case in 2^32.
+//! A sum of bijections: another word in one position certainly gives another sum, and threads that each have some
+//! of the words only add their parts. A device with the values and a host with keys and versions can share the
+//! work: only the 32 bits of a digest cross the link. So another key, version or length is detected for certain if
+//! nothing else is wrong, and another value except in one case of 2^32.
 
 const C29: u64 = 0x629A_292A_367C_D507;
 const C31: u64 = 0x9159_015A_3070_DD17;
@@ -41,7 +42,7 @@ const fn scramble(place: u64, word: u64) -> u64 {
     x ^ (x >> 32)
 }
 
-/// What a checksum has of a value.
+/// A value's contribution to a checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest(pub u32);
 

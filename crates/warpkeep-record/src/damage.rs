@@ -1,8 +1,8 @@
-//! What is wrong with an item of a table.
+//! Damage to an item of a table.
 
 use std::fmt;
 
-/// What is wrong with an item.
+/// The damage to an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
     /// Its slot leads to where no record can be.
@@ -14,15 +14,16 @@ pub enum Damage {
         /// Bytes of its value.
         value: u64,
     },
-    /// What its record has for a key is none.
+    /// Its record does not hold a valid key.
     NoKey,
-    /// Its record is that of another key than its slot says, or it lies in a slot where its key is not looked for.
+    /// Its record belongs to another key than its slot, or it lies in a slot that a search for its key does not
+    /// reach.
     Misplaced,
     /// Another slot leads to its record, too.
     Shared,
-    /// The word that says which slots of a bucket count says what no table stores: no item of it, but the word.
+    /// The commit word of a bucket is one that no table stores: damage to the word, and not to an item.
     CommitWord,
-    /// Its bytes are not those that were written.
+    /// Its bytes differ from the written ones.
     Checksum {
         /// The checksum that it has.
         stored: u64,
@@ -52,17 +53,18 @@ impl fmt::Display for Damage {
 /// An item that is damaged, and where it lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedItem {
-    /// What is there for its key. Empty if nothing can be read.
+    /// The bytes read as its key. Empty if nothing can be read.
     pub key: Vec<u8>,
-    /// Whether that key is looked for in this slot: then it is most probably the item's, and what is damaged is the rest.
+    /// Whether a search for that key reaches this slot: then it is most probably the item's key, and the rest is
+    /// damaged.
     pub key_belongs: bool,
     /// Where its bucket lies in the image.
     pub bucket: u64,
     /// Its slot in the bucket.
     pub slot: usize,
-    /// Where its slot says that its record lies, if it has one.
+    /// The offset of its record from its slot, if it has one.
     pub record: Option<u64>,
-    /// What is wrong with it.
+    /// The damage.
     pub damage: Damage,
 }
 

@@ -1,45 +1,69 @@
-//! What an index offers to whoever uses its tables, in small parts: to look, to write, to be looked after, to be kept.
+//! The interface of an index, in small parts: lookup, staging, maintenance, persistence.
 //!
-//! A table of any index can be used through these; none of them is meant to be a trait object. Who has tables of several
-//! indexes asks once which one it is, and does the rest through these.
+//! A table of any index can be used through these traits; none of them is meant to be a trait object. Code with
+//! tables of several indexes dispatches once on the index, and does the rest through these.
 
 use std::sync::Arc;
 
-use warpkeep_core::{Change, KeySpec, MergeRule, ValueSpec};
+use warpkeep_core::{Change, ChangeKind, KeySpec, MergeRule, ValueSpec};
 use warpkeep_image::{Clearing, Heap, Image, Marker, Persist};
 
-use crate::{DamagedItem, Value};
+use crate::{DamagedItem, Inspection, Located, LockKey, ScanPosition, Seat, Value};
 
-/// What a call of [`Upkeep::maintain`] came to.
+/// The result of a call of [`Upkeep::maintain`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// There is nothing to do.
+    /// There is no work.
     Idle,
-    /// There is more to do.
+    /// There is more work.
     Working,
-    /// Somebody else is at it, or holds what wants it.
+    /// Another thread is doing it, or holds the part that needs it.
     Busy,
-    /// Some items have no other place for now; what they lie in stays, and is to be tried again later.
+    /// Some items have no other place for now; the part they lie in stays, and is tried again later.
     Stuck,
+}
+
+/// How much work a call of [`Upkeep::maintain`] may do before other work gets its turn: about this many items are
+/// examined or moved.
+///
+/// ```
+/// use warpkeep_record::Budget;
+/// // An index whose pieces have room for eight items.
+/// assert_eq!([0, 1, 100].map(|items| Budget::items(items).pieces_of(8)), [0, 1, 12]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    items: u64,
+}
+
+impl Budget {
+    /// About this many items.
+    pub const fn items(items: u64) -> Budget {
+        Budget { items }
+    }
+
+    /// How many pieces of the index, each with room for this many items, fit the budget: at least one, so that
+    /// there is progress, but none for an empty budget.
+    pub fn pieces_of(self, items: u64) -> u64 {
+        (self.items / items.max(1)).max(self.items.min(1))
+    }
 }
 
 /// Items can be looked up. Readers take no locks.
 pub trait Lookup<P: Persist>: Send + Sync {
-    /// What keys are.
+    /// The keys.
     fn key_spec(&self) -> KeySpec;
-    /// What values are.
+    /// The values.
     fn value_spec(&self) -> ValueSpec;
-    /// What a merge does.
+    /// The merge rule.
     fn merge_rule(&self) -> MergeRule;
-    /// Items in it. Exact while nobody writes.
+    /// The number of items. Exact while there are no writers.
     fn len(&self) -> u64;
     /// Whether it has no items.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// The hash of a key, as [`Staging::stage`] wants it.
-    fn hash_of(&self, key: &[u8]) -> u64;
-    /// Looks a key up and gives what is found to `then`.
+    /// Looks a key up and passes the value to `then`.
     fn get<R>(&self, key: &[u8], then: impl FnOnce(Value<'_, P>) -> R) -> Option<R>;
     /// Looks many keys up and gives each answer, in order, to `each`.
     fn get_many<'k>(
@@ -47,73 +71,81 @@ pub trait Lookup<P: Persist>: Send + Sync {
         keys: impl IntoIterator<Item = &'k [u8]>,
         each: impl FnMut(usize, Option<Value<'_, P>>),
     );
-    /// Gives out every item, while writers go on. An item that is there throughout is given out at least once.
+    /// Returns every item, while writers continue. An item that is there throughout is returned at least once.
     fn scan<E>(&self, table: u32, each: impl FnMut(&Change<'_>) -> Result<(), E>) -> Result<(), E>;
-    /// The same, each item checked: that its slot and its record belong together, that its lengths are possible, and that its checksum is
-    /// right, if it has one. What is damaged is given out as that, in place of the item.
+    /// Returns a few items from a position on, and advances the position; returns whether there is more. An index
+    /// starts over if items may have moved past the position, which returns some of them twice.
+    fn scan_some<E>(
+        &self,
+        table: u32,
+        position: &mut ScanPosition,
+        each: impl FnMut(&Change<'_>) -> Result<(), E>,
+    ) -> Result<bool, E>;
+    /// Every item, each checked: that its slot and its record belong together, that its lengths are possible, and
+    /// that its checksum is right, if it has one. A damaged item is returned as damage.
     fn scan_checked<E>(
         &self,
         table: u32,
         each: impl FnMut(Result<&Change<'_>, &DamagedItem>) -> Result<(), E>,
     ) -> Result<(), E>;
-    /// Whether its records have checksums: those of tables that were made before there were any have none, nor do items that lie in slots.
+    /// Whether its records have checksums: those of older tables have none, nor do items that lie in slots.
     fn has_checksums(&self) -> bool;
-}
-
-/// Where a key is in a table, or that it is not there.
-pub trait Seated {
-    /// The version of the key's item, if it has one.
-    fn version(&self) -> Option<u64>;
 }
 
 /// Changes to a table whose keys are held, not yet visible. Dropped, it leaves nothing behind.
 pub trait Staged<P: Persist> {
-    /// Where a key is.
-    type Seat: Seated;
+    /// Where a search found an item.
+    type Found: Located;
     /// How the table stood when it had no place for a key.
     type Seen;
     /// Why a change cannot be staged.
     type Error;
-    /// What holds the keys once the changes are visible.
+    /// Holds the keys once the changes are visible.
     type Published;
 
-    /// Has room ready for so many values to come.
+    /// Prepares space for `count` values.
     fn expect_values(&mut self, count: usize);
-    /// Where a key is, whose hash was given to [`Staging::stage`]. A change to it that was staged before is not seen:
-    /// stage one change a key.
-    fn seat(&self, key: &[u8], hash: u64) -> Self::Seat;
-    /// What the key of a seat has.
-    fn value(&self, seat: &Self::Seat) -> Option<Value<'_, P>>;
-    /// Stages a value for the key of a seat, new or not. An error that [tells of a full table](Full::is_full) asks for
-    /// [`Staging::make_room`] and another stage.
-    fn put(&mut self, seat: &Self::Seat, key: &[u8], value: &[u8], version: u64) -> Result<(), Self::Error>;
+    /// The position of a key, whose lock key was given to [`Staging::stage`]. It does not see an earlier change of
+    /// the same stage to the key: stage one change a key.
+    fn seat(&self, key: &[u8], lock: LockKey) -> Seat<Self::Found>;
+    /// The value of the key of a seat.
+    fn value(&self, seat: &Seat<Self::Found>) -> Option<Value<'_, P>>;
+    /// Stages a value for the key of a seat, new or not. After an error that [reports a full table](Full::is_full)
+    /// call [`Staging::make_room`] and stage again.
+    fn put(
+        &mut self,
+        seat: &Seat<Self::Found>,
+        key: &[u8],
+        value: &[u8],
+        version: u64,
+    ) -> Result<(), Self::Error>;
     /// Stages the end of the key of a seat; `false` if it is not there.
-    fn remove(&mut self, seat: &Self::Seat) -> bool;
+    fn remove(&mut self, seat: &Seat<Self::Found>) -> bool;
     /// How the table stands, if it has no place for a key.
     fn seen(&self) -> Self::Seen;
-    /// Makes all of it visible, durably. Cannot fail. The keys are held until what it gives is dropped.
+    /// Makes all changes visible, durably. Cannot fail. The keys are held until the result is dropped.
     fn publish(self) -> Self::Published;
 }
 
-/// A key that something is about to happen to.
+/// A key that a writer is about to lock.
 #[derive(Clone, Copy, Debug)]
-pub struct Expected {
-    /// Its hash.
-    pub hash: u64,
+pub struct LockRequest {
+    /// The lock key.
+    pub lock: LockKey,
     /// Whether the value that it has will be read, and not only replaced or removed.
     pub value_is_read: bool,
 }
 
-impl From<u64> for Expected {
-    /// A key of which nothing but its hash is known.
-    fn from(hash: u64) -> Expected {
-        Expected { hash, value_is_read: true }
+impl From<LockKey> for LockRequest {
+    /// A key whose value may be read.
+    fn from(lock: LockKey) -> LockRequest {
+        LockRequest { lock, value_is_read: true }
     }
 }
 
-/// How many keys a writer best holds at once where so many locks stand for all keys.
+/// The best number of keys for a writer to hold at once, with this many locks for all keys.
 ///
-/// Two writers with `n` keys each have a lock in common about `n * n` times in as many turns as there are locks; one in eight
+/// Two writers with `n` keys each share a lock about `n * n` times in as many attempts as there are locks; one in eight
 /// is rare enough.
 ///
 /// ```
@@ -132,21 +164,51 @@ pub trait Staging<P: Persist>: Lookup<P> {
         Self: 't;
     /// How the table stood when it had no place for a key.
     type Seen;
-    /// Why something cannot be done.
+    /// The error type.
     type Error: std::error::Error + Full;
 
-    /// Holds these keys against other writers, and brings what they have nearer.
-    fn stage(&self, keys: impl IntoIterator<Item = impl Into<Expected>>) -> Self::Stage<'_>;
-    /// How many keys a writer best holds at once: enough that their misses overlap, and few enough that two writers rarely
-    /// meet.
+    /// The key for locking and sorting.
+    fn lock_key(&self, key: &[u8]) -> LockKey;
+    /// Holds these keys against other writers, and prefetches their items.
+    fn stage(&self, keys: impl IntoIterator<Item = impl Into<LockRequest>>) -> Self::Stage<'_>;
+    /// The best number of keys for a writer to hold at once: enough that their misses overlap, and few enough that
+    /// two writers rarely collide.
     fn keys_at_once(&self) -> usize;
     /// Makes room for a key that found none. The caller must not hold a stage any more.
     fn make_room(&self, seen: Self::Seen) -> Result<(), Self::Error>;
-    /// Brings an item to the state that a change tells of, unless it is there or beyond already.
-    fn redo(&self, change: &Change<'_>) -> Result<(), Self::Error>;
+    /// Brings an item to the state of a change, unless it already has that state or a later one.
+    fn redo(&self, change: &Change<'_>) -> Result<(), Self::Error> {
+        let lock = self.lock_key(change.key);
+        loop {
+            let mut stage = self.stage([lock]);
+            let seat = stage.seat(change.key, lock);
+            if seat.version().is_some_and(|version| version >= change.version) {
+                return Ok(());
+            }
+            let staged = match change.kind {
+                ChangeKind::Put => stage.put(&seat, change.key, change.value, change.version),
+                ChangeKind::Delete => {
+                    stage.remove(&seat);
+                    Ok(())
+                }
+            };
+            match staged {
+                Err(error) if error.is_full() => {
+                    let seen = stage.seen();
+                    drop(stage);
+                    self.make_room(seen)?;
+                }
+                other => {
+                    other?;
+                    stage.publish();
+                    return Ok(());
+                }
+            }
+        }
+    }
 }
 
-/// An error that may tell of a full table.
+/// An error that may report a full table.
 pub trait Full {
     /// Whether a key found no place.
     fn is_full(&self) -> bool;
@@ -154,61 +216,66 @@ pub trait Full {
 
 /// A table is looked after while it is in use.
 pub trait Upkeep<P: Persist>: Staging<P> {
-    /// Whether [`Upkeep::maintain`] would find something to do.
+    /// Whether [`Upkeep::maintain`] has work.
     fn wants_maintenance(&self) -> bool;
-    /// Does a slice of whatever is to be done, of about so many buckets.
-    fn maintain(&self, buckets: u64) -> Result<Progress, Self::Error>;
-    /// Makes the table twice as large.
+    /// Does a slice of the work that is due, within a budget.
+    fn maintain(&self, budget: Budget) -> Result<Progress, Self::Error>;
+    /// Adds room for items, as much as suits the index, and sees it through.
     fn grow(&self) -> Result<(), Self::Error>;
-    /// Makes the table smaller if it has become too large for its items; whether it did.
+    /// Gives room back if the table has become too large for its items; whether it did.
     fn shrink(&self) -> Result<bool, Self::Error>;
     /// Moves its records out of slabs that are being cleared; gives how many it moved.
     fn defragment(&self, clearing: &Clearing<'_, P>) -> Result<u64, Self::Error>;
-    /// The same for the records in these blocks, each given with its size: what is moved is taken from the list. It costs what is in
-    /// the blocks, and not what is in the table, where records tell their keys. What finds no other place stays.
+    /// The same for the records in these blocks, each given with its size: moved ones are removed from the list. If
+    /// records hold their keys, the cost depends on the blocks and not on the table. Records without another place
+    /// stay.
     fn vacate(&self, clearing: &Clearing<'_, P>, blocks: &mut Vec<(u64, u64)>) -> Result<u64, Self::Error>;
 }
 
-/// A table comes and goes, and comes back after a crash.
+/// The life of a table: created, dropped, and recovered after a crash.
 pub trait Kept<P: Persist>: Upkeep<P> + Sized {
-    /// What it is created with.
+    /// The parameters of a new table.
     type Spec;
 
-    /// Lays out an empty table and gives it; [`Kept::header`] says where. Nothing leads to it yet.
+    /// Creates an empty table; its position is [`Kept::header`]. It is not reachable yet.
     fn create(heap: &Arc<Heap<P>>, spec: &Self::Spec) -> Result<Self, Self::Error>;
     /// Marks everything that a table's header leads to, and checks it on the way.
     fn mark(image: &Image<P>, marker: &Marker<'_, P>, header: u64) -> Result<(), Self::Error>;
-    /// The same for a table that may be damaged: items that lead to no record, or to that of another item, are taken out,
-    /// and given. Only then are its slots known to be good; what they lead to is checked by [`Lookup::scan_checked`].
+    /// The same for a table that may be damaged: items that lead to no record, or to another item's record, are
+    /// removed and returned. Only then are its slots known to be valid; [`Lookup::scan_checked`] checks the records
+    /// they refer to.
     fn mark_salvaging(
         image: &Image<P>,
         marker: &Marker<'_, P>,
         header: u64,
     ) -> Result<Vec<DamagedItem>, Self::Error>;
-    /// Takes a damaged item out of a table that is used by no other thread. Its record is free at the next opening.
+    /// Removes a damaged item from a table that no other thread uses. Its record is free at the next opening.
     fn discard(&self, item: &DamagedItem);
     /// Whether a key may lie in the bucket at an offset.
     fn may_lie_in(&self, key: &[u8], bucket: u64) -> bool;
-    /// Opens a table that has just been [marked](Kept::mark), finishes what was under way, and counts its items.
+    /// Opens a table that has just been [marked](Kept::mark), finishes interrupted changes, and counts its items.
     fn attach(heap: &Arc<Heap<P>>, header: u64) -> Result<Self, Self::Error>;
-    /// What it would have to be created with to be what it is.
+    /// The parameters that would create this table.
     fn spec(&self) -> Self::Spec;
     /// The space it lies in.
     fn heap(&self) -> &Arc<Heap<P>>;
-    /// Where its header lies in the image: what the catalogue keeps.
+    /// The offset of its header in the image, which the catalogue stores.
     fn header(&self) -> u64;
-    /// Keys that are there more than once, in a table that has just been marked and that nobody writes to: damage.
-    fn doubled(&self) -> Result<u64, Self::Error>;
-    /// Whether every item of such a table is where it is looked for, and there once.
-    fn is_clean(&self) -> Result<bool, Self::Error>;
-    /// Frees everything it has. Nothing must lead to it any more, durably.
+    /// Inspects every item of the table whose header lies at an offset. Changes nothing; the table has just been
+    /// [marked](Kept::mark), so that its references are known to be valid, and no thread writes to it.
+    fn inspect(image: &Image<P>, header: u64) -> Result<Inspection, Self::Error>;
+    /// The same for a table that is open, and that no thread writes to.
+    fn inspection(&self) -> Result<Inspection, Self::Error> {
+        Self::inspect(self.heap().image(), self.header())
+    }
+    /// Frees all its space. It must no longer be reachable, durably.
     fn demolish(self) -> Result<(), Self::Error>;
 }
 
-/// Has the table of an index offer all of the above, by what it has itself under the same names.
+/// Implements all of the above for an index's table, by its own methods of the same names.
 #[macro_export]
 macro_rules! offer_index {
-    ($Table:ident, $TableSpec:ident, $TableError:ident, $Stage:ident, $Published:ident, $Seat:ident, $Seen:ident) => {
+    ($Table:ident, $TableSpec:ident, $TableError:ident, $Stage:ident, $Published:ident, $Found:ident, $Seen:ident) => {
         impl<P: warpkeep_image::Persist> $crate::Lookup<P> for $Table<P> {
             fn key_spec(&self) -> warpkeep_core::KeySpec {
                 $Table::key_spec(self)
@@ -221,10 +288,6 @@ macro_rules! offer_index {
             }
             fn len(&self) -> u64 {
                 $Table::len(self)
-            }
-            #[inline]
-            fn hash_of(&self, key: &[u8]) -> u64 {
-                $Table::hash_of(self, key)
             }
             #[inline]
             fn get<R>(&self, key: &[u8], then: impl FnOnce($crate::Value<'_, P>) -> R) -> Option<R> {
@@ -245,6 +308,14 @@ macro_rules! offer_index {
             ) -> Result<(), E> {
                 $Table::scan(self, table, each)
             }
+            fn scan_some<E>(
+                &self,
+                table: u32,
+                position: &mut $crate::ScanPosition,
+                each: impl FnMut(&warpkeep_core::Change<'_>) -> Result<(), E>,
+            ) -> Result<bool, E> {
+                $Table::scan_some(self, table, position, each)
+            }
             fn scan_checked<E>(
                 &self,
                 table: u32,
@@ -257,15 +328,15 @@ macro_rules! offer_index {
             }
         }
 
-        impl $crate::Seated for $Seat {
+        impl $crate::Located for $Found {
             #[inline]
-            fn version(&self) -> Option<u64> {
-                $Seat::version(self)
+            fn item(&self) -> $crate::ItemRef {
+                self.item
             }
         }
 
         impl<'t, P: warpkeep_image::Persist> $crate::Staged<P> for $Stage<'t, P> {
-            type Seat = $Seat;
+            type Found = $Found;
             type Seen = $Seen;
             type Error = $TableError;
             type Published = $Published<'t, P>;
@@ -275,17 +346,17 @@ macro_rules! offer_index {
                 $Stage::expect_values(self, count);
             }
             #[inline]
-            fn seat(&self, key: &[u8], hash: u64) -> $Seat {
-                $Stage::seat(self, key, hash)
+            fn seat(&self, key: &[u8], lock: $crate::LockKey) -> $crate::Seat<$Found> {
+                $Stage::seat(self, key, lock)
             }
             #[inline]
-            fn value(&self, seat: &$Seat) -> Option<$crate::Value<'_, P>> {
+            fn value(&self, seat: &$crate::Seat<$Found>) -> Option<$crate::Value<'_, P>> {
                 $Stage::value(self, seat)
             }
             #[inline]
             fn put(
                 &mut self,
-                seat: &$Seat,
+                seat: &$crate::Seat<$Found>,
                 key: &[u8],
                 value: &[u8],
                 version: u64,
@@ -293,7 +364,7 @@ macro_rules! offer_index {
                 $Stage::put(self, seat, key, value, version)
             }
             #[inline]
-            fn remove(&mut self, seat: &$Seat) -> bool {
+            fn remove(&mut self, seat: &$crate::Seat<$Found>) -> bool {
                 $Stage::remove(self, seat)
             }
             fn seen(&self) -> $Seen {
@@ -311,7 +382,11 @@ macro_rules! offer_index {
             type Error = $TableError;
 
             #[inline]
-            fn stage(&self, keys: impl IntoIterator<Item = impl Into<$crate::Expected>>) -> $Stage<'_, P> {
+            fn lock_key(&self, key: &[u8]) -> $crate::LockKey {
+                $Table::lock_key(self, key)
+            }
+            #[inline]
+            fn stage(&self, keys: impl IntoIterator<Item = impl Into<$crate::LockRequest>>) -> $Stage<'_, P> {
                 $Table::stage(self, keys)
             }
             #[inline]
@@ -320,9 +395,6 @@ macro_rules! offer_index {
             }
             fn make_room(&self, seen: $Seen) -> Result<(), $TableError> {
                 $Table::make_room(self, seen)
-            }
-            fn redo(&self, change: &warpkeep_core::Change<'_>) -> Result<(), $TableError> {
-                $Table::redo(self, change)
             }
         }
 
@@ -336,8 +408,8 @@ macro_rules! offer_index {
             fn wants_maintenance(&self) -> bool {
                 $Table::wants_maintenance(self)
             }
-            fn maintain(&self, buckets: u64) -> Result<$crate::Progress, $TableError> {
-                $Table::maintain(self, buckets)
+            fn maintain(&self, budget: $crate::Budget) -> Result<$crate::Progress, $TableError> {
+                $Table::maintain(self, budget.pieces_of(self.bucket_items()))
             }
             fn grow(&self) -> Result<(), $TableError> {
                 $Table::grow(self)
@@ -401,11 +473,11 @@ macro_rules! offer_index {
             fn header(&self) -> u64 {
                 $Table::header(self)
             }
-            fn doubled(&self) -> Result<u64, $TableError> {
-                Ok($Table::inspect(self.heap().image(), self.header())?.doubled)
-            }
-            fn is_clean(&self) -> Result<bool, $TableError> {
-                Ok($Table::inspect(self.heap().image(), self.header())?.is_clean())
+            fn inspect(
+                image: &warpkeep_image::Image<P>,
+                header: u64,
+            ) -> Result<$crate::Inspection, $TableError> {
+                $Table::inspect(image, header)
             }
             fn demolish(self) -> Result<(), $TableError> {
                 $Table::demolish(self)

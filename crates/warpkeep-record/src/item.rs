@@ -1,5 +1,6 @@
-//! What a key has: a version and a value, in a record or in the slot.
+//! The item of a key: a version and a value, in a record or in the slot.
 
+use warpkeep_core::{Change, ChangeKind};
 use warpkeep_image::{Image, Persist};
 
 /// An item that was found.
@@ -23,7 +24,7 @@ pub enum ValueRef {
     },
     /// Here, copied from its slot.
     Word {
-        /// The value, and what is behind it.
+        /// The value, and the bytes behind it.
         bytes: [u8; 8],
         /// Its length in bytes.
         len: u8,
@@ -59,14 +60,14 @@ impl<'a, P: Persist> Value<'a, P> {
         Value { image, item, damaged: false }
     }
 
-    /// The same, of a table that [checks](crate::Lookup) what is looked up.
+    /// The same, for a table that [checks](crate::Lookup) lookups.
     #[must_use]
     pub fn damaged(mut self, damaged: bool) -> Value<'a, P> {
         self.damaged = damaged;
         self
     }
 
-    /// Whether it is not what was written. Only tables that check what is looked up know: of others it is `false`.
+    /// Whether it differs from the written value. Only tables that check lookups know: for others it is `false`.
     pub fn is_damaged(&self) -> bool {
         self.damaged
     }
@@ -95,6 +96,12 @@ impl<'a, P: Persist> Value<'a, P> {
             ValueRef::Record { at, len } => unsafe { self.image.bytes(*at, *len as u64) },
             ValueRef::Word { bytes, len } => &bytes[..usize::from(*len)],
         }
+    }
+
+    /// The change that puts this value under a key of a table: how scans give items out.
+    #[inline]
+    pub fn as_put<'v>(&'v self, table: u32, key: &'v [u8]) -> Change<'v> {
+        Change { table, kind: ChangeKind::Put, version: self.version(), key, value: self.bytes() }
     }
 
     /// Copies the value.

@@ -4,14 +4,14 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Gives out all of `0..parts`, in shares of so many, and of those to as many threads; the first error ends it. What is no more than
-/// a share is done by the caller alone.
+/// Runs all of `0..parts`, in shares of `share`, on several threads; the first error ends it. Up to one share is
+/// done by the caller alone.
 pub fn in_parallel<E: Send>(
     parts: u64,
     share: u64,
     work: impl Fn(Range<u64>) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
-    // First, for it takes a system call or several to learn how many threads there may be.
+    // First, because finding the number of threads takes system calls.
     if parts <= share {
         return work(0..parts);
     }

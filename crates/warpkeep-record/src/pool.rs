@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
-/// Turns that a thread looks for more work, or for the others to finish, before it sleeps: the parts of one batch come soon after each
-/// other, and to be woken takes longer than most of what is waited for.
+/// How often a thread polls for more work, or for the others to finish, before it sleeps: the parts of one batch
+/// follow each other closely, and waking up takes longer than most waits.
 const LOOKS: u32 = 4096;
-/// A machine with so many cores spares one: see [`Pool::new`].
+/// A machine with this many cores leaves one free: see [`Pool::new`].
 const SPARES_ONE: usize = 8;
 
-/// Threads that help whoever has much to do. They are started when they are first needed, and have ended when this is dropped.
+/// Threads that help with large jobs. They are started when they are first needed, and have ended when this is
+/// dropped.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +33,7 @@ pub struct Pool {
 
 struct Shared {
     state: Mutex<State>,
-    /// There is something new to do, or it is over.
+    /// Signals new work, or the end.
     news: Condvar,
     /// A helper has left its job.
     left: Condvar,
@@ -46,34 +47,35 @@ struct State {
     over: bool,
 }
 
-/// Parts to be done, of which everybody takes the next.
+/// Parts to be done, of which each thread takes the next.
 struct Job {
     work: Work,
     parts: usize,
     next: AtomicUsize,
-    /// Helpers that are at it. They come under the lock, and none comes once the job is off the list; the last thing that a helper does
-    /// with the work is to count itself down.
+    /// Helpers that work on it. They join under the lock, and none joins once the job is off the list; a helper's
+    /// last access to the work is to count itself down.
     at_it: AtomicUsize,
     panicked: AtomicBool,
 }
 
-/// What a helper calls; it lives in the frame of whoever posted the job.
+/// The function that helpers call; it lives in the stack frame of the poster.
 struct Work(*const (dyn Fn(usize) + Sync));
 
-// SAFETY: what it points to is `Sync`, and whoever posted the job keeps it until no helper is at it: see `Pool::run_beside`.
+// SAFETY: the pointee is `Sync`, and the poster of the job keeps it until no helper works on it: see
+// `Pool::run_beside`.
 unsafe impl Send for Work {}
 // SAFETY: the same.
 unsafe impl Sync for Work {}
 
 impl Job {
-    /// Whether there are parts that nobody has taken.
+    /// Whether there are parts that no thread has taken.
     fn has_more(&self) -> bool {
         self.next.load(Ordering::Relaxed) < self.parts
     }
 
     /// Takes part after part until none is left.
     fn help(&self) {
-        // SAFETY: whoever posted the job waits for those who are at it, and the caller is.
+        // SAFETY: the poster of the job waits for all threads that work on it, and the caller is one of them.
         let work = unsafe { &*self.work.0 };
         while !self.panicked.load(Ordering::Relaxed) {
             let part = self.next.fetch_add(1, Ordering::Relaxed);
@@ -92,8 +94,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same for those who have looked for work and all see it at the same time: each has it for a moment only, and to be put to sleep and
-    /// woken one after the other would take longer than the work.
+    /// The same for threads that have polled for work and all see it at the same time: each needs the lock for a
+    /// moment only, and sleeping and waking one after the other would take longer than the work.
     fn state_soon(&self) -> MutexGuard<'_, State> {
         for _ in 0..LOOKS {
             match self.state.try_lock() {
@@ -105,7 +107,7 @@ impl Shared {
         self.state()
     }
 
-    /// What a helper does all its life.
+    /// The main loop of a helper.
     fn serve(&self) {
         let mut known = 0;
         loop {
@@ -130,7 +132,7 @@ impl Shared {
             drop(state);
             job.help();
             if job.at_it.fetch_sub(1, Ordering::AcqRel) == 1 {
-                // Under the lock, so that nobody falls asleep who has not seen it.
+                // Under the lock: a helper either sees it before it sleeps, or is woken.
                 let _state = self.state();
                 self.left.notify_all();
             }
@@ -138,7 +140,7 @@ impl Shared {
     }
 }
 
-/// A job that is posted: gone from the list, with no helper at it, once this is dropped, whatever happens meanwhile.
+/// A posted job: off the list, with no helper working on it, once this is dropped, also after a panic.
 struct Posted<'p> {
     shared: &'p Shared,
     job: Arc<Job>,
@@ -162,12 +164,12 @@ impl Drop for Posted<'_> {
 }
 
 impl Pool {
-    /// So many threads work at a time, the caller among them; 0 stands for as many as suit the machine.
+    /// This many threads work at a time, including the caller; 0 stands for the number that suits the machine.
     ///
-    /// That is one a core, and where there are eight cores or more one less. A batch is done when its slowest thread is, and there is always
-    /// somebody else who wants to run: the program's other threads, the log's, the driver's of a device. If all cores are taken, one of ours
-    /// waits until the system takes a core from another, which is a slice of several milliseconds, more than a batch takes. The core that
-    /// is spared costs an eighth of the rate at the most, and less where memory is what all of them wait for.
+    /// That is one a core, and with eight cores or more one less. A batch is done when its slowest thread is, and
+    /// other threads also need to run: the program's, the log's, a device driver's. If all cores are busy, one of
+    /// ours waits until the system preempts another, which takes a slice of several milliseconds, longer than a
+    /// batch. The free core costs at most an eighth of the rate, and less if memory is the bottleneck.
     pub fn new(threads: usize) -> Pool {
         let threads = match threads {
             0 => usual_threads(std::thread::available_parallelism().map_or(1, NonZero::get)),
@@ -187,10 +189,10 @@ impl Pool {
         self.threads
     }
 
-    /// Does parts `0..parts`, each once and about in that order, by as many threads as there are. Returns when all are done.
+    /// Runs parts `0..parts`, each once and about in that order, on all threads. Returns when all are done.
     ///
     /// # Panics
-    /// If one of them does.
+    /// If one of them panics.
     pub fn run(&self, parts: usize, work: impl Fn(usize) + Sync) {
         match parts {
             0 => {}
@@ -199,18 +201,18 @@ impl Pool {
         }
     }
 
-    /// Gives each of these to some thread. Returns when all are done.
+    /// Passes each of these to some thread. Returns when all are done.
     ///
     /// # Panics
-    /// If one of them does.
+    /// If one of them panics.
     pub fn share<T: Send>(&self, parts: Vec<T>, work: impl Fn(T) + Sync) {
         self.share_beside(parts, work, || ());
     }
 
-    /// The same; the caller does something else first, while the others have begun, and then helps.
+    /// The same; the caller does other work first, while the other threads have begun, and then helps.
     ///
     /// # Panics
-    /// If one of them does.
+    /// If one of them panics.
     pub fn share_beside<T: Send, R>(
         &self,
         parts: Vec<T>,
@@ -230,10 +232,10 @@ impl Pool {
         self.run_beside(parts.len(), take, meanwhile)
     }
 
-    /// The same; the caller does something else first, while the others have begun, and then helps.
+    /// The same; the caller does other work first, while the other threads have begun, and then helps.
     ///
     /// # Panics
-    /// If one of them does.
+    /// If one of them panics.
     pub fn run_beside<R>(
         &self,
         parts: usize,
@@ -247,8 +249,8 @@ impl Pool {
         }
         self.start();
         let work: &(dyn Fn(usize) + Sync) = &work;
-        // SAFETY: only the lifetime is taken from it. Helpers call it while they are at the job, and `Posted` is dropped, which
-        // waits for them, before `work` is.
+        // SAFETY: only the lifetime is removed. Helpers call it while they work on the job, and `Posted` is
+        // dropped, which waits for them, before `work` is.
         let work: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(work) };
         let job = Arc::new(Job {
             work: Work(work),
@@ -271,7 +273,8 @@ impl Pool {
         result
     }
 
-    /// Starts the helpers, unless they are there. Where the machine has no more threads there are fewer, and the caller does the rest.
+    /// Starts the helpers, unless they are running. If the machine has no more threads there are fewer, and the
+    /// caller does the rest.
     fn start(&self) {
         let mut helpers = self.helpers.lock().unwrap_or_else(PoisonError::into_inner);
         if !helpers.is_empty() {
@@ -286,7 +289,7 @@ impl Pool {
     }
 }
 
-/// How many threads suit so many cores.
+/// The number of threads that suits this many cores.
 fn usual_threads(cores: usize) -> usize {
     if cores >= SPARES_ONE { cores - 1 } else { cores }
 }
@@ -305,7 +308,7 @@ impl Drop for Pool {
         self.shared.news.notify_all();
         let helpers = std::mem::take(&mut *self.helpers.lock().unwrap_or_else(PoisonError::into_inner));
         for helper in helpers {
-            // What it panicked with was told to whoever had posted the work.
+            // Its panic was passed on to the poster of the work.
             let _ = helper.join();
         }
     }
@@ -340,7 +343,7 @@ mod tests {
     #[test]
     fn several_threads_are_at_it_at_once_and_the_caller_beside_them() {
         let (pool, meeting) = (Pool::new(3), Barrier::new(3));
-        // Nobody gets past it unless all of them come.
+        // No thread passes it unless all of them arrive.
         let meet = || {
             meeting.wait();
         };
@@ -353,7 +356,7 @@ mod tests {
         assert!(Pool::new(0).threads() >= 1);
     }
 
-    /// Helpers that leave late, after the caller has gone to sleep, and early, while it still looks.
+    /// Helpers that leave late, after the caller has gone to sleep, and early, while it still polls.
     #[test]
     fn the_caller_waits_for_those_who_are_at_it() {
         let pool = Pool::new(3);
@@ -405,7 +408,7 @@ mod tests {
             sum.fetch_add(part, Ordering::Relaxed);
         });
         assert_eq!(sum.into_inner(), 45);
-        // What the caller does meanwhile may panic, too, and nobody is left at work that is gone.
+        // The caller's own work may panic, too, and no helper works on a job that is gone.
         let done = AtomicUsize::new(0);
         let count = |_| {
             done.fetch_add(1, Ordering::Relaxed);

@@ -1,11 +1,11 @@
 //! Bringing lines nearer before they are needed.
 
-/// Asks for the line of an address, to be written. Only a hint.
+/// Prefetches the line of an address for writing. Only a hint.
 #[inline(always)]
 pub fn line_to_write(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // The intrinsic for it asks for the line to be read, unless the whole program is built for machines that can do more: and then the store
-    // asks once more. Those that cannot take the instruction for none.
+    // The intrinsic prefetches the line for reading, unless the whole program is built for newer machines: then the
+    // store would request it once more. Machines without the instruction treat it as a no-op.
     // SAFETY: a prefetch never faults, whatever the address, and changes nothing that the program sees.
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
@@ -14,7 +14,7 @@ pub fn line_to_write(address: *const u8) {
     let _ = address;
 }
 
-/// Asks for the line of an address. Only a hint: any address will do, and nothing is read.
+/// Prefetches the line of an address. Only a hint: any address is allowed, and nothing is read.
 #[inline(always)]
 pub fn line(address: *const u8) {
     #[cfg(target_arch = "x86_64")]

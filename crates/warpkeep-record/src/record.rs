@@ -1,17 +1,18 @@
 //! Records: a key beside its value, in one block of the heap.
 //!
 //! Two forms. Where key and value are of fixed length, the value comes first, at a multiple of 32 bytes if it is
-//! that long, so that whoever knows the key already moves the value and nothing else:
+//! that long, so that a reader that already knows the key moves only the value:
 //!
 //! | value, zeros to 8 | key, zeros to 8 | version u64 | checksum u64 |
 //!
-//! Short keys of any length lie in [cells](KeyCells) of one, which are then what records have for keys. Where slots tell keys, a record has a key of no bytes. Records whose values are whole lines of 128 bytes lie in [tiles](Tile), so that the
-//! values begin with a line: the value in one place, and what follows it in another.
+//! Short keys of any length lie in [cells](KeyCells) of one size, which records then hold as keys. Where slots
+//! identify keys, a record has an empty key. Records whose values are whole lines of 128 bytes lie in
+//! [tiles](Tile), so that values begin at a line: the value in one place, and the rest in another.
 //!
 //! Otherwise: | version u64 | key length u32 | value length u32 | key, zeros to 8 | value, up to 8 | checksum u64 |
 //!
-//! Tables that were made before there were [checksums](crate::checksum) have none, and nothing in place of them. Where slots tell keys,
-//! the checksum is made of the key nevertheless: so a record belongs to one slot.
+//! Tables made before there were [checksums](crate::checksum) have none, and nothing in place of them. Where slots
+//! identify keys, the checksum covers the key nevertheless: so a record belongs to one slot.
 
 use crate::checksum::{Digest, checksum, checksum_of_words};
 use crate::damage::Damage;
@@ -46,10 +47,10 @@ pub enum RecordForm {
     },
 }
 
-/// What records have for keys.
+/// The form of keys in records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordKey {
-    /// Keys of so many bytes each; none where slots tell keys.
+    /// Keys of this many bytes each; 0 where slots identify keys.
     Fixed(usize),
     /// Cells of keys of any length.
     Cell(KeyCells),
@@ -74,11 +75,12 @@ pub enum Tiling {
     Close,
 }
 
-/// The bit of a byte of headers that says that records have checksums, beside a merge rule: a program that does not know it refuses the rule.
+/// The bit of a header byte that marks records with checksums, beside a merge rule: a program that does not know it
+/// refuses the rule.
 pub const CHECKSUMS: u8 = 0x10;
 
 impl Tiling {
-    /// The bits of a byte that headers have this in, beside a merge rule: a program that does not know them refuses the rule.
+    /// The bits of this in a header byte, beside a merge rule: a program that does not know them refuses the rule.
     pub const BITS: u8 = 0xc0;
 
     /// The tiling of a new table, given the bytes that a key takes in a record and whether records have checksums: the arguments of [`RecordForm::whole`].
@@ -97,7 +99,7 @@ impl Tiling {
         }
     }
 
-    /// What a byte of a header says; `None` if nothing that is known.
+    /// Decodes a header byte; `None` if it is unknown.
     pub fn from_code(byte: u8) -> Option<Tiling> {
         [Tiling::None, Tiling::Roomy, Tiling::Close]
             .into_iter()
@@ -112,12 +114,15 @@ pub struct RecordLines {
     together: usize,
     /// Bytes from its start to its key, unless that is in a tile.
     key_at: usize,
-    /// In a tile there is one more, elsewhere.
+    /// The tile, whose tail is one more line, elsewhere.
     tile: Option<Tile>,
+    /// Bytes from a tail's start to the last one that a get reads: a tail with a checksum may lie across two lines.
+    tail_end: usize,
 }
 
 impl RecordLines {
-    /// Asks for the lines of the record at an offset, which lies in the image. It need not be one: whoever fetches ahead may be wrong.
+    /// Prefetches the lines of the record at an offset, which lies in the image. It need not be a record: a
+    /// prefetch may guess wrong.
     #[inline(always)]
     pub fn fetch<P: Persist>(self, image: &Image<P>, offset: u64, line: impl Fn(*const u8)) {
         let Some(tile) = self.tile else {
@@ -125,12 +130,17 @@ impl RecordLines {
             return (0..self.together).for_each(|number| line(record.wrapping_add(64 * number)));
         };
         let value = image.pointer(tile.value_at(offset), 8);
-        // The key first: nothing can be done before it is compared.
-        line(value.wrapping_add(tile.tail_at(offset).wrapping_sub(tile.value_at(offset)) as usize));
+        // The key first: it is compared before anything else.
+        let tail = value.wrapping_add(tile.tail_at(offset).wrapping_sub(tile.value_at(offset)) as usize);
+        line(tail);
+        let end = tail.wrapping_add(self.tail_end);
+        if (tail as usize ^ end as usize) >= 64 {
+            line(end);
+        }
         (0..self.together).for_each(|number| line(value.wrapping_add(64 * number)));
     }
 
-    /// The same for the line of its key alone: all that is read of a record that is to be replaced.
+    /// The same for the line of its key alone: nothing else is read of a record that will be replaced.
     #[inline(always)]
     pub fn fetch_key<P: Persist>(self, image: &Image<P>, offset: u64, line: impl Fn(*const u8)) {
         let (from, key) = match self.tile {
@@ -161,7 +171,7 @@ fn checksum_len(checksum: bool) -> u64 {
     if checksum { 8 } else { 0 }
 }
 
-/// The words of a value in the image, with zeros behind its last byte, whatever the image has there.
+/// The words of a value in the image, with zeros behind its last byte, whatever the image holds there.
 fn stored_words<P: Persist>(image: &Image<P>, at: u64, len: usize) -> impl Iterator<Item = u64> {
     let whole = len as u64 / 8 * 8;
     let rest = 8 * (len as u32 % 8);
@@ -174,7 +184,8 @@ fn too_long(key: &[u8], cells: KeyCells) -> ImageError {
     ImageError::Invalid(format!("a key of {len} bytes in a table of keys to {max} bytes; shorten it"))
 }
 
-/// Zeros behind a key, to the end of its last word: whoever compares and hashes words may count on them. The block may have held anything.
+/// Zeros behind a key, to the end of its last word: code that compares and hashes words relies on them. The block
+/// may have held anything.
 fn write_padding<P: Persist>(block: &mut Block<'_, P>, at: u64, len: usize) -> Result<(), ImageError> {
     let padding = padded(len) as usize - len;
     if padding > 0 {
@@ -184,7 +195,7 @@ fn write_padding<P: Persist>(block: &mut Block<'_, P>, at: u64, len: usize) -> R
 }
 
 impl RecordForm {
-    /// What records of a new table look like with such keys: `None` if their lengths differ.
+    /// The form of a new table's records with such keys: `None` if key lengths differ.
     ///
     /// ```
     /// use warpkeep_core::ValueSpec;
@@ -200,7 +211,8 @@ impl RecordForm {
         form.unwrap_or_else(|| RecordForm::whole(key, value, true))
     }
 
-    /// What they look like in a table that was made so, with checksums or before there were any; `None` if it cannot have been, with such keys and values.
+    /// The form in an existing table, with checksums or from before there were any; `None` if it is impossible with
+    /// such keys and values.
     pub fn of(
         key: impl Into<RecordKey>,
         value: ValueSpec,
@@ -218,7 +230,7 @@ impl RecordForm {
                 if tail > room {
                     return None;
                 }
-                // A longer tail only where there is no room: it may lie across two lines.
+                // A longer tail only if there is no room: it may straddle two lines.
                 let full = checksum && tail == room;
                 let tile = Tile::of(value as u64, if full { room + 8 } else { room })?;
                 Some(RecordForm::Fixed { key, cells, value, block: tile.block(), tile: Some(tile), checksum })
@@ -284,8 +296,8 @@ impl RecordForm {
         self.tile().map_or(offset, |tile| tile.value_at(offset))
     }
 
-    /// Bytes that the values of two neighbours are apart, or a divisor of it, if all records have the same length; otherwise 0. Slabs begin at a multiple of what they are all
-    /// aligned to.
+    /// The distance between the values of two neighbours, or a divisor of it, if all records have the same length;
+    /// otherwise 0. Slabs begin at a multiple of their common alignment.
     pub fn value_step(self) -> u64 {
         self.tile().map_or(self.block_len(), Tile::value)
     }
@@ -313,7 +325,12 @@ impl RecordForm {
             RecordForm::Fixed { value, .. } => padded(value) as usize,
             RecordForm::Variable { .. } => 0,
         };
-        RecordLines { together: together.min(MOST), key_at, tile: self.tile() }
+        let tail_end = match self {
+            // The key and the version.
+            RecordForm::Fixed { key, .. } => padded(key) as usize + 7,
+            RecordForm::Variable { .. } => 0,
+        };
+        RecordLines { together: together.min(MOST), key_at, tile: self.tile(), tail_end }
     }
 
     /// The bytes that a record takes.
@@ -327,8 +344,8 @@ impl RecordForm {
         }
     }
 
-    /// Fills a block, allocated unless one is at hand. What it takes, [`RecordForm::len`], is not flushed yet. The key is given also where records have none:
-    /// their checksums are made of it.
+    /// Fills a block, allocated unless one is given. Its [`RecordForm::len`] bytes are not flushed yet. The key is
+    /// given even if records hold none, because their checksums cover it.
     pub fn write<'a, P: Persist>(
         self,
         heap: &'a Heap<P>,
@@ -402,13 +419,14 @@ impl RecordForm {
         }
     }
 
-    /// Whether records have keys: where slots tell keys, they have none.
+    /// Whether records have keys: where slots identify keys, they have none.
     pub fn has_keys(self) -> bool {
         !matches!(self, RecordForm::Fixed { key: 0, .. })
     }
 
-    /// The record in a block of `block` bytes that may be anything: free, half written, or another table's. `None` if it cannot be a
-    /// record; otherwise its key, once read, is only a guess, to be looked up before it is believed.
+    /// The record in a block of `block` bytes that may hold anything: free, half written, or another table's.
+    /// `None` if it cannot be a record; otherwise its key, once read, is only a guess, to be looked up before it is
+    /// trusted.
     pub fn guess<P: Persist>(self, image: &Image<P>, offset: u64, block: u64) -> Option<RecordRef> {
         match self {
             RecordForm::Fixed { block: own, .. } => (own == block).then(|| self.at(image, offset)),
@@ -420,7 +438,8 @@ impl RecordForm {
         }
     }
 
-    /// The value of the record at an offset that is known to be good, and nothing else of it: no version is read. `None` if lengths differ.
+    /// The value of the record at an offset that is known to be valid, without its version. `None` if lengths
+    /// differ.
     #[inline(always)]
     pub fn value_ref(self, offset: u64) -> Option<ValueRef> {
         match self {
@@ -431,8 +450,8 @@ impl RecordForm {
         }
     }
 
-    /// Whether the record at an offset is what was written there, as far as its bytes tell: wherever the offset leads, and whatever is there. `key` is
-    /// that of its slot, where slots tell keys; otherwise the record's own counts.
+    /// Whether the record at an offset is the written one, as far as its bytes show: for any offset and any
+    /// contents. `key` is that of its slot, where slots identify keys; otherwise the record's own counts.
     ///
     /// Of a record without a checksum only the lengths are checked.
     pub fn check<P: Persist>(self, image: &Image<P>, offset: u64, key: &[u8]) -> Result<(), Damage> {
@@ -454,7 +473,7 @@ impl RecordForm {
         let digest = Digest::of_words(stored_words(image, record.value_at, record.value_len));
         let computed = match self {
             RecordForm::Fixed { key: 0, .. } => checksum(digest, key, record.value_len, record.version),
-            // Whole words: kernels compare what is behind a key, too.
+            // Whole words: kernels compare the bytes behind a key, too.
             _ => {
                 let words = (record.key_at..record.key_at + padded(record.key_len)).step_by(8);
                 let words = words.map(|at| image.load(at));
@@ -493,7 +512,7 @@ impl RecordForm {
         }
     }
 
-    /// The record at an offset found in an image, checked against the heap before it is believed. `Ok(false)` if
+    /// The record at an offset found in an image, checked against the heap before it is trusted. `Ok(false)` if
     /// it has been marked before.
     pub fn mark<P: Persist>(
         self,
@@ -506,7 +525,7 @@ impl RecordForm {
             what: format!("the record at {offset}: {what}"),
         };
         if let RecordForm::Fixed { tile, .. } = self {
-            // Nothing in it says how long it is, so it need not be touched.
+            // It does not hold its length, so it need not be read.
             return match tile {
                 None => marker.block(offset, self.len(0, 0)),
                 Some(tile) => marker.tiled_block(offset, tile),
@@ -554,7 +573,7 @@ impl RecordRef {
         image.load(at).to_le_bytes()[..rest.len()] == *rest
     }
 
-    /// Appends its key to a buffer. Of a cell that is damaged it is what is left of it.
+    /// Appends its key to a buffer; of a damaged cell the readable part.
     pub fn append_key<P: Persist>(&self, image: &Image<P>, to: &mut Vec<u8>) {
         let start = to.len();
         self.append_stored(image, to);
@@ -564,7 +583,7 @@ impl RecordRef {
         }
     }
 
-    /// Appends what it has for a key to a buffer: the key, or its cell.
+    /// Appends its stored key to a buffer: the key, or its cell.
     pub fn append_stored<P: Persist>(&self, image: &Image<P>, to: &mut Vec<u8>) {
         let start = to.len();
         to.resize(start + self.key_len, 0);

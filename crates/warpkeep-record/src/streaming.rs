@@ -2,11 +2,12 @@
 
 use warpkeep_image::{Image, Persist};
 
-/// Bytes of a line of memory: what a store past the caches is to fill.
+/// Bytes of a cache line, which a non-temporal store should fill.
 const LINE: usize = 64;
 
-/// Copies rows past the caches: for answers that are larger than these, and read later if at all. A line that is filled so is not read first,
-/// which saves a third of what goes to and from memory. What was copied is there for other threads once this is dropped.
+/// Copies rows with non-temporal stores: for answers that are larger than the caches, and read later if at all. A
+/// line filled this way is not read first, which saves a third of the memory traffic. Other threads see the copies
+/// once this is dropped.
 ///
 /// ```
 /// use warpkeep_record::Streaming;
@@ -27,7 +28,7 @@ impl Streaming {
         Streaming(())
     }
 
-    /// Copies bytes. Where the machine has no such stores, or they would not fill lines, as usual.
+    /// Copies bytes. Without such stores, or if they would not fill lines, it copies as usual.
     ///
     /// # Panics
     /// If one slice is not as long as the other.
@@ -41,10 +42,10 @@ impl Streaming {
         }
     }
 
-    /// Copies bytes into an image; where whoever writes flushes, as usual, so that there is something to flush.
+    /// Copies bytes into an image; as usual if the writer flushes, so that there is something to flush.
     ///
     /// # Safety
-    /// Nobody else may access the range meanwhile.
+    /// No other thread may access the range meanwhile.
     ///
     /// # Panics
     /// If the range lies outside the image, or the image is read-only.
@@ -56,7 +57,7 @@ impl Streaming {
         }
         assert!(image.is_writable(), "a read-only image was written to");
         let to = image.pointer(offset, bytes.len() as u64).cast_mut();
-        // SAFETY: in bounds by `pointer`, writable as was just seen, and exclusive by this function's contract.
+        // SAFETY: in bounds by `pointer`, writable as just checked, and exclusive by this function's contract.
         self.copy(bytes, unsafe { std::slice::from_raw_parts_mut(to, bytes.len()) });
     }
 }
@@ -64,7 +65,8 @@ impl Streaming {
 impl Drop for Streaming {
     #[inline]
     fn drop(&mut self) {
-        // Stores of this kind wait for nobody: without a fence another thread could be told that they are done before they are.
+        // Non-temporal stores are weakly ordered: without a fence another thread could see a completion signal
+        // before them.
         #[cfg(target_arch = "x86_64")]
         // SAFETY: SSE is part of every x86-64.
         unsafe {
@@ -79,7 +81,8 @@ impl Drop for Streaming {
 fn past_caches(from: &[u8], to: &mut [u8]) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
     for (from, to) in from.chunks_exact(16).zip(to.chunks_exact_mut(16)) {
-        // SAFETY: both are 16 bytes, the second aligned to 16; SSE2 is part of every x86-64. `Streaming` has a fence behind it.
+        // SAFETY: both are 16 bytes, the second aligned to 16; SSE2 is part of every x86-64. `Streaming` ends with
+        // a fence.
         unsafe { _mm_stream_si128(to.as_mut_ptr().cast::<__m128i>(), _mm_loadu_si128(from.as_ptr().cast())) };
     }
 }

@@ -1,4 +1,4 @@
-//! Checksums of records: pinned by vectors, right for what is written, and wrong for whatever else is there.
+//! Checksums of records: pinned by vectors, right for written records, and wrong for all other bytes.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn bytes(len: usize, start: u64) -> Vec<u8> {
     (0..len as u64).map(|at| (start * 31 + at * 7) as u8).collect()
 }
 
-/// The function as `warpkeep_record::checksum` says it, once more.
+/// A second implementation of the function, from the definition in `warpkeep_record::checksum`.
 fn by_the_book(key: &[u8], value: &[u8], version: u64) -> u64 {
     let [c29, c31, c37, c41] =
         [0x629A_292A_367C_D507_u64, 0x9159_015A_3070_DD17, 0x152F_ECD8_F70E_5939, 0x6733_2667_FFC0_0B31];
@@ -97,7 +97,7 @@ fn what_is_written_is_right_and_every_flipped_bit_of_it_is_found() {
     for (form, key_len, value_len) in forms() {
         let heap = heap();
         let pool = form.pool(&heap).unwrap();
-        // Keys that slots tell are part of the checksum all the same.
+        // Keys identified by slots are part of the checksum all the same.
         let slot_key = key_len_in(form) == 0;
         let key = bytes(if slot_key { 8 } else { key_len }, 3);
         let value = bytes(value_len, 5);
@@ -132,7 +132,7 @@ fn what_is_written_is_right_and_every_flipped_bit_of_it_is_found() {
                 image.store(at, word ^ 1 << bit);
                 if form.check(image, record, &key).is_ok() {
                     harmless += 1;
-                    // What lies between a value and the word's end belongs to nothing.
+                    // The bytes between a value and the word's end are undefined.
                     let value_at = match form {
                         RecordForm::Fixed { .. } => form.value_at(record),
                         RecordForm::Variable { .. } => record + 16 + key_len.next_multiple_of(8) as u64,
@@ -153,7 +153,7 @@ fn what_is_written_is_right_and_every_flipped_bit_of_it_is_found() {
     .unwrap();
 }
 
-/// Sums that are equal in all words but two, changed alike: what a sum of products alone would not see.
+/// Two words changed by equal amounts: a sum of products alone would not detect that.
 #[test]
 fn two_changes_do_not_make_up_for_each_other() {
     let value = bytes(256, 9);
@@ -184,7 +184,7 @@ fn offsets_that_lead_nowhere_are_told() {
     let end = heap.image().len();
     for (form, ..) in forms() {
         for offset in [0, 4, 8, 4100, end - 8, end, end + 8, u64::MAX - 7, 1 << 47] {
-            // Wherever it is, nothing was written there.
+            // No record was written at any of these offsets.
             assert!(form.check(heap.image(), offset, &[0; 8]).is_err(), "{form:?} at {offset}");
         }
     }

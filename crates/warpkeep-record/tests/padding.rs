@@ -1,4 +1,4 @@
-//! What the format promises of a record's bytes, in blocks that held something else before.
+//! The format's promises about a record's bytes, in blocks that held something else before.
 
 use std::path::Path;
 use std::sync::Arc;

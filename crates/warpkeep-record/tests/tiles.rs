@@ -1,4 +1,4 @@
-//! Records in tiles: values begin with a line, nothing of a neighbour is touched, and what was written is read.
+//! Records in tiles: values begin at a line, neighbours are not touched, and reads return the written bytes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ fn records_read_as_they_were_written() {
         let (heap, form) = (heap(), form(key_len, value_len as u32));
         assert_eq!(form.tile().map(Tile::blocks), Some(blocks), "{key_len}, {value_len}");
         let pool = form.pool(&heap).unwrap();
-        // What was there before is not zero.
+        // The old contents are not zero.
         let mut dirty: Vec<_> = (0..150).map(|_| heap.allocate_from(pool.unwrap()).unwrap()).collect();
         for block in &mut dirty {
             let ones = vec![0xff; block.size() as usize];
@@ -111,7 +111,7 @@ fn tables_stay_as_they_were_made() {
             assert!(form.is_none_or(|form| form.tile().is_some() == (tiling != Tiling::None)));
         }
     }
-    // In one piece: what a checksum costs.
+    // In one piece: the cost of a checksum.
     for (value, blocks) in
         [(16, [32, 40]), (40, [64, 64]), (48, [64, 80]), (100, [128, 128]), (112, [128, 144])]
     {
@@ -144,7 +144,7 @@ fn lines_to_fetch_are_those_of_value_and_tail() {
         assert_eq!(fetched[0] as u64 - start, tile.tail_at(block.offset()));
         assert_eq!(fetched[1] as u64 - start, tile.value_at(block.offset()));
     }
-    // Whoever fetches ahead may follow a word that is being changed: nothing may come of it.
+    // A prefetch may follow a word that is being changed: that must be harmless.
     let lines = form(8, 128).lines();
     for offset in [0, 8, 120, 4096 + 56, heap.image().len() - 8] {
         lines.fetch(heap.image(), offset, |_| {});

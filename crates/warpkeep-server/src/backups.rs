@@ -1,7 +1,7 @@
-//! Backups of a store while it is served, asked for by clients: `WARPKEEP.BACKUP`.
+//! Backups of a served store, requested by clients with `WARPKEEP.BACKUP`.
 //!
-//! They are made in a directory that the server was given, under names that clients choose, by a thread of their own: a
-//! backup takes as long as writing all items does.
+//! They are written to a directory from the settings, under names that clients choose, by a thread of their own: a
+//! backup takes as long as writing all items.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use warpkeep::BackupReport;
 use crate::resp;
 use crate::server::Shared;
 
-/// How often it is looked whether one was asked for.
+/// How often the thread checks for a request.
 const TICK: Duration = Duration::from_millis(20);
 const LONGEST_NAME: usize = 128;
 
-/// What became of the backup that was asked for last.
+/// The state of the last requested backup.
 #[derive(Debug, Default)]
 enum State {
     #[default]
@@ -39,10 +39,11 @@ impl Backups {
         Backups { directory, state: Mutex::default() }
     }
 
-    /// Answers `WARPKEEP.BACKUP`: with a name, has a backup of that name made; without one, says what became of the last.
+    /// Answers `WARPKEEP.BACKUP`: with a name, starts a backup of that name; without one, reports the state of the
+    /// last.
     pub(crate) fn answer(&self, name: &[u8], out: &mut Vec<u8>) {
         if name.is_empty() {
-            return resp::bulk(out, self.told().as_bytes());
+            return resp::bulk(out, self.state_text().as_bytes());
         }
         match self.ask(name) {
             Ok(()) => out.extend_from_slice(b"+Backup started\r\n"),
@@ -70,8 +71,8 @@ impl Backups {
         }
     }
 
-    /// One line: a word for the state, the name, and what there is to say.
-    fn told(&self) -> String {
+    /// One line: the state, the name, and details.
+    fn state_text(&self) -> String {
         match &*self.state.lock() {
             State::None => "none".to_owned(),
             State::Asked(name) | State::Running(name) => format!("running {name}"),
@@ -105,7 +106,7 @@ fn is_plain(name: &str) -> bool {
         && !name.ends_with(".partial")
 }
 
-/// Makes the backups that are asked for until the server stops. One that is being made is finished first.
+/// Makes the requested backups until the server stops. A running one is finished first.
 pub(crate) fn run(shared: &Shared<'_>) {
     while !shared.is_stopping() {
         let Some((path, name)) = shared.backups.take() else {
@@ -142,19 +143,19 @@ mod tests {
 
     #[test]
     fn one_is_made_at_a_time_and_only_where_it_is_allowed() {
-        let told = |backups: &Backups, name: &str| {
+        let answer = |backups: &Backups, name: &str| {
             let mut out = Vec::new();
             backups.answer(name.as_bytes(), &mut out);
             String::from_utf8(out).unwrap()
         };
-        assert!(told(&Backups::new(None), "monday").contains("--backups"));
+        assert!(answer(&Backups::new(None), "monday").contains("--backups"));
         let backups = Backups::new(Some(PathBuf::from("/backups")));
-        assert!(told(&backups, "").contains("none"));
-        assert!(told(&backups, "a/b").starts_with("-ERR"));
-        assert_eq!(told(&backups, "monday"), "+Backup started\r\n");
-        assert!(told(&backups, "tuesday").contains("'monday' is being made"));
+        assert!(answer(&backups, "").contains("none"));
+        assert!(answer(&backups, "a/b").starts_with("-ERR"));
+        assert_eq!(answer(&backups, "monday"), "+Backup started\r\n");
+        assert!(answer(&backups, "tuesday").contains("'monday' is being made"));
         assert_eq!(backups.take(), Some((PathBuf::from("/backups/monday"), "monday".to_owned())));
         assert_eq!(backups.take(), None);
-        assert!(told(&backups, "").contains("running monday"));
+        assert!(answer(&backups, "").contains("running monday"));
     }
 }

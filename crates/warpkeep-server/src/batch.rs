@@ -1,11 +1,12 @@
-//! A batch: the commands of many connections, done together.
+//! A batch: the commands of many connections, executed together.
 //!
-//! 1. The keys that something changes become *entries*, and are held, so that no other worker changes them meanwhile.
-//! 2. One lookup of many keys reads what is asked for and what entries need to know.
-//! 3. Commands are done one by one, in order, on what the entries have: a read behind a write sees it.
-//! 4. What entries have in the end is written, as one batch of the store.
+//! 1. The keys that commands change become *entries* and are locked, so that no other worker changes them
+//!    meanwhile.
+//! 2. One batched lookup reads the requested keys and the values that entries need.
+//! 3. Commands are executed one by one, in order, on the entries: a read after a write sees it.
+//! 4. The final state of the entries is written, as one batch of the store.
 //!
-//! Answers are given after that, when all of it is as durable as was asked for.
+//! Answers are given after that, when the batch has the requested durability.
 
 mod isolated;
 
@@ -18,21 +19,21 @@ use crate::entries::Entries;
 use crate::keyspace::Keyspace;
 use crate::outcome::{Current, Outcome, Place, Refusal, Version};
 use crate::reads::Reads;
+use crate::server_commands::ServerCommand;
 use crate::session::Session;
 use crate::span::Span;
 use crate::traces::Trace;
-use crate::whole::Whole;
 use crate::writes::Writes;
 use crate::{memcached, resp};
 
 pub(crate) use isolated::Aborted;
 
-/// Bytes of values that a batch gives out, about. What asks for more waits for the next.
+/// Approximate limit on the bytes of values that a batch returns. Commands beyond it wait for the next batch.
 pub(crate) const BUDGET: usize = 8 << 20;
 
 /// The bytes that connections have sent, which commands refer to.
 pub(crate) trait Inputs {
-    /// Those of one connection.
+    /// The input of one connection.
     fn input(&self, connection: u32) -> &[u8];
 
     /// The keys of one connection that were not sent as they are.
@@ -56,7 +57,7 @@ pub(crate) trait Inputs {
 
 /// The connections that a batch is of.
 pub(crate) trait Clients: Inputs {
-    /// What is known of one of them.
+    /// The session of a connection.
     fn session(&mut self, connection: u32) -> &mut Session;
 }
 
@@ -66,24 +67,24 @@ pub(crate) struct Batch {
     pub(crate) outcomes: Vec<Outcome>,
     /// Answers that were known when the command was parsed.
     pub(crate) texts: Vec<u8>,
-    /// What is asked of the server as a whole.
-    pub(crate) wholes: Vec<Whole>,
+    /// Requests to the server as a whole.
+    pub(crate) server_commands: Vec<ServerCommand>,
     /// Memory for parsers.
     pub(crate) arguments: Vec<Span>,
     /// Keys whose items were found to have expired.
     pub(crate) expired: Vec<Vec<u8>>,
-    /// What is known of the key of the command that is answered, if it asks who has asked before.
+    /// The trace of the key of the command being answered, if the command requests it.
     pub(crate) trace: Trace,
     /// Another batch, in which transactions are done.
     pub(crate) inner: Option<Box<Batch>>,
-    /// Commands that can change something.
+    /// Commands that can change a key.
     changing: usize,
     work: Work,
     writes: Writes,
     numbers: Vec<u32>,
 }
 
-/// What commands are done on.
+/// The state that commands work on.
 #[derive(Default)]
 pub(crate) struct Work {
     pub(crate) now: u64,
@@ -95,30 +96,30 @@ pub(crate) struct Work {
     given: usize,
     /// The most that is given out.
     budget: usize,
-    /// What parts of a command on several keys have found so far.
+    /// Intermediate results of the parts of a command on several keys.
     pub(crate) carried: Carried,
     /// Changes so far.
     changes: u32,
-    /// What the first change is told apart by, if it is replaced before it is stored.
+    /// The first CAS value for changes that are replaced before they are stored.
     tokens: u64,
 }
 
-/// What parts of a command on several keys have found so far.
+/// Intermediate results of the parts of a command on several keys.
 #[derive(Default)]
 pub(crate) struct Carried {
     /// A key was there that was looked at.
     pub(crate) any: bool,
-    /// What was taken.
+    /// The item that was taken.
     pub(crate) item: Option<Current>,
 }
 
 impl Batch {
-    pub(crate) fn new(table: &Table<'_>) -> Batch {
+    pub(crate) fn new(table: &Table) -> Batch {
         Batch {
             commands: Vec::new(),
             outcomes: Vec::new(),
             texts: Vec::new(),
-            wholes: Vec::new(),
+            server_commands: Vec::new(),
             arguments: Vec::new(),
             expired: Vec::new(),
             trace: Trace::default(),
@@ -139,7 +140,7 @@ impl Batch {
         self.commands.clear();
         self.outcomes.clear();
         self.texts.clear();
-        self.wholes.clear();
+        self.server_commands.clear();
         self.expired.clear();
         self.changing = 0;
         self.work.entries.clear();
@@ -170,7 +171,7 @@ impl Batch {
         self.push(command);
     }
 
-    /// Takes back what was added since there were so many.
+    /// Removes the commands added since there were `len`.
     pub(crate) fn truncate(&mut self, len: usize) {
         let gone = self.commands[len..].iter().filter(|command| command.verb.writes()).count();
         self.changing -= gone;
@@ -208,13 +209,13 @@ impl Batch {
     fn fail(&mut self) {
         let failed = |command: &Command| match command.verb.has_key() {
             true => Outcome::Refused(Refusal::Failed),
-            false => Outcome::Said,
+            false => Outcome::Reply,
         };
         self.outcomes.clear();
         self.outcomes.extend(self.commands.iter().map(failed));
     }
 
-    /// Finds what is to be held and read, and holds it.
+    /// Finds the keys to lock and to read, and locks them.
     fn prepare<'k>(
         &mut self,
         keyspace: &'k Keyspace<'_>,
@@ -265,9 +266,9 @@ impl Batch {
         }
     }
 
-    /// The first command is never put off, so that something is done in every batch. Those who look keys up may do it in
-    /// any order.
-    fn insist_on_first(&mut self, table: &Table<'_>, inputs: &impl Inputs) {
+    /// The first command is never put off, so that every batch makes progress. Lookups may finish in any order, so
+    /// its read may be one that found no room.
+    fn insist_on_first(&mut self, table: &Table, inputs: &impl Inputs) {
         let Some(command) = self.commands.first() else { return };
         let read = self.work.read_of(command);
         if read != NONE {
@@ -282,7 +283,7 @@ impl Batch {
             let command = &self.commands[at];
             let outcome = match command.verb.has_key() {
                 false if cut.contains(&command.connection) => Outcome::Cut,
-                false => Outcome::Said,
+                false => Outcome::Reply,
                 true => {
                     let waits = at > 0 && self.work.must_wait(command) || cut.contains(&command.connection);
                     match waits {
@@ -304,7 +305,7 @@ impl Batch {
         }
     }
 
-    /// Notes what is to be written.
+    /// Collects the changes to write.
     fn note_writes(&mut self, keyspace: &Keyspace<'_>, inputs: &impl Inputs) {
         for (number, entry) in self.work.entries.list.iter().enumerate() {
             if !entry.changed {
@@ -326,7 +327,7 @@ impl Batch {
         }
     }
 
-    fn commit(&mut self, keyspace: &Keyspace<'_>, table: &Table<'_>, inputs: &impl Inputs) {
+    fn commit(&mut self, keyspace: &Keyspace<'_>, table: &Table, inputs: &impl Inputs) {
         self.note_writes(keyspace, inputs);
         let entries = &mut self.work.entries;
         let mut refused = false;
@@ -354,7 +355,7 @@ impl Batch {
 
     /// Answers the commands on keys that could not be changed anew: their changes did not happen.
     #[cold]
-    fn execute_refused(&mut self, table: &Table<'_>, inputs: &impl Inputs) {
+    fn execute_refused(&mut self, table: &Table, inputs: &impl Inputs) {
         let Work { entries, reads, .. } = &mut self.work;
         for entry in entries.list.iter_mut().filter(|entry| entry.refused.is_some()) {
             if !entry.known {
@@ -395,7 +396,7 @@ impl Batch {
         self.work.bytes(place, inputs)
     }
 
-    /// The CAS value of what a key has; to be asked when the batch is done.
+    /// The CAS value of a key's current item; valid when the batch is done.
     pub(crate) fn cas(&self, entry: u32, version: Version) -> u64 {
         match version {
             Version::Stored(version) => version,
@@ -409,7 +410,7 @@ impl Batch {
         }
     }
 
-    /// What the time was taken to be.
+    /// The time that the batch uses.
     pub(crate) fn now(&self) -> u64 {
         self.work.now
     }
@@ -458,7 +459,7 @@ impl Work {
         }
     }
 
-    /// What the key of a command has.
+    /// The current item under the key of a command.
     #[inline]
     pub(crate) fn current(&self, command: &Command) -> Option<Current> {
         let current = match command.entry {
@@ -468,7 +469,7 @@ impl Work {
         current.filter(|current| !current.head.is_expired(self.now))
     }
 
-    /// What was just stored under the key of a command.
+    /// The item just stored under the key of a command.
     pub(crate) fn stored(&self, command: &Command) -> Option<Current> {
         self.entries.list.get(command.entry as usize)?.current
     }

@@ -1,11 +1,11 @@
-//! Memory for what connections send and are sent, given back when they have nothing under way: ten thousand that are idle
-//! hold next to nothing.
+//! Input and output buffers of connections. A connection without work in progress returns them, so ten thousand
+//! idle connections take almost no memory.
 
 /// Bytes that are read at a time; the least room of a buffer to read into.
 pub(crate) const CHUNK: usize = 64 << 10;
 /// Larger ones are not kept.
 const LARGEST: usize = 4 * CHUNK;
-/// So many are kept of each kind.
+/// Buffers kept of each kind.
 const KEPT: usize = 128;
 
 /// Memory that no connection uses at the moment.
@@ -21,7 +21,7 @@ impl Buffers {
         self.inputs.pop().unwrap_or_else(|| vec![0; CHUNK])
     }
 
-    /// Takes back what nothing lies in.
+    /// Takes back an empty buffer.
     pub(crate) fn give_input(&mut self, buffer: Vec<u8>) {
         if (CHUNK..=LARGEST).contains(&buffer.len()) && self.inputs.len() < KEPT {
             self.inputs.push(buffer);

@@ -1,4 +1,4 @@
-//! A command, as a parser found it in a connection's input: what is to be done to which key.
+//! A command, as a parser found it in a connection's input: an operation and its key.
 
 use crate::lifetime::Lifetime;
 use crate::span::Span;
@@ -6,15 +6,15 @@ use crate::span::Span;
 /// No entry, no read.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What is to be done. A command that names many keys is one of these for each key; see [`Command::part`].
+/// The operation. A command on many keys becomes one of these for each key; see [`Command::part`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     /// The answer is known: it lies in the batch's texts.
-    Said,
+    Reply,
     /// The same, and then the connection is closed.
     Farewell,
-    /// What was asked of the server as a whole was done before the batch; see [`crate::whole`].
-    Whole,
+    /// A request to the server as a whole, executed before the batch; see [`crate::server_commands`].
+    Server,
     // memcached
     /// `get`, `gets`.
     McGet,
@@ -40,9 +40,9 @@ pub(crate) enum Verb {
     McTouch,
     /// `delete`.
     McDelete,
-    /// `mg` that changes nothing.
+    /// `mg` without changes.
     MetaGet,
-    /// `mg` that may change something.
+    /// `mg` that may change the item.
     MetaGetAndChange,
     /// `ms`.
     MetaSet,
@@ -63,7 +63,7 @@ pub(crate) enum Verb {
     Delete,
     /// A part of `EXISTS` or `TOUCH`.
     Exists,
-    /// `INCR` and its kin; the number is what is added, as an `i64`.
+    /// `INCR` and its kin; the number is the addend, as an `i64`.
     Increment,
     /// `INCRBYFLOAT`.
     IncrementFloat,
@@ -91,22 +91,22 @@ pub(crate) enum Verb {
     SetBit,
     /// `GETBIT`.
     GetBit,
-    // Parts of commands on several keys, which are done as one: see [`crate::batch::Work::carried`].
-    /// Notes whether the key is there.
+    // Parts of atomic commands on several keys: see [`crate::batch::Work::carried`].
+    /// Checks whether the key exists.
     Look,
     /// Stores a value if none of the keys that were looked at was there.
     SetIfNone,
-    /// Takes the item of a key away, or a copy of it with `GIVE`; with `NX` only if none of the keys that were looked at was there.
+    /// Takes the item of a key, or with `GIVE` a copy of it; with `NX` only if none of the checked keys existed.
     Take,
-    /// Stores what was taken, on the same conditions. With `XX` it is there already; with `COUNTED` the answer is a number,
-    /// and with `QUIET` also if nothing was taken.
+    /// Stores the taken item, under the same conditions. With `XX` it is already stored; with `COUNTED` the answer
+    /// is a number, and with `QUIET` also if nothing was taken.
     Give,
 }
 
 impl Verb {
     /// Whether it is about a key.
     pub(crate) fn has_key(self) -> bool {
-        !matches!(self, Verb::Said | Verb::Farewell | Verb::Whole)
+        !matches!(self, Verb::Reply | Verb::Farewell | Verb::Server)
     }
 
     /// Whether it is memcached's.
@@ -161,7 +161,7 @@ pub(crate) mod bits {
     pub(crate) const FIRST: u16 = 2;
     /// The last part.
     pub(crate) const LAST: u16 = 4;
-    /// The answer tells the CAS value.
+    /// The answer includes the CAS value.
     pub(crate) const CAS: u16 = 8;
     /// In RESP3.
     pub(crate) const RESP3: u16 = 16;
@@ -185,7 +185,7 @@ pub(crate) mod bits {
     pub(crate) const MANY: u16 = 8192;
     /// A part of a command with many keys that is not its first.
     pub(crate) const CONTINUES: u16 = 16384;
-    /// The key lies among those that the session has decoded.
+    /// The key is among the keys that the session has decoded.
     pub(crate) const DECODED: u16 = 32768;
 }
 
@@ -194,11 +194,11 @@ pub(crate) mod bits {
 pub(crate) struct Within {
     /// Keys that are left; 0 is between commands. memcached's gets go on to the end of their line.
     pub(crate) left: u32,
-    /// What their parts are.
+    /// The properties of their parts.
     pub(crate) part: Option<Part>,
 }
 
-/// What the parts of a command with many keys have in common.
+/// The properties that the parts of a command with many keys share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) verb: Verb,
@@ -218,24 +218,24 @@ pub(crate) struct Command {
     /// In the connection's input, as the two below; but see [`bits::DECODED`].
     pub(crate) key: Span,
     pub(crate) value: Span,
-    /// Flags of meta commands; for [`Verb::Said`], in the batch's texts.
+    /// Flags of meta commands; for [`Verb::Reply`], in the batch's texts.
     pub(crate) text: Span,
     pub(crate) hash: u64,
-    /// What is added, an expected CAS value, an offset.
+    /// An addend, an expected CAS value, or an offset.
     pub(crate) number: u64,
     /// A second number: the end of a range.
     pub(crate) other: i64,
-    /// The client's flags; of a meta command, 1 if it asks who has asked for the item before.
+    /// The client's flags; for a meta command, 1 if it asks whether the item was fetched before.
     pub(crate) flags: u32,
     pub(crate) lifetime: Lifetime,
-    /// Its key among those the batch changes.
+    /// Its key's entry among those the batch changes.
     pub(crate) entry: u32,
-    /// Its read, if nothing changes its key.
+    /// Its read, if the batch does not change its key.
     pub(crate) read: u32,
 }
 
 impl Command {
-    /// A command that is about nothing yet.
+    /// A command without key and value.
     #[inline]
     pub(crate) fn new(verb: Verb, at: usize) -> Command {
         Command {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub(crate) struct Commits(AtomicU64);
 
-/// What the lower bits count: commits under way, at most one for each worker.
+/// The lower bits count the commits in progress, at most one for each worker.
 const UNDER_WAY: u64 = (1 << 16) - 1;
 
 /// A commit that is under way until this is dropped.
@@ -19,13 +19,14 @@ impl Commits {
         Commit(self)
     }
 
-    /// What has been committed so far; `None` while a commit is under way.
+    /// The number of commits so far; `None` while one is in progress.
     #[inline]
     pub(crate) fn look(&self) -> Option<u64> {
         Some(self.0.load(Ordering::Acquire)).filter(|seen| seen & UNDER_WAY == 0)
     }
 
-    /// Whether no commit was under way since then: what was read in between is of one moment, as far as transactions go.
+    /// Whether no commit was in progress since then: reads in between saw one state, as far as transactions are
+    /// concerned.
     #[inline]
     pub(crate) fn none_since(&self, seen: Option<u64>) -> bool {
         // A reader that has read a part of a commit sees that it has begun.

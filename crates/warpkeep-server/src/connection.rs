@@ -1,4 +1,4 @@
-//! A client's connection: what it has sent, and what it has yet to read.
+//! A client's connection: unprocessed input and unsent output.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,15 +10,15 @@ use crate::session::Session;
 use crate::sockets::Socket;
 use crate::wire::Wire;
 
-/// Bytes that are read before others have their turn.
+/// Bytes that are read before other connections have their turn.
 const TURN: usize = 512 << 10;
-/// The most that is moved to a smaller place when nothing more comes for the time being.
+/// The largest incomplete input that is moved to a smaller buffer while no more arrives.
 const HALF_SENT: usize = 4 << 10;
 
-/// What became of reading.
+/// The result of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// All there is was read.
+    /// All available input was read.
     Drained,
     /// There is more.
     More,
@@ -31,7 +31,7 @@ pub(crate) enum Reading {
 pub(crate) struct Connection {
     pub(crate) wire: Wire,
     pub(crate) session: Session,
-    /// What was sent and not yet done. Empty, or small, while nothing comes.
+    /// Input that is not processed yet. Empty, or small, while the client is idle.
     pub(crate) input: Vec<u8>,
     /// Bytes of the input that are there, rather than room.
     pub(crate) filled: usize,
@@ -43,22 +43,22 @@ pub(crate) struct Connection {
     pub(crate) tally: Tally,
     /// The socket may have more to read.
     pub(crate) readable: bool,
-    /// The client has closed its side: the poll will say nothing more.
+    /// The client has closed its side: the poll will report nothing more.
     pub(crate) hung_up: bool,
-    /// There are whole commands in the input that were not parsed yet.
+    /// The input holds whole commands that are not parsed yet.
     pub(crate) pending: bool,
-    /// It is in the list of those that have something to do.
+    /// The connection is in the list of those with work.
     pub(crate) queued: bool,
-    /// No more will come; what is there is done, and then it is closed.
+    /// No more input will come; the received commands are executed, and then it is closed.
     pub(crate) ended: bool,
     /// It is to be closed when its answers are sent.
     pub(crate) closing: bool,
     /// Its socket has failed: it is closed when its commands are done.
     pub(crate) doomed: bool,
-    /// It goes on when its socket has taken more.
+    /// Sending continues when the socket accepts more.
     pub(crate) blocked: bool,
     pub(crate) active: Instant,
-    /// Where it comes from.
+    /// The client's address.
     pub(crate) peer: SocketAddr,
     /// Until then its answers are not sent, and it is not listened to.
     pub(crate) held_until: Option<Instant>,
@@ -89,13 +89,13 @@ impl Connection {
         }
     }
 
-    /// What was sent and not yet done.
+    /// Input that is not processed yet.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.input[..self.filled]
     }
 
-    /// Reads what there is, within limits.
+    /// Reads the available input, within limits.
     pub(crate) fn read(&mut self, mut socket: Socket<'_>, buffers: &mut Buffers) -> io::Result<Reading> {
         if self.input.len() < CHUNK {
             let mut larger = buffers.input();
@@ -103,7 +103,7 @@ impl Connection {
             self.input = larger;
         }
         let reading = self.read_some(&mut socket);
-        // TLS has things to say of its own.
+        // TLS may have messages of its own to send.
         self.blocked |= self.wire.has_unsent();
         reading
     }
@@ -126,7 +126,7 @@ impl Connection {
                     self.filled += count;
                     turn += count;
                     if count < asked && !self.hung_up && self.wire.is_plain() {
-                        // The next read would say that there is no more; the poll will say when there is.
+                        // The next read would find no more; the poll reports new input.
                         self.readable = false;
                         return Ok(Reading::Drained);
                     }
@@ -142,7 +142,7 @@ impl Connection {
         Ok(Reading::More)
     }
 
-    /// Forgets what was done.
+    /// Drops the processed input.
     pub(crate) fn consume(&mut self) {
         let done = std::mem::take(&mut self.session.at);
         self.session.decoded.clear();
@@ -152,7 +152,7 @@ impl Connection {
         self.filled -= done;
     }
 
-    /// Nothing more comes for the time being: gives memory back that is not needed.
+    /// No more input for the time being: returns memory that is not needed.
     pub(crate) fn rest(&mut self, buffers: &mut Buffers) {
         if self.filled <= HALF_SENT && self.input.len() >= CHUNK {
             let half_sent = self.input[..self.filled].to_vec();
@@ -165,7 +165,7 @@ impl Connection {
         self.output.len() - self.sent + usize::from(self.wire.has_unsent())
     }
 
-    /// Sends what it takes.
+    /// Sends as much as the socket accepts.
     pub(crate) fn write(&mut self, mut socket: Socket<'_>, buffers: &mut Buffers) -> io::Result<()> {
         if self.wire.is_plain() && self.sent == 0 && socket.take_all(&mut self.output)? {
             self.blocked = false;

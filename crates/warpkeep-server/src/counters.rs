@@ -1,4 +1,4 @@
-//! What the server has done, in numbers.
+//! The server's counters.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use crate::command::Verb;
 use crate::outcome::{Outcome, Refusal};
 use crate::sockets::Backend;
 
-/// What a command that changes something is, and what came of it, as memcached counts them.
+/// A changing command and its result, as memcached counts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Set,
@@ -85,7 +85,7 @@ impl Kind {
     }
 }
 
-/// What was done since the server started.
+/// Counters since the server started.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) batches: AtomicU64,
@@ -108,11 +108,11 @@ pub(crate) struct Counters {
     /// Bytes from clients, and to them.
     pub(crate) received: AtomicU64,
     pub(crate) sent: AtomicU64,
-    /// Commands that change something, by what they are.
+    /// Changing commands, by kind.
     kinds: [AtomicU64; Kind::COUNT],
-    /// Connections there are.
+    /// Open connections.
     pub(crate) connections: AtomicU64,
-    /// Items there are, as of a moment ago; and the same of the two below.
+    /// Items, as of a moment ago; likewise the two below.
     pub(crate) items: AtomicU64,
     pub(crate) used_bytes: AtomicU64,
     pub(crate) evicted: AtomicU64,
@@ -123,7 +123,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Nothing yet.
+    /// All counters at zero.
     pub(crate) fn new(backend: Backend) -> Counters {
         Counters { io: backend.name(), ..Counters::default() }
     }
@@ -161,7 +161,7 @@ impl Counters {
                     refused += 1;
                     disk_full += u64::from(*why == Refusal::DiskFull);
                 }
-                Outcome::Cut | Outcome::Said => {}
+                Outcome::Cut | Outcome::Reply => {}
                 _ if command.verb.writes() => {
                     writes += 1;
                     kinds[Kind::of(command.verb, outcome) as usize] += 1;
@@ -191,7 +191,7 @@ impl Counters {
     }
 }
 
-/// What a counter has come to.
+/// The value of a counter.
 pub(crate) fn read(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }

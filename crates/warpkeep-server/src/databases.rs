@@ -1,5 +1,5 @@
-//! Databases 1 to 15: their keys have a mark in front, in the one table that all items are in. Those of database 0, which are also
-//! memcached's, are stored as they are.
+//! Databases 1 to 15: their keys have a prefix, in the one table that holds all items. Those of database 0, which are also
+//! memcached's, are stored without one.
 
 use crate::command::{Command, bits};
 use crate::item::MAX_KEY;
@@ -9,7 +9,7 @@ use crate::span::Span;
 /// How many databases there are.
 pub(crate) const DATABASES: u8 = 16;
 
-/// What keys of other databases than 0 begin with, before the number.
+/// The prefix of keys of databases other than 0, before the number.
 const MARK: [u8; 7] = *b"\xff\x00wkdb\x00";
 
 /// The longest key of databases 1 to 15.
@@ -30,7 +30,7 @@ fn mark(out: &mut Vec<u8>, database: u8) {
     }
 }
 
-/// The database of a stored key, and the key as clients know it.
+/// The database of a stored key, and the key without its prefix.
 pub(crate) fn of(stored: &[u8]) -> (u8, &[u8]) {
     match stored.strip_prefix(&MARK) {
         Some([database @ 1..DATABASES, key @ ..]) => (*database, key),
@@ -38,7 +38,7 @@ pub(crate) fn of(stored: &[u8]) -> (u8, &[u8]) {
     }
 }
 
-/// Makes the key of a command, which lies in `input`, one of a database. `false` if it is too long for that.
+/// Adds a database's prefix to the key of a command, which lies in `input`. `false` if the result is too long.
 pub(crate) fn set_key(session: &mut Session, input: &[u8], command: &mut Command, database: u8) -> bool {
     if database == 0 || command.bits & bits::DECODED != 0 {
         return true;

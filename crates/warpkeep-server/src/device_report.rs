@@ -1,14 +1,14 @@
-//! What a device keeps of the items, for those who ask the server.
+//! What a device holds of the items, for the server's reports.
 
 use warpkeep::{DeviceStats, GetWay, WayFigures};
 
 use crate::server::Shared;
 
 impl Shared<'_> {
-    /// What the device that serves keeps, and which way batches of gets have gone; nothing if there is none.
+    /// What the serving device holds, and which strategies batches of gets used; empty if there is no device.
     pub(crate) fn device_facts(&self) -> Vec<(String, String)> {
         let table = self.keyspace.table();
-        // A device that does not answer is the business of whoever uses it next.
+        // A device failure is reported to its next user, not here.
         let Ok(Some(stats)) = table.device_stats() else { return Vec::new() };
         facts(&stats, &table.get_ways())
     }
@@ -20,9 +20,6 @@ fn facts(stats: &DeviceStats, ways: &[WayFigures]) -> Vec<(String, String)> {
         ("device", stats.device.clone()),
         ("device_bytes", stats.bytes().to_string()),
         ("device_mirror_bytes", stats.mirror_bytes.to_string()),
-        ("device_buckets", stats.buckets.to_string()),
-        ("device_bucket_bytes", stats.bucket_bytes.to_string()),
-        ("device_bucket_hit_share", share(stats.bucket_hits)),
         ("device_values", stats.values.to_string()),
         ("device_value_bytes", stats.value_bytes.to_string()),
         ("device_value_hit_share", share(stats.value_hits)),
@@ -49,10 +46,8 @@ mod tests {
             value_hits: 0.25,
             ..DeviceStats::default()
         };
-        let figures =
-            |keys, way, batches| WayFigures { keys, way, nanos_per_key: 1.0, batches, chosen: false };
-        let ways =
-            [figures(512, GetWay::Fetch, 2), figures(1024, GetWay::Fetch, 5), figures(512, GetWay::Cpu, 1)];
+        let figures = |way, batches| WayFigures { way, batches };
+        let ways = [figures(GetWay::Gather, 7), figures(GetWay::Cpu, 1)];
         let facts = facts(&stats, &ways);
         for (name, value) in [
             ("device", "sim"),
@@ -61,8 +56,8 @@ mod tests {
             ("device_values", "3"),
             ("device_value_hit_share", "0.2500"),
             ("device_get_batches_cpu", "1"),
-            ("device_get_batches_gather", "0"),
-            ("device_get_batches_fetch", "7"),
+            ("device_get_batches_gather", "7"),
+            ("device_get_batches_both", "0"),
         ] {
             assert!(facts.contains(&(name.to_owned(), value.to_owned())), "{name}: {facts:?}");
         }

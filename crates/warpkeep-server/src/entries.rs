@@ -1,4 +1,4 @@
-//! Keys that a batch changes, and what they have in the course of it.
+//! The keys that a batch changes, and their state in the course of it.
 
 use hashbrown::HashTable;
 
@@ -17,12 +17,12 @@ pub(crate) struct Entry {
     pub(crate) key: Span,
     /// Of the command that it was met in.
     pub(crate) bits: u16,
-    /// The read of what the table has, if that must be known.
+    /// The read of the stored item, if it must be known.
     pub(crate) read: u32,
-    /// Whether `base` says what the table has.
+    /// Whether `base` holds the stored item.
     pub(crate) known: bool,
     pub(crate) base: Option<Current>,
-    /// What the key has at this point of the batch.
+    /// The item at this point of the batch.
     pub(crate) current: Option<Current>,
     pub(crate) changed: bool,
     /// That its change was not made.
@@ -44,7 +44,7 @@ impl Entries {
         self.index.clear();
     }
 
-    /// The entry of a command's key, which is made if there is none.
+    /// The entry of a command's key; created if there is none.
     pub(crate) fn enter(&mut self, command: &Command, key: &[u8], inputs: &impl Inputs) -> u32 {
         let known = self.find(command.hash, key, inputs);
         if known != NONE {
@@ -79,7 +79,7 @@ impl Entries {
         self.index.find(hash, is_it).copied().unwrap_or(NONE)
     }
 
-    /// What the table has under the key must be known, unless something was stored before it is asked for.
+    /// Requires a read of the stored item, unless an earlier command of the batch stores one.
     pub(crate) fn need(&mut self, number: u32, key: &[u8], reads: &mut Reads) {
         let entry = &mut self.list[number as usize];
         if entry.read == NONE {
@@ -87,7 +87,7 @@ impl Entries {
         }
     }
 
-    /// Takes what was read.
+    /// Takes over the results of the reads.
     pub(crate) fn take_reads(&mut self, reads: &Reads) {
         for entry in self.list.iter_mut().filter(|entry| entry.read != NONE) {
             entry.known = true;

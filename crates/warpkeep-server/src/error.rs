@@ -1,10 +1,10 @@
-//! What can go wrong with a server as a whole.
+//! Errors of the server as a whole.
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why a server did not start, or stopped. Each message says what to do next.
+/// Why a server did not start, or stopped. Each message ends with the next step.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
@@ -19,7 +19,7 @@ pub enum ServerError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 
@@ -30,7 +30,7 @@ pub enum ServerError {
     Http {
         /// The address.
         address: SocketAddr,
-        /// What was said.
+        /// The given text.
         what: String,
     },
 
@@ -43,34 +43,34 @@ pub enum ServerError {
     Tls {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
 
-    /// There is a table of the server's name that it did not make.
+    /// A table has the server's table name, but was not made by it.
     #[error("the table '{name}' does not hold what this server stores; rename it, or serve another store")]
     ForeignTable {
         /// Its name.
         name: String,
     },
 
-    /// io_uring was asked for and cannot be used.
+    /// io_uring was requested and cannot be used.
     #[error("cannot use io_uring: {what} ({source}); {remedy}, or take --io poll")]
     Uring {
-        /// What is in the way.
+        /// The obstacle.
         what: String,
-        /// What removes it.
+        /// The remedy.
         remedy: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 
     /// The operating system refused.
     #[error("cannot {doing}: {source}; check the limits of the process (ulimit -a)")]
     Io {
-        /// What was being done, as a verb phrase.
+        /// The failed action, as a verb phrase.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

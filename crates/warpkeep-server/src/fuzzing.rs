@@ -1,4 +1,4 @@
-//! What a fuzzer puts to the server, and the tests with what fuzzers have found: any bytes, as if a client had sent them.
+//! The fuzz target, also run by tests over known findings: any bytes, as if a client had sent them.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::live::Current;
 use crate::outcome::Outcome;
 use crate::resp::Tally;
 use crate::server::Shared;
+use crate::server_commands::{self, ServerCommand};
 use crate::session::{Halt, Parsed, Session};
-use crate::whole::{self, Whole};
 use crate::{Access, ServerError, Settings, memcached, resp};
 
 /// A server without sockets.
@@ -22,7 +22,7 @@ pub struct Fuzzed<'s> {
     shared: Shared<'s>,
 }
 
-/// One client, who has sent all there is.
+/// One client, whose input is complete.
 struct Sent<'a> {
     input: &'a [u8],
     session: &'a mut Session,
@@ -55,14 +55,14 @@ impl<'s> Fuzzed<'s> {
         Ok(Fuzzed { batch, shared })
     }
 
-    /// Takes bytes as if a client had sent them: parses them whole, in pieces, and as of a client that has to say a
-    /// password; and does what they say. Panics if something is wrong with that, which is what a fuzzer looks for.
+    /// Takes bytes as if a client had sent them: parses them whole, in pieces, and for a client that must
+    /// authenticate; and executes them. Panics if an invariant does not hold, which is what a fuzzer looks for.
     pub fn take(&mut self, bytes: &[u8]) {
         let open = Access::default();
         let whole = self.parse(bytes, &[bytes.len()], &open);
         let split = place_of(bytes);
         let in_parts = self.parse(bytes, &[split, bytes.len()], &open);
-        // What is no protocol is noticed as soon as it can be, so that only what was good before may differ.
+        // A protocol error is reported as early as possible, so only the commands before it may differ.
         if !whole.contains("Protocol error") && !whole.contains("line too long") {
             assert_eq!(in_parts, whole, "{:?} split at {split}", bytes.escape_ascii().to_string());
         }
@@ -70,7 +70,7 @@ impl<'s> Fuzzed<'s> {
         self.answer(bytes);
     }
 
-    /// What comes of bytes that arrive in pieces which end at the given places.
+    /// Parses bytes that arrive in pieces with the given ends.
     pub(crate) fn parse(&mut self, bytes: &[u8], ends: &[usize], access: &Access) -> String {
         let batch = &mut self.batch;
         batch.clear();
@@ -86,7 +86,7 @@ impl<'s> Fuzzed<'s> {
                         assert_ne!(before, after, "a parser does not move");
                         needed = 1;
                     }
-                    // As if those before it were done.
+                    // As if the commands before it were done.
                     Parsed::Waits => {
                         assert!(session.in_batch, "a parser waits for nothing");
                         session.batch_is_done();
@@ -106,7 +106,7 @@ impl<'s> Fuzzed<'s> {
         let at = session.at;
         let sent = Sent { input: bytes, session: &mut session };
         for command in batch.commands.iter().filter(|command| command.verb.has_key()) {
-            // Whatever they refer to is there.
+            // The bytes they refer to exist.
             assert!(sent.command_key(command).len() <= crate::item::MAX_KEY);
             assert!(command.value.of(bytes).len() <= crate::item::MAX_VALUE);
         }
@@ -119,7 +119,7 @@ impl<'s> Fuzzed<'s> {
         self.batch.len()
     }
 
-    /// Does what bytes say, a batch at a time, and gives the answers.
+    /// Executes commands, a batch at a time, and returns the answers.
     fn answer(&mut self, input: &[u8]) -> Vec<u8> {
         let access = Access::default();
         let mut session = Session::new(1, &access);
@@ -137,19 +137,21 @@ impl<'s> Fuzzed<'s> {
             if self.batch.commands.is_empty() {
                 return out;
             }
-            // What stops a server, or writes files, is not for a fuzzer.
-            let left_out = |whole: &Whole| matches!(whole, Whole::Shutdown | Whole::Save | Whole::SaveBehind);
-            if self.batch.wholes.iter().any(left_out) {
+            // Requests that stop a server or write files are excluded.
+            let left_out = |command: &ServerCommand| {
+                matches!(command, ServerCommand::Shutdown | ServerCommand::Save | ServerCommand::SaveBehind)
+            };
+            if self.batch.server_commands.iter().any(left_out) {
                 return out;
             }
             let mut sent = Sent { input, session: &mut session };
-            whole::run_all(&mut self.batch, &self.shared, &mut sent);
+            server_commands::run_all(&mut self.batch, &self.shared, &mut sent);
             self.batch.run(&self.shared.keyspace, &sent, crate::lifetime::now());
             assert_eq!(self.batch.outcomes.len(), self.batch.commands.len());
             for (command, &outcome) in self.batch.commands.iter().zip(&self.batch.outcomes) {
                 match command.verb {
                     _ if outcome == Outcome::Cut => {}
-                    Verb::Said | Verb::Whole | Verb::Farewell => {
+                    Verb::Reply | Verb::Server | Verb::Farewell => {
                         out.extend_from_slice(command.text.of(&self.batch.texts));
                     }
                     verb if verb.is_memcached() => {

@@ -1,5 +1,5 @@
-//! What is done behind the clients' backs: expired items are removed, room is made, checkpoints are taken that clients ask
-//! for (the store takes others by itself), and it is noted whether there is space to write.
+//! Background work: removes expired items, makes room, takes the checkpoints that clients request (the store takes
+//! others by itself), and checks whether there is space to write.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -11,34 +11,34 @@ use crate::item::Head;
 use crate::lifetime::now;
 use crate::server::Shared;
 
-/// How often it is looked whether something is to be done.
+/// How often the thread checks for work.
 const TICK: Duration = Duration::from_millis(20);
-/// How often what there is is noted for those who watch.
-const TELL: Duration = Duration::from_secs(1);
+/// How often the gauges are updated.
+const GAUGE_PERIOD: Duration = Duration::from_secs(1);
 /// How long expired items are looked for in a tick, mostly.
 const SLICE: Duration = Duration::from_micros(500);
 /// The same while many are found.
 const LONG_SLICE: Duration = Duration::from_millis(5);
 
-/// Keeps house until the server stops.
+/// Removes expired items, evicts and updates the gauges until the server stops.
 pub(crate) fn run(shared: &Shared<'_>) {
     let mut sweep = Sweep::default();
-    let mut told = Instant::now();
-    tell(shared);
+    let mut updated = Instant::now();
+    update_gauges(shared);
     if let Some(evictor) = &shared.keyspace.evictor {
         evictor.serve();
     }
     while !shared.is_stopping() {
         rest(shared);
-        // Where nothing can be written, nothing is removed; clients do not see what has expired.
+        // A read-only store removes nothing; clients do not see expired items.
         if shared.counters.trouble().is_none()
             && let Err(error) = sweep.go_on(shared)
         {
             tracing::warn!(%error, "expired items were not removed");
         }
-        if told.elapsed() > TELL {
-            told = Instant::now();
-            tell(shared);
+        if updated.elapsed() > GAUGE_PERIOD {
+            updated = Instant::now();
+            update_gauges(shared);
         }
         if shared.saving.load(Ordering::Acquire) {
             let saved = shared.save();
@@ -52,7 +52,7 @@ pub(crate) fn run(shared: &Shared<'_>) {
     }
 }
 
-/// Notes whether there is space to write, and logs it when that has changed.
+/// Checks whether there is space to write, and logs a change.
 fn look_for_space(shared: &Shared<'_>) {
     let trouble = shared.keyspace.store.status().refuses_writes;
     if shared.counters.set_trouble(trouble.clone()) {
@@ -63,8 +63,8 @@ fn look_for_space(shared: &Shared<'_>) {
     }
 }
 
-/// Notes what is told to those who watch.
-fn tell(shared: &Shared<'_>) {
+/// Updates the gauges for monitoring.
+fn update_gauges(shared: &Shared<'_>) {
     look_for_space(shared);
     let keyspace = &shared.keyspace;
     let evicted = keyspace.evicted.load(Ordering::Relaxed);
@@ -96,9 +96,9 @@ fn rest(shared: &Shared<'_>) {
 #[derive(Default)]
 struct Sweep {
     position: ScanPosition,
-    /// Something that expires was met on this way round.
+    /// This round has met an item that expires.
     met: bool,
-    /// Much of what was met last had expired.
+    /// Many of the items met last had expired.
     many: bool,
 }
 
@@ -127,7 +127,7 @@ impl Sweep {
             }
             if !more {
                 self.position = ScanPosition::default();
-                // If there was nothing to expire on the whole way, there is no need to go round again.
+                // If no item of the whole round expires, another round is needless.
                 if !std::mem::take(&mut self.met) {
                     keyspace.expiring.store(false, Ordering::Relaxed);
                 }

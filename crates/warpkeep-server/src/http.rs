@@ -1,6 +1,6 @@
-//! `/metrics`, `/healthz` and `/readyz`, for those who watch.
+//! `/metrics`, `/healthz` and `/readyz`, for monitoring.
 //!
-//! What a client can make the server read is bounded in bytes, time and number of clients.
+//! The input of a client is bounded in bytes and time, and the number of clients is bounded.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -16,18 +16,18 @@ use parking_lot::Mutex;
 use crate::ServerError;
 use crate::counters::Counters;
 use crate::live::Current;
-use crate::strangers::penalty;
+use crate::misbehaviour::penalty;
 
-/// How often it is asked whether to stop.
+/// How often a thread checks whether to stop.
 const ASK: Duration = Duration::from_millis(50);
 /// The longest head of a request.
 const MOST_BYTES: usize = 8 << 10;
 /// How long a client has to send it, and to take the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Clients at a time; others are closed at once.
+/// Clients at a time; further ones are closed at once.
 const MOST_CLIENTS: usize = 16;
 
-/// What adds to the metrics.
+/// Adds to the metrics.
 type More = Box<dyn Fn() -> String + Send>;
 
 /// Answers HTTP until it is dropped.
@@ -40,7 +40,7 @@ pub(crate) struct Http {
 struct State {
     counters: Arc<Counters>,
     live: Arc<Current>,
-    /// Other machines may ask, so that metrics need the password.
+    /// The address is reachable from other machines, so metrics need the password.
     public: bool,
     ready: AtomicBool,
     stopping: AtomicBool,
@@ -52,7 +52,7 @@ struct State {
 struct Request {
     method: String,
     path: String,
-    /// The password that came with it.
+    /// The password of the request.
     password: Option<Vec<u8>>,
 }
 
@@ -153,7 +153,7 @@ impl State {
         );
         let body = if is_head { "" } else { text.as_str() };
         stream.write_all(&[head.as_bytes(), body.as_bytes()].concat())?;
-        // What was sent and not read would have the system take the answer back.
+        // With unread input, closing would make the system discard the answer.
         stream.shutdown(Shutdown::Write)?;
         read_some(&mut stream, &mut Vec::new(), |read| read.len() > MOST_BYTES).map(drop)
     }
@@ -183,7 +183,7 @@ impl State {
         }
     }
 
-    /// Whether a client may see what is counted: one of this machine, or one that knows the password.
+    /// Whether a client may see the metrics: one of this machine, or one with the password.
     fn admits(&self, request: &Request) -> bool {
         if !self.public {
             return true;
@@ -197,7 +197,7 @@ impl State {
     }
 }
 
-/// Reads what a client sends until `enough`, its end, or the end of patience; gives whether there was enough.
+/// Reads from a client until `enough`, its end, or the time limit; returns whether there was enough.
 fn read_some(stream: &mut TcpStream, read: &mut Vec<u8>, enough: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
     let begun = Instant::now();
     let mut some = [0; 1024];
@@ -248,7 +248,7 @@ impl Drop for Http {
     fn drop(&mut self) {
         self.state.stopping.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
-            // A panic there has been told by its thread.
+            // A panic there has been reported by its thread.
             let _ = thread.join();
         }
     }

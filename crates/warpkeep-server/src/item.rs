@@ -1,10 +1,10 @@
-//! What is stored under a key: a small head, and the bytes that clients see.
+//! The stored form of an item: a small header, and the bytes that clients see.
 //!
 //! | offset | bytes | field |
 //! | --- | --- | --- |
 //! | 0 | 6 | when it expires, in milliseconds since 1970, little-endian; 0 is never |
 //! | 6 | 1 | kind: 0, a string of bytes |
-//! | 7 | 1 | marks: 1 is stale, 2 says that somebody was told to renew it |
+//! | 7 | 1 | marks: 1 is stale, 2 means that a client was asked to renew it |
 //! | 8 | 4 | the client's flags, little-endian |
 //!
 //! The item's version in the table is its CAS value.
@@ -18,7 +18,7 @@ pub(crate) const MAX_KEY: usize = warpkeep_core::KeySpec::MAX_VARIABLE as usize;
 /// The last moment that can be stored, thousands of years away.
 pub(crate) const LAST: u64 = (1 << 48) - 1;
 
-/// What is known of an item beside its value.
+/// The header of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     /// In milliseconds since 1970; 0 is never.
@@ -28,9 +28,9 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Whoever renews the item may still read it.
+    /// Stale: readable while a client renews it.
     pub(crate) const STALE: u8 = 1;
-    /// Somebody was told to renew it.
+    /// A client was asked to renew it.
     pub(crate) const WON: u8 = 2;
 
     /// As it is stored.
@@ -43,7 +43,7 @@ impl Head {
         bytes
     }
 
-    /// From what is stored. `None` if it was not this server that stored it, or a newer one.
+    /// Decodes a stored header. `None` if this server did not store it, or a newer one did.
     #[inline]
     pub(crate) fn from_bytes(stored: &[u8]) -> Option<Head> {
         let (head, _) = stored.split_first_chunk::<HEAD>()?;

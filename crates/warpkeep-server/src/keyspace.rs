@@ -1,4 +1,4 @@
-//! The keys that clients see: a table, and who may change what in it.
+//! The keys that clients see: a table, and the locks for changing it.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
@@ -19,40 +19,40 @@ use crate::{ServerError, Settings};
 /// Tables of items have this name with a number; emptying makes the next and drops the one before.
 const PREFIX: &str = "items.";
 
-/// What the server has to remember beside the items; made when there is something.
+/// The server's own state beside the items; created when first needed.
 const STATE: &str = "server.state";
 /// In it: when all items are to be thrown away, and of which table.
 const FLUSH: &[u8] = b"flush";
 /// In it: databases that were selected at some time, a bit each.
 const USED: &[u8] = b"databases";
 
-/// A CAS value of something that was replaced before anybody could store it: no version of the store is so large.
+/// The CAS value of an item that was replaced before it was stored: no version of the store is this large.
 const NEVER_STORED: u64 = 1 << 63;
 
-/// The items, and what workers need to change them together.
+/// The items, and the shared state for changing them.
 pub(crate) struct Keyspace<'s> {
     pub(crate) store: &'s Store,
     pub(crate) durability: Durability,
     pub(crate) stripes: Stripes,
     pub(crate) commits: Commits,
     pub(crate) touches: Touches,
-    table: RwLock<Table<'s>>,
+    table: RwLock<Table>,
     /// Databases that may have items, a bit each.
     used: AtomicU16,
     /// Held while all items are thrown away.
     emptying: Mutex<()>,
     seed: Seed,
     tokens: AtomicU64,
-    /// Which items were asked for of late, if items may be thrown away to make room.
+    /// Recent requests, if items may be evicted.
     pub(crate) evictor: Option<Evictor>,
-    /// Something was stored that expires.
+    /// An item that expires was stored.
     pub(crate) expiring: AtomicBool,
     /// Items that were thrown away to make room.
     pub(crate) evicted: AtomicU64,
 }
 
 impl<'s> Keyspace<'s> {
-    /// The items of a store; their table is made if there is none.
+    /// Opens the items of a store; their table is created if there is none.
     pub(crate) fn open(store: &'s Store, settings: &Settings) -> Result<Keyspace<'s>, ServerError> {
         if settings.durability == Durability::Power && store.report().log.is_none() {
             return Err(ServerError::Setting(
@@ -65,7 +65,7 @@ impl<'s> Keyspace<'s> {
             store.tables().iter().filter_map(|name| name.strip_prefix(PREFIX)?.parse().ok()).collect();
         numbers.sort_unstable();
         let current = numbers.pop();
-        // Left by an emptying that a crash cut short: it was to be dropped. Where nothing can be written, it stays for now.
+        // Left by a flush that a crash interrupted: it was to be dropped. In a read-only store it stays for now.
         for number in numbers.into_iter().filter(|_| store.report().only_reads.is_none()) {
             store.drop_table(&name_of(number))?;
         }
@@ -93,24 +93,24 @@ impl<'s> Keyspace<'s> {
             seed: Seed(u64::from_le_bytes(random)),
             tokens: AtomicU64::new(0),
             evictor: settings.evict.then(|| Evictor::new(settings.eviction, settings.max_memory)),
-            // What was stored before may expire.
+            // Items stored earlier may expire.
             expiring: AtomicBool::new(true),
             evicted: AtomicU64::new(0),
         })
     }
 
     /// The table, which stays the same while this is held.
-    pub(crate) fn table(&self) -> RwLockReadGuard<'_, Table<'s>> {
+    pub(crate) fn table(&self) -> RwLockReadGuard<'_, Table> {
         self.table.read()
     }
 
-    /// What a key is told apart by within this process.
+    /// A key's hash within this process.
     #[inline]
     pub(crate) fn hash(&self, key: &[u8]) -> u64 {
         hash_bytes(self.seed, key)
     }
 
-    /// So many CAS values that nothing else has; gives the first.
+    /// Reserves `count` unique CAS values; returns the first.
     pub(crate) fn tokens(&self, count: u64) -> u64 {
         NEVER_STORED | self.tokens.fetch_add(count, Ordering::Relaxed)
     }
@@ -119,15 +119,15 @@ impl<'s> Keyspace<'s> {
     pub(crate) fn keep_flush(&self, moment: u64) -> Result<(), ServerError> {
         let _alone = self.emptying.lock();
         let state = self.state()?;
-        // With the table's number: when that is gone the flush is done, wherever a crash comes between the two.
+        // With the table's number: when that table is dropped the flush is done, wherever a crash hits.
         let number = number_of(self.table.read().name());
         let value = [moment.to_le_bytes(), number.to_le_bytes()].concat();
         state.put(FLUSH, value.as_slice(), self.durability)?;
         Ok(())
     }
 
-    /// The table of what is remembered beside the items; it is made if there is none.
-    fn state(&self) -> Result<Table<'s>, ServerError> {
+    /// The table of the server's own state; created if there is none.
+    fn state(&self) -> Result<Table, ServerError> {
         Ok(match self.store.tables().iter().any(|name| name == STATE) {
             true => self.store.table(STATE)?,
             false => self.store.create_table(STATE, options(0)?)?,
@@ -151,7 +151,7 @@ impl<'s> Keyspace<'s> {
         self.used.load(Ordering::Acquire) & !(1 << database) == 0
     }
 
-    /// How many items a database has. They are counted one by one if there may be others in other databases.
+    /// The number of items of a database. They are counted one by one if other databases may have items.
     pub(crate) fn count(&self, database: u8) -> Result<u64, ServerError> {
         match self.is_only_database(database) {
             true => Ok(self.table().len()),
@@ -226,7 +226,8 @@ impl<'s> Keyspace<'s> {
         };
         let name = name_of(number + 1);
         match self.store.create_table(&name, options(0)?) {
-            // No batch is in progress when the table is replaced: what was read before is not written after.
+            // No batch is in progress when the table is replaced, so nothing read from the old table is written to
+            // the new one.
             Ok(fresh) => *self.table.write() = fresh,
             Err(full @ warpkeep::Error::Image(ImageError::OutOfSpace { .. })) => {
                 let mut table = self.table.write();
@@ -238,13 +239,14 @@ impl<'s> Keyspace<'s> {
         Ok(())
     }
 
-    /// Another table in place of one whose items leave it no space: some of them go first, as all of them are to.
+    /// Replaces a table whose items leave no space for another: some of them are removed first, since all are to
+    /// go.
     fn replace_full(
         &self,
-        table: &Table<'_>,
+        table: &Table,
         name: &str,
         mut full: warpkeep::Error,
-    ) -> Result<Table<'s>, ServerError> {
+    ) -> Result<Table, ServerError> {
         const ATTEMPTS: usize = 64;
         for _ in 0..ATTEMPTS {
             let warpkeep::Error::Image(ImageError::OutOfSpace { wanted, .. }) = &full else { break };
@@ -261,8 +263,9 @@ impl<'s> Keyspace<'s> {
         Err(full.into())
     }
 
-    /// Removes a key to make room, unless somebody is changing it; whether it did. The caller may hold other keys.
-    pub(crate) fn evict(&self, table: &Table<'_>, key: &[u8]) -> Result<bool, ServerError> {
+    /// Removes a key to make room, unless another worker is changing it; returns whether it did. The caller may
+    /// hold other keys.
+    pub(crate) fn evict(&self, table: &Table, key: &[u8]) -> Result<bool, ServerError> {
         match self.stripes.try_hold(self.hash(key)) {
             Some(_held) => Ok(table.delete(key, Durability::Process)?),
             None => Ok(false),

@@ -1,8 +1,8 @@
-//! The server of Warpkeep: a persistent store that memcached and Redis clients speak to.
+//! The server of Warpkeep: a persistent store for memcached and Redis clients.
 //!
 //! One port takes memcached's text protocol, with its meta commands, and RESP2 and RESP3; the first byte of a connection
-//! tells them apart. Each thread drains its sockets, parses whole pipelines into one batch, has the store do it, and
-//! answers in order with one write a connection. See [`Server`].
+//! distinguishes them. Each thread drains its sockets, parses whole pipelines into one batch, has the store execute
+//! it, and answers in order with one write a connection. See [`Server`].
 
 mod backups;
 mod batch;
@@ -25,6 +25,7 @@ mod keyspace;
 mod lifetime;
 mod live;
 mod memcached;
+mod misbehaviour;
 mod outcome;
 #[cfg(test)]
 mod parse_tests;
@@ -34,19 +35,18 @@ mod report;
 mod resp;
 mod scans;
 mod server;
+mod server_commands;
 mod session;
 mod settings;
 mod sockets;
 mod span;
 mod stats;
-mod strangers;
 mod stripes;
 mod text;
 mod tls;
 mod touches;
 mod traces;
 mod transaction;
-mod whole;
 mod wire;
 mod worker;
 mod writes;

@@ -1,4 +1,4 @@
-//! How long an item is to live, as commands say it.
+//! The lifetime of an item, as commands specify it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,7 +14,7 @@ pub(crate) enum Lifetime {
     Keep,
     /// For ever.
     Never,
-    /// So many milliseconds from now.
+    /// Milliseconds from now.
     In(u64),
     /// Until then, in milliseconds since 1970.
     Until(u64),
@@ -23,7 +23,7 @@ pub(crate) enum Lifetime {
 }
 
 impl Lifetime {
-    /// What memcached makes of an expiry time.
+    /// Decodes memcached's expiry times.
     pub(crate) fn memcached(seconds: i64) -> Lifetime {
         match seconds {
             0 => Lifetime::Never,
@@ -33,7 +33,7 @@ impl Lifetime {
         }
     }
 
-    /// The moment, in milliseconds since 1970; 0 is never. `before` is what the item has.
+    /// The moment, in milliseconds since 1970; 0 is never. `before` is the item's current one.
     pub(crate) fn moment(self, now: u64, before: u64) -> u64 {
         match self {
             Lifetime::Keep => before,

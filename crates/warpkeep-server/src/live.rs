@@ -9,7 +9,7 @@ use rustls::ServerConfig;
 
 use crate::{Access, ServerError, Settings};
 
-/// What can change while the server runs, as it stands.
+/// The current values of the settings that can change while the server runs.
 #[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) access: Access,
@@ -68,11 +68,11 @@ pub struct Control {
 }
 
 impl Control {
-    /// Takes over what can change while the server runs, and reads certificate and key again. Gives the names of settings
-    /// that differ from those the server began with and need a restart.
+    /// Applies the settings that can change while the server runs, and reads certificate and key again. Returns the
+    /// names of settings that differ from those at the start and need a restart.
     ///
-    /// Connections there are keep the TLS they agreed on, and whoever said the password need not say the new one. If
-    /// anything is wrong, nothing has changed.
+    /// Open connections keep their TLS parameters, and authenticated clients need not send the new password. After
+    /// an error nothing has changed.
     pub fn reload(&self, settings: &Settings) -> Result<Vec<&'static str>, ServerError> {
         settings.check()?;
         let live = Live::of(settings)?;

@@ -1,4 +1,4 @@
-//! What became of a command; protocols say it in their words.
+//! The result of a command; each protocol encodes it in its own way.
 
 use warpkeep::Status;
 
@@ -8,11 +8,11 @@ use crate::span::Span;
 /// Where the bytes of a value lie while a batch is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Among what the batch has read from the table.
+    /// Among the bytes that the batch read from the table.
     Read(Span),
     /// In the input of a connection.
     Input(u32, Span),
-    /// Among what commands of the batch have made.
+    /// Among the bytes that commands of the batch produced.
     Made(Span),
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum Version {
     Coming(u32),
 }
 
-/// What a key has.
+/// The item under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Current {
     pub(crate) value: Place,
@@ -63,7 +63,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// That a change was not made, by what the store says of it.
+    /// The reason for a refused change, from the store's status.
     pub(crate) fn of(status: Status) -> Option<Refusal> {
         match status {
             Status::TableFull | Status::OutOfSpace => Some(Refusal::NoRoom),
@@ -73,18 +73,18 @@ impl Refusal {
     }
 }
 
-/// What became of a command.
+/// The result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It was not looked at: its turn comes with the next batch.
+    /// Not executed: it is put off to the next batch.
     Cut,
     /// The answer is in the batch's texts.
-    Said,
+    Reply,
     /// The key is not there.
     Miss,
-    /// What the key has, or had.
+    /// The item under the key, before or after the command.
     Hit(Current),
-    /// The same of a meta command, with what the client is to do about it.
+    /// The same for a meta command, with the client's part in renewing the item.
     MetaHit { current: Current, wins: bool, was_won: bool },
     /// It was stored, as the batch's change of this number.
     Stored(u32),

@@ -1,4 +1,4 @@
-//! However the bytes of commands arrive, and whatever they are, parsers find the same or say what is wrong.
+//! However the bytes of commands arrive, and whatever they are, parsers find the same commands or report the error.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn store(home: &tempfile::TempDir) -> Store {
     Store::open_with(home.path(), StoreOptions { without_log: true, ..StoreOptions::default() }).unwrap()
 }
 
-/// What comes of bytes that arrive in pieces which end at the given places.
+/// Parses bytes that arrive in pieces with the given ends.
 fn parse(fuzzed: &mut Fuzzed<'_>, bytes: &[u8], ends: &[usize]) -> String {
     fuzzed.parse(bytes, ends, &Access::default())
 }
@@ -58,7 +58,7 @@ fn a_value_that_is_too_large_is_passed_over() {
     }
 }
 
-/// What fuzzers begin with, and what they have found: see fuzz/README.md.
+/// The seeds of the fuzzers and their findings: see fuzz/README.md.
 fn corpus() -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/commands");
     let files = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

@@ -2,7 +2,8 @@
 
 /// Whether a key is of a pattern.
 pub(crate) fn matches(pattern: &[u8], key: &[u8]) -> bool {
-    // Where the last star was, and how much of the key it has taken: it takes more when what follows does not match.
+    // The position of the last star, and how much of the key it has matched: it matches more when the rest does not
+    // match.
     let (mut at, mut place) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     while place < key.len() {
@@ -34,7 +35,7 @@ enum Step {
     Takes(usize),
 }
 
-/// What the pattern says to one byte.
+/// Matches the pattern against one byte.
 fn one(pattern: &[u8], at: usize, byte: u8) -> Option<Step> {
     match *pattern.get(at)? {
         b'*' => Some(Step::Star(at + 1)),

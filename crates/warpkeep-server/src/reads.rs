@@ -1,4 +1,4 @@
-//! What a batch reads from the table: keys that are looked up together, and what was found.
+//! The reads of a batch: keys that are looked up together, and the results.
 
 use warpkeep::{Durability, Status, Table};
 use warpkeep_core::{Answers, Batch as TableBatch, Op};
@@ -8,7 +8,7 @@ use crate::item::{HEAD, Head};
 use crate::outcome::{Current, Place, Version};
 use crate::span::Span;
 
-/// What was found under a key.
+/// The result of a lookup.
 #[derive(Clone, Copy, Debug)]
 enum Found {
     /// Nothing.
@@ -25,12 +25,12 @@ pub(crate) struct Reads {
     keys: Option<TableBatch>,
     found: Vec<Found>,
     bytes: Vec<u8>,
-    /// Something was found that expires.
+    /// An item with an expiry was found.
     expiring: bool,
 }
 
 impl Reads {
-    pub(crate) fn new(table: &Table<'_>) -> Reads {
+    pub(crate) fn new(table: &Table) -> Reads {
         Reads { keys: Some(table.batch()), ..Reads::default() }
     }
 
@@ -57,8 +57,8 @@ impl Reads {
         self.found.len() as u32 - 1
     }
 
-    /// Looks all of them up; when there are more than `limit` bytes of values, the others are put off.
-    pub(crate) fn run(&mut self, table: &Table<'_>, limit: usize) -> Result<(), warpkeep::Error> {
+    /// Looks all keys up; beyond `limit` bytes of values, the others are put off.
+    pub(crate) fn run(&mut self, table: &Table, limit: usize) -> Result<(), warpkeep::Error> {
         let Some(keys) = &self.keys else { return Ok(()) };
         if keys.is_empty() {
             return Ok(());
@@ -75,15 +75,15 @@ impl Reads {
         self.expiring = false;
     }
 
-    /// Reads a key again that there was no room for: its turn has come.
-    pub(crate) fn insist(&mut self, number: u32, table: &Table<'_>, key: &[u8]) {
+    /// Repeats a read that was put off, without a limit.
+    pub(crate) fn insist(&mut self, number: u32, table: &Table, key: &[u8]) {
         if self.was_put_off(number) {
             self.found[number as usize] = self.one(table, key).map_or(Found::Nothing, Found::Item);
         }
     }
 
     /// Looks one key up, after the others.
-    pub(crate) fn one(&mut self, table: &Table<'_>, key: &[u8]) -> Option<Current> {
+    pub(crate) fn one(&mut self, table: &Table, key: &[u8]) -> Option<Current> {
         let mut keys = table.batch();
         keys.get(key).ok()?;
         let mut found = [Found::Nothing];
@@ -97,7 +97,7 @@ impl Reads {
         }
     }
 
-    /// What was found.
+    /// The item found.
     #[inline]
     pub(crate) fn found(&self, number: u32) -> Option<Current> {
         match self.found[number as usize] {
@@ -106,18 +106,18 @@ impl Reads {
         }
     }
 
-    /// Whether there was no room for what was found.
+    /// Whether the read was put off for lack of room.
     #[inline]
     pub(crate) fn was_put_off(&self, number: u32) -> bool {
         matches!(self.found[number as usize], Found::PutOff)
     }
 
-    /// Whether something was found that has expired.
+    /// Whether any found item has expired.
     pub(crate) fn has_expired(&self, now: u64) -> bool {
         self.expiring && (0..self.found.len()).any(|number| self.is_expired(number as u32, now))
     }
 
-    /// Whether what was found has expired.
+    /// Whether the found item has expired.
     pub(crate) fn is_expired(&self, number: u32, now: u64) -> bool {
         self.found(number).is_some_and(|current| current.head.is_expired(now))
     }
@@ -129,12 +129,12 @@ impl Reads {
     }
 }
 
-/// Where the table puts what it finds.
+/// The sink for the table's answers.
 struct Into<'a> {
     found: &'a mut [Found],
     bytes: &'a mut Vec<u8>,
     expiring: &'a mut bool,
-    /// With so many bytes there is no room for more.
+    /// The limit on bytes of values.
     limit: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What the server says of itself: `INFO`, `CONFIG GET`, and saving.
+//! The server's reports: `INFO`, `CONFIG GET`, and saving.
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
@@ -68,7 +68,7 @@ impl Shared<'_> {
         )
     }
 
-    /// `CONFIG GET` of what there is; nothing can be set while the server runs.
+    /// `CONFIG GET` of the available parameters; none can be set while the server runs.
     pub(crate) fn config(&self, what: &[u8], name: &[u8], resp3: bool, out: &mut Vec<u8>) {
         if what.eq_ignore_ascii_case(b"RESETSTAT") {
             return out.extend_from_slice(b"+OK\r\n");

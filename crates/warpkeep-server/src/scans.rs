@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use warpkeep::{ScanPosition, Still, Table};
 
-/// A client that does not come back for so long starts over.
+/// A client that pauses longer starts over.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The most positions that are kept.
 const MOST: usize = 4096;
@@ -18,13 +18,13 @@ pub(crate) struct Scans {
     /// Where `RANDOMKEY` looks next.
     pub(crate) random: ScanPosition,
     draws: u64,
-    /// Kept while somebody scans, so that no key is missed.
+    /// Held while a client scans, so that no key moves and is missed.
     still: Option<Still>,
 }
 
 impl Scans {
-    /// The position of a cursor. One that is not known starts over: keys may come twice, and none is missed.
-    pub(crate) fn take(&mut self, cursor: u64, table: &Table<'_>) -> ScanPosition {
+    /// The position of a cursor. An unknown cursor starts over: keys may be returned twice, and none is missed.
+    pub(crate) fn take(&mut self, cursor: u64, table: &Table) -> ScanPosition {
         if self.still.is_none() {
             self.still = Some(table.hold_still());
         }
@@ -49,7 +49,7 @@ impl Scans {
         warpkeep_core::mix64(warpkeep_core::Seed(self.last), self.draws) >> 16
     }
 
-    /// Forgets clients that do not come back.
+    /// Drops the scans of clients that have not continued for a while.
     pub(crate) fn forget_old(&mut self) {
         if self.still.is_some() {
             self.positions.retain(|_, (_, since)| since.elapsed() < PATIENCE);
@@ -59,7 +59,7 @@ impl Scans {
         }
     }
 
-    /// Forgets all: there is another table now.
+    /// Drops all scans: the table was replaced.
     pub(crate) fn forget(&mut self) {
         self.positions.clear();
         self.random = ScanPosition::default();

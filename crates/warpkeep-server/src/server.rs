@@ -15,14 +15,14 @@ use crate::counters::Counters;
 use crate::http::Http;
 use crate::keyspace::Keyspace;
 use crate::live::{Control, Current};
+use crate::misbehaviour::Notice;
 use crate::scans::Scans;
 use crate::sockets::{Backend, Sockets, Waker};
-use crate::strangers::Notice;
 use crate::traces::Traces;
 use crate::worker::Worker;
 use crate::{ServerError, Settings};
 
-/// How often it is asked whether to stop.
+/// How often a thread checks whether to stop.
 const ASK: Duration = Duration::from_millis(50);
 
 /// Clients that may wait to be taken: one more would have to try again, after a second.
@@ -54,16 +54,16 @@ pub struct Server {
     backend: Backend,
 }
 
-/// Where clients come in.
+/// A listening socket.
 #[derive(Debug)]
 struct Listener {
     socket: TcpListener,
     secure: bool,
 }
 
-/// What workers have in common.
+/// The state that workers share.
 pub(crate) struct Shared<'s> {
-    /// What the server began with.
+    /// The settings at the start.
     pub(crate) settings: Arc<Settings>,
     pub(crate) live: Arc<Current>,
     pub(crate) keyspace: Keyspace<'s>,
@@ -95,7 +95,7 @@ pub(crate) struct Arrival {
     pub(crate) stream: TcpStream,
     /// Whether it is to speak TLS.
     pub(crate) secure: bool,
-    /// Where it comes from.
+    /// The client's address.
     pub(crate) peer: SocketAddr,
 }
 
@@ -123,7 +123,7 @@ impl Server {
         for (address, secure) in plain.chain(settings.listen_tls.iter().map(|&address| (address, true))) {
             let failed = |source| ServerError::Listen { address, source };
             let socket = TcpListener::bind(address).map_err(failed)?;
-            // Clients come in crowds; the system takes less if that is its limit.
+            // Clients may connect in bursts; the system may have a lower limit.
             rustix::net::listen(&socket, WAITING).map_err(|error| failed(error.into()))?;
             addresses.push(socket.local_addr().map_err(failed)?);
             listeners.push(Listener { socket, secure });
@@ -133,7 +133,7 @@ impl Server {
         Ok(Server { settings: Arc::new(settings), live, listeners, addresses, counters, http, backend })
     }
 
-    /// Adds to what `/metrics` answers, such as what the store counts.
+    /// Adds to the answer of `/metrics`, for example the store's counters.
     pub fn add_metrics(&self, more: impl Fn() -> String + Send + 'static) {
         if let Some(http) = &self.http {
             http.add_metrics(Box::new(more));
@@ -145,22 +145,23 @@ impl Server {
         self.http.as_ref().map(|http| http.address)
     }
 
-    /// What changes its settings while it runs.
+    /// A handle that changes its settings while it runs.
     pub fn control(&self) -> Control {
         Control { current: Arc::clone(&self.live), begun_with: Arc::clone(&self.settings) }
     }
 
-    /// Where it listens, first without TLS and then with it: where a port was 0, with the one that was found.
+    /// The addresses it listens on, first without TLS and then with it; a port of 0 is replaced by the actual one.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Those of them where TLS is spoken.
+    /// The addresses with TLS.
     pub fn tls_addresses(&self) -> &[SocketAddr] {
         &self.addresses[self.settings.listen.len()..]
     }
 
-    /// Serves the items of a store until `stop` says so, or a client does. What was sent by then is done and answered.
+    /// Serves the items of a store until `stop` returns true or a client stops the server. Commands received by
+    /// then are executed and answered.
     pub fn run(self, store: &Store, stop: impl Fn() -> bool) -> Result<(), ServerError> {
         let Server { settings, live, mut listeners, counters, http, backend, .. } = self;
         let keyspace = Keyspace::open(store, &settings)?;
@@ -182,7 +183,7 @@ impl Server {
                 let named = std::thread::Builder::new().name(format!("worker-{number}"));
                 let shared = &shared;
                 let run = move || {
-                    // If it fails, or panics, the others must not serve on as if nothing had happened.
+                    // If this worker fails or panics, the others must stop too.
                     let _all_or_none = StopOnDrop(shared);
                     worker.run()
                 };
@@ -265,7 +266,7 @@ fn accept(
                     }
                     Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
                     Err(error) => {
-                        // Such as too many open files: others may close theirs.
+                        // For example too many open files: other connections may close theirs.
                         tracing::warn!(%error, "a connection was not accepted");
                         std::thread::sleep(Duration::from_millis(10));
                         break;
@@ -281,7 +282,7 @@ fn accept(
 fn admit(shared: &Shared<'_>, mut arrival: Arrival, to: &Mailbox) -> Result<bool, ServerError> {
     if shared.counters.connections.load(Ordering::Relaxed) >= shared.live.get().max_connections as u64 {
         shared.counters.rejected.fetch_add(1, Ordering::Relaxed);
-        // It is not known yet what it speaks; both take this for an error. Who speaks TLS would not understand it.
+        // The protocol is not known yet; both take this answer for an error. A TLS client would not understand it.
         if !arrival.secure {
             let _ = std::io::Write::write(&mut arrival.stream, b"-ERR max number of clients reached\r\n");
         }
@@ -332,7 +333,7 @@ impl<'s> Shared<'s> {
         self.sessions.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Throws all items away, now or after so many seconds.
+    /// Removes all items, now or after `delay` seconds.
     pub(crate) fn flush(&self, delay: u64) -> Result<(), ServerError> {
         self.counters.flushes.fetch_add(1, Ordering::Relaxed);
         match delay {

@@ -1,21 +1,21 @@
-//! What is known of a connection beside its bytes: which protocol it speaks, and where its parser stands.
+//! The state of a connection beside its bytes: its protocol, and the parser's position.
 
 use warpkeep::ScanPosition;
 
 use crate::batch::Batch;
 use crate::command::{Command, Verb, Within};
+use crate::misbehaviour::Incident;
 use crate::settings::Access;
-use crate::strangers::Incident;
 use crate::transaction::Transaction;
 use crate::{memcached, resp};
 
-/// The first byte of whoever speaks TLS.
+/// The first byte of a TLS client.
 const TLS_HANDSHAKE: u8 = 0x16;
 
 /// The longest name of a command, about.
 const LONGEST_WORD: usize = 16;
 
-/// What a connection speaks; its first bytes tell.
+/// The protocol of a connection, determined by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// memcached's text protocol, with meta commands.
@@ -28,7 +28,7 @@ pub(crate) enum Protocol {
     Binary,
 }
 
-/// What the first bytes of a connection tell.
+/// What the first bytes of a connection determine.
 enum First {
     /// It speaks this.
     Is(Protocol),
@@ -38,7 +38,7 @@ enum First {
     NeedsMore,
 }
 
-/// What the first bytes of a connection tell.
+/// Determines the protocol from the first bytes of a connection.
 fn first(input: &[u8]) -> First {
     match input {
         [b'*', ..] => return First::Is(Protocol::Resp),
@@ -60,12 +60,12 @@ fn first(input: &[u8]) -> First {
     }
 }
 
-/// What parsing the next command came to.
+/// The result of parsing the next command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parsed {
     /// Commands were added, or bytes were passed over.
     Some,
-    /// The input ends within a command; it takes at least so many bytes from the parser's place on.
+    /// The input ends within a command, which takes at least this many bytes from the parser's position on.
     NeedsMore(usize),
     /// The next command waits until those before it are done.
     Waits,
@@ -78,11 +78,11 @@ pub(crate) enum Halt {
     No,
     /// Not before the batch is done: the last command may change how the next is understood.
     UntilDone,
-    /// Nothing after what was parsed is looked at.
+    /// Input after the last parsed command is ignored.
     ForEver,
 }
 
-/// What is known of a connection beside its bytes.
+/// The state of a connection beside its bytes.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) number: u64,
@@ -90,7 +90,7 @@ pub(crate) struct Session {
     /// Where in the input the next command begins.
     pub(crate) at: usize,
     pub(crate) within: Within,
-    /// Bytes to pass over: what is left of a value that is too large.
+    /// Bytes to skip: the rest of a value that is too large.
     pub(crate) skip: u64,
     /// The same by bulks, of a command that is too large.
     pub(crate) skip_bulks: u32,
@@ -98,19 +98,19 @@ pub(crate) struct Session {
     pub(crate) authenticated: bool,
     /// The database that was selected.
     pub(crate) database: u8,
-    /// `MULTI` or `WATCH` was said.
+    /// Set after `MULTI` or `WATCH`.
     pub(crate) transaction: Option<Box<Transaction>>,
     /// The command that is to be done as one, in RESP.
     pub(crate) alone: Vec<u8>,
-    /// What is parsed is done as one.
+    /// The parsed commands are executed atomically.
     pub(crate) isolated: bool,
-    /// Some of the above is not as usual, and RESP's commands have to look at it. See [`Session::note`].
+    /// Some of the above is not at its default, and RESP commands must check it. See [`Session::note`].
     pub(crate) special: bool,
-    /// What happened that the worker has to see to.
+    /// An incident for the worker to handle.
     pub(crate) incident: Option<Incident>,
     /// Wrong passwords in a row.
     pub(crate) wrong_passwords: u32,
-    /// The last command goes on when its answer so far is sent.
+    /// The last command continues when its answer so far is sent.
     pub(crate) goes_on: bool,
     /// Where that stands.
     pub(crate) dump: ScanPosition,
@@ -154,12 +154,12 @@ impl Session {
         }
     }
 
-    /// Notes whether commands have to look at more than themselves; to be called when that may have changed.
+    /// Updates `special`; call it when the state may have changed.
     pub(crate) fn note(&mut self) {
         self.special = !self.authenticated || self.database != 0 || self.transaction.is_some();
     }
 
-    /// What was parsed is done.
+    /// The parsed commands are done.
     pub(crate) fn batch_is_done(&mut self) {
         self.in_batch = false;
         if self.halt == Halt::UntilDone {
@@ -167,12 +167,13 @@ impl Session {
         }
     }
 
-    /// Has the worker count something, and tell of it.
+    /// Has the worker count and log an incident.
     pub(crate) fn report(&mut self, incident: Incident) {
         self.incident = Some(incident);
     }
 
-    /// A password was given. What comes after a wrong one waits until its answer is given, which is held back.
+    /// Records a password attempt. Commands after a wrong password wait until its answer, which is delayed, is
+    /// sent.
     pub(crate) fn admit(&mut self, is_right: bool) {
         match is_right {
             true => {
@@ -189,13 +190,14 @@ impl Session {
         }
     }
 
-    /// Ends the connection of a client that speaks HTTP, without a word: what it sends may not be its own doing.
+    /// Closes the connection of an HTTP client without an answer: a web page may have sent the request without the
+    /// user's knowledge.
     pub(crate) fn hang_up_on_http(&mut self, batch: &mut Batch, next: usize) -> Parsed {
         self.report(Incident::Http);
         self.say_and_close(batch, next, b"")
     }
 
-    /// If a transaction is open, nothing of it will be done.
+    /// If a transaction is open, `EXEC` will refuse it.
     pub(crate) fn refuse_transaction(&mut self) {
         if let Some(transaction) = &mut self.transaction {
             transaction.refused |= transaction.open;
@@ -249,13 +251,13 @@ impl Session {
 
     /// Adds an answer that is known, to the command that ends at `next`.
     pub(crate) fn say(&mut self, batch: &mut Batch, next: usize, answer: &[u8]) -> Parsed {
-        batch.say(Command::new(Verb::Said, self.at), answer);
+        batch.say(Command::new(Verb::Reply, self.at), answer);
         self.at = next;
         self.within = Within::default();
         Parsed::Some
     }
 
-    /// The same, and nothing after it is looked at.
+    /// The same, and later input is ignored.
     pub(crate) fn say_and_close(&mut self, batch: &mut Batch, next: usize, answer: &[u8]) -> Parsed {
         batch.say(Command::new(Verb::Farewell, self.at), answer);
         self.at = next;
@@ -263,7 +265,7 @@ impl Session {
         Parsed::Some
     }
 
-    /// Goes back to before a command, which is to be parsed again.
+    /// Goes back to the beginning of a command, which is parsed again.
     pub(crate) fn rewind(&mut self, command: &Command) {
         self.at = command.at as usize;
         self.within = command.within();

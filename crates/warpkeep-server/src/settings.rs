@@ -15,7 +15,7 @@ pub struct Settings {
     pub listen: Vec<SocketAddr>,
     /// Where it listens for clients that speak TLS.
     pub listen_tls: Vec<SocketAddr>,
-    /// What TLS needs.
+    /// The files for TLS.
     pub tls: Option<TlsFiles>,
     /// How long a client may take to agree on TLS.
     pub handshake: Duration,
@@ -25,40 +25,40 @@ pub struct Settings {
     pub threads: usize,
     /// How they wait for clients.
     pub io: Io,
-    /// What a write has survived when it is answered.
+    /// The durability that a write has when it is answered.
     pub durability: Durability,
     /// Commands after which a batch is done, whatever else may be coming.
     pub batch: usize,
-    /// How long a batch may be gathered while more is coming. Zero: what is there is done at once.
+    /// How long a batch may be gathered while more input arrives. Zero: it is executed at once.
     pub cycle: Duration,
-    /// Who may do what.
+    /// Access control.
     pub access: Access,
     /// The most connections at a time.
     pub max_connections: usize,
-    /// A connection that says nothing for so long is closed.
+    /// A connection that is silent for longer is closed.
     pub idle: Option<Duration>,
-    /// Batches that take longer are told in the log.
+    /// Batches that take longer are logged.
     pub slow: Option<Duration>,
     /// Bytes of answers that a client may leave unread before it is no longer listened to.
     pub unread: usize,
     /// Items to make room for at once.
     pub capacity: u64,
-    /// Bytes that the items may take; 0 is as many as the image allows. Whoever opens the store gives the image the same
-    /// limit.
+    /// Bytes that the items may take; 0 is as many as the image allows. The code that opens the store sets the same
+    /// limit for the image.
     pub max_memory: u64,
-    /// Whether items that were not asked for of late are thrown away to make room: a cache. Otherwise what finds no
+    /// Whether items without recent requests are evicted to make room, as in a cache. Otherwise a write without
     /// room is refused.
     pub evict: bool,
-    /// How those items are chosen.
+    /// How these items are chosen.
     pub eviction: Eviction,
     /// Where clients may have backups made, if they may.
     pub backups: Option<PathBuf>,
 }
 
-/// Who may do what.
+/// Access control.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// What clients must know, if they must know something.
+    /// The password, if clients need one.
     pub password: Option<String>,
 }
 
@@ -75,8 +75,8 @@ impl Access {
     }
 }
 
-/// The chunks that a store is best made of if its items may take so many bytes in all: each size of values takes chunks of
-/// its own, so that in a small store of many sizes large ones would leave some sizes without any.
+/// The best chunk size of a store whose items may take `max_memory` bytes: each size of values takes chunks of its
+/// own, so that in a small store large chunks would leave some sizes without any.
 ///
 /// ```
 /// use warpkeep::StoreOptions;
@@ -88,7 +88,7 @@ impl Access {
 /// ```
 pub fn chunk_size(max_memory: u64) -> u64 {
     const SMALLEST: u64 = 64 << 10;
-    /// So many there are, if they are neither of the smallest nor of the usual size.
+    /// The number of chunks, if they have neither the smallest nor the default size.
     const CHUNKS: u64 = 4096;
     (max_memory / CHUNKS).next_power_of_two().clamp(SMALLEST, warpkeep_image::DEFAULT_CHUNK)
 }
@@ -121,7 +121,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Reads the files that the settings name, and says what is wrong with them.
+    /// Reads the files that the settings name, and reports errors in them.
     pub fn read_files(&self) -> Result<(), ServerError> {
         self.tls.as_ref().map_or(Ok(()), |files| files.load().map(drop))
     }

@@ -1,4 +1,4 @@
-//! `stats`, with the names that memcached has: what has no meaning here is 0.
+//! `stats`, with memcached's names: fields without a meaning here are 0.
 
 use std::fmt::{Display, Write as _};
 
@@ -46,7 +46,7 @@ impl Shared<'_> {
         out.extend_from_slice(b"END\r\n");
     }
 
-    /// Bytes that items may take: as was set, or what the image has by now.
+    /// Bytes that items may take: the setting, or the image's current size.
     fn limit(&self) -> u64 {
         match self.settings.max_memory {
             0 => self.keyspace.store.usage().total_bytes(),
@@ -229,7 +229,7 @@ impl Shared<'_> {
 fn processor_seconds() -> [f64; 2] {
     const TICKS: f64 = 100.0;
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name of the program may have spaces; what follows it has not.
+    // The name of the program may have spaces; the fields after it have none.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     [11, 12].map(|place| fields.get(place).and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or(0.0) / TICKS)
 }

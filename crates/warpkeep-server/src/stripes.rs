@@ -1,8 +1,9 @@
-//! Who may change a key: whoever holds its stripe.
+//! Key locks: a worker that changes a key holds the key's stripe.
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// Enough that batches of different workers seldom meet: a batch that waits for its `fdatasync` holds its keys.
+/// Enough that batches of different workers seldom share one: a batch that waits for its `fdatasync` holds its
+/// keys.
 const STRIPES: usize = 1 << 16;
 
 /// Locks for keys, many keys to a lock.
@@ -28,7 +29,7 @@ impl Stripes {
         held.extend(numbers.iter().map(|&number| self.0[number as usize].lock()));
     }
 
-    /// Holds the key with this hash, if nobody does.
+    /// Holds the key with this hash, if it is free.
     pub(crate) fn try_hold(&self, hash: u64) -> Option<MutexGuard<'_, ()>> {
         self.0[stripe_of(hash)].try_lock()
     }

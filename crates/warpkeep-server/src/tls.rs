@@ -1,4 +1,4 @@
-//! TLS: which certificate the server shows, and whose it asks for.
+//! TLS: the server's certificate, and the clients' certificates it requires.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::ServerError;
 /// The files that TLS needs, all of them PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The server's certificate, with those that lead from it to a root behind it.
+    /// The server's certificate, followed by those that lead to a root.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
@@ -26,7 +26,7 @@ impl TlsFiles {
     pub(crate) fn load(&self) -> Result<Arc<ServerConfig>, ServerError> {
         let certificates = certificates(&self.certificate)?;
         let key = PrivateKeyDer::from_pem_file(&self.key)
-            .map_err(|error| wrong(&self.key, told(&error, "private key")))?;
+            .map_err(|error| wrong(&self.key, error_text(&error, "private key")))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -56,7 +56,7 @@ impl TlsFiles {
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServerError> {
-    let failed = |error: PemError| wrong(path, told(&error, "certificate"));
+    let failed = |error: PemError| wrong(path, error_text(&error, "certificate"));
     let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).map_err(failed)?.collect();
     let found = found.map_err(failed)?;
     match found.is_empty() {
@@ -65,8 +65,8 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServerError
     }
 }
 
-/// What is wrong with a PEM file, in words for people.
-fn told(error: &PemError, what: &str) -> String {
+/// Describes the fault of a PEM file.
+fn error_text(error: &PemError, what: &str) -> String {
     match error {
         PemError::Io(error) => error.to_string(),
         PemError::NoItemsFound => format!("there is no {what} in it"),

@@ -1,4 +1,4 @@
-//! Changes of keys that are watched while they are not there: such a key has no version that would tell.
+//! Changes of keys that are watched while they do not exist: such a key has no version to compare.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ impl Touches {
         Watching(Arc::clone(&self.watching))
     }
 
-    /// Whether changes are to be counted. Asked after a change is made: if it says no, the change was there before any watch began.
+    /// Whether changes are counted. Checked after a change is made: if false, the change precedes every watch.
     #[inline]
     pub(crate) fn are_counted(&self) -> bool {
         self.watching.load(Ordering::SeqCst) > 0
@@ -38,7 +38,7 @@ impl Touches {
         self.counters[hash as usize % COUNTERS].fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Changes so far of the key with this hash, and of those that share its counter.
+    /// Changes so far of the key with this hash, and of keys that share its counter.
     pub(crate) fn of(&self, hash: u64) -> u32 {
         self.counters[hash as usize % COUNTERS].load(Ordering::SeqCst)
     }

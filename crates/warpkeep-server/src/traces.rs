@@ -1,7 +1,7 @@
-//! Who asked for a key, and when: what memcached tells with `h` and `l`, and in `me`.
+//! When a key was last requested: reported by memcached's `h` and `l` flags, and by `me`.
 //!
-//! Nothing is noted until a client asks for the first time, so that nobody else pays for it. From then on the last million
-//! keys or so are remembered, in memory alone.
+//! Nothing is recorded until a client asks for the first time, so that other users do not pay for it. From then on
+//! about the last million keys are recorded, in memory only.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,19 +11,19 @@ const SLOTS: usize = 1 << 20;
 const FETCHED: u64 = 1 << 31;
 const SECONDS: u64 = FETCHED - 1;
 
-/// What is remembered. A slot has the upper half of a key's hash, whether it was asked for since it was stored, and when it
-/// was noted last, in seconds and one: 0 is an empty slot.
+/// The records. A slot holds the upper half of a key's hash, whether the key was requested since it was stored, and
+/// the time of the last record in seconds, plus one: 0 is an empty slot.
 #[derive(Debug, Default)]
 pub(crate) struct Traces {
     noted: OnceLock<(Instant, Box<[AtomicU64]>)>,
 }
 
-/// What is known of a key.
+/// The record of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Trace {
-    /// It was asked for since it was stored.
+    /// It was requested since it was stored.
     pub(crate) fetched: bool,
-    /// Seconds since it was stored or asked for; if that is not known, since anything is noted.
+    /// Seconds since it was stored or requested; if unknown, since recording began.
     pub(crate) idle: u64,
 }
 
@@ -34,7 +34,7 @@ impl Traces {
         self.noted.get().is_some()
     }
 
-    /// What is known of a key; from now on there is something to know.
+    /// The record of a key; starts recording.
     pub(crate) fn look(&self, hash: u64) -> Trace {
         let (begun, slots) =
             self.noted.get_or_init(|| (Instant::now(), (0..SLOTS).map(|_| AtomicU64::new(0)).collect()));
@@ -49,7 +49,7 @@ impl Traces {
         }
     }
 
-    /// A key was asked for, or stored anew.
+    /// Records that a key was requested, or stored anew.
     pub(crate) fn note(&self, hash: u64, fetched: bool) {
         let Some((begun, slots)) = self.noted.get() else { return };
         let seconds = (begun.elapsed().as_secs() + 1) & SECONDS;

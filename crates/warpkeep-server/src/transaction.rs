@@ -9,12 +9,12 @@ use crate::touches::Watching;
 /// Bytes of queued commands; more are refused.
 const MOST_QUEUED: usize = 64 << 20;
 
-/// What `MULTI` and `WATCH` have begun.
+/// The state that `MULTI` and `WATCH` begin.
 #[derive(Debug, Default)]
 pub(crate) struct Transaction {
-    /// `MULTI` was said: commands are queued.
+    /// After `MULTI`: commands are queued.
     pub(crate) open: bool,
-    /// A command could not be queued, so nothing will be done.
+    /// A command could not be queued, so `EXEC` will refuse.
     pub(crate) refused: bool,
     /// Commands that are queued.
     pub(crate) count: usize,
@@ -66,11 +66,11 @@ impl Transaction {
 }
 
 impl Watch {
-    /// Whether the key has what it had when it was first watched. `reads` is memory to read into.
+    /// Whether the key still has the version it had when first watched. `reads` is memory to read into.
     pub(crate) fn holds(
         &self,
         reads: &mut Reads,
-        (keyspace, table): (&Keyspace<'_>, &warpkeep::Table<'_>),
+        (keyspace, table): (&Keyspace<'_>, &warpkeep::Table),
         now: u64,
     ) -> bool {
         version(reads, table, &self.key, now) == self.version
@@ -78,8 +78,8 @@ impl Watch {
     }
 }
 
-/// The version of the item of a key; versions of the store are never used again, also for another item.
-fn version(reads: &mut Reads, table: &warpkeep::Table<'_>, key: &[u8], now: u64) -> Option<u64> {
+/// The version of a key's item; the store never reuses a version, not even for another item.
+fn version(reads: &mut Reads, table: &warpkeep::Table, key: &[u8], now: u64) -> Option<u64> {
     let current = reads.one(table, key).filter(|current| !current.head.is_expired(now))?;
     match current.version {
         Version::Stored(version) => Some(version),

@@ -1,4 +1,4 @@
-//! What the bytes of a connection go through: nothing, or TLS.
+//! The layer between a connection and its socket: none, or TLS.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use rustls::{ServerConfig, ServerConnection};
 
 use crate::sockets::Socket;
 
-/// What is between a connection and its socket. Nothing in it waits.
+/// The layer between a connection and its socket. It never blocks.
 #[derive(Debug)]
 pub(crate) enum Wire {
     /// Nothing.
@@ -25,13 +25,13 @@ pub(crate) struct Secure {
 }
 
 impl Wire {
-    /// TLS over a socket; the client has yet to say hello.
+    /// TLS over a socket; the handshake is still to come.
     pub(crate) fn secure(config: &Arc<ServerConfig>) -> io::Result<Wire> {
         let tls = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
         Ok(Wire::Secure(Box::new(Secure { tls, since: Instant::now() })))
     }
 
-    /// Whether bytes reach the socket as they are, so that a read that gives less than was asked for has emptied it.
+    /// Whether bytes reach the socket unchanged, so that a short read has emptied it.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         matches!(self, Wire::Plain)
@@ -45,7 +45,7 @@ impl Wire {
         }
     }
 
-    /// Whether there are bytes that were taken by [`Wire::write`], or that TLS says of itself, and that the socket has not.
+    /// Whether there are bytes, accepted by [`Wire::write`] or TLS's own, that the socket has not accepted yet.
     #[inline]
     pub(crate) fn has_unsent(&self) -> bool {
         match self {
@@ -54,7 +54,7 @@ impl Wire {
         }
     }
 
-    /// Reads what there is.
+    /// Reads the available bytes.
     #[inline]
     pub(crate) fn read(&mut self, socket: &mut Socket<'_>, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
@@ -63,7 +63,7 @@ impl Wire {
         }
     }
 
-    /// Takes what can be sent, or soon.
+    /// Accepts bytes that can be sent now or soon.
     #[inline]
     pub(crate) fn write(&mut self, socket: &mut Socket<'_>, bytes: &[u8]) -> io::Result<usize> {
         match self {
@@ -72,7 +72,7 @@ impl Wire {
         }
     }
 
-    /// Sends what was taken.
+    /// Sends the accepted bytes.
     #[inline]
     pub(crate) fn flush(&mut self, socket: &mut Socket<'_>) -> io::Result<()> {
         match self {
@@ -81,7 +81,7 @@ impl Wire {
         }
     }
 
-    /// Says that no more will come, as far as the client can be told at once.
+    /// Signals the end of the output, as far as the socket accepts it at once.
     pub(crate) fn say_goodbye(&mut self, socket: &mut Socket<'_>) {
         if let Wire::Secure(secure) = self {
             secure.tls.send_close_notify();
@@ -103,7 +103,7 @@ impl Secure {
             // The end of the stream is noted, and found by the reader above.
             self.tls.read_tls(socket)?;
             if let Err(error) = self.tls.process_new_packets() {
-                // What is wrong is told to the client, if it listens.
+                // The client is sent the reason, if it still reads.
                 let _ = self.flush(socket);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }

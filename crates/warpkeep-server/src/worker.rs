@@ -14,15 +14,15 @@ use crate::command::Verb;
 use crate::connection::{Connection, Reading};
 use crate::lifetime::now;
 use crate::live::Live;
+use crate::misbehaviour::{Incident, penalty};
 use crate::outcome::Outcome;
 use crate::server::{Arrival, Mailbox, Shared};
 use crate::session::{Parsed, Session};
 use crate::sockets::{Event, Sockets};
-use crate::strangers::{Incident, penalty};
 use crate::wire::Wire;
-use crate::{ServerError, memcached, resp, whole};
+use crate::{ServerError, memcached, resp, server_commands};
 
-/// How often what is idle is looked at.
+/// How often idle connections are checked.
 const TICK: Duration = Duration::from_secs(1);
 /// How long clients have, when the server stops, to take the answers that are theirs.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -37,12 +37,12 @@ pub(crate) struct Worker<'k, 's> {
     sockets: Sockets,
     connections: Slab<Connection>,
     buffers: Buffers,
-    /// Connections that have something to do.
+    /// Connections with work.
     queue: VecDeque<usize>,
     /// Connections that have commands in the batch.
     touched: Vec<usize>,
     batch: Batch,
-    /// Connections whose answers are held back, with the numbers of their sessions.
+    /// Connections whose answers are delayed, with the numbers of their sessions.
     held: Vec<(usize, u64)>,
     /// Bytes that were received and sent, and are not counted yet.
     moved: (u64, u64),
@@ -131,11 +131,11 @@ impl<'k, 's> Worker<'k, 's> {
         }
     }
 
-    /// Waits for something to happen and notes for whom.
+    /// Waits for events and records the connections they concern.
     fn wait(&mut self, events: &mut Vec<Event>, timeout: Duration) -> Result<(), ServerError> {
         events.clear();
         let woken = self.sockets.wait(timeout, events).map_err(ServerError::io("wait for clients"))?;
-        // Before anything else: whoever comes after a change finds it made.
+        // First, so that later connections see the new settings.
         if self.shared.live.changes() != self.changes {
             self.changes = self.shared.live.changes();
             self.live = self.shared.live.get();
@@ -196,7 +196,7 @@ impl<'k, 's> Worker<'k, 's> {
         }
     }
 
-    /// Reads and parses what connections have sent, until the batch is large.
+    /// Reads and parses input, until the batch is large.
     fn gather(&mut self, now: Instant) {
         for _ in 0..self.queue.len() {
             if self.batch.len() >= self.live.batch {
@@ -217,10 +217,11 @@ impl<'k, 's> Worker<'k, 's> {
         if connection.closing && !connection.session.in_batch {
             return self.settle(number);
         }
-        // Whoever does not read answers is not listened to. The poll tells when they are taken.
+        // Input of a client that does not read its answers is not processed. The poll reports when it has read
+        // them.
         if connection.unsent() + self.sockets.unsent(number) > live.unread {
             connection.blocked = true;
-            return self.sockets.tell_when_sent(number);
+            return self.sockets.notify_when_sent(number);
         }
         if connection.readable && !connection.pending && !connection.closing {
             let before = connection.filled;
@@ -274,10 +275,10 @@ impl<'k, 's> Worker<'k, 's> {
             return;
         }
         let begun = self.live.slow.map(|limit| (limit, Instant::now()));
-        whole::run_all(&mut self.batch, self.shared, &mut self.connections);
+        server_commands::run_all(&mut self.batch, self.shared, &mut self.connections);
         self.batch.run(&self.shared.keyspace, &self.connections, now());
         if let Some((limit, begun)) = begun {
-            self.tell_if_slow(limit, begun.elapsed());
+            self.log_if_slow(limit, begun.elapsed());
         }
         self.answer();
         for number in std::mem::take(&mut self.touched) {
@@ -312,7 +313,7 @@ impl<'k, 's> Worker<'k, 's> {
         self.batch.clear();
     }
 
-    /// Counts an incident, tells of it, and sees to it; whether the answers of its connection are held back.
+    /// Counts, logs and handles an incident; returns whether the answers of its connection are delayed.
     #[cold]
     fn note(&mut self, number: usize, incident: Incident) -> bool {
         let (counters, connection) = (&self.shared.counters, &mut self.connections[number]);
@@ -349,14 +350,14 @@ impl<'k, 's> Worker<'k, 's> {
         true
     }
 
-    /// How long to wait at most, so that what is held back is sent in time.
+    /// The longest wait, so that delayed answers are sent in time.
     fn until_held(&self) -> Duration {
         let now = Instant::now();
         let ends = self.held.iter().filter_map(|&(number, _)| self.connections.get(number)?.held_until);
         ends.map(|end| end.saturating_duration_since(now)).fold(TICK, Duration::min)
     }
 
-    /// Sends what was held back long enough, and listens again.
+    /// Sends answers that were delayed long enough, and reads those connections again.
     #[cold]
     fn release_held(&mut self, now: Instant) {
         for (number, session) in std::mem::take(&mut self.held) {
@@ -378,7 +379,7 @@ impl<'k, 's> Worker<'k, 's> {
     }
 
     /// Notes a batch that took long, with its first command for an example.
-    fn tell_if_slow(&self, limit: Duration, took: Duration) {
+    fn log_if_slow(&self, limit: Duration, took: Duration) {
         /// Bytes of a key that are shown.
         const SHOWN: usize = 64;
         if took < limit {
@@ -427,7 +428,7 @@ impl<'k, 's> Worker<'k, 's> {
                         connection.closing = false;
                     }
                 }
-                Verb::Said | Verb::Whole => out.extend_from_slice(command.text.of(&self.batch.texts)),
+                Verb::Reply | Verb::Server => out.extend_from_slice(command.text.of(&self.batch.texts)),
                 Verb::Farewell => {
                     out.extend_from_slice(command.text.of(&self.batch.texts));
                     self.connections[open as usize].closing = true;
@@ -449,7 +450,7 @@ impl<'k, 's> Worker<'k, 's> {
         }
     }
 
-    /// Notes who asks for a key, or stores it; and before that, what is known of it, if the command wants to know.
+    /// Records a key's request or store; and before that reads its record, if the command requests it.
     #[cold]
     fn trace(&mut self, index: usize, asked: bool) {
         let (command, outcome) = (&self.batch.commands[index], self.batch.outcomes[index]);
@@ -473,14 +474,14 @@ impl<'k, 's> Worker<'k, 's> {
             (Outcome::Hit(_), Verb::MetaDebug) | (Outcome::Cut, _) => return,
             (Outcome::MetaHit { .. }, Verb::MetaArithmetic) => false,
             (Outcome::Hit(_) | Outcome::MetaHit { .. } | Outcome::Touched, _) => true,
-            // What is stored is new, and what is not there is new when it is stored.
+            // A stored item is new, and an absent one is new when it is stored.
             (Outcome::Stored(_) | Outcome::Number(_) | Outcome::Deleted | Outcome::Miss, _) => false,
             _ => return,
         };
         self.shared.traces.note(hash, fetched);
     }
 
-    /// Decides how a connection goes on.
+    /// Decides how a connection continues.
     fn settle(&mut self, number: usize) {
         let connection = &mut self.connections[number];
         connection.consume();
@@ -491,7 +492,7 @@ impl<'k, 's> Worker<'k, 's> {
         }
         if connection.closing {
             connection.blocked = true;
-            return self.sockets.tell_when_sent(number);
+            return self.sockets.notify_when_sent(number);
         }
         if connection.pending || connection.readable {
             return self.enqueue(number);
@@ -527,7 +528,7 @@ impl<'k, 's> Worker<'k, 's> {
         idle.into_iter().for_each(|number| self.close(number));
     }
 
-    /// The server stops: what was sent is still done, and then connections are closed.
+    /// The server stops: received commands are still executed, and then connections are closed.
     fn say_farewell(&mut self) {
         self.stopping = Some(Instant::now());
         let numbers: Vec<usize> = self.connections.iter().map(|(number, _)| number).collect();

@@ -1,4 +1,4 @@
-//! What a batch writes to the table.
+//! The writes of a batch.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,8 @@ use crate::eviction::{Evictor, Need};
 use crate::keyspace::Keyspace;
 use crate::outcome::Refusal;
 
-/// How long a write waits for room in a cache: what was thrown away is free when no reader can see it, and a reader may be waiting for
-/// this very core.
+/// How long a write waits for room in a cache: an evicted item's space is free when no reader can see it, and a
+/// reader may be waiting for this very core.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long it waits at a time.
 const PAUSE: Duration = Duration::from_micros(100);
@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_micros(100);
 /// Changes of different keys, made together.
 pub(crate) struct Writes {
     specs: (KeySpec, ValueSpec),
-    /// Whose change it is.
+    /// The entry of each change.
     entries: Vec<u32>,
     ops: Vec<Op>,
     keys: Vec<u8>,
@@ -28,12 +28,12 @@ pub(crate) struct Writes {
     answers: Vec<(Status, u64)>,
     /// The log took some of them no more, because its disk is full.
     pub(crate) log_full: bool,
-    /// Something is stored that expires.
+    /// An item with an expiry is stored.
     pub(crate) has_expiring: bool,
 }
 
 impl Writes {
-    pub(crate) fn new(table: &Table<'_>) -> Writes {
+    pub(crate) fn new(table: &Table) -> Writes {
         Writes {
             specs: (table.key_spec(), table.value_spec()),
             entries: Vec::new(),
@@ -72,11 +72,11 @@ impl Writes {
         self.value_offsets.push(self.values.len() as u64);
     }
 
-    /// Makes all changes and tells what became of each.
+    /// Makes all changes and reports the result of each.
     pub(crate) fn run(
         &mut self,
         keyspace: &Keyspace<'_>,
-        table: &Table<'_>,
+        table: &Table,
         mut each: impl FnMut(u32, Status, u64),
     ) {
         self.log_full = false;
@@ -87,7 +87,7 @@ impl Writes {
         }
         let durability = keyspace.durability;
         self.run_some(table, durability, 0, self.ops.len());
-        // With `Power` all are refused where one does not fit; alone, the others may.
+        // With `Power` all are refused if one does not fit; one by one, the others may fit.
         let refused = |&(status, _): &(Status, u64)| status.is_retryable();
         if self.ops.len() > 1 && self.answers.iter().all(refused) {
             for index in 0..self.ops.len() {
@@ -103,7 +103,7 @@ impl Writes {
     }
 
     /// Makes all changes, as one record of the log, or none; gives why not.
-    pub(crate) fn run_as_one(&mut self, keyspace: &Keyspace<'_>, table: &Table<'_>) -> Option<Refusal> {
+    pub(crate) fn run_as_one(&mut self, keyspace: &Keyspace<'_>, table: &Table) -> Option<Refusal> {
         const ATTEMPTS: usize = 8;
         if self.ops.is_empty() {
             return None;
@@ -127,8 +127,8 @@ impl Writes {
         self.answers.iter().find_map(|&(status, _)| Refusal::of(status))
     }
 
-    /// Throws other items away for those that found no room.
-    fn make_room(&mut self, keyspace: &Keyspace<'_>, evictor: &Evictor, table: &Table<'_>) {
+    /// Evicts other items for those that found no room.
+    fn make_room(&mut self, keyspace: &Keyspace<'_>, evictor: &Evictor, table: &Table) {
         for index in 0..self.ops.len() {
             let begun = Instant::now();
             for attempt in 0.. {
@@ -137,7 +137,7 @@ impl Writes {
                     break;
                 }
                 if attempt > 2 {
-                    // Others may still be looking at what was thrown away.
+                    // Readers may still see the evicted items.
                     std::thread::sleep(PAUSE);
                 }
                 let need = Need { like: self.lengths(index), slot: status == Status::TableFull, attempt };
@@ -154,7 +154,7 @@ impl Writes {
         (len(&self.key_offsets), len(&self.value_offsets))
     }
 
-    /// Why changes were not made: what a disk has no room for is no want of memory, and no failure.
+    /// Why changes were refused: a full disk is neither a lack of memory nor a failure.
     pub(crate) fn explain(&self, keyspace: &Keyspace<'_>, refusal: Refusal) -> Refusal {
         match refusal {
             Refusal::NoRoom if keyspace.store.image_full().is_some() => Refusal::DiskFull,
@@ -163,7 +163,7 @@ impl Writes {
         }
     }
 
-    fn run_some(&mut self, table: &Table<'_>, durability: Durability, from: usize, to: usize) {
+    fn run_some(&mut self, table: &Table, durability: Durability, from: usize, to: usize) {
         self.run_these(from, to, |view, written| table.run_into(view, durability, written));
     }
 
@@ -185,7 +185,7 @@ impl Writes {
             .map_err(warpkeep::Error::from)
             .and_then(|view| run(&view, &mut written));
         if let Err(error) = done {
-            // That the disk is full is logged once, by those who keep house.
+            // A full disk is logged once, by the housekeeper.
             match error.is_log_full() {
                 true => self.log_full = true,
                 false => tracing::error!(%error, "changes were not made"),
@@ -197,7 +197,7 @@ impl Writes {
     }
 }
 
-/// Where the table says what became of changes.
+/// The sink for the results of changes.
 struct Written<'a>(&'a mut [(Status, u64)]);
 
 impl Answers for Written<'_> {

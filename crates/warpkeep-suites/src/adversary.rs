@@ -2,11 +2,11 @@
 
 use warpkeep_core::{KeySpec, ValueSpec};
 use warpkeep_image::Coherent;
-use warpkeep_record::{Kept as _, Lookup as _, Progress, Upkeep as _};
+use warpkeep_record::{Budget, Kept as _, Lookup as _, Progress, Upkeep as _};
 
 use crate::{Items, Subject, get, heap, put, remove, reopen, settled};
 
-/// Errors are told to whoever asked; nobody's process ends, and what is deleted makes room.
+/// A full image refuses writes with an error, no process ends, and deletes make room.
 ///
 /// # Panics
 /// If anything is lost.
@@ -32,17 +32,17 @@ pub fn a_full_image_refuses_and_stays_good<S: Subject>(subject: S) {
         assert!(remove(&table, &u64::to_le_bytes(key)));
     }
     // Freed records are given back a little later: when no reader can hold them.
-    assert!(settled(|| put(&table, &u64::to_le_bytes(0), &[9; 1000], 2).is_ok()), "{}", heap.usage());
+    assert!(settled(&heap, || put(&table, &u64::to_le_bytes(0), &[9; 1000], 2).is_ok()), "{}", heap.usage());
     for key in 0..50 {
         put(&table, &u64::to_le_bytes(key), &[9; 1000], 2).expect("there is room again");
     }
     drop(heap);
     let table = reopen(table);
     assert_eq!(table.len(), count - 150);
-    assert!(table.is_clean().expect("it can be read"));
+    assert!(table.inspection().expect("it can be read").is_clean());
 }
 
-/// What is deleted and put again for many rounds takes no more room than the first time.
+/// Deleting and reinserting items for many rounds takes no more room than the first round.
 ///
 /// # Panics
 /// If it does.
@@ -59,16 +59,16 @@ pub fn deleting_and_reinserting_does_not_grow<S: Subject>(subject: S) {
         for key in 0..4000 {
             assert!(remove(&table, &items.key(key + 4000 * round)));
             if key % 100 == 0 {
-                table.maintain(64).expect("there is room");
+                table.maintain(Budget::items(512)).expect("there is room");
             }
         }
-        while table.maintain(64).expect("there is room") == Progress::Working {}
+        while table.maintain(Budget::items(512)).expect("there is room") == Progress::Working {}
     }
     assert!(table.is_empty());
     assert_eq!(S::slots(&table), slots);
 }
 
-/// Tables that cannot be are refused and leave nothing behind.
+/// Impossible tables are refused and leave nothing behind.
 ///
 /// # Panics
 /// If they are not.

@@ -1,5 +1,5 @@
-//! Crash scenarios of a table on persistent memory: what is done to it is the index's; how it is crashed, and what must hold
-//! afterwards, is the same for all.
+//! Crash scenarios of a table on persistent memory. The steps are specific to the index; the crashes, and the
+//! invariants afterwards, are the same for all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -16,7 +16,7 @@ use crate::{get, put, remove};
 
 const ROOT: usize = 0;
 
-/// What is done to a table of type `T`.
+/// A step on a table of type `T`.
 pub enum Step<T: Staging<Recorder>> {
     /// Put a key.
     Put(u64),
@@ -34,32 +34,32 @@ pub enum Step<T: Staging<Recorder>> {
     Defragment,
     /// Move all records, found block by block.
     Vacate,
-    /// Let go of what was replaced, so that its space is used again by what comes next.
+    /// Free replaced records, so that later steps reuse their space.
     Settle,
     /// Upkeep that only this index has.
     Upkeep(fn(&T) -> Result<(), T::Error>),
 }
 
-/// What is done to a table, step by step, and what the table is.
+/// A table, and the steps that are done to it.
 pub trait Scenario: Copy + Send + Sync {
     /// The table.
     type Table: Kept<Recorder, Error: From<ImageError>>;
 
-    /// What it is called in reports.
+    /// Its name in reports.
     fn name(&self) -> String;
     /// Chunks of the image.
     fn chunks(&self) -> u64;
-    /// Words at the beginning of every chunk that hold something else before: where the table's first bytes come to lie. More
-    /// of them make for more crashes to try.
+    /// Words at the beginning of every chunk that are dirty beforehand, where the table's first bytes will lie.
+    /// More of them give more crashes to try.
     fn dirty_words(&self) -> u64;
     /// The table, empty.
     fn create(
         &self,
         heap: &Arc<Heap<Recorder>>,
     ) -> Result<Self::Table, <Self::Table as Staging<Recorder>>::Error>;
-    /// What is done to it.
+    /// The steps.
     fn steps(&self) -> Vec<Step<Self::Table>>;
-    /// So many steps are done before anything crashes.
+    /// The number of steps before the first crash.
     fn spared(&self) -> usize {
         0
     }
@@ -69,13 +69,13 @@ pub trait Scenario: Copy + Send + Sync {
     fn key(&self, number: u64) -> Vec<u8>;
     /// The value that is put under a key with a version.
     fn value(&self, number: u64, version: u64) -> Vec<u8>;
-    /// Blocks of the heap that are in use with so many items.
+    /// Blocks of the heap that are in use with `items` items.
     fn blocks(&self, items: u64) -> u64;
-    /// Keys that are put again first thing after a recovery, before anything takes slots that were left.
+    /// Keys that are put again right after a recovery, before any other write takes the slots that were left.
     fn put_again(&self) -> std::ops::Range<u64> {
         0..0
     }
-    /// Panics if the steps did not do what they are meant to.
+    /// Panics if the steps did not have their intended effect.
     fn assert_meant(&self, _table: &Self::Table) {}
 }
 
@@ -85,7 +85,7 @@ fn surroundings() -> Surroundings {
 
 type ErrorOf<C> = <<C as Scenario>::Table as Staging<Recorder>>::Error;
 
-/// Takes a step. Upkeep is another thread's work than writing: a fence covers only the flushes of its own thread.
+/// Takes a step. Maintenance runs in another thread than writes: a fence covers only the flushes of its own thread.
 fn take<C: Scenario>(
     case: C,
     trace: &Trace,
@@ -112,7 +112,7 @@ fn take<C: Scenario>(
             table.vacate(&clearing, &mut clearing.blocks_in_use()).map(|_| ())
         }
         Step::Settle => {
-            (0..1000).for_each(|_| warpkeep_record::hasten_freeing());
+            (0..4).for_each(|_| table.heap().reclaim());
             Ok(())
         }
         Step::Upkeep(upkeep) => upkeep(table),
@@ -127,14 +127,14 @@ fn take_batch<C: Scenario>(
 ) -> Result<(), ErrorOf<C>> {
     loop {
         let numbers = puts.iter().chain(removes);
-        let mut stage = table.stage(numbers.map(|&number| table.hash_of(&case.key(number))));
+        let mut stage = table.stage(numbers.map(|&number| table.lock_key(&case.key(number))));
         for &number in removes {
-            let seat = stage.seat(&case.key(number), table.hash_of(&case.key(number)));
+            let seat = stage.seat(&case.key(number), table.lock_key(&case.key(number)));
             stage.remove(&seat);
         }
         let staged = puts.iter().try_for_each(|&number| {
             let key = case.key(number);
-            let seat = stage.seat(&key, table.hash_of(&key));
+            let seat = stage.seat(&key, table.lock_key(&key));
             stage.put(&seat, &key, &case.value(number, version), version)
         });
         match staged {
@@ -152,7 +152,7 @@ fn take_batch<C: Scenario>(
     }
 }
 
-/// The step that gave each key what it has.
+/// For each key, the step that wrote its value.
 fn expected<T: Staging<Recorder>>(steps: &[Step<T>], count: usize) -> BTreeMap<u64, usize> {
     let mut items = BTreeMap::new();
     for (number, step) in steps.iter().enumerate().take(count) {
@@ -209,7 +209,7 @@ fn record<C: Scenario>(case: C, trace: &Trace) -> C {
     case
 }
 
-/// What is in a table: by key the step that put it.
+/// The contents of a table: for each key the step that put it.
 fn read<C: Scenario>(case: C, table: &C::Table) -> Result<BTreeMap<u64, usize>, String> {
     let mut items = BTreeMap::new();
     for key in 0..case.keys() {
@@ -222,7 +222,7 @@ fn read<C: Scenario>(case: C, table: &C::Table) -> Result<BTreeMap<u64, usize>, 
     Ok(items)
 }
 
-/// What must hold after a crash.
+/// The invariants after a crash.
 fn check<C: Scenario>(case: C, reopen: &Reopen<'_>) -> Result<(), String> {
     let steps = case.steps();
     let text = |error: ErrorOf<C>| error.to_string();
@@ -253,7 +253,7 @@ fn check<C: Scenario>(case: C, reopen: &Reopen<'_>) -> Result<(), String> {
     if usage.used_blocks() != case.blocks(items.len() as u64) {
         return Err(format!("{} items, but in use are {usage}", items.len()));
     }
-    if !table.is_clean().map_err(text)? {
+    if !table.inspection().map_err(text)?.is_clean() {
         return Err("an item lies where nobody looks, or is there twice".into());
     }
     let mut scanned = BTreeMap::new();
@@ -266,7 +266,7 @@ fn check<C: Scenario>(case: C, reopen: &Reopen<'_>) -> Result<(), String> {
     if scanned != items {
         return Err(format!("{items:?} found, but {scanned:?} scanned"));
     }
-    // Work goes on where it stopped, and is crashed in its turn.
+    // Work continues where it stopped, and is crashed in its turn.
     let count = if items == after { (done + 1).min(steps.len()) } else { done };
     for number in reopen.acked().len()..=count {
         reopen.ack(number as u64);
@@ -295,9 +295,9 @@ pub struct Thoroughness {
 }
 
 impl Thoroughness {
-    /// What is usual, or, where the environment asks for everything, all of it: see [`explores_fully`]. Less thorough means fewer of
-    /// the things at risk taken alone and fewer random mixtures of them, by the explorer's seed; at every boundary nothing, everything
-    /// and some of them alone stay.
+    /// This thoroughness, or `full` if the environment requests it: see [`explores_fully`]. Less thorough means
+    /// fewer of the things at risk taken alone and fewer random mixtures, by the explorer's seed; at every boundary
+    /// nothing, everything and some of them alone stay.
     pub fn usual(self, full: Thoroughness) -> Thoroughness {
         if explores_fully() { full } else { self }
     }
@@ -311,7 +311,7 @@ fn explorer(thoroughness: Thoroughness) -> Explorer {
     ])
     .per_boundary(thoroughness.per_boundary)
     .per_recovery(thoroughness.per_recovery)
-    // The epochs that free records are the process's, so runs beside each other would not be repeatable.
+    // The epochs that free records belong to the process, so parallel runs would not be repeatable.
     .threads(1)
 }
 
@@ -319,7 +319,7 @@ fn explorer(thoroughness: Thoroughness) -> Explorer {
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn say(line: &str) {
-    // Past the test harness, which would hide it; nobody reads a closed standard output.
+    // Bypasses the test harness, which would hide it; an error means that standard output is closed.
     let _ = writeln!(std::io::stdout().lock(), "{line}");
 }
 
@@ -338,7 +338,7 @@ pub fn every_crash_is_survived<C: Scenario>(cases: impl IntoIterator<Item = C>, 
     }
 }
 
-/// Drops every flush and fence whose name begins like this in turn. It is enough if one of the scenarios notices.
+/// Drops every flush and fence whose name begins with the prefix, in turn. One scenario that notices is enough.
 ///
 /// # Panics
 /// If none does.

@@ -1,4 +1,4 @@
-//! Bits of an image that flip while a table is there: what is given out is right, or said to be damaged.
+//! Bit flips in an image with a table: every item read is right, or is reported as damaged.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +7,22 @@ use warpkeep_record::Kept;
 
 type Items = BTreeMap<Vec<u8>, (u64, Vec<u8>)>;
 
-/// What came of many flips.
+/// The results of many flips.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flips {
     /// Bits that were flipped, one at a time.
     pub flips: u64,
-    /// Of them, those of which an item was said to be damaged.
+    /// Of them, those after which an item was reported as damaged.
     pub told: u64,
-    /// Of them, those by which an item was gone, and nothing was said: the slot does not say that it has one any more.
+    /// Of them, those that made an item disappear without a report: its slot no longer indicates an item.
     pub gone: u64,
 }
 
-/// Flips `flips` bits of the words of an image that are not zero, one at a time, and looks at all items each time. The table has items of which none was changed or
-/// removed, and no other thread uses it.
+/// Flips `flips` bits of the nonzero words of an image, one at a time, and reads all items each time. No item of
+/// the table was changed or removed, and no other thread uses it.
 ///
 /// # Panics
-/// If an item is given out that is not what was put.
+/// If a read returns an item that differs from the stored one.
 pub fn no_flip_gives_out_another_item<P: Persist, T: Kept<P>>(table: &T, flips: u64) -> Flips {
     let image = table.heap().image();
     let (good, damaged) = look(table);
@@ -49,7 +49,7 @@ pub fn no_flip_gives_out_another_item<P: Persist, T: Kept<P>>(table: &T, flips: 
     came
 }
 
-/// The items that a table gives out, and how many it says are damaged.
+/// The items that a table returns, and how many it reports as damaged.
 fn look<P: Persist, T: Kept<P>>(table: &T) -> (Items, u64) {
     let (mut items, mut damaged) = (Items::new(), 0);
     let looked = table.scan_checked::<std::convert::Infallible>(1, |item| {

@@ -2,7 +2,7 @@
 
 use warpkeep_core::{KeySpec, ValueSpec};
 
-/// What keys and values are.
+/// The kind of keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Items {
     /// Keys and values of 8 bytes.
@@ -24,7 +24,7 @@ impl Items {
     pub const ALL: [Items; 6] =
         [Items::Words, Items::Rows, Items::KeyedWords, Items::KeyedRows, Items::NamedRows, Items::Variable];
 
-    /// What a table of them is created for.
+    /// The specs of a table for them.
     pub fn specs(self) -> (KeySpec, ValueSpec) {
         let key = |len| KeySpec::fixed(len).expect("a length");
         let value = |len| ValueSpec::fixed(len).expect("a length");
@@ -51,7 +51,7 @@ impl Items {
         }
     }
 
-    /// A value that says whose it is.
+    /// A value that identifies its key.
     pub fn value(self, key: u64, version: u64) -> Vec<u8> {
         match self {
             Items::Words | Items::KeyedWords => (key << 32 | version).to_le_bytes().to_vec(),

@@ -1,11 +1,14 @@
 //! Tests that every index has to pass, written once.
 //!
-//! A [`Subject`] is an index in one of its forms. What is in [`oracle`], [`threads`] and [`adversary`] is run over all of
-//! them by the tests of this crate; an index's own tests are about what only it has. Crash scenarios differ, for what can
-//! go wrong half way does; how they are explored and checked is in [`crash`].
+//! A [`Subject`] is an index in one of its forms. The tests of this crate run [`oracle`], [`threads`] and
+//! [`adversary`] over all of them; an index's own tests cover only its own features. Crash scenarios differ by
+//! index, because intermediate states do; how they are explored and checked is in [`crash`].
+//!
+//! Containers whose operations run as kernels have the tests in [`device`].
 
 pub mod adversary;
 pub mod crash;
+pub mod device;
 pub mod flips;
 mod items;
 pub mod oracle;
@@ -14,5 +17,5 @@ mod subject;
 pub mod threads;
 
 pub use items::Items;
-pub use rig::{get, heap, is_alone, put, remove, reopen, settled};
+pub use rig::{get, heap, put, remove, reopen, settled};
 pub use subject::Subject;

@@ -7,7 +7,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 use warpkeep_core::{KeySpec, ValueSpec};
 use warpkeep_image::{Clear, Coherent, Persist};
-use warpkeep_record::{Full as _, Kept as _, Lookup as _, Progress, Staged as _, Staging, Upkeep as _};
+use warpkeep_record::{
+    Budget, Full as _, Kept as _, LockKey, Lookup as _, Progress, Staged as _, Staging, Upkeep as _,
+};
 
 use crate::{Subject, get, heap, put, remove, reopen, settled};
 
@@ -38,8 +40,8 @@ fn key_bytes(subject: impl Subject, spec: KeySpec, number: u16) -> Vec<u8> {
     bytes
 }
 
-/// Keys of every length there may be: the empty key first, then those that differ in how many zeros or ones they have, one after the other
-/// a prefix of the next, then others.
+/// Keys of every possible length: the empty key first, then keys of zeros or ones, each a prefix of the next, then
+/// others.
 fn short_key(number: u16, max: usize) -> Vec<u8> {
     let (number, len) = (usize::from(number), usize::from(number) / 2);
     if len <= max {
@@ -57,7 +59,7 @@ fn value_bytes(spec: ValueSpec, number: u64) -> Vec<u8> {
 enum Step {
     Put(u16),
     Remove(u16),
-    /// Many keys in one stage: from one on, so many; every third is removed.
+    /// Many keys in one stage: the first key and their number; every third is removed.
     Batch(u16, u16),
     Maintain,
     Shrink,
@@ -89,12 +91,12 @@ fn batch<P: Persist>(
     value: &[u8],
     version: u64,
 ) {
-    let hashes: Vec<u64> = keys.iter().map(|key| table.hash_of(key)).collect();
+    let locks: Vec<LockKey> = keys.iter().map(|key| table.lock_key(key)).collect();
     'again: loop {
-        let mut stage = table.stage(hashes.iter().copied());
+        let mut stage = table.stage(locks.iter().copied());
         stage.expect_values(keys.len());
-        for (number, (key, &hash)) in keys.iter().zip(&hashes).enumerate() {
-            let seat = stage.seat(key, hash);
+        for (number, (key, &lock)) in keys.iter().zip(&locks).enumerate() {
+            let seat = stage.seat(key, lock);
             if number % 3 == 2 {
                 stage.remove(&seat);
                 continue;
@@ -175,7 +177,7 @@ fn agrees<S: Subject>(subject: S, items: (KeySpec, ValueSpec), steps: &[Step]) -
                 batch(&table, &mut model, &keys, &value_bytes(value, version), version);
             }
             Step::Maintain => {
-                let progress = table.maintain(16).map_err(|error| fine(error.to_string()))?;
+                let progress = table.maintain(Budget::items(128)).map_err(|error| fine(error.to_string()))?;
                 prop_assert!(progress != Progress::Busy);
             }
             Step::Shrink => {
@@ -195,10 +197,10 @@ fn agrees<S: Subject>(subject: S, items: (KeySpec, ValueSpec), steps: &[Step]) -
             Step::Reopen => {
                 table = reopen(table);
                 let usage = table.heap().usage();
-                // What the table itself takes, then one block an item that is not in its slot: nothing leaked.
+                // The table's own blocks, then one block for each item that is not in its slot: no leak.
                 let records = if subject.in_slots(items) { 0 } else { model.len() as u64 };
                 prop_assert_eq!(usage.used_blocks(), subject.own_blocks() + records, "{}", usage);
-                prop_assert!(table.is_clean().map_err(|error| fine(error.to_string()))?);
+                prop_assert!(table.inspection().map_err(|error| fine(error.to_string()))?.is_clean());
             }
         }
         prop_assert_eq!(table.len(), model.len() as u64);
@@ -206,11 +208,11 @@ fn agrees<S: Subject>(subject: S, items: (KeySpec, ValueSpec), steps: &[Step]) -
     compare(subject, &table, key, &model)?;
     let heap = std::sync::Arc::clone(table.heap());
     table.demolish().map_err(|error| fine(error.to_string()))?;
-    prop_assert!(settled(|| heap.usage().used_blocks() == 0), "{}", heap.usage());
+    prop_assert!(settled(&heap, || heap.usage().used_blocks() == 0), "{}", heap.usage());
     Ok(())
 }
 
-/// Looks at a table in all ways there are.
+/// Reads a table in every possible way.
 fn compare<P: Persist>(
     subject: impl Subject,
     table: &impl warpkeep_record::Lookup<P>,
@@ -242,7 +244,7 @@ fn compare<P: Persist>(
 /// Batches of thousands of keys.
 ///
 /// # Panics
-/// If an item is not what it should be.
+/// If an item is wrong.
 pub fn a_thousand_and_more_in_one_batch<S: Subject>(subject: S) {
     let heap = heap(4000);
     let items = crate::Items::Rows.specs();

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use warpkeep_image::{
     Coherent, Format, Heap, HeapOptions, Image, ImageError, MIN_CHUNK, Persist, PlainMemory, Surroundings,
 };
-use warpkeep_record::{Full as _, Kept, Lookup, Seated as _, Staged as _, Staging};
+use warpkeep_record::{Full as _, Kept, Lookup, Staged as _, Staging};
 
 /// Readers that are held up longer than this count as stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A heap in plain memory that may come to have so many chunks.
+/// A heap in plain memory with at most `max_chunks` chunks.
 pub fn heap(max_chunks: u64) -> Arc<Heap<Coherent>> {
     let memory = PlainMemory::new(4 * MIN_CHUNK, max_chunks * MIN_CHUNK);
     let format = Format { store_id: [1; 16], chunk_size: MIN_CHUNK, hash_seed: 7 };
@@ -23,24 +23,7 @@ pub fn heap(max_chunks: u64) -> Arc<Heap<Coherent>> {
     Arc::new(Heap::recover::<ImageError>(&image, HeapOptions::default(), |_| Ok(())).expect("a heap"))
 }
 
-/// Whether a test, by its whole name, is alone in its process, where nobody else reads; otherwise it has just been run in one of its own.
-///
-/// # Panics
-/// If it failed there.
-pub fn is_alone(test: &str) -> bool {
-    const ALONE: &str = "WARPKEEP_TEST_ALONE";
-    if std::env::var_os(ALONE).is_some() {
-        return true;
-    }
-    let program = std::env::current_exe().expect("this program");
-    let mut child = std::process::Command::new(program);
-    let output = child.args(["--exact", test]).env(ALONE, "1").output().expect("a process");
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && told.contains("1 passed"), "{told}");
-    false
-}
-
-/// Opens a table again as after a crash: nothing of the running process is left.
+/// Opens a table again as after a crash: no state of the running process is kept.
 ///
 /// # Panics
 /// If it cannot be opened.
@@ -60,10 +43,10 @@ pub fn put<P: Persist, T: Staging<P>>(
     value: &[u8],
     version: u64,
 ) -> Result<bool, T::Error> {
-    let hash = table.hash_of(key);
+    let lock = table.lock_key(key);
     loop {
-        let mut stage = table.stage([hash]);
-        let seat = stage.seat(key, hash);
+        let mut stage = table.stage([lock]);
+        let seat = stage.seat(key, lock);
         let is_new = seat.version().is_none();
         match stage.put(&seat, key, value, version) {
             Ok(()) => {
@@ -82,9 +65,9 @@ pub fn put<P: Persist, T: Staging<P>>(
 
 /// Removes a key; whether it was there.
 pub fn remove<P: Persist, T: Staging<P>>(table: &T, key: &[u8]) -> bool {
-    let hash = table.hash_of(key);
-    let mut stage = table.stage([hash]);
-    let seat = stage.seat(key, hash);
+    let lock = table.lock_key(key);
+    let mut stage = table.stage([lock]);
+    let seat = stage.seat(key, lock);
     let was_there = stage.remove(&seat);
     stage.publish();
     was_there
@@ -95,19 +78,18 @@ pub fn get<P: Persist, T: Lookup<P>>(table: &T, key: &[u8]) -> Option<(u64, Vec<
     table.get(key, |value| (value.version(), value.to_vec()))
 }
 
-/// Whether something comes true once what was replaced is freed: when the last readers have moved on, also those of other
-/// tests beside this one.
-pub fn settled(done: impl Fn() -> bool) -> bool {
+/// Waits until a condition holds that requires a heap's replaced records to be freed: when its last readers have moved on.
+pub fn settled<P: Persist>(heap: &Heap<P>, done: impl Fn() -> bool) -> bool {
     let begun = Instant::now();
     loop {
-        warpkeep_record::hasten_freeing();
+        heap.reclaim();
         if done() {
             return true;
         }
         if begun.elapsed() > PATIENCE {
             return false;
         }
-        // Whoever is in the way may be waiting for this very core.
+        // The thread that is waited for may need this very core.
         std::thread::yield_now();
     }
 }

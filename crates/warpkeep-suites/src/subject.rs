@@ -36,6 +36,6 @@ pub trait Subject: Copy + Debug + Send + Sync + 'static {
     /// Blocks of the heap that a small table has for itself.
     fn own_blocks(self) -> u64;
 
-    /// Slots of a table that new items can be put into, or what grows and shrinks with them.
+    /// Slots of a table for new items, or another number that grows and shrinks with them.
     fn slots<P: Persist>(table: &Self::Table<P>) -> u64;
 }

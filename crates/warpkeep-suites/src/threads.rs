@@ -1,11 +1,11 @@
-//! Many threads, tables that grow under them, and readers that never miss what is there.
+//! Many threads, tables that grow meanwhile, and readers that never miss an item.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use warpkeep_image::{Clear, Coherent};
 use warpkeep_record::{
-    Kept as _, Lookup as _, Progress, Seated as _, Staged as _, Staging as _, Upkeep as _,
+    Budget, Kept as _, LockKey, Lookup as _, Progress, Staged as _, Staging as _, Upkeep as _,
 };
 
 use crate::{Items, Subject, get, heap, put, remove, reopen, settled};
@@ -15,7 +15,7 @@ fn kinds<S: Subject>(subject: S) -> impl Iterator<Item = Items> {
     Items::ALL.into_iter().filter(move |items| subject.takes(items.specs()))
 }
 
-/// The same, of those that take a block of the heap.
+/// The kinds that take a block of the heap.
 fn kinds_in_records<S: Subject>(subject: S) -> impl Iterator<Item = Items> {
     kinds(subject).filter(move |items| !subject.in_slots(items.specs()))
 }
@@ -29,11 +29,11 @@ fn create<S: Subject>(
     subject.create(heap, items.specs(), capacity).unwrap_or_else(|error| panic!("{subject:?}: {error}"))
 }
 
-/// Each writer owns some keys and knows what they have; readers check that what they see is whole, belongs to the key,
-/// and is never older than what they saw before.
+/// Each writer owns some keys and knows their values; readers check that each value is whole, belongs to the key,
+/// and is never older than an earlier one.
 ///
 /// # Panics
-/// If anybody sees something else.
+/// If a reader sees anything else.
 pub fn writers_readers_and_growth<S: Subject>(subject: S) {
     kinds(subject).for_each(|items| writers_readers_and_growth_of(subject, items));
 }
@@ -85,17 +85,17 @@ fn writers_readers_and_growth_of<S: Subject>(subject: S, items: Items) {
         }
         scope.spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                if table.maintain(16).expect("there is room") != Progress::Working {
+                if table.maintain(Budget::items(128)).expect("there is room") != Progress::Working {
                     std::thread::yield_now();
                 }
             }
         });
-        // Whatever happened to the writers, the others must end.
+        // If a writer fails, the other threads must still end.
         let ended: Vec<_> = handles.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         stop.store(true, Ordering::Relaxed);
         ended.into_iter().for_each(|ended| ended.expect("it ends well"));
     });
-    // By whoever came to it: on a crowded machine the writers themselves.
+    // Grown by any thread: on a busy machine by the writers themselves.
     assert!(S::slots(&table) > room, "it never grew");
     let left = writers * keys_each - writers * keys_each.div_ceil(3);
     assert_eq!(table.len(), left);
@@ -105,7 +105,7 @@ fn writers_readers_and_growth_of<S: Subject>(subject: S, items: Items) {
         let expected = (key / writers % 3 != 0).then(|| (rounds, items.value(key, rounds)));
         assert_eq!(get(&table, &items.key(key)), expected);
     }
-    assert!(table.is_clean().expect("it can be read"));
+    assert!(table.inspection().expect("it can be read").is_clean());
 }
 
 /// Rewriting everything many times, with readers running, must not take more space than the data.
@@ -143,15 +143,15 @@ pub fn space_is_reused_under_readers<S: Subject>(subject: S) {
         // The last records replaced are freed when the last readers have moved on, which is not at once.
         let bound = live + live / 5;
         assert!(
-            settled(|| heap.usage().used_bytes() <= bound),
+            settled(&heap, || heap.usage().used_bytes() <= bound),
             "{items:?}: {} bytes in use for {live} live",
             heap.usage().used_bytes()
         );
     }
 }
 
-/// Each writer reads, adds one and stores: an increment is lost, or a key doubled, unless writers of a key take turns.
-/// They work in batches of several keys: none waits for ever.
+/// Each writer reads, adds one and stores: an increment is lost, or a key doubled, unless writers of a key take
+/// turns. They work in batches of several keys, and none waits for ever.
 ///
 /// # Panics
 /// If something is lost.
@@ -169,18 +169,18 @@ pub fn writers_of_one_key_take_turns<S: Subject>(subject: S) {
                 scope.spawn(move || {
                     for round in 0..rounds {
                         let numbers = numbers_of(thread, round);
-                        let hashes = numbers.iter().rev().map(|&number| table.hash_of(&items.key(number)));
-                        let mut stage = table.stage(hashes);
+                        let locks = numbers.iter().rev().map(|&number| table.lock_key(&items.key(number)));
+                        let mut stage = table.stage(locks);
                         for &number in &numbers {
                             let key = items.key(number);
-                            let seat = stage.seat(&key, table.hash_of(&key));
+                            let seat = stage.seat(&key, table.lock_key(&key));
                             let before = seat.version().unwrap_or(0);
                             let held = stage.value(&seat).map(|value| value.to_vec());
                             assert_eq!(held, seat.version().map(|version| items.value(number, version)));
                             let staged = stage.put(&seat, &key, &items.value(number, before + 1), before + 1);
                             staged.expect("there is room");
                         }
-                        // Whoever is not held off gets a chance to come in between.
+                        // Gives a writer that is not excluded the chance to interfere.
                         std::thread::yield_now();
                         stage.publish();
                     }
@@ -208,11 +208,11 @@ pub fn a_stage_that_is_dropped_was_never_there<S: Subject>(subject: S) {
         }
         let (blocks, room) = (heap.usage().used_blocks(), S::slots(&table));
         for _ in 0..50 {
-            let hashes: Vec<u64> = (0..40).map(|key| table.hash_of(&items.key(key))).collect();
-            let mut stage = table.stage(hashes.iter().copied());
+            let locks: Vec<LockKey> = (0..40).map(|key| table.lock_key(&items.key(key))).collect();
+            let mut stage = table.stage(locks.iter().copied());
             stage.expect_values(40);
-            for (key, &hash) in (0..40).zip(&hashes) {
-                let seat = stage.seat(&items.key(key), hash);
+            for (key, &lock) in (0..40).zip(&locks) {
+                let seat = stage.seat(&items.key(key), lock);
                 match key % 4 {
                     0 => assert_eq!(stage.remove(&seat), key < 20),
                     _ => stage
@@ -226,17 +226,17 @@ pub fn a_stage_that_is_dropped_was_never_there<S: Subject>(subject: S) {
         for key in 0..40 {
             assert_eq!(get(&table, &items.key(key)), (key < 20).then(|| (1, items.value(key, 1))));
         }
-        // What is put where something was only staged is all that is there.
+        // Only the items put afterwards are there, in place of the staged ones.
         (20..40).for_each(|key| {
             put(&table, &items.key(key), &items.value(key, 3), 3).expect("there is room");
         });
         let table = reopen(table);
         assert_eq!(table.len(), 40);
-        assert!(table.is_clean().expect("it can be read"));
+        assert!(table.inspection().expect("it can be read").is_clean());
     }
 }
 
-/// A table of which little is left gives the space of the rest back, while readers and a writer go on.
+/// A table with few items left returns the space of the rest, while readers and a writer continue.
 ///
 /// # Panics
 /// If it does not.
@@ -252,7 +252,7 @@ pub fn defragmenting_gives_space_back<S: Subject>(subject: S) {
         }
         let slabs = || heap.usage().classes.iter().map(|class| class.slabs).sum::<u64>();
         assert!(
-            settled(|| heap.usage().used_blocks() < 2000 + subject.own_blocks() + 100),
+            settled(&heap, || heap.usage().used_blocks() < 2000 + subject.own_blocks() + 100),
             "{}",
             heap.usage()
         );
@@ -277,7 +277,7 @@ pub fn defragmenting_gives_space_back<S: Subject>(subject: S) {
             moved.expect("there is room")
         });
         assert!(moved > 1000, "{moved} of 2000 moved");
-        assert!(settled(|| slabs() * 2 < before), "{} slabs of {before} left", slabs());
+        assert!(settled(&heap, || slabs() * 2 < before), "{} slabs of {before} left", slabs());
         let table = reopen(table);
         for key in 1..20_000 {
             let expected = (key % 10 == 0).then(|| (1, items.value(key, 1)));

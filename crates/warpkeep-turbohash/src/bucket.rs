@@ -1,6 +1,6 @@
 //! Buckets: 256 bytes, aligned to 256, the unit that persistent memory works in.
 //!
-//! | offset | bytes | what |
+//! | offset | bytes | contents |
 //! | --- | --- | --- |
 //! | 0 | 8 | [commit word](crate::commit) |
 //! | 8 | 14 | a tag a slot: the low byte of the key's hash |
@@ -8,18 +8,18 @@
 //! | 24 | 8 | filter: a bit for six bits of the hash of every item that lies further on and was put past this bucket |
 //! | 32 | 224 | slots |
 //!
-//! | slots | number and size | what is in one |
+//! | slots | number and size | contents of one |
 //! | --- | --- | --- |
 //! | of references | 14 of 16 bytes | hash u64; offset of the record u64 |
 //! | of values | 9 of 24 bytes, then 8 bytes zeros | hash u64; value, zeros to 8; version u64 |
 //!
-//! A search goes on past a bucket only if it is full and its filter has the bit of the hash. Bits are set before an item
-//! that goes past counts, and never cleared, so a filter may say too much but never too little. With one at hand, a search
-//! for a key that is not there nearly always ends in its home bucket.
+//! A search continues past a bucket only if it is full and its filter has the bit of the hash. Bits are set before
+//! an item that goes past counts, and never cleared, so a filter may have false positives but no false negatives.
+//! Thanks to the filter, a search for an absent key nearly always ends in its home bucket.
 //!
-//! Values are in slots where keys have 8 bytes and values at most 8. The hash of an 8-byte key is a bijection of it, so
-//! such keys are stored nowhere else. An item has a version, and nine slots of three words still beat fourteen of two
-//! with a record beside each: 28 bytes an item instead of 34, and one miss less.
+//! Values are in slots where keys have 8 bytes and values at most 8. The hash of an 8-byte key is a bijection of
+//! it, so such keys are stored nowhere else. An item has a version, and nine slots of three words are still better
+//! than fourteen of two with a record for each: 28 bytes an item instead of 34, and one miss less.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -40,12 +40,12 @@ const TAGS: usize = 1;
 const FILTER: usize = 3;
 const SLOTS: usize = 4;
 
-/// What the slots of a table hold.
+/// The contents of a table's slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Offsets of records.
     References,
-    /// Values of so many bytes.
+    /// Values of `len` bytes.
     Values { len: u8 },
 }
 
@@ -82,13 +82,13 @@ impl Shape {
     }
 }
 
-/// What is in a slot.
+/// The contents of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Contents {
     pub(crate) hash: u64,
     /// The offset of the record, or the value.
     pub(crate) payload: u64,
-    /// Of a value; 0 where there is a record.
+    /// The version of a value; 0 if the slot refers to a record.
     pub(crate) version: u64,
 }
 
@@ -123,13 +123,13 @@ impl Bucket<'_> {
         [self.words[TAGS].load(Ordering::Acquire), self.words[TAGS + 1].load(Ordering::Acquire)]
     }
 
-    /// Whether something with such a hash may have been put past this bucket while it was full.
+    /// Whether an item with such a hash may have been put past this bucket while it was full.
     #[inline]
     pub(crate) fn was_passed(&self, hash: u64) -> bool {
         self.words[FILTER].load(Ordering::Acquire) & filter_bit(hash) != 0
     }
 
-    /// The filter of a full bucket; nothing goes past another.
+    /// The filter of a full bucket; searches never continue past any other.
     pub(crate) fn passable(&self, shape: Shape) -> u64 {
         if self.commit().marks(shape.slots()).has_room(shape.slots()) {
             0
@@ -138,13 +138,13 @@ impl Bucket<'_> {
         }
     }
 
-    /// The hash in a slot, as good as what [`Bucket::contents`] gives.
+    /// The hash in a slot, with the same validity as [`Bucket::contents`].
     #[inline]
     pub(crate) fn hash(&self, shape: Shape, slot: usize) -> u64 {
         self.words[SLOTS + slot * shape.slot_words()].load(Ordering::Acquire)
     }
 
-    /// What a slot holds, word by word: good only if the commit word is the same before and after.
+    /// The contents of a slot, word by word: valid only if the commit word is the same before and after.
     #[inline]
     pub(crate) fn contents(&self, shape: Shape, slot: usize) -> Contents {
         let first = SLOTS + slot * shape.slot_words();
@@ -204,8 +204,8 @@ pub(crate) fn fill<P: Persist>(
     image.flush("turbohash.slot", at, 8 * shape.slot_words() as u64);
 }
 
-/// Takes note in a bucket that an item with such a hash is about to be put past it, flushed but not fenced. The caller
-/// holds the shard.
+/// Records in a bucket's filter that an item with such a hash is about to be put past it, flushed but not fenced.
+/// The caller holds the shard.
 pub(crate) fn note_passing<P: Persist>(image: &Image<P>, bucket: Bucket<'_>, hash: u64) {
     if !bucket.was_passed(hash) {
         let at = bucket.at + 8 * FILTER as u64;

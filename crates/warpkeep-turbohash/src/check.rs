@@ -1,4 +1,5 @@
-//! A close look at items while the table is in use: slot and record belong together, lengths are possible, checksums are right.
+//! Checks items while the table is in use: slot and record belong together, lengths are possible, checksums are
+//! right.
 
 use warpkeep_core::{Change, ChangeKind, unmix64};
 use warpkeep_image::Persist;
@@ -10,13 +11,14 @@ use crate::shard::Shard;
 use crate::{Table, Value};
 
 impl<P: Persist> Table<P> {
-    /// Whether its records have checksums: those of tables that were made before there were any have none, nor do values in slots.
+    /// Whether its records have checksums: those of older tables have none, nor do values in slots.
     pub fn has_checksums(&self) -> bool {
         self.shape == Shape::References && self.form.has_checksums()
     }
 
-    /// Gives out every item as [`Table::scan`] does, each checked: that its slot and its record belong together, that its lengths are
-    /// possible, and that its checksum is right, if it has one. What is damaged is given out as that.
+    /// Returns every item as [`Table::scan`] does, each checked: that its slot and its record belong together, that
+    /// its lengths are possible, and that its checksum is right, if it has one. Damaged items are returned as
+    /// damaged.
     pub fn scan_checked<E>(
         &self,
         table: u32,
@@ -78,7 +80,8 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// The item in a slot, or what is wrong with it, and whether its key is looked for there. The key is appended to `key`, as far as there is one.
+    /// The item in a slot or its damage, and whether a search for its key reaches the slot. The key is appended to
+    /// `key`, as far as it is readable.
     fn check_slot(
         &self,
         number: usize,
@@ -101,7 +104,7 @@ impl<P: Persist> Table<P> {
             }
         };
         let belongs = self.key.takes_len(key.len())
-            && self.hash_of(key) == contents.hash
+            && self.hash(key) == contents.hash
             && (bucket.tags()[slot / 8] >> (8 * (slot % 8))) as u8 == tag_of(contents.hash)
             && self.is_reached(number, shard, bucket, contents.hash);
         let value_len = item.value.len();
@@ -115,7 +118,7 @@ impl<P: Persist> Table<P> {
         if belongs { Ok(item) } else { Err((Damage::Misplaced, false)) }
     }
 
-    /// Whether a search for a hash comes to a bucket.
+    /// Whether a search for a hash reaches a bucket.
     fn is_reached(&self, number: usize, shard: &Shard<'_>, bucket: Bucket<'_>, hash: u64) -> bool {
         let (home, fraction) = self.locate(hash);
         if home != number {
@@ -132,7 +135,7 @@ impl<P: Persist> Table<P> {
         false
     }
 
-    /// Whether an item that seemed to lie where it is not looked for does so, with no writer in the shard.
+    /// Whether an item that seemed misplaced still is, with writers of the shard excluded.
     fn is_still(
         &self,
         number: usize,

@@ -1,20 +1,20 @@
 //! The commit word of a bucket: which slots count.
 //!
-//! | bits | what |
+//! | bits | meaning |
 //! | --- | --- |
-//! | 0..16 | valid: the slot was filled. A search goes on past a bucket by these |
-//! | 16..32 | deleted: what is in a valid slot does not count any more |
+//! | 0..16 | valid: the slot was filled. These decide whether a search continues past a bucket |
+//! | 16..32 | deleted: the contents of a valid slot no longer count |
 //! | 32..64 | sequence number, one more with each change |
 //!
-//! A reader believes what it found in a bucket only if the whole word is the same afterwards. It is not enough that the
-//! sequence number has moved by less than two: a removal is one change, and whoever then writes over the slot makes
-//! none before its own commit.
+//! A reader trusts what it found in a bucket only if the whole word is the same afterwards. It is not enough that
+//! the sequence number has moved by less than two: a removal is one change, and a writer that then reuses the slot
+//! makes no change before its own commit.
 
 /// The word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Commit(pub(crate) u64);
 
-/// What the word says about slots, a bit each.
+/// The marks of the slots, a bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
     pub(crate) valid: u16,
@@ -22,8 +22,7 @@ pub(crate) struct Marks {
 }
 
 impl Commit {
-    /// What it says about the slots of a bucket that has `slots` of them. Bits beyond the last are left out: no slot is
-    /// there, and only damage sets them.
+    /// The marks of a bucket with `slots` slots. Bits beyond the last slot are masked out: only damage sets them.
     #[inline]
     pub(crate) fn marks(self, slots: usize) -> Marks {
         let within = all(slots);
@@ -36,8 +35,8 @@ impl Commit {
         self.marks(slots).live()
     }
 
-    /// What is wrong with it, if a table with this number of slots a bucket stores no such word. Opening a table
-    /// asks this of every bucket, so that writers find the spare slot they count on.
+    /// Its fault, if a table with this number of slots a bucket never stores such a word. Opening a table checks
+    /// every bucket, so that writers can rely on the spare slot.
     pub(crate) fn fault(self, slots: usize) -> Option<&'static str> {
         let marks = self.marks(slots);
         if (self.0 | self.0 >> 16) as u16 & !all(slots) != 0 {
@@ -65,7 +64,7 @@ impl Marks {
         self.valid & !self.deleted
     }
 
-    /// Slots, of so many, that nothing was ever put into.
+    /// Slots, of `slots`, that were never filled.
     #[inline]
     pub(crate) fn empty(self, slots: usize) -> u16 {
         !self.valid & all(slots)
@@ -116,7 +115,7 @@ mod tests {
         let with = |valid| Marks { valid, deleted: 0 };
         assert!(with((1 << 12) - 1).has_room(14) && !with((1 << 13) - 1).has_room(14));
         assert_eq!(with((1 << 13) - 1).empty(14), 1 << 13);
-        // What was deleted keeps searches going.
+        // A deleted slot keeps searches going.
         assert!(!Marks { valid: (1 << 13) - 1, deleted: 1 }.has_room(14));
     }
 }

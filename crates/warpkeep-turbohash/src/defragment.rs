@@ -1,14 +1,13 @@
 //! Defragmentation: records and shards move out of slabs that are being cleared.
 
-use warpkeep_image::{Clearing, ImageError, Persist};
-use warpkeep_record::retire;
+use warpkeep_image::{Clearing, Guard, ImageError, Persist};
 
 use crate::bucket::{Bucket, Shape, payload_at, slots_of};
 use crate::{Table, TableError};
 
 impl<P: Persist> Table<P> {
-    /// Moves its records and shards out of slabs that are being cleared, while reads go on and writers wait for a shard
-    /// at a time; gives how many it moved.
+    /// Moves its records and shards out of slabs that are being cleared, while reads continue and writers wait for
+    /// one shard at a time; returns how many it moved.
     pub fn defragment(&self, clearing: &Clearing<'_, P>) -> Result<u64, TableError> {
         let mut moved = 0;
         if clearing.slabs() == 0 {
@@ -16,7 +15,7 @@ impl<P: Persist> Table<P> {
         }
         for number in 0..self.shards() {
             let mut tally = self.lock(number);
-            let guard = &crossbeam_epoch::pin();
+            let guard = &self.heap.pin();
             if clearing.contains(self.run(number).offset) {
                 let bits = self.run(number).bits;
                 self.rebuild(number, &mut tally, bits, guard)?;
@@ -36,7 +35,8 @@ impl<P: Persist> Table<P> {
         self.form.len(key, value)
     }
 
-    /// Does what [`Table::defragment`] does for a list of blocks that are to be free: all shards are looked through. What finds no other place stays.
+    /// Like [`Table::defragment`], for a list of blocks that must become free: searches all shards. A record
+    /// without another place stays.
     pub fn vacate(&self, clearing: &Clearing<'_, P>, _: &mut Vec<(u64, u64)>) -> Result<u64, TableError> {
         match self.defragment(clearing) {
             Err(TableError::Image(ImageError::OutOfSpace { .. })) => Ok(0),
@@ -49,7 +49,7 @@ impl<P: Persist> Table<P> {
         &self,
         clearing: &Clearing<'_, P>,
         bucket: Bucket<'_>,
-        guard: &crossbeam_epoch::Guard,
+        guard: &Guard,
     ) -> Result<u64, TableError> {
         let image = self.image();
         let mut retired = Vec::new();
@@ -78,14 +78,14 @@ impl<P: Persist> Table<P> {
             // Before the old records are used again.
             image.fence("turbohash.relocated");
         }
-        retire(&self.heap, retired, guard);
+        self.heap.retire(retired, guard);
         failure.map_or(Ok(moved), Err)
     }
 
     /// Copies a record whose shard is held, durably.
     fn copy_record(&self, clearing: &Clearing<'_, P>, old: u64) -> Result<u64, TableError> {
-        // SAFETY: the record is reached by a slot that cannot change while its shard is held, so nobody frees or
-        // writes it.
+        // SAFETY: the record is reached by a slot that cannot change while its shard is held, so no other thread
+        // frees or writes it.
         let copy = unsafe { clearing.copy_of(old)? };
         copy.flush(["turbohash.relocate", "turbohash.relocate_tail"], copy.size());
         self.image().fence("turbohash.relocate");

@@ -1,4 +1,4 @@
-//! The directory: where each shard lies, a word each.
+//! The directory: the position of each shard, a word each.
 //!
 //! A word is the [run](crate::shard::Run) of a shard with a check above it, 16 bits of a CRC over the number of the shard and
 //! the run. It is aligned, so it lies in one cache line, and it is replaced by one store: a crash leaves the old shard or
@@ -11,7 +11,7 @@ use crate::space;
 
 const CHECK_SHIFT: u32 = 48;
 
-/// Bytes that the directory of so many shards takes.
+/// Bytes of the directory of `shards` shards.
 pub(crate) fn bytes_for(shards: u32) -> u64 {
     (8 * u64::from(shards)).next_multiple_of(256)
 }
@@ -38,7 +38,7 @@ pub(crate) fn write<P: Persist>(heap: &Heap<P>, directory: u64, runs: &[Run]) {
     for (shard, (run, word)) in runs.iter().zip(words.chunks_exact_mut(8)).enumerate() {
         word.copy_from_slice(&seal(shard, *run).to_le_bytes());
     }
-    // SAFETY: just allocated, and nothing leads to it yet.
+    // SAFETY: just allocated, and not reachable yet.
     unsafe { heap.image().write(directory, &words) };
     heap.image().flush("turbohash.directory", directory, words.len() as u64);
 }

@@ -1,10 +1,11 @@
-//! Displacement: where a key has no place within its scope, items move on, so that a slot within it becomes free.
+//! Displacement: if a key has no place within its scope, items are moved on, so that a slot within it becomes free.
 //!
-//! The sixteen buckets of a key are full long before their shard is: others that came first lie there and could lie
-//! further on. Each moves to a later bucket of its own path, and is there before it leaves the old one, so a reader who
-//! walks its path meets it at least once. (A scan goes by buckets, and looks at the first ones of such a shard again.) A
-//! crash in between leaves an item in two places. Before a shard's first move its word in the directory says that this
-//! can be, until the shard is built anew; opening looks into such shards and removes the later one.
+//! The sixteen buckets of a key are full long before their shard is: earlier items lie there that could lie further
+//! on. Each moves to a later bucket of its own path, and is there before it leaves the old one, so a reader that
+//! walks its path meets it at least once. (A scan goes bucket by bucket, and reads the first ones of such a shard
+//! again.) A crash in between leaves an item in two places. Before a shard's first move, its word in the directory
+//! is marked as possibly having such items, until the shard is rebuilt; opening checks marked shards and removes
+//! the later copy.
 
 use warpkeep_image::Persist;
 
@@ -45,7 +46,7 @@ impl<P: Persist> Table<P> {
         moved == moves.len()
     }
 
-    /// What has to move so that a slot within the scope of a key becomes free; the first move first.
+    /// The moves that free a slot within the scope of a key, in order.
     fn moves<'a>(&self, shard: &Shard<'a>, fraction: u64) -> Option<Vec<Move<'a>>> {
         let (slots, count) = (self.shape.slots(), shard.run.buckets() as usize);
         // Buckets are counted from the home of the key, around the end of the shard.
@@ -56,7 +57,8 @@ impl<P: Persist> Table<P> {
             marks.has_room(slots) || marks.valid & marks.deleted != 0
         };
         if (0..PROBING_SCOPE.min(count)).any(|step| open(&step)) {
-            // Others of the same batch would have filled it, and nothing can go past what is not full yet.
+            // Other keys of the same batch would have filled it, and nothing can go past a bucket that is not full
+            // yet.
             return None;
         }
         let mut hole = (PROBING_SCOPE..(PROBING_SCOPE + REACH).min(count)).find(open)?;
@@ -65,7 +67,7 @@ impl<P: Persist> Table<P> {
             if moves.len() == HOPS {
                 return None;
             }
-            // Whoever is at home here or later may be in the hole, too.
+            // Items whose home is this bucket or a later one may lie in the hole, too.
             let first = hole + 1 - PROBING_SCOPE;
             let may_move = |from: usize, slot: usize| {
                 let hash = bucket_at(from).contents(self.shape, slot).hash;
@@ -82,7 +84,7 @@ impl<P: Persist> Table<P> {
         Some(moves)
     }
 
-    /// Makes a move; `false` if there is no slot for it, which only damage since the table was opened can bring about.
+    /// Makes a move; `false` if there is no slot for it, which only damage since the table was opened can cause.
     fn move_on(&self, tally: &mut Tally, shard: &Shard<'_>, step: &Move<'_>) -> bool {
         let Move { from, slot, to } = *step;
         let (image, slots) = (self.image(), self.shape.slots());
@@ -92,7 +94,7 @@ impl<P: Persist> Table<P> {
         let contents = from.contents(self.shape, slot);
         self.note_passing(shard, contents.hash, to.at);
         fill(image, self.shape, to.at, place, &contents);
-        // The slot before the word that makes it count, and what says that it may count twice.
+        // The slot, and the mark that the shard may have an item twice, before the word that makes the slot count.
         image.fence("turbohash.copied");
         image.store(to.at, before.next(plan.marks).0);
         image.flush("turbohash.arrived", to.at, 8);
@@ -102,7 +104,8 @@ impl<P: Persist> Table<P> {
         let left = Marks { deleted: marks.deleted | 1 << slot, ..marks };
         image.store(from.at, from.commit().next(left).0);
         image.flush("turbohash.left", from.at, 8);
-        // Gone from the old one before the shard is let go: once it is replaced or removed, it must not come back.
+        // Durably gone from the old slot before the shard is released: once the item is replaced or removed, the
+        // old copy must not come back.
         image.fence("turbohash.left");
         let reused = u64::from(before.marks(slots).deleted.count_ones() > plan.marks.deleted.count_ones());
         tally.deleted = tally.deleted + 1 - reused;
@@ -110,7 +113,7 @@ impl<P: Persist> Table<P> {
         true
     }
 
-    /// Removes the later of two places of an item that was being moved when the last holder stopped.
+    /// Removes the later of two copies of an item that was being moved when the last holder stopped.
     pub(crate) fn remove_doubled(&self, number: usize) {
         let (image, shard, slots) = (self.image(), self.shard(number), self.shape.slots());
         if !shard.run.crowded {

@@ -1,4 +1,4 @@
-//! What can go wrong with a table.
+//! Errors of a table.
 
 use warpkeep_core::CoreError;
 use warpkeep_image::ImageError;
@@ -12,7 +12,7 @@ pub enum TableError {
         "{shards} shards are not possible; ask for 1 to {max}, or for 0 to have as many as suit the capacity"
     )]
     Shards {
-        /// Shards asked for.
+        /// The requested shards.
         shards: u32,
         /// The most.
         max: u32,

@@ -11,7 +11,8 @@ use crate::shard::Shard;
 
 /// A slot with the item of a key in it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
+#[allow(unreachable_pub, reason = "a part of `Seat`, which has no public name")]
+pub struct Found {
     /// Where its bucket lies in the image.
     pub(crate) bucket: u64,
     pub(crate) slot: usize,
@@ -20,7 +21,7 @@ pub(crate) struct Found {
     pub(crate) record: Option<u64>,
 }
 
-/// What a look at one bucket came to.
+/// The result of searching one bucket.
 enum Look {
     Found(Found),
     /// Not here, and not further on.
@@ -29,7 +30,7 @@ enum Look {
     Further,
 }
 
-/// When something happens during a look at a bucket.
+/// The moments during a search of a bucket at which a test can interfere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {
     /// The commit word was read.
@@ -39,15 +40,15 @@ enum Moment {
 }
 
 impl<P: Persist> Table<P> {
-    /// Takes note in all buckets from the home of a hash to another, which lies on its path, that an item goes past.
+    /// Records in the filters of all buckets from the home of a hash to another on its path that an item goes past.
     /// Flushed but not fenced; the shard is held.
     pub(crate) fn note_passing(&self, shard: &Shard<'_>, hash: u64, to: u64) {
         let passed = shard.path(self.locate(hash).1).take_while(|bucket| bucket.at != to);
         passed.for_each(|bucket| bucket::note_passing(self.image(), bucket, hash));
     }
 
-    /// The item of a key. The shard stays what it is for as long as an epoch is pinned; a reader that goes by one
-    /// that was replaced sees it as it was at that moment.
+    /// The item of a key. The shard stays valid as long as an epoch is pinned; a reader of a shard that was
+    /// replaced sees it as it was at that moment.
     #[inline]
     pub(crate) fn find(&self, shard: &Shard<'_>, hash: u64, fraction: u64, key: &[u8]) -> Option<Found> {
         for bucket in shard.path(fraction) {
@@ -65,7 +66,7 @@ impl<P: Persist> Table<P> {
         self.look_while(bucket, hash, key, |_| {})
     }
 
-    /// A look during which others do something, at moments that matter: for tests.
+    /// A search with interference by other threads at critical moments: for tests.
     #[inline(always)]
     fn look_while(
         &self,
@@ -87,8 +88,9 @@ impl<P: Persist> Table<P> {
                 }
                 meanwhile(Moment::Matched);
                 let contents = bucket.contents(self.shape, slot);
-                // Slots are used again at once. A record stays while the epoch is pinned, but only one that was
-                // reached while its slot counted is known to be one: so this comes before it is looked into.
+                // Slots are reused at once. A record stays while the epoch is pinned, but only an offset that was
+                // read while its slot counted is known to be a record: so this check comes before the record is
+                // read.
                 if bucket.commit() != commit {
                     continue 'again;
                 }
@@ -96,7 +98,7 @@ impl<P: Persist> Table<P> {
                     return Look::Found(Found { bucket: bucket.at, slot, item, record });
                 }
             }
-            // Not to be found is believed only if nothing has changed either: an update moves an item to another slot.
+            // A miss is trusted only if nothing has changed either: an update moves an item to another slot.
             if bucket.commit() != commit {
                 continue;
             }
@@ -106,7 +108,7 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// What a slot has for this key, whose hash it has.
+    /// The item of this key in a slot that has its hash.
     #[inline]
     fn item_of(&self, contents: &Contents, key: &[u8]) -> Option<(ItemRef, Option<u64>)> {
         if let Shape::Values { len } = self.shape {
@@ -117,13 +119,13 @@ impl<P: Persist> Table<P> {
         same.then(|| (record.item(), Some(contents.payload)))
     }
 
-    /// Whether keys of this table and this length are told by their hashes.
+    /// Whether keys of this table and this length are identified by their hashes.
     #[inline]
     fn hash_is_key(&self, len: usize) -> bool {
         len == 8 && self.key.fixed_len() == Some(8)
     }
 
-    /// The item in a slot, whatever its key, which is appended to `key`. The contents were good in this epoch.
+    /// The item in a slot, whatever its key, which is appended to `key`. The contents were valid in this epoch.
     pub(crate) fn read_any(&self, contents: &Contents, key: &mut Vec<u8>) -> ItemRef {
         if self.hash_is_key(8) {
             key.extend(unmix64(self.seed, contents.hash).to_le_bytes());
@@ -150,7 +152,7 @@ mod tests {
     use crate::bucket::fill;
     use crate::testing::{put, remove, table};
 
-    /// Looks for a key in the only bucket of a table, while something happens once.
+    /// Searches for a key in the only bucket of a table, with one interference.
     fn look(
         value: u32,
         key: u64,
@@ -159,10 +161,10 @@ mod tests {
     ) -> Option<u8> {
         let table = table(value, 1);
         (1..=3).for_each(|key| put(&table, key, &vec![key as u8; value as usize]));
-        let _guard = crossbeam_epoch::pin();
+        let _guard = table.heap.pin();
         let key = key.to_le_bytes();
         let mut once = true;
-        let found = table.look_while(table.shard(0).bucket(0), table.hash_of(&key), &key, |moment| {
+        let found = table.look_while(table.shard(0).bucket(0), table.hash(&key), &key, |moment| {
             if moment == at && std::mem::take(&mut once) {
                 meanwhile(&table);
             }
@@ -174,14 +176,15 @@ mod tests {
         }
     }
 
-    /// One change, the removal, is enough to make the slot another's: it is written to before the next commit.
+    /// One change, the removal, is enough for another key to take the slot: it is written to before the next
+    /// commit.
     #[test]
     fn a_slot_that_is_being_used_again_is_not_believed() {
         for value in [8, 16] {
             let found = look(value, 1, Moment::Matched, |table| {
                 let bucket = table.shard(0).bucket(0);
                 let contents = |slot| bucket.contents(table.shape, slot);
-                let hash = table.hash_of(&1_u64.to_le_bytes());
+                let hash = table.hash(&1_u64.to_le_bytes());
                 let slot = slots(table).find(|&slot| contents(slot).hash == hash).unwrap();
                 let other = slots(table).find(|&slot| contents(slot).hash != hash).unwrap();
                 let before = bucket.commit().0 >> 32;
@@ -197,7 +200,7 @@ mod tests {
         crate::bucket::slots_of(table.shard(0).bucket(0).commit().live(table.shape.slots()))
     }
 
-    /// The key is there throughout, though never where one would look by the first reading of the commit word.
+    /// The key is there throughout, though never in the slot that the first reading of the commit word suggests.
     #[test]
     fn a_key_that_moves_to_another_slot_is_not_missed() {
         for value in [8, 16] {
@@ -211,7 +214,7 @@ mod tests {
         }
     }
 
-    /// Another version, published while the first was being read, is what is found.
+    /// Another version, published while the first was being read, is returned.
     #[test]
     fn a_version_that_is_replaced_meanwhile_is_read_again() {
         for value in [8, 16] {

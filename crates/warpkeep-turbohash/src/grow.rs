@@ -6,15 +6,15 @@ use crate::rebuild::Unbuilt;
 use crate::shard::Run;
 use crate::{Table, TableError};
 
-/// Below this share of its slots in use, a shard that has no place for a key is up against keys with the same home, and
-/// growing would not help: chance does not fill sixteen buckets in a row so early.
+/// If a shard has no place for a key although less than this share of its slots is in use, its keys have the same
+/// home, and growing would not help: chance does not fill sixteen buckets in a row so early.
 const HOSTILE: f64 = 0.2;
-/// A shard with this share of its slots marked as deleted is built anew as large as it is before it grows.
+/// A shard with this share of its slots marked as deleted is rebuilt at its size before it grows.
 const RECLAIMABLE: f64 = 0.125;
-/// With no more items staged, others move on for a key that finds no place. It is one key at a time, and a batch begins
-/// anew for each.
+/// With at most this many items staged, items are displaced for a key that finds no place. That makes room for one
+/// key at a time, and a batch starts over for each.
 const FEW: u64 = 64;
-/// A table that is asked to shrink does so while its shards are not fuller than this afterwards.
+/// Shrinking a table stops before its shards would be fuller than this.
 const SHRUNK: f64 = 0.75;
 
 /// How a shard stood that had no place for a key.
@@ -30,19 +30,19 @@ pub(crate) struct Full {
     pub(crate) run: Run,
     /// Where in the shard the key is at home.
     pub(crate) fraction: u64,
-    /// Items that were staged for it beside those it has.
+    /// Items staged for it beside its own.
     pub(crate) staged: u64,
 }
 
 impl<P: Persist> Table<P> {
-    /// Makes room for a key that found none: rids its shard of what is deleted, has items move on, or makes the shard
-    /// larger, unless somebody has built it anew since the [`Stage`](crate::Stage) that failed was begun: `seen` is its
-    /// [`Stage::seen`](crate::Stage::seen). The caller must not hold a stage any more. [`TableError::Full`] if growing
-    /// would not help.
+    /// Makes room for a key that found none: removes its shard's deleted items, displaces items, or makes the shard
+    /// larger, unless another thread has rebuilt it since the failed [`Stage`](crate::Stage) began: `seen` is its
+    /// [`Stage::seen`](crate::Stage::seen). The caller must not hold a stage any more. [`TableError::Full`] if
+    /// growing would not help.
     pub fn make_room(&self, seen: Seen) -> Result<(), TableError> {
         let Some(Full { shard: number, run, fraction, staged }) = seen.full else { return Ok(()) };
         let mut tally = self.lock(number);
-        let guard = &crossbeam_epoch::pin();
+        let guard = &self.heap.pin();
         if self.run(number) != run {
             return Ok(());
         }
@@ -64,28 +64,28 @@ impl<P: Persist> Table<P> {
         for number in 0..self.shards() {
             let mut tally = self.lock(number);
             let bits = self.run(number).bits + 1;
-            self.rebuild(number, &mut tally, bits, &crossbeam_epoch::pin())?;
+            self.rebuild(number, &mut tally, bits, &self.heap.pin())?;
         }
         Ok(())
     }
 
-    /// Rids all shards of what is marked as deleted; gives how many were built anew. [`Table::maintain`] does so where
-    /// it is worth it.
+    /// Removes the items marked as deleted from all shards; returns how many shards were rebuilt.
+    /// [`Table::maintain`] does so where it is worth it.
     pub fn collect(&self) -> Result<u64, TableError> {
         let mut collected = 0;
         for number in 0..self.shards() {
             let mut tally = self.lock(number);
             if tally.deleted > 0 {
                 let bits = self.run(number).bits;
-                self.rebuild(number, &mut tally, bits, &crossbeam_epoch::pin())?;
+                self.rebuild(number, &mut tally, bits, &self.heap.pin())?;
                 collected += 1;
             }
         }
         Ok(collected)
     }
 
-    /// Makes shards smaller that have become too large for their items; whether there were any. The space they give
-    /// back is there for other tables and values.
+    /// Makes shards smaller that have become too large for their items; returns whether there were any. Other
+    /// tables and values can use the freed space.
     pub fn shrink(&self) -> Result<bool, TableError> {
         let mut smaller = false;
         for number in 0..self.shards() {
@@ -97,8 +97,8 @@ impl<P: Persist> Table<P> {
             };
             let Some(least) = (0..now).find(|&bits| fits(bits)) else { continue };
             for bits in least..now {
-                match self.rebuild(number, &mut tally, bits, &crossbeam_epoch::pin()) {
-                    // Keys that meet need more room than their number tells.
+                match self.rebuild(number, &mut tally, bits, &self.heap.pin()) {
+                    // Colliding keys need more room than their number suggests.
                     Err(Unbuilt::NoPlace) => {}
                     done => {
                         done?;

@@ -1,6 +1,6 @@
-//! The header of a table: what it is, for good.
+//! The immutable header of a table.
 //!
-//! | offset | what |
+//! | offset | contents |
 //! | --- | --- |
 //! | 0 | magic |
 //! | 8 | CRC-32C of bytes 16..64 |
@@ -22,7 +22,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"WKTURBO1");
 /// Bytes in the header.
 pub(crate) const LEN: u64 = 64;
 
-/// What a table is, for good.
+/// The immutable properties of a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
     pub(crate) key: KeySpec,
@@ -38,10 +38,10 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// What records look like: keys of 8 bytes are told by the hash in the slot.
+    /// The form of records: keys of 8 bytes are identified by the hash in the slot.
     pub(crate) fn form(&self) -> RecordForm {
         let key = record_key(self.key);
-        // What is read is checked first, and what is made suits.
+        // Stored headers are checked first, and new ones are valid.
         RecordForm::of(key, self.value, self.tiling, self.checksums)
             .unwrap_or_else(|| RecordForm::whole(key, self.value, self.checksums))
     }
@@ -111,7 +111,7 @@ impl Header {
     }
 }
 
-/// Bytes of a key in a record, if all have the same: keys of 8 bytes are told by their hashes.
+/// Bytes of a key in a record, if all have the same length: keys of 8 bytes are identified by their hashes.
 fn record_key(key: KeySpec) -> Option<usize> {
     key.fixed_len().map(|len| if len == 8 { 0 } else { len })
 }

@@ -1,12 +1,10 @@
-//! A close look at a table that nobody works on: is every item where it is looked for, and there once?
+//! Inspects a table that is not in use: every item is where a search finds it, and only there.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde::Serialize;
 use warpkeep_core::{hash_bytes, unmix64};
 use warpkeep_image::{Image, Persist};
-use warpkeep_record::RecordForm;
-use warpkeep_record::in_parallel;
+use warpkeep_record::{Inspection, RecordForm, in_parallel};
 
 use crate::bucket::{Bucket, Contents, Shape, filter_bit, slots_of, tag_of};
 use crate::directory;
@@ -14,28 +12,6 @@ use crate::header::Header;
 use crate::shard::{Run, Shard, locate};
 use crate::table::SHARE;
 use crate::{Table, TableError};
-
-/// What a close look at a table found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Inspection {
-    /// Items in it.
-    pub items: u64,
-    /// Slots marked as deleted.
-    pub deleted: u64,
-    /// Items that were being moved when the last holder stopped; the next opening finishes it.
-    pub moving: u64,
-    /// Items in slots where nobody looks for them, or whose key does not go with their hash: damage.
-    pub misplaced: u64,
-    /// Items whose key is there twice: damage.
-    pub doubled: u64,
-}
-
-impl Inspection {
-    /// Whether nothing is wrong.
-    pub fn is_clean(&self) -> bool {
-        self.misplaced == 0 && self.doubled == 0
-    }
-}
 
 struct Inspector<'a, P: Persist> {
     image: &'a Image<P>,
@@ -45,8 +21,8 @@ struct Inspector<'a, P: Persist> {
 }
 
 impl<P: Persist> Table<P> {
-    /// Looks at every item of the table whose header lies at an offset. Changes nothing; the table has just been
-    /// [marked](Table::mark), so that its references are known to be good, and nobody writes to it.
+    /// Inspects every item of the table whose header lies at an offset. Changes nothing; the table has just been
+    /// [marked](Table::mark), so that its references are known to be valid, and no thread writes to it.
     pub fn inspect(image: &Image<P>, header: u64) -> Result<Inspection, TableError> {
         let header = Header::read(image, header)?;
         let runs = directory::read(image, header.directory, header.shards)?;
@@ -71,7 +47,7 @@ impl<P: Persist> Inspector<'_, P> {
             Ok::<(), TableError>(())
         })?;
         let [items, deleted, misplaced, doubled, moving] = counts.map(AtomicU64::into_inner);
-        Ok(Inspection { items: items - moving, deleted, moving, misplaced, doubled })
+        Ok(Inspection { items: items - moving, unfinished: 0, deleted, moving, misplaced, doubled })
     }
 
     /// Items, deleted, misplaced, doubled, moving of a bucket.
@@ -103,7 +79,7 @@ impl<P: Persist> Inspector<'_, P> {
                 }
             }
             found[2] += u64::from(!(reached && recognised && home == number));
-            // Of those that are there twice, one is told by its first place, and counted there.
+            // A doubled item is counted once, at its first position.
             let first = places.first() == Some(&(bucket.at, slot));
             let moving = shard.run.crowded && places.len() == 2;
             found[if moving { 4 } else { 3 }] += u64::from(first && places.len() > 1);

@@ -1,9 +1,9 @@
 //! Comparing all tags of a bucket at once.
 //!
-//! There are sixteen bytes of them, which is one register of SSE2, and every x86-64 machine has that: wider registers
-//! would have nothing more to compare. Elsewhere it is done in two words.
+//! There are sixteen bytes of them, one register of SSE2, which every x86-64 machine has: wider registers would
+//! have nothing more to compare. Elsewhere two words are compared.
 
-/// Which of sixteen tags are this one, a bit each; those of slots that do not count may be among them.
+/// Which of sixteen tags equal this one, a bit each; the result may include slots that do not count.
 #[inline(always)]
 pub(crate) fn equal(tags: [u64; 2], tag: u8) -> u16 {
     #[cfg(target_arch = "x86_64")]

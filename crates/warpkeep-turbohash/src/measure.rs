@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use crate::bucket::{Contents, Shape, filter_bit};
 use crate::shard::{PROBING_SCOPE, Shard, home, locate};
 
-/// What a search for a key that is not there looks at, in buckets, over all homes of a shard and the 64 bits of filters.
+/// The mean number of buckets that a search for an absent key reads, over all homes of a shard and the 64 bits of
+/// filters.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Walk {
     /// On the average, as things are.
     pub(crate) now: f64,
-    /// The same if nothing were marked as deleted.
+    /// The same without slots marked as deleted.
     pub(crate) best: f64,
 }
 
@@ -38,11 +39,11 @@ impl Walk {
     }
 }
 
-/// The filters if these items, home and bit each, by home, were put in afresh, so many a bucket.
+/// The filters if these items, home and bit each, in the order of homes, were inserted afresh, `usable` a bucket.
 fn afresh(items: &[(usize, u64)], buckets: usize, usable: usize) -> Vec<u64> {
     let mut passable = vec![0; buckets];
     let mut carried: VecDeque<u64> = VecDeque::new();
-    // Twice around: what is carried past the end comes back at the beginning.
+    // Twice around: items carried past the end come back at the beginning.
     for _ in 0..2 {
         let mut next = items.iter().peekable();
         for (number, passable) in passable.iter_mut().enumerate() {
@@ -56,7 +57,8 @@ fn afresh(items: &[(usize, u64)], buckets: usize, usable: usize) -> Vec<u64> {
     passable
 }
 
-/// How many searches for missing keys, 64 from each home, look at one bucket, at two, and so on, by what can be passed.
+/// How many searches for absent keys, 64 from each home, read one bucket, two, and so on, given the filters of full
+/// buckets.
 pub(crate) fn distances(passable: &[u64]) -> [u64; PROBING_SCOPE] {
     let mut counts = [0; PROBING_SCOPE];
     let scope = PROBING_SCOPE.min(passable.len());

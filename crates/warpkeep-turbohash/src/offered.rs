@@ -1,5 +1,6 @@
-//! What a table offers through the traits that all indexes share.
+//! The traits that all indexes share, implemented for a table.
 
-use crate::{Published, Seat, Seen, Stage, Table, TableError, TableSpec};
+use crate::find::Found;
+use crate::{Published, Seen, Stage, Table, TableError, TableSpec};
 
-warpkeep_record::offer_index!(Table, TableSpec, TableError, Stage, Published, Seat, Seen);
+warpkeep_record::offer_index!(Table, TableSpec, TableError, Stage, Published, Found, Seen);

@@ -1,22 +1,22 @@
-//! Plans: what will have become of a bucket once the changes staged so far are published.
+//! Plans: the state of a bucket once the changes staged so far are published.
 //!
-//! Changes of one stage may meet in a bucket, and depend on each other: there is one slot to spare for updates, and a
-//! key goes past a bucket that others of the same stage have filled. So changes are published in waves, all slots of a
-//! wave before its commit words, and its commit words before the next wave. Nearly always there is one.
+//! Changes of one stage may meet in a bucket and depend on each other: there is one spare slot for updates, and a
+//! key goes past a bucket that other keys of the same stage have filled. So changes are published in waves, all
+//! slots of a wave before its commit words, and its commit words before the next wave. Nearly always there is one.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::commit::{Commit, Marks};
 
-/// What is planned for one bucket.
+/// The plan of one bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     /// As they will be.
     pub(crate) marks: Marks,
     /// The wave of the last change.
     pub(crate) wave: u32,
-    /// Slots that count in this wave already, or until it is over: not to be written to before the next.
+    /// Slots that already count in this wave, or do so until it is over: they must not be written before the next.
     busy: u16,
     /// Whether a search ends here before the stage is published.
     had_room: bool,
@@ -71,8 +71,8 @@ impl Plan {
         Some(new)
     }
 
-    /// Takes an item away. If searches end here anyway, its slot becomes empty; otherwise it is marked, for others
-    /// may have gone past.
+    /// Removes an item. If searches end here anyway, its slot becomes empty; otherwise it is marked, because other
+    /// items may have gone past.
     pub(crate) fn remove(&mut self, slots: usize, old: usize) {
         match self.marks.has_room(slots) {
             true => self.marks.valid &= !(1 << old),
@@ -85,7 +85,7 @@ impl Plan {
 /// The plans of a stage, by where the bucket lies.
 pub(crate) type Plans = HashMap<u64, Plan, BuildHasherDefault<OffsetHasher>>;
 
-/// Offsets are no secret and nobody chooses them, so they need no more than to be spread.
+/// Offsets are not chosen by attackers, so spreading them is enough.
 #[derive(Default)]
 pub(crate) struct OffsetHasher(u64);
 

@@ -2,21 +2,19 @@
 
 use std::marker::PhantomData;
 
-use crossbeam_epoch::Guard;
-use warpkeep_image::Persist;
-use warpkeep_record::{Expected, prefetch};
+use warpkeep_image::{Guard, Persist};
+use warpkeep_record::{LockRequest, prefetch};
 
 use crate::bucket::{Bucket, Shape, tag_of};
-use crate::find::Found;
 use crate::matching;
 use crate::shard::{Shard, home};
 use crate::{Table, Value};
 
 /// Keys of a batch that are looked up under one guard.
 const SOME: usize = 1024;
-/// Keys that have their turn between two stages of one: enough to keep every miss the core can have in flight.
+/// Keys that are processed between two stages of one: enough to keep every miss the core can have in flight.
 const APART: usize = 12;
-/// Stages that a key is under way for: bucket asked for, slot asked for, record asked for, read.
+/// The stages of a key: bucket prefetched, slot prefetched, record prefetched, read.
 const RING: usize = (3 * APART + 1).next_power_of_two();
 
 /// A key that is being looked up.
@@ -32,15 +30,24 @@ struct Probe<'k, 'a> {
 }
 
 impl<P: Persist> Table<P> {
-    /// Looks a key up and gives what is found to `then`.
+    /// Looks a key up and passes the value to `then`.
     #[inline]
     pub fn get<R>(&self, key: &[u8], then: impl FnOnce(Value<'_, P>) -> R) -> Option<R> {
-        let _guard = crossbeam_epoch::pin();
-        let hash = self.hash_of(key);
+        self.get_pinned(&self.heap.pin(), key, then)
+    }
+
+    /// [`Table::get`], for a caller that has pinned the heap's epochs.
+    #[inline]
+    pub fn get_pinned<R>(
+        &self,
+        _guard: &Guard,
+        key: &[u8],
+        then: impl FnOnce(Value<'_, P>) -> R,
+    ) -> Option<R> {
+        let hash = self.hash(key);
         let (shard, fraction) = self.locate(hash);
         let found = self.find(&self.shard(shard), hash, fraction, key)?;
-        let damaged = self.is_damaged(&found, key);
-        Some(then(Value::new(self.image(), found.item).damaged(damaged)))
+        Some(then(self.value_of(&found, key)))
     }
 
     /// Looks many keys up and gives each answer, in order, to `each`.
@@ -52,8 +59,8 @@ impl<P: Persist> Table<P> {
         let mut keys = keys.into_iter();
         let mut done = 0;
         loop {
-            // A guard for some of them: a batch of millions must not hold up what is to be freed.
-            let guard = &crossbeam_epoch::pin();
+            // One guard for a group of keys: a batch of millions must not delay freeing.
+            let guard = &self.heap.pin();
             let got = self.get_some(guard, &mut keys, |index, value| each(done + index, value));
             done += got;
             if got < SOME {
@@ -62,11 +69,11 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// Looks up to [`SOME`] keys up; gives how many there were.
+    /// Looks up to [`SOME`] keys up; returns how many there were.
     ///
-    /// Each key goes through stages: its home bucket is asked for; its tags are compared, and its slot asked for; its
-    /// record is asked for; it is read. In every turn one key is in each stage, and between two stages of a key others
-    /// have theirs, so that the memory always has something to fetch.
+    /// Each key goes through stages: its home bucket is prefetched; its tags are compared, and its slot prefetched;
+    /// its record is prefetched; it is read. In every turn one key is in each stage, and between two stages of a
+    /// key the other keys have theirs, so that the memory is always busy.
     #[inline]
     fn get_some<'k>(
         &self,
@@ -103,24 +110,22 @@ impl<P: Persist> Table<P> {
                 }
                 let Probe { key, hash, fraction, shard, .. } = ring[index % RING];
                 let found = shard.and_then(|shard| self.find(&shard, hash, fraction, key));
-                let value =
-                    |found: Found| Value::new(self.image(), found.item).damaged(self.is_damaged(&found, key));
-                each(index, found.map(value));
+                each(index, found.map(|found| self.value_of(&found, key)));
             }
             turn += 1;
         }
     }
 
-    /// Asks for the home bucket of a key.
+    /// Prefetches the home bucket of a key.
     fn begin<'k>(&self, key: &'k [u8]) -> Probe<'k, '_> {
-        let hash = self.hash_of(key);
+        let hash = self.hash(key);
         let (number, fraction) = self.locate(hash);
         let shard = self.shard(number);
         prefetch_home(&shard, fraction);
         Probe { key, hash, fraction, shard: Some(shard), hint: None, _guarded: PhantomData }
     }
 
-    /// Asks for the slot that is probably the key's, or for the next bucket.
+    /// Prefetches the slot that is probably the key's, or the next bucket.
     fn hint(&self, probe: &mut Probe<'_, '_>) {
         let Some(shard) = probe.shard else { return };
         let mut path = shard.path(probe.fraction);
@@ -139,8 +144,8 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// Brings a record nearer, if there is one, perhaps its key alone: the offset comes from a slot that may be in the
-    /// middle of a change.
+    /// Prefetches a record, if there is one, perhaps its key alone: the offset comes from a slot that may be
+    /// changing.
     pub(crate) fn prefetch_record(&self, offset: u64, with_value: bool) {
         if !self.image().contains(offset, 8) {
             return;
@@ -151,12 +156,12 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// Brings what a writer will look at nearer: the slot and the record of a key in its home bucket.
-    pub(crate) fn prefetch_item(&self, key: &Expected) {
-        let (number, fraction) = self.locate(key.hash);
+    /// Prefetches the data a writer will need: the slot and the record of a key in its home bucket.
+    pub(crate) fn prefetch_item(&self, key: &LockRequest) {
+        let (number, fraction) = self.locate(key.lock.bits());
         let Some(bucket) = self.shard(number).path(fraction).next() else { return };
         let live = bucket.commit().live(self.shape.slots());
-        let candidates = matching::equal(bucket.tags(), tag_of(key.hash)) & live;
+        let candidates = matching::equal(bucket.tags(), tag_of(key.lock.bits())) & live;
         if candidates == 0 {
             return;
         }

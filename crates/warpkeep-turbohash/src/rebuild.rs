@@ -1,11 +1,10 @@
-//! Building a shard anew: larger, smaller, or as large as it was and without what is marked as deleted.
+//! Rebuilds a shard: larger, smaller, or at its size without the slots marked as deleted.
 //!
-//! The shard is held, so nobody writes to it; readers go on. Its items are put together in memory, in the order of their
-//! homes, written to fresh space in one go, and made durable. Then the word of the directory is replaced, durably, and
-//! only then do readers get to see the new shard. A crash leaves the old one or the new one.
+//! The shard is held, so no other thread writes to it; readers continue. Its items are collected in memory, in the
+//! order of their homes, written to new space in one go, and made durable. Then the word of the directory is
+//! replaced, durably, and only then do readers see the new shard. A crash leaves the old one or the new one.
 
-use crossbeam_epoch::Guard;
-use warpkeep_image::{ImageError, Persist};
+use warpkeep_image::{Guard, ImageError, Persist};
 
 use crate::bucket::{BUCKET, Contents, Shape, WORDS, fill_aside, note_passing_aside};
 use crate::commit::{Commit, Marks};
@@ -51,7 +50,7 @@ impl<P: Persist> Table<P> {
                 "a shard is larger than any image; create the table with more capacity".into(),
             )
         })?;
-        // Before the work: if there is no space, it fails at once.
+        // Before the work, so that a lack of space fails at once.
         let mut unused = Unused::new(&self.heap);
         let run = Run { offset: unused.allocate(bytes)?, bits, crowded: false };
         let (mut items, mut some) = (Vec::with_capacity(tally.items as usize), Vec::new());
@@ -66,7 +65,7 @@ impl<P: Persist> Table<P> {
             for (to, word) in bytes.chunks_exact_mut(8).zip(bucket) {
                 to.copy_from_slice(&word.to_le_bytes());
             }
-            // SAFETY: just allocated, and nothing leads to it yet.
+            // SAFETY: just allocated, and not reachable yet.
             unsafe { image.write(run.offset + BUCKET * number as u64, &bytes) };
         }
         image.flush("turbohash.shard", run.offset, bytes);
@@ -75,8 +74,8 @@ impl<P: Persist> Table<P> {
         let word = directory::word_at(self.directory, number);
         image.store(word, directory::seal(number, run));
         image.flush("turbohash.swing", word, 8);
-        // For good before anybody sees it, for what is written to it must not be lost; and before the old one is used
-        // again.
+        // Durable before any thread sees it, because later writes to it must not be lost; and before the old one is
+        // reused.
         image.fence("turbohash.swing");
         unused.keep();
         self.show(number, run);
@@ -90,11 +89,11 @@ impl<P: Persist> Table<P> {
     }
 }
 
-/// A shard of so many buckets with these items; `None` if one would have no place.
+/// A shard of 2^`bits` buckets with these items; `None` if one would have no place.
 ///
-/// Items are put in by the order of their homes: whatever places items could have within the probing scope, they have
-/// them in this order, too. So a shard of the same size never fails, nor does a larger one: of homes in a row half as
-/// many, at the least, were in a row before, with as many buckets behind them.
+/// Items are inserted in the order of their homes: if any arrangement within the probing scope exists, this order
+/// finds one. So a shard of the same size never fails, nor does a larger one: of consecutive homes at least half as
+/// many were consecutive before, with as many buckets behind them.
 fn build(items: &[Contents], shape: Shape, shards: usize, bits: u32) -> Option<Vec<[u64; WORDS]>> {
     let count = 1_usize << bits;
     let usable = shape.usable();
@@ -134,7 +133,7 @@ fn build(items: &[Contents], shape: Shape, shards: usize, bits: u32) -> Option<V
     Some(buckets)
 }
 
-/// A home that nothing is carried into from the one before it, if there is one.
+/// A home into which no item is carried from the one before it, if there is one.
 fn first_home(counts: &[usize], usable: usize) -> usize {
     let (mut carry, mut first) = (0_usize, 0);
     for _ in 0..2 {
@@ -172,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_order_of_homes_finds_a_place_for_all() {
-        // The neighbours of a full home come first in the list, and would take its places.
+        // The neighbours of a full home come first in the list, and would take its slots.
         let mut items: Vec<Contents> = (0..13).map(|number| item(64, 7, 1000 + number)).collect();
         items.extend((0..13 * PROBING_SCOPE as u64).map(|number| item(63, 7, number)));
         assert!(build(&items, Shape::References, 1, 7).is_some());

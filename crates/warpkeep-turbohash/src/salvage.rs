@@ -1,4 +1,4 @@
-//! Damaged tables: items that cannot be used are taken out, so that the others can.
+//! Damaged tables: unusable items are removed, so that the others remain usable.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use crate::shard::{Run, Shard, locate};
 use crate::table::SHARE;
 use crate::{Table, TableError};
 
-/// Marks the records of a table, and takes out what leads to none.
+/// Marks the records of a table, and removes references that lead to none.
 struct Salvage<'a, P: Persist> {
     image: &'a Image<P>,
     marker: &'a Marker<'a, P>,
@@ -26,8 +26,8 @@ struct Salvage<'a, P: Persist> {
 }
 
 impl<P: Persist> Table<P> {
-    /// Marks everything that a table's header leads to. Items that lead to no record, or to that of another item, and slots
-    /// that count and are not there, are taken out, and given.
+    /// Marks everything reachable from a table's header. Items that lead to no record, or to another item's record,
+    /// and slots that count but do not exist, are removed and returned.
     pub fn mark_salvaging(
         image: &Image<P>,
         marker: &Marker<'_, P>,
@@ -49,7 +49,7 @@ impl<P: Persist> Table<P> {
         Ok(salvage.taken.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes a damaged item out. No other thread uses the table. Its record is free at the next opening.
+    /// Removes a damaged item. No other thread uses the table. Its record is free at the next opening.
     pub fn discard(&self, item: &DamagedItem) {
         let holds = |number: &usize| {
             let run = self.run(*number);
@@ -71,7 +71,7 @@ impl<P: Persist> Table<P> {
 
     /// Whether a key may lie in the bucket at an offset.
     pub fn may_lie_in(&self, key: &[u8], bucket: u64) -> bool {
-        let (number, fraction) = self.locate(self.hash_of(key));
+        let (number, fraction) = self.locate(self.hash(key));
         self.shard(number).path(fraction).any(|other| other.at == bucket)
     }
 }
@@ -101,7 +101,7 @@ impl<P: Persist> Salvage<'_, P> {
                     Ok(true) => {}
                     // A crash between the two steps of a move leaves this, and attaching removes one.
                     Ok(false) if run.crowded && before == Some(contents.hash) => {}
-                    // Which of the two slots it is that the record does not belong to, a look at the record tells.
+                    // Reading the record later shows which of the two slots it does not belong to.
                     Ok(false) if before != Some(contents.hash) && !self.is_keyless() => {}
                     Ok(false) => self.take(number, bucket, slot, &contents, Damage::Shared),
                     Err(_) => self.take(number, bucket, slot, &contents, Damage::NoRecord),
@@ -110,12 +110,12 @@ impl<P: Persist> Salvage<'_, P> {
         }
     }
 
-    /// Whether records do not say whose they are.
+    /// Whether records do not hold their keys.
     fn is_keyless(&self) -> bool {
         self.header.key.fixed_len() == Some(8) && !self.header.form().has_checksums()
     }
 
-    /// Gives a bucket a commit word that a table stores, and takes out what the one it has says too much.
+    /// Repairs a bucket's commit word to a valid one, and removes the slots it wrongly counted.
     fn mend_commit(&self, number: usize, bucket: Bucket<'_>) {
         let (commit, slots) = (bucket.commit(), self.shape.slots());
         if commit.fault(slots).is_none() {
@@ -125,7 +125,7 @@ impl<P: Persist> Salvage<'_, P> {
         marks.deleted &= marks.valid;
         self.note(number, bucket, 0, None, Damage::CommitWord);
         if marks.valid.count_ones() as usize >= slots {
-            // One slot too many counts: most likely one whose contents do not fit.
+            // One slot too many counts: most likely one with invalid contents.
             let fits = |slot: usize| self.fits(number, bucket, slot, &bucket.contents(self.shape, slot));
             let slot = slots_of(marks.valid).find(|&slot| !fits(slot)).unwrap_or(slots - 1);
             if marks.live() >> slot & 1 == 1 {

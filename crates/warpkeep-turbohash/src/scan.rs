@@ -1,20 +1,41 @@
 //! Scans: every item, while writers go on.
 
-use warpkeep_core::{Change, ChangeKind};
+use warpkeep_core::Change;
 use warpkeep_image::Persist;
+use warpkeep_record::ScanPosition;
 
 use crate::bucket::Bucket;
 use crate::shard::Shard;
 use crate::{PROBING_SCOPE, Table, Value};
 
-/// Buckets that are given out under one guard: a scan must not hold up what is to be freed.
+/// Buckets that are read under one guard: a scan must not delay freeing.
 const BUCKETS: usize = 32;
 
 /// Where a scan of a table stands.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ScanPosition {
+struct InTable {
     shard: usize,
     within: Position,
+}
+
+impl From<ScanPosition> for InTable {
+    fn from(position: ScanPosition) -> InTable {
+        let [shard, rebuilt, offset, next] = position.words();
+        // No shard lies at the beginning of the image.
+        let seen = (offset != 0).then_some((rebuilt, offset));
+        InTable {
+            shard: shard as usize,
+            within: Position { seen, next: (next >> 1) as usize, again: next & 1 == 1 },
+        }
+    }
+}
+
+impl From<InTable> for ScanPosition {
+    fn from(InTable { shard, within }: InTable) -> ScanPosition {
+        let (rebuilt, offset) = within.seen.unwrap_or_default();
+        let next = (within.next as u64) << 1 | u64::from(within.again);
+        ScanPosition::from_words([shard as u64, rebuilt, offset, next])
+    }
 }
 
 /// Where a scan stands in a shard.
@@ -29,29 +50,32 @@ pub(crate) struct Position {
 }
 
 impl<P: Persist> Table<P> {
-    /// Gives out every item, while writers go on. An item that is there throughout is given out at least once; if it
-    /// moves, or its shard is built anew meanwhile, it may be given out twice.
+    /// Returns every item, while writers continue. An item that is there throughout is returned at least once; if
+    /// it moves, or its shard is rebuilt meanwhile, it may be returned twice.
     pub fn scan<E>(&self, table: u32, mut each: impl FnMut(&Change<'_>) -> Result<(), E>) -> Result<(), E> {
         let mut position = ScanPosition::default();
         while self.scan_some(table, &mut position, &mut each)? {}
         Ok(())
     }
 
-    /// Gives out the items of a few buckets and moves the position on; whether there is more. A shard that was built anew since is
-    /// begun again.
+    /// Returns the items of a few buckets and advances the position; returns whether there is more. A shard that
+    /// was rebuilt since is begun again.
     pub fn scan_some<E>(
         &self,
         table: u32,
         position: &mut ScanPosition,
         mut each: impl FnMut(&Change<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
-        if position.shard >= self.shards() {
+        let mut at = InTable::from(*position);
+        if at.shard >= self.shards() {
             return Ok(false);
         }
-        if !self.scan_shard(position.shard, &mut position.within, table, &mut each)? {
-            *position = ScanPosition { shard: position.shard + 1, within: Position::default() };
+        let more = self.scan_shard(at.shard, &mut at.within, table, &mut each);
+        if matches!(more, Ok(false)) {
+            at = InTable { shard: at.shard + 1, within: Position::default() };
         }
-        Ok(true)
+        *position = at.into();
+        more.map(|_| true)
     }
 
     /// Gives out the items of a few buckets of a shard; whether it has more.
@@ -67,9 +91,8 @@ impl<P: Persist> Table<P> {
             bucket.items(self.shape, &mut items);
             for contents in &items {
                 key.clear();
-                let value = Value::new(self.image(), self.read_any(contents, &mut key));
-                let (version, value) = (value.version(), value.bytes());
-                each(&Change { table, kind: ChangeKind::Put, version, key: &key, value })?;
+                let item = self.read_any(contents, &mut key);
+                each(&Value::new(self.image(), item).as_put(table, &key))?;
             }
             Ok(())
         })
@@ -82,7 +105,7 @@ impl<P: Persist> Table<P> {
         position: &mut Position,
         mut each: impl FnMut(&Shard<'_>, Bucket<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
-        let _guard = crossbeam_epoch::pin();
+        let _guard = self.heap.pin();
         let rebuilt = self.rebuilt(number);
         let shard = self.shard(number);
         let seen = Some((rebuilt, shard.run.offset));
@@ -115,7 +138,7 @@ mod tests {
     use super::*;
     use crate::testing::{SEED, put, table};
 
-    /// A shard that is built anew twice may come to lie where it lay, with its items elsewhere.
+    /// A shard that is rebuilt twice may come to lie at its old offset, with its items elsewhere.
     #[test]
     fn a_shard_that_comes_back_to_the_same_place_is_told_apart() {
         let table = table(16, 64 * 14 * 7 / 10);
@@ -132,10 +155,9 @@ mod tests {
         let offset = table.run(0).offset;
         let mut rounds = 0;
         while rounds == 0 || table.run(0).offset != offset {
-            let rebuilt = table.rebuild(0, &mut table.lock(0), 6, &crossbeam_epoch::pin());
+            let rebuilt = table.rebuild(0, &mut table.lock(0), 6, &table.heap.pin());
             assert!(rebuilt.is_ok());
-            // Other tests' readers may hold up what is freed.
-            (0..100).for_each(|_| warpkeep_record::hasten_freeing());
+            (0..4).for_each(|_| table.heap.reclaim());
             rounds += 1;
             assert!(rounds < 10_000, "it never came back");
         }

@@ -17,17 +17,18 @@ pub(crate) const MAX_SHARDS: u32 = 1 << 20;
 /// How full a table is when it has the items it was created for, as a share of the slots that items can be in.
 pub(crate) const CREATION_LOAD: f64 = 0.86;
 
-/// Shards are no fewer, however small the table: so many writers can be at work at once.
+/// The fewest shards, however small the table, so that many writers can work at once.
 const MIN_SHARDS: u64 = 1024;
-/// Buckets that a shard of a large table begins with: with fewer, chance fills some shards long before the others.
+/// Buckets that a shard of a large table begins with, as bits: with fewer, chance fills some shards long before the
+/// others.
 const USUAL_BITS: u32 = 7;
 
-/// Where the buckets of a shard lie, and how many they are: one word, so that whoever loads it has both.
+/// The offset and number of a shard's buckets: one word, so that one load reads both.
 ///
-/// | bits | what |
+/// | bits | meaning |
 /// | --- | --- |
 /// | 0..6 | the number of buckets is 2 to this |
-/// | 6 | items have moved on within it, so one may be there twice after a crash |
+/// | 6 | items were displaced within it, so one may exist twice after a crash |
 /// | 7..48 | offset of the first bucket, in units of 256 bytes |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
@@ -53,7 +54,7 @@ impl Run {
         1 << self.bits
     }
 
-    /// Bytes in a run of so many buckets, as bits; `None` if there is no such run.
+    /// Bytes in a run of 2^`bits` buckets; `None` if there is no such run.
     pub(crate) fn bytes_of(bits: u32) -> Option<u64> {
         (bits <= MAX_BITS).then(|| BUCKET << bits)
     }
@@ -72,7 +73,7 @@ impl Run {
     }
 }
 
-/// The shard of a hash, of so many, and the fraction that says where in it.
+/// The shard of a hash among `shards`, and the fraction that determines the position in it.
 #[inline]
 pub(crate) fn locate(hash: u64, shards: usize) -> (usize, u64) {
     let product = u128::from(hash) * shards as u128;
@@ -122,13 +123,13 @@ impl<'a> Shard<'a> {
     }
 }
 
-/// What is known about a shard while it is held against other writers.
+/// The state of a shard, protected by its writer lock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) items: u64,
     /// Slots marked as deleted.
     pub(crate) deleted: u64,
-    /// Of them, since somebody last looked at how far searches walk.
+    /// Of them, those since the length of searches was last measured.
     pub(crate) unmeasured: u64,
 }
 
@@ -137,7 +138,7 @@ pub(crate) struct Tally {
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     pub(crate) tally: Mutex<Tally>,
-    /// How often the shard was built anew. Its run does not tell: space that was freed is used again.
+    /// How often the shard was rebuilt. Its run does not show that: freed space is reused.
     pub(crate) rebuilt: AtomicU64,
 }
 
@@ -162,8 +163,8 @@ pub(crate) fn layout_for(capacity: u64, shape: Shape, asked: u32) -> (u32, u32) 
     (with(bits).max(MIN_SHARDS) as u32, bits)
 }
 
-/// How many shards a table of such items gets for a capacity, unless its [`TableSpec`](crate::TableSpec) says
-/// otherwise.
+/// The number of shards of a table with such items and capacity, unless its [`TableSpec`](crate::TableSpec) sets
+/// it.
 pub fn default_shards(key: warpkeep_core::KeySpec, value: warpkeep_core::ValueSpec, capacity: u64) -> u32 {
     layout_for(capacity, Shape::new(key, value), 0).0
 }

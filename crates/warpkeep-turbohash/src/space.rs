@@ -1,15 +1,11 @@
-//! Room for shards and directories: blocks of just their size, or whole chunks for the largest.
+//! Space for shards and directories: blocks of their exact size, or whole chunks for the largest.
 
-use std::sync::Arc;
+use warpkeep_image::{Guard, Heap, ImageError, Marker, Persist};
 
-use crossbeam_epoch::Guard;
-use warpkeep_image::{Heap, ImageError, Marker, Persist};
-use warpkeep_record::when_unseen;
-
-/// What is larger takes whole chunks.
+/// Larger ones take whole chunks.
 const LARGEST_BLOCK: u64 = 1 << 20;
 
-/// Room for so many bytes, a multiple of 256, at such a multiple. It holds whatever was there before.
+/// Allocates `bytes` bytes, a multiple of 256, at such a multiple. The contents are undefined.
 pub(crate) fn allocate<P: Persist>(heap: &Heap<P>, bytes: u64) -> Result<u64, ImageError> {
     if bytes > LARGEST_BLOCK {
         return heap.allocate_extent(bytes);
@@ -18,18 +14,18 @@ pub(crate) fn allocate<P: Persist>(heap: &Heap<P>, bytes: u64) -> Result<u64, Im
     Ok(heap.allocate_from(heap.pool(bytes)?)?.into_offset())
 }
 
-/// Gives room back that nothing leads to any more.
+/// Frees space that is no longer reachable.
 pub(crate) fn free<P: Persist>(heap: &Heap<P>, offset: u64, bytes: u64) -> Result<(), ImageError> {
     if bytes > LARGEST_BLOCK { heap.free_extent(offset) } else { heap.free(offset) }
 }
 
 /// The same, once no reader can see it.
-pub(crate) fn retire<P: Persist>(heap: &Arc<Heap<P>>, offset: u64, bytes: u64, guard: &Guard) {
-    let work = heap.later(move |heap| {
+pub(crate) fn retire<P: Persist>(heap: &Heap<P>, offset: u64, bytes: u64, guard: &Guard) {
+    let free = move |heap: &Heap<P>| {
         let freed = free(heap, offset, bytes);
         debug_assert!(freed.is_ok(), "{freed:?}");
-    });
-    when_unseen(work, guard);
+    };
+    heap.defer(free, guard);
 }
 
 /// Marks room in use, checked against the heap.
@@ -37,7 +33,7 @@ pub(crate) fn mark<P: Persist>(marker: &Marker<'_, P>, offset: u64, bytes: u64) 
     if bytes > LARGEST_BLOCK { marker.extent(offset, bytes) } else { marker.block(offset, bytes) }
 }
 
-/// Room for what may not come to be: freed unless it does.
+/// Space for an object that may not be completed: freed unless it is kept.
 pub(crate) struct Unused<'h, P: Persist> {
     heap: &'h Heap<P>,
     taken: Vec<(u64, u64)>,
@@ -54,7 +50,7 @@ impl<'h, P: Persist> Unused<'h, P> {
         Ok(offset)
     }
 
-    /// It has come to be.
+    /// Keeps the space: the object is complete.
     pub(crate) fn keep(mut self) {
         self.taken.clear();
     }

@@ -1,14 +1,13 @@
 //! Writing: changes are staged while their shards are held, then published all at once.
 //!
-//! Nothing is written to a bucket before [`Stage::publish`]: a stage that is given up leaves nothing behind, and there is
-//! nothing a crash could leave half claimed.
+//! Nothing is written to a bucket before [`Stage::publish`]: a dropped stage leaves nothing behind, and a crash
+//! cannot leave anything half claimed.
 
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
-use crossbeam_epoch::Guard;
-use warpkeep_image::{Block, Image, ImageError, Persist};
-use warpkeep_record::{Expected, prefetch, retire};
+use warpkeep_image::{Block, Guard, Image, ImageError, Persist};
+use warpkeep_record::{LockKey, LockRequest, prefetch};
 
 use crate::bucket::{self, Bucket, Contents, Shape};
 use crate::commit::{Commit, Marks};
@@ -19,41 +18,28 @@ use crate::read::prefetch_home;
 use crate::shard::Tally;
 use crate::{Table, TableError, Value};
 
-/// Blocks that are had ready, at the most: more would leave the cache again before they are written.
+/// The most blocks allocated ahead: more would be evicted from the cache before they are written.
 const AT_HAND: usize = 256;
 
-/// Where a key is in a table, or that it is not there: what a [`Stage`] finds out once and needs again.
-#[derive(Clone, Copy, Debug)]
-pub struct Seat {
-    hash: u64,
-    found: Option<Found>,
-    /// The stored item failed its checksum; set only where the table checks gets.
-    damaged: bool,
-}
+/// The position of a key in a table, or its absence: found once by a [`Stage`] and used again.
+pub type Seat = warpkeep_record::Seat<Found>;
 
-impl Seat {
-    /// The version of the key's item, if it has one.
-    pub fn version(&self) -> Option<u64> {
-        self.found.map(|found| found.item.version)
-    }
-}
-
-/// What becomes of a slot, or of two.
+/// A change of one slot, or of two.
 struct Change {
     wave: u32,
     shard: usize,
     /// Where the bucket lies.
     bucket: u64,
-    /// What is written, and into which slot.
+    /// The new contents, and their slot.
     fill: Option<(usize, Contents)>,
-    /// Marks that come, and marks that go.
+    /// Marks to set, and marks to clear.
     set: Marks,
     clear: Marks,
     /// Items more or less.
     items: i64,
     /// The record that was written for it.
     record: Option<u64>,
-    /// The record that nothing leads to afterwards.
+    /// The record that is no longer reachable afterwards.
     old: Option<u64>,
 }
 
@@ -64,7 +50,7 @@ pub struct Stage<'t, P: Persist> {
     plans: Plans,
     /// The shard where a key found no place, and its fraction.
     full: Option<(usize, u64)>,
-    /// Blocks for records to come.
+    /// Blocks for the next records.
     at_hand: Vec<Block<'t, P>>,
     // Before the guard: shards are let go before the epoch is.
     held: Vec<(usize, MutexGuard<'t, Tally>)>,
@@ -72,14 +58,14 @@ pub struct Stage<'t, P: Persist> {
 }
 
 impl<P: Persist> Table<P> {
-    /// Holds the shards of these keys against other writers, and brings what the keys have nearer.
-    pub fn stage(&self, keys: impl IntoIterator<Item = impl Into<Expected>>) -> Stage<'_, P> {
-        let keys: Vec<Expected> = keys.into_iter().map(Into::into).collect();
+    /// Holds the shards of these keys against other writers, and prefetches the keys' items.
+    pub fn stage(&self, keys: impl IntoIterator<Item = impl Into<LockRequest>>) -> Stage<'_, P> {
+        let keys: Vec<LockRequest> = keys.into_iter().map(Into::into).collect();
         let mut shards: Vec<usize> = Vec::with_capacity(keys.len());
         {
-            let _guard = crossbeam_epoch::pin();
+            let _guard = self.heap.pin();
             for key in &keys {
-                let (shard, fraction) = self.locate(key.hash);
+                let (shard, fraction) = self.locate(key.lock.bits());
                 prefetch_home(&self.shard(shard), fraction);
                 shards.push(shard);
             }
@@ -87,7 +73,7 @@ impl<P: Persist> Table<P> {
         // In order, so that two batches never wait for each other.
         shards.sort_unstable();
         shards.dedup();
-        // Pinned after the locks are taken: a writer that waits must not hold up what is to be freed.
+        // Pinned after the locks are taken: a waiting writer must not delay freeing.
         let held = shards.into_iter().map(|shard| (shard, self.lock(shard))).collect();
         let stage = Stage {
             table: self,
@@ -96,7 +82,7 @@ impl<P: Persist> Table<P> {
             full: None,
             at_hand: Vec::new(),
             held,
-            guard: crossbeam_epoch::pin(),
+            guard: self.heap.pin(),
         };
         if keys.len() > 1 {
             keys.iter().for_each(|key| self.prefetch_item(key));
@@ -105,13 +91,13 @@ impl<P: Persist> Table<P> {
     }
 }
 
-/// Changes that are visible, and whose shards are held until this is dropped.
+/// Visible changes, whose shards are held until this is dropped.
 pub struct Published<'t, P: Persist> {
     _stage: Stage<'t, P>,
 }
 
 impl<'t, P: Persist> Stage<'t, P> {
-    /// How the shard stands that has no place for a key: what [`Table::make_room`] wants to know.
+    /// The state of the shard that has no place for a key: the argument of [`Table::make_room`].
     pub fn seen(&self) -> Seen {
         let staged = |shard: usize| -> i64 {
             self.changes.iter().filter(|change| change.shard == shard).map(|change| change.items.max(0)).sum()
@@ -125,7 +111,7 @@ impl<'t, P: Persist> Stage<'t, P> {
         Seen { full }
     }
 
-    /// Has blocks ready for so many values to come, and brings them nearer.
+    /// Allocates blocks for `count` values ahead, and prefetches them.
     pub fn expect_values(&mut self, count: usize) {
         let table = self.table;
         if let Some(pool) = table.pool {
@@ -136,42 +122,42 @@ impl<'t, P: Persist> Stage<'t, P> {
         }
     }
 
-    /// Where a key is, whose hash was given to [`Table::stage`]. A change to it that was staged before is not seen:
+    /// Where a key is, whose lock key was given to [`Table::stage`]. A change to it that was staged before is not seen:
     /// stage one change a key.
-    pub fn seat(&self, key: &[u8], hash: u64) -> Seat {
+    pub fn seat(&self, key: &[u8], lock: LockKey) -> Seat {
+        let hash = lock.bits();
         let (shard, fraction) = self.table.locate(hash);
         debug_assert!(self.holds(shard), "the key is not held");
         let found = self.table.find(&self.table.shard(shard), hash, fraction, key);
-        let damaged = found.is_some_and(|found| self.table.is_damaged(&found, key));
-        Seat { hash, found, damaged }
+        Seat::new(lock, found, |found| self.table.is_damaged(found, key))
     }
 
     fn holds(&self, shard: usize) -> bool {
         self.held.binary_search_by_key(&shard, |&(held, _)| held).is_ok()
     }
 
-    /// What the key of a seat has.
+    /// The value of the key of a seat.
     pub fn value(&self, seat: &Seat) -> Option<Value<'_, P>> {
-        Some(Value::new(self.table.image(), seat.found?.item).damaged(seat.damaged))
+        seat.value(self.table.image())
     }
 
-    /// Stages a value for the key of a seat, new or not. [`TableError::Full`] asks for [`Table::make_room`] and
-    /// another stage. Only a new key can meet it: for another value of a key there always is a slot.
+    /// Stages a value for the key of a seat, new or not. After [`TableError::Full`] call [`Table::make_room`] and
+    /// stage again. Only a new key can fail so: another value of a key always has a slot.
     pub fn put(&mut self, seat: &Seat, key: &[u8], value: &[u8], version: u64) -> Result<(), TableError> {
         let table = self.table;
         table.key.check(key)?;
         table.value.check(value)?;
-        let shard = table.locate(seat.hash).0;
-        let bucket = match seat.found {
+        let shard = table.locate(seat.lock().bits()).0;
+        let bucket = match seat.found() {
             Some(found) => self.plan(found.bucket),
-            None => self.room(seat.hash).ok_or(TableError::Full)?,
+            None => self.room(seat.lock().bits()).ok_or(TableError::Full)?,
         };
-        let (record, contents) = self.contents(seat.hash, key, value, version)?;
+        let (record, contents) = self.contents(seat.lock().bits(), key, value, version)?;
         let slots = table.shape.slots();
-        // Nothing is planned before the record is there.
+        // Planned only after the record exists.
         let plan = self.plans.get_mut(&bucket).expect("the plan of the bucket was made above");
         let before = plan.marks;
-        let slot = match seat.found {
+        let slot = match seat.found() {
             Some(found) => plan.update(slots, found.slot),
             None => plan.insert(slots),
         };
@@ -189,9 +175,9 @@ impl<'t, P: Persist> Stage<'t, P> {
             fill: Some((slot, contents)),
             set,
             clear,
-            items: i64::from(seat.found.is_none()),
+            items: i64::from(seat.found().is_none()),
             record,
-            old: seat.found.and_then(|found| found.record),
+            old: seat.found().and_then(|found| found.record),
         });
         Ok(())
     }
@@ -239,7 +225,7 @@ impl<'t, P: Persist> Stage<'t, P> {
         planned.unwrap_or_else(|| Plan::new(bucket.commit(), slots))
     }
 
-    /// What goes into a slot, and the record if there is one, which is written.
+    /// The contents of a slot, and its record if there is one, which is written.
     fn contents(
         &mut self,
         hash: u64,
@@ -261,8 +247,8 @@ impl<'t, P: Persist> Stage<'t, P> {
 
     /// Stages the end of the key of a seat; `false` if it is not there.
     pub fn remove(&mut self, seat: &Seat) -> bool {
-        let Some(found) = seat.found else { return false };
-        let (shard, slots) = (self.table.locate(seat.hash).0, self.table.shape.slots());
+        let Some(found) = seat.found() else { return false };
+        let (shard, slots) = (self.table.locate(seat.lock().bits()).0, self.table.shape.slots());
         let bucket = self.plan(found.bucket);
         let plan = self.plans.get_mut(&bucket).expect("the plan of the bucket was made above");
         let before = plan.marks;
@@ -283,14 +269,14 @@ impl<'t, P: Persist> Stage<'t, P> {
         true
     }
 
-    /// Makes all of it visible, durably. Cannot fail. The shards are held until what it gives is dropped.
+    /// Makes all changes visible, durably. Cannot fail. The shards are held until the result is dropped.
     pub fn publish(mut self) -> Published<'t, P> {
         let table = self.table;
         let mut changes = std::mem::take(&mut self.changes);
         if changes.is_empty() {
             return Published { _stage: self };
         }
-        // Those of a bucket side by side: its word is stored once a wave.
+        // Changes of a bucket side by side: its word is stored once a wave.
         changes.sort_by_key(|change| (change.wave, change.bucket));
         for wave in changes.chunk_by(|one, other| one.wave == other.wave) {
             self.publish_wave(wave);
@@ -312,7 +298,7 @@ impl<'t, P: Persist> Stage<'t, P> {
         for (shard, tally) in &self.held {
             table.note_wants(*shard, table.run(*shard), tally);
         }
-        retire(&table.heap, changes.iter().filter_map(|change| change.old).collect(), &self.guard);
+        table.heap.retire(changes.iter().filter_map(|change| change.old).collect(), &self.guard);
         Published { _stage: self }
     }
 
@@ -341,19 +327,19 @@ impl<'t, P: Persist> Stage<'t, P> {
             image.store(at, commit.next(marks).0);
             image.flush("turbohash.commit", at, 8);
         }
-        // Words before the acknowledgement and before the next wave, and before what they led to is used again.
+        // Words before the acknowledgement and before the next wave, and before replaced records are reused.
         image.fence("turbohash.commit");
     }
 }
 
-/// Marks that come, and marks that go.
+/// Marks to set, and marks to clear.
 fn difference(before: Marks, after: Marks) -> (Marks, Marks) {
     let set = Marks { valid: after.valid & !before.valid, deleted: after.deleted & !before.deleted };
     let clear = Marks { valid: before.valid & !after.valid, deleted: before.deleted & !after.deleted };
     (set, clear)
 }
 
-/// A bucket whose commit word was sound when the table was opened, and is not any more.
+/// A bucket whose commit word was valid when the table was opened, and is not any more.
 fn no_slot_to_spare<P: Persist>(image: &Image<P>, bucket: u64) -> ImageError {
     let what = format!("the bucket at {bucket}: no slot is free, though one is always kept free for updates");
     ImageError::Damaged { path: image.path().to_path_buf(), what }
@@ -369,7 +355,7 @@ fn word_of(bytes: &[u8]) -> u64 {
 impl<P: Persist> Drop for Stage<'_, P> {
     fn drop(&mut self) {
         for record in self.changes.drain(..).filter_map(|change| change.record) {
-            // Nobody has seen it.
+            // It was never visible.
             let freed = self.table.heap.free(record);
             debug_assert!(freed.is_ok(), "{freed:?}");
         }

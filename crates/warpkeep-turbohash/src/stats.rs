@@ -10,15 +10,15 @@ use crate::measure::distances;
 use crate::shard::{PROBING_SCOPE, home};
 use crate::{Table, matching};
 
-/// Shards that are looked at closely, at the most: more would say the same.
+/// The most shards that are examined closely: more would give the same result.
 const SAMPLE: usize = 1024;
 
 /// How many searches look at one bucket, at two, and so on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Distances {
-    /// Searches that look at one bucket more than the index says.
+    /// Searches by the number of buckets they read, minus one.
     pub counts: Vec<u64>,
-    /// Buckets that a search looks at, on the average; 0 if there are no searches.
+    /// Buckets that a search reads on average; 0 if there are no searches.
     pub mean: f64,
 }
 
@@ -52,15 +52,15 @@ pub struct TableStats {
     pub smallest_shard: u64,
     /// Buckets in the largest shard.
     pub largest_shard: u64,
-    /// How far searches for keys that are there walk, each item once; from a sample of the shards if there are many.
+    /// The lengths of searches for existing keys, each item once; from a sample of the shards if there are many.
     pub hits: Distances,
-    /// How far searches for other keys walk, 64 different ones from each home bucket; from the same sample.
+    /// The lengths of searches for absent keys, 64 different ones from each home bucket; from the same sample.
     pub misses: Distances,
-    /// Items that moved on to make room for others, since the table was opened.
+    /// Items displaced to make room for others, since the table was opened.
     pub displaced: u64,
     /// Shards made larger since the table was opened.
     pub grown: u64,
-    /// Shards rid of what was deleted since then.
+    /// Shards rid of deleted items since then.
     pub collected: u64,
     /// Shards made smaller since then.
     pub shrunk: u64,
@@ -106,7 +106,7 @@ fn walk<P: Persist>(table: &Table<P>) -> (Distances, Distances) {
     let (mut hits, mut misses) = ([0; PROBING_SCOPE], [0; PROBING_SCOPE]);
     let mut items = Vec::new();
     for number in (0..table.shards()).step_by(table.shards().div_ceil(SAMPLE)) {
-        let _guard = crossbeam_epoch::pin();
+        let _guard = table.heap.pin();
         let shard = table.shard(number);
         let mask = shard.run.buckets() as usize - 1;
         for (place, bucket) in shard.iter().enumerate() {

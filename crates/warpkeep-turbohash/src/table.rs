@@ -1,12 +1,11 @@
-//! A table: its header in the image, and what a running process keeps about it.
+//! A table: its header in the image, and its state in a running process.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 
-use warpkeep_core::{Change, ChangeKind, KeySpec, MergeRule, Seed, ValueSpec, hash_bytes};
+use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec, hash_bytes};
 use warpkeep_image::{Heap, Image, ImageError, Marker, Persist, PoolId};
-use warpkeep_record::in_parallel;
-use warpkeep_record::{RecordForm, RecordLines};
+use warpkeep_record::{LockKey, RecordForm, RecordLines, in_parallel};
 
 use crate::bucket::{Bucket, Shape};
 use crate::directory;
@@ -15,23 +14,23 @@ use crate::header::{self, Header};
 use crate::shard::{CREATION_LOAD, Held, MAX_SHARDS, Mirror, Run, Shard, Tally, layout_for, locate};
 use crate::space::{self, Unused};
 use crate::upkeep::Upkeep;
-use crate::{TableError, stats::TableStats};
+use crate::{TableError, Value, stats::TableStats};
 
 /// Shards that a thread takes at a time in a walk over all.
 pub(crate) const SHARE: u64 = 64;
-/// What a table is created with.
+/// The parameters of a new table.
 #[derive(Clone, Copy, Debug)]
 pub struct TableSpec {
-    /// What keys are.
+    /// The keys.
     pub key: KeySpec,
-    /// What values are.
+    /// The values.
     pub value: ValueSpec,
     /// Items to make room for at once; the table grows beyond.
     pub capacity: u64,
-    /// How many shards it has, for good; 0 for [as many as suit the capacity](crate::default_shards). More let more
+    /// The number of shards, which never changes; 0 for [as many as suit the capacity](crate::default_shards). More let more
     /// writers work at once; fewer and larger ones become fuller before they grow.
     pub shards: u32,
-    /// What a merge does.
+    /// The merge rule.
     pub merge: MergeRule,
     /// Of the hashes of its keys.
     pub seed: Seed,
@@ -39,8 +38,8 @@ pub struct TableSpec {
 
 /// A TurboHash table in an image.
 ///
-/// Readers take no locks: they pin an epoch, look at the buckets of a key, and believe what they find if the bucket's
-/// commit word is the same afterwards; what a writer replaces stays until no reader can hold it. Writers of a shard are
+/// Readers take no locks: they pin an epoch, read the buckets of a key, and trust the result if the bucket's commit
+/// word is the same afterwards; replaced records stay until no reader can hold them. Writers of a shard are
 /// serialised, and publish with one 8-byte store a bucket.
 ///
 /// ```
@@ -64,9 +63,9 @@ pub struct TableSpec {
 /// };
 /// let table = Table::create(&Arc::new(heap), &spec)?;
 /// let key = 42_u64.to_le_bytes();
-/// let hash = table.hash_of(&key);
-/// let mut stage = table.stage([hash]);
-/// let seat = stage.seat(&key, hash);
+/// let lock = table.lock_key(&key);
+/// let mut stage = table.stage([lock]);
+/// let seat = stage.seat(&key, lock);
 /// stage.put(&seat, &key, b"forty-two", 1)?;
 /// stage.publish();
 /// assert_eq!(table.get(&key, |value| value.to_vec()), Some(b"forty-two".to_vec()));
@@ -96,7 +95,7 @@ pub struct Table<P: Persist> {
 }
 
 impl<P: Persist> Table<P> {
-    /// Lays out an empty table and gives it; [`Table::header`] says where. Nothing leads to it yet.
+    /// Creates an empty table; its position is [`Table::header`]. It is not reachable yet.
     pub fn create(heap: &Arc<Heap<P>>, spec: &TableSpec) -> Result<Table<P>, TableError> {
         if spec.shards > MAX_SHARDS {
             return Err(TableError::Shards { shards: spec.shards, max: MAX_SHARDS });
@@ -152,7 +151,8 @@ impl<P: Persist> Table<P> {
                     items.extend_from_slice(&some);
                 }
                 if run.crowded {
-                    // A crash between the two steps of a move leaves the whole slot twice, and attaching removes one.
+                    // A crash between the two steps of a move leaves an identical slot twice, and attaching removes
+                    // one.
                     items.sort_unstable_by_key(|item| (item.payload, item.hash));
                     items.dedup();
                 }
@@ -167,8 +167,8 @@ impl<P: Persist> Table<P> {
         })
     }
 
-    /// Opens a table that has just been [marked](Table::mark), and counts its items. What was being written when the last
-    /// holder stopped does not count; an item that was being moved is left in one place.
+    /// Opens a table that has just been [marked](Table::mark), and counts its items. Unpublished changes of the
+    /// last holder do not count; an item that was being moved is left in one place.
     pub fn attach(heap: &Arc<Heap<P>>, header: u64) -> Result<Table<P>, TableError> {
         let identity = Header::read(heap.image(), header)?;
         let runs = directory::read(heap.image(), identity.directory, identity.shards)?;
@@ -231,7 +231,7 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// Counts what a shard has.
+    /// Counts the items of a shard.
     fn count(&self, number: usize) {
         let mut tally = self.lock(number);
         for bucket in self.shard(number).iter() {
@@ -250,12 +250,12 @@ impl<P: Persist> Table<P> {
         &self.heap
     }
 
-    /// Where its header lies in the image: what the catalogue keeps.
+    /// The offset of its header in the image, which the catalogue stores.
     pub fn header(&self) -> u64 {
         self.header
     }
 
-    /// Items in it. Exact while nobody writes.
+    /// The number of items. Exact while there are no writers.
     pub fn len(&self) -> u64 {
         self.items.load(Ordering::Relaxed).max(0) as u64
     }
@@ -265,17 +265,17 @@ impl<P: Persist> Table<P> {
         self.len() == 0
     }
 
-    /// What keys are.
+    /// The keys.
     pub fn key_spec(&self) -> KeySpec {
         self.key
     }
 
-    /// What values are.
+    /// The values.
     pub fn value_spec(&self) -> ValueSpec {
         self.value
     }
 
-    /// What a merge does.
+    /// The merge rule.
     pub fn merge_rule(&self) -> MergeRule {
         self.merge
     }
@@ -285,7 +285,7 @@ impl<P: Persist> Table<P> {
         self.buckets.load(Ordering::Relaxed) * self.shape.slots() as u64
     }
 
-    /// What it would have to be created with to be what it is.
+    /// The parameters that would create this table.
     pub fn spec(&self) -> TableSpec {
         let usable = self.buckets.load(Ordering::Relaxed) * self.shape.usable() as u64;
         TableSpec {
@@ -298,8 +298,8 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// Whether values are to be checked against their checksums when they are looked up: what is not what was written is then
-    /// [damaged](warpkeep_record::Value::is_damaged). The table is not in use yet.
+    /// Whether values are checked against their checksums when they are looked up: a value that differs from the
+    /// written one is then [damaged](warpkeep_record::Value::is_damaged). The table is not in use yet.
     pub fn check_gets(&mut self, on: bool) {
         self.checks_gets = on && self.has_checksums();
     }
@@ -315,6 +315,12 @@ impl<P: Persist> Table<P> {
         self.checks_gets && found.record.is_some_and(|record| self.is_wrong(record, key))
     }
 
+    /// The value of an item that was found under a guard.
+    #[inline(always)]
+    pub(crate) fn value_of(&self, found: &Found, key: &[u8]) -> Value<'_, P> {
+        Value::new(self.image(), found.item).damaged(self.is_damaged(found, key))
+    }
+
     #[cold]
     #[inline(never)]
     fn is_wrong(&self, record: u64, key: &[u8]) -> bool {
@@ -326,38 +332,7 @@ impl<P: Persist> Table<P> {
         TableStats::of(self)
     }
 
-    /// Brings an item to the state that a change tells of, unless it is there or beyond already.
-    pub fn redo(&self, change: &Change<'_>) -> Result<(), TableError> {
-        let hash = self.hash_of(change.key);
-        loop {
-            let mut stage = self.stage([hash]);
-            let seat = stage.seat(change.key, hash);
-            if seat.version().is_some_and(|version| version >= change.version) {
-                return Ok(());
-            }
-            let staged = match change.kind {
-                ChangeKind::Put => stage.put(&seat, change.key, change.value, change.version),
-                ChangeKind::Delete => {
-                    stage.remove(&seat);
-                    Ok(())
-                }
-            };
-            match staged {
-                Err(TableError::Full) => {
-                    let seen = stage.seen();
-                    drop(stage);
-                    self.make_room(seen)?;
-                }
-                other => {
-                    other?;
-                    stage.publish();
-                    return Ok(());
-                }
-            }
-        }
-    }
-
-    /// Frees everything it has. Nothing must lead to it any more, durably.
+    /// Frees all its space. It must no longer be reachable, durably.
     pub fn demolish(self) -> Result<(), TableError> {
         let mut items = Vec::new();
         for number in 0..self.shards() {
@@ -380,10 +355,20 @@ impl<P: Persist> Table<P> {
         self.heap.image()
     }
 
-    /// The hash of a key, as [`Table::stage`] wants it.
     #[inline]
-    pub fn hash_of(&self, key: &[u8]) -> u64 {
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
         hash_bytes(self.seed, key)
+    }
+
+    /// What a key is locked and sorted by: its hash.
+    #[inline]
+    pub fn lock_key(&self, key: &[u8]) -> LockKey {
+        LockKey::new(self.hash(key))
+    }
+
+    /// Items that a bucket has room for.
+    pub(crate) fn bucket_items(&self) -> u64 {
+        self.shape.slots() as u64
     }
 
     /// How many shards there are.
@@ -398,7 +383,7 @@ impl<P: Persist> Table<P> {
         self.shards()
     }
 
-    /// The shard of a hash, and the fraction that says where in it.
+    /// The shard of a hash, and the fraction that determines the position in it.
     #[inline]
     pub(crate) fn locate(&self, hash: u64) -> (usize, u64) {
         locate(hash, self.mirror.len())
@@ -410,20 +395,20 @@ impl<P: Persist> Table<P> {
         Run::from_word(self.mirror[shard].load(Ordering::Acquire))
     }
 
-    /// A shard as it is at this moment. Good for as long as an epoch is pinned that was pinned before, or the shard is
+    /// A shard in its current state. Valid as long as an epoch is pinned that was pinned before, or the shard is
     /// held.
     #[inline]
     pub(crate) fn shard(&self, shard: usize) -> Shard<'_> {
         Shard::new(self.image(), self.run(shard))
     }
 
-    /// How often a shard was built anew. Whoever finds this and [`Table::run`], loaded after it, as they were before, has
+    /// How often a shard was rebuilt. If this and [`Table::run`], loaded after it, are unchanged, the reader has
     /// missed nothing.
     pub(crate) fn rebuilt(&self, shard: usize) -> u64 {
         self.held[shard].rebuilt.load(Ordering::Acquire)
     }
 
-    /// Shows another run of a shard, which is held, to those who come from now on.
+    /// Publishes another run of a shard, which is held, to later readers.
     pub(crate) fn show(&self, shard: usize, run: Run) {
         self.held[shard].rebuilt.fetch_add(1, Ordering::AcqRel);
         self.set_run(shard, run);
@@ -439,7 +424,7 @@ impl<P: Persist> Table<P> {
         self.held[shard].tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same, unless somebody holds it already.
+    /// The same, unless another thread holds it.
     pub(crate) fn try_lock(&self, shard: usize) -> Option<MutexGuard<'_, Tally>> {
         match self.held[shard].tally.try_lock() {
             Ok(held) => Some(held),

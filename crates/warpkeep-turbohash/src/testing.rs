@@ -10,7 +10,7 @@ use crate::{Table, TableError, TableSpec};
 
 pub(crate) const SEED: Seed = Seed(7);
 
-/// A table of one shard with 8-byte keys and values of so many bytes.
+/// A table of one shard with 8-byte keys and values of `value` bytes.
 pub(crate) fn table(value: u32, capacity: u64) -> Table<Coherent> {
     let memory = PlainMemory::new(4 * MIN_CHUNK, 1000 * MIN_CHUNK);
     let format = Format { store_id: [1; 16], chunk_size: MIN_CHUNK, hash_seed: 7 };
@@ -25,17 +25,17 @@ pub(crate) fn table(value: u32, capacity: u64) -> Table<Coherent> {
 }
 
 pub(crate) fn put(table: &Table<Coherent>, key: u64, value: &[u8]) {
-    let (key, hash) = (key.to_le_bytes(), table.hash_of(&key.to_le_bytes()));
-    let mut stage = table.stage([hash]);
-    let seat = stage.seat(&key, hash);
+    let (key, lock) = (key.to_le_bytes(), table.lock_key(&key.to_le_bytes()));
+    let mut stage = table.stage([lock]);
+    let seat = stage.seat(&key, lock);
     stage.put(&seat, &key, value, seat.version().unwrap_or(0) + 1).unwrap();
     stage.publish();
 }
 
 pub(crate) fn remove(table: &Table<Coherent>, key: u64) {
-    let (key, hash) = (key.to_le_bytes(), table.hash_of(&key.to_le_bytes()));
-    let mut stage = table.stage([hash]);
-    let seat = stage.seat(&key, hash);
+    let (key, lock) = (key.to_le_bytes(), table.lock_key(&key.to_le_bytes()));
+    let mut stage = table.stage([lock]);
+    let seat = stage.seat(&key, lock);
     assert!(stage.remove(&seat));
     stage.publish();
 }

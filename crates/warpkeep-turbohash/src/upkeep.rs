@@ -1,7 +1,7 @@
-//! Upkeep: shards that are nearly full grow before a key finds no place; shards in which searches walk far, past what is
-//! deleted, are built anew.
+//! Maintenance: shards that are nearly full grow before a key finds no place; shards in which searches continue far
+//! past deleted items are rebuilt.
 //!
-//! Writers take note of shards that may want it; whoever calls [`Table::maintain`] looks at them.
+//! Writers mark shards that may need it; [`Table::maintain`] examines them.
 
 use std::sync::Mutex;
 use std::sync::TryLockError;
@@ -15,15 +15,15 @@ use crate::{Progress, Table, TableError};
 
 /// A shard grows when it is this full, as a share of the slots that items can be in.
 const FULL: f64 = 0.93;
-/// How far searches walk is measured when this share of the slots has been deleted since the last time.
+/// The length of searches is measured when this share of the slots has been deleted since the last time.
 const MEASURED: f64 = 1.0 / 16.0;
 
-/// Which shards may want upkeep, and what was done.
+/// Which shards may need maintenance, and counts of the work done.
 pub(crate) struct Upkeep {
     /// A bit a shard.
     wanted: Box<[AtomicU64]>,
     count: AtomicU64,
-    /// Where to look next; held by whoever does the work.
+    /// The next shard to examine; held by the thread that does the work.
     next: Mutex<usize>,
     pub(crate) grown: AtomicU64,
     pub(crate) collected: AtomicU64,
@@ -65,7 +65,7 @@ impl Upkeep {
         }
     }
 
-    /// The first shard from this one on, around the end, that may want something.
+    /// The first shard from this one on, wrapping around, that may need maintenance.
     fn first_from(&self, shard: usize) -> Option<usize> {
         let words = self.wanted.len();
         let rest = !0 << (shard % 64);
@@ -94,7 +94,7 @@ impl Upkeep {
 }
 
 impl<P: Persist> Table<P> {
-    /// Whether [`Table::maintain`] would find something to look at.
+    /// Whether [`Table::maintain`] has shards to examine.
     pub fn wants_maintenance(&self) -> bool {
         self.upkeep.waiting() > 0
     }
@@ -112,15 +112,15 @@ impl<P: Persist> Table<P> {
         tally.unmeasured.min(tally.deleted) as f64 > MEASURED * run.slots(self.shape) as f64
     }
 
-    /// Takes note of a shard that may want something.
+    /// Marks a shard that may need maintenance.
     pub(crate) fn note_wants(&self, number: usize, run: Run, tally: &Tally) {
         if self.is_nearly_full(run, tally) || self.is_worth_measuring(run, tally) {
             self.upkeep.note(number);
         }
     }
 
-    /// Looks at shards that may want something, up to about so many buckets, and does what is to be done: makes those
-    /// larger that are nearly full, and builds those anew in which searches walk farther than they need.
+    /// Examines shards that may need maintenance, up to about this many buckets: makes nearly full ones larger, and
+    /// rebuilds those in which searches are longer than necessary.
     pub fn maintain(&self, buckets: u64) -> Result<Progress, TableError> {
         let mut next = match self.upkeep.next.try_lock() {
             Ok(next) => next,
@@ -140,7 +140,7 @@ impl<P: Persist> Table<P> {
                 }
                 continue;
             };
-            // First, so that what a writer notes from now on is not forgotten.
+            // First, so that marks set by writers from now on are kept.
             self.upkeep.forget(number);
             let attended = self.attend(number, &mut tally);
             done += match attended {
@@ -154,9 +154,9 @@ impl<P: Persist> Table<P> {
         Ok(if self.wants_maintenance() { Progress::Working } else { Progress::Idle })
     }
 
-    /// Does what a shard, which is held, wants; gives how many buckets were looked at.
+    /// Maintains a shard, which is held; returns how many buckets were examined.
     fn attend(&self, number: usize, tally: &mut Tally) -> Result<u64, TableError> {
-        let guard = &crossbeam_epoch::pin();
+        let guard = &self.heap.pin();
         let shard = self.shard(number);
         let buckets = shard.run.buckets();
         if self.is_nearly_full(shard.run, tally) {

@@ -1,8 +1,8 @@
 //! How long the first `Power` put takes after a process was killed: `cargo run --release -p warpkeep --example after_kill [ITEMS]`.
 //!
-//! The program starts itself as the process that writes with `Process` and is killed with SIGKILL, opens what it left, and puts one
-//! item with `Power`: where the store takes no checkpoints by itself, so that the put has to; at once; a second later; and after a
-//! process that had flushed what it wrote.
+//! The program starts itself as a process that writes with `Process` and is killed with SIGKILL, opens the store it
+//! left, and puts one item with `Power`: where the store takes no checkpoints by itself, so that the put has to; at
+//! once; a second later; and after a process that had flushed its writes.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What checkpoints in the background cost those who write: updates of a table with and without them, by turns.
+//! The cost of background checkpoints for writers: updates of a table with and without them, alternately.
 //!
 //! `cargo run --release -p warpkeep --example checkpoint_cost -- ROWS SECONDS ROUNDS`
 //!
@@ -72,7 +72,7 @@ fn measure(rows: u64, time: Duration, checkpoints: CheckpointOptions) -> Result<
     })
 }
 
-/// What all threads of this process have used, in ticks of a hundredth of a second.
+/// The processor time of all threads of this process, in ticks of a hundredth of a second.
 fn processor_time() -> Result<Duration, Box<dyn Error>> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     // The name of the program, in parentheses, may have blanks.

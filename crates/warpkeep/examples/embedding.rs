@@ -1,6 +1,6 @@
-//! Trains a toy embedding table for a few steps, backs it up on the way, and says how long a lookup took.
+//! Trains a toy embedding table for a few steps, backs it up on the way, and reports how long a lookup took.
 //!
-//! Run it twice with the same directory: the second time the rows are there already.
+//! Run it twice with the same directory: the second time the rows already exist.
 //!
 //! ```text
 //! cargo run --release -p warpkeep --example embedding -- ./embedding
@@ -33,7 +33,7 @@ fn main() -> Result<(), Error> {
     let rows = store.typed::<u64, [f32; WIDTH]>("rows")?;
     let gradient = [0.125_f32; WIDTH].map(f32::to_le_bytes).concat();
     for step in 0..10_u64 {
-        // Ids that a step needs: spread over the table, others in each step.
+        // The ids of a step: spread over the table, different in each step.
         let ids: Vec<u64> = (0..STEP as u64).map(|i| (i * 2_654_435_761 + step * 97) % ROWS).collect();
         let begun = Instant::now();
         let found = rows.get_many(&ids)?;

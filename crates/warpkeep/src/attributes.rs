@@ -13,7 +13,8 @@ use crate::{Error, Result, Table};
 const MAX_BYTES: usize = 64 << 10;
 /// Lengths of the name and of the value, before them.
 const HEAD: usize = 8;
-/// The first byte of the key under which the log has the attributes of a table. No name of a table begins so, for names are UTF-8.
+/// The first byte of the log's key for the attributes of a table. No table name begins with it, because names are
+/// UTF-8.
 const MARK: u8 = 0xff;
 
 /// The attributes of one table.
@@ -79,7 +80,8 @@ pub(crate) fn log_key(id: u32) -> [u8; 5] {
     [MARK, a, b, c, d]
 }
 
-/// The attributes that a change of the catalogue sets, with the number of their table; `None` if it changes something else.
+/// The attributes that a change of the catalogue sets, with the number of their table; `None` if it is another kind
+/// of change.
 pub(crate) fn logged(change_key: &[u8], value: &[u8]) -> Option<Result<(u32, Attributes)>> {
     let (MARK, id) = change_key.split_first().map(|(first, id)| (*first, id))? else { return None };
     let unknown = || {
@@ -92,23 +94,22 @@ pub(crate) fn logged(change_key: &[u8], value: &[u8]) -> Option<Result<(u32, Att
     Some(id.zip(Attributes::decode(value)).ok_or_else(unknown))
 }
 
-impl<P: Persist> Table<'_, P> {
+impl<P: Persist> Table<P> {
     /// The value of an attribute, if the table has it.
     pub fn attribute(&self, name: &str) -> Option<String> {
         self.attributes().remove(name)
     }
 
-    /// All attributes of the table; none in another process than the one that opened the store.
+    /// All attributes of the table; none in another process than the one that opened the store, nor once the table was dropped or the store
+    /// closed.
     pub fn attributes(&self) -> BTreeMap<String, String> {
-        if !self.named.owner.is_here() {
-            return BTreeMap::new();
-        }
-        self.store.keeper.items().attributes(self.named.id).into_map()
+        let Ok(call) = self.lease.enter() else { return BTreeMap::new() };
+        call.keeper.items().attributes(self.id()).into_map()
     }
 
-    /// Sets an attribute, or removes it: a short text that an application keeps with the table, such as what its values mean. With a
-    /// log it survives the machine when this returns; it is there after a rebuild, and in a backup. All attributes of a table take at
-    /// most 64 KiB.
+    /// Sets an attribute, or removes it: a short text that an application stores with the table, such as the
+    /// meaning of its values. With a log it survives the machine when this returns; it is kept by a rebuild and by
+    /// a backup. All attributes of a table take at most 64 KiB.
     ///
     /// ```
     /// use warpkeep::{KeySpec, Store, TableOptions, ValueSpec};
@@ -120,12 +121,15 @@ impl<P: Persist> Table<'_, P> {
     /// # Ok::<(), warpkeep::Error>(())
     /// ```
     pub fn set_attribute(&self, name: &str, value: Option<&str>) -> Result<()> {
-        let (keeper, durability) = (&self.store.keeper, self.store.strongest());
+        let call = self.lease.enter()?;
+        let (keeper, durability) = (&call.keeper, call.keeper.strongest());
         keeper.admit(durability)?;
         let tables = keeper.items();
         let _alone = tables.hold();
-        self.named.check_there()?;
-        let id = self.named.id;
+        if call.named.is_dropped() {
+            return Err(Error::NoTable { name: self.name().to_owned() });
+        }
+        let id = self.id();
         let mut attributes = tables.attributes(id);
         attributes.set(name, value)?;
         let version = keeper.next_version();
@@ -138,7 +142,7 @@ impl<P: Persist> Table<'_, P> {
             key: &key,
             value: &value,
         })?;
-        // Before it is logged, so that what was promised does not fail for want of space.
+        // Before it is logged, so that a logged change cannot fail for lack of space.
         let planned = tables.plan_attributes(id, version, attributes)?;
         keeper.write(durability, &changes, || tables.install(planned))?
     }

@@ -1,7 +1,7 @@
-//! The catalogue in the image: which tables there are, and where.
+//! The catalogue in the image: the tables, and their positions.
 //!
-//! One immutable block, which root 1 names. To change it is to write another and set the root, so a crash leaves the
-//! one or the other.
+//! One immutable block, which root 1 refers to. A change writes another block and sets the root, so a crash leaves
+//! the old or the new one.
 
 use std::sync::Arc;
 
@@ -18,15 +18,16 @@ const HEAD: u64 = 32;
 /// Offset of the header, id, length of the name with the kind of index and a flag above it; then the name, with zeros to a multiple
 /// of 8.
 const ENTRY: u64 = 16;
-/// Names are short, so that the top byte of their length was always zero before there was a second index.
+/// Names are short, so the top byte of their length was always zero before there was a second index.
 const KIND_SHIFT: u32 = 24;
-/// In place of the kind of an index: the entry has attributes of the table with its id, in place of a name. Programs from before there
-/// were attributes refuse it.
+/// In place of the kind of an index: the entry has attributes of the table with its id, in place of a name. Older
+/// programs, without attributes, refuse it.
 const ATTRIBUTES: u8 = 0xff;
-/// Beside the length of a name: every get of the table is checked. To a program that does not know it the name is too long.
+/// A flag beside the length of a name: every get of the table is checked. A program that does not know it finds the
+/// name too long and refuses.
 const CHECK_GETS: u32 = 1 << 23;
 
-/// A table, as the catalogue knows it.
+/// The catalogue entry of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) id: u32,
@@ -46,7 +47,7 @@ pub(crate) struct Catalogue {
     pub(crate) next_id: u32,
 }
 
-/// A catalogue that nothing leads to. Dropped, it is freed.
+/// A catalogue that is not reachable yet. Dropped, it is freed.
 pub(crate) struct Written<P: Persist> {
     heap: Arc<Heap<P>>,
     offset: Option<u64>,
@@ -101,7 +102,7 @@ impl Catalogue {
         self.write(heap)?.install()
     }
 
-    /// Writes this catalogue, durably, with nothing leading to it yet: all of what can fail for want of space.
+    /// Writes this catalogue, durably but not reachable yet: every step that can fail for lack of space.
     pub(crate) fn write<P: Persist>(&self, heap: &Arc<Heap<P>>) -> Result<Written<P>, ImageError> {
         let bytes = self.encode();
         let mut block = heap.allocate(bytes.len() as u64)?;

@@ -1,7 +1,7 @@
-//! Cells: the smallest index there is, values under the numbers 0 to n-1.
+//! Cells: the smallest index, values under the numbers 0 to n-1.
 //!
-//! It is what a table without hashing looks like, and shows on one page what every index here must do: records
-//! in the heap, one word that publishes each, a version that grows, marking, scanning and redoing.
+//! A table without hashing, which shows on one page the duties of every index: records in the heap, one word that
+//! publishes each, a version that grows, marking, scanning and redoing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,8 @@ const TABLE: u32 = 1;
 /// Values of any length up to 1 MiB under the numbers 0 to n-1.
 ///
 /// ```
-/// use warpkeep::{Cells, Durability, ImageFile, LogPlace, open};
+/// use warpkeep::engine::{Cells, ImageFile, LogPlace, open};
+/// use warpkeep::{Durability};
 /// use warpkeep_image::Coherent;
 /// use warpkeep_log::{LogOptions, OsDisk};
 /// # let directory = tempfile::tempdir().unwrap();
@@ -54,7 +55,7 @@ pub struct Cells<P: Persist> {
     stripes: Box<[Mutex<()>]>,
 }
 
-/// What to do with a cell: give it a value, or empty it.
+/// An edit of a cell: give it a value, or empty it.
 pub type Edit<'a> = (u64, Option<&'a [u8]>);
 
 struct Record {
@@ -97,7 +98,7 @@ impl<P: Persist> Cells<P> {
         value
     }
 
-    /// Writes a record that nothing leads to yet; durable after the next fence of this thread.
+    /// Writes a record that is not reachable yet; durable after the next fence of this thread.
     fn prepare(&self, cell: u64, version: u64, value: &[u8]) -> Result<u64> {
         let mut block = self.heap.allocate(RECORD_HEAD + value.len() as u64)?;
         let len = u32::try_from(value.len()).expect("blocks are smaller than 4 GiB");
@@ -123,7 +124,7 @@ impl<P: Persist> Cells<P> {
             image.store(at, offset);
             image.flush("cells.word", at, 8);
         }
-        // Words before the reuse of what they led to.
+        // Words before the reuse of the records they referred to.
         image.fence("cells.word");
         for offset in old.into_iter().filter(|&offset| offset != 0) {
             let freed = self.heap.free(offset);
@@ -177,8 +178,8 @@ impl<P: Persist> Keeper<P, Cells<P>> {
         });
         let written = prepared.and_then(|()| self.write(durability, &changes, || cells.publish(&words)));
         if written.is_err() {
-            // Nothing leads to these unless the log failed after the effects: then the store is closed anyway, and
-            // the next opening finds out.
+            // These are not reachable unless the log failed after the effects: then the store is closed anyway, and
+            // the next opening decides.
             for &(cell, offset) in &words {
                 if offset != 0 && cells.image().load(slot(cells.base, cell)) != offset {
                     cells.heap.free(offset)?;
@@ -204,7 +205,7 @@ impl<P: Persist> Items<P> for Cells<P> {
         image.store(base, MAGIC);
         image.store(base + 8, seal(count));
         image.flush("cells.create", base, len);
-        // No fence between them: nobody follows the root before the image is taken into use, which fences.
+        // No fence between them: the root is not followed before the image is taken into use, which fences.
         image.set_root(ROOT, Some(base))?;
         Ok(Cells::over(heap, base, count))
     }
@@ -312,7 +313,7 @@ fn seal(count: u64) -> u64 {
     count | u64::from(crc32c::crc32c(&count.to_le_bytes())) << COUNT_BITS
 }
 
-/// Of a record. The cell is part of it: a damaged word may lead to what another cell has left behind.
+/// The checksum of a record. The cell is part of it: a damaged word may lead to another cell's old record.
 fn checksum(cell: u64, version: u64, value: &[u8]) -> u32 {
     let head = crc32c::crc32c_append(crc32c::crc32c(&cell.to_le_bytes()), &version.to_le_bytes());
     crc32c::crc32c_append(head, value)

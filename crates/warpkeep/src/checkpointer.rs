@@ -1,4 +1,4 @@
-//! Checkpoints of a store: one at a time, and by a thread in the background those that no caller asked for.
+//! Checkpoints of a store: one at a time, those that no caller requests by a background thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use crate::{Items, Keeper, Result, metrics};
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The checkpoints of a store: which runs, which were made, what failed.
+/// The state of a store's checkpoints: the running one, the completed ones, failures.
 #[derive(Default)]
 pub(crate) struct Checkpoints {
     state: Mutex<State>,
@@ -22,7 +22,7 @@ pub(crate) struct Checkpoints {
     changed: Condvar,
     /// The run in progress is to be given up.
     cancelled: AtomicBool,
-    /// How many items the run in progress has written, of about how many; 0 of 0 if there is none.
+    /// Items that the run in progress has written, and about how many there are; 0 of 0 if there is none.
     written: AtomicU64,
     expected: AtomicU64,
 }
@@ -32,7 +32,7 @@ struct State {
     /// Runs that were begun.
     begun: u64,
     is_running: bool,
-    /// The last run that was completed: its number, when, and what it made.
+    /// The last completed run: its number, its time, and the checkpoint.
     last: Option<(u64, SystemTime, CheckpointInfo)>,
     /// Runs that were completed, and runs that failed.
     completed: u64,
@@ -55,13 +55,13 @@ pub(crate) struct CheckpointStatus {
     pub(crate) expected: u64,
     pub(crate) completed: u64,
     pub(crate) failed: u64,
-    /// When the last one was completed, and what it made.
+    /// The time of the last completed one, and the checkpoint.
     pub(crate) last: Option<(SystemTime, CheckpointInfo)>,
     /// Why the last attempt failed, if it did.
     pub(crate) error: Option<String>,
 }
 
-/// Ends the run also if the checkpoint panics: others would wait for ever.
+/// Ends the run even if the checkpoint panics: otherwise other callers would wait for ever.
 struct Running<'a>(&'a Checkpoints);
 
 impl Drop for Running<'_> {
@@ -81,8 +81,8 @@ impl Checkpoints {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a checkpoint with `make`, or shares one that another caller begins after this call: it holds all that this
-    /// caller has seen. One that is in progress already is waited for, not shared.
+    /// Makes a checkpoint with `make`, or shares one that another caller begins after this call: it includes
+    /// everything this caller has seen. One that is already in progress is waited for, not shared.
     pub(crate) fn run(&self, make: impl FnOnce() -> Result<CheckpointInfo>) -> Result<CheckpointInfo> {
         let mut state = self.lock();
         let first_shared = state.begun + 1;
@@ -100,7 +100,7 @@ impl Checkpoints {
         self.lead(state, make)
     }
 
-    /// Makes a checkpoint with `make` unless there is no need for it, also not after the one in progress.
+    /// Makes a checkpoint with `make` while it is needed, checked again after one in progress.
     pub(crate) fn run_while(
         &self,
         is_needed: impl Fn() -> bool,
@@ -133,7 +133,7 @@ impl Checkpoints {
                 state.completed += 1;
                 state.last = Some((run, SystemTime::now(), *info));
                 (state.failed_in_a_row, state.error, state.not_before) = (0, None, None);
-                // Also what was requested meanwhile: if the log is still too long, it is requested again.
+                // Requests made meanwhile, too: if the log is still too long, a checkpoint is requested again.
                 state.requested = false;
             }
             Err(_) if self.is_cancelled() => {}
@@ -266,7 +266,7 @@ mod tests {
         CheckpointInfo { id, start: Lsn::ZERO, end: Lsn::ZERO, changes: 0, bytes: 0 }
     }
 
-    /// While one runs, many ask: none shares the one that began before it asked.
+    /// While one runs, many callers request one: none shares the one that began before its request.
     #[test]
     fn callers_share_a_checkpoint_that_begins_after_they_asked() {
         let checkpoints = Checkpoints::default();

@@ -1,11 +1,11 @@
-//! Compaction on request: tables made smaller, records brought together, chunks given back to the image.
+//! Compaction on request: shrinks tables, moves records together, and frees chunks of the image.
 
 use serde::Serialize;
 use warpkeep_image::{Clear, Persist};
 
 use crate::{Result, Store, Table};
 
-/// What a compaction came to.
+/// The result of a compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Compacted {
     /// Tables that became smaller.
@@ -18,20 +18,20 @@ pub struct Compacted {
     pub free_after: u64,
 }
 
-impl<P: Persist> Table<'_, P> {
-    /// Makes the table half as large, again and again while its items then take no more than three quarters of it;
-    /// whether it became smaller. Others read and write meanwhile. It grows again when it has to.
+impl<P: Persist> Table<P> {
+    /// Halves the table repeatedly, as long as its items then take no more than three quarters of it; returns
+    /// whether it became smaller. Other threads read and write meanwhile. It grows again when it has to.
     pub fn shrink(&self) -> Result<bool> {
-        self.store.keeper.check_writable()?;
-        self.named.check_there()?;
-        let _alone = self.named.engine.alone();
-        self.named.table.shrink()
+        let call = self.lease.enter()?;
+        call.keeper.check_writable()?;
+        let _alone = call.named.engine.alone();
+        call.named.table.shrink()
     }
 }
 
 impl<P: Persist> Store<P> {
-    /// Makes tables smaller that have become too large for their items, and moves records together, while others read
-    /// and write. What becomes free is used for whatever is written next; the file itself does not become shorter.
+    /// Shrinks tables that have become too large for their items, and moves records together, while other threads
+    /// read and write. Later writes use the freed space; the file itself does not become shorter.
     ///
     /// ```
     /// use warpkeep::{Durability, KeySpec, Store, TableOptions, ValueSpec};
@@ -58,9 +58,9 @@ impl<P: Persist> Store<P> {
             let usage = heap.usage();
             usage.free_chunks * usage.chunk_size
         };
-        // What was replaced or removed is freed once no reader can see it, which the readers there are decide.
+        // Replaced and removed records are freed once no reader can see them, which depends on the current readers.
         let settle = || -> Result<()> {
-            (0..1000).for_each(|_| warpkeep_gphash::hasten_freeing());
+            (0..1000).for_each(|_| heap.reclaim());
             while heap.free_postponed(usize::MAX)? > 0 {}
             Ok(())
         };

@@ -1,16 +1,16 @@
-//! What stores and tables do, compiled with this crate.
+//! The generic code of stores and tables, instantiated in this crate.
 //!
-//! Generic code is compiled where it is used, and all of it here is generic over how memory persists. Where little is
-//! optimised, as in debug builds, the compiler takes what a crate below has compiled already. So that there is something to
-//! take it is all used here once, for the memory that programs have: otherwise every program and every test that uses a
-//! store compiles the whole engine again, ten seconds each.
+//! Generic code is compiled where it is used, and all of it here is generic over how memory persists. In builds
+//! with little optimisation, such as debug builds, the compiler reuses the instances of a crate below. So this
+//! module uses everything once, for the memory that programs have: otherwise every program and every test that uses
+//! a store would compile the whole engine again, ten seconds each.
 
 use warpkeep_core::{Answers, BatchView, Durability, Output};
 use warpkeep_device::Stream;
 
 use crate::{Result, Store, TableOptions};
 
-/// Nobody calls this; the linker leaves it out.
+/// Never called; the linker removes it.
 pub fn once(
     store: Store,
     options: TableOptions,
@@ -24,9 +24,8 @@ pub fn once(
     table.run_on(batch, Durability::Process, output, stream)?;
     table.grow()?;
     table.maintain()?;
-    table.stats();
+    table.stats()?;
     table.device_stats()?;
-    table.cache_stats()?;
     drop(table);
     store.drop_table("")?;
     store.checkpoint()?;

@@ -1,17 +1,18 @@
-//! Values that a device keeps beside the indexes of the tables it works.
+//! Values that a device holds beside the indexes of its tables.
 
 use warpkeep_gphash::gpu::ValueRoom;
 
-use crate::{DeviceIndex, Error, GetWay, Result, ValuesBy};
+use crate::{DeviceIndex, Error, GetWay, Result};
 
 /// Which values of a table the device keeps in its own memory, beside its [mirror](DeviceIndex::Mirrored):
 /// [`StoreOptions::device_values`](crate::StoreOptions).
 ///
-/// Those are the values of the keys that are asked for most. Which ones is counted until there have been four times as many gets as the
-/// table has items; then they are loaded, in the background, and stay there, renewed as items change, until gets find fewer of them than at
-/// first, or the table has grown by half: then it is counted again. Where the device's memory does not suffice there are fewer, or none.
+/// Those are the values of the most requested keys. Requests are counted until there have been four times as many
+/// gets as the table has items; then the values are loaded, in the background, and stay there, updated as items
+/// change, until gets find fewer of them than at first, or the table has grown by half: then counting starts again.
+/// If the device's memory does not suffice there are fewer, or none.
 ///
-/// There are none unless it is asked for: memory of a device is rarely the store's alone, and gets of all keys alike gain little.
+/// There are none by default: a device's memory is rarely the store's alone, and uniform gets gain little.
 ///
 /// ```
 /// use warpkeep::{DeviceValues, StoreOptions};
@@ -26,9 +27,9 @@ pub enum DeviceValues {
     /// None.
     #[default]
     Off,
-    /// Those of this share of a table's items, from 0 to 1.
+    /// The values of this share of a table's items, from 0 to 1.
     Share(f64),
-    /// As many as so many bytes hold, for each table.
+    /// As many as fit into this many bytes, for each table.
     Bytes(u64),
 }
 
@@ -43,16 +44,13 @@ impl DeviceValues {
     }
 }
 
-/// What a device keeps of tables in its own memory, and how it is used.
+/// What a device holds of tables in its own memory, and how it is used.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OnDevice {
     pub(crate) index: DeviceIndex,
     pub(crate) values: DeviceValues,
     /// How gets from host memory go, if that is not to be chosen.
     pub(crate) get_way: Option<GetWay>,
-    /// Who fetches the values of gets in device memory, and with how many threads, if it is the host.
-    pub(crate) values_by: ValuesBy,
-    pub(crate) threads: usize,
 }
 
 impl OnDevice {
@@ -65,7 +63,6 @@ impl OnDevice {
             )))
         };
         match self {
-            OnDevice { index: DeviceIndex::Cached(share), .. } if !is_share(share) => wrong(share, "buckets"),
             OnDevice { values: DeviceValues::Share(share), .. } if !is_share(share) => wrong(share, "values"),
             fine => Ok(fine),
         }

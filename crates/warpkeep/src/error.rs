@@ -1,4 +1,4 @@
-//! What can go wrong with a store.
+//! Errors of a store.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use warpkeep_image::ImageError;
 use warpkeep_log::LogError;
 use warpkeep_record::DamagedItem;
 
-/// Why a store could not be opened, written or closed. Each message says what to do next.
+/// Why a store could not be opened, written or closed. Each message ends with the next step.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -33,7 +33,7 @@ pub enum Error {
         log: String,
     },
 
-    /// The image that the store was last used with is gone, and with it perhaps what was acknowledged.
+    /// The image that the store was last used with is gone, and perhaps acknowledged writes with it.
     #[error(
         "the store was not closed, and its image {path} is gone since: writes with `Process` that had not reached the log are \
          lost with it. If it lies elsewhere, open the store with its path (of the command, --image FILE). To go on with what \
@@ -52,13 +52,13 @@ pub enum Error {
          store is a copy of that one, with OpenOptions::adopt (--adopt-copy)"
     )]
     ImageElsewhere {
-        /// The image that was asked for.
+        /// The requested image.
         path: PathBuf,
         /// The one that the store was last used with.
         last: PathBuf,
     },
 
-    /// `Power` was asked of a store without a log.
+    /// `Power` was requested from a store without a log.
     #[error(
         "this store has no log, so it cannot promise to survive a power cut; open it with a log directory"
     )]
@@ -81,7 +81,7 @@ pub enum Error {
          where the log directory is, then open the store again"
     )]
     OnlyReads {
-        /// What the log found.
+        /// The log's error.
         why: Arc<LogError>,
     },
 
@@ -89,8 +89,8 @@ pub enum Error {
     #[error("the image was left with commits that only its log can finish; open it with its log directory")]
     LogNeeded,
 
-    /// An item of a table is damaged. Nothing that is known to be good was given up for it: a checkpoint that meets it
-    /// leaves the one before it in force, and the log untrimmed.
+    /// An item of a table is damaged. No valid data is given up for it: a checkpoint that meets it leaves the one
+    /// before it in force, and the log untrimmed.
     #[error(
         "table '{table}': {item}; `warpkeep verify` lists all damage, and `warpkeep repair` puts items right from \
          checkpoint and log"
@@ -124,14 +124,23 @@ pub enum Error {
     /// There is no such table.
     #[error("there is no table '{name}'; create it first, or list those there are")]
     NoTable {
-        /// The name asked for.
+        /// The requested name.
         name: String,
+    },
+
+    /// The store of the table was closed.
+    #[error(
+        "the store of the table '{table}' was closed; open the store again and ask it for the table (Store::table)"
+    )]
+    Closed {
+        /// The table.
+        table: String,
     },
 
     /// There is such a table.
     #[error("there is a table '{name}' already; open it, or choose another name")]
     TableExists {
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
 
@@ -140,13 +149,13 @@ pub enum Error {
     Refused {
         /// Its index in the batch.
         index: usize,
-        /// What it was to do.
+        /// The operation.
         op: Op,
-        /// What became of it.
+        /// Its status.
         status: Status,
     },
 
-    /// A table that holds other keys or values than the types say.
+    /// A table whose keys or values do not match the types.
     #[error(
         "the table '{table}' has {table_keys} keys and {table_values} values, the program asks for {keys} keys and \
          {values} values; use the types that it was created with"
@@ -158,9 +167,9 @@ pub enum Error {
         table_keys: KeySpec,
         /// Its values.
         table_values: ValueSpec,
-        /// Keys of the type asked for.
+        /// The requested key type.
         keys: KeySpec,
-        /// Values of the type asked for.
+        /// The requested value type.
         values: ValueSpec,
     },
 
@@ -182,9 +191,9 @@ pub enum Error {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What was being done to it, as a verb phrase.
+        /// The failed action, as a verb phrase.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 
@@ -199,14 +208,14 @@ pub enum Error {
         directory: PathBuf,
     },
 
-    /// There is a store where one is to be made.
+    /// A store already exists where one is to be made.
     #[error("there is a store already: {path}; choose an empty directory, or move it away")]
     StoreExists {
-        /// What is in the way.
+        /// The existing path.
         path: PathBuf,
     },
 
-    /// A backup is to be made where something is.
+    /// The destination of a backup is not empty.
     #[error("{path} is not empty; choose a directory that does not exist yet")]
     NotEmpty {
         /// The directory.
@@ -234,16 +243,16 @@ pub enum Error {
         found: u32,
     },
 
-    /// A backup that has lost something since it was made, or in the making.
+    /// A backup that is incomplete or damaged.
     #[error("the backup {path} is damaged: {what}; use another backup. Nothing has been restored")]
     BackupDamaged {
         /// The backup.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
 
-    /// What is stored is not what the program expects.
+    /// The stored data is not valid for this program.
     #[error("{0}")]
     Invalid(String),
 }
@@ -258,7 +267,7 @@ impl Error {
         move |source| Error::Io { path, doing, source }
     }
 
-    /// Whether the log's disk is full, be it that it was so when the store was opened.
+    /// Whether the log's disk is full, including when it was so at the opening of the store.
     pub fn is_log_full(&self) -> bool {
         match self {
             Error::Log(error) => error.is_disk_full(),
@@ -267,7 +276,7 @@ impl Error {
         }
     }
 
-    /// Whether it tells of bytes that are not what they should be, rather than of something that cannot be done now.
+    /// Whether it reports damaged bytes, rather than an action that is impossible at the moment.
     pub fn is_damage(&self) -> bool {
         match self {
             Error::Image(error) => matches!(

@@ -5,25 +5,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use warpkeep_core::{Durability, Lsn};
-use warpkeep_gphash::gpu::is_left_out;
-use warpkeep_image::{Heap, Image, Latecomers, Owner, Persist};
+use warpkeep_device::fault_point;
+use warpkeep_image::{Heap, Image, Owner, Persist};
 use warpkeep_log::{ChangeBatch, CheckpointInfo, LaidRecord, Log, LogError};
 
 use crate::checkpointer::Checkpoints;
 use crate::read_only::Held;
 use crate::{Error, Items, Result, metrics};
 
-/// Steps of `kernels/steps.h` in the gphash crate that are taken here, and that a test can leave out.
-const LOGGED: u32 = 16;
-const NAMED: u32 = 17;
-
 /// Items of a checkpoint after which it is noted how far it is.
 const NOTED: u64 = 1024;
 
 /// Keeps the items of an index through crashes of the process and of the machine.
 ///
-/// The index applies changes and serialises the writers of a key; the keeper decides what is logged when, and
-/// what an acknowledgement means. See [`open`](crate::open) for how it comes back after a crash.
+/// The index applies changes and serialises the writers of a key; the keeper decides the order of log and image,
+/// and thereby the meaning of an acknowledgement. See [`open`](crate::open) for recovery after a crash.
 pub struct Keeper<P: Persist, I> {
     heap: Arc<Heap<P>>,
     items: I,
@@ -33,35 +29,20 @@ pub struct Keeper<P: Persist, I> {
     versions: AtomicU64,
     checkpoints: Arc<Checkpoints>,
     owner: Owner,
-    /// If it is only read: what keeps writers away.
+    /// If the store is opened for reading: the locks that keep writers out.
     held: Option<Held>,
-    /// Goes last: whoever opens the image after this finds nobody in it.
-    _latecomers: WaitedFor,
-}
-
-/// Waits at its end for those who still free something: they hold the image, and its file.
-struct WaitedFor(Latecomers, Owner);
-
-impl Drop for WaitedFor {
-    fn drop(&mut self) {
-        // Those who were at work when a child was made are not there.
-        if self.1.is_here() {
-            self.0.wait();
-        }
-    }
 }
 
 impl<P: Persist, I: Items<P>> Keeper<P, I> {
     pub(crate) fn new(heap: Arc<Heap<P>>, items: I, log: Option<Log>, epoch: u64) -> Keeper<P, I> {
         let owner = heap.image().owner();
-        let _latecomers = WaitedFor(heap.image().latecomers().clone(), owner);
         let versions = AtomicU64::new(Lsn::new(epoch, 0).bits());
         let checkpoints = Arc::default();
         if let Some(log) = &log {
             let image = Arc::clone(heap.image());
             log.watch_settled(move |up_to| image.set_settled(epoch, up_to));
         }
-        Keeper { heap, items, log, only_reads: None, versions, checkpoints, owner, held: None, _latecomers }
+        Keeper { heap, items, log, only_reads: None, versions, checkpoints, owner, held: None }
     }
 
     /// The process that opened the store.
@@ -69,7 +50,8 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         self.owner
     }
 
-    /// Refuses to work in a child of that process. Before any lock is taken: there, who holds it may be gone.
+    /// Refuses to work in a child of that process. Before any lock is taken: in a child, the thread that holds it
+    /// may not exist.
     #[inline]
     pub(crate) fn check_process(&self) -> Result<()> {
         check_process(&self.owner)
@@ -122,9 +104,14 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         self.log.as_ref()
     }
 
-    /// The log, to be written; an error if there is none.
+    /// The log, for writing; an error if there is none.
     pub(crate) fn written_log(&self) -> Result<&Log> {
         self.log.as_ref().ok_or_else(|| self.no_log())
+    }
+
+    /// The strongest durability that it can promise.
+    pub(crate) fn strongest(&self) -> Durability {
+        if self.log.is_some() { Durability::Power } else { Durability::Process }
     }
 
     fn no_log(&self) -> Error {
@@ -140,13 +127,13 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         self.versions.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// So many versions in a row, of which it gives the first.
+    /// Reserves `count` consecutive versions; returns the first.
     pub fn next_versions(&self, count: u64) -> u64 {
         self.versions.fetch_add(count, Ordering::Relaxed) + 1
     }
 
-    /// To be called before a write takes any lock: waits while too much is waiting to be logged, and takes the
-    /// checkpoint that is owed after a re-attachment before `Power` can be promised again.
+    /// Called before a write takes any lock: waits while too much is waiting to be logged, and takes the checkpoint
+    /// that is owed after a re-attachment before `Power` can be promised again.
     pub fn admit(&self, durability: Durability) -> Result<()> {
         self.check_process()?;
         self.check_writable()?;
@@ -163,9 +150,9 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         }
     }
 
-    /// The record up to which the log has to be durable before a batch with this durability is answered that has read, without
-    /// holding any key, what is in the image now; `None` if it need not be. Takes the checkpoint that is owed after a
-    /// re-attachment. The caller holds nothing that a writer needs between its effects and its record.
+    /// The record up to which the log must be durable before a batch with this durability is answered, if the batch
+    /// has read the current image without holding any key; `None` if it need not be. Takes the checkpoint that is
+    /// owed after a re-attachment. The caller holds nothing that a writer needs between its effects and its record.
     pub(crate) fn seen(&self, durability: Durability) -> Result<Option<Lsn>> {
         match (&self.log, durability) {
             (None, Durability::Power) if self.only_reads.is_some() => Err(self.no_log()),
@@ -179,7 +166,7 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         }
     }
 
-    /// Returns when the log is durable up to what was [seen](Keeper::seen).
+    /// Returns when the log is durable up to the [seen](Keeper::seen) record.
     pub(crate) fn wait_seen(&self, seen: Option<Lsn>) -> Result<()> {
         match (&self.log, seen) {
             (Some(log), Some(seen)) => Ok(log.wait_durable(seen)?),
@@ -187,16 +174,17 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         }
     }
 
-    /// Returns when an answer may be given that rests on what is in the image now, and on nothing that was logged for it. See
-    /// [`Keeper::seen`] for what the caller must not hold.
+    /// Returns when an answer may be given that depends only on the current image, and on no record logged for it.
+    /// See [`Keeper::seen`] for what the caller must not hold.
     pub(crate) fn confirm(&self, durability: Durability) -> Result<()> {
         self.wait_seen(self.seen(durability)?)
     }
 
-    /// Makes changes and acknowledges them by returning. The caller has been [admitted](Keeper::admit), holds off
-    /// other writers of these keys until this has returned, and has prepared everything that can fail: `apply` must bring the
-    /// image to what `changes` say, durably, and cannot fail. Records of a key are then in the log in the order of its changes,
-    /// and a `Power` commit makes everything durable that it has seen of the keys it holds.
+    /// Makes changes and acknowledges them by returning. The caller has been [admitted](Keeper::admit), excludes
+    /// other writers of these keys until this has returned, and has prepared everything that can fail: `apply` must
+    /// bring the image to the state of `changes`, durably, and cannot fail. Records of a key are then in the log in
+    /// the order of its changes, and a `Power` commit makes everything durable that it has seen of the keys it
+    /// holds.
     pub fn write<R>(
         &self,
         durability: Durability,
@@ -212,7 +200,7 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         };
         match durability {
             Durability::Process => {
-                // What the log refuses must not have happened.
+                // A batch that the log refuses must not take effect.
                 let promise = log.promise(changes, durability)?;
                 let applied = apply();
                 log.append_promised(promise, changes, durability)?;
@@ -230,9 +218,9 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         }
     }
 
-    /// The same for a batch that a device has decided, and whose changes are laid out by several threads: `lay` gives the record that `fill`
-    /// fills. `apply` is given what it may do while the device writes, and must bring the image to what the record says; if it cannot, it
-    /// has stopped the log.
+    /// The same for a batch that a device has decided, and whose changes are laid out by several threads: `lay`
+    /// returns the record that `fill` fills. `apply` receives work that it may do while the device writes, and must
+    /// bring the image to the state of the record; if it cannot, it has stopped the log.
     pub(crate) fn write_laid<R>(
         &self,
         durability: Durability,
@@ -245,7 +233,7 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         log.make_room(record.bytes())?;
         match durability {
             Durability::Process => {
-                // What the log refuses must not have happened.
+                // A batch that the log refuses must not take effect.
                 let promise = log.promise_bytes(record.bytes(), durability)?;
                 let mut fill = Some(fill);
                 let applied = apply(&mut || {
@@ -265,12 +253,12 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
                 let mut pending = self.image().claim_pending()?;
                 let mut apply = Some(apply);
                 let mut applied = None;
-                if is_left_out(LOGGED) {
+                if fault_point!("log.durable_before_publish") {
                     applied = apply.take().map(|apply| apply(&mut || ())).transpose()?;
                 }
                 let lsn = log.append_laid(record, durability, |lsn| pending.name(lsn))?;
                 log.wait_durable(lsn)?;
-                if is_left_out(NAMED) {
+                if fault_point!("log.named_until_published") {
                     pending.finish();
                     pending = self.image().claim_pending()?;
                 }
@@ -288,8 +276,8 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         &self.checkpoints
     }
 
-    /// Writes all items to a checkpoint, while writers go on, and trims the log. There is one at a time: while another
-    /// one runs, this waits for it; callers that wait together share the next one.
+    /// Writes all items to a checkpoint, while writers continue, and trims the log. There is one at a time: while
+    /// another one runs, this waits for it; callers that wait together share the next one.
     pub fn checkpoint(&self) -> Result<CheckpointInfo> {
         self.check_process()?;
         self.check_writable()?;
@@ -330,15 +318,15 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
         match &self.log {
             None => Err(self.no_log()),
             Some(log) => {
-                // One that is under way may have begun before the newest writes: they are made durable by the flush.
+                // One that is in progress may have begun before the newest writes: the flush makes them durable.
                 self.checkpoint_if_owed(log)?;
                 Ok(log.flush()?)
             }
         }
     }
 
-    /// Closes the store. Dropping it instead gives the image up unclosed: nothing acknowledged is lost and other processes
-    /// can open it at once, but the next opening takes longer, as after a crash.
+    /// Closes the store. Dropping it instead leaves the image unclosed: nothing acknowledged is lost and other
+    /// processes can open it at once, but the next opening takes longer, as after a crash.
     pub fn close(self) -> Result<()> {
         if let Err(error) = self.check_process() {
             // All of it is its parent's.
@@ -358,49 +346,17 @@ impl<P: Persist, I: Items<P>> Keeper<P, I> {
                 last
             }
         };
-        // The log first: an image that says it was closed cleanly vouches for its log, too.
+        // The log first: an image that is marked as closed cleanly vouches for its log, too.
         let image = Arc::clone(heap.image());
+        // With the heap, what still waits for readers is freed, while the image is mapped.
         drop(heap);
-        image.latecomers().wait();
         let in_use = || Error::Invalid("the store is still in use; drop what refers to it first".into());
         Ok(Arc::into_inner(image).ok_or_else(in_use)?.close(last_lsn.bits())?)
     }
 }
 
-/// Refuses to work in a child of the process that opened something.
+/// Refuses to work in a child of the owning process.
 #[inline]
 pub(crate) fn check_process(owner: &Owner) -> Result<()> {
     if owner.is_here() { Ok(()) } else { Err(Error::Forked { pid: owner.pid() }) }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::mpsc;
-    use std::time::Duration;
-
-    use crate::Store;
-
-    #[test]
-    fn a_store_that_is_let_go_of_can_be_opened_at_once() {
-        let dir = tempfile::tempdir().unwrap();
-        let open = || Store::open(dir.path()).unwrap();
-        for close in [false, true] {
-            let store = open();
-            let (begun, has_begun) = mpsc::channel();
-            // As one that frees what was replaced, when the store's own threads are long done.
-            let work = store.keeper.heap().later(move |_| {
-                begun.send(()).unwrap();
-                std::thread::sleep(Duration::from_millis(200));
-            });
-            let worker = std::thread::spawn(work);
-            has_begun.recv().unwrap();
-            if close {
-                store.close().unwrap();
-            } else {
-                drop(store);
-            }
-            drop(open());
-            worker.join().unwrap();
-        }
-    }
 }

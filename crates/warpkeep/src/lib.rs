@@ -1,6 +1,6 @@
 //! Warpkeep: a persistent, crash-safe key-value engine whose index runs on the GPU or the CPU.
 //!
-//! A [`Store`] is a directory with named tables. Each write says what it must survive ([`Durability`]): the process, or
+//! A [`Store`] is a directory with named tables. Each write states what it must survive ([`Durability`]): the process, or
 //! the machine. Here a table of embedding rows is trained, the process dies, and the rows are back:
 //!
 //! ```
@@ -47,31 +47,35 @@
 //! | read and write Rust types | [`TypedTable`], [`Key`], [`Value`], [`Row`] |
 //! | back up and restore | [`Store::backup`], [`restore`] |
 //! | read without writing | [`Store::open_read_only`] |
-//! | look without opening, and check | [`peek`], [`verify`] |
-//! | make a damaged manifest again | [`repair_manifest`] |
-//! | watch it run | [`Store::status`], [`metrics`] |
+//! | inspect without opening, and check | [`peek`], [`verify`] |
+//! | rebuild a damaged manifest | [`repair_manifest`] |
+//! | monitor it | [`Store::status`], [`metrics`] |
 //!
-//! Underneath, this crate joins the memory image ([`warpkeep_image`]) and the log ([`warpkeep_log`]) under an index: it
-//! decides what is logged when, what an acknowledgement means, and how a store comes back after a crash. Indexes implement
-//! [`Items`]; [`open`] gives a [`Keeper`] of one.
+//! The feature `gpu`, on by default, has tables worked by a GPU, or by a simulator of one ([`StoreOptions::device`]). Without it (`default-features = false`)
+//! no C++ is compiled and no CUDA binding, and the CPU works all tables.
+//!
+//! Underneath, this crate combines the memory image ([`warpkeep_image`]) and the log ([`warpkeep_log`]) under an
+//! index: it decides the order of log and image, the meaning of an acknowledgement, and how a store recovers after
+//! a crash: see [`engine`].
 
 mod attributes;
 mod backup;
 mod catalogue;
 mod cells;
 mod checkpointer;
+mod closable;
 mod compact;
 #[doc(hidden)]
 pub mod compiled;
 mod device_index;
 mod device_stats;
 mod device_values;
-mod engine;
 mod error;
 mod index;
 mod items;
 mod keeper;
 mod last_image;
+mod lease;
 mod look;
 mod maintenance;
 mod manifest_repair;
@@ -91,30 +95,27 @@ mod status;
 mod store;
 mod table;
 mod tables;
+#[cfg(feature = "testing")]
+mod testing;
 mod typed;
 mod upkeep;
 mod value_watch;
 mod verify;
 mod ways;
+mod worker;
 
 pub use backup::{BackupReport, RestoreReport, restore};
-pub use cells::{Cells, Edit};
 pub use compact::Compacted;
 pub use device_index::DeviceIndex;
 pub use device_stats::DeviceStats;
 pub use device_values::DeviceValues;
 pub use error::{Error, Result};
-pub use index::{IndexKind, ScanPosition, TableStats};
-pub use items::Items;
-pub use keeper::Keeper;
-#[doc(hidden)]
-pub use last_image::check_elsewhere;
+pub use index::{IndexKind, IndexOptions, TableStats};
 pub use look::TablePeek;
 pub use manifest_repair::repair_manifest;
-pub use opening::{LogPlace, OpenReport, Origin, open};
+pub use opening::{OpenReport, Origin};
 pub use options::{StoreOptions, TableOptions};
 pub use peek::{Peek, PeekSource, peek};
-pub use place::{ImageFile, ImagePlace};
 pub use progress::WorkProgress;
 pub use repair::{LostItem, RepairOptions, RepairReport, RestoredItem, TableRepair, repair};
 pub use scan::{Item, Still};
@@ -122,27 +123,41 @@ pub use space::Sampled;
 pub use status::{LogStatus, StoreStatus};
 pub use store::Store;
 pub use table::{Inserted, Swapped, Table};
-pub use tables::Tables;
 pub use typed::{AsKey, AsValue, Key, Row, TypedTable, Value};
 pub use upkeep::CheckpointOptions;
 pub use verify::{ImageCheck, LogCheck, TableCheck, VerifyReport, verify};
 pub use warpkeep_core::{
-    Answers, Batch, Change, ChangeKind, CoreError, Durability, KeySpec, Lsn, MergeRule, Op, Outcome, Results,
-    Status, StatusClass, ToCell, ValueSpec,
+    Answers, Batch, CoreError, Durability, KeySpec, MergeRule, Op, Outcome, Results, Status, StatusClass,
+    ToCell, ValueSpec,
 };
 pub use warpkeep_device::{Device, DeviceChoice, DeviceError, DeviceInfo, devices};
-pub use warpkeep_gphash::gpu::{CacheStats, ValuesBy};
+pub use warpkeep_gphash::gpu::{DeviceProfile, PublishBy};
 pub use warpkeep_gphash::{Geometry, Layout, TableError as GpHashError};
 pub use warpkeep_image::{
     Coherent, CreateOptions, HeapOptions, HeapUsage, ImageError, MapOptions, OpenOptions, Persist,
 };
 pub use warpkeep_log::{CheckpointInfo, LogError, LogOptions, RecoveryReport, RepairedManifest};
-pub use warpkeep_record::{Damage, DamagedItem};
+pub use warpkeep_record::{Damage, DamagedItem, ScanPosition};
 pub use warpkeep_turbohash::TableError as TurboHashError;
 pub use ways::{GetWay, WayFigures};
 
-/// The crates below this one, for programs that bring an index ([`Items`]), memory ([`ImagePlace`]) or a disk ([`LogPlace`]) of their own,
-/// and those whose rows are plain data ([`Row`]).
+use engine::{ImageFile, ImagePlace, Items, Keeper, LogPlace, Tables, open};
+
+/// What a store is built of, for programs that bring an index ([`Items`]), memory ([`ImagePlace`]) or a disk
+/// ([`LogPlace`]) of their own. [`open`] returns a [`Keeper`] of such an index.
+pub mod engine {
+    pub use crate::cells::{Cells, Edit};
+    pub use crate::items::Items;
+    pub use crate::keeper::Keeper;
+    #[doc(hidden)]
+    pub use crate::last_image::check_elsewhere;
+    pub use crate::opening::{LogPlace, open};
+    pub use crate::place::{ImageFile, ImagePlace};
+    pub use crate::tables::Tables;
+    pub use warpkeep_core::{Change, ChangeKind, Lsn};
+}
+
+/// The crates below this one, for programs that use the [`engine`], and those whose rows are plain data ([`Row`]).
 pub mod parts {
     pub use bytemuck;
     pub use warpkeep_device as device;
@@ -150,13 +165,13 @@ pub mod parts {
     pub use warpkeep_log as log;
 }
 
-/// What the statistics of each index are made of.
+/// The parts of each index's statistics.
 pub mod stats {
     pub use warpkeep_gphash::{LevelStats, TableStats as GpHashStats};
     pub use warpkeep_turbohash::{Distances, TableStats as TurboHashStats};
 }
 
-/// Batches and answers as arrays that the caller has, in host memory or on a device: see [`Table::run_on`].
+/// Batches and answers as arrays of the caller, in host memory or on a device: see [`Table::run_on`].
 pub mod rows {
     pub use warpkeep_core::{
         AnswerRows, BatchView, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, HostBatch,

@@ -1,5 +1,5 @@
-//! The thread in the background: makes tables grow before they are full, frees blocks that were postponed, sees to it that a
-//! checkpoint is taken when the log has outgrown the items and that there is space for it, and hands figures to the recorder.
+//! The background thread: grows tables before they are full, frees postponed blocks, has a checkpoint taken when
+//! the log has outgrown the items and keeps space for it, and passes figures to the recorder.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,13 +7,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use warpkeep_image::Persist;
-use warpkeep_record::{Progress, hasten_freeing, is_something_retired};
+use warpkeep_record::{Budget, Progress};
 
+use crate::lease::Leases;
 use crate::space::keep_reserve;
 use crate::{CheckpointOptions, Keeper, Tables};
 
-/// Buckets drained before others get a turn.
-const SLICE: u64 = 256;
+/// The work on one table before other tables get a turn.
+const SLICE: Budget = Budget::items(2048);
 /// Blocks freed before others get a turn.
 const FREED_AT_ONCE: usize = 1 << 12;
 /// How long to rest when there is nothing to do.
@@ -33,13 +34,14 @@ impl Maintenance {
     /// Starts it; `None` if the system gives no thread. Then writers do the work themselves when a table is full.
     pub(crate) fn start<P: Persist>(
         keeper: &Arc<Keeper<P, Tables<P>>>,
+        leases: &Arc<Leases<P>>,
         checkpoints: CheckpointOptions,
     ) -> Option<Maintenance> {
         let stop = Arc::new(AtomicBool::new(false));
         let thread = std::thread::Builder::new().name("warpkeep-tables".into());
         let thread = thread.spawn({
-            let (keeper, stop) = (Arc::clone(keeper), Arc::clone(&stop));
-            move || maintain(&keeper, &checkpoints, &stop)
+            let (keeper, leases, stop) = (Arc::clone(keeper), Arc::clone(leases), Arc::clone(&stop));
+            move || maintain(&keeper, &leases, &checkpoints, &stop)
         });
         thread.ok().map(|thread| Maintenance { stop, thread })
     }
@@ -53,21 +55,26 @@ impl Maintenance {
     }
 }
 
-fn maintain<P: Persist>(keeper: &Keeper<P, Tables<P>>, checkpoints: &CheckpointOptions, stop: &AtomicBool) {
+fn maintain<P: Persist>(
+    keeper: &Keeper<P, Tables<P>>,
+    leases: &Leases<P>,
+    checkpoints: &CheckpointOptions,
+    stop: &AtomicBool,
+) {
     let (mut published, mut looked) = (Instant::now(), Instant::now());
     keeper.keep_reserve(checkpoints);
     publish(keeper);
     while !stop.load(Ordering::Acquire) {
         let mut working = false;
         for named in keeper.items().list() {
-            // A full image is the business of whoever writes next, who is told.
+            // A full image is reported to the next writer.
             working |= named.maintain(SLICE).is_ok_and(|progress| progress == Progress::Working);
         }
-        // Threads that rest do not free what they replaced, and what waits for readers is of no use to anyone.
-        if is_something_retired() {
-            hasten_freeing();
+        // Idle threads do not free their replaced records, and records that wait for readers are unusable space.
+        if keeper.heap().has_deferred() {
+            keeper.heap().reclaim();
         }
-        // What cannot be freed was damaged, which an inspection tells.
+        // A block that cannot be freed is damaged, which an inspection reports.
         working |= keeper.heap().free_postponed(FREED_AT_ONCE).is_ok_and(|freed| freed > 0);
         if looked.elapsed() >= LOOK {
             if keeper.wants_checkpoint(checkpoints) {
@@ -84,7 +91,9 @@ fn maintain<P: Persist>(keeper: &Keeper<P, Tables<P>>, checkpoints: &CheckpointO
         }
         if !working {
             keeper.heap().age_vacating();
-            keeper.items().demolish_dropped();
+            leases.release_dropped();
+            // A block that cannot be freed is damaged, which an inspection reports.
+            let _ = keeper.items().demolish_dropped(1);
             std::thread::park_timeout(REST);
         }
     }
@@ -100,10 +109,7 @@ fn publish<P: Persist>(keeper: &Keeper<P, Tables<P>>) {
     for named in keeper.items().list() {
         named.metrics.publish(&named.table.figures());
         named.engine.ways.publish(&named.name);
-        if let Some(keys) = named.engine.ordered_from() {
-            metrics::gauge!("warpkeep_ordered_from", "table" => named.name.clone()).set(keys as f64);
-        }
-        // A device that does not answer is the business of whoever uses it next.
+        // A device failure is reported to its next user.
         if let Ok(Some(stats)) = named.engine.device_stats() {
             named.metrics.publish_device(&stats);
         }

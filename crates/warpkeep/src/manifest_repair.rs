@@ -8,11 +8,11 @@ use warpkeep_log::{OsDisk, RepairedManifest};
 
 use crate::{Error, Result, StoreOptions};
 
-/// Makes the manifest of a store's log again, if neither of its two copies can be read or none is there: from what the
-/// newest checkpoint and the segments say of themselves, and from the image's epoch. `None` if the manifest is good.
+/// Rebuilds the manifest of a store's log, if neither of its two copies can be read or none exists: from the newest
+/// checkpoint, the segments, and the image's epoch. `None` if the manifest is valid.
 ///
-/// It is an error if they do not lead to the end of the log without a gap: then nothing is changed. The log counts as one that
-/// was not closed, so the next opening takes as long as after a crash.
+/// It is an error if they do not lead to the end of the log without a gap: then nothing is changed. The log counts
+/// as not closed, so the next opening takes as long as after a crash.
 ///
 /// ```
 /// use warpkeep::{Durability, Store, StoreOptions, repair_manifest};
@@ -33,7 +33,7 @@ pub fn repair_manifest(directory: &Path, options: &StoreOptions) -> Result<Optio
     let no_store = || Error::NoStore { directory: directory.to_path_buf() };
     let log = options.log_path(directory).filter(|path| path.is_dir()).ok_or_else(no_store)?;
     let disk = OsDisk::open(log)?;
-    // What says nothing of its epoch is not needed for it: a rebuild begins with the log alone.
+    // An image without an epoch is not needed for it: a rebuild begins with the log alone.
     let looking = OpenOptions { adopt: true, ..options.open.clone() };
     let image = Image::open(&options.image_path(directory), Coherent, Access::ReadOnly, &looking);
     let epoch = image.ok().map(|attached| attached.image.epoch()).filter(|&epoch| epoch > 0);

@@ -1,4 +1,4 @@
-//! Opening a store: is the image to be trusted, and what does the log know that it does not?
+//! Opening a store: decides whether the image can be trusted, and what the log adds to it.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl LogPlace {
     }
 }
 
-/// How the store came back.
+/// How the store was recovered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
@@ -41,10 +41,10 @@ pub enum Origin {
     Rebuilt,
 }
 
-/// What opening a store found and did.
+/// The report of opening a store.
 #[derive(Clone, Debug, Serialize)]
 pub struct OpenReport {
-    /// How the store came back.
+    /// How the store was recovered.
     pub origin: Origin,
     /// Why the image was rebuilt, if it was.
     pub why_rebuilt: Option<String>,
@@ -56,12 +56,13 @@ pub struct OpenReport {
     pub redone: u64,
     /// One of the image's state slots was damaged and has been restored.
     pub slot_repaired: bool,
-    /// `Power` batches wait for the next checkpoint, because the image may know what the log does not. The store begins it at once, in
-    /// the background, if it takes checkpoints by itself; [`Store::status`](crate::Store::status) tells how far it is.
+    /// `Power` batches wait for the next checkpoint, because the image may have writes that the log lacks. The
+    /// store begins it at once, in the background, if it takes checkpoints by itself;
+    /// [`Store::status`](crate::Store::status) reports its progress.
     pub owes_checkpoint: bool,
     /// Why all writes are refused, if they are: the log had no space to be opened with.
     pub only_reads: Option<String>,
-    /// What was found in the log directory.
+    /// The report of the log directory.
     pub log: Option<RecoveryReport>,
     /// How long it took.
     pub seconds: f64,
@@ -72,11 +73,11 @@ pub struct OpenReport {
 /// | image | log | what happens |
 /// | --- | --- | --- |
 /// | intact, not older than the log | any | re-attached; commits left half way are finished from the log |
-/// | missing, lost with the machine, or older than the log | there | rebuilt from checkpoint and log; an error if that may lose `Process` writes, unless it is [allowed](crate::StoreOptions::abandon_image) |
-/// | at another path than the last one, which is there | there | an error that names both, unless it is allowed |
-/// | intact | asked for but not there | re-attached; logging begins with the first checkpoint |
-/// | missing | not there | created |
-/// | damaged | any | an error: nothing is thrown away unasked |
+/// | missing, lost with the machine, or older than the log | exists | rebuilt from checkpoint and log; an error if that may lose `Process` writes, unless it is [allowed](crate::StoreOptions::abandon_image) |
+/// | at another path than the last one, which exists | exists | an error that names both, unless it is allowed |
+/// | intact | requested but missing | re-attached; logging begins with the first checkpoint |
+/// | missing | missing | created |
+/// | damaged | any | an error: nothing is discarded without a request |
 pub fn open<P: Persist, I: Items<P>>(
     place: &impl ImagePlace<P>,
     log: Option<LogPlace>,
@@ -87,7 +88,7 @@ pub fn open<P: Persist, I: Items<P>>(
     let mut lost = None;
     let attached = match place.open() {
         Ok(attached) => attached,
-        // Without a log there is nothing to rebuild from, and the error says so.
+        // Without a log there is nothing to rebuild from; the error states that.
         Err(error @ ImageError::NotIntact { .. }) if log.is_some() => {
             lost = Some(error.to_string());
             None
@@ -96,7 +97,7 @@ pub fn open<P: Persist, I: Items<P>>(
     };
     let opening = Opening { place, heap_options, config, begun };
     match (attached, log) {
-        // Epoch 0: laid out but never taken into use, so there is nothing in it.
+        // Epoch 0: laid out but never taken into use, so it is empty.
         (Some(attached), None) if attached.image.epoch() > 0 => opening.without_log(attached),
         (_, None) => opening.create_without_log(),
         (attached, Some(log)) => opening.with_log(attached, lost, log),
@@ -167,7 +168,7 @@ impl<Place, Config> Opening<'_, Place, Config> {
         if new_log {
             let image = attached.as_ref().map(|attached| &attached.image).filter(|image| image.epoch() > 0);
             if lost.is_some() {
-                // An empty log must not replace what somebody may still hope to save.
+                // An empty log must not replace data that might still be saved.
                 return Err(self.place.open().err().map_or(Error::LogNeeded, Error::from));
             }
             if let Some(image) = image {
@@ -181,7 +182,7 @@ impl<Place, Config> Opening<'_, Place, Config> {
         let replaces = lost.is_some() || attached.as_ref().is_some_and(|attached| attached.image.epoch() > 0);
         let stale = match &attached {
             None => Some(lost.unwrap_or_else(|| "there was no image".into())),
-            // Laid out but never taken into use; it may even be of a store whose log did not come to be.
+            // Laid out but never taken into use; it may even belong to a store whose log was never created.
             Some(attached) if attached.image.epoch() == 0 => Some("its creation was interrupted".into()),
             Some(attached) => {
                 let (image, log) = (attached.image.header().store_id, recovery.store_id());
@@ -207,7 +208,7 @@ impl<Place, Config> Opening<'_, Place, Config> {
             (Some(attached), None) => self.reattach(attached, recovery, new_log),
             (attached, why) => {
                 if replaces {
-                    // What is in the way is removed only for something better: the log has been read, the
+                    // The existing image is removed only for a valid replacement: the log has been read, the
                     // checkpoint not yet.
                     recovery.load_checkpoint(|_| Ok::<(), Error>(()))?;
                 }
@@ -240,7 +241,7 @@ impl<Place, Config> Opening<'_, Place, Config> {
             }
             report.finished_commits += 1;
         }
-        // Of different epochs, one of them was opened without the other, and the numbers say nothing.
+        // With different epochs, one of them was opened without the other, and the numbers cannot be compared.
         let agrees = clean
             && recovery.closed_cleanly()
             && image.epoch() == recovery.epoch()
@@ -249,7 +250,7 @@ impl<Place, Config> Opening<'_, Place, Config> {
         let settled = image.epoch() == recovery.epoch() && image.is_settled(recovery.last_lsn());
         let epoch = image.epoch().max(recovery.epoch()) + 1;
         // The image first: if the process dies between the two, the image is the newer one and is re-attached. The
-        // other way round it would be taken for an old one, and what only it knows would be lost.
+        // other way round it would be taken for an old one, and writes that only it has would be lost.
         image.begin(epoch)?;
         report.log = Some(recovery.report().clone());
         report.owes_checkpoint = new_log || !(agrees || settled);
@@ -303,8 +304,8 @@ impl<Place, Config> Opening<'_, Place, Config> {
     }
 }
 
-/// A keeper with this log. A store that is there but whose log finds no space is kept to be read: the image has all items,
-/// and the next opening finds it as this one did.
+/// A keeper with this log. A store whose log finds no space is opened for reading: the image has all items, and the
+/// next opening finds the same state.
 fn keep<P: Persist, I: Items<P>>(
     heap: Arc<Heap<P>>,
     items: I,
@@ -322,7 +323,7 @@ fn keep<P: Persist, I: Items<P>>(
     }
 }
 
-/// Brings an empty index to the state that checkpoint and log tell of.
+/// Brings an empty index to the state of checkpoint and log.
 pub(crate) fn load<P: Persist, I: Items<P>>(
     recovery: &Recovery,
     items: &I,
@@ -334,7 +335,7 @@ pub(crate) fn load<P: Persist, I: Items<P>>(
     redo(items, |redoer| {
         recovery.load_checkpoint(|change| {
             steps.step();
-            // What stands alone is a table, not an item.
+            // A change that stands alone is a table, not an item.
             report.loaded += u64::from(!I::stands_alone(&change));
             redoer.push(&change)
         })?;
@@ -349,7 +350,7 @@ pub(crate) fn load<P: Persist, I: Items<P>>(
     })
 }
 
-/// Commits left half way can be finished, or known never to have been durable, only with the log that the image was
+/// Interrupted commits can be finished, or known never to have been durable, only with the log that the image was
 /// last used with: that of its own epoch.
 pub(crate) fn check_pending<P: Persist>(image: &Image<P>, log_epoch: Option<u64>) -> Result<()> {
     match log_epoch == Some(image.epoch()) || image.pending()?.is_empty() {

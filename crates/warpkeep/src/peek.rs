@@ -8,32 +8,32 @@ use warpkeep_image::HeapUsage;
 use crate::look::{LogContents, Look};
 use crate::{Result, StoreOptions, TablePeek};
 
-/// What a store holds, found without taking it into use.
+/// The contents of a store, read without taking it into use.
 #[derive(Clone, Debug, Serialize)]
 pub struct Peek {
     /// Its tables, by name.
     pub tables: Vec<TablePeek>,
-    /// What the space of the image is used for; all zeros if there is no image that could be used.
+    /// The use of the image's space; all zeros if there is no usable image.
     pub usage: HeapUsage,
     /// Where this was found.
     pub source: PeekSource,
 }
 
-/// Where a look found what it tells.
+/// The source of the information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PeekSource {
     /// In the image.
     Image,
-    /// In checkpoint and log: the image is missing, was lost with the machine, or is older, and opening the store will
+    /// Checkpoint and log: the image is missing, was lost with the machine, or is older, and opening the store will
     /// rebuild it.
     Log,
 }
 
-/// Looks at a store: which tables there are, and how many items they have. Not a byte is changed. A store that is in
-/// use is an error that names its holder.
+/// Inspects a store: its tables, and their numbers of items. Not a byte is changed. A store that is in use is an
+/// error that names its holder.
 ///
-/// The image is marked as at an opening, so it takes as long as one; where there is none, all of the log is read.
+/// The image is marked as at an opening, so it takes as long as one; without an image, all of the log is read.
 ///
 /// ```
 /// use warpkeep::{Durability, KeySpec, Store, StoreOptions, TableOptions, ValueSpec, peek};

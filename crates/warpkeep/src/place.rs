@@ -1,4 +1,4 @@
-//! Where an image comes from: a file in production, recorded memory in the crash explorer.
+//! The source of an image: a file in production, recorded memory in the crash explorer.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::WorkProgress;
 
 /// Opens and creates the image of a store.
 pub trait ImagePlace<P: Persist> {
-    /// Opens the image for writing; `None` if there is none.
+    /// Opens the image for writing; `None` if it does not exist.
     fn open(&self) -> Result<Option<Attached<P>>, ImageError>;
 
     /// An id for a new store.
@@ -23,19 +23,20 @@ pub trait ImagePlace<P: Persist> {
         Ok(id)
     }
 
-    /// Makes ready the place of an image that was there before, as the log noted: with a file system in memory the directory that
-    /// it lay in is gone, too.
+    /// Prepares the place of an earlier image, as the log recorded it: on a file system in memory its directory is
+    /// gone, too.
     fn prepare(&self, last: Option<&ImageNote>) -> Result<(), ImageError> {
         let _ = last;
         Ok(())
     }
 
-    /// Where the image lies, for the log to note; `None` where there is no file to be looked for.
+    /// The path of the image, for the log to record; `None` without a file.
     fn note(&self) -> Result<Option<ImageNote>, ImageError> {
         Ok(None)
     }
 
-    /// Whether the image that the store was last used with may be given up, with the `Process` writes that only it knows.
+    /// Whether the image that the store was last used with may be given up, with the `Process` writes that only it
+    /// has.
     fn abandons_last(&self) -> bool {
         false
     }

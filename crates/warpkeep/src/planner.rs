@@ -1,7 +1,7 @@
-//! The planner: turns a batch into changes, once for every engine.
+//! The planner: turns a batch into changes, the same for every engine.
 //!
-//! Operations on one key act in the order of the batch. Keys are held while their operations are decided; what comes
-//! of them is staged, logged, and published. With `Power` the batch is one group and so one record of the log, all or
+//! Operations on one key act in the order of the batch. Keys are held while their operations are decided; the resulting
+//! changes are staged, logged, and published. With `Power` the batch is one group and so one record of the log, all or
 //! nothing; with `Process` it is cut into small groups, so that a large batch does not hold many keys at once.
 
 mod gets;
@@ -17,47 +17,47 @@ use warpkeep_core::{
 };
 use warpkeep_image::{ImageError, Persist};
 use warpkeep_log::ChangeBatch;
-use warpkeep_record::{Expected, Seated, Staged, Staging};
+use warpkeep_record::{Located, LockKey, LockRequest, Seat, Staged, Staging};
 
 pub(crate) use rows::execute_rows;
 
-use crate::engine::Engine;
 use crate::index::{Planned, with_table};
 use crate::space::Search;
 use crate::tables::{NamedTable, Tables};
+use crate::worker::Engine;
 use crate::{Error, Keeper, Result};
 
-/// Gets of a batch that are worth telling from what writes.
+/// The number of gets in a batch from which on separating them from writes pays.
 const WORTH_APART: usize = 8;
 
-/// The table that a batch is for. Which index it has is asked once a batch: from there on it is known.
+/// The table of a batch. Its index is dispatched once a batch: from there on the type is known.
 pub(crate) struct Target<'t, P: Persist, T> {
     pub(crate) id: u32,
     pub(crate) engine: &'t Engine<P>,
     pub(crate) table: &'t T,
 }
 
-/// What changes to a table are staged with, where a key is in it, and how it stood when it was full.
+/// The stage of a table's changes, the position of a key, and the state of a full table.
 type StageOf<'t, P, T> = <T as Staging<P>>::Stage<'t>;
-type SeatOf<'t, P, T> = <StageOf<'t, P, T> as Staged<P>>::Seat;
+type FoundOf<'t, P, T> = <StageOf<'t, P, T> as Staged<P>>::Found;
 type SeenOf<P, T> = <T as Staging<P>>::Seen;
 /// A group that is staged, or how the table stood that has no room for it.
 type ReadyOr<'t, P, T> = std::result::Result<Ready<StageOf<'t, P, T>>, SeenOf<P, T>>;
 
-/// A key of a group, and what it comes to have in the course of it.
-struct Held<'a, S> {
+/// A key of a group, and its state in the course of it.
+struct Held<'a, F> {
     key: &'a [u8],
-    seat: S,
+    seat: Seat<F>,
     item: Item<'a>,
 }
 
-/// What a key has.
+/// The state of a key.
 enum Item<'a> {
-    /// What the table has for it, which may be nothing.
+    /// The stored item, which may not exist.
     AsStored,
-    /// Nothing any more.
+    /// Removed.
     Removed,
-    /// Something new.
+    /// A new value.
     New { version: u64, value: Cow<'a, [u8]> },
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn execute<P: Persist>(
     })
 }
 
-/// Does a batch as one group: all of it, or nothing where an operation finds no room.
+/// Executes a batch as one group: all of it, or nothing if an operation finds no room.
 pub(crate) fn execute_as_one<P: Persist>(
     keeper: &Keeper<P, Tables<P>>,
     named: &NamedTable<P>,
@@ -143,7 +143,7 @@ fn run<P: Persist, T: Planned<P>>(
 ) -> Result<()> {
     let reads = take_reads(target.table, &mut operations);
     read(target, || reads.iter().map(|get| get.key), |index| reads[index].index, answers)?;
-    // Before the others are logged: what makes them durable then does so with what was read.
+    // Before the other operations are logged: making them durable then covers the reads, too.
     let seen = if reads.is_empty() { None } else { keeper.seen(durability)? };
     let done = match target.on_device() {
         Some(target) => on_device::write(keeper, &target, &operations, durability, answers)?,
@@ -174,7 +174,7 @@ fn run<P: Persist, T: Planned<P>>(
     keeper.wait_seen(seen)
 }
 
-/// What an operation is answered that found no space.
+/// The status of an operation that found no space.
 fn refusal(error: &Error) -> Option<Status> {
     match error {
         Error::Table(warpkeep_gphash::TableError::Full)
@@ -192,7 +192,8 @@ fn settle(done: Result<()>, group: &[Operation<'_>], answers: &mut dyn Answers) 
     Ok(())
 }
 
-/// Takes the gets of keys that nothing else in the batch is about: they need not be held, and are looked up together.
+/// Takes the gets of keys that no other operation of the batch is about: they need no lock, and are looked up
+/// together.
 fn take_reads<'a, P: Persist, T: Planned<P>>(
     table: &T,
     operations: &mut Vec<Operation<'a>>,
@@ -201,16 +202,16 @@ fn take_reads<'a, P: Persist, T: Planned<P>>(
     if operations.iter().filter(|operation| is_get(operation)).count() < WORTH_APART {
         return Vec::new();
     }
-    let hash_of = |operation: &Operation<'_>| table.hash_of(operation.key);
-    let mut others: Vec<u64> =
-        operations.iter().filter(|operation| !is_get(operation)).map(hash_of).collect();
+    let lock_of = |operation: &Operation<'_>| table.lock_key(operation.key);
+    let mut others: Vec<LockKey> =
+        operations.iter().filter(|operation| !is_get(operation)).map(lock_of).collect();
     others.sort_unstable();
     operations
-        .extract_if(.., |operation| is_get(operation) && others.binary_search(&hash_of(operation)).is_err())
+        .extract_if(.., |operation| is_get(operation) && others.binary_search(&lock_of(operation)).is_err())
         .collect()
 }
 
-/// Looks keys up; `place` says which operation of the batch each of them is.
+/// Looks keys up; `place` maps each to its operation in the batch.
 fn read<'k, P: Persist, T: Planned<P>, K: Iterator<Item = &'k [u8]>>(
     target: &Target<'_, P, T>,
     keys: impl Fn() -> K,
@@ -257,8 +258,8 @@ fn write<P: Persist, T: Planned<P>>(
     answers: &mut dyn Answers,
 ) -> Result<()> {
     let table = target.table;
-    let mut order: Vec<(u64, u32)> =
-        group.iter().map(|operation| table.hash_of(operation.key)).zip(0..).collect();
+    let mut order: Vec<(LockKey, u32)> =
+        group.iter().map(|operation| table.lock_key(operation.key)).zip(0..).collect();
     // Operations on one key come together, in the order of the batch.
     order.sort_unstable();
     loop {
@@ -275,7 +276,7 @@ fn write<P: Persist, T: Planned<P>>(
             Ok(staged) => staged,
         };
         if staged.changed {
-            // What it gives holds the keys, until their record is in the log.
+            // The result holds the keys, until their record is in the log.
             drop(keeper.write(durability, &changes, || staged.stage.publish())?);
         } else {
             drop((staged.stage, turn));
@@ -286,26 +287,27 @@ fn write<P: Persist, T: Planned<P>>(
     }
 }
 
-/// A group that is staged, and what comes of it.
+/// A staged group and its answers.
 struct Ready<S> {
     stage: S,
     given: Vec<Answer>,
     changed: bool,
 }
 
-/// Stages a group, and adds to what is to be logged. `Err`, within, if the table has no room and is to make some.
+/// Stages a group, and adds its changes to the log batch. `Err`, within, if the table has no room and must make
+/// some.
 fn stage<'t, P: Persist, T: Planned<P>>(
     keeper: &Keeper<P, Tables<P>>,
     target: &Target<'t, P, T>,
     group: &[Operation<'_>],
-    order: &[(u64, u32)],
+    order: &[(LockKey, u32)],
     changes: &mut ChangeBatch,
 ) -> Result<ReadyOr<'t, P, T>> {
     let reads = |number: u32| matches!(group[number as usize].op, Op::Get | Op::FetchAdd | Op::Merge);
     let mut stage = target
         .table
-        .stage(order.iter().map(|&(hash, number)| Expected { hash, value_is_read: reads(number) }));
-    let takes_value = |&&(_, number): &&(u64, u32)| group[number as usize].op.takes_value();
+        .stage(order.iter().map(|&(lock, number)| LockRequest { lock, value_is_read: reads(number) }));
+    let takes_value = |&&(_, number): &&(LockKey, u32)| group[number as usize].op.takes_value();
     stage.expect_values(order.iter().filter(takes_value).count());
     let (held, given) = decide_all(keeper, &stage, target.table, group, order);
     let mut changed = false;
@@ -331,26 +333,26 @@ fn stage<'t, P: Persist, T: Planned<P>>(
     }
 }
 
-/// Decides every operation of a group, whose keys are held. `order` brings those on one key together.
+/// Decides every operation of a group, whose keys are held. `order` groups those on one key.
 fn decide_all<'a, 't, P: Persist, T: Planned<P>>(
     keeper: &Keeper<P, Tables<P>>,
     stage: &StageOf<'t, P, T>,
     table: &T,
     group: &[Operation<'a>],
-    order: &[(u64, u32)],
-) -> (Vec<Held<'a, SeatOf<'t, P, T>>>, Vec<Answer>) {
+    order: &[(LockKey, u32)],
+) -> (Vec<Held<'a, FoundOf<'t, P, T>>>, Vec<Answer>) {
     let rules = (table.merge_rule(), table.value_spec());
-    let mut all: Vec<Held<'a, SeatOf<'t, P, T>>> = Vec::with_capacity(order.len());
+    let mut all: Vec<Held<'a, FoundOf<'t, P, T>>> = Vec::with_capacity(order.len());
     let mut given = Vec::with_capacity(order.len());
-    for same_hash in order.chunk_by(|one, other| one.0 == other.0) {
+    for same_lock in order.chunk_by(|one, other| one.0 == other.0) {
         let first = all.len();
-        for &(hash, number) in same_hash {
+        for &(lock, number) in same_lock {
             let operation = &group[number as usize];
-            // Different keys with one hash are rare, but they exist.
+            // Different keys with one lock key are rare, but they exist.
             let known = all[first..].iter().position(|held| held.key == operation.key);
             let which = known.map_or_else(
                 || {
-                    let seat = stage.seat(operation.key, hash);
+                    let seat = stage.seat(operation.key, lock);
                     all.push(Held { key: operation.key, seat, item: Item::AsStored });
                     all.len() - 1
                 },
@@ -373,8 +375,8 @@ impl Answer {
     }
 }
 
-impl<S: Seated> Held<'_, S> {
-    /// The version of what the key has now.
+impl<F: Located> Held<'_, F> {
+    /// The key's current version.
     fn version(&self) -> Option<u64> {
         match &self.item {
             Item::AsStored => self.seat.version(),
@@ -383,13 +385,13 @@ impl<S: Seated> Held<'_, S> {
         }
     }
 
-    /// Whether what it has is known to be damaged.
-    fn is_damaged<P: Persist>(&self, stage: &impl Staged<P, Seat = S>) -> bool {
+    /// Whether the key's value is known to be damaged.
+    fn is_damaged<P: Persist>(&self, stage: &impl Staged<P, Found = F>) -> bool {
         matches!(self.item, Item::AsStored) && stage.value(&self.seat).is_some_and(|value| value.is_damaged())
     }
 
-    /// A copy of what the key has now.
-    fn value<P: Persist>(&self, stage: &impl Staged<P, Seat = S>) -> Option<Vec<u8>> {
+    /// A copy of the key's current value.
+    fn value<P: Persist>(&self, stage: &impl Staged<P, Found = F>) -> Option<Vec<u8>> {
         match &self.item {
             Item::AsStored => stage.value(&self.seat).map(|value| value.to_vec()),
             Item::Removed => None,
@@ -398,12 +400,12 @@ impl<S: Seated> Held<'_, S> {
     }
 }
 
-/// What one operation does to what its key has, and what it is answered.
+/// Applies one operation to its key's state, and returns the answer.
 fn decide<'a, P: Persist, S: Staged<P>>(
     operation: &Operation<'a>,
     (rule, values): (MergeRule, ValueSpec),
     stage: &S,
-    held: &mut Held<'a, S::Seat>,
+    held: &mut Held<'a, S::Found>,
     next_version: impl FnOnce() -> u64,
 ) -> Answer {
     let there = held.version();
@@ -415,7 +417,7 @@ fn decide<'a, P: Persist, S: Staged<P>>(
             Some((Status::VersionMismatch, version))
         }
         (Op::Merge, _) if rule == MergeRule::None => Some((Status::WrongType, there.unwrap_or(0))),
-        // Nothing is made of a value that is damaged. To replace or remove it is right.
+        // A damaged value is not used as an operand. Replacing or removing it is allowed.
         (Op::Get | Op::FetchAdd | Op::Merge, Some(version)) if held.is_damaged(stage) => {
             Some((Status::Corrupt, version))
         }

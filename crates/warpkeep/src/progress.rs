@@ -1,4 +1,4 @@
-//! How far long work has come.
+//! The progress of long work.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ const EVERY: u64 = 1 << 10;
 /// Is called with how much of about how much is done.
 type Tell = dyn Fn(u64, u64) + Send + Sync;
 
-/// Where long work reports how far it has come: rebuilding an image, checking a store. By default nowhere.
+/// Receives the progress of long work: rebuilding an image, checking a store. Unused by default.
 ///
 /// ```
 /// use warpkeep::{Store, StoreOptions, WorkProgress, verify};
@@ -61,7 +61,7 @@ impl Steps {
 
     fn tell(&self) {
         if let Some(tell) = &self.progress.0 {
-            // The total is an estimate, and nothing is more than done.
+            // The total is an estimate, and must not be less than the done part.
             tell(self.done, self.total.max(self.done));
         }
     }

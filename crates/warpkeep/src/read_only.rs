@@ -14,18 +14,18 @@ use crate::look::{Look, LookedAt};
 use crate::opening::{check_pending, hex, load};
 use crate::{Error, Items, Keeper, OpenReport, Origin, Result, Store, StoreOptions};
 
-/// What keeps writers away while a store is read.
+/// The locks that keep writers out while a store is read.
 pub(crate) struct Held {
     _image: Option<ImageHold>,
     _log: Option<Arc<ReadOnlyDisk>>,
 }
 
 impl Store<Coherent> {
-    /// Opens a store to read it, without writing a byte to its image or its log: on a file system that is mounted read-only, or as
-    /// a user to whom only reading is permitted. Others can read it at the same time; writers are refused meanwhile.
-    /// While a writer has it open, this is an error that names the writer.
+    /// Opens a store for reading, without writing a byte to its image or its log: on a file system that is mounted
+    /// read-only, or as a user with read permission only. Other readers can open it at the same time; writers are
+    /// refused meanwhile. While a writer has it open, this is an error that names the writer.
     ///
-    /// What an opening for writing would do to the files is done in memory: commits that were left half way are finished from the
+    /// Changes that an opening for writing makes to the files are made in memory: interrupted commits are finished from the
     /// log, and where the image is missing, lost with the machine or older than the log, one is built from checkpoint and
     /// log. Every write is refused with [`Error::ReadOnly`]; [`Store::backup`] works.
     ///
@@ -107,10 +107,10 @@ impl Store<Coherent> {
     }
 }
 
-/// Waits for the end of a writer that was killed: its memory may still be in use when its locks are free.
+/// Waits for a killed writer to end: its memory may still be in use when its locks are free.
 fn wait_for_holder(image: &Path, timeout: Duration) -> Result<()> {
     let looking = OpenOptions { adopt: true, ..OpenOptions::default() };
-    // What is wrong with the image is for others to say.
+    // Faults of the image are reported elsewhere.
     let Ok(opened) = Image::open(image, Coherent, Access::ReadOnly, &looking) else { return Ok(()) };
     let used = opened.image.last_use();
     if used.clean || used.holder == Holder::current()? || wait_until_gone(&used.holder, timeout)? {
@@ -128,7 +128,7 @@ fn is_older(image: &LookedAt, log: &Recovery) -> Result<bool> {
     }
 }
 
-/// Finishes in the private view what the last writer left half way.
+/// Finishes the last writer's interrupted commits in the private view.
 fn finish_pending(image: &LookedAt, log: Option<&Recovery>, report: &mut OpenReport) -> Result<()> {
     check_pending(image.image(), log.map(Recovery::epoch))?;
     for lsn in image.image().pending()? {

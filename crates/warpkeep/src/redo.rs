@@ -1,4 +1,4 @@
-//! Redoing changes with all cores: those of one key in their order, those of different keys at once.
+//! Redoes changes with all cores: those of one key in order, those of different keys in parallel.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -11,33 +11,33 @@ use warpkeep_log::ChangeBatch;
 
 use crate::{Error, Items, Result};
 
-/// So many changes are redone before other threads are asked: most logs are short, and threads cost time, too.
+/// Changes redone before threads are started: most logs are short, and threads cost time, too.
 const ALONE: u64 = 32 * 1024;
 /// Changes that a thread is given at a time.
 const PARCEL: usize = 512;
 /// Parcels that may wait for a thread.
 const WAITING: usize = 8;
 
-/// What a thread is given.
+/// A message to a thread.
 enum Work {
     Changes(ChangeBatch),
-    /// Say when you are here.
+    /// Report that this point is reached.
     Report(SyncSender<()>),
 }
 
-/// Brings items to the state that changes tell of.
+/// Brings items to the state of the changes.
 pub(crate) struct Redoer<'scope, 'env, P: Persist, I: Items<P>> {
     items: &'env I,
     scope: &'scope Scope<'scope, 'env>,
     failure: &'env Failure,
-    /// Each with what is being collected for it.
+    /// Each with the batch being collected for it.
     threads: Vec<(SyncSender<Work>, ChangeBatch)>,
     done: u64,
     alone: u64,
     persist: std::marker::PhantomData<P>,
 }
 
-/// What went wrong in a thread.
+/// An error in a thread.
 #[derive(Default)]
 pub(crate) struct Failure {
     happened: AtomicBool,
@@ -159,7 +159,7 @@ fn redo_parcels<P: Persist, I: Items<P>>(items: &I, work: &Receiver<Work>, failu
     for work in work {
         match work {
             Work::Report(to) => drop(to.send(())),
-            // After a failure nothing that comes of it is used.
+            // After a failure no result is used.
             Work::Changes(_) if failure.happened.load(Ordering::Acquire) => {}
             Work::Changes(changes) => {
                 if let Err(error) = changes.iter().try_for_each(|change| items.redo(&change)) {
@@ -268,7 +268,8 @@ mod tests {
         assert!(matches!(error, Error::Image(warpkeep_image::ImageError::OutOfSpace { .. })), "{error}");
     }
 
-    /// A checkpoint may list a table whose creation, and that of one before it with the same name, the log still tells.
+    /// A checkpoint may list a table whose creation, and that of an earlier one with the same name, is still in the
+    /// log.
     #[test]
     fn a_name_that_was_used_again_stays_with_the_newer_table() {
         let tables = tables(100);

@@ -1,20 +1,17 @@
 //! Going through all items of a table.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::time::Duration;
 
 use warpkeep_core::Change;
 use warpkeep_image::{Coherent, Persist};
-use warpkeep_record::{DamagedItem, Progress};
+use warpkeep_record::{Budget, DamagedItem, Progress, ScanPosition};
 
-use crate::index::ScanPosition;
-use crate::tables::NamedTable;
-use crate::{Result, Table};
+use crate::{Error, Result, Table};
 
-/// Buckets that a call to [`Table::maintain`] drains.
-const SLICE: u64 = 4096;
-/// How long to wait for somebody else who sees to a table's growth.
+/// The work of one call to [`Table::maintain`].
+const SLICE: Budget = Budget::items(1 << 15);
+/// How long to wait for another thread that is growing the table.
 const SOMEBODY_ELSE: Duration = Duration::from_millis(1);
 
 /// An item, as a scan gives it out.
@@ -28,14 +25,14 @@ pub struct Item<'a> {
     pub version: u64,
 }
 
-impl<P: Persist> Table<'_, P> {
-    /// Gives out the items in no particular order, while others read and write, until there are no more or `each`
-    /// breaks. Each is checked before it is given out, and the first that is damaged ends the scan with
-    /// [`Error::DamagedItem`](crate::Error::DamagedItem); [`Table::scan_checked`] goes on behind it.
+impl<P: Persist> Table<P> {
+    /// Returns the items in no particular order, while other threads read and write, until there are no more or
+    /// `each` breaks. Each is checked before it is returned, and the first damaged one ends the scan with
+    /// [`Error::DamagedItem`](crate::Error::DamagedItem); [`Table::scan_checked`] continues past it.
     ///
-    /// An item that is there throughout is given out exactly once, or at least once if the table grows meanwhile, which it
-    /// does not if nobody writes and it has [grown before](Table::maintain); one that changes is given out as it was or as
-    /// it is. The table may be written to from within.
+    /// An item that is there throughout is returned exactly once, or at least once if the table grows meanwhile,
+    /// which it does not if there are no writers and it has [grown before](Table::maintain); one that changes is
+    /// returned in its old or new state. The table may be written to from within.
     ///
     /// ```
     /// use std::ops::ControlFlow;
@@ -58,16 +55,17 @@ impl<P: Persist> Table<'_, P> {
         self.scan_checked(|item| match item {
             Ok(item) => each(item),
             Err(item) => {
-                damaged = Some(self.named.damaged(item));
+                damaged =
+                    Some(Error::DamagedItem { table: self.name().to_owned(), item: Box::new(item.clone()) });
                 ControlFlow::Break(())
             }
         })?;
         damaged.map_or(Ok(()), Err)
     }
 
-    /// The same, with what is damaged given out in its place: for those who want all that there is left. An item is
-    /// damaged if its slot and its record do not belong together, if its lengths are none that the table takes, or if its
-    /// checksum is wrong. Items that lie in slots, and tables that were made before there were checksums, have none.
+    /// The same, with damaged items returned as damaged: for callers that want everything that is left. An item is
+    /// damaged if its slot and its record do not belong together, if the table cannot have its lengths, or if its
+    /// checksum is wrong. Items in slots, and tables made before there were checksums, have none.
     ///
     /// ```
     /// use std::ops::ControlFlow;
@@ -92,7 +90,7 @@ impl<P: Persist> Table<'_, P> {
         &self,
         mut each: impl FnMut(Result<Item<'_>, &DamagedItem>) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.named.check_there()?;
+        let call = self.lease.enter()?;
         let each = |item: Result<&Change<'_>, &DamagedItem>| {
             let item =
                 item.map(|change| Item { key: change.key, value: change.value, version: change.version });
@@ -102,13 +100,14 @@ impl<P: Persist> Table<'_, P> {
             }
         };
         // The only error is that `each` has had enough.
-        let _ = self.named.table.scan_checked(self.named.id, each);
+        let _ = call.named.table.scan_checked(self.id(), each);
         Ok(())
     }
 
-    /// Gives out the items of a few buckets, from a position on, and moves the position; whether there is more.
+    /// Returns the items of a few buckets, from a position on, and advances the position; returns whether there is
+    /// more.
     ///
-    /// An item that is there throughout is given out at least once if the table [held still](Table::hold_still) all the
+    /// An item that is there throughout is returned at least once if the table is [held still](Table::hold_still) all the
     /// while. When the table grows, the scan starts over by itself.
     ///
     /// ```
@@ -124,19 +123,19 @@ impl<P: Persist> Table<'_, P> {
     /// # Ok::<(), warpkeep::Error>(())
     /// ```
     pub fn scan_some(&self, position: &mut ScanPosition, mut each: impl FnMut(Item<'_>)) -> Result<bool> {
-        self.named.check_there()?;
+        let call = self.lease.enter()?;
         let each = |change: &Change<'_>| {
             each(Item { key: change.key, value: change.value, version: change.version });
             Ok::<(), std::convert::Infallible>(())
         };
-        match self.named.table.scan_some(self.named.id, position, each) {
+        match call.named.table.scan_some(self.id(), position, each) {
             Ok(more) => Ok(more),
             Err(never) => match never {},
         }
     }
 
-    /// Does a little of the growth that is due or under way, which is otherwise done in the background; whether there may
-    /// be more to do. When there is not, the table stays as it is until somebody writes.
+    /// Does a little of the growth that is due or in progress, which is otherwise done in the background; returns
+    /// whether there may be more to do. If not, the table stays as it is until the next write.
     ///
     /// ```
     /// use warpkeep::{Durability, KeySpec, Store, TableOptions, ValueSpec};
@@ -146,50 +145,50 @@ impl<P: Persist> Table<'_, P> {
     /// (0..1000).try_for_each(|key| table.put(key, key, Durability::Process).map(|_| ()))?;
     ///
     /// while table.maintain()? {}
-    /// assert!(!table.stats().is_growing());
+    /// assert!(!table.stats()?.is_growing());
     /// # Ok::<(), warpkeep::Error>(())
     /// ```
     pub fn maintain(&self) -> Result<bool> {
-        self.named.check_there()?;
-        if self.store.is_read_only() {
-            // Nothing moves there, so a scan meets every item once.
+        let call = self.lease.enter()?;
+        if call.keeper.is_read_only() {
+            // Items do not move there, so a scan meets every item once.
             return Ok(false);
         }
-        match self.named.maintain(SLICE) {
+        match call.named.maintain(SLICE) {
             Ok(Progress::Working) => Ok(true),
             Ok(Progress::Busy) => {
                 std::thread::sleep(SOMEBODY_ELSE);
                 Ok(true)
             }
-            // Without room to grow the table stays as it is; whoever writes next is told.
+            // Without room to grow the table stays as it is; the next writer gets the error.
             Ok(Progress::Idle | Progress::Stuck) | Err(_) => Ok(false),
         }
     }
 
-    /// Keeps items where they are, but for growth, for as long as what is given is kept: a scan in parts misses none.
+    /// Keeps items in place, except for growth, as long as the returned guard is kept: a scan in parts misses none.
     /// Meanwhile the table grows a little earlier than it would.
     pub fn hold_still(&self) -> Still<P> {
-        self.named.table.hold_still();
-        Still(Arc::clone(&self.named))
+        if let Ok(call) = self.lease.enter() {
+            call.named.table.hold_still();
+        }
+        Still(self.clone())
     }
 }
 
 /// A table that [holds still](Table::hold_still).
-pub struct Still<P: Persist = Coherent>(Arc<NamedTable<P>>);
+pub struct Still<P: Persist = Coherent>(Table<P>);
 
 impl<P: Persist> Drop for Still<P> {
     fn drop(&mut self) {
-        if !self.0.owner.is_here() {
-            // The table is the parent's; nothing of it is freed here.
-            std::mem::forget(Arc::clone(&self.0));
-            return;
+        // Otherwise there is nothing left that could move, or it is the parent's.
+        if let Ok(call) = self.0.lease.enter() {
+            call.named.table.let_move();
         }
-        self.0.table.let_move();
     }
 }
 
 impl<P: Persist> std::fmt::Debug for Still<P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Still").field(&self.0.name).finish()
+        f.debug_tuple("Still").field(&self.0.name()).finish()
     }
 }

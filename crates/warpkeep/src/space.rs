@@ -1,15 +1,14 @@
-//! Space that is made while a store is in use: records move together, so that chunks become free for other sizes of values and for
-//! larger tables.
+//! Makes space while a store is in use: records move together, so that chunks become free for other sizes of values
+//! and for larger tables.
 
 use std::time::Duration;
 
-use warpkeep_image::{ImageError, Persist, Purpose, Vacate};
-use warpkeep_record::hasten_freeing;
+use warpkeep_image::{Heap, ImageError, Persist, Purpose, Vacate};
 
 use crate::index::Index;
 use crate::{Error, Keeper, Result, Table, Tables};
 
-/// How often the epochs are asked to go on: what is unlinked now is free after this, unless a reader is in the way.
+/// How often the epochs are advanced: unlinked records are free after this, unless a reader delays them.
 const STEPS: usize = 4;
 /// How long to wait for a reader before asking again.
 const PAUSE: Duration = Duration::from_micros(50);
@@ -18,13 +17,13 @@ const PAUSES: u32 = 400;
 /// Runs of chunks that one writer empties for one write.
 const RUNS: u32 = 16;
 
-/// Lets what was unlinked become free.
-fn settle() {
-    (0..STEPS).for_each(|_| hasten_freeing());
+/// Lets unlinked records become free.
+fn settle<P: Persist>(heap: &Heap<P>) {
+    (0..STEPS).for_each(|_| heap.reclaim());
 }
 
-/// Empties a run of chunks for this many bytes. What finds no room elsewhere is given to `remove`, block by block; whether there was
-/// such a run, and nothing is left in it.
+/// Empties a run of chunks for this many bytes. Blocks that find no room elsewhere are passed to `remove`, one by
+/// one; returns whether there was such a run, and it is empty now.
 fn vacate<P: Persist>(
     keeper: &Keeper<P, Tables<P>>,
     bytes: u64,
@@ -48,12 +47,12 @@ fn vacate<P: Persist>(
         clearing.is_vacated();
     }
     drop(clearing);
-    settle();
+    settle(keeper.heap());
     Ok(true)
 }
 
-/// What the thread in the background does: keeps a few chunks free where the image cannot grow, and empties runs that were asked for
-/// in vain. Whether it did something.
+/// The background thread's work: keeps a few chunks free where the image cannot grow, and empties runs that could
+/// not be allocated. Returns whether it did anything.
 pub(crate) fn keep_reserve<P: Persist>(keeper: &Keeper<P, Tables<P>>) -> bool {
     let heap = keeper.heap();
     let wanted = heap.take_wanted();
@@ -61,7 +60,7 @@ pub(crate) fn keep_reserve<P: Persist>(keeper: &Keeper<P, Tables<P>>) -> bool {
     if wanted == 0 && !heap.wants_reserve() {
         return false;
     }
-    // What cannot be moved now is tried again when it is wanted again.
+    // Records that cannot be moved now are tried again at the next request.
     vacate(keeper, wanted.max(1), (Vacate::Move, purpose), |_| ()).unwrap_or(false)
 }
 
@@ -76,15 +75,16 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// Makes space for what failed with this error, if it failed for want of it and there may be some; whether to try again. Nothing
-    /// may be held.
+    /// Makes space after this error, if it was for lack of space and some may be found; returns whether to try
+    /// again. The caller must hold nothing.
     pub(crate) fn goes_on<P: Persist>(&mut self, keeper: &Keeper<P, Tables<P>>, error: &Error) -> bool {
         let Error::Image(ImageError::OutOfSpace { wanted, .. }) = error else { return false };
         let heap = keeper.heap();
         let awaited = *self.awaited.get_or_insert_with(|| heap.count_retired(0));
         if !self.settled && heap.count_returned(0) < awaited {
-            // What others have just replaced or removed may be all that is needed; it takes microseconds, unless a reader rests.
-            settle();
+            // Records that other threads have just replaced or removed may be enough; that takes microseconds,
+            // unless a reader is idle.
+            settle(heap);
             self.settled = heap.count_returned(0) >= awaited || !self.pauses();
             return true;
         }
@@ -95,7 +95,7 @@ impl Search {
             }
         }
         if heap.is_space_coming() && self.pauses() {
-            settle();
+            settle(heap);
             return true;
         }
         false
@@ -112,7 +112,7 @@ impl Search {
     }
 }
 
-/// What may be an item, as [`Table::sample`] gives it out.
+/// A possible item, as [`Table::sample`] returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampled<'a> {
     /// The key.
@@ -123,10 +123,11 @@ pub struct Sampled<'a> {
     pub bytes: u64,
 }
 
-impl<P: Persist> Table<'_, P> {
-    /// Gives out up to `count` items picked at random, for a caller that removes some to make room: of all sizes, or only those that take
-    /// as much space as an item with a key and a value of these lengths. It looks at no other items, and holds nothing: what it gives
-    /// out may have changed or gone, and a key may come twice. Tables whose records do not have their keys give nothing.
+impl<P: Persist> Table<P> {
+    /// Returns up to `count` items picked at random, for a caller that removes some to make room: of all sizes, or
+    /// only those that take as much space as an item with a key and a value of these lengths. It reads no other
+    /// items, and holds nothing: the returned items may have changed or gone, and a key may come twice. Tables
+    /// whose records do not have their keys return nothing.
     ///
     /// ```
     /// use warpkeep::{Durability, KeySpec, Store, TableOptions, ValueSpec};
@@ -149,36 +150,37 @@ impl<P: Persist> Table<'_, P> {
         count: usize,
         each: impl FnMut(Sampled<'_>),
     ) -> Result<()> {
-        self.named.check_there()?;
-        let heap = self.store.keeper.heap();
+        let call = self.lease.enter()?;
+        let heap = call.keeper.heap();
         let pool = match like {
             None => None,
             Some((key, value)) => {
-                let pool = heap.class_pool(self.named.table.record_len(key, value));
+                let pool = heap.class_pool(call.named.table.record_len(key, value));
                 if pool.is_none() {
                     return Ok(());
                 }
                 pool
             }
         };
-        self.named.table.guess_items(&heap.sample(pool, count), each);
+        call.named.table.guess_items(&heap.sample(pool, count), each);
         Ok(())
     }
 
-    /// Makes whole chunks free for an item with a key and a value of these lengths, whatever is in them: items are moved where there
-    /// is room, and the others are given to `remove`, which deletes them, or leaves them and has made no room. `false` if there are
-    /// no chunks with items. Other tables' items are moved or stay.
+    /// Frees whole chunks for an item with a key and a value of these lengths, whatever they hold: items are moved
+    /// where there is room, and the others are passed to `remove`, which deletes them, or leaves them and has made
+    /// no room. `false` if there are no chunks with items. Other tables' items are moved or stay.
     pub fn vacate(&self, key: usize, value: usize, remove: impl FnMut(&[u8])) -> Result<bool> {
-        self.named.check_there()?;
-        let bytes = self.store.keeper.heap().slab_bytes(self.named.table.record_len(key, value));
+        let call = self.lease.enter()?;
+        let bytes = call.keeper.heap().slab_bytes(call.named.table.record_len(key, value));
         self.vacate_bytes(bytes, remove)
     }
 
     /// The same, for this many bytes in one piece.
     pub fn vacate_bytes(&self, bytes: u64, mut remove: impl FnMut(&[u8])) -> Result<bool> {
+        let call = self.lease.enter()?;
         let how = (Vacate::Remove, Purpose::Request);
-        vacate(&self.store.keeper, bytes, how, |blocks| {
-            self.named.table.guess_items(blocks, |item| remove(item.key));
+        vacate(&call.keeper, bytes, how, |blocks| {
+            call.named.table.guess_items(blocks, |item| remove(item.key));
         })
     }
 }

@@ -31,9 +31,9 @@ pub struct LogStatus {
     pub is_checkpointing: bool,
     /// Items that it has written so far; 0 if there is none.
     pub checkpoint_items_written: u64,
-    /// About how many it has to write; 0 if there is none.
+    /// About how many items it has to write; 0 if there is none.
     pub checkpoint_items: u64,
-    /// Whether `Power` batches wait for a checkpoint: after a process was killed, the image may know writes that its log
+    /// Whether `Power` batches wait for a checkpoint: after a process was killed, the image may have writes that its log
     /// lacks, until the first checkpoint is complete. The store begins it when it is opened.
     pub owes_checkpoint: bool,
     /// Checkpoints that were made since the store was opened.
@@ -75,8 +75,8 @@ impl<P: Persist> Store<P> {
 }
 
 impl<P: Persist> Store<P> {
-    /// Why the image cannot grow, if it had to and could not, for want of space where it lies: writes that need space are
-    /// refused until there is some. `None` also if it has reached the limit that it was opened with.
+    /// Why the image cannot grow, if it had to and could not, for lack of space on its medium: writes that need
+    /// space are refused until there is some. `None` also if it has reached the limit that it was opened with.
     pub fn image_full(&self) -> Option<String> {
         let why = self.keeper.heap().growth_failure()?;
         Some(format!("writes are refused: the image cannot grow: {why}"))

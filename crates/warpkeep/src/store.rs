@@ -6,27 +6,30 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use warpkeep_core::{Change, ChangeKind, Durability, Seed};
+use warpkeep_core::{Change, ChangeKind, Seed};
 use warpkeep_device::{Device, DeviceChoice};
-use warpkeep_image::{Coherent, HeapOptions, HeapUsage, Persist};
+use warpkeep_image::{Coherent, HeapUsage, Persist};
 use warpkeep_log::{ChangeBatch, OsDisk};
-use warpkeep_record::Progress;
 
 use crate::checkpointer::Checkpointer;
 use crate::device_values::OnDevice;
 use crate::index::{Figures, Spec};
+use crate::lease::{Shared, Threads};
 use crate::maintenance::Maintenance;
 use crate::space::Search;
 use crate::tables::{CATALOGUE, MAX_NAME, Tables};
 use crate::{
-    CheckpointOptions, Error, ImageFile, ImagePlace, Items, Keeper, LogPlace, OpenReport, Origin, Result,
-    StoreOptions, Table, TableOptions, metrics, open,
+    CheckpointOptions, Error, ImageFile, Items, Keeper, LogPlace, OpenReport, Origin, Result, StoreOptions,
+    Table, TableOptions, metrics, open,
 };
+
+/// How often it is tried to free a dropped table's space before that is left to the thread in the background.
+const PATIENCE: usize = 1000;
 
 /// Named tables that survive the process and, where there is a log, the machine.
 ///
-/// A store belongs to the process that opened it. In a child made by `fork` every call gives [`Error::Forked`], and dropping it there
-/// touches nothing.
+/// A store belongs to the process that opened it. In a child made by `fork` every call returns [`Error::Forked`],
+/// and dropping it there changes nothing.
 ///
 /// ```
 /// use warpkeep::{Durability, KeySpec, Store, TableOptions, ValueSpec};
@@ -45,17 +48,14 @@ use crate::{
 /// ```
 pub struct Store<P: Persist = Coherent> {
     pub(crate) keeper: Arc<Keeper<P, Tables<P>>>,
+    shared: Arc<Shared<P>>,
     report: OpenReport,
-    checkpoints: CheckpointOptions,
-    maintenance: Option<Maintenance>,
-    checkpointer: Option<Checkpointer>,
 }
 
-/// What a device is to keep; refuses shares that are none.
-fn on_device(options: &StoreOptions) -> Result<OnDevice> {
-    let StoreOptions { device_index: index, device_values: values, get_way, values_by, threads, .. } =
-        *options;
-    OnDevice { index, values, get_way, values_by, threads }.check()
+/// The device options; refuses invalid shares.
+pub(crate) fn on_device(options: &StoreOptions) -> Result<OnDevice> {
+    let StoreOptions { device_index: index, device_values: values, get_way, .. } = *options;
+    OnDevice { index, values, get_way }.check()
 }
 
 impl Store<Coherent> {
@@ -130,20 +130,22 @@ impl Store<Coherent> {
 impl<P: Persist> Store<P> {
     fn over(keeper: Keeper<P, Tables<P>>, report: OpenReport, checkpoints: CheckpointOptions) -> Store<P> {
         metrics::opened(&report);
+        let shared = Arc::new(Shared::new(keeper.owner()));
         let keeper = Arc::new(keeper);
         let checkpointer = keeper.log().and_then(|_| Checkpointer::start(&keeper));
         if report.owes_checkpoint && checkpoints.automatic {
             // So that the first `Power` batch waits for as little of it as possible.
             keeper.checkpoints().request();
         }
-        let maintenance = Maintenance::start(&keeper, checkpoints);
-        Store { keeper, report, checkpoints, maintenance, checkpointer }
+        let maintenance = Maintenance::start(&keeper, &shared.leases, checkpoints);
+        shared.set_threads(Threads { maintenance, checkpointer });
+        Store { keeper, shared, report }
     }
 
     /// A store with no thread in the background.
     pub(crate) fn without_threads(keeper: Keeper<P, Tables<P>>, report: OpenReport) -> Store<P> {
-        let (keeper, checkpoints) = (Arc::new(keeper), CheckpointOptions::OFF);
-        Store { keeper, report, checkpoints, maintenance: None, checkpointer: None }
+        let shared = Arc::new(Shared::new(keeper.owner()));
+        Store { keeper: Arc::new(keeper), shared, report }
     }
 
     /// Whether it was opened [to be read only](Store::open_read_only).
@@ -151,49 +153,13 @@ impl<P: Persist> Store<P> {
         self.keeper.is_read_only()
     }
 
-    /// A store over any place, for tests that bring their own memory and disk: without the thread in the background, so
-    /// that the same calls always do the same.
-    #[doc(hidden)]
-    pub fn open_in(place: &impl ImagePlace<P>, log: Option<LogPlace>, heap: HeapOptions) -> Result<Store<P>> {
-        let (keeper, report) = open(place, log, heap, &())?;
-        Ok(Store::without_threads(keeper, report))
-    }
-
-    /// When [`Store::maintain`] takes a checkpoint.
-    #[doc(hidden)]
-    pub fn set_checkpoints(&mut self, checkpoints: CheckpointOptions) {
-        self.checkpoints = checkpoints;
-    }
-
-    /// Gives all tables to a device, as [`Store::open_on`] does.
-    #[doc(hidden)]
-    pub fn give_to(&self, device: &Device) -> Result<()> {
-        self.keeper.items().give_to(device, on_device(&StoreOptions::default())?)
-    }
-
-    /// What the threads in the background do, once: a slice of `buckets` buckets for each table, and a checkpoint if the
-    /// log is too long; whether there is more to do.
-    #[doc(hidden)]
-    pub fn maintain(&self, buckets: u64) -> Result<bool> {
-        self.keeper.check_process()?;
-        let mut working = false;
-        for named in self.keeper.items().list() {
-            working |= named.maintain(buckets)? == Progress::Working;
-        }
-        self.keeper.keep_reserve(&self.checkpoints);
-        if self.keeper.wants_checkpoint(&self.checkpoints) {
-            self.keeper.checkpoint()?;
-        }
-        Ok(working)
-    }
-
-    /// How the store came back when it was opened.
+    /// How the store was recovered when it was opened.
     pub fn report(&self) -> &OpenReport {
         &self.report
     }
 
     /// Creates a table. With a log it survives the machine when this returns.
-    pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Table<'_, P>> {
+    pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Table<P>> {
         if name.is_empty() || name.len() > MAX_NAME {
             return Err(Error::Invalid(format!(
                 "a table's name has 1 to {MAX_NAME} bytes, '{name}' has not"
@@ -212,7 +178,7 @@ impl<P: Persist> Store<P> {
     }
 
     fn lay_out_table(&self, name: &str, options: &TableOptions) -> Result<()> {
-        let durability = self.strongest();
+        let durability = self.keeper.strongest();
         self.keeper.admit(durability)?;
         let tables = self.keeper.items();
         let _alone = tables.hold();
@@ -228,13 +194,13 @@ impl<P: Persist> Store<P> {
         let mut changes = ChangeBatch::new();
         let key = name.as_bytes();
         changes.push(&Change { table: CATALOGUE, kind: ChangeKind::Put, version, key, value: &value })?;
-        // Before it is logged, so that what was promised does not fail for want of space.
+        // Before it is logged, so that a logged change cannot fail for lack of space.
         let planned = tables.plan_add(table)?;
         self.keeper.write(durability, &changes, || tables.install(planned))?
     }
 
-    /// The table of this name; created with these options if it is not there yet. One that is there must have the keys, values and merge
-    /// rule of the options, or it is refused; capacity and layout may differ.
+    /// The table of this name; created with these options if it does not exist yet. An existing one must have the
+    /// keys, values and merge rule of the options, or it is refused; capacity and layout may differ.
     ///
     /// ```
     /// use warpkeep::{Durability, KeySpec, Store, TableOptions, ValueSpec};
@@ -249,7 +215,7 @@ impl<P: Persist> Store<P> {
     /// }
     /// # Ok::<(), warpkeep::Error>(())
     /// ```
-    pub fn table_or_create(&self, name: &str, options: TableOptions) -> Result<Table<'_, P>> {
+    pub fn table_or_create(&self, name: &str, options: TableOptions) -> Result<Table<P>> {
         // Another thread may create it between the two looks.
         let found = match self.table(name) {
             Err(Error::NoTable { .. }) => match self.create_table(name, options) {
@@ -279,10 +245,16 @@ impl<P: Persist> Store<P> {
     }
 
     /// A table that is there.
-    pub fn table(&self, name: &str) -> Result<Table<'_, P>> {
+    pub fn table(&self, name: &str) -> Result<Table<P>> {
         self.keeper.check_process()?;
         let named = self.keeper.items().get(name).ok_or_else(|| Error::NoTable { name: name.to_owned() })?;
-        Ok(Table { store: self, named })
+        let lease = self.shared.lease(&self.keeper, Arc::clone(&named));
+        if named.is_dropped() {
+            // By another thread, since it was looked up.
+            self.shared.end_lease(named.id);
+            return Err(Error::NoTable { name: name.to_owned() });
+        }
+        Ok(Table::new(lease, Arc::clone(&self.shared)))
     }
 
     /// The names of all tables; none in another process than the one that opened the store.
@@ -293,21 +265,24 @@ impl<P: Persist> Store<P> {
         self.keeper.items().list().iter().map(|named| named.name.clone()).collect()
     }
 
-    /// Drops a table and all that is in it.
+    /// Drops a table and all that is in it. Handles of it answer [`Error::NoTable`] from then on; its space is free once calls in progress have
+    /// returned.
     pub fn drop_table(&self, name: &str) -> Result<()> {
-        let durability = self.strongest();
+        let durability = self.keeper.strongest();
         self.keeper.admit(durability)?;
         let tables = self.keeper.items();
         let _alone = tables.hold();
         let Some(named) = tables.get(name) else { return Err(Error::NoTable { name: name.to_owned() }) };
         named.metrics.publish(&Figures { items: 0, load_factor: 0.0, ..named.table.figures() });
-        // The last one to let go of it frees what it has.
+        let id = named.id;
         drop(named);
         let mut changes = ChangeBatch::new();
         let (version, key) = (self.keeper.next_version(), name.as_bytes());
         changes.push(&Change { table: CATALOGUE, kind: ChangeKind::Delete, version, key, value: &[] })?;
         let planned = tables.plan_removal(name)?;
-        self.keeper.write(durability, &changes, || tables.install(planned))?
+        self.keeper.write(durability, &changes, || tables.install(planned))??;
+        self.shared.end_lease(id);
+        tables.demolish_dropped(PATIENCE)
     }
 
     /// Writes all items to a checkpoint, while writers go on, and trims the log.
@@ -320,58 +295,46 @@ impl<P: Persist> Store<P> {
         self.keeper.flush()
     }
 
-    /// What the space of the image is used for.
+    /// The use of the image's space.
     pub fn usage(&self) -> HeapUsage {
         self.keeper.heap().usage()
     }
 
-    /// Bytes of the image that can serve any size of value: free chunks, those by which it may still grow, and those that become free
-    /// when records move together, which happens where they are wanted.
+    /// Bytes of the image that can serve any size of value: free chunks, chunks by which it may still grow, and
+    /// chunks that become free when records move together, which happens on demand.
     pub fn spare_bytes(&self) -> u64 {
         self.keeper.heap().spare_bytes()
     }
 
-    /// Closes the store. Dropping it instead gives the image up unclosed: nothing acknowledged is lost and other processes
-    /// can open it at once, but the next opening takes longer, as after a crash.
-    pub fn close(mut self) -> Result<()> {
+    /// Closes the store. Dropping it instead leaves the image unclosed: nothing acknowledged is lost and other
+    /// processes can open it at once, but the next opening takes longer, as after a crash.
+    pub fn close(self) -> Result<()> {
         self.keeper.check_process()?;
-        if let Some(log) = self.keeper.log() {
-            // Before the thread is stopped, which may be making it.
-            self.keeper.checkpoint_if_owed(log)?;
+        if self.shared.is_entered_here() {
+            return Err(Error::Invalid(
+                "the store cannot be closed from within a call on one of its tables, such as the closure of a scan; close it \
+                 after that call has returned"
+                    .into(),
+            ));
         }
-        self.stop_maintenance();
+        // Before the thread is stopped, which may be making it.
+        let owed = self.keeper.log().map_or(Ok(()), |log| self.keeper.checkpoint_if_owed(log));
+        self.shared.close();
+        owed?;
         let keeper = Arc::clone(&self.keeper);
         drop(self);
-        let keeper = Arc::into_inner(keeper);
-        keeper
-            .ok_or_else(|| Error::Invalid("the store is still in use; drop what refers to it first".into()))?
-            .close()
-    }
-
-    pub(crate) fn strongest(&self) -> Durability {
-        if self.keeper.log().is_some() { Durability::Power } else { Durability::Process }
-    }
-
-    fn stop_maintenance(&mut self) {
-        if let Some(maintenance) = self.maintenance.take() {
-            maintenance.stop();
-        }
-        if let Some(checkpointer) = self.checkpointer.take() {
-            checkpointer.stop();
-        }
+        let in_use = || Error::Invalid("the store is still in use; drop what refers to it first".into());
+        Arc::into_inner(keeper).ok_or_else(in_use)?.close()
     }
 }
 
 impl<P: Persist> Drop for Store<P> {
     fn drop(&mut self) {
         if !self.keeper.owner().is_here() {
-            // A child made by `fork` has none of the threads, and shares files, locks and a device with its parent: nothing of it
-            // is ended or let go of here.
-            std::mem::forget((self.maintenance.take(), self.checkpointer.take()));
-            std::mem::forget(Arc::clone(&self.keeper));
-            return;
+            // A child made by `fork` has none of the threads, and shares files, locks and a device with its parent:
+            // none of it is ended or released here.
+            std::mem::forget((Arc::clone(&self.keeper), Arc::clone(&self.shared)));
         }
-        self.stop_maintenance();
     }
 }
 

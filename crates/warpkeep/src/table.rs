@@ -8,18 +8,19 @@ use warpkeep_core::{
     Results, Status, ToCell, ValueSpec,
 };
 use warpkeep_device::Stream;
-use warpkeep_gphash::gpu::{CacheError, CacheStats, DeviceEngine, StepTime, Watch};
+use warpkeep_gphash::gpu::{DeviceEngine, StepTime, Watch};
 use warpkeep_gphash::{Geometry, Layout};
 use warpkeep_image::{Coherent, Persist};
 
-use crate::index::{Index, Planned as _, with_table};
+use crate::index::{Form, Planned as _, with_table};
+use crate::lease::{Lease, Leased, Shared};
 use crate::metrics::{Counted, Kind};
-use crate::tables::NamedTable;
-use crate::{
-    DeviceStats, Error, GetWay, IndexKind, Result, Store, TableStats, ValuesBy, WayFigures, planner,
-};
+use crate::{DeviceProfile, DeviceStats, Error, GetWay, IndexKind, Result, TableStats, WayFigures, planner};
 
 /// A table of a store.
+///
+/// It is a handle: clones of it, in any thread, are the same table, and the store stays open until the last of them is dropped. Once the store is
+/// [closed](crate::Store::close), calls give [`Error::Closed`]; once the table is [dropped](crate::Store::drop_table), [`Error::NoTable`].
 ///
 /// ```
 /// use warpkeep::{Durability, Inserted, KeySpec, Store, Swapped, TableOptions, ValueSpec};
@@ -35,88 +36,100 @@ use crate::{
 /// assert_eq!(users.update("bob", "nobody", Durability::Power)?, None);
 /// # Ok::<(), warpkeep::Error>(())
 /// ```
-pub struct Table<'s, P: Persist = Coherent> {
-    pub(crate) store: &'s Store<P>,
-    pub(crate) named: Arc<NamedTable<P>>,
+pub struct Table<P: Persist = Coherent> {
+    pub(crate) lease: Arc<Lease<P>>,
+    // After the lease: with it goes the store, if this is its last user.
+    shared: Arc<Shared<P>>,
 }
 
-/// What became of an insert.
+impl<P: Persist> Clone for Table<P> {
+    fn clone(&self) -> Table<P> {
+        Table { lease: Arc::clone(&self.lease), shared: Arc::clone(&self.shared) }
+    }
+}
+
+/// The result of an insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
     /// The key is new, and has this version.
     New(u64),
-    /// The key was there, with this version; nothing was done.
+    /// The key existed, with this version; nothing was done.
     Exists(u64),
 }
 
-/// What became of a compare-and-swap.
+/// The result of a compare-and-swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swapped {
     /// The value was replaced; the key has this version now.
     Done(u64),
     /// The key has this version, not the expected one; nothing was done. Read it again and retry.
     Stale(u64),
-    /// The key is not there; nothing was done.
+    /// The key does not exist; nothing was done.
     Missing,
 }
 
-impl<P: Persist> Table<'_, P> {
+impl<P: Persist> Table<P> {
+    pub(crate) fn new(lease: Arc<Lease<P>>, shared: Arc<Shared<P>>) -> Table<P> {
+        Table { lease, shared }
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.named.name
+        &self.lease.name
     }
 
     /// Its number, under which its changes are logged.
     pub fn id(&self) -> u32 {
-        self.named.id
+        self.lease.id
     }
 
-    /// What keys are.
+    /// The keys.
     pub fn key_spec(&self) -> KeySpec {
-        self.named.table.key_spec()
+        self.lease.spec.key
     }
 
-    /// The cells that stand for its keys in batches whose columns lie in device memory, if keys have any length up to a short limit, and
+    /// The cells that represent its keys in batches whose columns lie in device memory, if keys have any length up to a short limit, and
     /// values one: see [`KeyCells`]. Keys in host memory are given as they are.
     pub fn key_cells(&self) -> Option<KeyCells> {
-        with_table!(&self.named.table, table => table.for_devices())
+        let call = self.lease.enter().ok()?;
+        with_table!(&call.named.table, table => table.for_devices())
             .and_then(warpkeep_gphash::Table::key_cells)
     }
 
-    /// What values are.
+    /// The values.
     pub fn value_spec(&self) -> ValueSpec {
-        self.named.table.value_spec()
+        self.lease.spec.value
     }
 
     /// Which index it has.
     pub fn index(&self) -> IndexKind {
-        self.named.table.kind()
+        self.lease.spec.form.kind()
     }
 
     /// How it is laid out, if it is a GPHash table.
     pub fn geometry(&self) -> Option<Geometry> {
-        match &self.named.table {
-            Index::GpHash(table) => Some(table.geometry()),
-            Index::TurboHash(_) => None,
+        match self.lease.spec.form {
+            Form::GpHash { geometry, .. } => Some(geometry),
+            Form::TurboHash { .. } => None,
         }
     }
 
-    /// What a slot holds, if it is a GPHash table.
+    /// The contents of a slot, if it is a GPHash table.
     pub fn layout(&self) -> Option<Layout> {
-        match &self.named.table {
-            Index::GpHash(table) => Some(table.layout()),
-            Index::TurboHash(_) => None,
+        match self.lease.spec.form {
+            Form::GpHash { layout, .. } => Some(layout),
+            Form::TurboHash { .. } => None,
         }
     }
 
-    /// What a merge does.
+    /// The merge rule.
     pub fn merge_rule(&self) -> MergeRule {
-        self.named.table.merge_rule()
+        self.lease.spec.merge
     }
 
-    /// Items in it. Exact while nobody writes.
+    /// The number of items. Exact while there are no writers.
     pub fn len(&self) -> u64 {
-        self.named.table.len()
+        self.lease.enter().map_or(0, |call| call.named.table.len())
     }
 
     /// Whether it has no items.
@@ -125,20 +138,11 @@ impl<P: Persist> Table<'_, P> {
     }
 
     /// How full it is, in the terms of its index. Looks at every slot, or at a good part of them.
-    pub fn stats(&self) -> TableStats {
-        self.named.table.stats()
+    pub fn stats(&self) -> Result<TableStats> {
+        Ok(self.lease.enter()?.named.table.stats())
     }
 
-    /// How the copies of buckets in device memory do; `None` if there are none to be: see [`DeviceIndex::Cached`](crate::DeviceIndex).
-    pub fn cache_stats(&self) -> Result<Option<CacheStats>> {
-        self.named.check_there()?;
-        self.named.engine.cache_stats().map_err(|error| match error {
-            CacheError::Table(error) => error.into(),
-            other => Error::Invalid(other.to_string()),
-        })
-    }
-
-    /// What the device that works the table keeps of it in its own memory, and what that brings; `None` if the CPU works it.
+    /// The device's copy of the table in its own memory, and its hit rates; `None` if the table runs on the CPU.
     ///
     /// ```
     /// use warpkeep::{DeviceChoice, KeySpec, Store, StoreOptions, TableOptions, ValueSpec};
@@ -149,54 +153,58 @@ impl<P: Persist> Table<'_, P> {
     /// # Ok::<(), warpkeep::Error>(())
     /// ```
     pub fn device_stats(&self) -> Result<Option<DeviceStats>> {
-        self.named.check_there()?;
-        Ok(self.named.engine.device_stats()?)
+        Ok(self.lease.enter()?.named.engine.device_stats()?)
     }
 
-    /// From how many keys on a device fetches the values of gets in the order of their addresses, which it measures as batches come;
-    /// `None` if no device works the table.
-    pub fn ordered_from(&self) -> Option<usize> {
-        self.named.engine.ordered_from()
+    /// The thresholds by which the device does batches of this table; `None` if the table runs on the CPU.
+    pub fn device_profile(&self) -> Option<DeviceProfile> {
+        self.lease.enter().ok()?.named.engine.profile()
     }
 
-    /// Has batches of gets from host memory to host memory go this way from now on, where a device works the table; or the fastest, if
-    /// none is said. See [`StoreOptions::get_way`](crate::StoreOptions::get_way).
+    /// Replaces the thresholds by which the device does batches of this table, until the store is closed.
+    pub fn set_device_profile(&self, profile: DeviceProfile) {
+        if let Ok(call) = self.lease.enter() {
+            call.named.engine.set_profile(profile);
+        }
+    }
+
+    /// Sets the strategy for batches of gets from host memory to host memory, for a table on a device; `None` for
+    /// the one that its size and the [device profile](Table::device_profile) decide. See [`StoreOptions::get_way`](crate::StoreOptions::get_way).
     pub fn set_get_way(&self, way: Option<GetWay>) {
-        self.named.engine.set_get_way(way);
+        if let Ok(call) = self.lease.enter() {
+            call.named.engine.set_get_way(way);
+        }
     }
 
-    /// Has the values of gets whose keys and answers lie in device memory fetched by these from now on, where a device works the table. See
-    /// [`StoreOptions::values_by`](crate::StoreOptions::values_by).
-    pub fn set_values_by(&self, by: ValuesBy) {
-        self.named.engine.set_values_by(by);
-    }
-
-    /// What is known of the ways in which batches of gets from host memory to host memory can be done, where a device works the table
-    /// and [no way is set](crate::StoreOptions::get_way) for all of them. Empty if there was none yet.
+    /// How many batches of gets from host memory to host memory each strategy did, for a table on a device.
     pub fn get_ways(&self) -> Vec<WayFigures> {
-        self.named.engine.ways.figures()
+        self.lease.enter().map_or_else(|_| Vec::new(), |call| call.named.engine.ways.figures())
     }
 
     /// Begins, or ceases, to note how long the steps of large batches take that a device does: for measurements of this library itself.
     #[doc(hidden)]
     pub fn time_steps(&self, wanted: bool) {
-        if let Some(device) = self.named.engine.device() {
+        if let Ok(call) = self.lease.enter()
+            && let Some(device) = call.named.engine.device()
+        {
             device.time_steps(wanted);
         }
     }
 
-    /// What was noted since the last call, batch by batch.
+    /// The step times since the last call, batch by batch.
     #[doc(hidden)]
     pub fn take_step_times(&self) -> Vec<Vec<StepTime>> {
-        self.named.engine.device().map_or_else(Vec::new, DeviceEngine::take_step_times)
+        let Ok(call) = self.lease.enter() else { return Vec::new() };
+        call.named.engine.device().map_or_else(Vec::new, DeviceEngine::take_step_times)
     }
 
-    /// Makes the table twice as large now, rather than when it is nearly full. Others read and write meanwhile.
+    /// Makes the table twice as large now, rather than when it is nearly full. Other threads read and write
+    /// meanwhile.
     pub fn grow(&self) -> Result<()> {
-        self.store.keeper.check_writable()?;
-        self.named.check_there()?;
-        let _alone = self.named.engine.alone();
-        self.named.table.grow()
+        let call = self.lease.enter()?;
+        call.keeper.check_writable()?;
+        let _alone = call.named.engine.alone();
+        call.named.table.grow()
     }
 
     /// An empty batch for this table.
@@ -208,16 +216,19 @@ impl<P: Persist> Table<'_, P> {
     pub fn run(&self, batch: &Batch, durability: Durability) -> Result<Results> {
         let view = batch.view();
         let mut results = Results::new(&view);
+        let call = self.lease.enter()?;
         let host = self.host(&view)?;
-        self.execute(&host, durability, &mut results)?;
-        self.named.metrics.batch(&host, results.statuses());
+        execute(&call, &host, durability, &mut results)?;
+        call.named.metrics.batch(&host, results.statuses());
         Ok(results)
     }
 
-    /// Does a batch that lies in host memory and answers into what the caller gives. Arrays that were made for another number of operations are refused, with nothing done.
+    /// Runs a batch in host memory and answers into the caller's arrays. Arrays for another number of operations
+    /// are refused, with nothing done.
     ///
-    /// Where a device works the table, large batches of gets are fastest with keys in pinned memory and values to it: the device reads the keys where they are, and writes some of the
-    /// values to where they are wanted while the host copies the others ([`GetWay::Both`]).
+    /// For a table on a device, large batches of gets are fastest with keys and values in pinned memory: the device
+    /// reads the keys in place, and writes some of the values to their destination while the host copies the others
+    /// ([`GetWay::Both`]).
     ///
     /// ```
     /// use warpkeep::rows::{BatchView, Cells, ColumnMut, Columns, Output, OutputValues};
@@ -250,8 +261,8 @@ impl<P: Persist> Table<'_, P> {
         durability: Durability,
         answers: &mut dyn Answers,
     ) -> Result<()> {
-        self.named.check_there()?;
-        let mut watch = self.named.engine.device().map(DeviceEngine::watch_steps);
+        let call = self.lease.enter()?;
+        let mut watch = call.named.engine.device().map(DeviceEngine::watch_steps);
         let mut note = |step| watch.iter_mut().for_each(|watch| watch.host(step));
         let batch = self.host(batch)?;
         if let Some(rows) = answers.rows_mut()
@@ -261,9 +272,9 @@ impl<P: Persist> Table<'_, P> {
             return Err(CoreError::ColumnLength { column: "answers", found, expected }.into());
         }
         let mut counted = Counted::new(answers, batch);
-        let done = self.execute(&batch, durability, &mut counted);
+        let done = execute(&call, &batch, durability, &mut counted);
         note("library: the batch, all of it");
-        self.named.metrics.add(&counted.tally());
+        call.named.metrics.add(&counted.tally());
         note("library: answers are counted");
         done?;
         Ok(watch.map_or(Ok(()), Watch::finish)?)
@@ -292,19 +303,21 @@ impl<P: Persist> Table<'_, P> {
         durability: Durability,
         answers: &mut dyn Answers,
     ) -> Result<()> {
-        self.named.check_there()?;
+        let call = self.lease.enter()?;
         let batch = self.host(batch)?;
         let mut counted = Counted::new(answers, batch);
-        let done = planner::execute_as_one(&self.store.keeper, &self.named, &batch, durability, &mut counted);
-        self.named.metrics.add(&counted.tally());
+        let done = planner::execute_as_one(&call.keeper, &call.named, &batch, durability, &mut counted);
+        call.named.metrics.add(&counted.tally());
         done
     }
 
-    /// Does a batch whose columns lie in host memory or in that of the device that works the table, after what is in the stream, and answers
-    /// into arrays of the caller's in either memory. All is done, and on the device, when it returns.
+    /// Runs a batch whose columns lie in host memory or in that of the table's device, after the work already in
+    /// the stream, and answers into the caller's arrays in either memory. All is done, also on the device, when it
+    /// returns.
     ///
-    /// Keys and values that lie in device memory stay there: a get copies nothing to the host, and a write the columns that the log
-    /// gets, if there is one. Of gets by two threads, each with a stream of its own, one batch is located while the values of the other cross the link.
+    /// Keys and values in device memory stay there: a get copies nothing to the host, and a write only the columns
+    /// for the log, if there is one. With two threads, each with a stream of its own, one batch of gets is located
+    /// while the values of the other cross the link.
     ///
     /// ```
     /// use warpkeep::rows::{BatchView, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, Output, OutputValues};
@@ -337,11 +350,11 @@ impl<P: Persist> Table<'_, P> {
         output: Output<'_>,
         stream: &Stream,
     ) -> Result<()> {
-        self.named.check_there()?;
+        let call = self.lease.enter()?;
         batch.check_table(self.key_spec(), self.value_spec())?;
         // Kernels write as many rows as the batch has, as long as the table's values are.
         output.check(batch)?;
-        planner::execute_rows(&self.store.keeper, &self.named, batch, durability, output, stream)
+        planner::execute_rows(&call.keeper, &call.named, batch, durability, output, stream)
     }
 
     fn host<'b>(&self, batch: &BatchView<'b>) -> Result<HostBatch<'b>> {
@@ -351,22 +364,6 @@ impl<P: Persist> Table<'_, P> {
                 "the batch lies in device memory; give it to `Table::run_on`, with a stream of that device, or copy it first".into(),
             )
         })
-    }
-
-    fn execute(
-        &self,
-        batch: &HostBatch<'_>,
-        durability: Durability,
-        answers: &mut dyn Answers,
-    ) -> Result<()> {
-        self.named.check_there()?;
-        let metrics = &self.named.metrics;
-        let begun = metrics.begin(batch.len());
-        planner::execute(&self.store.keeper, &self.named, batch, durability, answers)?;
-        if begun.is_some() {
-            metrics.end(begun, Kind::of(batch, durability), batch.len());
-        }
-        Ok(())
     }
 
     /// The value of a key.
@@ -387,15 +384,16 @@ impl<P: Persist> Table<'_, P> {
         })
     }
 
-    /// Gives version and length of a value to `then`, with what copies it into a slice of that length.
+    /// Passes version and length of a value to `then`, with a function that copies it into a slice of that length.
     pub(crate) fn read<R>(
         &self,
         key: &[u8],
         then: impl FnOnce(u64, usize, &dyn Fn(&mut [u8])) -> R,
     ) -> Result<Option<R>> {
-        self.named.check_there()?;
+        let read = self.lease.read()?;
+        let named = &read.named;
         self.key_spec().check(key)?;
-        let found = self.named.table.get(key, |value| match value.is_damaged() {
+        let found = named.table.get_pinned(read.guard(), key, |value| match value.is_damaged() {
             true => None,
             false => Some(then(value.version(), value.len(), &|to: &mut [u8]| value.copy_to(to))),
         });
@@ -404,9 +402,9 @@ impl<P: Persist> Table<'_, P> {
             Some(None) => Status::Corrupt,
             Some(Some(_)) => Status::Ok,
         };
-        self.named.metrics.one(Op::Get, status);
+        named.metrics.one(Op::Get, status);
         match found {
-            Some(None) => Err(refused(self.named.table.kind(), 0, Op::Get, status, 0)),
+            Some(None) => Err(refused(self.index(), 0, Op::Get, status, 0)),
             found => Ok(found.flatten()),
         }
     }
@@ -457,15 +455,15 @@ impl<P: Persist> Table<'_, P> {
         })
     }
 
-    /// Adds to an 8-byte value, wrapping, and gives what it was before; a key that is not there starts from 0. To
-    /// subtract, add the negative, wrapped.
+    /// Adds to an 8-byte value, wrapping, and returns the previous value; an absent key starts from 0. To subtract,
+    /// add the negative, wrapped.
     pub fn fetch_add(&self, key: impl ToCell, delta: u64, durability: Durability) -> Result<u64> {
         let answer = self.one(Op::FetchAdd, key.to_cell().as_ref(), &[], delta, durability)?;
         Ok(answer.number.unwrap_or(0))
     }
 
-    /// Combines a value with the stored one as the table's [merge rule](Table::merge_rule) says, or stores it if the
-    /// key is not there; gives the version. A table without a rule, or a value that grows too long, is an error.
+    /// Combines a value with the stored one by the table's [merge rule](Table::merge_rule), or stores it if the key
+    /// is absent; returns the version. A table without a rule, or a value that grows too long, is an error.
     pub fn merge(&self, key: impl ToCell, value: impl ToCell, durability: Durability) -> Result<u64> {
         let (key, value) = (key.to_cell(), value.to_cell());
         self.one(Op::Merge, key.as_ref(), value.as_ref(), 0, durability).map(|answer| answer.version)
@@ -496,6 +494,21 @@ impl<P: Persist> Table<'_, P> {
     }
 }
 
+fn execute<P: Persist>(
+    call: &Leased<P>,
+    batch: &HostBatch<'_>,
+    durability: Durability,
+    answers: &mut dyn Answers,
+) -> Result<()> {
+    let metrics = &call.named.metrics;
+    let begun = metrics.begin(batch.len());
+    planner::execute(&call.keeper, &call.named, batch, durability, answers)?;
+    if begun.is_some() {
+        metrics.end(begun, Kind::of(batch, durability), batch.len());
+    }
+    Ok(())
+}
+
 /// The answer to a batch of one that is no error.
 struct SingleAnswer {
     status: Status,
@@ -503,7 +516,7 @@ struct SingleAnswer {
     number: Option<u64>,
 }
 
-/// There is but one operation, so that its index says nothing.
+/// There is only one operation, so its index is meaningless.
 fn unwrap_operation(error: CoreError) -> Error {
     match error {
         CoreError::Operation { reason, .. } => Error::Core(*reason),
@@ -511,7 +524,7 @@ fn unwrap_operation(error: CoreError) -> Error {
     }
 }
 
-/// What an operation that was refused, found no room or failed is as an error.
+/// The error for an operation that was refused, found no room or failed.
 pub(crate) fn refused(table: IndexKind, index: usize, op: Op, status: Status, bytes: usize) -> Error {
     match status {
         Status::TableFull => table.full(),
@@ -523,17 +536,16 @@ pub(crate) fn refused(table: IndexKind, index: usize, op: Op, status: Status, by
     }
 }
 
-impl<P: Persist> Drop for Table<'_, P> {
-    /// With this the compiler sees that a table must be gone before its store is closed.
+impl<P: Persist> Drop for Table<P> {
     fn drop(&mut self) {
-        if !self.named.owner.is_here() {
-            // In a child made by `fork` the table is the parent's; nothing of it is freed here.
-            std::mem::forget(Arc::clone(&self.named));
+        if !self.lease.owner.is_here() {
+            // In a child made by `fork` the table is the parent's; this child frees none of it.
+            std::mem::forget(self.clone());
         }
     }
 }
 
-impl<P: Persist> fmt::Debug for Table<'_, P> {
+impl<P: Persist> fmt::Debug for Table<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Table")
             .field("name", &self.name())

@@ -9,15 +9,14 @@ use warpkeep_core::{Change, ChangeKind};
 use warpkeep_device::Device;
 use warpkeep_gphash::gpu::DeviceImage;
 use warpkeep_image::{Heap, Image, Marker, Owner, Persist};
-use warpkeep_record::{DamagedItem, Pool, Progress};
+use warpkeep_record::{Budget, DamagedItem, Pool, Progress, Upkeep};
 
 use crate::attributes::{self, Attributes};
 use crate::catalogue::{Catalogue, Entry, Written};
 use crate::device_values::OnDevice;
-use crate::engine::Engine;
 use crate::index::{Index, Spec};
-use crate::keeper::check_process;
 use crate::metrics::TableMetrics;
+use crate::worker::Engine;
 use crate::{Error, Items, Result};
 
 /// Changes of the catalogue are logged under this number.
@@ -31,7 +30,7 @@ pub struct Tables<P: Persist> {
     open: RwLock<Open<P>>,
     /// Held while the catalogue is changed.
     changing: Mutex<()>,
-    /// The image on the device that works the tables, if there is one.
+    /// The image on the device of the tables, if there is one.
     device: OnceLock<(Arc<DeviceImage<P>>, OnDevice)>,
     /// Threads for large batches.
     pool: OnceLock<Pool>,
@@ -43,9 +42,10 @@ struct Open<P: Persist> {
     by_name: BTreeMap<String, Arc<NamedTable<P>>>,
     by_id: BTreeMap<u32, Arc<NamedTable<P>>>,
     next_id: u32,
-    /// Ids of tables that are gone: changes of theirs that redo still meets mean nothing.
+    /// Ids of dropped tables: redo ignores changes of theirs that it still meets.
     dropped: BTreeSet<u32>,
-    /// Attributes by the id of their table, with the version of their last change, or 1 if that was before the store was opened.
+    /// Attributes by the id of their table, with the version of their last change, or 1 if that was before the
+    /// store was opened.
     attributes: BTreeMap<u32, (u64, Attributes)>,
 }
 
@@ -61,15 +61,15 @@ pub(crate) struct NamedTable<P: Persist> {
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) spec: Spec,
-    /// The version of its creation, or 1 if that was before the store was opened: a drop with a smaller one meant
-    /// another table of this name.
+    /// The version of its creation, or 1 if that was before the store was opened: a drop with a smaller version
+    /// meant another table of this name.
     since: u64,
-    /// It has been dropped; whoever still has a handle is told.
+    /// It has been dropped; handles that still exist get an error.
     gone: AtomicBool,
     /// The process that opened it.
     pub(crate) owner: Owner,
     pub(crate) metrics: TableMetrics,
-    // Before the table: what works it.
+    // Dropped before the table it refers to.
     pub(crate) engine: Engine<P>,
     pub(crate) table: Index<P>,
 }
@@ -82,15 +82,15 @@ impl<P: Persist> NamedTable<P> {
     }
 
     /// A slice of growth.
-    pub(crate) fn maintain(&self, buckets: u64) -> Result<Progress> {
+    pub(crate) fn maintain(&self, budget: Budget) -> Result<Progress> {
         match &self.table {
-            Index::GpHash(table) => Ok(self.engine.maintain(table, buckets)?),
-            // Not only where it wants some: the shard that somebody else rebuilds no longer does.
-            Index::TurboHash(table) => Ok(table.maintain(buckets)?),
+            Index::GpHash(table) => Ok(self.engine.maintain(table, budget)?),
+            // Not only where it needs some: a shard that another thread rebuilds no longer does.
+            Index::TurboHash(table) => Ok(Upkeep::maintain(table, budget)?),
         }
     }
 
-    /// Has a device work it, if devices can work such tables. Nobody uses it yet.
+    /// Gives it to a device, if devices support such a table. It is not in use yet.
     fn give_to(&self, image: &Arc<DeviceImage<P>>, keeps: OnDevice) -> Result<()> {
         match &self.table {
             // Values that a device reads are not checked.
@@ -108,24 +108,20 @@ impl<P: Persist> NamedTable<P> {
         })
     }
 
-    /// The error that tells of a damaged item.
+    /// The error for a damaged item.
     pub(crate) fn damaged(&self, item: &DamagedItem) -> Error {
         Error::DamagedItem { table: self.name.clone(), item: Box::new(item.clone()) }
     }
 
-    /// Refuses a table that has been dropped, or that another process has opened.
+    /// Whether it has been dropped.
     #[inline]
-    pub(crate) fn check_there(&self) -> Result<()> {
-        check_process(&self.owner)?;
-        match self.gone.load(Ordering::Acquire) {
-            false => Ok(()),
-            true => Err(Error::NoTable { name: self.name.clone() }),
-        }
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
     }
 }
 
-/// The value, once it has no other owner: the maintenance thread may hold it for another moment. Otherwise what it was
-/// shared by.
+/// The value, once it has no other owner: the maintenance thread may hold it for another moment. Otherwise the
+/// shared value.
 fn unshare<T>(mut shared: Arc<T>, turns: usize) -> std::result::Result<T, Arc<T>> {
     for _ in 0..turns {
         match Arc::try_unwrap(shared) {
@@ -158,7 +154,7 @@ impl<P: Persist> Tables<P> {
         self.open().by_name.values().cloned().collect()
     }
 
-    /// Has a device work all tables that one can work, those to come included. Nobody uses them yet.
+    /// Gives all tables that devices support to a device, later ones included. They are not in use yet.
     pub(crate) fn give_to(&self, device: &Device, keeps: OnDevice) -> Result<()> {
         let image = Arc::new(DeviceImage::new(device, self.heap.image())?);
         for named in self.list() {
@@ -168,7 +164,7 @@ impl<P: Persist> Tables<P> {
         Ok(())
     }
 
-    /// Has large batches done by so many threads: see [`StoreOptions::threads`](crate::StoreOptions).
+    /// Runs large batches on this many threads: see [`StoreOptions::threads`](crate::StoreOptions).
     pub(crate) fn use_threads(&self, threads: usize) {
         let _ = self.pool.set(Pool::new(threads));
     }
@@ -187,10 +183,10 @@ impl<P: Persist> Tables<P> {
         self.open().next_id
     }
 
-    /// Lays out a table, with nothing leading to it yet.
+    /// Lays out a table, which is not reachable yet.
     pub(crate) fn prepare(&self, id: u32, name: &str, spec: &Spec, since: u64) -> Result<NamedTable<P>> {
         let table = Index::create(&self.heap, spec)?;
-        // What was left to it to choose is settled now.
+        // Options left open are fixed now.
         let spec = Spec { form: table.spec().form, ..*spec };
         let named = NamedTable::new(id, name, table, spec, since);
         if let Some((image, keeps)) = self.device.get() {
@@ -199,8 +195,8 @@ impl<P: Persist> Tables<P> {
         Ok(named)
     }
 
-    /// Marks as [`Items::mark`] does, but takes damaged items out of their tables, or of one of them: gives them, each with
-    /// the number of its table.
+    /// Marks as [`Items::mark`] does, but removes damaged items from their tables, or from one of them: returns
+    /// them, each with the number of its table.
     pub(crate) fn mark_salvaging(
         image: &Image<P>,
         marker: &Marker<'_, P>,
@@ -220,8 +216,8 @@ impl<P: Persist> Tables<P> {
         Ok(damaged)
     }
 
-    /// Takes out of all tables, or of one of them, what a closer look finds to be damaged: gives it as [`Tables::mark_salvaging`] does. No
-    /// other thread uses them yet.
+    /// Removes from all tables, or from one of them, the items that a check finds damaged: returns them as
+    /// [`Tables::mark_salvaging`] does. No other thread uses them yet.
     pub(crate) fn take_damaged(&self, only: Option<&str>) -> Vec<(u32, DamagedItem)> {
         let mut damaged = Vec::new();
         let tables = self.list().into_iter();
@@ -243,8 +239,8 @@ impl<P: Persist> Tables<P> {
         damaged
     }
 
-    /// Another catalogue, written with nothing leading to it: what can fail fails here. Whoever [holds](Tables::hold) the
-    /// catalogue installs it.
+    /// Another catalogue, written but not reachable: everything that can fail fails here. The thread that
+    /// [holds](Tables::hold) the catalogue installs it.
     fn plan(&self, change: impl FnOnce(&mut Open<P>)) -> Result<Planned<P>> {
         let mut next = {
             let open = self.open();
@@ -280,7 +276,7 @@ impl<P: Persist> Tables<P> {
             open.by_id.insert(table.id, Arc::clone(&table));
         });
         if planned.is_err() {
-            // Nothing leads to it.
+            // It is not reachable.
             self.demolish(table)?;
         }
         planned
@@ -317,7 +313,7 @@ impl<P: Persist> Tables<P> {
         self.open().attributes.get(&id).map(|(_, attributes)| attributes.clone()).unwrap_or_default()
     }
 
-    /// Makes the image say what is planned, then the running process; what a removed table had is freed.
+    /// Publishes the plan in the image, then in the running process; a removed table's space is freed.
     pub(crate) fn install(&self, planned: Planned<P>) -> Result<()> {
         let Planned { catalogue, next, removed } = planned;
         {
@@ -331,9 +327,10 @@ impl<P: Persist> Tables<P> {
         removed.map_or(Ok(()), |table| self.demolish(table))
     }
 
-    /// Frees what a dropped table had, now or when it is no longer in use; at the latest the next opening finds it free.
+    /// Frees a dropped table's space, now or when it is no longer in use; at the latest the next opening finds it
+    /// free.
     fn demolish(&self, table: Arc<NamedTable<P>>) -> Result<()> {
-        match unshare(table, 1000) {
+        match unshare(table, 1) {
             Ok(named) => named.demolish(),
             Err(table) => {
                 self.dropped.lock().unwrap_or_else(PoisonError::into_inner).push(table);
@@ -342,22 +339,23 @@ impl<P: Persist> Tables<P> {
         }
     }
 
-    /// Frees the space of dropped tables that were still in use.
-    pub(crate) fn demolish_dropped(&self) {
+    /// Frees the space of dropped tables that were still in use, each after so many attempts to find it unused.
+    pub(crate) fn demolish_dropped(&self, attempts: usize) -> Result<()> {
         let dropped = std::mem::take(&mut *self.dropped.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut done = Ok(());
         for table in dropped {
-            match unshare(table, 1) {
-                // What cannot be freed was damaged, which an inspection tells.
-                Ok(named) => drop(named.demolish()),
+            match unshare(table, attempts) {
+                Ok(named) => done = done.and(named.demolish()),
                 Err(table) => self.dropped.lock().unwrap_or_else(PoisonError::into_inner).push(table),
             }
         }
+        done
     }
 
     fn redo_attributes(&self, id: u32, version: u64, attributes: Attributes) -> Result<()> {
         let newer = {
             let open = self.open();
-            // Of a table that was dropped, perhaps further on in the log, nothing is kept.
+            // Attributes of a table that was dropped, perhaps later in the log, are not kept.
             let newer = open.attributes.get(&id).is_none_or(|(known, _)| *known < version);
             newer && open.by_id.contains_key(&id)
         };
@@ -375,14 +373,14 @@ impl<P: Persist> Tables<P> {
         let name = std::str::from_utf8(change.key)
             .map_err(|_| Error::Invalid("a table's name is not text".into()))?;
         match change.kind {
-            // A checkpoint that began just before may have seen what came after this.
+            // A checkpoint that began just before may have seen later changes.
             ChangeKind::Delete if self.get(name).is_some_and(|named| named.since >= change.version) => Ok(()),
             ChangeKind::Delete => self.install(self.plan_removal(name)?),
             ChangeKind::Put => {
                 let (id, spec) = Spec::decode(change.value)?;
                 let known = self.open().by_id.contains_key(&id) || self.open().dropped.contains(&id);
-                // The name is another table's by now, which a checkpoint may have told of before the log tells how it
-                // came to that: this one was dropped in between.
+                // The name belongs to another table by now, which a checkpoint may have listed before the log
+                // reaches that point: this one was dropped in between.
                 let replaced = self.get(name).is_some_and(|named| named.since > change.version);
                 match (known, replaced) {
                     (true, _) => Ok(()),
@@ -456,8 +454,8 @@ impl<P: Persist> Items<P> for Tables<P> {
         let table = self.open().by_id.get(&change.table).cloned();
         match table {
             Some(named) => named.table.redo(change),
-            // Dropped, here or further on in the log; or even before the checkpoint, by one thread while another was
-            // writing. What is durable is a prefix of the log, so it cannot be that its creation is missing.
+            // Dropped, here or later in the log; or even before the checkpoint, by one thread while another was
+            // writing. The durable part is a prefix of the log, so its creation cannot be missing.
             None => {
                 let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
                 open.next_id = open.next_id.max(change.table.saturating_add(1));

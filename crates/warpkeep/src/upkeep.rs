@@ -1,5 +1,5 @@
-//! What a store does for its log by itself: a checkpoint when the log has outgrown the items or filled its disk, and space
-//! set aside for that checkpoint.
+//! A store's automatic care of its log: a checkpoint when the log has outgrown the items or filled its disk, and
+//! space set aside for that checkpoint.
 
 use warpkeep_core::{KeySpec, ValueSpec};
 use warpkeep_image::Persist;
@@ -7,8 +7,9 @@ use warpkeep_image::Persist;
 use crate::tables::NamedTable;
 use crate::{Error, Keeper, Result, Tables};
 
-/// When a store takes checkpoints by itself. They are made in the background, one at a time, while writers go on; one
-/// that fails is tried again after a pause, and [`Store::status`](crate::Store::status) says why it failed.
+/// When a store takes checkpoints by itself. They are made in the background, one at a time, while writers
+/// continue; a failed one is tried again after a pause, and [`Store::status`](crate::Store::status) reports the
+/// reason.
 ///
 /// ```
 /// use warpkeep::{CheckpointOptions, Store, StoreOptions};
@@ -30,8 +31,9 @@ pub struct CheckpointOptions {
     /// the size of the items. A larger share costs disk space and a longer rebuild; a smaller one costs writers more,
     /// because all items are written that often. With the usual 4.0 a byte of log costs a quarter of a byte of checkpoint.
     pub live_share: f64,
-    /// Whether disk space is set aside in the log directory for the next checkpoint, about as much as the items take. With
-    /// it a full disk can be left again: the checkpoint, after which the log can be trimmed, has room, and so has an opening.
+    /// Whether disk space is set aside in the log directory for the next checkpoint, about as much as the items
+    /// take. With it a store recovers from a full disk: the checkpoint, after which the log can be trimmed, has
+    /// room, and so has an opening.
     pub reserve: bool,
 }
 
@@ -42,7 +44,7 @@ impl Default for CheckpointOptions {
 }
 
 impl CheckpointOptions {
-    /// No checkpoint but those that are asked for, and nothing set aside.
+    /// Only requested checkpoints, and no reserve.
     pub const OFF: CheckpointOptions =
         CheckpointOptions { automatic: false, min_log_bytes: u64::MAX, live_share: f64::MAX, reserve: false };
 
@@ -64,14 +66,14 @@ const ENDS: u64 = 64 << 10;
 const BLOCKS: u64 = 256;
 
 impl<P: Persist> Keeper<P, Tables<P>> {
-    /// What a checkpoint would take, at most, in bytes.
+    /// The most bytes that a checkpoint would take.
     pub(crate) fn checkpoint_bytes(&self) -> u64 {
         let (mut bytes, mut of_any_length) = (0_u64, false);
         for table in self.items().list() {
             let items = table.table.len();
             let of_one_length = item_bytes(&table);
             of_any_length |= of_one_length.is_none() && items > 0;
-            // What has no fixed length counts below; there its lengths are rounded up by less than 8.
+            // Parts of variable length are counted below, where their lengths are rounded up by less than 8.
             let each = CHANGE_HEADER + of_one_length.map_or(7, |bytes| bytes.next_multiple_of(8));
             bytes = bytes.saturating_add(items.saturating_mul(each));
         }
@@ -93,7 +95,7 @@ impl<P: Persist> Keeper<P, Tables<P>> {
     /// Sets space aside for the next checkpoint.
     pub(crate) fn keep_reserve(&self, options: &CheckpointOptions) {
         if let Some(log) = self.log().filter(|_| options.reserve) {
-            // The status says how much is missing, and the next look tries again.
+            // The status reports the missing bytes, and the next call tries again.
             let _ = log.keep_reserve(self.checkpoint_bytes());
         }
     }

@@ -1,4 +1,4 @@
-//! When the value cache of a table is loaded, and when it is learnt anew what is hot.
+//! When the value cache of a table is loaded, and when the hot keys are determined again.
 
 use std::sync::{Mutex, TryLockError};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ const LEAST: u64 = 1000;
 const PAUSE: Duration = Duration::from_millis(20);
 /// How long nothing is tried where there was no memory.
 const LONG_PAUSE: Duration = Duration::from_secs(60);
-/// What is hot is learnt anew when hits fall below this share of what they were.
+/// The hot keys are determined again when hits fall below this share of their initial rate.
 const FALLEN: f64 = 0.75;
 
 /// Looks after the value cache of one table.
@@ -24,7 +24,7 @@ pub(crate) struct ValueWatch {
     seen: Mutex<Seen>,
 }
 
-/// What is known of it.
+/// Its state.
 #[derive(Default)]
 struct Seen {
     next_look: Option<Instant>,
@@ -36,7 +36,7 @@ struct Seen {
     counted: (u64, u64),
 }
 
-/// What is to be done.
+/// The next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Nothing,
@@ -82,7 +82,7 @@ impl ValueWatch {
         ValueWatch { room, seen: Mutex::default() }
     }
 
-    /// Does what is to be done, if it is time. What fails now is tried later: values are in the image.
+    /// Takes the next action, if it is time. A failure is tried again later: values are in the image.
     pub(crate) fn look<P: Persist>(&self, engine: &DeviceEngine<P>, table: &Table<P>) {
         let mut seen = match self.seen.try_lock() {
             Ok(seen) => seen,

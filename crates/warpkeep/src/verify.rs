@@ -21,10 +21,10 @@ use crate::{Error, Result, StoreOptions, TablePeek};
 /// More problems of a table are counted and not listed.
 const LISTED: usize = 16;
 
-/// What a check found.
+/// The results of a check.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct VerifyReport {
-    /// Whether nothing is wrong.
+    /// Whether there is no damage.
     pub sound: bool,
     /// The image, if there is one that could be read.
     pub image: Option<ImageCheck>,
@@ -32,15 +32,15 @@ pub struct VerifyReport {
     pub log: Option<LogCheck>,
     /// The tables, by name.
     pub tables: Vec<TableCheck>,
-    /// What is wrong with the store as a whole.
+    /// Faults of the store as a whole.
     pub problems: Vec<String>,
-    /// What is not wrong, but worth knowing.
+    /// Facts that are not faults, but worth knowing.
     pub notes: Vec<String>,
     /// How long it took.
     pub seconds: f64,
 }
 
-/// What a check found in the image.
+/// The results of a check of the image.
 #[derive(Clone, Debug, Serialize)]
 pub struct ImageCheck {
     /// The store it belongs to, in hexadecimal.
@@ -51,11 +51,11 @@ pub struct ImageCheck {
     pub closed_cleanly: bool,
     /// Its length.
     pub bytes: u64,
-    /// What its space is used for.
+    /// The use of its space.
     pub usage: HeapUsage,
 }
 
-/// What a check found in the log directory.
+/// The results of a check of the log directory.
 #[derive(Clone, Debug, Serialize)]
 pub struct LogCheck {
     /// The store it belongs to, in hexadecimal.
@@ -70,11 +70,11 @@ pub struct LogCheck {
     pub checkpoint_items: u64,
     /// Items that a rebuild would bring back.
     pub items: u64,
-    /// What was found on the way.
+    /// The recovery report.
     pub found: RecoveryReport,
 }
 
-/// What a check found in a table.
+/// The results of a check of a table.
 #[derive(Clone, Debug, Serialize)]
 pub struct TableCheck {
     /// The table.
@@ -84,7 +84,7 @@ pub struct TableCheck {
     pub bytes: u64,
     /// The first things that are wrong with it.
     pub problems: Vec<String>,
-    /// How many there are in all.
+    /// The total number of problems.
     pub problem_count: u64,
 }
 
@@ -103,10 +103,10 @@ impl TableCheck {
 
 /// Checks a store without changing a byte of it. A store that is in use is an error that names its holder.
 ///
-/// Of the image: header, state, roots, chunk directory; every table and every record that the catalogue leads to, with its
-/// checksum if it has one; that slots and records belong together, that no two slots lead to one record, that each key is
-/// there once and is found where it lies. Of the log: every frame, every block of the checkpoint, every record. Where there are
-/// both, that they tell the same of every item.
+/// Of the image: header, state, roots, chunk directory; every table and every record that the catalogue leads to,
+/// with its checksum if it has one; that slots and records belong together, that no two slots lead to one record,
+/// that each key exists once and a search finds it. Of the log: every frame, every block of the checkpoint, every
+/// record. If there are both, that they agree on every item.
 ///
 /// Damage is in the report; an error means that the check could not be made.
 ///
@@ -129,7 +129,7 @@ pub fn verify(directory: &Path, options: &StoreOptions) -> Result<VerifyReport> 
             report.notes.push("there is no image in use; opening the store makes one".into());
             None
         }
-        // Lost with the machine, as it must be on such a medium: that is what the log is for.
+        // Lost with the machine, as expected on such a medium: the log replaces it.
         Err(Error::Image(error @ ImageError::NotIntact { .. })) if look.log.is_some() => {
             report.notes.push(format!("{error}; opening the store does so"));
             None
@@ -152,7 +152,7 @@ pub fn verify(directory: &Path, options: &StoreOptions) -> Result<VerifyReport> 
     Ok(report)
 }
 
-/// Items that are looked at, about: those of the image, and those of the log.
+/// About how many items are examined: those of the image, and those of the log.
 fn expected(image: Option<&LookedAt>, log: Option<&Recovery>) -> u64 {
     let items = image.map_or(0, |look| look.tables.list().iter().map(|named| named.table.len()).sum());
     let logged = log.map_or(0, |log| log.checkpoint().map_or(0, |info| info.changes) + log.report().records);
@@ -292,8 +292,8 @@ fn check_log(
     Ok(())
 }
 
-/// Reads a log through, and compares it with the image if there is one. Items are told apart only where that matters: where
-/// the image cannot say how many there must be, or says another number.
+/// Reads a log to its end, and compares it with the image if there is one. Duplicate items are detected only where
+/// that matters: if the image does not give the number of items, or gives another one.
 fn read_log(
     log: &Recovery,
     comparison: Option<&mut Comparison<'_>>,
@@ -322,11 +322,11 @@ fn read_log(
     }
 }
 
-/// Compares what the image has with what the log says.
+/// Compares the image with the log.
 struct Comparison<'a> {
     look: &'a LookedAt,
     checks: BTreeMap<u32, TableCheck>,
-    /// Both were closed by the same hand: they must agree in everything. Otherwise the image may be ahead.
+    /// Both were closed together, so they must agree in everything. Otherwise the image may be ahead.
     exact: bool,
     /// Commits are half way, so items may be behind.
     pending: bool,

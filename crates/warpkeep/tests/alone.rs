@@ -1,4 +1,4 @@
-//! What a program needs that depends on `warpkeep` and on no other crate of the workspace: every name here comes from it.
+//! A program that depends on `warpkeep` and on no other crate of the workspace: every name here comes from it.
 
 use std::path::{Path, PathBuf};
 
@@ -104,7 +104,7 @@ fn a_program_names_only_this_crate() -> Result<(), Error> {
     Ok(())
 }
 
-/// The recipes are compiled with the crate's own dependencies at hand; a reader has only the crate.
+/// The recipes are compiled with the crate's own dependencies available; a reader has only the crate.
 #[test]
 fn recipes_name_only_this_crate() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cookbook.md");

@@ -1,5 +1,5 @@
-//! The process dies, or the machine, at every step of batches that a device writes straight through with `Power`: what is left is opened, and
-//! a batch is there as a whole or not at all.
+//! The process dies, or the machine, at every step of batches that a device writes in one pass with `Power`: the
+//! remaining state is opened, and a batch is there as a whole or not at all.
 //!
 //! One test, in a program of its own: what is left out of the protocol, to see that it is missed, is left out of all stores of the process.
 
@@ -8,26 +8,16 @@ mod logged_rig;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use logged_rig::{Place, key_in, log_options, put_rows};
-use warpkeep::{Device, Durability, KeySpec, LogPlace, Op, Store, TableOptions, ValueSpec};
+use warpkeep::engine::LogPlace;
+use warpkeep::{Device, Durability, KeySpec, Op, Store, TableOptions, ValueSpec};
 use warpkeep_crashlab::{LabDisk, Trace};
-use warpkeep_device::Mode;
 use warpkeep_device::sim::{CrashImage, RegionId, Seeded, StoreRecord};
+use warpkeep_device::{Mode, fault};
 use warpkeep_image::{Backing as _, Coherent, HeapOptions, MIN_CHUNK, Persist};
 use warpkeep_log::{Disk, DiskFile, site};
-
-unsafe extern "C" {
-    /// The number of the step that is left out, of the gphash crate's `kernels/steps.h`; 0 for none.
-    static gphash_left_out: AtomicU32;
-}
-
-fn leave_out(step: u32) {
-    // SAFETY: the kernels define it, and it is only ever used atomically.
-    unsafe { &gphash_left_out }.store(step, Ordering::SeqCst);
-}
 
 const KEYS: u64 = 30;
 const CHUNKS: u64 = 40;
@@ -36,12 +26,12 @@ const CHUNKS: u64 = 40;
 type Model = BTreeMap<u64, u8>;
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// What a batch may be found to be.
+/// The possible states of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
     /// Its record is not in the log's file.
     Absent,
-    /// It is, and nobody knows whether it is durable.
+    /// It is in the file, and whether it is durable is unknown.
     Either,
     /// It is durable.
     Whole,
@@ -177,7 +167,7 @@ impl DiskFile for SeenFile {
 /// A run that was recorded.
 struct Recorded {
     moments: Vec<Moment>,
-    /// What the table has after each batch; before the first, first.
+    /// The contents of the table after each batch; the first entry is before the first batch.
     models: Vec<Model>,
     stores: Vec<StoreRecord>,
     region: RegionId,
@@ -279,7 +269,7 @@ fn explore(recorded: &Recorded, samples: u64) -> Result<u64, String> {
 /// These bytes, as an image.
 fn holding(bytes: &[u8]) -> Place {
     let place = Place::new(bytes.len() as u64 / MIN_CHUNK);
-    // SAFETY: the memory is new, has this length, and nobody else knows of it.
+    // SAFETY: the memory is new, has this length, and no other code knows it.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.memory.base(), bytes.len()) };
     place
 }
@@ -313,7 +303,7 @@ fn check(place: &Place, moment: &Moment, old: &Model, new: &Model) -> Result<(),
     }
 }
 
-/// Crashes runs with so many seeds until something is wrong.
+/// Crashes runs with this many seeds until a check fails.
 fn crashes(seeds: u64, samples: u64) -> Result<u64, String> {
     (0..seeds).try_fold(0, |images, seed| {
         let explored = explore(&record(seed), samples).map_err(|what| format!("seed {seed}: {what}"))?;
@@ -327,16 +317,15 @@ fn tell(line: &str) {
 
 #[test]
 fn a_logged_batch_is_there_as_a_whole_or_not_at_all() {
-    leave_out(0);
     let images = crashes(3, 8).unwrap_or_else(|what| panic!("{what}"));
     tell(&format!("crashed logged batches of a device: {images} images"));
     let mut caught = 0;
-    let mutants =
-        [(16, "a record that is durable before the words"), (17, "a line that names the batch until then")];
-    for (step, name) in mutants {
-        leave_out(step);
+    let mutants = ["log.durable_before_publish", "log.named_until_published"];
+    for name in mutants {
+        let fault = fault::activate(name);
         let wrong = crashes(2, 4).err();
-        leave_out(0);
+        assert!(fault.reached() > 0, "nothing comes to {name}");
+        drop(fault);
         tell(&format!("without {name}: {}", wrong.as_deref().unwrap_or("NOT NOTICED")));
         caught += usize::from(wrong.is_some());
     }

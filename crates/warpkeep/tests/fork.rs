@@ -1,6 +1,6 @@
 //! A store belongs to the process that opened it: children made by `fork` are refused, and harm nothing when they end.
 //!
-//! In a program of its own: other tests would have threads of theirs at work when a child is made.
+//! In a program of its own: other tests would have running threads when a child is made.
 
 use std::io::Write as _;
 use std::ops::ControlFlow;
@@ -19,7 +19,7 @@ const ROWS: u64 = 1000;
 /// A child that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// One test at a time: a child has only the thread that made it, and whatever the others held.
+/// One test at a time: a child has only the thread that made it, and every lock that other threads held.
 fn alone() -> std::sync::MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -27,8 +27,8 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
 
 /// Makes a child; 0 in it, its number in the parent.
 fn fork() -> libc::pid_t {
-    // SAFETY: the C library keeps its own locks in order. The child uses nothing but memory, the store and its own files, and ends
-    // itself.
+    // SAFETY: the C library keeps its own locks consistent. The child uses only memory, the store and its own
+    // files, and ends itself.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "{}", std::io::Error::last_os_error());
     child
@@ -36,7 +36,7 @@ fn fork() -> libc::pid_t {
 
 /// Ends a child on the spot, with this code.
 fn leave(code: i32) -> ! {
-    // SAFETY: ends the process, with nothing cleaned up.
+    // SAFETY: ends the process without any clean-up.
     unsafe { libc::_exit(code) }
 }
 
@@ -110,7 +110,7 @@ fn assert_unharmed(store: Store, directory: &Path) {
 }
 
 /// How many calls are not refused as they should be.
-fn not_refused(store: &Store, table: &Table<'_>, elsewhere: &Path) -> i32 {
+fn not_refused(store: &Store, table: &Table, elsewhere: &Path) -> i32 {
     let refused = |error: Option<Error>| i32::from(!matches!(error, Some(Error::Forked { .. })));
     let (power, process) = (Durability::Power, Durability::Process);
     let mut gets = table.batch();
@@ -175,7 +175,7 @@ fn children_that_write_are_refused() {
     assert!(message.contains("process 7") && message.contains("after the fork"), "{message}");
 }
 
-/// A child that ends as programs do: it drops what it has, or closes it, and what was put off runs.
+/// A child that ends as programs do: it drops or closes its store, and deferred work runs.
 #[test]
 fn children_that_end_harm_nothing() {
     let _alone = alone();
@@ -202,7 +202,7 @@ fn children_that_end_harm_nothing() {
                     let refused = matches!(store.close(), Err(Error::Forked { .. }));
                     std::process::exit(i32::from(!refused))
                 }
-                // A store of its own, which brings on what was put off.
+                // A store of its own, which triggers the deferred work.
                 _ => {
                     drop(table);
                     let own = open(&another);
@@ -230,7 +230,7 @@ fn children_that_end_harm_nothing() {
     writeln!(std::io::stdout().lock(), "fork: {children} children that ended, nothing harmed").unwrap();
 }
 
-/// Children that are made while other threads write: what those held is held for ever in the child.
+/// Children that are made while other threads write: locks of those threads are held for ever in the child.
 #[test]
 fn children_of_busy_processes_do_not_hang() {
     let _alone = alone();
@@ -259,7 +259,7 @@ fn children_of_busy_processes_do_not_hang() {
                 0 => {
                     let wrong = not_refused(&store, &table, &elsewhere);
                     drop(table);
-                    // The last of it, as far as this process goes.
+                    // The last reference, as far as this process is concerned.
                     // SAFETY: the child never returns from here, so nothing uses it again.
                     drop(unsafe { std::ptr::read(Arc::as_ptr(&store)) });
                     leave(wrong)

@@ -1,11 +1,12 @@
-//! Threads for large batches: started when they are needed, and gone with the store. Alone in its process, for it counts threads.
+//! Threads for large batches: started on demand, and ended with the store. Alone in its process, because it counts
+//! threads.
 
 use std::time::{Duration, Instant};
 
 use warpkeep::{Durability, KeySpec, Store, StoreOptions, TableOptions, ValueSpec};
 
-/// Waits until there are so many helpers, and tells whether that ever came: a thread gives itself its name when it first runs, and
-/// is listed for a moment after it was waited for.
+/// Waits until there are `expected` helpers, and returns whether that happened: a thread sets its name when it
+/// first runs, and is listed for a moment after it was joined.
 fn become_helpers(expected: usize) -> bool {
     let begun = Instant::now();
     while helpers() != expected {

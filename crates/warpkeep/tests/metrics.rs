@@ -1,4 +1,4 @@
-//! What a store tells a recorder. One test, for a process has one recorder.
+//! The metrics that a store passes to a recorder. One test, because a process has one recorder.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ fn operations_batches_tables_and_checkpoints_are_told() {
     assert_eq!(table.run(&gets, Durability::Process).unwrap().first_error(), None);
     let mut into = warpkeep::Results::new(&gets.view());
     table.run_into(&gets.view(), Durability::Process, &mut into).unwrap();
-    // So many that several threads answer into the caller's arrays.
+    // Enough that several threads answer into the caller's arrays.
     let mut many = table.batch();
     for key in 0..40_000 {
         many.get(key).unwrap();
@@ -41,7 +41,7 @@ fn operations_batches_tables_and_checkpoints_are_told() {
     assert!(table.merge(1, 1, Durability::Process).is_err());
     store.checkpoint().unwrap();
     table.grow().unwrap();
-    let expected_load = table.stats().load_factor();
+    let expected_load = table.stats().unwrap().load_factor();
     drop(table);
     store.close().unwrap();
 

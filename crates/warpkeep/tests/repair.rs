@@ -1,4 +1,4 @@
-//! Damage in an image is named, is not written over what is good, and is put right from the log.
+//! Damage in an image is reported, does not overwrite valid data, and is repaired from the log.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use warpkeep::{
-    Durability, Error, IndexKind, KeySpec, RepairOptions, RepairReport, Store, StoreOptions, Table,
-    TableOptions, ValueSpec, VerifyReport, repair, verify,
+    Durability, Error, IndexKind, IndexOptions, KeySpec, RepairOptions, RepairReport, Store, StoreOptions,
+    Table, TableOptions, ValueSpec, VerifyReport, repair, verify,
 };
 use warpkeep_image::{CreateOptions, HeapOptions, MIN_CHUNK};
 use warpkeep_log::LogOptions;
@@ -35,7 +35,7 @@ impl Home {
     }
 
     fn options(&self) -> StoreOptions {
-        // Nothing is written to the log unasked, so that the image can be ahead of it.
+        // The log is written only on request, so that the image can be ahead of it.
         let log = LogOptions { segment_bytes: 64 << 10, background: false, ..LogOptions::default() };
         StoreOptions {
             create: CreateOptions { len: 4 * MIN_CHUNK, chunk_size: MIN_CHUNK, ..CreateOptions::default() },
@@ -57,7 +57,7 @@ impl Home {
         let options = TableOptions::new(KeySpec::U64, ValueSpec::fixed(24).unwrap()).capacity(400);
         let options = match self.index {
             IndexKind::GpHash => options,
-            IndexKind::TurboHash => options.index(IndexKind::TurboHash).shards(3),
+            IndexKind::TurboHash => options.index(IndexOptions::turbohash(3)),
         };
         let rows = store.create_table("rows", options).unwrap();
         let mut model = Model::new();
@@ -88,7 +88,7 @@ impl Home {
         fs::read(self.image()).unwrap()
     }
 
-    /// Where the record of a row lies: there is one, for no row was changed.
+    /// The offset of a row's record: there is one, because no row was changed.
     fn record(&self, key: u64) -> usize {
         let (bytes, row) = (self.bytes(), row(key));
         (0..bytes.len() - row.len()).step_by(8).find(|&at| bytes[at..].starts_with(&row)).expect("a record")
@@ -127,7 +127,7 @@ fn row(key: u64) -> Vec<u8> {
     (key + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes().repeat(3)
 }
 
-fn scan(rows: &Table<'_>) -> Result<Model, Error> {
+fn scan(rows: &Table) -> Result<Model, Error> {
     let mut found = Model::new();
     rows.scan(|item| {
         found.insert(u64::from_le_bytes(item.key.try_into().unwrap()), item.value.to_vec());
@@ -218,7 +218,7 @@ fn damage_is_kept_out(index: IndexKind, damage: impl Fn(&Home), how: &str) {
     store.backup(&aside.path().join("backup"), &mut |_, _| ()).unwrap();
 }
 
-/// What a child process that wrote to the store of its parent left: a row of the one in the slot of the other.
+/// The state left by a child process that wrote to its parent's store: a row of the one in the slot of the other.
 #[test]
 fn two_slots_that_lead_to_one_record_are_reported_and_put_right() {
     for index in IndexKind::ALL {
@@ -274,7 +274,7 @@ fn commit_words_that_no_table_stores_are_put_right() {
     }
 }
 
-/// The image may be ahead of the log: what it deleted does not come back, what it lost does.
+/// The image may be ahead of the log: items it deleted do not come back, items it lost do.
 #[test]
 fn a_store_that_was_left_gets_back_what_the_log_has_and_nothing_that_was_deleted() {
     let home = Home::new(IndexKind::GpHash, false);
@@ -296,7 +296,7 @@ fn a_store_that_was_left_gets_back_what_the_log_has_and_nothing_that_was_deleted
     assert_eq!((report.damaged, report.lost), (2, 1), "{report:#?}");
     let restored = &report.tables[0].restored;
     assert!(restored.iter().any(|item| item.key.contains(SEVEN)), "{report:#?}");
-    // A deleted key comes back only where it could have been in the unreadable slot, and then the report says so.
+    // A deleted key comes back only if it could have been in the unreadable slot, and then the report says so.
     let deleted = [20, 21, 22].into_iter().filter(|key| {
         let shown = u64::to_le_bytes(*key).map(|byte| format!("{byte:02x}")).concat();
         restored.iter().any(|item| item.key.contains(&shown) && item.perhaps_deleted)
@@ -308,7 +308,7 @@ fn a_store_that_was_left_gets_back_what_the_log_has_and_nothing_that_was_deleted
     home.assert_holds(&model);
 }
 
-/// An opening reads no records, unless it is asked to.
+/// An opening reads no records, unless requested.
 #[test]
 fn a_store_that_was_left_is_checked_before_it_is_used_if_that_is_asked_for() {
     let home = Home::new(IndexKind::GpHash, false);

@@ -1,4 +1,4 @@
-//! What binds: the limits of the machine, measured in the same run, and for each figure the one that is nearest.
+//! The limits of the machine, measured in the same run, and for each figure the one that binds it.
 
 use warpkeep_device::{Device, DeviceChoice};
 
@@ -15,7 +15,7 @@ use crate::workload::Work;
 use crate::{Amount, BenchError, Progress};
 
 const RATE: &str = "rate";
-/// What a change has besides key and value in a log.
+/// Bytes of a logged change besides key and value.
 const CHANGE_HEAD: u64 = 32;
 /// The machine's limits, in the median of the rounds.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ impl Limits {
         let rounds = Rounds { count: options.rounds, time: options.round_time / 4 };
         let total = u64::from(options.rounds) * (1 + threads.len() as u64);
         progress.begin("limits of the machine", Amount::Count(total));
-        // Where nothing is logged, nobody touches the disk.
+        // Without a log, the disk is not used.
         let (disk_write, syncs) = match options.promise {
             Promise::NoLog => (0.0, 0.0),
             Promise::Process | Promise::Power => {
@@ -61,12 +61,12 @@ impl Limits {
         Ok(Limits { disk_write, syncs, memory_write, device })
     }
 
-    /// What bounds an entry besides random lines of memory: names, and operations a second.
+    /// The limits of an entry besides random lines of memory: names, and operations a second.
     fn of(&self, options: &Options, entry: &Entry) -> Vec<(&'static str, f64)> {
         let workload = &options.workload;
         let writes = entry.work.write_share();
         let mut bounds = Vec::new();
-        // Lines of memory bind whatever else there is; what is loaded goes to new records, one after the other at best.
+        // Lines of memory bind in any case; loaded items go to new records, at best one after the other.
         let of_threads = self.memory_write.iter().find(|(threads, _)| *threads == entry.threads);
         if let (Work::Load, Some((_, write))) = (entry.work, of_threads) {
             bounds.push(("memory, sequential write", write / (64 * record_lines(workload)) as f64));
@@ -111,7 +111,7 @@ fn measure_device(
     DeviceLimits::measure(&Device::open(choice)?, scratch.images(), &extent, options.rounds, progress, report)
 }
 
-/// Says for each figure which limit binds it and how near it comes, and how it compares with ours.
+/// Records for each figure which limit binds it and how near it comes, and how it compares with ours.
 pub(super) fn relate(options: &Options, limits: &Limits, entries: &[Entry], ours: &str, report: &mut Report) {
     for entry in entries.iter().filter(|entry| ![MEMORY, ALONE].contains(&entry.contestant.as_str())) {
         let Entry { case, variant, work, .. } = entry;

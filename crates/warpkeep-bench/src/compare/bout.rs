@@ -1,4 +1,4 @@
-//! One bout: threads, each on a core of its own, give one contestant one kind of work for a while.
+//! One bout: threads, each on a core of its own, run one kind of work on one contestant for a while.
 
 use std::ops::Range;
 use std::sync::Barrier;
@@ -12,15 +12,15 @@ use crate::{BenchError, pinned};
 
 /// Numbers a thread remembers, to look at afterwards.
 const SAMPLE: usize = 64;
-/// Operations drawn ahead for each second, and the fewest and the most: many enough that they are not in a cache when they
-/// come again.
+/// Operations drawn ahead for each second, and the fewest and the most: so many that they are not in a cache when
+/// they are repeated.
 const AHEAD: f64 = 1e7;
 const MIN_AHEAD: usize = 1 << 12;
 const MAX_AHEAD: usize = 1 << 21;
 /// The most of all threads together.
 const MAX_AHEAD_OF_ALL: usize = 1 << 27;
 
-/// What is done by whom.
+/// The work, and its contestant.
 #[derive(Clone, Copy)]
 pub(crate) struct Bout<'a> {
     pub(crate) contestant: &'a dyn Contestant,
@@ -39,7 +39,7 @@ pub(crate) struct Bout<'a> {
     pub(crate) generation: u64,
 }
 
-/// What came of a bout.
+/// The result of a bout.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) operations: u64,
@@ -70,7 +70,7 @@ impl Bout<'_> {
                     pinned::to_core(thread);
                     let feed = self.feed(work, thread, range.unwrap_or(0..0));
                     let ready = feed.and_then(|feed| Ok((feed, self.contestant.session(self.way)?)));
-                    // Also if something failed: the others wait.
+                    // Also if something failed: the other threads wait.
                     barrier.wait();
                     let (mut feed, mut session) = ready?;
                     self.work(&mut *session, work, &mut feed)
@@ -103,7 +103,8 @@ impl Bout<'_> {
         BenchError::WrongAnswers { contestant, task: work.name(), wrong, asked }
     }
 
-    /// What a thread does. Uniform numbers are drawn on the spot; whatever costs more is drawn here, before the clock.
+    /// The operations of a thread. Uniform numbers are drawn on the spot; more expensive ones are drawn here,
+    /// before the clock starts.
     fn feed(&self, work: Work, thread: usize, range: Range<u64>) -> Result<Feed, BenchError> {
         let part = Part { stream: self.stream, thread, threads: self.threads };
         let script = || Script::draw(work, self.workload, self.distribution, part, self.ahead());
@@ -130,7 +131,7 @@ impl Bout<'_> {
     fn work(&self, session: &mut dyn Session, work: Work, feed: &mut Feed) -> Result<Outcome, BenchError> {
         let (mut outcome, mut tally) = (Outcome::default(), Tally::default());
         let share = self.operations.map_or(u64::MAX, |operations| operations.div_ceil(self.threads as u64));
-        // What is deleted was inserted by this very bout, and none of it may stay.
+        // Deletes remove what this very bout inserted, and none of it may stay.
         let to_the_end = work == Work::Task(Task::Delete);
         let begun = Instant::now();
         loop {
@@ -171,7 +172,7 @@ impl Bout<'_> {
         Ok(outcome)
     }
 
-    /// Looks at what a bout left, byte by byte: the values of its generation, or of any, or nothing.
+    /// Checks the state after a bout, byte by byte: the values of its generation, or of any, or nothing.
     pub(crate) fn check(&self, work: Work, sample: &[u64]) -> Result<(), BenchError> {
         if !self.contestant.holds_items() {
             return Ok(());

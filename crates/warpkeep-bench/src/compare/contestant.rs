@@ -1,4 +1,4 @@
-//! What takes part in a comparison.
+//! The interface of contestants.
 
 use super::Promise;
 use crate::BenchError;
@@ -7,7 +7,7 @@ use crate::workload::{Action, Task, Work, Workload};
 /// A way of using a contestant: one by one, in batches, in transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// What it is called in reports; empty if there is only one.
+    /// Its name in reports; empty if there is only one.
     pub name: &'static str,
     /// Operations handed over at once; `None` if it takes batches of any size.
     pub block: Option<usize>,
@@ -15,7 +15,7 @@ pub struct Way {
     pub has_latency: bool,
 }
 
-/// Numbers handed over at once to contestants that take them one by one: enough to make the clock cheap.
+/// Numbers passed at once to contestants that take them one by one: enough to make the clock cheap.
 const ONE_BY_ONE: usize = 256;
 
 impl Way {
@@ -42,9 +42,9 @@ pub struct Tally {
     pub hits: u64,
     /// Keys that were not.
     pub misses: u64,
-    /// Keys that came with somebody else's value, and keys of a mix that did not come at all.
+    /// Keys that came with another key's value, and keys of a mix that were not found.
     pub wrong: u64,
-    /// Keys that were removed by somebody who does not say whether they were there.
+    /// Keys removed by a contestant that does not report whether they existed.
     pub untold: u64,
 }
 
@@ -74,7 +74,7 @@ impl Tally {
         *(if was_there { &mut self.hits } else { &mut self.misses }) += 1;
     }
 
-    /// Adds those of another thread.
+    /// Adds the counts of another thread.
     pub fn add(&mut self, other: &Tally) {
         self.hits += other.hits;
         self.misses += other.misses;
@@ -82,25 +82,25 @@ impl Tally {
         self.untold += other.untold;
     }
 
-    /// Answers that are not what the work must give.
+    /// Answers that are wrong for the work.
     pub fn wrong_for(&self, work: Work) -> u64 {
         self.wrong
             + match work {
                 Work::Task(Task::Hit | Task::Delete) | Work::Dlrm => self.misses,
                 Work::Task(Task::Miss) => self.hits,
                 Work::Mix(mix) if mix.only_reads() => self.misses,
-                // What a mix misses is wrong already.
+                // Keys that a mix misses are counted as wrong already.
                 Work::Task(Task::Update | Task::Insert) | Work::Mix(_) | Work::Load | Work::PageRank => 0,
             }
     }
 }
 
-/// Somebody who holds the items of a workload.
+/// A contestant holds the items of a workload.
 pub trait Contestant: Sync {
     /// Its name in reports.
     fn name(&self) -> &str;
 
-    /// How it is set up: for the report, so that others can judge and repeat it.
+    /// Its configuration: for the report, so that readers can judge and repeat it.
     fn settings(&self) -> String;
 
     /// How it can be used.
@@ -112,7 +112,7 @@ pub trait Contestant: Sync {
         true
     }
 
-    /// What its writes do on the disk where logs lie.
+    /// The durability of its writes on the disk of the logs.
     fn on_disk(&self) -> Promise {
         Promise::NoLog
     }
@@ -122,18 +122,18 @@ pub trait Contestant: Sync {
         true
     }
 
-    /// All items are in; from here on durability is as asked for.
+    /// All items are in; from here on durability is as requested.
     fn loaded(&self) {}
 
-    /// What one thread works with, made in that thread. `way` is the place in [`Contestant::ways`].
+    /// The state of one thread, made in that thread. `way` is the position in [`Contestant::ways`].
     fn session<'a>(&'a self, way: usize) -> Result<Box<dyn Session + 'a>, BenchError>;
 
     /// Ends it. Its files go with the directory they lie in.
     fn close(self: Box<Self>) -> Result<(), BenchError>;
 }
 
-/// A contestant in the hands of one thread. A get ends with the value in memory of the caller's own: whoever only lends
-/// it copies it.
+/// A contestant as used by one thread. A get ends with the value in memory of the caller's own: a contestant that
+/// only lends it copies it.
 pub trait Session {
     /// Looks keys up.
     fn get(&mut self, numbers: &[u64], tally: &mut Tally) -> Result<(), BenchError>;
@@ -144,8 +144,8 @@ pub trait Session {
     /// Removes keys.
     fn delete(&mut self, numbers: &[u64], tally: &mut Tally) -> Result<(), BenchError>;
 
-    /// Does different things to keys that are all there, or are inserted here and not read before the next block. What is
-    /// modified is read and written, not at one blow: of two in a block that modify one key, one may be lost.
+    /// Does different things to keys that all exist, or are inserted here and not read before the next block.
+    /// Modifications read and write, not atomically: of two in a block on one key, one may be lost.
     fn mix(
         &mut self,
         numbers: &[u64],
@@ -157,7 +157,7 @@ pub trait Session {
     /// The value of one key, whole, for a check.
     fn value(&mut self, number: u64) -> Result<Option<Vec<u8>>, BenchError>;
 
-    /// Ends what is under way, after the clock was stopped.
+    /// Completes work in progress, after the clock was stopped.
     fn finish(&mut self) -> Result<(), BenchError> {
         Ok(())
     }

@@ -21,7 +21,7 @@ pub(super) fn charts(options: &Options, threads: &[usize], entries: &[Entry], re
     for &threads in threads {
         for &work in options.works.iter().filter(|work| **work != Work::Load) {
             let case = case_name(work, threads);
-            // Of what memory gives, only what binds the work: the rest is in the tables.
+            // Of the limits of memory, only the one that binds the work: the rest is in the tables.
             let limit = variant_name(MEMORY, way_for(work));
             let is_drawn = |variant: &&str| {
                 **variant == limit || !(variant.starts_with(MEMORY) || variant.starts_with(ALONE))

@@ -1,4 +1,4 @@
-//! What it costs to draw the operations.
+//! The cost of drawing the operations.
 
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ pub(super) fn measure(options: &Options, report: &mut Report) -> Result<(), Benc
         let distribution = options.distribution_of(work);
         inside |= distribution == Distribution::Uniform && matches!(work, Work::Task(_));
         let name = match work {
-            // Its items come one after the other.
+            // Its items are not drawn but taken in order.
             Work::Load => continue,
             Work::Task(_) => distribution.to_string(),
             Work::Mix(_) => format!("{}, {distribution}", work.name()),

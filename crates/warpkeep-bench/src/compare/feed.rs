@@ -1,4 +1,4 @@
-//! Where a thread's operations come from.
+//! The source of a thread's operations.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::workload::{Action, Draws, Script, Workload};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Block<'a> {
     pub(crate) numbers: &'a [u64],
-    /// What is done to each; empty if it is the same to all.
+    /// The action for each; empty if it is the same for all.
     pub(crate) actions: &'a [Action],
 }
 
@@ -21,13 +21,13 @@ pub(crate) struct Feed {
 
 #[derive(Debug)]
 enum Source {
-    /// Drawn on the spot, which costs next to nothing.
+    /// Drawn on the spot, which costs almost nothing.
     Draws { draws: Draws, absent: bool },
     /// One after the other.
     Range { start: u64, left: Range<u64> },
     /// Drawn ahead, over and over.
     Script { script: Script, at: usize },
-    /// Drawn ahead as ages, of which the items are known when their turn has come.
+    /// Drawn ahead as ages, which are mapped to items when their turn has come.
     Latest { script: Script, at: usize, items: u64, start: u64, left: Range<u64> },
 }
 
@@ -44,7 +44,7 @@ impl Feed {
         Feed::of(Source::Script { script, at: 0 })
     }
 
-    /// Ages among the items that are there and those inserted here, which are taken from a range.
+    /// Ages among the existing items and those inserted here, which are taken from a range.
     pub(crate) fn latest(script: Script, items: u64, range: Range<u64>) -> Feed {
         Feed::of(Source::Latest { script, at: 0, items, start: range.start, left: range })
     }
@@ -53,7 +53,7 @@ impl Feed {
         Feed { source, block: Vec::new() }
     }
 
-    /// At most so many operations; none if there are no more.
+    /// At most `len` operations; none if there are no more.
     pub(crate) fn next(&mut self, len: usize) -> Block<'_> {
         let Feed { source, block } = self;
         block.clear();
@@ -69,7 +69,7 @@ impl Feed {
             }
             Source::Latest { script, at, items, start, left } => {
                 let part = next_part(script, at, len);
-                // Only what was inserted in blocks before: some do a block's reads before its writes.
+                // Only items inserted in earlier blocks: some contestants do a block's reads before its writes.
                 let inserted = left.start - *start;
                 let newest = |age: u64| match age.checked_sub(inserted) {
                     None => *start + inserted - 1 - age,
@@ -86,7 +86,7 @@ impl Feed {
         Block { numbers: block, actions }
     }
 
-    /// Of a range, what has been handed out.
+    /// The used part of a range.
     pub(crate) fn used(&self) -> Option<Range<u64>> {
         match &self.source {
             Source::Range { start, left } | Source::Latest { start, left, .. } => Some(*start..left.start),
@@ -134,7 +134,7 @@ mod tests {
         let block = feed.next(4);
         assert_eq!((block.numbers, block.actions), (&[101, 100, 9, 102][..], &[Get, Get, Get, Put][..]));
         assert_eq!(feed.used(), Some(100..103));
-        // The oldest has gone out of sight, as the newest came in; then nothing is left to insert.
+        // The oldest item is out of range since the newest came in; then nothing is left to insert.
         assert_eq!(feed.next(4).numbers, [102]);
         assert_eq!(feed.next(0).numbers, [0_u64; 0]);
     }

@@ -1,4 +1,4 @@
-//! What the comparison is run for: ratios, and what they should be.
+//! The goals of the comparison: ratios, and their targets.
 
 use super::contestants::limit::{AS_A_GET, ONE_LINE};
 use super::contestants::{DASHMAP, DASHMAP_LOGGED, MAPS, MEMORY, TREES};
@@ -10,18 +10,18 @@ use crate::workload::{Task, Work};
 const RATE: &str = "rate";
 const ONE_BY_ONE: &str = "one by one";
 
-/// Batched gets against the map that is fastest one by one: what planning a batch should buy.
+/// Batched gets against the map that is fastest one by one: the expected gain of batching.
 const GET_AGAINST_BEST_MAP: f64 = 5.0;
 /// Batched gets against stores that a user would embed instead.
 const GET_AGAINST_TREES: f64 = 15.0;
-/// Batched gets as a share of what memory gives for the lines they touch.
+/// Batched gets as a share of the memory limit for the lines they touch.
 const GET_AGAINST_MEMORY: f64 = 0.5;
-/// Gets one by one against a plain map in memory: what persistence may cost.
+/// Gets one by one against a plain map in memory: the allowed cost of persistence.
 const SINGLE_GET_AGAINST_DASHMAP: f64 = 1.0;
 /// Batched puts against a map with the same log behind it.
 const PUT_AGAINST_LOGGED_MAP: f64 = 1.0;
 
-/// Compares what the report has, for each number of threads; `ours` is what we are called in it.
+/// Compares the figures of the report, for each number of threads; `ours` is our name in it.
 pub(crate) fn judge(report: &mut Report, threads: &[usize], ours: &str) {
     for &threads in threads {
         let case = |task| case_name(Work::Task(task), threads);

@@ -1,4 +1,4 @@
-//! Contestants that are loaded at the same time, and what they are given to do.
+//! Contestants that are loaded at the same time, and their work.
 
 use std::ops::Range;
 
@@ -12,10 +12,10 @@ use crate::scratch::Scratch;
 use crate::workload::{Mix, Task, Work};
 use crate::{Amount, BenchError, Progress, memory};
 
-/// At most one item in so many is inserted in a round: few enough that our table, made for the items, does not grow, and the
-/// cases after it meet the same table as those before.
+/// At most one item in this many is inserted in a round: few enough that our table, made for the items, does not
+/// grow, and later cases meet the same table as earlier ones.
 const INSERT_SHARE: u64 = 40;
-/// But so many if there are few items, or nothing could be measured.
+/// But at least this many if there are few items, or nothing could be measured.
 const MIN_INSERTS: u64 = 1 << 16;
 
 /// Contestants that are loaded at the same time.
@@ -33,13 +33,13 @@ struct Variant<'a> {
     of: Way,
 }
 
-/// What is done in turns by everybody.
+/// Work that all contestants do in turns.
 struct Case {
-    /// One after the other; what undoes another is not always reported.
+    /// One after the other; work that undoes another is not always reported.
     works: Vec<(Work, bool)>,
     threads: usize,
     batch: usize,
-    /// Whether it is about batches of this size: then everybody is handed as many at once, and these are timed.
+    /// Whether it is about batches of this size: then all contestants get as many at once, and these are timed.
     of_batches: bool,
     number: u64,
 }
@@ -55,7 +55,7 @@ impl Case {
     }
 }
 
-/// Who did what, for what is to be said of it afterwards.
+/// A contestant and its work, for the relations added afterwards.
 pub(super) struct Entry {
     pub(super) case: String,
     pub(super) variant: String,
@@ -139,7 +139,7 @@ impl Group<'_> {
         cases
     }
 
-    /// A kind of work for everybody who does it, in turns. Deletes follow the inserts they undo.
+    /// A kind of work for all contestants that support it, in turns. Deletes follow the inserts they undo.
     fn case(
         &self,
         case: &Case,
@@ -159,7 +159,7 @@ impl Group<'_> {
         for round in 0..=options.rounds {
             for place in 0..variants.len() {
                 self.progress.check()?;
-                // Another one begins each round, so that none always comes after the same.
+                // A different one begins each round, so that none always follows the same.
                 let variant = variants[(place + round.saturating_sub(1) as usize) % variants.len()];
                 let time = if round == 0 { options.round_time / 4 } else { options.round_time };
                 let bout = Bout {
@@ -197,7 +197,7 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// One contestant's part of a round: its rate, then, where that makes sense, what single operations take.
+    /// One contestant's part of a round: its rate, then, where that makes sense, the latency of single operations.
     fn turn(
         &self,
         case: &Case,
@@ -242,8 +242,8 @@ impl Group<'_> {
         (self.options.workload.items / INSERT_SHARE).max(MIN_INSERTS) / threads as u64
     }
 
-    /// Numbers of items that are not there yet, a range a thread; others in every round, so that nobody meets the
-    /// traces of what was deleted before.
+    /// Numbers of items that do not exist yet, a range a thread; others in every round, so that no contestant meets
+    /// traces of earlier deletes.
     fn fresh_ranges(&self, bout: &Bout<'_>, pass: u64) -> Vec<Range<u64>> {
         let each = self.inserts_each(bout.threads);
         let turn = (bout.stream * 2 + pass) * bout.threads as u64;
@@ -254,13 +254,13 @@ impl Group<'_> {
     }
 }
 
-/// What contestants are set up with.
+/// The setup of contestants.
 pub(super) fn setup<'a>(options: &Options, scratch: &'a Scratch) -> Setup<'a> {
     let Options { workload, geometry, device, promise, .. } = *options;
     Setup { workload, scratch, geometry, device, promise }
 }
 
-/// Workloads as they follow each other: what is inserted is removed again, and what is removed was inserted for that.
+/// Workloads in sequence: inserted items are removed again, and removed items were inserted for that.
 fn turns(works: &[Work]) -> Vec<Vec<(Work, bool)>> {
     let (insert, delete) = (Work::Task(Task::Insert), Work::Task(Task::Delete));
     let (inserts, deletes) = (works.contains(&insert), works.contains(&delete));

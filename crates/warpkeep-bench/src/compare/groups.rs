@@ -1,8 +1,8 @@
-//! Who is loaded at the same time: as many as memory allows, ourselves always.
+//! Which contestants are loaded at the same time: as many as memory allows, ourselves always.
 
 use super::contestants::Entrant;
 
-/// What may be used at a time.
+/// The memory that may be used at a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
     /// Bytes of memory.

@@ -10,10 +10,10 @@ use crate::{Amount, BenchError, Progress, pinned};
 
 /// Items handed over at once.
 pub(crate) const BLOCK: u64 = 8192;
-/// How many are looked at afterwards, of those that are there and of those that are not.
+/// How many items are checked afterwards, of the existing and of the absent ones.
 const SAMPLE: usize = 1000;
 
-/// Loads all items with some threads, so many at once, and gives the seconds.
+/// Loads all items with some threads, in batches, and returns the seconds.
 pub(crate) fn fill(
     contestant: &dyn Contestant,
     workload: &Workload,
@@ -49,7 +49,7 @@ pub(crate) fn fill(
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// Loads all items with all cores, checks a sample, and gives the rate; `None` if it holds none.
+/// Loads all items with all cores, checks a sample, and returns the rate; `None` if it holds none.
 pub(crate) fn load(
     contestant: &dyn Contestant,
     workload: &Workload,
@@ -66,7 +66,7 @@ pub(crate) fn load(
     Ok(Some(workload.items as f64 / seconds))
 }
 
-/// Whether what was loaded is there, and nothing else, and whether what is modified is what was read.
+/// Checks that exactly the loaded items are there, and that modifying an item works.
 pub(crate) fn check(contestant: &dyn Contestant, workload: &Workload) -> Result<(), BenchError> {
     let bout = Bout {
         contestant,
@@ -103,7 +103,7 @@ mod tests {
 
     const WORKLOAD: Workload = Workload { items: 50, key_bytes: 8, value_bytes: 32, seed: 1 };
 
-    /// Holds what it is given, but modifies nothing.
+    /// Stores items, but modifies nothing.
     struct Stubborn;
 
     impl Contestant for Stubborn {

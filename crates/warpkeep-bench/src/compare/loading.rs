@@ -9,7 +9,7 @@ use crate::scratch::Scratch;
 use crate::workload::Work;
 use crate::{Amount, BenchError, Progress, memory};
 
-/// Loads everybody in turns, one at a time: each has the machine and its memory to itself.
+/// Loads all contestants in turns, one at a time: each has the machine and its memory to itself.
 pub(super) fn run(
     options: &Options,
     entrants: &[Entrant],
@@ -30,7 +30,7 @@ pub(super) fn run(
                 let variant = variant_name(contestant.name(), way.name);
                 if contestant.holds_items() {
                     progress.begin(&format!("{case}: {variant}"), Amount::Count(options.workload.items));
-                    // From the start as it is promised: this is what is measured.
+                    // With the promised durability from the start: this is measured.
                     contestant.loaded();
                     let block = way.block.unwrap_or(options.batches[0]);
                     let seconds =

@@ -1,8 +1,9 @@
-//! The comparison: how fast the store is beside what a user would take instead, and beside what memory gives at most.
+//! The comparison: the speed of the store beside its alternatives, and beside the limits of memory.
 //!
-//! Everybody does the same work on the same keys in turns, round by round; every answer is checked, and one wrong answer
-//! ends the run. Contestants are behind the trait [`Contestant`], workloads in [`crate::workload`]: neither knows the other. The
-//! limits of the machine are measured in the same run, and every rate is put in proportion to the one that binds it.
+//! All contestants do the same work on the same keys in turns, round by round; every answer is checked, and one
+//! wrong answer ends the run. Contestants are behind the trait [`Contestant`], workloads in [`crate::workload`]:
+//! neither knows the other. The limits of the machine are measured in the same run, and every rate is compared with
+//! the one that binds it.
 
 mod bounds;
 mod bout;
@@ -38,12 +39,12 @@ use crate::{BenchError, Progress};
 /// How our batches are called.
 const BATCHES: &str = "batches";
 
-/// What a case is called.
+/// The name of a case.
 pub(crate) fn case_name(work: Work, threads: usize) -> String {
     format!("{}, {threads} thread{}", work.name(), if threads == 1 { "" } else { "s" })
 }
 
-/// What a contestant in one of its ways is called.
+/// The name of a contestant in one of its ways.
 pub(crate) fn variant_name(contestant: &str, way: &str) -> String {
     if way.is_empty() { contestant.to_owned() } else { format!("{contestant}, {way}") }
 }
@@ -105,7 +106,7 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
     Ok(report)
 }
 
-/// What is done, for the report.
+/// A description of the run, for the report.
 fn notes(options: &Options) -> Vec<String> {
     let Workload { items, key_bytes, value_bytes, .. } = options.workload;
     let drawn: Vec<String> = options

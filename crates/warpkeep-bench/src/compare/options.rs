@@ -22,7 +22,7 @@ pub struct Options {
     pub image_dir: PathBuf,
     /// Items, keys, values, seed.
     pub workload: Workload,
-    /// What is done, case by case.
+    /// The work, case by case.
     pub works: Vec<Work>,
     /// How items are drawn; each workload has a default.
     pub distribution: Option<Distribution>,
@@ -31,11 +31,11 @@ pub struct Options {
     /// Operations in a batch or transaction, for those that have them. If there are several, all are compared at the first,
     /// and rate and latency are drawn over all.
     pub batches: Vec<usize>,
-    /// What a put must survive, for those that promise something.
+    /// The failure a put must survive, for contestants that promise something.
     pub promise: Promise,
     /// The layout of our table.
     pub geometry: Geometry,
-    /// What works our table.
+    /// The device of our table.
     pub device: DeviceChoice,
     /// Rounds of each contestant.
     pub rounds: u32,
@@ -45,7 +45,7 @@ pub struct Options {
     pub operations: Option<u64>,
     /// The share of memory that may be loaded at a time; if all together need more, they take turns in groups.
     pub memory_share: f64,
-    /// Only those with such names; all if there are none. Warpkeep always takes part.
+    /// Only contestants with such names; all if empty. Warpkeep always takes part.
     pub only: Vec<String>,
     /// How the benchmark was started, for the report.
     pub command: String,
@@ -95,7 +95,7 @@ impl Options {
                 "only YCSB D asks for the latest items, and does so anyway; take uniform or zipfian",
             );
         }
-        // What cannot be drawn is refused before anything is loaded.
+        // An impossible distribution is refused before anything is loaded.
         for &work in &self.works {
             self.workload.picks(self.distribution_of(work), 0)?;
             if work == Work::Dlrm {
@@ -121,7 +121,7 @@ impl Options {
         counts
     }
 
-    /// Those who take part, ourselves first.
+    /// The contestants, ourselves first.
     pub(super) fn entrants(&self) -> Result<Vec<Entrant>, BenchError> {
         let mut all = entrants(&self.workload, self.promise);
         let known: Vec<&str> = all.iter().map(|entrant| entrant.name).collect();

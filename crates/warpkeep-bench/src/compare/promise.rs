@@ -1,11 +1,11 @@
-//! What a write must survive.
+//! The failure a write must survive.
 
 use std::fmt;
 use std::str::FromStr;
 
 use warpkeep::Durability;
 
-/// What a write must survive, for those that promise something.
+/// The failure a write must survive, for contestants that promise something.
 ///
 /// ```
 /// use warpkeep_bench::compare::Promise;

@@ -4,18 +4,18 @@
 use std::ops::Range;
 
 use warpkeep_core::Status;
-use warpkeep_device::{Buffer, Device, DevicePtr, Grid, Kernel, Stream};
+use warpkeep_device::{Buffer, Device, DevicePtr, Grid, KernelSet as _, Stream};
 
 use super::pool::Pool;
 use crate::BenchError;
-use crate::kernels::{AnswersParams, SUMS, program};
+use crate::kernels::{AnswerKernels, AnswersParams, SUMS};
 use crate::workload::Workload;
 
 const THREADS: u32 = 256;
 /// Answers that are looked at here, byte by byte.
 const SAMPLE: usize = 64;
 
-/// What the answers to a batch must be.
+/// The expected answers to a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     /// Values of one generation, whichever, whole.
@@ -33,7 +33,7 @@ pub(crate) struct Answers {
     statuses: Buffer,
     values: Buffer,
     wrong: Buffer,
-    kernel: Kernel,
+    kernels: AnswerKernels,
     workload: Workload,
     room: usize,
 }
@@ -44,7 +44,7 @@ impl Answers {
             statuses: device.allocate_zeroed(room)?,
             values: device.allocate_zeroed(room * workload.value_bytes.next_multiple_of(8))?,
             wrong: device.allocate_zeroed(8 * SUMS)?,
-            kernel: device.load(&program())?.kernel("bench_answers")?,
+            kernels: AnswerKernels::load(device)?,
             workload: *workload,
             room,
         })
@@ -101,8 +101,9 @@ impl Answers {
         };
         self.has_room_for(part.len())?;
         self.wrong.fill_on(0, 8 * SUMS, 0, stream)?;
+        let grid = Grid::covering(part.len() as u64, THREADS);
         // SAFETY: numbers and answers are as many as the part has, and stay until the stream is synchronised.
-        unsafe { self.kernel.launch(Grid::covering(part.len() as u64, THREADS), &params, stream)? };
+        unsafe { self.kernels.answers.launch(grid, &params, stream)? };
         let mut wrong = [0_u64; SUMS];
         self.wrong.read_on(0, &mut wrong, stream)?;
         match wrong.iter().sum::<u64>() {

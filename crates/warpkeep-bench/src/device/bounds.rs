@@ -1,4 +1,4 @@
-//! What binds a device: the limits that were measured in the same run.
+//! The limits of a device that were measured in the same run.
 
 use warpkeep_gphash::Layout;
 
@@ -10,7 +10,8 @@ use crate::report::{Relation, Report};
 /// The name of a limit, and operations a second.
 pub(super) type Bound = (String, f64);
 
-/// What binds an operation at best, however its index is found: its value goes over the link once, unless it lies in device memory.
+/// The limit that binds an operation at best, however its index is searched: its value crosses the link once,
+/// unless it lies in device memory.
 pub(super) fn bound(
     options: &Options,
     limits: &DeviceLimits,
@@ -19,19 +20,18 @@ pub(super) fn bound(
 ) -> Bound {
     let workload = &options.workload;
     let is_inline = options.layout == Layout::InPlace && workload.key_bytes == 8 && workload.value_bytes <= 8;
-    // Keys that are not there have no value, and one that lies in its slot comes with the bucket.
+    // Absent keys have no value, and a value in its slot comes with the bucket.
     let without_record = matches!(operation, Operation::AbsentGet | Operation::Locate) || is_inline;
     let cached = variant.way == Way::BucketCache && variant.share >= 1.0 || variant.has_mirror();
-    // Values need not be fetched one by one where the device knows where all of them lie.
+    // Values need not be fetched one by one if the device knows the positions of all of them.
     let ordered = matches!(variant.way, Way::Ordered | Way::Straight | Way::StraightLink | Way::Values)
-        || matches!(variant.way, Way::Gathered | Way::Fastest)
         || variant.way.is_library();
     let straight = matches!(variant.way, Way::Straight | Way::StraightLink)
         || variant.way == Way::Values && workload.key_bytes == 8;
     let rows = workload.value_bytes.div_ceil(128).max(1) as f64;
     let mut bounds = Vec::new();
     match (operation.only_reads(), without_record && cached) {
-        // How many of them cross the link depends on what is asked for.
+        // How many of them cross the link depends on the requested keys.
         (true, false) if variant.way == Way::Values => {
             let access = Access::RandomRead(128);
             bounds.push((format!("device memory, {access}"), limits.device(access) / rows));
@@ -76,17 +76,10 @@ pub(super) fn bound(
     let lowest =
         bounds.into_iter().filter(|bound| bound.1 > 0.0).min_by(|one, other| one.1.total_cmp(&other.1));
     let fetched = lowest.unwrap_or_default();
-    // Values that are there can be copied by the host, from where they lie; and the library takes what is better.
+    // The host can copy the values of existing keys; the library takes the better way.
     let (name, rate) = &limits.gathered;
     let gathered = || (name.clone(), rate / rows);
-    // What the host gathers for the device goes up.
-    let sent = || {
-        let up = ("copies to the device".to_owned(), limits.copy_in / workload.value_bytes as f64);
-        if up.1 < gathered().1 { up } else { gathered() }
-    };
     match (variant.way, operation) {
-        (Way::Gathered, Operation::Get) => sent(),
-        (Way::Fastest, Operation::Get) if sent().1 > fetched.1 => sent(),
         (Way::LibraryGather | Way::LibraryCpu, Operation::Get) => gathered(),
         (Way::Library | Way::LibraryPinned | Way::LibraryBoth, Operation::Get) if rate / rows > fetched.1 => {
             gathered()
@@ -95,7 +88,7 @@ pub(super) fn bound(
     }
 }
 
-/// Says for each figure what binds it and how near it comes, and how variants compare with the first.
+/// Records for each figure the limit that binds it and how near it comes, and how variants compare with the first.
 pub(super) fn relate(options: &Options, limits: &DeviceLimits, report: &mut Report) {
     let variants = options.variants();
     let Some(first) = variants.first().map(|variant| variant.name()) else { return };

@@ -10,17 +10,18 @@ use super::library::Library;
 use super::pool::Pool;
 use super::rig::{Rig, UNDER_WAY};
 use super::steps::Steps;
-use super::way::{Variant, Way};
+use super::way::Variant;
 use crate::measure::Latencies;
 use crate::report::{Report, Unit};
 use crate::{BenchError, Progress};
 
 /// Batches of writes in a round, at the most: each is read back.
 const MOST_WRITES: u64 = 8;
-/// Batches until it is known who stores their words: each way is tried three times.
-pub(crate) const FINDING_OUT: usize = 7;
+/// Batches of writes of a round that do not count. The first allocates memory for batches of its size, a segment of the log, and copies of the
+/// table's levels, because other variants have changed the table since; later ones find that ready.
+const COLD: usize = 1;
 
-/// Who does the work.
+/// The worker.
 pub(crate) enum Worker<'w> {
     /// A table of its own, keys and answers of gets in device memory.
     Rig(&'w mut Rig),
@@ -28,7 +29,7 @@ pub(crate) enum Worker<'w> {
     Library(&'w mut Library),
 }
 
-/// What batches of one size came to.
+/// The result of batches of one size.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     operations: u64,
@@ -38,7 +39,7 @@ pub(crate) struct Outcome {
     latencies: Latencies,
     /// Operations a second with several batches under way.
     together: Option<f64>,
-    /// Where the time went, if that was asked for.
+    /// Where the time went, if requested.
     steps: Steps,
 }
 
@@ -75,18 +76,16 @@ impl Outcome {
     }
 }
 
-/// What is measured, and for how long.
+/// The measured work, and its duration.
 #[derive(Clone, Copy)]
 pub(crate) struct Cell<'c> {
     pub(crate) operation: Operation,
     pub(crate) batch: usize,
     pub(crate) time: Duration,
-    /// The round, so that batches are others each time.
+    /// The round, so that batches differ each time.
     pub(crate) round: u32,
     /// Batches that are written one after the other before they are read back, where they lie in device memory.
     pub(crate) row: usize,
-    /// Whether it is said who stores the words of writes, so that nobody has to find out who is faster.
-    pub(crate) is_told: bool,
     pub(crate) progress: &'c dyn Progress,
 }
 
@@ -110,16 +109,9 @@ impl Cell<'_> {
         };
         let mut outcome = Outcome::default();
         let mut turn = self.round as usize * 7;
-        // The first batch of the first round takes what the others find ready.
+        // The first batch of the first round prepares state that later ones reuse.
         let mut is_warm = self.round > 0;
         let mut is_sampled = false;
-        match (&mut *worker, variant.way) {
-            (Worker::Library(library), Way::Library | Way::LibraryPinned) => {
-                library.learn(pool.keys(), &pool.batch(turn, self.batch))?;
-            }
-            (Worker::Rig(rig), Way::Fastest) => rig.learn(variant, pool, &pool.batch(turn, self.batch))?,
-            _ => {}
-        }
         while self.goes_on(&outcome) {
             self.progress.check()?;
             let parts = [pool.batch(turn, self.batch)];
@@ -161,7 +153,7 @@ impl Cell<'_> {
         Ok(outcome)
     }
 
-    /// The same with several batches under way: what there is to launch and to wait for is hidden behind others.
+    /// The same with several batches in flight: launches and waits are hidden behind other batches.
     fn together(
         &self,
         rig: &Rig,
@@ -177,7 +169,7 @@ impl Cell<'_> {
             let parts: Vec<_> = (turn..turn + UNDER_WAY).map(|turn| pool.batch(turn, self.batch)).collect();
             let took = rig.look_up(variant, pool, &parts, expected != Expected::There)?;
             rig.check(pool, &parts, expected)?;
-            // The first time there is memory to be allocated for those beside the first.
+            // The first time, memory is allocated for the batches beside the first.
             if is_warm {
                 busy += took;
                 operations += parts.iter().map(ExactSizeIterator::len).sum::<usize>();
@@ -189,8 +181,8 @@ impl Cell<'_> {
         Ok(())
     }
 
-    /// Updates of the items that a pool has in a part, to a generation and those after it. As they were drawn, where equal keys of a batch are combined;
-    /// elsewhere they would be the CPU's to do, and each is there once.
+    /// Updates of a pool's items in a part, to a generation and later ones. As they were drawn if equal keys of a
+    /// batch are combined; otherwise duplicates would be left to the CPU, so each key occurs once.
     pub(crate) fn updates(
         &self,
         worker: &mut Worker<'_>,
@@ -198,8 +190,7 @@ impl Cell<'_> {
         pool: &Pool,
         generation: &mut u64,
     ) -> Result<Outcome, BenchError> {
-        let (mut outcome, mut cold, mut unheeded) =
-            (Outcome::default(), self.cold(variant), Outcome::default());
+        let (mut outcome, mut cold, mut unheeded) = (Outcome::default(), COLD, Outcome::default());
         let mut turn = self.round as usize * 7;
         let combines = match &*worker {
             Worker::Rig(rig) => rig.writes_straight(variant),
@@ -234,7 +225,7 @@ impl Cell<'_> {
         fresh: &mut u64,
     ) -> Result<(Outcome, Outcome), BenchError> {
         let (mut inserts, mut deletes) = (Outcome::default(), Outcome::default());
-        let (mut cold, mut unheeded) = (self.cold(variant), [Outcome::default(), Outcome::default()]);
+        let (mut cold, mut unheeded) = (COLD, [Outcome::default(), Outcome::default()]);
         while self.goes_on(&inserts) && inserts.latencies.count() < MOST_WRITES {
             self.progress.check()?;
             let (row, [inserted, deleted]) = match cold {
@@ -252,17 +243,6 @@ impl Cell<'_> {
             cold = cold.saturating_sub(1);
         }
         Ok((inserts, deletes))
-    }
-
-    /// How many batches of writes do not count. The first of a round gets memory for batches of such a size, a segment of the log, and copies of the table's levels, because
-    /// others have worked it since; those after it find all that ready. And where it is measured who stores words, some are to find that out, which a program that runs on
-    /// has behind it.
-    fn cold(&self, variant: Variant) -> usize {
-        let finds_out = match variant.way {
-            Way::Straight => !self.is_told,
-            way => way == Way::Values || way.is_library(),
-        };
-        if self.round == 0 && finds_out { FINDING_OUT } else { 1 }
     }
 
     /// How many batches are written one after the other.
@@ -286,7 +266,7 @@ impl Cell<'_> {
         let expected = if op == Op::Delete { Expected::Absent } else { Expected::Generation(generation) };
         match worker {
             Worker::Rig(rig) => {
-                // Those of batches that were read back.
+                // The steps of batches that were read back.
                 rig.engine.take_step_times();
                 let written = match rig.writes_straight(variant) {
                     true => rig.write_straight(op, &batches, generation)?,

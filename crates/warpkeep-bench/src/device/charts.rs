@@ -1,4 +1,4 @@
-//! Curves: rate against latency over sizes of batches, rate over the share of buckets that have copies, rate over skew.
+//! Curves: rate against latency over batch sizes, rate over the share of buckets that have copies, rate over skew.
 
 use super::bounds::bound;
 use super::{Operation, Options, Variant, Way, case_name};
@@ -10,7 +10,7 @@ use crate::sizes::batch_name;
 use crate::workload::Distribution;
 
 const MILLIONS: &str = "million a second";
-/// More lines than this across a chart say nothing.
+/// More limit lines than this make a chart unreadable.
 const MOST_LIMITS: usize = 3;
 
 pub(super) fn of(options: &Options, limits: &DeviceLimits, report: &Report) -> Vec<Chart> {
@@ -91,7 +91,7 @@ fn trades(
     Some(chart)
 }
 
-/// Gets over the share of what is in a cache; 0 is where there is none.
+/// Gets over the share of values in a cache; 0 is without one.
 fn shares(
     options: &Options,
     report: &Report,
@@ -120,7 +120,7 @@ fn shares(
     Some(chart.with_scales(Scale::Linear, Scale::Linear))
 }
 
-/// Gets over the skew of what is asked for.
+/// Gets over the skew of the requests.
 fn skews(options: &Options, report: &Report) -> Option<Chart> {
     if options.distributions.len() < 2 {
         return None;

@@ -7,14 +7,14 @@ use warpkeep_core::{Cells, KeyCells, KeySpec};
 use crate::BenchError;
 use crate::workload::Workload;
 
-/// Bytes of the shortest key of any length: fewer would not tell all items apart.
+/// Bytes of the shortest key of any length: fewer could not distinguish all items.
 const SHORTEST: usize = 8;
 
-/// What keys the items of a workload have.
+/// The keys of a workload's items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Keys {
     workload: Workload,
-    /// Those that tables keep them in, if they have any length.
+    /// The cells that tables store them in, if they have any length.
     cells: Option<KeyCells>,
 }
 
@@ -25,7 +25,7 @@ impl From<Workload> for Keys {
 }
 
 impl Keys {
-    /// Keys of any length, from 8 bytes to those that the workload says; how many, the number of the item says.
+    /// Keys of any length, from 8 bytes to the workload's key length, chosen by the item's number.
     pub(crate) fn of_any_length(workload: Workload) -> Result<Keys, BenchError> {
         let spec = KeySpec::variable(u32::try_from(workload.key_bytes).unwrap_or(u32::MAX));
         match spec.ok().and_then(KeyCells::of).filter(|cells| cells.max_len() >= SHORTEST) {
@@ -43,7 +43,7 @@ impl Keys {
         &self.workload
     }
 
-    /// What tables are told.
+    /// The key spec of tables.
     pub(crate) fn spec(&self) -> Result<KeySpec, BenchError> {
         let bytes = u32::try_from(self.workload.key_bytes).unwrap_or(u32::MAX);
         let spec = match (self.cells, bytes) {

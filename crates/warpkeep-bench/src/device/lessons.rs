@@ -1,4 +1,4 @@
-//! Keys that show a value cache what is hot: not those that are measured, but drawn alike.
+//! Keys that teach a value cache which values are hot: not the measured ones, but drawn alike.
 
 use std::num::NonZero;
 
@@ -11,7 +11,7 @@ use crate::workload::Distribution;
 /// Keys that are drawn, for each item, and at the most.
 const EACH: u64 = 4;
 const MOST: u64 = 1 << 26;
-/// Streams of random numbers that others use.
+/// Streams of random numbers that are used elsewhere.
 const OTHERS: u64 = 2;
 
 /// Keys in device memory, in rows of whole words.

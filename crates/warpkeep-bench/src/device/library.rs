@@ -1,10 +1,12 @@
-//! A store whose tables a device works, used as a program uses it: from host memory to host memory.
+//! A store whose tables a device runs, used as by a program: from host memory to host memory.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use warpkeep::{Durability, GetWay, KeySpec, Op, Status, Store, StoreOptions, TableOptions, ValueSpec};
+use warpkeep::{
+    Durability, GetWay, IndexOptions, KeySpec, Op, Status, Store, StoreOptions, TableOptions, ValueSpec,
+};
 use warpkeep_core::{BatchView, Cells, ColumnMut, Columns, HostCells, Output, OutputValues};
 use warpkeep_device::{Device, PinnedBuffer};
 use warpkeep_gphash::gpu::StepTime;
@@ -27,16 +29,12 @@ const MOST_LOGGED: u64 = 16 << 30;
 /// Items that are loaded at once.
 const LOADED: u64 = 1 << 20;
 
-/// Batches that the library tries its ways with before it is measured, at the most.
-const LEARNING: usize = 16;
-/// Batches after which it knows one of them, and how to divide a batch.
-const TRIES: u64 = 8;
-
-/// A store of one table; without a log what is measured is the way to the device and back.
+/// A store of one table; without a log it measures the way to the device and back.
 pub(crate) struct Library {
     // Before the directories it lies in.
     store: Store,
-    /// What batches are answered, in memory that is kept from batch to batch: to touch fresh memory takes longer than to fill it again.
+    /// The answers to batches, in memory that is kept from batch to batch: touching fresh memory takes longer than
+    /// refilling it.
     statuses: Vec<Status>,
     values: Vec<u8>,
     /// The values, and the keys of the batch, where these are to be in pinned memory; and whether they are.
@@ -45,7 +43,7 @@ pub(crate) struct Library {
     is_pinned: bool,
     /// Keys of the last gets.
     asked: usize,
-    /// Whether steps are noted, and those of the last gets that are seen from here.
+    /// Whether steps are timed, and those of the last gets that are measured here.
     timed: bool,
     own_steps: Vec<StepTime>,
     workload: Workload,
@@ -82,8 +80,9 @@ impl Library {
         let store = Store::open_on(directory.path().join("store"), options, device)?;
         let key = form.keys.spec()?;
         let value = ValueSpec::fixed(workload.value_bytes as u32).map_err(warpkeep::Error::from)?;
-        let options = TableOptions::new(key, value).capacity(with_extra.items).geometry(form.geometry);
-        store.create_table(TABLE, options.layout(form.layout))?;
+        let index = IndexOptions::GpHash { geometry: form.geometry, layout: Some(form.layout) };
+        let options = TableOptions::new(key, value).capacity(with_extra.items).index(index);
+        store.create_table(TABLE, options)?;
         let durability = Durability::Process;
         let mut library = Library {
             store,
@@ -124,7 +123,7 @@ impl Library {
         self.asked = view.len();
         self.statuses.resize(self.statuses.len().max(self.asked), Status::Pending);
         let begun = Instant::now();
-        // No versions: which one a delete removes a device does not know.
+        // No versions: a device does not know which version a delete removes.
         let statuses = ColumnMut::Host(&mut self.statuses[..self.asked]);
         let output = Output::new(&view, statuses, None, OutputValues::None).map_err(warpkeep::Error::from)?;
         let mut output = output.into_host().expect("all of it is host memory");
@@ -143,7 +142,7 @@ impl Library {
         self.is_pinned = pinned;
     }
 
-    /// Has room for so many bytes of values.
+    /// Provides space for `bytes` bytes of values.
     fn have_room(&mut self, bytes: usize) -> Result<(), BenchError> {
         match self.is_pinned {
             true => pinned_room(&mut self.pinned, &self.device, bytes).map(drop),
@@ -154,7 +153,7 @@ impl Library {
         }
     }
 
-    /// What the last gets brought.
+    /// The values of the last gets.
     fn values(&self) -> &[u8] {
         match &self.pinned {
             Some(pinned) if self.is_pinned => pinned.as_slice(),
@@ -168,7 +167,7 @@ impl Library {
         Ok(self.store.checkpoint()?)
     }
 
-    /// Looks keys up: statuses and values are asked for, and no versions, which lie elsewhere.
+    /// Looks keys up: statuses and values are requested, but not versions, which lie elsewhere.
     pub(super) fn get(&mut self, keys: &KeyColumn, part: &Range<usize>) -> Result<Duration, BenchError> {
         let row = self.workload.value_bytes;
         self.asked = part.len();
@@ -207,22 +206,6 @@ impl Library {
         Ok(whole)
     }
 
-    /// Looks keys up until the library knows which way is the fastest for as many: a program that runs on has that behind it.
-    pub(super) fn learn(&mut self, keys: &KeyColumn, part: &Range<usize>) -> Result<(), BenchError> {
-        let count = part.len() as u64;
-        for _ in 0..LEARNING {
-            let ways = self.store.table(TABLE)?.get_ways();
-            let ways = || ways.iter().filter(|way| (way.keys..2 * way.keys).contains(&count));
-            // What is chosen may have been before there was this one.
-            let knows_both = || ways().any(|way| way.way == GetWay::Both && way.batches >= TRIES);
-            if ways().any(|way| way.chosen) && (!self.is_pinned || knows_both()) {
-                return Ok(());
-            }
-            self.get(keys, part)?;
-        }
-        Ok(())
-    }
-
     /// Begins to note the steps of batches.
     pub(super) fn time_steps(&mut self, wanted: bool) -> Result<(), BenchError> {
         self.timed = wanted;
@@ -230,7 +213,7 @@ impl Library {
         Ok(())
     }
 
-    /// The steps of what was done since the last call.
+    /// The steps since the last call.
     pub(super) fn take_step_times(&mut self) -> Result<Vec<StepTime>, BenchError> {
         let mut steps = self.store.table(TABLE)?.take_step_times().concat();
         steps.append(&mut self.own_steps);
@@ -300,7 +283,7 @@ impl Library {
     }
 }
 
-/// Pinned memory that is kept from batch to batch, of so many bytes at least.
+/// Pinned memory that is kept from batch to batch, of at least the given size.
 fn pinned_room<'p>(
     kept: &'p mut Option<PinnedBuffer>,
     device: &Device,

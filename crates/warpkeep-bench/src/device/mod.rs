@@ -1,4 +1,5 @@
-//! Tables worked by a device: how fast, by batch size, skew and bucket cache, beside what the link and device memory give at most.
+//! Tables on a device: their speed by batch size, skew and bucket cache, beside the limits of the link and of
+//! device memory.
 //!
 //! Keys and answers of gets lie in device memory, as they do for a program whose other half runs there; the library is measured from host
 //! memory to host memory. Every answer is checked, and everything that is written is read back. What is compared is a [`Way`].
@@ -19,11 +20,10 @@ mod steps;
 mod way;
 
 use warpkeep_device::Device;
-pub use warpkeep_gphash::gpu::CachePolicy;
-use warpkeep_gphash::gpu::WordsBy;
+use warpkeep_gphash::gpu::PublishBy;
+pub use warpkeep_gphash::gpu::paper::CachePolicy;
 
 pub(crate) use self::answers::Expected;
-pub(crate) use self::cell::FINDING_OUT;
 use self::cell::{Cell, Worker};
 pub(crate) use self::lessons::Lessons;
 use self::library::Library;
@@ -42,10 +42,10 @@ use crate::scratch::Scratch;
 use crate::workload::Distribution;
 use crate::{Amount, BenchError, Progress};
 
-/// Keys that are drawn for each distribution, at least, if there are so many items: a gibibyte of values of 128 bytes.
+/// The fewest keys drawn for each distribution, if there are enough items: a gibibyte of values of 128 bytes.
 const LEAST_DRAWN: usize = 1 << 23;
 
-/// What a case is called; new items are not drawn, and have no distribution.
+/// The name of a case; new items are not drawn, and have no distribution.
 pub(crate) fn case_name(operation: Operation, distribution: Distribution, batch: usize) -> String {
     match operation {
         Operation::Insert | Operation::Delete => format!("{operation}, batches of {batch}"),
@@ -94,7 +94,7 @@ struct Workshop<'w> {
     logged: Option<Library>,
     /// Keys that are there and keys that are not, by distribution.
     pools: Vec<(Distribution, Pool, Pool)>,
-    /// What is hot, by distribution, if there are value caches.
+    /// Hot keys, by distribution, if there are value caches.
     lessons: Vec<Lessons>,
     generation: u64,
     fresh: u64,
@@ -144,7 +144,7 @@ impl<'w> Workshop<'w> {
         }
         progress.finish();
         let mut pools = Vec::new();
-        // Batches that were the same each time would find their values in a cache, and their addresses translated.
+        // Identical batches would find their values in a cache, and their addresses translated.
         let drawn_len = largest.max((options.workload.items as usize).min(LEAST_DRAWN));
         for &distribution in &options.distributions {
             progress.check()?;
@@ -185,7 +185,8 @@ impl<'w> Workshop<'w> {
             let (disk, rounds) =
                 (scratch.fresh_disk()?, Rounds { count: rounds, time: self.options.round_time });
             self.progress.begin("limits of the disk", Amount::Count(u64::from(rounds.count)));
-            // As much as a batch takes in the log: what a disk takes in a moment says little of what it takes in a second.
+            // As much as a batch takes in the log: a disk's rate over a moment says little about its rate over a
+            // second.
             let changes = self.options.main_batch() * change_len(&self.options.workload);
             let written = (changes as u64).min(MOST_WRITTEN);
             limits.disk =
@@ -205,7 +206,7 @@ impl<'w> Workshop<'w> {
             if let (true, Some(rig)) = (variant.is_on_device(), &*rig) {
                 rig.prepare(variant, options.policy, pool, options.main_batch())?;
                 if let (Way::Straight, Some(threads)) = (variant.way, options.word_threads) {
-                    rig.engine.store_words_by(WordsBy::Host(threads));
+                    rig.engine.adjust(|profile| profile.publish_by = PublishBy::Host(threads));
                 }
                 if variant.way == Way::Values {
                     rig.cache_values(variant.share, &lessons[number])?;
@@ -291,19 +292,18 @@ fn cell_of<'p>(
     round: u32,
     progress: &'p dyn Progress,
 ) -> Cell<'p> {
-    let is_told = options.word_threads.is_some();
     let row = batches_in_row(batch, options.workload.items);
-    Cell { operation, batch, time: options.round_time, round, row, is_told, progress }
+    Cell { operation, batch, time: options.round_time, round, row, progress }
 }
 
-/// What the cache had found at some moment.
+/// The counters of the cache at some moment.
 pub(crate) struct Hits(Option<(u64, u64)>);
 
 impl Hits {
     pub(crate) fn now(variant: Variant, rig: Option<&Rig>) -> Result<Hits, BenchError> {
         match rig {
             Some(rig) if variant.way == Way::BucketCache => {
-                let stats = rig.engine.cache_stats()?;
+                let stats = rig.paper.cache_stats()?;
                 Ok(Hits(Some((stats.lookups, stats.hits))))
             }
             Some(rig) if variant.way == Way::Values => {
@@ -330,7 +330,7 @@ pub(super) fn change_len(workload: &crate::workload::Workload) -> usize {
     24 + (workload.key_bytes + workload.value_bytes).next_multiple_of(8)
 }
 
-/// What is done, for the report.
+/// A description of the run, for the report.
 fn note(options: &Options, rig: Option<&Rig>) -> String {
     let workload = &options.workload;
     let full = rig.map_or_else(String::new, |rig| format!(", {:.1} % full", 100.0 * rig.load_factor()));
@@ -340,7 +340,7 @@ fn note(options: &Options, rig: Option<&Rig>) -> String {
     };
     format!(
         "{} items, keys of {}{} bytes, values of {}, layout {}, geometry {}{full}; keys and answers of gets lie in device memory, what is \
-         written straight lies there, too, small batches of it are written one after the other and then read back, what is written otherwise comes from host memory, and from the library everything comes and goes there, values and no versions, in memory that is used again and again; rates are of all batches of a round, but for the first of all, and for those of writes that find out who is faster; latencies \
+         written straight lies there, too, small batches of it are written one after the other and then read back, what is written otherwise comes from host memory, and from the library everything comes and goes there, values and no versions, in memory that is used again and again; rates are of all batches of a round, but for the first of all; latencies \
          those of its batches; gets of equal keys cross the link once if they are put in order; updates are as they were drawn where equal keys of a batch are combined, elsewhere each item is in a batch once; what is hot a value cache learns from other keys, drawn alike; {inserted}; every answer was checked, and all that was \
          written was read back",
         workload.items,

@@ -1,9 +1,9 @@
-//! What a batch does.
+//! The operation of a batch.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What all operations of a batch do.
+/// The operation of a whole batch.
 ///
 /// ```
 /// use warpkeep_bench::device::Operation;
@@ -16,7 +16,7 @@ pub enum Operation {
     Get,
     /// Gets of keys that are not.
     AbsentGet,
-    /// Whether keys that are there are there: gets without values. Not through the library.
+    /// Whether existing keys exist: gets without values. Not through the library.
     Locate,
     /// Puts of new keys.
     Insert,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use warpkeep::DeviceChoice;
-use warpkeep_gphash::gpu::CachePolicy;
+use warpkeep_gphash::gpu::paper::CachePolicy;
 use warpkeep_gphash::{Geometry, Layout};
 
 use super::keys::Keys;
@@ -20,7 +20,7 @@ const MOST_WORD_THREADS: usize = 1024;
 /// What to measure of a device, and how thoroughly.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// A directory on a disk, which the library wants; a directory of its own is made in it, and removed.
+    /// A directory on a disk, which the library needs; a directory of its own is made in it, and removed.
     pub dir: PathBuf,
     /// A directory for images, which a GPU wants on tmpfs; used the same way.
     pub image_dir: PathBuf,
@@ -30,15 +30,15 @@ pub struct Options {
     pub workload: Workload,
     /// Whether keys have any length, from 8 bytes to the workload's, which is then 63 at the most.
     pub variable_keys: bool,
-    /// What a slot of the table holds.
+    /// The contents of a slot.
     pub layout: Layout,
     /// The table's layout.
     pub geometry: Geometry,
-    /// Items as a share of the table's slots; if not given, as full as a table is made, with room for what is inserted.
+    /// Items as a share of the table's slots; by default as full as a new table, with room for the inserted items.
     pub load_factor: Option<f64>,
     /// How the table is used.
     pub ways: Vec<Way>,
-    /// What is done.
+    /// The operations.
     pub operations: Vec<Operation>,
     /// How items are drawn.
     pub distributions: Vec<Distribution>,
@@ -63,7 +63,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// What is usual on this device: as many items as the paper has, or, on the simulator, as many as it does in a moment.
+    /// The defaults for this device: as many items as the paper has, or, on the simulator, as many as it handles in
+    /// a moment.
     pub fn on(device: DeviceChoice) -> Options {
         let simulated = device == DeviceChoice::Sim;
         Options {
@@ -83,9 +84,7 @@ impl Options {
             // A log of all that is written takes a disk, and space on it.
             ways: Way::ALL
                 .into_iter()
-                .filter(|&way| {
-                    !matches!(way, Way::Alone | Way::Fastest | Way::StraightLink) && !way.is_logged()
-                })
+                .filter(|&way| !matches!(way, Way::Alone | Way::StraightLink) && !way.is_logged())
                 .collect(),
             operations: Operation::ALL.to_vec(),
             distributions: vec![Distribution::Uniform, Distribution::Zipfian(0.99)],
@@ -153,7 +152,7 @@ impl Options {
         Ok(())
     }
 
-    /// What keys the items have.
+    /// The keys of the items.
     pub(super) fn keys(&self) -> Result<Keys, BenchError> {
         if self.variable_keys { Keys::of_any_length(self.workload) } else { Ok(self.workload.into()) }
     }
@@ -170,17 +169,16 @@ impl Options {
     pub(super) fn is_open(&self, way: Way) -> bool {
         match way {
             Way::Mirror | Way::Ordered | Way::Values => self.layout == Layout::Packed,
-            Way::Gathered | Way::Fastest => self.layout == Layout::Packed,
             Way::Straight | Way::StraightLink | Way::LibraryGather | Way::LibraryBoth => {
                 self.layout == Layout::Packed
             }
             Way::Alone | Way::Image | Way::BucketCache => true,
-            Way::Library | Way::LibraryPinned | Way::LibraryFetch | Way::LibraryCpu => true,
+            Way::Library | Way::LibraryPinned | Way::LibraryCpu => true,
             Way::LibraryProcess | Way::LibraryPower => true,
         }
     }
 
-    /// What is compared, each once.
+    /// The compared variants, each once.
     pub(super) fn variants(&self) -> Vec<Variant> {
         let mut variants = Vec::new();
         let ways = self.ways.iter().flat_map(|way| way.with_kin());
@@ -205,7 +203,8 @@ impl Options {
         sizes.iter().rev().find(|&&size| size <= 1 << 20).or(sizes.first()).copied().unwrap_or(1)
     }
 
-    /// The most that is inserted before it is deleted: a quarter of the items, so that the table stays about as full as it is.
+    /// The most items inserted before they are deleted: a quarter of the items, so that the table stays about as
+    /// full.
     pub(super) fn most_inserted(&self) -> usize {
         let sizes = self.batch_sizes();
         let fits = |size: &&usize| **size as u64 <= (self.workload.items / 4).max(1);

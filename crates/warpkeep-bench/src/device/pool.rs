@@ -24,7 +24,7 @@ struct OnDevice {
 }
 
 impl Pool {
-    /// So many items, drawn; keys that are not there if that is asked for.
+    /// Drawn items; absent keys if requested.
     pub(crate) fn drawn(
         device: &Device,
         keys: impl Into<Keys>,

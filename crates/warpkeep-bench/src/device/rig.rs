@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use warpkeep_core::{MergeRule, Op, Seed, Status, ValueSpec};
 use warpkeep_device::{Buffer, Device, DevicePtr, Stream};
+use warpkeep_gphash::gpu::paper::{CachePolicy, Paper, PaperReading};
 use warpkeep_gphash::gpu::{
-    CachePolicy, DeviceBatch, DeviceEngine, DeviceImage, GetRows, Reading, StraightRows, ValueRoom, ValuesBy,
-    WordsBy,
+    DeviceBatch, DeviceEngine, DeviceImage, GetRows, PublishBy, Reading, StraightRows, ValueRoom,
 };
 use warpkeep_gphash::{Geometry, Layout, Table, TableError, TableSpec};
 use warpkeep_image::{Access, Coherent, CreateOptions, Heap, HeapOptions, Image, OpenOptions};
@@ -29,12 +29,10 @@ use crate::{BenchError, Progress};
 const LOADED: u64 = 1 << 20;
 /// Batches of gets that can be under way at once.
 pub(crate) const UNDER_WAY: usize = 4;
-/// Batches that show which way to fetch values is the fastest.
-const LEARNING: usize = 12;
 /// Batches that show which buckets are hot, before they are copied.
 const WARMING: usize = 4;
 
-/// What a table is made for.
+/// The properties of a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
     pub(crate) workload: Workload,
@@ -59,9 +57,11 @@ pub(crate) struct Written {
     pub(crate) kernels: Duration,
 }
 
-/// A table, and what its batches are done with.
+/// A table, and the state for running its batches.
 pub(crate) struct Rig {
     // In the order in which they may go.
+    /// The paper's gets.
+    pub(crate) paper: Paper,
     pub(crate) engine: DeviceEngine<Coherent>,
     pub(crate) table: Table<Coherent>,
     pub(crate) stream: Stream,
@@ -76,10 +76,10 @@ pub(crate) struct Rig {
     folder: TempDir,
 }
 
-/// What coming back to a table took, part by part.
+/// The duration of reopening a table, part by part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reattached {
-    /// Mapping the image, and marking what is in use.
+    /// Mapping the image, and marking used blocks.
     pub(crate) open: Duration,
     /// Registering the image with the device, and its kernels.
     pub(crate) register: Duration,
@@ -87,7 +87,7 @@ pub(crate) struct Reattached {
     pub(crate) mirror: Duration,
 }
 
-/// Values of items, in rows of so many bytes, by all cores: a device takes them faster than one makes them.
+/// Values of items, in rows of a given length, by all cores: one core makes them slower than a device takes them.
 fn write_rows(workload: &Workload, numbers: &[u64], generation: u64, row: usize, rows: &mut [u8]) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let each = numbers.len().div_ceil(threads).max(1);
@@ -137,7 +137,7 @@ impl Rig {
         let capacity = match form.load_factor {
             None => with_extra.items,
             Some(load) => {
-                // A table is made for a share of its slots, which it does not tell: a small one shows it.
+                // A new table fills a share of its slots that it does not report: a small one shows it.
                 let trial = Table::create(&heap, &spec(1000))?;
                 let slots: u64 = trial.stats().levels.iter().map(|level| level.slots).sum();
                 let share = trial.spec().capacity as f64 / slots as f64;
@@ -149,12 +149,13 @@ impl Rig {
         let on_device = Arc::new(DeviceImage::new(device, &image)?);
         let engine = DeviceEngine::new(&on_device, &table)?;
         engine.provide_ahead();
+        let paper = Paper::new(device, &table)?;
         let answers = (0..UNDER_WAY)
             .map(|_| Answers::new(device, &workload, form.largest))
             .collect::<Result<Vec<_>, _>>()?;
         let (stream, beside) = (device.stream()?, device.stream()?);
         let mut rig =
-            Rig { engine, table, stream, beside, answers, image, workload, keys, version: 0, folder };
+            Rig { paper, engine, table, stream, beside, answers, image, workload, keys, version: 0, folder };
         if form.straight {
             rig.engine.load_mirror(&rig.table)?;
         }
@@ -170,9 +171,10 @@ impl Rig {
         Ok(rig)
     }
 
-    /// Lets go of the table as a process does that ends, and comes back to it.
+    /// Drops the table as when a process ends, and opens it again.
     pub(crate) fn reattach(self, device: &Device) -> Result<(Rig, Reattached), BenchError> {
-        let Rig { engine, table, stream, beside, answers, image, workload, keys, version, folder } = self;
+        let Rig { paper, engine, table, stream, beside, answers, image, workload, keys, version, folder } =
+            self;
         let header = table.header();
         drop((engine, table, image));
         let begun = Instant::now();
@@ -190,7 +192,8 @@ impl Rig {
         let register = begun.elapsed() - open;
         engine.load_mirror(&table)?;
         let mirror = begun.elapsed() - open - register;
-        let rig = Rig { engine, table, stream, beside, answers, image, workload, keys, version, folder };
+        let rig =
+            Rig { paper, engine, table, stream, beside, answers, image, workload, keys, version, folder };
         Ok((rig, Reattached { open, register, mirror }))
     }
 
@@ -214,22 +217,16 @@ impl Rig {
         pool: &Pool,
         batch: usize,
     ) -> Result<(), BenchError> {
-        let Rig { engine, table, .. } = self;
+        let Rig { paper, engine, table, .. } = self;
+        // Nothing is known of what is hot at first.
+        paper.load_cache(engine, table, 0.0, CachePolicy::Random)?;
         if variant.has_mirror() {
-            engine.load_cache(table, 0.0, CachePolicy::Random)?;
-            match variant.way {
-                Way::Mirror => engine.order_from(usize::MAX),
-                Way::Fastest => engine.measure_order(),
-                _ => engine.order_from(0),
-            }
-            engine.fetch_values_by(match variant.way {
-                Way::Gathered => ValuesBy::Host,
-                Way::Fastest => ValuesBy::Faster,
-                _ => ValuesBy::Device,
-            });
-            engine.store_words_by(match variant.way {
-                Way::StraightLink => WordsBy::Device,
-                _ => WordsBy::usual(),
+            engine.adjust(|profile| {
+                profile.ordered_from = if variant.way == Way::Mirror { usize::MAX } else { 0 };
+                profile.publish_by = match variant.way {
+                    Way::StraightLink => PublishBy::Device,
+                    _ => PublishBy::usual(),
+                };
             });
             let report = engine.load_mirror(table)?;
             if report.bytes == 0 && !table.is_empty() {
@@ -242,23 +239,21 @@ impl Rig {
             return Ok(());
         }
         engine.drop_mirror(table);
-        // Nothing is known of what is hot at first.
-        engine.load_cache(table, 0.0, CachePolicy::Random)?;
         if variant.way != Way::BucketCache {
             return Ok(());
         }
-        self.engine.load_cache(&self.table, 0.0, policy)?;
+        paper.load_cache(engine, table, 0.0, policy)?;
         for turn in 0..WARMING {
             self.get(variant, pool, &pool.batch(turn, batch))?;
         }
-        self.engine.load_cache(&self.table, variant.share, policy)?;
+        paper.load_cache(engine, table, variant.share, policy)?;
         Ok(())
     }
 
     /// Puts a share of the values into device memory, those that lessons show to be hot. The table has a mirror.
     pub(crate) fn cache_values(&self, share: f64, lessons: &Lessons) -> Result<(), BenchError> {
         let Rig { engine, table, stream, answers, .. } = self;
-        // Nothing is known of what is hot at first.
+        // At first no key is known to be hot.
         engine.load_values(table, ValueRoom::Share(0.0))?;
         if !engine.learn_values(table)? {
             return Err(BenchError::Invalid(
@@ -274,7 +269,7 @@ impl Rig {
                 versions: DevicePtr::NULL,
                 values: answers[0].values_at(),
             };
-            // SAFETY: there are as many keys, and there is room for as many answers; both stay until it is done.
+            // SAFETY: there are as many keys, and space for as many answers; both stay until it is done.
             unsafe { engine.get_rows(table, &rows, stream)? }.finish()?;
         }
         let report = engine.load_values(table, ValueRoom::Share(share))?;
@@ -296,11 +291,6 @@ impl Rig {
         self.look_up(variant, pool, std::slice::from_ref(part), true)
     }
 
-    /// Looks a part of a pool up until the engine knows which way is the fastest for as many: a program that runs on has that behind it.
-    pub(crate) fn learn(&self, variant: Variant, pool: &Pool, part: &Range<usize>) -> Result<(), BenchError> {
-        (0..LEARNING).try_for_each(|_| self.get(variant, pool, part).map(drop))
-    }
-
     /// Looks up parts of a pool, all of them under way at once, in two streams, with values or without.
     pub(crate) fn look_up(
         &self,
@@ -309,7 +299,7 @@ impl Rig {
         parts: &[Range<usize>],
         with_values: bool,
     ) -> Result<Duration, BenchError> {
-        let Rig { engine, table, stream, beside, answers, .. } = self;
+        let Rig { paper, engine, table, stream, beside, answers, .. } = self;
         let rows = |(part, answers): (&Range<usize>, &Answers)| {
             answers.has_room_for(part.len())?;
             Ok(GetRows {
@@ -322,19 +312,23 @@ impl Rig {
         };
         let batches = parts.iter().zip(answers).map(rows).collect::<Result<Vec<_>, BenchError>>()?;
         let begun = Instant::now();
-        if variant.way == Way::Alone {
-            for rows in &batches {
-                // SAFETY: the pool has as many keys as a part, and there is room for as many answers; both stay until it is done.
-                unsafe { engine.get_rows_alone(table, rows, stream)? };
+        let batches = batches.iter().zip([stream, beside].into_iter().cycle());
+        // SAFETY: the pool has as many keys as a part, and there is room for as many answers; both stay until it is done.
+        unsafe {
+            if let Way::Alone | Way::BucketCache = variant.way {
+                let begin = |(rows, stream)| match variant.way {
+                    Way::Alone => paper.get_alone(engine, table, rows, stream),
+                    _ => paper.get_cached(engine, table, rows, stream),
+                };
+                let readings = batches.map(begin).collect::<Result<Vec<_>, _>>()?;
+                readings.into_iter().try_for_each(PaperReading::finish)?;
+            } else {
+                let readings = batches
+                    .map(|(rows, stream)| engine.get_rows(table, rows, stream))
+                    .collect::<Result<Vec<_>, _>>()?;
+                readings.into_iter().try_for_each(Reading::finish)?;
             }
-            return Ok(begun.elapsed());
         }
-        let mut readings = Vec::with_capacity(batches.len());
-        for (rows, stream) in batches.iter().zip([stream, beside].into_iter().cycle()) {
-            // SAFETY: the same.
-            readings.push(unsafe { engine.get_rows(table, rows, stream)? });
-        }
-        readings.into_iter().try_for_each(Reading::finish)?;
         Ok(begun.elapsed())
     }
 
@@ -387,12 +381,12 @@ impl Rig {
         let publishing = Instant::now();
         stage.publish()?;
         let kernels = staged + publishing.elapsed();
-        // What found no place on the device the CPU puts, which can move others, as a store does.
+        // Items without a place on the device are put by the CPU, which can displace others, as a store does.
         let _moving = self.engine.moving();
         for index in left {
-            let hash = self.table.hash_of(batch.keys[index]);
-            let mut stage = self.table.stage([hash]);
-            let seat = stage.seat(batch.keys[index], hash);
+            let lock = self.table.lock_key(batch.keys[index]);
+            let mut stage = self.table.stage([lock]);
+            let seat = stage.seat(batch.keys[index], lock);
             match stage.put(&seat, batch.keys[index], batch.values[index], first_version + index as u64) {
                 Ok(()) => drop(stage.publish()),
                 Err(TableError::Full) => {
@@ -434,7 +428,7 @@ impl Rig {
             self.version += rows.count;
             let Rig { engine, table, stream, .. } = self;
             let begun = Instant::now();
-            // SAFETY: the columns are as long as the rows say, stay until it returns, and nobody else has them.
+            // SAFETY: the columns have the lengths of the rows, stay until it returns, and no other code has them.
             let wrote = unsafe { engine.turn().write_straight(table, &rows, first_version, stream)? };
             let whole = begun.elapsed();
             written.push(Written { whole, kernels: whole });

@@ -1,4 +1,4 @@
-//! Tables of growing sizes: whether a device is as fast with many items as with few, and how long coming back to them takes.
+//! Tables of growing sizes: whether a device is as fast with many items as with few, and how long reopening takes.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use warpkeep::DeviceChoice;
 use warpkeep_core::Op;
 use warpkeep_device::Device;
-use warpkeep_gphash::gpu::{ValuesBy, WordsBy};
 use warpkeep_gphash::{Geometry, Layout};
 
 use super::cell::{Cell, Outcome, Worker};
@@ -25,11 +24,8 @@ const MOST_FOR_LIMITS: u64 = 16 << 30;
 /// Items that are looked at after coming back.
 const LOOKED_AT: u64 = 1 << 16;
 const ORDERED: Variant = Variant { way: Way::Ordered, share: 0.0 };
-const GATHERED: Variant = Variant { way: Way::Gathered, share: 0.0 };
 const STRAIGHT: Variant = Variant { way: Way::Straight, share: 0.0 };
 const BACK: &str = "coming back";
-/// Gets whose values the host gathers.
-const BY_HOST: &str = "get, values gathered by the host";
 
 /// Which sizes, and how thoroughly.
 #[derive(Clone, Debug)]
@@ -57,7 +53,7 @@ pub struct ScaleOptions {
 }
 
 impl ScaleOptions {
-    /// What is usual on this device.
+    /// The defaults for this device.
     pub fn on(device: DeviceChoice) -> ScaleOptions {
         let simulated = device == DeviceChoice::Sim;
         let unit = if simulated { 1 << 10 } else { 1_000_000 };
@@ -96,8 +92,8 @@ impl ScaleOptions {
         self.sizes.iter().try_for_each(|&items| self.workload(items).check())
     }
 
-    /// Batches that so many items are measured with, and what each case is called. None is more than a quarter of the items, and none is
-    /// there twice.
+    /// The batch sizes for a number of items, and the name of each case. None exceeds a quarter of the items, and
+    /// none is repeated.
     fn cases_of(&self, items: u64) -> Vec<(usize, String)> {
         let most = (items / 4).max(1) as usize;
         let mut cases: Vec<(usize, String)> = Vec::new();
@@ -116,7 +112,7 @@ impl ScaleOptions {
     }
 }
 
-/// What a size is called, with the first of its batches.
+/// The name of a size, with its first batch size.
 fn case_name(items: u64) -> String {
     format!("{items} items")
 }
@@ -213,13 +209,9 @@ impl Size<'_> {
         let drawn = |absent| Pool::drawn(device, workload, Distribution::Uniform, absent, batch);
         let (there, absent) = (drawn(false)?, drawn(true)?);
         rig.prepare(ORDERED, CachePolicy::Random, &there, batch)?;
-        if let WordsBy::Faster(threads) = WordsBy::usual() {
-            // To find out who is faster takes as long as all that is measured here.
-            rig.engine.store_words_by(WordsBy::Host(threads));
-        }
         for round in 0..options.rounds {
             let time = options.round_time;
-            let cell = |operation| Cell { operation, batch, time, round, row: 1, is_told: true, progress };
+            let cell = |operation| Cell { operation, batch, time, round, row: 1, progress };
             let mut worker = Worker::Rig(&mut *rig);
             let mut add = |operation: Operation, outcome: Outcome| {
                 outcome.report(report, case, &operation.to_string(), round);
@@ -231,16 +223,12 @@ impl Size<'_> {
             add(Operation::Update, updates);
             let (inserts, _) = cell(Operation::Insert).inserts_and_deletes(&mut worker, STRAIGHT, fresh)?;
             add(Operation::Insert, inserts);
-            rig.engine.fetch_values_by(ValuesBy::Host);
-            let gathered = cell(Operation::Get).gets(&mut Worker::Rig(&mut *rig), GATHERED, &there);
-            rig.engine.fetch_values_by(ValuesBy::Device);
-            gathered?.report(report, case, BY_HOST, round);
             progress.advance(1);
         }
         Ok(())
     }
 
-    /// Sets rates beside what the link gives.
+    /// Relates rates to the limits of the link.
     fn relate(&self, case: &str, limits: &DeviceLimits, report: &mut Report) {
         for (operation, access) in [
             (Operation::Get, Access::OrderedRead(128)),
@@ -299,8 +287,8 @@ fn charts(options: &ScaleOptions, report: &Report) -> Vec<Chart> {
         options.sizes.iter().filter_map(point).collect::<Vec<_>>()
     };
     let names = [Operation::Get, Operation::Update, Operation::Insert].map(|operation| operation.to_string());
-    let rates = names.into_iter().chain([BY_HOST.to_owned()]);
-    let rates: Vec<Curve> = rates.map(|name| Curve { points: curve(&name, "rate", 1e-6), name }).collect();
+    let rates: Vec<Curve> =
+        names.into_iter().map(|name| Curve { points: curve(&name, "rate", 1e-6), name }).collect();
     let back = ["image", "registration", "mirror", "total"]
         .map(|metric| Curve { name: metric.to_owned(), points: curve(BACK, metric, 1.0) });
     let drawn = |title: &str, y: &str, curves: Vec<Curve>| {

@@ -21,16 +21,12 @@ pub enum Way {
     Alone,
     /// A warp an operation, over the link: the paper's kernels without its cache.
     Image,
-    /// The same, with copies of hot buckets in device memory.
+    /// The same, with copies of hot buckets in device memory. Gets only.
     BucketCache,
     /// The record of every key in device memory, so that the link carries values alone, as they are asked for.
     Mirror,
     /// The same as the mirror, with values fetched in the order of their addresses.
     Ordered,
-    /// The same as the mirror, with values gathered by the cores of the host, and copied up in a row. Gets only.
-    Gathered,
-    /// The same as the mirror, with values fetched whichever way is the fastest, as the engine measures it. Gets only.
-    Fastest,
     /// The same, and writes go from device memory straight through: what they need is chosen there; the host stores words and
     /// tails, if it has the cores for it. Writes only.
     Straight,
@@ -42,16 +38,14 @@ pub enum Way {
     LibraryProcess,
     /// The same, written when the log has it durably.
     LibraryPower,
-    /// From host memory to host memory through the library, as a program uses it: gets go the way that is the fastest, as the library
-    /// measures it. Asking for this asks for those below, too.
+    /// From host memory to host memory through the library, as a program uses it: gets go the way that their number
+    /// decides. Asking for this asks for those below, too.
     Library,
     /// The same, with keys of gets in pinned memory, which the device reaches, and values to it, so that it can have a part in bringing them.
     LibraryPinned,
     /// The same, with values of gets brought by both, the device and the host.
     LibraryBoth,
-    /// To any memory, with all values of gets fetched by the device.
-    LibraryFetch,
-    /// The same, with the device saying where values lie and the host copying them.
+    /// To any memory, with the device saying where values lie and the host copying them.
     LibraryGather,
     /// The same, with gets done by the CPU.
     LibraryCpu,
@@ -59,14 +53,12 @@ pub enum Way {
 
 impl Way {
     /// All of them.
-    pub const ALL: [Way; 18] = [
+    pub const ALL: [Way; 15] = [
         Way::Alone,
         Way::Image,
         Way::BucketCache,
         Way::Mirror,
         Way::Ordered,
-        Way::Gathered,
-        Way::Fastest,
         Way::Straight,
         Way::StraightLink,
         Way::Values,
@@ -75,7 +67,6 @@ impl Way {
         Way::Library,
         Way::LibraryPinned,
         Way::LibraryBoth,
-        Way::LibraryFetch,
         Way::LibraryGather,
         Way::LibraryCpu,
     ];
@@ -88,8 +79,6 @@ impl Way {
             Way::BucketCache => "cache",
             Way::Mirror => "mirror",
             Way::Ordered => "ordered",
-            Way::Gathered => "gathered",
-            Way::Fastest => "fastest",
             Way::Straight => "straight",
             Way::StraightLink => "straight-link",
             Way::Values => "values",
@@ -98,7 +87,6 @@ impl Way {
             Way::Library => "library",
             Way::LibraryPinned => "library-pinned",
             Way::LibraryBoth => "library-both",
-            Way::LibraryFetch => "library-fetch",
             Way::LibraryGather => "library-gather",
             Way::LibraryCpu => "library-cpu",
         }
@@ -107,7 +95,7 @@ impl Way {
     /// Whether it is one of the library.
     pub const fn is_library(self) -> bool {
         matches!(self, Way::Library | Way::LibraryPinned | Way::LibraryBoth)
-            || matches!(self, Way::LibraryFetch | Way::LibraryGather | Way::LibraryCpu)
+            || matches!(self, Way::LibraryGather | Way::LibraryCpu)
             || self.is_logged()
     }
 
@@ -121,7 +109,7 @@ impl Way {
         matches!(self, Way::LibraryPinned | Way::LibraryBoth)
     }
 
-    /// What its writes are to survive.
+    /// The durability of its writes.
     pub(crate) const fn durability(self) -> Durability {
         match self {
             Way::LibraryPower => Durability::Power,
@@ -133,14 +121,13 @@ impl Way {
     pub(crate) const fn get_way(self) -> Option<GetWay> {
         match self {
             Way::LibraryBoth => Some(GetWay::Both),
-            Way::LibraryFetch => Some(GetWay::Fetch),
             Way::LibraryGather => Some(GetWay::Gather),
             Way::LibraryCpu => Some(GetWay::Cpu),
             _ => None,
         }
     }
 
-    /// What asking for it asks for.
+    /// The variants that a request for it includes.
     pub(crate) fn with_kin(self) -> &'static [Way] {
         let found = Way::ALL.iter().position(|&way| way == self).unwrap_or(0);
         match self {
@@ -163,14 +150,14 @@ impl FromStr for Way {
         let found = Way::ALL.into_iter().find(|way| way.name() == text);
         found.ok_or_else(|| {
             format!(
-                "`{text}` is no way to use a device; there are: alone, image, cache, mirror, ordered, gathered, fastest, straight, straight-link, values, \
-                 library-process, library-power, library, library-pinned, library-both, library-fetch, library-gather, library-cpu"
+                "`{text}` is no way to use a device; there are: alone, image, cache, mirror, ordered, straight, straight-link, values, \
+                 library-process, library-power, library, library-pinned, library-both, library-gather, library-cpu"
             )
         })
     }
 }
 
-/// A way with its settings: what is compared.
+/// A way with its settings: a compared variant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Variant {
     pub(crate) way: Way,
@@ -186,18 +173,15 @@ impl Variant {
             Way::BucketCache => format!("bucket cache, {:.0} %", 100.0 * self.share),
             Way::Mirror => "mirror".to_owned(),
             Way::Ordered => "mirror, values in order".to_owned(),
-            Way::Gathered => "mirror, values gathered by the host".to_owned(),
-            Way::Fastest => "mirror, whichever way is the fastest".to_owned(),
             Way::Straight => "mirror, written straight".to_owned(),
             Way::StraightLink => "mirror, written straight, words over the link".to_owned(),
-            // Shares of a small cache differ in what is behind the point.
+            // Shares of a small cache differ after the decimal point.
             Way::Values => format!("value cache, {} %", (1000.0 * self.share).round() / 10.0),
             Way::LibraryProcess => "library, logged, process".to_owned(),
             Way::LibraryPower => "library, logged, power".to_owned(),
             Way::Library => "library, host to host".to_owned(),
             Way::LibraryPinned => "library, pinned memory to pinned memory".to_owned(),
             Way::LibraryBoth => "library, pinned memory, by both".to_owned(),
-            Way::LibraryFetch => "library, fetched by the device".to_owned(),
             Way::LibraryGather => "library, gathered by the host".to_owned(),
             Way::LibraryCpu => "library, by the CPU".to_owned(),
         }
@@ -205,28 +189,22 @@ impl Variant {
 
     /// Whether the device has the record of every key.
     pub(crate) fn has_mirror(self) -> bool {
-        matches!(self.way, Way::Mirror | Way::Ordered | Way::Gathered | Way::Fastest)
+        matches!(self.way, Way::Mirror | Way::Ordered)
             || matches!(self.way, Way::Straight | Way::StraightLink | Way::Values)
     }
 
     /// Whether it does such operations.
     pub(crate) fn does(self, operation: Operation) -> bool {
         match self.way {
-            Way::Alone => operation.only_reads(),
-            // What has no value to fetch goes one way.
-            Way::Gathered | Way::Fastest => operation.only_reads() && operation != Operation::Locate,
+            Way::Alone | Way::BucketCache => operation.only_reads(),
             Way::Straight | Way::StraightLink | Way::LibraryProcess | Way::LibraryPower => {
                 !operation.only_reads()
             }
             Way::Library => operation != Operation::Locate,
-            Way::LibraryPinned
-            | Way::LibraryBoth
-            | Way::LibraryFetch
-            | Way::LibraryGather
-            | Way::LibraryCpu => {
+            Way::LibraryPinned | Way::LibraryBoth | Way::LibraryGather | Way::LibraryCpu => {
                 matches!(operation, Operation::Get | Operation::AbsentGet)
             }
-            Way::Image | Way::BucketCache | Way::Mirror | Way::Ordered | Way::Values => true,
+            Way::Image | Way::Mirror | Way::Ordered | Way::Values => true,
         }
     }
 

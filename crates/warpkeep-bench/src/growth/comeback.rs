@@ -1,10 +1,11 @@
-//! A store that comes back: after its process died, and after its image was lost.
+//! Reopening a store: after its process died, and after its image was lost.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use warpkeep::{Durability, Items, KeySpec, Origin, Store, StoreOptions, TableOptions, Tables, ValueSpec};
+use warpkeep::engine::{Items, Tables};
+use warpkeep::{Durability, KeySpec, Origin, Store, StoreOptions, TableOptions, ValueSpec};
 use warpkeep_core::{BatchView, Cells, Columns, Op, Results};
 use warpkeep_image::{Access, Coherent, CreateOptions, Heap, HeapOptions, Image, Marker, OpenOptions};
 

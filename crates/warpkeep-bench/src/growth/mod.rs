@@ -1,5 +1,5 @@
-//! The growth benchmark: how long a table takes to double, what those who use it meanwhile wait, and how long a store
-//! takes to come back, each against the number of items, so that it can be seen whether they grow alike.
+//! The growth benchmark: how long a table takes to double, how long concurrent users wait, and how long reopening a
+//! store takes, each against the number of items, to show whether they grow alike.
 
 mod comeback;
 mod resize;
@@ -62,12 +62,12 @@ impl Options {
     }
 }
 
-/// What a size is called.
+/// The name of a size.
 fn case_name(items: u64) -> String {
     format!("{items} items")
 }
 
-/// What is drawn against the size: variant and metric.
+/// The plotted figures against the size: variant and metric.
 const DRAWN: [(&str, &str, &str); 5] = [
     ("resize", "alone", "seconds"),
     ("resize, while used", "under load", "seconds"),
@@ -127,7 +127,7 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
     Ok(report)
 }
 
-/// What stands in the way of a size, if something does.
+/// The obstacle to a size, if there is one.
 fn obstacle(options: &Options, workload: &Workload) -> Result<Option<String>, BenchError> {
     let image = resize::image_bytes(workload);
     let disk = 3 * workload.items * (workload.value_bytes as u64 + 64) + (512 << 20);

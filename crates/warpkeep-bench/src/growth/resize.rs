@@ -1,4 +1,4 @@
-//! Doubling a table, with nobody else there and with somebody at work.
+//! Doubling a table, without and with concurrent users.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ const SLICE: u64 = 256;
 const BLOCK: u64 = 64;
 /// Operations before the growth, to compare with.
 const CALM: u64 = 100_000;
-/// One put in so many is an insert.
+/// One put in this many is an insert.
 const INSERT_SHARE: u64 = 3;
 
 /// Bytes of an image whose table doubles twice, and takes inserts meanwhile.
@@ -115,17 +115,17 @@ fn put(
 ) -> Result<(), BenchError> {
     let mut value = vec![0; workload.value_bytes];
     let mut key = [0; 8];
-    let hash = |number: u64| {
+    let lock = |number: u64| {
         let mut key = [0; 8];
         workload.write_key(number, &mut key);
-        table.hash_of(&key)
+        table.lock_key(&key)
     };
     loop {
-        let mut stage = table.stage(numbers.clone().map(hash));
+        let mut stage = table.stage(numbers.clone().map(lock));
         let staged = numbers.clone().try_for_each(|number| {
             workload.write_key(number, &mut key);
             workload.write_value(number, generation, &mut value);
-            let seat = stage.seat(&key, hash(number));
+            let seat = stage.seat(&key, lock(number));
             stage.put(&seat, &key, &value, generation + 1)
         });
         match staged {
@@ -143,8 +143,8 @@ fn put(
     }
 }
 
-/// Gets, updates and inserts in turn, each timed, until told to stop; gives latencies of gets and of puts, and the number
-/// after the last one inserted.
+/// Gets, updates and inserts in turn, each timed, until asked to stop; returns latencies of gets and of puts, and
+/// the number after the last one inserted.
 fn use_table(
     workload: &Workload,
     table: &Table<Coherent>,
@@ -171,7 +171,7 @@ fn use_table(
             }
             continue;
         }
-        // Few inserts, so that what is timed is the growth and not the one after it.
+        // Few inserts, so that this growth is timed and not the next one.
         let number = match (done / 2).is_multiple_of(INSERT_SHARE) && next_insert < workload.items * 11 / 10 {
             true => {
                 next_insert += 1;

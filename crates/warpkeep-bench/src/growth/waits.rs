@@ -1,5 +1,5 @@
-//! Latencies, with those told apart in which the scheduler had given the processor to somebody else: what is left is the waiting for
-//! locks, for memory, and for the machine under a virtual one.
+//! Latencies, separated by whether the scheduler had given the processor to another thread: the rest is waiting for
+//! locks, for memory, and for the host of a virtual machine.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::measure::Latencies;
 /// Latencies of one thread's operations.
 pub(super) struct Waits {
     pub(super) all: Latencies,
-    /// Those of operations that were not preempted.
+    /// The latencies of operations that were not preempted.
     pub(super) undisturbed: Latencies,
 }
 
@@ -25,7 +25,7 @@ impl Waits {
     }
 }
 
-/// Tells whether this thread has been preempted since it was last asked.
+/// Detects whether this thread has been preempted since the last call.
 pub(super) struct Scheduler {
     switches: i64,
 }
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn a_thread_that_sleeps_is_not_preempted() {
         let mut scheduler = Scheduler::watch();
-        // Whoever is unlucky in one of them is not in all.
+        // An attempt may be unlucky, but not all of them are.
         let calm = (0..50).any(|_| {
             std::thread::sleep(Duration::from_micros(100));
             !scheduler.preempted()

@@ -1,4 +1,4 @@
-//! What the disk does when nobody stands between: write, `fdatasync`, again.
+//! The bare disk: write, `fdatasync`, repeat.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -12,7 +12,7 @@ use crate::{BenchError, Progress};
 
 const PAGE: u64 = 4096;
 
-/// What happened in one round of commits.
+/// The result of one round of commits.
 pub(crate) struct Round {
     pub(crate) latencies: Latencies,
     pub(crate) seconds: f64,
@@ -41,7 +41,7 @@ impl BareFile {
         Ok(bare)
     }
 
-    /// All of it was written before: nothing but data goes to the disk.
+    /// All of it was written before: the disk receives only data.
     pub(crate) fn filled(path: &Path, time: Duration) -> Result<BareFile, BenchError> {
         let bare = BareFile::reserve(path, time)?;
         let zeros = vec![0; 1 << 20];
@@ -69,7 +69,8 @@ impl BareFile {
         self.file.sync_all().map_err(BenchError::io("sync a file"))
     }
 
-    /// Writes and syncs so many bytes at a time on average, in whole pages as the log does, one after the other.
+    /// Writes and syncs `bytes_per_sync` bytes at a time on average, in whole pages as the log does, one after the
+    /// other.
     pub(crate) fn round(
         &self,
         bytes_per_sync: f64,
@@ -99,7 +100,7 @@ impl BareFile {
     }
 }
 
-/// Whole pages that keep the average: what is due after this write, less what was written.
+/// Whole pages that keep the average: the bytes due after this write, less those already written.
 fn next_len(bytes_per_sync: f64, writes: u64, written: u64) -> u64 {
     let due = bytes_per_sync * (writes + 1) as f64 - written as f64;
     ((due / PAGE as f64).round() as u64).max(1) * PAGE

@@ -30,7 +30,7 @@ pub(crate) fn measure(
     measure_of(directory, bytes, rounds, progress, report)
 }
 
-/// The same with a file of so many bytes.
+/// The same with a given file size.
 pub(crate) fn measure_of(
     directory: &Path,
     bytes: u64,
@@ -61,7 +61,7 @@ pub(crate) fn measure_of(
     Ok((median(&writes), median(&syncs)))
 }
 
-/// Forgets what the page cache holds of the files in a directory, so that the next reader has to ask the disk.
+/// Drops the files in a directory from the page cache, so that the next reader has to use the disk.
 pub(crate) fn forget(directory: &Path) -> Result<(), BenchError> {
     let doing = || BenchError::io("list the files whose cache is to be dropped");
     for entry in std::fs::read_dir(directory).map_err(doing())? {
@@ -73,7 +73,7 @@ pub(crate) fn forget(directory: &Path) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Forgets what the page cache holds of a file.
+/// Drops a file from the page cache.
 pub(crate) fn forget_file(path: &Path) -> Result<(), BenchError> {
     let doing = || BenchError::io(format!("drop the page cache of {}", path.display()));
     let file = File::open(path).map_err(doing())?;
@@ -98,7 +98,7 @@ pub(crate) fn read_rate(path: &Path) -> Result<f64, BenchError> {
     Ok(bytes as f64 / begun.elapsed().as_secs_f64())
 }
 
-/// Bytes a second of writing a file of about so many from start to end, until the disk has it.
+/// Bytes a second of writing a file of about `bytes` bytes from start to end, until the disk has it.
 pub(crate) fn write_rate(path: &Path, bytes: u64) -> Result<f64, BenchError> {
     let doing = || BenchError::io(format!("write {}", path.display()));
     let mut file = File::create(path).map_err(doing())?;

@@ -29,7 +29,7 @@ pub(crate) fn copy_rate() -> f64 {
     (passes * LEN) as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// Reads and writes of so many threads; bytes a second that they write.
+/// Reads and writes of `threads` threads; returns the bytes a second that they write.
 pub(crate) fn measure(
     threads: usize,
     rounds: Rounds,
@@ -51,7 +51,7 @@ pub(crate) fn measure(
     Ok(median(&writes))
 }
 
-/// What the case of so many threads is called.
+/// The name of the case of `threads` threads.
 pub(super) fn case_name(threads: usize) -> String {
     format!("limits of memory, {threads} thread{}", if threads == 1 { "" } else { "s" })
 }

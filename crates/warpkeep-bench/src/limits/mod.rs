@@ -1,4 +1,4 @@
-//! What the machine gives at most when nobody stands between: its disk, its memory and its device by themselves.
+//! The limits of the machine: its disk, its memory and its device by themselves.
 //!
 //! Benchmarks measure those that bind them in the same run as everything else; [`run`] measures all of them.
 
@@ -19,10 +19,10 @@ use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::{Amount, BenchError, Progress};
 
-/// The metric that limits are told in.
+/// The metric of limits.
 pub(crate) const RATE: &str = "rate";
 
-/// How often something is measured, and for how long each time.
+/// How often each limit is measured, and for how long each time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rounds {
     pub(crate) count: u32,

@@ -12,7 +12,7 @@ use crate::{BenchError, pinned};
 pub struct Options {
     /// A directory on the disk to measure; a directory of its own is made in it, and removed.
     pub dir: PathBuf,
-    /// A directory for what an image would lie in, best on tmpfs; used the same way.
+    /// A directory like an image's, best on tmpfs; used the same way.
     pub image_dir: PathBuf,
     /// The device whose limits are measured, besides those of the CPU.
     pub device: DeviceChoice,

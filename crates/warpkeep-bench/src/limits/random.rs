@@ -12,7 +12,7 @@ use crate::lines::Lines;
 use crate::report::{Report, Unit};
 use crate::{BenchError, Progress, pinned};
 
-/// Lines that are asked for at once.
+/// Lines that are prefetched at once.
 const GROUP: u64 = 32;
 
 /// Lines in a file that is mapped as an image is.
@@ -27,7 +27,7 @@ impl RandomLines {
         self.0.pages()
     }
 
-    /// Lines a second that so many threads read, one after the other and prefetched.
+    /// Lines a second that `threads` threads read, one after the other and prefetched.
     pub(super) fn measure(
         &self,
         threads: usize,
@@ -58,7 +58,7 @@ impl RandomLines {
             let begun = Instant::now();
             let (mut done, mut seen) = (0, 0_u64);
             while begun.elapsed() < rounds.time {
-                // What the next group reads is on its way while this one is read.
+                // The next group is prefetched while this one is read.
                 for number in done..done + 16 * GROUP {
                     if prefetched {
                         self.0.prefetch(line(number + GROUP));

@@ -11,15 +11,15 @@ use warpkeep_image::{
 
 use crate::BenchError;
 
-/// Bytes in a chunk of the image. Every level takes whole ones, and plain memory is cleared in full when it is made: a
-/// small table wants small chunks.
+/// Bytes in a chunk of the image. Every level takes whole ones, and plain memory is cleared in full when it is
+/// made: a small table needs small chunks.
 fn chunk_bytes(items: u64) -> u64 {
     if items < 1 << 20 { MIN_CHUNK } else { DEFAULT_CHUNK }
 }
 
-/// Memory for so many items of 8-byte keys and values, and the levels of a growth.
+/// Memory for `items` items of 8-byte keys and values, and the levels of a growth.
 pub(super) fn memory_bytes(items: u64) -> u64 {
-    // A record of 24 bytes; slots of three levels while the lowest is drained, what was freed, and ends of chunks.
+    // A record of 24 bytes; slots of three levels while the lowest is drained, freed space, and ends of chunks.
     items * (24 + 8 * 6) * 5 / 4 + 64 * chunk_bytes(items)
 }
 
@@ -50,21 +50,21 @@ pub(super) struct Peak {
     pub(super) load_factor: f64,
 }
 
-/// A table, and how far it has come.
+/// A table, and its progress.
 pub(super) struct Filling {
     table: Table<Coherent>,
     growing: Growing,
     seed: Seed,
     inserted: u64,
-    /// Slots for each item of capacity that the table says it has.
+    /// Slots for each item of the table's reported capacity.
     slots_per_capacity: f64,
     peaks: Vec<Peak>,
 }
 
 impl Filling {
-    /// A table of about so many slots, which stays as it is.
+    /// A table of about `slots` slots, which does not grow.
     pub(super) fn fresh(geometry: Geometry, slots: u64, seed: u64) -> Result<Filling, BenchError> {
-        // A table is made for a share of its slots, which it does not tell: a small one shows it.
+        // A new table fills a share of its slots that it does not report: a small one shows it.
         let share = {
             let trial = Filling::over(geometry, 20_000, 20_000, seed, Growing::Never)?;
             1.0 / trial.slots_per_capacity
@@ -72,7 +72,7 @@ impl Filling {
         Filling::over(geometry, (slots as f64 * share) as u64, slots, seed, Growing::Never)
     }
 
-    /// A small table that grows to hold so many items.
+    /// A small table that grows to hold the items.
     pub(super) fn small(
         geometry: Geometry,
         items: u64,
@@ -132,14 +132,14 @@ impl Filling {
         &self.peaks
     }
 
-    /// Inserts so many new keys; `false` as soon as one finds no place in a table that does not grow.
+    /// Inserts `count` new keys; `false` as soon as one finds no place in a table that does not grow.
     pub(super) fn insert(&mut self, count: u64) -> Result<bool, BenchError> {
         for _ in 0..count {
             let key = mix64(self.seed, self.inserted).to_le_bytes();
             loop {
-                let hash = self.table.hash_of(&key);
-                let mut stage = self.table.stage([hash]);
-                let seat = stage.seat(&key, hash);
+                let lock = self.table.lock_key(&key);
+                let mut stage = self.table.stage([lock]);
+                let seat = stage.seat(&key, lock);
                 match stage.put(&seat, &key, &key, 1) {
                     Ok(()) => {
                         stage.publish();
@@ -174,7 +174,7 @@ impl Filling {
         self.peaks.push(Peak { items: self.inserted, load_factor });
     }
 
-    /// Ends a growth that was begun, so that what is measured is the table and not how far its growth has come.
+    /// Completes a growth that was begun, so that the table is measured and not the progress of its growth.
     fn see_through(&self) -> Result<(), BenchError> {
         loop {
             match self.table.maintain(4096)? {

@@ -26,11 +26,11 @@ const LARGE: u64 = 1 << 16;
 /// What to measure, and how thoroughly.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Keys to insert; a fresh table has so many slots, divided by `load`.
+    /// Keys to insert; a fresh table has this number of slots, divided by `load`.
     pub items: u64,
     /// How full a fresh table would be with all items.
     pub load: f64,
-    /// Which layouts; all there are if none is given.
+    /// The layouts; all if none is given.
     pub geometries: Vec<Geometry>,
     /// Fresh tables of each geometry, each with keys of its own.
     pub repeats: u32,
@@ -84,7 +84,7 @@ impl Options {
     }
 }
 
-/// Every geometry there is: all products of 32 that a table takes, more levels first.
+/// Every possible geometry: all products of 32 that a table takes, more levels first.
 ///
 /// ```
 /// use warpkeep_bench::load_factor::all_geometries;
@@ -150,10 +150,11 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
     Ok(report)
 }
 
-/// What its figures are under.
+/// The case of its figures.
 pub(crate) const CASE: &str = "load factor by geometry";
 
-/// The bar of a geometry, or of what was published of it: the load factor at the first failure, or with all items if none failed.
+/// The bar of a geometry, or of its published figure: the load factor at the first failure, or with all items if
+/// none failed.
 fn highest(report: &Report, variant: &str) -> Option<Bar> {
     let spread = Spread::of(&report.series(CASE, variant, "highest"))?;
     let range = (spread.count > 1).then_some((spread.q1, spread.q3));

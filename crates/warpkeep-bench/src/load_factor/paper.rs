@@ -1,4 +1,4 @@
-//! What the paper says, where it says it in numbers.
+//! The figures that the paper's text gives as numbers.
 
 use warpkeep_gphash::Geometry;
 
@@ -20,7 +20,7 @@ pub(super) fn published(geometry: Geometry) -> Option<Figure> {
     (geometry == Geometry::default()).then_some(Figure { load_factor: 0.92, source: "section 4.2, figure 7" })
 }
 
-/// What a reader should know of them.
+/// Notes for the reader.
 pub(super) fn notes() -> [String; 1] {
     ["the paper gives one number in its text, for 2L-2H-8S in figure 7: up to 92%, in a table that grows when an insert \
       fails; its figure 13 shows the maximum by configuration as points without numbers, so that there is nothing to \

@@ -123,7 +123,7 @@ fn circumstances(source: &Source) -> Markup {
     }
 }
 
-/// A plot's own text is for the eye; who cannot see it has the table.
+/// A plot's own text is for the eye; readers who cannot see it have the table.
 fn figure(plot: &Plot) -> Markup {
     html! {
         figure role="img" aria-label=(plot.title) { (PreEscaped(&plot.svg)) }

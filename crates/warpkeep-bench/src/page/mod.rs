@@ -1,7 +1,7 @@
 //! The page: results for people to read, made from the JSON files that benchmarks write.
 //!
 //! One HTML file that needs neither a script nor the network, with its plots inside, for wide screens, phones and paper,
-//! light or dark as the reader has it; and each plot as an SVG file beside it.
+//! light or dark as the reader's system is set; and each plot as an SVG file beside it.
 //!
 //! ```
 //! use warpkeep_bench::page::{self, Source};
@@ -45,7 +45,7 @@ pub fn render(sources: &[Source]) -> Result<Page, BenchError> {
     Ok(Page { html, plots })
 }
 
-/// Reads results and writes a page of them, and its plots, into a directory, which is made if it is missing. Gives the page's
+/// Reads results and writes a page of them, and its plots, into a directory, which is made if it is missing. Returns the page's
 /// path and the number of plots.
 pub fn write(results: &[PathBuf], dir: &Path) -> Result<(PathBuf, usize), BenchError> {
     if results.is_empty() {

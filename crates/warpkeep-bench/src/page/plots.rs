@@ -1,4 +1,4 @@
-//! Which plots a result gets: those that the benchmark made, and bars for every case that compares rates.
+//! Which plots a result gets: the benchmark's own, and bars for every case that compares rates.
 
 use super::Names;
 use super::source::{Source, Summary};
@@ -7,11 +7,11 @@ use crate::chart::{Bar, Chart, Drawing, Limit};
 
 /// The metric that bars are drawn of.
 const RATE: &str = "rate";
-/// How others on the machine are called, and what is there for scale alone: neither is a contestant.
+/// The names of other processes' load and of reference figures: neither is a contestant.
 const NO_CONTESTANTS: [&str; 3] = ["others", "the workload alone", "memory, a line, prefetched"];
-/// How limits are called, for results that do not say what binds whom.
+/// The names of limits, for results that do not record which limit binds a figure.
 const LIMITS: [&str; 2] = ["memory, lines of", "the generator alone"];
-/// More lines than this across a plot say nothing.
+/// More limit lines than this make a plot unreadable.
 const MOST_LIMITS: usize = 2;
 
 /// A plot.
@@ -32,7 +32,7 @@ pub(super) fn of(source: &Source, names: &mut Names) -> Result<Vec<Plot>, BenchE
         let is_bars = matches!(chart.drawing, Drawing::Bars(_));
         let of_case = cases.iter().find(|case| is_bars && **case == chart.title);
         match of_case {
-            // Made again below, with all that the figures say.
+            // Made again below, with all figures.
             Some(_) if bars(source, &chart.title, Some(chart)).is_some() => {}
             _ => charts.push((of_case.map(|case| (*case).to_owned()), chart.clone())),
         }
@@ -63,8 +63,8 @@ fn is_worth_it(chart: &Chart) -> bool {
     }
 }
 
-/// Bars of a case's rates with their quartiles; `None` if there are not two to compare. What the benchmark left out of its own
-/// chart is left out here.
+/// Bars of a case's rates with their quartiles; `None` if there are not two to compare. Variants that the benchmark
+/// left out of its own chart are left out here.
 fn bars(source: &Source, case: &str, made: Option<&Chart>) -> Option<Chart> {
     let drawn = |variant: &str| match made.map(|chart| &chart.drawing) {
         Some(Drawing::Bars(bars)) => bars.iter().any(|bar| bar.name == variant),
@@ -94,7 +94,7 @@ fn bars(source: &Source, case: &str, made: Option<&Chart>) -> Option<Chart> {
             chart.limits.push(Limit { name: name.to_owned(), value });
         }
     };
-    // What binds a variant, where the result says so; ours come first.
+    // The limit of a variant, if the result records it; ours come first.
     for summary in &contestants {
         if let Some(relation) = &summary.limit
             && let Some(ratio) = relation.ratio.filter(|ratio| *ratio > 0.0)
@@ -106,7 +106,7 @@ fn bars(source: &Source, case: &str, made: Option<&Chart>) -> Option<Chart> {
     Some(chart)
 }
 
-/// What figures are multiplied with to be short, and what they are then.
+/// The scale that makes figures short, and their unit then.
 fn scale_of(summaries: &[&Summary]) -> (f64, &'static str) {
     let most = summaries.iter().map(|summary| summary.spread.median()).fold(0.0, f64::max);
     let bytes = summaries.first().is_some_and(|summary| summary.unit.starts_with("bytes"));

@@ -1,4 +1,4 @@
-//! What a page is made of: a report, as far as a page shows it, as any version of the program wrote it.
+//! The source of a page: a report, as far as a page shows it, as any version of the program wrote it.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub struct Source {
     pub(super) notes: Vec<String>,
     #[serde(default)]
     pub(super) charts: Vec<Chart>,
-    /// What its files are called after.
+    /// The base name of its files.
     #[serde(skip)]
     pub(super) name: String,
 }
@@ -67,7 +67,7 @@ pub(super) struct Summary {
     pub(super) beside: Option<Relation>,
 }
 
-/// Their spread. What is not finite is null in JSON.
+/// Their spread. Numbers that are not finite are null in JSON.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(super) struct Spread {
     pub(super) count: usize,
@@ -90,7 +90,7 @@ impl Spread {
     }
 }
 
-/// What a figure is in proportion to another.
+/// A figure in proportion to another.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Relation {
     pub(super) to: String,
@@ -110,7 +110,7 @@ pub(super) struct Ratio {
     pub(super) verdict: Option<String>,
 }
 
-/// What a ratio should be.
+/// The target of a ratio.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Goal {

@@ -2,7 +2,7 @@
 
 use super::source::{Relation, Source, Spread, Summary, in_order};
 
-/// Who was in the way; no contestant.
+/// Other processes; not a contestant.
 const OTHERS: &str = "others";
 
 /// Headings, and a row for each variant, which begins with its name.
@@ -42,7 +42,7 @@ pub(super) fn of(source: &Source, case: &str) -> Grid {
     Grid { headings: headings.chain(beside.clone()).chain(limited.clone()).collect(), rows }
 }
 
-/// How much of the processors others took during a case, if that was watched.
+/// The share of the processors that other processes took during a case, if that was measured.
 pub(super) fn taken_by_others(source: &Source, case: &str) -> Option<String> {
     source.of_case(case).find(|summary| summary.variant == OTHERS).map(figure)
 }
@@ -50,7 +50,7 @@ pub(super) fn taken_by_others(source: &Source, case: &str) -> Option<String> {
 fn figure(summary: &Summary) -> String {
     let spread: Spread = summary.spread;
     let middle = summary.show(spread.median());
-    // A figure a round, or quartiles that read the same: a range would say nothing.
+    // A single figure, or quartiles that print the same: a range would add nothing.
     match spread.count > 1 && summary.show(spread.q1()) != summary.show(spread.q3()) {
         true => {
             let half = 50.0 * (spread.q3() - spread.q1()) / spread.median().abs().max(f64::MIN_POSITIVE);

@@ -1,7 +1,7 @@
-//! Reproductions: the figures of papers, measured here, with what was published beside them.
+//! Reproductions: the figures of papers, measured here, beside the published ones.
 //!
-//! Other machines give other rates, so what is put side by side is what the text says in numbers: shares, load factors, orders of
-//! magnitude. Figures that need what this build does not have are named, with what they need.
+//! Other machines give other rates, so the comparison uses what the text gives in numbers: shares, load factors,
+//! orders of magnitude. Figures that this build cannot measure are named, with their requirements.
 
 pub mod gphash;
 pub mod turbohash;

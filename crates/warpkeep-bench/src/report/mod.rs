@@ -1,4 +1,4 @@
-//! What a benchmark gives out: a table for people, CSV and JSON for programs.
+//! The output of a benchmark: a table for people, CSV and JSON for programs.
 
 mod summary;
 mod text;
@@ -18,23 +18,23 @@ use crate::chart::Chart;
 use crate::machine::{Machine, load_average};
 use crate::measure::{Goal, Ratio, Verdict};
 
-/// The share of the processors that others may take before a comparison means nothing.
+/// The share of the processors that other processes may take before a comparison means nothing.
 const CROWDED: f64 = 0.15;
-/// Whoever else was at work, as a variant of a case.
+/// Other processes, as a variant of a case.
 const OTHERS: &str = "others";
 
 /// One figure of one round.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// What was done: everything under one case may be compared.
+    /// The work: everything under one case may be compared.
     pub case: String,
-    /// Who did it.
+    /// The contestant.
     pub variant: String,
     /// In which round.
     pub round: u32,
-    /// What was measured.
+    /// The measured quantity.
     pub metric: String,
-    /// In what.
+    /// Its unit.
     pub unit: Unit,
     /// The figure.
     pub value: f64,
@@ -76,15 +76,15 @@ pub struct Report {
     pub summaries: Vec<Summary>,
     /// How they compare.
     pub ratios: Vec<Ratio>,
-    /// What a reader should know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
-    /// Cases during which others were in the way.
+    /// Cases during which other processes interfered.
     pub crowded: Vec<String>,
     /// Figures that are best looked at.
     pub charts: Vec<Chart>,
     #[serde(skip)]
     begun: Option<Instant>,
-    /// What the summaries say beside their figures.
+    /// The relations of the summaries' figures.
     #[serde(skip)]
     relations: Vec<(Place, Relation)>,
 }
@@ -124,8 +124,8 @@ impl Report {
         self.rows.iter().filter(wanted).map(|row| row.value).collect()
     }
 
-    /// Notes how much of the processors others took during a case. More than a little, and nothing in it is compared
-    /// with a goal.
+    /// Records the share of the processors that other processes took during a case. If it is more than a little,
+    /// nothing in it is compared with a goal.
     pub fn others(&mut self, case: &str, share: f64) {
         self.add(case, OTHERS, 0, "processor time", Unit::Percent, 100.0 * share);
         if share > CROWDED {
@@ -167,17 +167,17 @@ impl Report {
         Some(Ratio { verdict, ..ratio })
     }
 
-    /// Notes what the figures of a metric are in proportion to the limit that binds them.
+    /// Records the proportion of a metric's figures to the limit that binds them.
     pub fn set_limit(&mut self, case: &str, variant: &str, metric: &str, limit: Relation) {
         self.relations.push((Place::limit(case, variant, metric), limit));
     }
 
-    /// Notes what the figures of a metric are in proportion to another variant's.
+    /// Records the proportion of a metric's figures to another variant's.
     pub fn set_beside(&mut self, case: &str, variant: &str, metric: &str, other: Relation) {
         self.relations.push((Place::beside(case, variant, metric), other));
     }
 
-    /// Takes in what another benchmark found, with something put before the names of its cases and charts.
+    /// Adds another benchmark's results, with a prefix to the names of its cases and charts.
     pub fn take_in(&mut self, other: Report, before: &str) {
         let named = |name: &str| format!("{before}{name}");
         self.rows.extend(other.rows.into_iter().map(|row| Row { case: named(&row.case), ..row }));
@@ -207,7 +207,7 @@ impl Report {
         text
     }
 
-    /// The figures of all rounds together, with what they are in proportion to, as CSV.
+    /// The figures of all rounds together, with their relations, as CSV.
     pub fn summaries_to_csv(&self) -> String {
         let mut text = "benchmark,case,variant,metric,unit,rounds,q1,median,q3,limit,of limit,beside,ratio,within the spread\n".to_owned();
         for Summary { case, variant, metric, unit, spread, limit, beside } in &self.summaries {

@@ -1,4 +1,4 @@
-//! The figures of all rounds together, and what they are in proportion to.
+//! The figures of all rounds together, and their relations.
 
 use std::collections::HashMap;
 
@@ -7,19 +7,19 @@ use serde::Serialize;
 use super::{Report, Row, Unit};
 use crate::measure::{Ratio, Spread};
 
-/// What a figure is in proportion to another.
+/// A figure in proportion to another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Relation {
     /// To which.
     pub to: String,
-    /// So many times it, in the median of the rounds.
+    /// The ratio, in the median of the rounds.
     pub ratio: f64,
     /// Whether the spread of the rounds is wider than the difference.
     pub too_close_to_tell: bool,
 }
 
 impl Relation {
-    /// What a comparison by rounds shows.
+    /// The result of a comparison by rounds.
     pub fn of(to: impl Into<String>, ratio: &Ratio) -> Relation {
         Relation { to: to.into(), ratio: ratio.spread.median, too_close_to_tell: ratio.too_close_to_tell }
     }
@@ -28,13 +28,13 @@ impl Relation {
 /// The figures of all rounds together.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// What was done.
+    /// The work.
     pub case: String,
-    /// Who did it.
+    /// The contestant.
     pub variant: String,
-    /// What was measured.
+    /// The measured quantity.
     pub metric: String,
-    /// In what.
+    /// Its unit.
     pub unit: Unit,
     /// The figures.
     pub spread: Spread,
@@ -71,7 +71,7 @@ impl Place {
 }
 
 impl Report {
-    /// The summaries of what is there so far.
+    /// The summaries of the figures so far.
     pub(super) fn summarise(&self) -> Vec<Summary> {
         let mut groups: Vec<(&Row, Vec<f64>)> = Vec::new();
         let mut places = HashMap::new();

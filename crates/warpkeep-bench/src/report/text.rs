@@ -66,7 +66,7 @@ impl Report {
         text
     }
 
-    /// What was asked for and what came of it, as a table; empty if nothing was.
+    /// The goals and their results, as a table; empty if there are none.
     fn goals(&self) -> String {
         let mut table = Table::new(["goals", "wanted", "got", ""]);
         let goals = self.ratios.iter().filter_map(|ratio| Some((ratio, ratio.goal?)));
@@ -91,7 +91,7 @@ struct Column<'a> {
     show: fn(&Summary) -> String,
 }
 
-/// A column a metric, each followed by what it is in proportion to.
+/// A column a metric, each followed by its relations.
 fn columns<'a, I: Iterator<Item = &'a Summary>>(of_case: impl Fn() -> I) -> Vec<Column<'a>> {
     let mut columns = Vec::new();
     for metric in in_order(of_case().map(|summary| summary.metric.as_str())) {
@@ -110,7 +110,7 @@ fn columns<'a, I: Iterator<Item = &'a Summary>>(of_case: impl Fn() -> I) -> Vec<
 fn show(summary: &Summary) -> String {
     let Spread { count, q1, median, q3, .. } = summary.spread;
     let middle = summary.unit.show(median);
-    // A figure a round, or quartiles that read the same: a range would say nothing.
+    // A single figure, or quartiles that print the same: a range would add nothing.
     match count > 1 && summary.unit.show(q1) != summary.unit.show(q3) {
         true => format!("{middle} ±{:.0}%", 50.0 * (q3 - q1) / median.max(f64::MIN_POSITIVE)),
         false => middle,

@@ -1,10 +1,10 @@
-//! What figures are counted in.
+//! The units of figures.
 
 use serde::Serialize;
 
 use crate::size::Size;
 
-/// What a figure is counted in.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Unit {
     /// Bytes a second.

@@ -1,4 +1,4 @@
-//! One connection: requests go out as fast as its pace allows, answers are checked as they come.
+//! One connection: requests go out as fast as its pace allows, answers are checked as they arrive.
 
 use std::io::{ErrorKind, Write as _};
 
@@ -17,14 +17,14 @@ const INBOX: usize = 256 << 10;
 /// Not more than this is prepared before it is sent.
 const OUTBOX: usize = 256 << 10;
 
-/// A connection and what is under way on it.
+/// A connection and its requests in flight.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: Stream,
-    /// Whether the system may have more to read, and room to write: it says so only when that changes.
+    /// Whether the system may have more to read, and room to write: it reports only changes.
     pub(super) readable: bool,
     pub(super) writable: bool,
-    /// Whether the server has closed its side, so that reading goes on to the end.
+    /// Whether the server has closed its side, so that reading continues to the end.
     pub(super) ended: bool,
     inbox: Inbox,
     outbox: Vec<u8>,
@@ -35,7 +35,7 @@ pub(super) struct Connection {
     numbers: Vec<u32>,
     last_write: u32,
     heard: u64,
-    /// Whether nothing more is to be asked.
+    /// Whether no more requests follow.
     done: bool,
 }
 
@@ -85,7 +85,7 @@ impl Connection {
         self.expected.outstanding()
     }
 
-    /// Whether nothing more will be asked, and all was answered.
+    /// Whether no more requests follow, and all were answered.
     pub(super) fn is_finished(&self) -> bool {
         self.done && self.outstanding() == 0
     }
@@ -100,7 +100,7 @@ impl Connection {
         if self.done { None } else { self.pace.due() }
     }
 
-    /// Asks for no more. What was due by then and not sent is counted, as having waited until now.
+    /// Sends no more requests. Requests that were due by then and not sent are counted as having waited until now.
     pub(super) fn stop(&mut self, judge: &Judge<'_>, tally: &mut Tally, now: u64) {
         if self.done {
             return;
@@ -116,7 +116,7 @@ impl Connection {
         }
     }
 
-    /// Prepares the requests that may go out now, and sends what the system takes.
+    /// Prepares the requests that may go out now, and sends as much as the system takes.
     pub(super) fn send(
         &mut self,
         requests: &Requests,

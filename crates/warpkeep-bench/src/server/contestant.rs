@@ -1,4 +1,4 @@
-//! One server under measurement: where it is, what it has promised to hold, rounds on it.
+//! One server under measurement: its address, the contents it has acknowledged, rounds on it.
 
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -20,12 +20,12 @@ use super::version::version;
 use super::work::{Coin, Work};
 use crate::{Amount, BenchError, Progress};
 
-/// Requests under way on a connection while keys are stored: enough to hide the way there and back.
+/// Requests in flight on a connection while keys are stored: enough to hide the round trip.
 const LOAD_DEPTH: usize = 256;
-/// While keys are stored there is no end but the last of them.
+/// Storing keys ends only with the last of them.
 const NO_END: Window = Window { from: 0, to: u64::MAX };
 
-/// A server, and what is known of it.
+/// A server and its state.
 #[derive(Debug)]
 pub(super) struct Contestant<'a> {
     options: &'a Options,
@@ -41,11 +41,11 @@ pub(super) struct Contestant<'a> {
     spawned: Option<Spawned>,
 }
 
-/// What a round found.
+/// The result of a round.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) tally: Tally,
-    /// Of what was measured.
+    /// The measured seconds.
     pub(super) seconds: f64,
     /// Processor time of the generator, in cores.
     pub(super) generator: f64,
@@ -54,7 +54,7 @@ pub(super) struct Outcome {
 }
 
 impl<'a> Contestant<'a> {
-    /// Starts the server if need be, and asks what it is.
+    /// Starts the server if necessary, and asks for its version.
     pub(super) fn open(target: &Target, options: &'a Options) -> Result<Contestant<'a>, ServerError> {
         let spawned = match target {
             Target::Running { .. } => None,
@@ -198,7 +198,8 @@ impl<'a> Contestant<'a> {
     }
 }
 
-/// Shares the connections among threads. What fails first is what is told; that others stopped because of it is not.
+/// Distributes the connections among threads. Returns the first failure, not the stops of other threads that it
+/// caused.
 fn run_threads(
     drive: &Drive<'_>,
     connections: &mut [Connection],

@@ -16,10 +16,10 @@ use crate::{BenchError, Progress};
 
 /// The longest sleep: how soon a wish to stop is noticed.
 const NAP: u64 = 50_000_000;
-/// The system wakes a sleeper about this late, so what is due sooner is waited for awake.
+/// The system wakes a sleeper about this late, so a request due sooner is waited for without sleeping.
 const AWAKE: u64 = 100_000;
 
-/// What all threads of a round share.
+/// The shared state of a round's threads.
 pub(super) struct Drive<'a> {
     pub(super) requests: &'a Requests,
     pub(super) judge: Judge<'a>,
@@ -28,11 +28,11 @@ pub(super) struct Drive<'a> {
     /// Set when one thread fails, so that the others stop too.
     pub(super) stop: &'a AtomicBool,
     pub(super) progress: &'a dyn Progress,
-    /// Whether each answer is told to the progress bar.
+    /// Whether each answer is reported to the progress bar.
     pub(super) tells: bool,
 }
 
-/// What a thread counted, and the processor time it took, in seconds.
+/// A thread's counts, and its processor time, in seconds.
 pub(super) struct Driven {
     pub(super) tally: Tally,
     pub(super) processor: f64,
@@ -57,7 +57,7 @@ impl Drive<'_> {
         let waiter = Waiter::new(connections).map_err(self.failed("watch connections to"))?;
         let mut events = Vec::with_capacity(connections.len().max(1));
         let (mut tally, mut told) = (Tally::default(), 0);
-        // What is due by the end is still sent then, as far as there is room.
+        // Requests due by the end are still sent then, as far as there is room.
         let last = self.judge.window.to - 1;
         loop {
             if self.stop.load(Ordering::Relaxed) || self.progress.is_cancelled() {
@@ -93,7 +93,7 @@ impl Drive<'_> {
         Ok(tally)
     }
 
-    /// How many nanoseconds to sleep at most; 0 if something is due so soon that sleeping would be late.
+    /// The longest sleep in nanoseconds; 0 if a request is due so soon that sleeping would be late.
     fn next_moment(&self, connections: &[Connection], now: u64) -> u64 {
         let due = connections.iter().filter_map(Connection::due).min().unwrap_or(u64::MAX);
         let end = if now < self.judge.window.to { self.judge.window.to } else { u64::MAX };
@@ -123,7 +123,7 @@ impl Drive<'_> {
     }
 }
 
-/// Waits for any of some connections; each change is told once.
+/// Waits for any of some connections; each change is reported once.
 struct Waiter(std::os::fd::OwnedFd);
 
 impl Waiter {

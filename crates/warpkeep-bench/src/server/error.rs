@@ -1,10 +1,10 @@
-//! What can go wrong with a server under load.
+//! Errors of a server under load.
 
 use std::io;
 
 use crate::BenchError;
 
-/// Why a run against a server gave no result. Each message says what to do next.
+/// Why a run against a server gave no result. Each message ends with the next step.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
@@ -12,12 +12,12 @@ pub enum ServerError {
     #[error(transparent)]
     Bench(#[from] BenchError),
 
-    /// Nobody answers there.
+    /// No server answers there.
     #[error("cannot connect to {address}: {source}; start the server, or give its address with --address")]
     Connect {
         /// Where.
         address: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 
@@ -26,16 +26,16 @@ pub enum ServerError {
     Io {
         /// Where.
         address: String,
-        /// What was attempted.
+        /// The failed action.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 
     /// The server hung up.
     #[error("{address} closed a connection with {outstanding} requests unanswered; look at the server's log")]
     Closed {
-        /// Who.
+        /// The server.
         address: String,
         /// Requests that had no answer.
         outstanding: usize,
@@ -47,7 +47,7 @@ pub enum ServerError {
          longer with --timeout"
     )]
     Silent {
-        /// Who.
+        /// The server.
         address: String,
         /// For how long.
         seconds: u64,
@@ -55,29 +55,29 @@ pub enum ServerError {
         outstanding: usize,
     },
 
-    /// What came is no answer in this protocol.
+    /// The answer is invalid in this protocol.
     #[error("{address} answered with what is not {protocol}: {what}: {bytes:?}; check --protocol")]
     Malformed {
-        /// Who.
+        /// The server.
         address: String,
-        /// What was spoken.
+        /// The protocol.
         protocol: &'static str,
-        /// What is wrong with it.
+        /// The fault.
         what: &'static str,
         /// Its first bytes.
         bytes: String,
     },
 
-    /// An answer that is good by itself, but not to what was asked.
+    /// A valid answer, but not to the request.
     #[error(
         "{address} answered out of order: {wanted} was asked, and {got} came; this is a bug of the server"
     )]
     OutOfOrder {
-        /// Who.
+        /// The server.
         address: String,
-        /// What was asked.
+        /// The request.
         wanted: String,
-        /// What came.
+        /// The answer.
         got: String,
     },
 
@@ -87,29 +87,29 @@ pub enum ServerError {
          server is wrong"
     )]
     WrongValue {
-        /// Who.
+        /// The server.
         address: String,
         /// Of which key.
         key: String,
-        /// What was written.
+        /// The written value.
         expected: String,
-        /// What came.
+        /// The returned value.
         found: String,
     },
 
-    /// A value that had been replaced before it was asked for.
+    /// A value that had been replaced before it was requested.
     #[error(
         "{address} gave an old value for key {key:?}: write {found}, although write {acknowledged} was acknowledged before the \
          get was sent; an acknowledged write is lost, or others write to these keys"
     )]
     Stale {
-        /// Who.
+        /// The server.
         address: String,
         /// Of which key.
         key: String,
         /// The number of the write that had been acknowledged.
         acknowledged: u32,
-        /// The number of the write that came.
+        /// The number of the returned write.
         found: u32,
     },
 
@@ -119,20 +119,20 @@ pub enum ServerError {
          evict"
     )]
     Missing {
-        /// Who.
+        /// The server.
         address: String,
         /// Which key.
         key: String,
     },
 
-    /// The server does not do what it must for anything to be measured.
+    /// The server does not support an operation that the measurement needs.
     #[error("{address} refused to {doing}: {answer:?}; give it more memory, or smaller or fewer items")]
     Refused {
-        /// Who.
+        /// The server.
         address: String,
-        /// What it was asked.
+        /// The request.
         doing: &'static str,
-        /// What it said.
+        /// Its answer.
         answer: String,
     },
 
@@ -150,12 +150,12 @@ pub enum ServerError {
     Spawn {
         /// Which program.
         program: &'static str,
-        /// What is the matter.
+        /// The problem.
         what: String,
     },
 }
 
-/// The first bytes of something, for a message.
+/// The first bytes of an answer, for a message.
 pub(super) fn excerpt(bytes: &[u8]) -> String {
     const SHOWN: usize = 48;
     let shown = bytes[..bytes.len().min(SHOWN)].escape_ascii().to_string();

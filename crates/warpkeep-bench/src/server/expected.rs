@@ -1,4 +1,4 @@
-//! The requests of a connection that wait for an answer, and whether an answer is the one to them.
+//! The requests of a connection that wait for an answer, and the check of an answer against them.
 
 use std::collections::VecDeque;
 
@@ -27,22 +27,23 @@ enum Shape {
 #[derive(Clone, Copy, Debug)]
 struct Request {
     shape: Shape,
-    /// Keys it asked for.
+    /// Its keys.
     keys: u32,
-    /// Those that have no answer yet.
+    /// The keys without an answer yet.
     left: u32,
     hits: u32,
     sent: u64,
 }
 
-/// A key that was asked for, and the last write that was acknowledged by then; or a key that was written, and which write.
+/// A requested key, and the last write that was acknowledged by then; or a written key, and the number of the
+/// write.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     number: u32,
     write: u32,
 }
 
-/// What answers are held to.
+/// The rules that answers are checked against.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Judge<'a> {
     pub(super) protocol: Protocol,
@@ -50,7 +51,7 @@ pub(super) struct Judge<'a> {
     pub(super) ledger: &'a Ledger,
     /// Whether keys may be gone.
     pub(super) cache: bool,
-    /// Whether what counts is when a request was sent, and not when it was answered.
+    /// Whether the time of sending counts, and not the time of the answer.
     pub(super) by_sending: bool,
     pub(super) window: Window,
     pub(super) address: &'a str,
@@ -146,7 +147,7 @@ impl Expected {
         Ok(())
     }
 
-    /// The value of the next key, or of one after it if those between are not there.
+    /// The value of the next key, or of a later one if the keys between are absent.
     #[inline]
     fn value(&mut self, key: &[u8], data: &[u8], judge: &Judge<'_>) -> Result<(), ServerError> {
         if !key.is_empty() {
@@ -205,7 +206,7 @@ impl Expected {
 
     #[inline]
     fn finish_if_complete(&mut self, judge: &Judge<'_>, tally: &mut Tally, now: u64) {
-        // Only the end says that there is no more.
+        // Only the end marker shows that there is no more.
         let complete = |request: &Request| request.left == 0 && request.shape != Shape::UntilEnd;
         if self.requests.front().is_some_and(complete) {
             self.finish(judge, tally, now);

@@ -1,4 +1,4 @@
-//! Bytes that came and were not looked at yet, in one piece.
+//! Received bytes that were not parsed yet, in one piece.
 
 use std::io::{self, Read};
 
@@ -26,12 +26,12 @@ impl Inbox {
         debug_assert!(self.start <= self.end);
     }
 
-    /// Reads once. Gives how many bytes came, and whether there was room for more, so that the source is empty.
+    /// Reads once. Returns how many bytes came, and whether there was room for more, so that the source is empty.
     pub(super) fn fill(&mut self, source: &mut impl Read) -> io::Result<(usize, bool)> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         } else if self.end == self.bytes.len() {
-            // What is left is part of one answer, and short unless the answer is long.
+            // The rest is part of one answer, and short unless the answer is long.
             self.bytes.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
             if self.end > self.bytes.len() / 2 {

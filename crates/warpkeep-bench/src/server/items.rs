@@ -1,8 +1,8 @@
-//! Keys and values that tell whose they are.
+//! Self-describing keys and values.
 //!
 //! A key is its item's number in decimal, so that people can read it and every protocol can carry it. A value begins with
-//! the number of the item and of the write, four bytes each; the rest is a piece of one long pattern, from where these two
-//! say. So every byte of every answer is checked, at the cost of comparing memory.
+//! the number of the item and of the write, four bytes each; the rest is a piece of one long pattern, from a
+//! position that these two determine. So every byte of every answer is checked, at the cost of comparing memory.
 
 use warpkeep_core::{Seed, mix64};
 
@@ -13,7 +13,7 @@ const PLACES: usize = 4096;
 /// Digits in a key: as many as the largest number has.
 const DIGITS: usize = 10;
 
-/// How long keys and values are, and what is in them.
+/// The lengths of keys and values, and their contents.
 ///
 /// ```
 /// use warpkeep_bench::server::Items;
@@ -52,7 +52,7 @@ impl Items {
         self.value_bytes
     }
 
-    /// How many different keys of that length there are.
+    /// The number of different keys of that length.
     pub fn most(key_bytes: usize) -> u64 {
         10_u64.pow(key_bytes.min(DIGITS) as u32).min(u64::from(u32::MAX))
     }
@@ -85,7 +85,7 @@ impl Items {
         (u32::from_le_bytes(whose) == number && body == self.body(number, write)).then_some(write)
     }
 
-    /// Whose value this seems to be, and which write, judging by its first bytes.
+    /// The item and the write that a value claims, by its first bytes.
     pub(super) fn claims(value: &[u8]) -> Option<(u32, u32)> {
         let word = |at: usize| Some(u32::from_le_bytes(value.get(at..at + 4)?.try_into().ok()?));
         Some((word(0)?, word(4)?))
@@ -111,7 +111,7 @@ fn header_of(number: u32, write: u32) -> [u8; HEADER] {
     (u64::from(write) << 32 | u64::from(number)).to_le_bytes()
 }
 
-/// The last digits of a number, as many as there is room for.
+/// The last digits of a number, as many as fit.
 #[inline]
 pub(super) fn write_digits(mut number: u32, out: &mut [u8]) {
     let mut pairs = out.rchunks_exact_mut(2);
@@ -155,7 +155,7 @@ mod tests {
                 value[at] ^= 1;
             }
         }
-        // Nothing but the body tells that the number of the write is wrong.
+        // Only the body shows that the number of the write is wrong.
         let items = Items::new(16, 64, 3);
         let mut value = [0; 64];
         items.write_value(77, 5, &mut value);

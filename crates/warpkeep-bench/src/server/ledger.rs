@@ -1,11 +1,11 @@
-//! What a server has promised to hold: for each key the number of the last write it acknowledged.
+//! The contents a server has acknowledged: for each key the number of the last acknowledged write.
 //!
-//! Each key is written by one connection alone, whose writes are numbered upwards, so that a later write of a key has the
-//! larger number and a get can be held to what was acknowledged before it was sent.
+//! Each key is written by one connection alone, whose writes are numbered upwards, so that a later write of a key
+//! has the larger number and a get can be checked against the writes acknowledged before it was sent.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Nothing is known of the key: others may have written it.
+/// The state of the key is unknown: other programs may have written it.
 pub(super) const UNKNOWN: u32 = 0;
 /// A write failed, so that the key may be gone or hold any of its values.
 pub(super) const DOUBTFUL: u32 = u32::MAX;
@@ -37,7 +37,7 @@ impl Ledger {
     }
 }
 
-/// The number after this one, past those with a meaning of their own.
+/// The number after this one, skipping the reserved ones.
 #[inline]
 pub(super) fn next_write(write: u32) -> u32 {
     match write.wrapping_add(1) {
@@ -46,7 +46,7 @@ pub(super) fn next_write(write: u32) -> u32 {
     }
 }
 
-/// Whether a value is older than what was acknowledged. Numbers may have wrapped, so their distance decides.
+/// Whether a value is older than the acknowledged one. Numbers may have wrapped, so their distance decides.
 #[inline]
 pub(super) fn is_stale(found: u32, acknowledged: u32) -> bool {
     !matches!(acknowledged, UNKNOWN | DOUBTFUL) && (found.wrapping_sub(acknowledged) as i32) < 0

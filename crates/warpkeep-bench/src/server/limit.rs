@@ -1,4 +1,5 @@
-//! What the generator could do if the server took no time: requests written, answers read and checked, and nothing else.
+//! The generator's limit with a server that takes no time: requests written, answers read and checked, and nothing
+//! else.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};

@@ -1,9 +1,10 @@
 //! Load for any server that speaks one of memcached's protocols or that of Redis.
 //!
-//! A thread drives many connections, with many requests under way on each; requests are written from templates and answers
-//! are read where they lie, so that a core does some millions of operations a second and the server is what is measured.
-//! Every answer is checked in every byte, and in its order; a get must not give less than what was acknowledged before it
-//! was sent. With a rate, requests go out by the clock, and what a server keeps waiting is charged from when it was due.
+//! A thread drives many connections, with many requests in flight on each; requests are written from templates and
+//! answers are parsed in place, so that a core does some millions of operations a second and the server is the
+//! bottleneck. Every byte of every answer is checked, and the order of answers; a get must not return a value older
+//! than the last write acknowledged before it was sent. With a rate, requests go out by the clock, and a delayed
+//! request's latency counts from when it was due.
 //!
 //! ```no_run
 //! use warpkeep_bench::Quiet;
@@ -83,8 +84,8 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, ServerE
     Ok(report)
 }
 
-/// All rounds of a case, in turns. Another server begins each round, so that none always comes after the same. Gives the
-/// latencies of each server.
+/// All rounds of a case, in turns. A different server begins each round, so that none always follows the same.
+/// Returns the latencies of each server.
 fn run_case(
     options: &Options,
     case: Case,

@@ -1,4 +1,4 @@
-//! What to ask of which servers, and how hard.
+//! The servers, and the load on them.
 
 use std::time::Duration;
 
@@ -19,20 +19,20 @@ pub enum Target {
     Running {
         /// Where.
         address: Address,
-        /// What it is spoken to in.
+        /// Its protocol.
         protocol: Protocol,
     },
     /// One that is started for the run.
     Started {
         /// Which.
         program: Program,
-        /// What it is spoken to in.
+        /// Its protocol.
         protocol: Protocol,
     },
 }
 
 impl Target {
-    /// What it is called in reports.
+    /// Its name in reports.
     pub fn name(&self) -> String {
         match self {
             Target::Running { address, protocol } => format!("{address} ({protocol})"),
@@ -84,7 +84,7 @@ pub struct Options {
     pub depths: Vec<usize>,
     /// Keys of a get, case by case; 1 is a plain get.
     pub keys_a_get: Vec<usize>,
-    /// Operations a second to ask for, whether or not they are answered in time; as many as are answered if not said.
+    /// Operations a second to send, whether or not they are answered in time; by default as many as are answered.
     pub rate: Option<f64>,
     /// How long a round runs before it is measured.
     pub warm_up: Duration,
@@ -136,7 +136,7 @@ impl Default for Options {
     }
 }
 
-/// What is asked at a time.
+/// The requests at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Case {
     /// Requests under way on a connection.
@@ -173,7 +173,7 @@ impl Options {
                 self.items, self.key_bytes
             ));
         }
-        // What each key was last written with is kept, to know an old value when it comes.
+        // The last write of each key is kept, to recognise an old value.
         let (needed, memory) = (4 * self.items * self.targets.len() as u64, Machine::describe().memory_bytes);
         if needed > memory / 2 {
             return wrong(format!(
@@ -223,7 +223,7 @@ impl Options {
         self.keys_a_get.iter().flat_map(cases).collect()
     }
 
-    /// What a case is called.
+    /// The name of a case.
     pub(super) fn case_name(&self, case: Case) -> String {
         let pace = match self.rate {
             Some(rate) => format!("{rate} asked a second"),
@@ -241,7 +241,7 @@ impl Options {
         Items::new(self.key_bytes, self.value_bytes, self.seed)
     }
 
-    /// The work of a connection among others, in a round.
+    /// The work of one connection in a round.
     pub(super) fn mix(
         &self,
         case: Case,

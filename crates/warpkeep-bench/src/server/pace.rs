@@ -1,6 +1,6 @@
 //! When a connection sends its next request.
 
-/// Requests of an open loop that may be under way on a connection: more would only fill buffers.
+/// Requests of an open loop that may be in flight on a connection: more would only fill buffers.
 const MOST_OPEN: usize = 1 << 16;
 
 /// The pace of a connection.
@@ -11,8 +11,8 @@ pub(super) enum Pace {
         /// Requests that wait at most.
         depth: usize,
     },
-    /// At fixed times, whether or not there are answers. What comes late has its latency counted from when it was meant to
-    /// be sent: a server that stalls is charged for all that it kept waiting.
+    /// At fixed times, whether or not there are answers. The latency of a late request counts from when it was due:
+    /// a server that stalls is charged for all requests it delayed.
     Open {
         /// When the first is due.
         begin: f64,
@@ -24,7 +24,7 @@ pub(super) enum Pace {
 }
 
 impl Pace {
-    /// So many requests a second, over `of` connections in turns.
+    /// `rate` requests a second, over `of` connections in turns.
     pub(super) fn open(rate: f64, place: usize, of: usize) -> Pace {
         let all = 1e9 / rate;
         Pace::Open { begin: all * place as f64, interval: all * of as f64, turn: 0 }
@@ -54,7 +54,7 @@ impl Pace {
         }
     }
 
-    /// Whether it goes by the clock.
+    /// Whether it follows the clock.
     pub(super) fn is_open(&self) -> bool {
         matches!(self, Pace::Open { .. })
     }

@@ -1,11 +1,11 @@
-//! Processor time that somebody took, as the system counts it: in hundredths of a second.
+//! Processor time, as the system counts it: in hundredths of a second.
 
-/// Seconds that this thread took so far; 0 where the system does not say.
+/// Seconds that this thread took so far; 0 where the system does not report it.
 pub(super) fn of_thread() -> f64 {
     seconds_in("/proc/thread-self/stat")
 }
 
-/// Seconds that a process took so far; 0 where the system does not say.
+/// Seconds that a process took so far; 0 where the system does not report it.
 pub(super) fn of_process(id: u32) -> f64 {
     seconds_in(&format!("/proc/{id}/stat"))
 }

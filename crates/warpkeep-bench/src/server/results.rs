@@ -1,4 +1,4 @@
-//! What is found, as a report.
+//! The results, as a report.
 
 use super::contestant::{Contestant, Outcome};
 use super::options::Options;
@@ -7,7 +7,7 @@ use crate::chart::{Chart, Curve, Drawing, Scale, Trade, TradePoint};
 use crate::measure::Latencies;
 use crate::report::{Report, Unit};
 
-/// What the generator is called where it stands beside servers.
+/// The generator's name beside the servers.
 const ALONE: &str = "the generator alone";
 
 pub(super) fn settings(options: &Options, report: &mut Report) {
@@ -49,7 +49,7 @@ pub(super) fn loaded(name: &str, outcome: &Outcome, report: &mut Report) {
     report.add("store all keys", name, 0, "refused", Unit::Count, outcome.tally.refused as f64);
 }
 
-/// The share of its threads' time from which on the generator may be what is measured.
+/// The share of its threads' time from which on the generator itself may be the bottleneck.
 const BUSY: f64 = 0.9;
 
 pub(super) fn measured(
@@ -102,7 +102,7 @@ pub(super) fn alone(case: &str, protocol: Protocol, rate: f64, report: &mut Repo
     report.add(case, &format!("{ALONE}, {protocol}"), 0, "rate", Unit::PerSecond, rate);
 }
 
-/// How many requests were answered within which time, as figure 16 of the Mega-KV paper has it: one curve a server.
+/// The distribution of latencies, as in figure 16 of the Mega-KV paper: one curve a server.
 pub(super) fn spread(case: &str, servers: impl Iterator<Item = (String, Latencies)>) -> Chart {
     // Enough points for a smooth curve, and the last few per cent closer.
     let shares = || (0..=98).map(f64::from).chain((1..=20).map(|tenth| 98.0 + 0.1 * f64::from(tenth)));
@@ -115,7 +115,7 @@ pub(super) fn spread(case: &str, servers: impl Iterator<Item = (String, Latencie
     Chart::new(title, "us", "% answered within", drawing).with_scales(Scale::Logarithmic, Scale::Linear)
 }
 
-/// Bars for each case; with several depths, what more of them buys and costs.
+/// Bars for each case; with several depths, the gain and cost of more of them.
 pub(super) fn charts(options: &Options, report: &mut Report) {
     let names: Vec<String> = options.cases().into_iter().map(|case| options.case_name(case)).collect();
     let limits: Vec<String> = Protocol::ALL.map(|protocol| format!("{ALONE}, {protocol}")).into();

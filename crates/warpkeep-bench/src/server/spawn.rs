@@ -20,7 +20,7 @@ use crate::BenchError;
 
 /// How long a server may take until it answers.
 const READY_WITHIN: Duration = Duration::from_secs(10);
-/// What memcached needs for an item beside its key and value.
+/// Bytes that memcached needs for an item beside its key and value.
 const ITEM_BYTES: u64 = 64;
 
 /// A server that can be started.
@@ -34,7 +34,7 @@ pub enum Program {
     Warpkeep {
         /// How long it may gather a batch.
         cycle: Duration,
-        /// How it waits for its clients, if it is told.
+        /// How it waits for its clients, if given.
         io: Option<Io>,
     },
 }
@@ -71,7 +71,7 @@ impl FromStr for Io {
 }
 
 impl Program {
-    /// What it is called.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Program::Memcached => "memcached",
@@ -94,7 +94,7 @@ impl Program {
         self.file()
     }
 
-    /// What it is spoken to in, unless told otherwise.
+    /// Its default protocol.
     pub fn protocol(self) -> Protocol {
         match self {
             Program::Memcached => Protocol::Memcached,
@@ -113,7 +113,7 @@ impl Program {
 
     /// Where it is, if it is installed.
     pub fn find(self) -> Result<PathBuf, ServerError> {
-        // What is measured is the program that measures, not an older one that is installed.
+        // The measured program is this one, not an older installed one.
         if matches!(self, Program::Warpkeep { .. })
             && let Ok(this) = std::env::current_exe()
             && this.file_name().is_some_and(|name| name == self.file())
@@ -232,13 +232,13 @@ impl Spawned {
 
 impl Drop for Spawned {
     fn drop(&mut self) {
-        // It holds nothing that is worth an orderly end. If it is gone already, there is nothing to do.
+        // It holds no data worth an orderly end. If it is gone already, there is nothing to do.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A place to listen, and how the program is told.
+/// A place to listen, and the program's arguments for it.
 fn place(program: Program, launch: &Launch, dir: &Path) -> Result<(Address, Vec<OsString>), ServerError> {
     if launch.unix {
         // It is started in that directory.
@@ -289,7 +289,7 @@ fn settings(program: Program, launch: &Launch) -> Vec<OsString> {
             }
         }
         Program::Redis => {
-            // No files: what is compared is how it serves from memory.
+            // No files: the comparison is about serving from memory.
             say("--save", String::new());
             say("--appendonly", "no".to_owned());
             say("--daemonize", "no".to_owned());
@@ -310,7 +310,7 @@ fn settings(program: Program, launch: &Launch) -> Vec<OsString> {
                 say("--max-memory", bytes.max(256 << 20).to_string());
                 words.push("--evict".to_owned());
             }
-            // What is compared is how it serves from memory, as the others do.
+            // The comparison is about serving from memory, as the others do.
             words.push("--without-log".to_owned());
         }
     }

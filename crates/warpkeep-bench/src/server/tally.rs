@@ -1,4 +1,4 @@
-//! What a thread counts.
+//! The counts of a thread.
 
 use std::time::Duration;
 
@@ -24,10 +24,10 @@ impl Window {
     }
 }
 
-/// Answers, by kind, and what requests waited for them.
+/// Answers, by kind, and the latencies of requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
-    /// Keys whose value came.
+    /// Keys whose value was returned.
     pub(super) hits: u64,
     /// Keys that were not there.
     pub(super) misses: u64,
@@ -39,7 +39,7 @@ pub(super) struct Tally {
     pub(super) unsent: u64,
     /// From when a request was sent, or should have been, until its answer was there.
     pub(super) latencies: Latencies,
-    /// What the server said when it first refused.
+    /// The server's message when it first refused.
     pub(super) first_refusal: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What a server says it is.
+//! A server's version.
 
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
@@ -7,10 +7,10 @@ use super::address::Address;
 use super::error::{ServerError, excerpt};
 use super::protocol::Protocol;
 
-/// More than any server tells of itself.
+/// More than any server reports about itself.
 const MOST: usize = 64 << 10;
 
-/// The server's own words for what it is and which version.
+/// The server's own name and version.
 pub(super) fn version(
     address: &Address,
     protocol: Protocol,

@@ -1,8 +1,8 @@
-//! What is asked next.
+//! The next request.
 
 use crate::workload::{Dice, Picks};
 
-/// What a connection asks for next.
+/// A connection's next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// Values; the numbers are in the buffer.
@@ -43,7 +43,7 @@ pub(super) struct Mix {
     /// Keys of a get.
     pub(super) many: usize,
     pub(super) items: u64,
-    /// Which of the connections this is, and how many there are.
+    /// The number of this connection, and the number of connections.
     pub(super) place: (u64, u64),
 }
 
@@ -60,7 +60,8 @@ impl Mix {
     }
 }
 
-/// The number near this one that belongs to a connection: every key has one writer, so that its writes have an order.
+/// The number near this one that belongs to a connection: every key has one writer, so that its writes have an
+/// order.
 #[inline]
 fn owned(number: u64, items: u64, (place, of): (u64, u64)) -> u64 {
     let owned = number - number % of + place;
@@ -75,7 +76,7 @@ pub(super) struct Coin {
 }
 
 impl Coin {
-    /// So many of all keys are read, with `many` to a get and one to a set.
+    /// `read_share` of all keys are read, with `many` to a get and one to a set.
     pub(super) fn new(read_share: f64, many: usize, dice: Dice) -> Coin {
         let share = Coin::get_share(read_share, many);
         // 1.0 saturates: always a get.

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use warpkeep::{Cells, Change, ChangeKind, Durability, ImageFile, Keeper, LogPlace, open};
+use warpkeep::Durability;
+use warpkeep::engine::{Cells, Change, ChangeKind, ImageFile, Keeper, LogPlace, open};
 use warpkeep_image::Coherent;
 use warpkeep_log::{ChangeBatch, Log, LogOptions, OsDisk};
 
@@ -17,7 +18,7 @@ use crate::report::{Report, Unit};
 use crate::scratch::Scratch;
 use crate::{Amount, BenchError, Progress, Values};
 
-/// A single commit of this many bytes leaves room in its page: what is compared is one page against one page.
+/// A single commit of this many bytes leaves room in its page: one page is compared with one page.
 const SMALL: usize = 100;
 const LARGE: usize = 1024;
 /// Cells that share a lock: a writer that stays on its own number never waits for another writer's commit.
@@ -98,7 +99,7 @@ impl Case<'_> {
         let others = Others::watch();
         for round in 0..rounds {
             for place in 0..Variant::ALL.len() {
-                // Another one begins each round, so that none always comes after the same.
+                // A different one begins each round, so that none always follows the same.
                 let variant = Variant::ALL[(place + round as usize) % Variant::ALL.len()];
                 let measured = self.round(variant, group, self.time)?;
                 if variant == Variant::Store {
@@ -112,7 +113,8 @@ impl Case<'_> {
         report.others(&name, others.share());
         for ours in [Variant::Store, Variant::Log] {
             for bare in [Variant::Bare, Variant::BareFilled] {
-                // Asked of the store against either: which bare loop is the slower one depends on the file system.
+                // Only the store has goals, against either: which bare loop is the slower one depends on the file
+                // system.
                 let asked = ours == Variant::Store;
                 let (metric, goal) = match self.writers {
                     1 => ("p50", Goal::AtMost(1.2)),
@@ -210,7 +212,7 @@ impl Case<'_> {
     }
 }
 
-/// Whoever can commit.
+/// A target of commits.
 trait Commits: Sync {
     fn commit(&self, writer: u64, turn: u64, value: &[u8]) -> Result<(), BenchError>;
 }

@@ -1,8 +1,8 @@
-//! The storage benchmark: what durability costs, and how long coming back takes.
+//! The storage benchmark: the cost of durability, and the time of recovery.
 //!
 //! *Group commit*: `Power` commits by one writer and by many, against bare loops of write and `fdatasync` on the
 //! same disk in the same rounds. *Recovery*: re-attaching an image after its process died, and rebuilding it from
-//! checkpoint and log, next to what reading the file and copying memory cost.
+//! checkpoint and log, next to the cost of reading the file and copying memory.
 
 mod commit;
 mod place;

@@ -1,10 +1,10 @@
-//! An image that says how long it took to come.
+//! An image that records how long opening it took.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use warpkeep::{ImageFile, ImagePlace};
+use warpkeep::engine::{ImageFile, ImagePlace};
 use warpkeep_image::{Attached, Coherent, Image, ImageError};
 
 /// An image file that remembers how long opening and creating took.
@@ -33,7 +33,7 @@ impl TimedImage {
         &self.file.path
     }
 
-    /// The times since this was last asked.
+    /// The times since the last call.
     pub(crate) fn take_times(&self) -> Times {
         std::mem::take(&mut self.times.lock().expect("nobody panics while noting a time"))
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use warpkeep::{Cells, Durability, Edit, Keeper, LogPlace, OpenReport, Origin, open};
+use warpkeep::engine::{Cells, Edit, Keeper, LogPlace, open};
+use warpkeep::{Durability, OpenReport, Origin};
 use warpkeep_core::{Seed, mix64};
 use warpkeep_image::{Coherent, size_class};
 use warpkeep_log::{LogOptions, OsDisk};
@@ -23,9 +24,9 @@ use crate::{Amount, BenchError, Progress, Values};
 type Store = Keeper<Coherent, Cells<Coherent>>;
 
 const BATCH: u64 = 128;
-/// What a record has besides its value.
+/// Bytes of a record besides its value.
 const RECORD_HEAD: u64 = 16;
-/// What a change has besides its value, in logs and checkpoints.
+/// Bytes of a change besides its value, in logs and checkpoints.
 const CHANGE_HEAD: u64 = 32;
 const SAMPLES: u64 = 5000;
 
@@ -72,7 +73,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// What stands in the way, if something does.
+    /// The obstacle, if there is one.
     fn obstacle(&self, options: &Options) -> Result<Option<String>, BenchError> {
         for (directory, needed) in [(&options.image_dir, self.image_bytes), (&options.dir, self.disk_bytes)] {
             let free = placement_in(directory)?.free_bytes;
@@ -154,14 +155,14 @@ impl<'a> Case<'a> {
         self.items as f64 * self.values.len() as f64
     }
 
-    /// A seeded walk that comes to no cell twice before it has come to all.
+    /// A seeded walk that visits no cell twice before it has visited all.
     fn tail_cell(&self, turn: u64) -> u64 {
         let (start, step) = self.walk;
         let far = u128::from(turn) * u128::from(step) + u128::from(start);
         (far % u128::from(self.items)) as u64
     }
 
-    /// Puts so many values with `Process` and makes them durable; gives the seconds.
+    /// Puts values with `Process` and makes them durable; returns the seconds.
     fn write(
         &self,
         title: &str,
@@ -232,14 +233,14 @@ impl<'a> Case<'a> {
         Ok(opened)
     }
 
-    /// Whether a sample of the cells holds what was written last.
+    /// Checks that a sample of the cells holds the last written values.
     fn check(&self, store: &Store) -> Result<(), BenchError> {
         let wrong = |cell: u64, what: &str| Err(BenchError::Wrong(format!("cell {cell} {what}")));
         let pick = |sample, of: u64| mix64(Seed(sample), self.items) % of;
         for sample in 0..SAMPLES.min(self.items) {
             let (cell, generation) = match sample % 2 {
                 0 if self.tail > 0 => (self.tail_cell(pick(sample, self.tail)), 1),
-                // Where the walk would have gone on: a cell that it never came to.
+                // Where the walk would have continued: a cell that it never visited.
                 _ if self.tail < self.items => {
                     (self.tail_cell(self.tail + pick(sample, self.items - self.tail)), 0)
                 }
@@ -279,7 +280,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// How a store was opened, and what took how many seconds.
+/// How a store was opened, and the seconds of each part.
 struct Opened {
     report: OpenReport,
     open: f64,

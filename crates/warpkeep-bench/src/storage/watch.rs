@@ -1,4 +1,4 @@
-//! A disk that counts what the log does to it.
+//! A disk that counts the log's calls.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use warpkeep_log::{Disk, DiskFile, OsDisk, site};
 
-/// What has been counted.
+/// The counts.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     frames: AtomicU64,

@@ -1,4 +1,4 @@
-//! Which items are asked for how often.
+//! How often each item is requested.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::{Dice, Scramble, Workload, Zipf};
 use crate::BenchError;
 
-/// The skew that YCSB has if nothing is said.
+/// The default skew of YCSB.
 pub const DEFAULT_THETA: f64 = 0.99;
 
 /// How items are drawn. Written `uniform`, `zipfian`, `zipfian:0.8`, `latest` or `latest:0.8`.
@@ -22,7 +22,7 @@ pub const DEFAULT_THETA: f64 = 0.99;
 pub enum Distribution {
     /// All alike.
     Uniform,
-    /// By Zipf's law, with this skew; which items come first is decided by a hash.
+    /// By Zipf's law, with this skew; a hash decides which items are the most frequent.
     Zipfian(f64),
     /// By Zipf's law, the newest first.
     Latest(f64),

@@ -1,4 +1,4 @@
-//! A trace like that of a recommendation model: a sample asks for one row of each of its tables of embeddings.
+//! A trace like that of a recommendation model: a sample requests one row of each of its tables of embeddings.
 
 use super::{Dice, Scramble, Workload, Zipf};
 use crate::BenchError;
@@ -11,7 +11,7 @@ pub const CARDINALITIES: [u64; 26] = [
 /// The fewest items that the tables can be scaled to.
 const MIN_ITEMS: u64 = 1000;
 
-/// The tables, scaled to the items of a workload, and the law by which their rows are asked for.
+/// The tables, scaled to the items of a workload, and the law by which their rows are requested.
 ///
 /// ```
 /// use warpkeep_bench::workload::{Dlrm, Workload};
@@ -74,7 +74,7 @@ fn scaled(items: u64) -> Result<Vec<u64>, BenchError> {
     let total: u64 = CARDINALITIES.iter().sum();
     let share = |rows: u64| (u128::from(rows) * u128::from(items) / u128::from(total)).max(1) as u64;
     let mut rows = CARDINALITIES.map(share).to_vec();
-    // The largest takes what rounding left.
+    // The largest takes the rounding remainder.
     let sum: u64 = rows.iter().sum();
     if let Some(largest) = rows.iter_mut().max() {
         *largest = *largest + items - sum;

@@ -1,7 +1,7 @@
-//! How well counts fit a law: for tests of what draws them.
+//! How well counts fit a law: for tests of distributions.
 
-/// Chi-square of counts against a law, in standard deviations from its mean; `law` need not add up to 1. Neighbours that are
-/// expected seldom are taken together.
+/// Chi-square of counts against a law, in standard deviations from its mean; `law` need not add up to 1. Neighbours with
+/// small expectations are taken together.
 pub(crate) fn chi_square(counts: &[u64], law: &[f64]) -> f64 {
     let total = counts.iter().sum::<u64>() as f64;
     let sum: f64 = law.iter().sum();
@@ -24,8 +24,8 @@ pub(crate) fn chi_square(counts: &[u64], law: &[f64]) -> f64 {
     (chi - freedom) / (2.0 * freedom).sqrt()
 }
 
-/// The largest distance between the two sums from the left, times the root of the number of draws: above 1.63 in one case of
-/// a hundred.
+/// The largest distance between the two cumulative sums, times the root of the number of draws: above 1.63 in one
+/// case of a hundred.
 pub(crate) fn kolmogorov(counts: &[u64], law: &[f64]) -> f64 {
     let total = counts.iter().sum::<u64>() as f64;
     let sum: f64 = law.iter().sum();

@@ -2,7 +2,7 @@
 
 use super::Dice;
 
-/// What is done to one item of a mix.
+/// The action on one item of a mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Its value is read.
@@ -21,7 +21,7 @@ pub struct Mix {
     updates: u8,
     inserts: u8,
     modifies: u8,
-    /// Whether it asks for the newest items, whatever else is said.
+    /// Whether it always requests the newest items.
     latest: bool,
 }
 
@@ -32,9 +32,9 @@ impl Mix {
     pub const B: Mix = Mix::of("YCSB B", 95, 5, 0, 0);
     /// Gets alone.
     pub const C: Mix = Mix::of("YCSB C", 100, 0, 0, 0);
-    /// Gets of what was inserted last, and a few inserts.
+    /// Gets of the items inserted last, and a few inserts.
     pub const D: Mix = Mix { latest: true, ..Mix::of("YCSB D", 95, 0, 5, 0) };
-    /// Half gets, half reads that are followed by a write of what was made of them.
+    /// Half gets, half reads that are followed by a write of the modified value.
     pub const F: Mix = Mix::of("YCSB F", 50, 0, 0, 50);
     /// All of them.
     pub const ALL: [Mix; 5] = [Mix::A, Mix::B, Mix::C, Mix::D, Mix::F];
@@ -58,7 +58,7 @@ impl Mix {
         self.inserts > 0
     }
 
-    /// Whether it asks for the newest items.
+    /// Whether it requests the newest items.
     pub fn asks_latest(self) -> bool {
         self.latest
     }
@@ -68,7 +68,7 @@ impl Mix {
         f64::from(100 - self.gets) / 100.0
     }
 
-    /// Draws what to do next.
+    /// Draws the next action.
     #[inline]
     pub fn draw(self, dice: &mut Dice) -> Action {
         let throw = dice.below(100) as u8;
@@ -95,7 +95,7 @@ mod tests {
                 counts[mix.draw(&mut dice) as usize] += 1;
             }
             let law = [mix.gets, mix.updates + mix.inserts, mix.modifies].map(f64::from);
-            // A share of nothing is nothing, and no cell to be judged.
+            // An empty share has no cell to be judged.
             let there: Vec<usize> = (0..3).filter(|&cell| law[cell] > 0.0).collect();
             let (seen, due): (Vec<u64>, Vec<f64>) =
                 there.iter().map(|&cell| (counts[cell], law[cell])).unzip();

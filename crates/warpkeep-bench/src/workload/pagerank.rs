@@ -22,7 +22,7 @@ pub struct Rmat {
 }
 
 impl Rmat {
-    /// The largest graph of at most so many vertices.
+    /// The largest graph of at most this many vertices.
     pub fn of_at_most(vertices: u64, seed: u64) -> Rmat {
         Rmat { scale: vertices.max(1).ilog2(), seed: Seed(seed).derive(0x726d_6174) }
     }
@@ -32,7 +32,7 @@ impl Rmat {
         1 << self.scale
     }
 
-    /// How many neighbours a vertex has: what is to be expected of it, rounded at random.
+    /// The number of a vertex's neighbours: the expected value, rounded at random.
     pub fn degree(&self, vertex: u64) -> u64 {
         let [a, b, c, d] = QUARTERS;
         let ones = vertex.count_ones() as i32;

@@ -1,8 +1,8 @@
-//! Numbers in another order: so that those that are asked for most do not lie side by side.
+//! A permutation of numbers, so that those requested most do not lie side by side.
 
 use warpkeep_core::{Seed, mix64};
 
-/// A hash of the numbers below an end onto themselves: every number comes from exactly one, so it changes no distribution.
+/// A permutation of the numbers below an end, so that it changes no distribution.
 ///
 /// ```
 /// use warpkeep_bench::workload::Scramble;
@@ -31,12 +31,12 @@ impl Scramble {
         Scramble { end, mask, shift: bits / 2 + 1, factors: [word(1) | 1, word(2) | 1], offset: word(3) }
     }
 
-    /// Where a number goes. Numbers from `end` on are not taken.
+    /// The image of a number. Numbers from `end` on are not accepted.
     #[inline]
     pub fn apply(&self, number: u64) -> u64 {
         debug_assert!(number < self.end.max(1), "{number} of {}", self.end);
         let mut x = number;
-        // A walk along the cycle of a permutation of all such bit patterns: it leads back below `end`, in two steps on
+        // A walk along the cycle of a permutation of all such bit patterns: it returns below `end`, in two steps on
         // average at most.
         loop {
             x = x.wrapping_add(self.offset) & self.mask;

@@ -1,10 +1,10 @@
-//! Operations drawn ahead: what drawing costs stays outside the clock.
+//! Operations drawn ahead, so that drawing is not timed.
 
 use super::pagerank::PageRank;
 use super::{Action, Dice, Distribution, Dlrm, Task, Work, Workload};
 use crate::BenchError;
 
-/// Whose operations are drawn.
+/// The thread whose operations are drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
     /// Another one, other draws.
@@ -29,9 +29,9 @@ impl Part {
 /// Operations for one thread.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
-    /// Of items; ages, if the newest are asked for.
+    /// Numbers of items; ages, if the newest are requested.
     pub numbers: Vec<u64>,
-    /// What is done to each; empty if it is the same to all.
+    /// The action for each; empty if it is the same for all.
     pub actions: Vec<Action>,
 }
 
@@ -59,7 +59,7 @@ impl Script {
             Work::Task(_) | Work::Load => Script::uniform(picks()?, len),
             Work::Mix(mix) if mix.only_reads() => Script::uniform(picks()?, len),
             Work::Mix(mix) => {
-                // What is done has throws of its own, or it would go with what it is done to.
+                // Actions have random numbers of their own; otherwise they would correlate with the items.
                 let mut dice = Dice::new(!workload.seed, part.draws());
                 Script::mixed(picks()?.map(|number| (number, mix.draw(&mut dice))), len)
             }

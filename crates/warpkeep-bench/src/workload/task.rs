@@ -1,6 +1,6 @@
 //! One kind of operation, over and over.
 
-/// What one operation is.
+/// The kind of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     /// A get of a key that is there.

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use super::{DEFAULT_THETA, Distribution, Mix, Task};
 
-/// A workload by kind; what its keys and values are is another matter.
+/// A workload by kind, independent of the form of its keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// One kind of operation.
@@ -31,8 +31,8 @@ impl Work {
         }
     }
 
-    /// How its items are drawn, if `asked` is what was asked for: single operations are uniform unless something else is
-    /// said, mixes go by Zipf's law, and what wants the newest items gets them.
+    /// How its items are drawn, given the requested distribution: by default single operations are uniform and
+    /// mixes follow Zipf's law; workloads of the newest items always get them.
     pub fn distribution(self, asked: Option<Distribution>) -> Distribution {
         match self {
             Work::Task(_) => asked.unwrap_or(Distribution::Uniform),
@@ -46,7 +46,7 @@ impl Work {
         }
     }
 
-    /// Whether nothing is changed by it.
+    /// Whether it changes nothing.
     pub fn only_reads(self) -> bool {
         match self {
             Work::Task(task) => matches!(task, Task::Hit | Task::Miss),

@@ -29,7 +29,7 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// So many ranks, skewed by `theta`.
+    /// `ranks` ranks, skewed by `theta`.
     pub fn new(ranks: u64, theta: f64) -> Result<Zipf, BenchError> {
         if ranks == 0 || !(0.0..=10.0).contains(&theta) {
             return Err(BenchError::Invalid(format!(
@@ -37,13 +37,13 @@ impl Zipf {
             )));
         }
         let mut zipf = Zipf { ranks, theta, area: (0.0, 0.0), surely_inside: 0.0 };
-        // The first bar is taken whole: what lies left of its centre is cut to its height.
+        // The first bar is taken whole: the area left of its centre is cut to its height.
         zipf.area = (zipf.integral(1.5) - 1.0, zipf.integral(ranks as f64 + 0.5));
         zipf.surely_inside = 2.0 - zipf.inverse(zipf.integral(2.5) - zipf.height(2.0));
         Ok(zipf)
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     pub fn ranks(&self) -> u64 {
         self.ranks
     }
@@ -79,7 +79,7 @@ impl Zipf {
     #[inline]
     fn inverse(&self, area: f64) -> f64 {
         let power = 1.0 - self.theta;
-        // Rounding can lead a little below what the logarithm takes.
+        // Rounding can lead slightly below the domain of the logarithm.
         (if power == 0.0 { area } else { (power * area).max(-1.0).ln_1p() / power }).exp()
     }
 }

@@ -1,10 +1,10 @@
-//! Somebody who does not wait for the end.
+//! An observer that stops a benchmark early.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpkeep_bench::{Amount, Progress};
 
-/// Stops a benchmark after so many questions.
+/// Stops a benchmark after this many calls.
 pub(crate) struct Impatient(AtomicU64);
 
 impl Impatient {

@@ -1,4 +1,4 @@
-//! What the tests of the benchmarks share. A test that needs a part of it takes that part.
+//! The shared parts of the benchmarks' tests. A test includes the parts it needs.
 
 mod impatient;
 mod refusal;

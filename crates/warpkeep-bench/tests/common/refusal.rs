@@ -3,7 +3,7 @@
 use warpkeep_bench::report::Report;
 use warpkeep_bench::{BenchError, Progress, Quiet};
 
-/// What a benchmark says to options that are nonsense.
+/// A benchmark's error for invalid options.
 pub(crate) fn refusal<O>(
     mut options: O,
     change: impl FnOnce(&mut O),

@@ -1,18 +1,18 @@
-//! Where a benchmark runs, and that it measured something.
+//! The directory of a benchmark, and checks of its figures.
 
 use warpkeep_bench::report::Report;
 
-/// An empty directory that goes with the test.
+/// An empty temporary directory.
 pub(crate) fn directory() -> tempfile::TempDir {
     tempfile::tempdir().expect("a directory")
 }
 
-/// Whether nothing was left behind.
+/// Whether no files were left behind.
 pub(crate) fn is_empty(directory: &tempfile::TempDir) -> bool {
     std::fs::read_dir(directory.path()).expect("a directory").next().is_none()
 }
 
-/// Figures of so many rounds, all above 0.
+/// Checks that there are figures of all rounds, all above 0.
 pub(crate) fn assert_series(report: &Report, case: &str, variant: &str, metric: &str, rounds: usize) {
     let series = report.series(case, variant, metric);
     assert_eq!(series.len(), rounds, "{case}, {variant}, {metric}");

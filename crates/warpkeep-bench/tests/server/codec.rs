@@ -1,4 +1,4 @@
-//! Answers are read the same however the stream is cut, and nothing that comes can do harm.
+//! Answers are parsed the same however the stream is cut, and no input can do harm.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -60,7 +60,7 @@ impl Said {
         Some(())
     }
 
-    /// What a reader finds of it.
+    /// The parsed form.
     fn once_read(self, protocol: Protocol) -> Said {
         match (protocol, self) {
             (Protocol::Resp, Said::Value(_, data)) => Said::Value(Vec::new(), data),
@@ -88,7 +88,7 @@ fn protocol() -> impl Strategy<Value = Protocol> {
     prop::sample::select(Protocol::ALL.to_vec())
 }
 
-/// Reads all answers of a stream that comes in parts.
+/// Parses all answers of a stream that comes in parts.
 fn read(protocol: Protocol, parts: &[&[u8]]) -> Result<(Vec<Said>, Vec<u8>), Malformed> {
     let (mut pending, mut found) = (Vec::new(), Vec::new());
     for part in parts {
@@ -138,7 +138,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_an_answer_or_an_error(protocol in protocol(), bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        // What is read of the beginning does not change when more comes.
+        // The parsed beginning does not change when more arrives.
         let first = |bytes: &[u8]| protocol.next(bytes).map(|found| found.map(|(answer, used)| (Said::from(answer), used)));
         for len in 0..bytes.len() {
             match first(&bytes[..len]) {

@@ -1,4 +1,4 @@
-//! A small server of our own, which keeps its word or breaks it in a way that is asked for.
+//! A small server of our own, which is correct or has a chosen fault.
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use warpkeep_bench::server::{Address, Protocol, Target};
 
-/// What it does wrong.
+/// The fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Nothing.
@@ -23,7 +23,7 @@ pub(crate) enum Fault {
     OtherKey,
     /// The answers to two gets change places.
     Swap,
-    /// A value is what it was at first.
+    /// A value is the first one stored.
     Stale,
     /// A key is gone.
     Lose,
@@ -33,9 +33,9 @@ pub(crate) enum Fault {
     CloseMidway,
     /// No answer.
     Silent,
-    /// Something that is no answer.
+    /// An invalid answer.
     Nonsense,
-    /// An answer that nobody asked for.
+    /// An unrequested answer.
     Twice,
     /// The server would rather not, every second time.
     Refuse,
@@ -43,14 +43,14 @@ pub(crate) enum Fault {
     Stall,
 }
 
-/// What a client asked.
+/// A client's request.
 enum Asked {
     Get(Vec<Vec<u8>>, Form),
     Set(Vec<u8>, Vec<u8>),
     Version,
 }
 
-/// What the answer to a get looks like.
+/// The form of the answer to a get.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Text,
@@ -284,7 +284,7 @@ fn parse(protocol: Protocol, bytes: &[u8]) -> Option<(Asked, usize)> {
         "set" => with_value(words[4].parse().expect("a length")),
         "ms" => with_value(words[2].parse().expect("a length")),
         "mg" if words.len() == 3 => Some((Asked::Get(vec![key(1)], Form::MetaOne), used)),
-        // Quiet ones, up to what ends them.
+        // Quiet gets, up to the command that ends them.
         "mg" => {
             let (mut keys, mut used) = (Vec::new(), 0);
             loop {

@@ -31,12 +31,13 @@ fn options(fake: &Fake) -> Options {
 
 fn run(protocol: Protocol, fault: Fault, keys_a_get: usize) -> Result<Report, ServerError> {
     let good = options(&Fake::start(protocol, Fault::None, 0));
-    // Most faults come when writes have replaced some values, and end the run; until then it has time.
+    // Most faults show when writes have replaced some values, and end the run; until then it has time.
     let (from, round_time) = match fault {
         Fault::None | Fault::Refuse => (ITEMS + 5, good.round_time),
         _ => (ITEMS + 400, Duration::from_secs(10)),
     };
-    // Waiting for nothing need not take long; but a server that is only slow answers its first question within it.
+    // The wait for a silent server need not be long; but a server that is only slow answers its first request
+    // within it.
     let timeout = if fault == Fault::Silent { Duration::from_secs(1) } else { good.timeout };
     let fake = Fake::start(protocol, fault, from);
     let targets = vec![fake.target()];
@@ -80,7 +81,7 @@ fn every_broken_word_is_caught() {
         (Fault::Silent, |error| matches!(error, ServerError::Silent { .. })),
         (Fault::Nonsense, |error| matches!(error, ServerError::Malformed { .. })),
         (Fault::Twice, |error| {
-            // What comes twice is first taken for the next answer.
+            // A duplicate is first taken for the next answer.
             matches!(
                 error,
                 ServerError::OutOfOrder { .. } | ServerError::WrongValue { .. } | ServerError::Missing { .. }
@@ -133,7 +134,7 @@ fn refusals_are_counted_and_told() {
         let report = run(protocol, Fault::Refuse, 1).expect("a server that is busy");
         assert!(figures(&report, "errors")[0] > 0.0, "{protocol}");
         assert!(report.notes.iter().any(|note| note.contains("refused some requests")), "{protocol}");
-        // But not while keys are stored: nothing could be said of a miss then.
+        // But not while keys are stored: then a miss could not be judged.
         let fake = Fake::start(protocol, Fault::Refuse, 10);
         let error = server::run(&options(&fake), &Quiet).expect_err("keys are missing");
         assert!(matches!(error, ServerError::Refused { .. }), "{error:?}");
@@ -155,7 +156,7 @@ fn an_open_loop_charges_a_stall_to_all_that_waited() {
         };
         server::run(&options, &Quiet).expect("a slow server")
     };
-    // 120 of 400 ms: nearly a third of what was due waited, for 60 ms on average.
+    // 120 of 400 ms: nearly a third of the due requests waited, for 60 ms on average.
     let open = measure(Some(1000.0));
     assert!(figures(&open, "max")[0] >= 100_000.0, "{:?}", figures(&open, "max"));
     assert!(figures(&open, "p95")[0] >= 50_000.0, "{:?}", figures(&open, "p95"));
@@ -165,7 +166,7 @@ fn an_open_loop_charges_a_stall_to_all_that_waited() {
     assert!(figures(&closed, "p95")[0] < figures(&open, "p95")[0], "{:?}", figures(&closed, "p95"));
 }
 
-/// Whoever watches asks to stop after a while.
+/// An observer that asks to stop after a while.
 struct Impatient(std::time::Instant);
 
 impl Progress for Impatient {
@@ -192,7 +193,7 @@ fn an_interrupt_ends_it_soon() {
 fn nobody_there_is_told_with_the_address() {
     let fake = Fake::start(Protocol::Resp, Fault::None, 0);
     let options = options(&fake);
-    // From here on nobody listens.
+    // From here on no server listens.
     drop(fake);
     let error = server::run(&options, &Quiet).expect_err("nobody is there");
     assert!(error.to_string().contains("127.0.0.1:"), "{error}");

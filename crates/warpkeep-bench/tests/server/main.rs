@@ -1,4 +1,4 @@
-//! Load on servers: codecs by properties, a server that lies, and the real ones where they are installed.
+//! Load on servers: codecs by properties, a faulty server, and the real ones where they are installed.
 
 mod codec;
 mod fake;

@@ -1,4 +1,4 @@
-//! What makes no sense is refused before anything is asked of a server.
+//! Invalid options are refused before any request to a server.
 
 use std::time::Duration;
 

@@ -62,7 +62,7 @@ fn memcached_and_redis_side_by_side() {
             assert!(of("rate").iter().all(|&rate| rate > 0.0), "{name}");
             assert!(report.notes.iter().any(|note| note.starts_with(&name) && note.contains("started as")));
         }
-        // Bars and latencies for each case, and for plain gets and multigets what more requests under way buy.
+        // Bars and latencies for each case, and for plain gets and multigets the gain of more requests in flight.
         assert_eq!(report.charts.len(), charts);
         assert!(report.charts.iter().all(|chart| chart.to_svg().is_ok()));
     }

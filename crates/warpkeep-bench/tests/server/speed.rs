@@ -1,4 +1,4 @@
-//! How fast the generator is over a socket, against a server that does next to nothing; run by hand, in a release build:
+//! How fast the generator is over a socket, against a server that does almost nothing; run by hand, in a release build:
 //! `cargo test --release -p warpkeep-bench --test server -- --ignored --nocapture`.
 
 use std::io::{Read, Write};

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 pub(crate) struct Float(pub(crate) f32);
 
 impl Float {
-    /// Reads what [`Display`](std::fmt::Display) writes, and every other way to write a number.
+    /// Reads the output of [`Display`](std::fmt::Display), and every other notation of a number.
     pub(crate) fn parse(text: &str) -> Result<Float, String> {
         let wrong = || format!("'{text}' is no number; write it like 0.25, 1e-3, inf or NaN");
         match text.strip_prefix("bits:") {
@@ -24,7 +24,7 @@ impl Float {
 
 impl std::fmt::Display for Float {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // There are many that are no number, and only one of them is written so.
+        // There are many NaNs, and only one of them is written so.
         if self.0.is_nan() && self.0.to_bits() != f32::NAN.to_bits() {
             return write!(f, "bits:{:08x}", self.0.to_bits());
         }

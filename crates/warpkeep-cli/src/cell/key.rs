@@ -1,11 +1,11 @@
-//! Keys, by what a table takes.
+//! Keys, by the table's key spec.
 
 use warpkeep::KeySpec;
 
 use super::coding::number_from_text;
 use super::{Shown, bytes_from_text, text_of_bytes};
 
-/// A key as a file has it, before it is known what the table takes.
+/// A key as a file has it, before the table's key spec is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RawKey {
     Number(u64),

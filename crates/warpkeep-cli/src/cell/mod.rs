@@ -9,8 +9,8 @@ pub(crate) use coding::{Coding, scalar};
 pub(crate) use key::{RawKey, key_from_text, key_prefix, shown_key};
 pub(crate) use shown::Shown;
 
-/// The bytes that text stands for: its own, or those after `hex:` or `base64:`; `text:` before what begins like one of
-/// these and is meant as it is.
+/// The bytes that text stands for: its own, or those after `hex:` or `base64:`; `text:` precedes text that begins
+/// like one of these and is meant literally.
 pub(crate) fn bytes_from_text(text: &str) -> Result<Vec<u8>, String> {
     match text.split_once(':') {
         Some(("text", rest)) => Ok(rest.as_bytes().to_vec()),
@@ -20,8 +20,7 @@ pub(crate) fn bytes_from_text(text: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The text that stands for bytes; [`bytes_from_text`] gives them back. On a `line` of its own it has no control
-/// characters.
+/// The text for some bytes; [`bytes_from_text`] reverses it. With `line` it has no control characters.
 pub(crate) fn text_of_bytes(bytes: &[u8], line: bool) -> String {
     const MARKS: [&str; 5] = ["text:", "hex:", "base64:", "u64:", "f32:"];
     match std::str::from_utf8(bytes) {

@@ -22,8 +22,8 @@ pub(crate) struct Backup {
     /// The directory to make; it must not exist, or be empty.
     #[arg(required_unless_present = "address", conflicts_with = "address")]
     to: Option<PathBuf>,
-    /// Have the server at this address, such as 127.0.0.1:11311, back up the store that it serves, while it serves on. In place of
-    /// STORE comes a name for the backup, which is made in the directory that the server was given by --backups.
+    /// Have the server at this address, such as 127.0.0.1:11311, back up the store that it serves, while it serves
+    /// on. In place of STORE give a name for the backup, which is made in the server's --backups directory.
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["image", "read_only", "adopt_copy", "abandon_image"])]
     address: Option<String>,
     /// A file whose first line is the password of that server.

@@ -23,7 +23,7 @@ use crate::interrupt::Interrupt;
 use crate::output;
 use crate::progress::Bars;
 
-/// What to measure.
+/// The benchmark to run.
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     #[command(subcommand)]
@@ -33,32 +33,32 @@ pub(crate) struct Bench {
 /// One a benchmark.
 #[derive(Debug, Subcommand)]
 enum Benchmark {
-    /// What durability costs, and how long coming back takes.
+    /// The cost of durability, and the time of recovery.
     ///
     /// Commits with Power by one writer and by many, against bare loops of write and fdatasync on the same disk in
-    /// the same rounds; then stores of some sizes are brought back after a crash of the process and after the loss of
+    /// the same rounds; then stores of some sizes are recovered after a crash of the process and after the loss of
     /// their image.
     #[command(after_help = EXIT_CODES)]
     Storage(storage::Storage),
-    /// How fast it is beside peers and beside what memory gives.
+    /// Speed compared with peers and with the limits of the memory.
     ///
     /// Gets that hit and that miss, updates, inserts and deletes, the workloads of YCSB, and traces like those of DLRM and
-    /// PageRank, by one thread and by all, in rounds that take turns between the contestants. Every answer is checked, and
-    /// every rate is put in proportion to the limit of the machine that binds it. Peers take part if the program was built
-    /// with --features peers.
+    /// PageRank, by one thread and by all, in rounds that alternate between the contestants. Every answer is
+    /// checked, and every rate is compared with the limit of the machine that binds it. Peers take part if the
+    /// program was built with --features peers.
     #[command(after_help = EXIT_CODES)]
     Compare(compare::Compare),
-    /// How fast tables are that a device works, beside what the link to it gives.
+    /// Speed of tables on a device, compared with the limits of its link.
     ///
     /// Batches of gets with keys and answers in device memory, batches of writes, and the library from host memory to host
-    /// memory, by batch size, skew and share of the buckets that have copies; every answer is checked, and every rate is put in
-    /// proportion to the limit that binds it, measured in the same run.
+    /// memory, by batch size, skew and share of the buckets that have copies; every answer is checked, and every
+    /// rate is compared with the limit that binds it, measured in the same run.
     #[command(after_help = EXIT_CODES)]
     Device(device::Device),
-    /// Whether a device is as fast with many items as with few, and how long coming back to them takes.
+    /// Speed of a device with many items and with few, and the time of reopening.
     ///
-    /// Tables of some sizes are loaded from device memory, read and written in large batches, let go and opened again: the image marked,
-    /// registered with the device, its mirror made.
+    /// Tables of some sizes are loaded from device memory, read and written in large batches, closed and opened
+    /// again: the image is marked and registered with the device, and the device index is built.
     #[command(after_help = EXIT_CODES)]
     Scale(scale::ScaleArgs),
     /// How full a table gets before a key finds no place, by geometry.
@@ -67,23 +67,23 @@ enum Benchmark {
     /// How long growing and coming back take, against the number of items.
     #[command(after_help = EXIT_CODES)]
     Growth(growth::Growth),
-    /// What the machine gives at most: its disk, its memory, and a device with the link to it.
+    /// The limits of the machine: its disk, its memory, and a device with the link to it.
     ///
     /// Sequential and random access by the CPU; with --device also random gathers from device memory, random and ordered
-    /// rows over the link, copies and empty kernels. What was read and written is checked.
+    /// rows over the link, copies and empty kernels. All data read and written is checked.
     #[command(after_help = EXIT_CODES)]
     Limits(limits::Limits),
-    /// The figures of a paper, measured here, with what was published beside them.
+    /// The figures of a paper, measured here, beside the published ones.
     #[command(after_help = EXIT_CODES)]
     Paper(paper::Paper),
     /// Load for any memcached or Redis server, with every answer checked.
     ///
-    /// Stores keys, then gets and sets them over many connections with many requests under way, in rounds that take
-    /// turns between the servers. A wrong, old or missing value ends the run. Servers to compare with can be started for
-    /// the run: --spawn memcached,redis.
+    /// Stores keys, then gets and sets them over many connections with many requests in flight, in rounds that
+    /// alternate between the servers. A wrong, old or missing value ends the run. Servers to compare with can be
+    /// started for the run: --spawn memcached,redis.
     #[command(after_help = EXIT_CODES)]
     Server(server::Server),
-    /// Makes a page for people of results, with plots.
+    /// Makes a page of results, with plots.
     ///
     /// One HTML file that needs no network, and its plots as SVG, from the files that benchmarks write with --json.
     #[command(after_help = EXIT_CODES)]
@@ -166,7 +166,7 @@ impl Files {
 /// Where a benchmark writes.
 #[derive(Debug, Args)]
 struct Places {
-    /// A directory on the disk to measure; made if it is missing. What the benchmark writes there it removes.
+    /// A directory on the disk to measure; made if it is missing. The benchmark removes its files.
     #[arg(long, default_value = ".", value_name = "DIR")]
     dir: PathBuf,
     /// A directory for images, on tmpfs; --dir if it is missing.

@@ -6,7 +6,7 @@ use clap_complete::Shell;
 use crate::failure::Failure;
 use crate::{Cli, output};
 
-/// What for.
+/// The shell.
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
     /// The shell.

@@ -5,7 +5,8 @@ use std::str::FromStr;
 use clap::Args;
 use serde::Serialize;
 use warpkeep::{
-    DeviceChoice, Geometry, IndexKind, KeySpec, Layout, MergeRule, Store, TableOptions, TableStats, ValueSpec,
+    DeviceChoice, Geometry, IndexKind, IndexOptions, KeySpec, Layout, MergeRule, Store, TableOptions,
+    TableStats, ValueSpec,
 };
 
 use crate::elements::{Dtype, Elements, remember};
@@ -13,7 +14,7 @@ use crate::failure::Failure;
 use crate::output::{Format, count};
 use crate::store::{StoreAt, Worked};
 
-/// Which table, and what it is to hold.
+/// The table, and its contents.
 #[derive(Debug, Args)]
 pub(crate) struct Create {
     #[command(flatten)]
@@ -22,10 +23,10 @@ pub(crate) struct Create {
     worked: Worked,
     /// The name of the table.
     table: String,
-    /// What keys are: u64, fixed:BYTES, or var[:LONGEST].
+    /// The keys: u64, fixed:BYTES, or var[:LONGEST].
     #[arg(long, value_name = "SPEC")]
     key: KeySpec,
-    /// What values are: u64, f32xNUMBERS, fixed:BYTES, or var[:LONGEST].
+    /// The values: u64, f32xNUMBERS, fixed:BYTES, or var[:LONGEST].
     #[arg(long, value_name = "SPEC")]
     value: ValueType,
     #[command(flatten)]
@@ -37,7 +38,7 @@ pub(crate) struct Create {
     pub(crate) format: Format,
 }
 
-/// What values are, with what they are rows of if that is said.
+/// The value spec, with the type of its elements if given.
 #[derive(Clone, Debug)]
 pub(crate) struct ValueType {
     pub(crate) spec: ValueSpec,
@@ -67,44 +68,58 @@ pub(crate) struct Shape {
     /// The index: gphash, for GPUs and the CPU, or turbohash, for the CPU only.
     #[arg(long, default_value_t, value_name = "INDEX")]
     pub(crate) index: IndexKind,
-    /// Of a gphash table: levels, hash locations and slots a bucket. 2L-2H-8S if not said.
+    /// Of a gphash table: levels, hash locations and slots a bucket. Default: 2L-2H-8S.
     #[arg(long, value_name = "L-H-S")]
     pub(crate) geometry: Option<Geometry>,
-    /// Of a gphash table: what a slot holds, packed or in-place; by default what suits keys and values.
+    /// Of a gphash table: the contents of a slot, packed or in-place; by default the one that suits keys and
+    /// values.
     #[arg(long)]
     pub(crate) layout: Option<Layout>,
-    /// Of a turbohash table: how many shards it has, for good; by default as many as suit the capacity.
+    /// Of a turbohash table: the number of shards, which never changes; by default as many as suit the capacity.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) shards: Option<u32>,
-    /// What a merge does: none, replace, add-u64, max-u64, min-u64, add-f32, add-f64, or, append.
+    /// The merge rule: none, replace, add-u64, max-u64, min-u64, add-f32, add-f64, or, append.
     #[arg(long, default_value = "none", value_name = "RULE")]
     pub(crate) merge: MergeRule,
-    /// Check every value against its checksum when it is looked up; such a table is worked by the CPU.
+    /// Check every value against its checksum when it is looked up; such a table runs on the CPU.
     #[arg(long)]
     pub(crate) check_gets: bool,
 }
 
 impl Shape {
-    /// What the table is created with; `items` are expected.
+    /// The options of the new table; `items` are expected.
     pub(crate) fn options(
         &self,
         key: KeySpec,
         value: ValueSpec,
         items: Option<u64>,
     ) -> Result<TableOptions, Failure> {
-        if self.index != IndexKind::GpHash && self.geometry.is_some() {
-            return Err(Failure::Usage(format!("--geometry is for gphash tables; {} has none", self.index)));
-        }
-        let mut options = TableOptions::new(key, value).index(self.index).merge(self.merge);
+        let mut options = TableOptions::new(key, value).index(self.index()?).merge(self.merge);
         options.capacity = self.capacity.or(items).unwrap_or(options.capacity);
-        options.geometry = self.geometry.unwrap_or_default();
-        options.layout = self.layout;
-        options.shards = self.shards.unwrap_or(0);
         options.check_gets = self.check_gets;
         Ok(options)
     }
 
-    /// What whoever asked for a device should know about the table.
+    /// The index, and what is chosen about it. An option of another index is an error: its caller expects something of it.
+    fn index(&self) -> Result<IndexOptions, Failure> {
+        let misplaced = |option: &str, of: IndexKind| {
+            Err(Failure::Usage(format!(
+                "{option} is for {of} tables; leave it out for a {} table",
+                self.index
+            )))
+        };
+        match self.index {
+            IndexKind::GpHash if self.shards.is_some() => misplaced("--shards", IndexKind::TurboHash),
+            IndexKind::GpHash => {
+                Ok(IndexOptions::GpHash { geometry: self.geometry.unwrap_or_default(), layout: self.layout })
+            }
+            IndexKind::TurboHash if self.geometry.is_some() => misplaced("--geometry", IndexKind::GpHash),
+            IndexKind::TurboHash if self.layout.is_some() => misplaced("--layout", IndexKind::GpHash),
+            IndexKind::TurboHash => Ok(IndexOptions::TurboHash { shards: self.shards.unwrap_or(0) }),
+        }
+    }
+
+    /// A note about the table for a user who requested a device.
     pub(crate) fn note(&self, device: DeviceChoice) -> Option<String> {
         let idle = self.index == IndexKind::TurboHash && device != DeviceChoice::Cpu;
         idle.then(|| format!("turbohash tables are worked by the CPU; {device} works gphash tables only"))
@@ -135,7 +150,7 @@ impl Create {
             if let Some(elements) = &self.value.elements {
                 remember(&table, elements)?;
             }
-            let shards = match table.stats() {
+            let shards = match table.stats()? {
                 TableStats::TurboHash(stats) => Some(stats.shards),
                 TableStats::GpHash(_) => None,
             };
@@ -147,7 +162,7 @@ impl Create {
             key: self.key,
             value: self.value.spec,
             capacity: options.capacity,
-            index: options.index,
+            index: options.index.kind(),
             geometry,
             shards,
             merge: self.shape.merge.name(),

@@ -15,7 +15,7 @@ pub(crate) struct Drop {
     store: StoreAt,
     /// The name of the table.
     table: String,
-    /// Do not ask before throwing the table away.
+    /// Do not ask before dropping the table.
     #[arg(long)]
     yes: bool,
     #[command(flatten)]

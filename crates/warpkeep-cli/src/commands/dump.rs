@@ -18,7 +18,7 @@ use crate::output::{Format, counted};
 use crate::progress::Bars;
 use crate::store::{Reading, StoreAt};
 
-/// What to write where.
+/// The table, and the file.
 #[derive(Debug, Args)]
 pub(crate) struct Dump {
     #[command(flatten)]
@@ -29,20 +29,21 @@ pub(crate) struct Dump {
     table: String,
     /// The file; - is standard output.
     file: PathBuf,
-    /// What kind of file to write; by default as its name says: .csv, .jsonl, .npy.
+    /// The format of the file; by default from its name: .csv, .jsonl, .npy.
     #[arg(long, value_enum)]
     format: Option<FileFormat>,
-    /// How values are written in CSV and JSON lines; if not said, as rows of numbers where the table knows that they are, else as text.
+    /// How values are written in CSV and JSON lines; by default as rows of numbers if the table records that, else
+    /// as text.
     #[arg(long = "as", value_enum, value_name = "CODING")]
     coding: Option<Coding>,
-    /// The type of elements of a NumPy array: f32, f16, i8, bool, complex64, <f8 and so on. If not said, what the table knows that they
-    /// are; else f32 if that divides a value, otherwise u8.
+    /// The type of elements of a NumPy array: f32, f16, i8, bool, complex64, <f8 and so on. The default is the type
+    /// that the table records; else f32 if that divides a value, otherwise u8.
     #[arg(long, value_name = "TYPE")]
     dtype: Option<Dtype>,
-    /// Convert the elements of a table that has others than --dtype says. What would be changed by more than rounding is an error.
+    /// Convert the elements of a table that have another type than --dtype. A change beyond rounding is an error.
     #[arg(long, requires = "dtype")]
     convert: bool,
-    /// Write a NumPy array row by row, also if it came in column by column.
+    /// Write a NumPy array row by row, even if it was loaded from one stored column by column.
     #[arg(long)]
     c_order: bool,
     /// Write the keys of a NumPy array's rows to this array; without it the keys must be the numbers of the rows.
@@ -165,10 +166,10 @@ impl Dump {
         Ok((dumped, note))
     }
 
-    /// What the items are written to, and what there is to say about it.
+    /// The output, and notes for the user.
     fn sink(
         &self,
-        table: &Table<'_>,
+        table: &Table,
         format: FileFormat,
         items: u64,
     ) -> Result<(Box<dyn Sink>, Option<String>), Failure> {
@@ -208,10 +209,10 @@ impl Dump {
         })
     }
 
-    /// What an array is made of; what it is converted from, if it is; and what there is to say about it.
+    /// The elements of an array; those it is converted from, if any; and notes for the user.
     fn elements(
         &self,
-        table: &Table<'_>,
+        table: &Table,
         row_bytes: u64,
     ) -> Result<(Elements, Option<Elements>, Option<String>), Failure> {
         let Some(known) = elements_of(table) else {
@@ -248,7 +249,7 @@ impl Dump {
 }
 
 /// Items of a table that are not damaged.
-fn count_good(table: &Table<'_>) -> Result<u64, Failure> {
+fn count_good(table: &Table) -> Result<u64, Failure> {
     let mut good = 0;
     table.scan_checked(|item| {
         good += u64::from(item.is_ok());

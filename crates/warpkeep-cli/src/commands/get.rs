@@ -26,7 +26,7 @@ pub(crate) struct Get {
     /// How values are written.
     #[arg(long, value_enum, default_value_t)]
     format: Coding,
-    /// Write the bytes of the one value as they are, and nothing else.
+    /// Write the bytes of the one value unchanged, and nothing else.
     #[arg(long, conflicts_with_all = ["json", "format"])]
     raw: bool,
     #[command(flatten)]

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
+use warpkeep::DeviceProfile;
 use warpkeep_bench::size::Size;
 use warpkeep_image::Placement;
 
 use crate::failure::Failure;
 use crate::output::Format;
 
-/// What about.
+/// The place to report on.
 #[derive(Debug, Args)]
 pub(crate) struct Info {
     /// Where the image of a store would lie: a file, or a directory for it. Without it, the usual places are shown.
@@ -31,7 +32,7 @@ struct Report {
     devices: Vec<Device>,
 }
 
-/// What can work tables.
+/// A device for tables.
 #[derive(Debug, Serialize)]
 struct Device {
     choice: String,
@@ -42,6 +43,16 @@ struct Device {
     multiprocessors: u32,
     /// Compute capability.
     architecture: Option<String>,
+    profile: Option<Profile>,
+}
+
+/// The thresholds by which a GPU does batches.
+#[derive(Debug, Serialize)]
+struct Profile {
+    /// The file that overrides the usual values.
+    file: Option<PathBuf>,
+    /// A line for each threshold.
+    thresholds: Vec<String>,
 }
 
 /// The kernel's settings.
@@ -80,20 +91,32 @@ impl Info {
                 file_bytes: getrlimit(Resource::Fsize).current,
             },
             flush_instruction: flush_instruction(),
-            devices: devices(),
+            devices: devices()?,
         };
         self.format.show(&report, || text(&report))
     }
 }
 
-fn devices() -> Vec<Device> {
-    let device = |info: warpkeep::DeviceInfo| Device {
-        choice: info.choice.to_string(),
-        name: info.name,
-        unavailable: info.unavailable,
-        memory_bytes: info.abilities.memory_bytes,
-        multiprocessors: info.abilities.multiprocessors,
-        architecture: info.abilities.arch.map(|arch| arch.to_string()),
+fn profile_of(info: &warpkeep::DeviceInfo) -> Result<Option<Profile>, Failure> {
+    if !matches!(info.choice, warpkeep::DeviceChoice::Cuda(_)) || info.unavailable.is_some() {
+        return Ok(None);
+    }
+    let profile = DeviceProfile::of(info).map_err(warpkeep::Error::from)?;
+    let thresholds = profile.to_string().lines().map(str::to_owned).collect();
+    Ok(Some(Profile { file: DeviceProfile::file_of(&info.name), thresholds }))
+}
+
+fn devices() -> Result<Vec<Device>, Failure> {
+    let device = |info: warpkeep::DeviceInfo| {
+        Ok(Device {
+            profile: profile_of(&info)?,
+            choice: info.choice.to_string(),
+            name: info.name,
+            unavailable: info.unavailable,
+            memory_bytes: info.abilities.memory_bytes,
+            multiprocessors: info.abilities.multiprocessors,
+            architecture: info.abilities.arch.map(|arch| arch.to_string()),
+        })
     };
     warpkeep::devices().into_iter().map(device).collect()
 }
@@ -152,7 +175,9 @@ fn text(report: &Report) -> String {
         Some(instruction) => writeln!(text, "persistent memory would be flushed with {instruction}"),
         None => writeln!(text, "persistent memory is not supported on this processor"),
     };
-    for Device { choice, name, unavailable, memory_bytes, multiprocessors, architecture } in &report.devices {
+    for device in &report.devices {
+        let Device { choice, name, unavailable, memory_bytes, multiprocessors, architecture, profile } =
+            device;
         let _ = write!(text, "device {choice}: {name}");
         let _ = match (unavailable, architecture) {
             (Some(why), _) => writeln!(text, "; cannot be used: {why}"),
@@ -161,6 +186,12 @@ fn text(report: &Report) -> String {
             }
             (None, None) => writeln!(text),
         };
+        if let Some(Profile { file, thresholds }) = profile {
+            let file = file
+                .as_ref()
+                .map_or_else(String::new, |file| format!(", which {} overrides", file.display()));
+            let _ = writeln!(text, "  thresholds{file}: {}", thresholds.join(", "));
+        }
     }
     text
 }

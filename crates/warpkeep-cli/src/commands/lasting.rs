@@ -1,9 +1,9 @@
-//! What a write is to survive.
+//! The durability of a write.
 
 use clap::{Args, ValueEnum};
 use warpkeep::{Durability, Store};
 
-/// What a write is to survive.
+/// The durability of a write.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct Lasting {
     /// What the write survives; by default the most that the store offers.
@@ -32,11 +32,11 @@ impl Lasting {
 
 /// The most that a store can promise.
 pub(crate) fn strongest(store: &Store) -> Durability {
-    // What was found in the log directory is known where there is one.
+    // The report has a log exactly if the store has one.
     if store.report().log.is_some() { Durability::Power } else { Durability::Process }
 }
 
-/// What is said after a write that a power cut may take.
+/// The note after a write that a power cut may lose.
 pub(crate) fn note(durability: Durability) -> &'static str {
     match durability {
         Durability::Process => ", survives the process",

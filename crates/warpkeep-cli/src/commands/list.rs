@@ -14,7 +14,7 @@ use crate::store::{Reading, StoreAt};
 pub(crate) struct List {
     #[command(flatten)]
     store: StoreAt,
-    /// Nothing is ever written by this command.
+    /// This command never writes.
     #[command(flatten)]
     _reading: Reading,
     #[command(flatten)]
@@ -36,7 +36,7 @@ fn text(peek: &Peek) -> String {
     text
 }
 
-/// What only tables of its index have.
+/// Properties specific to its index.
 fn form(table: &TablePeek) -> String {
     match (table.geometry, table.layout, table.shards) {
         (Some(geometry), Some(layout), _) => format!("{geometry}, {layout}"),

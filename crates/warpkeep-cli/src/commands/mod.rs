@@ -34,7 +34,7 @@ use crate::EXIT_CODES;
 use crate::failure::Failure;
 use crate::store::DEVICES;
 
-/// What can be done.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Shows the engine at work: kills writers, cuts the power, and checks that nothing promised is lost.
@@ -67,7 +67,7 @@ pub(crate) enum Command {
     /// Writes a table to a CSV file, JSON lines or a NumPy array.
     #[command(after_help = EXIT_CODES)]
     Dump(dump::Dump),
-    /// Says what a store at a path would survive, and what this machine allows.
+    /// Reports what a store at a path would survive, and what this machine allows.
     #[command(after_help = EXIT_CODES, after_long_help = format!("{DEVICES}\n\n{EXIT_CODES}"))]
     Info(info::Info),
     /// Shows how full a store and its tables are, and what it survives.
@@ -91,10 +91,10 @@ pub(crate) enum Command {
     /// Throws the image of a store away and rebuilds it from its log.
     #[command(after_help = EXIT_CODES)]
     Rebuild(rebuild::Rebuild),
-    /// Puts right what is damaged in a store, where that is possible.
+    /// Repairs damage in a store, where that is possible.
     #[command(after_help = EXIT_CODES)]
     Repair(repair::Repair),
-    /// Serves a store to memcached and Redis clients; one that is not there is made.
+    /// Serves a store to memcached and Redis clients; a missing store is created.
     #[command(after_help = EXIT_CODES)]
     Serve(serve::Serve),
     /// Measures.
@@ -108,7 +108,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether errors should be told in JSON, too.
+    /// Whether errors should be printed as JSON, too.
     pub(crate) fn wants_json(&self) -> bool {
         match self {
             Command::Demo(demo) => demo.format.json,

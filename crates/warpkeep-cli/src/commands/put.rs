@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::output::Format;
 use crate::store::{StoreAt, Worked};
 
-/// What to store where.
+/// The key, and its value.
 #[derive(Debug, Args)]
 pub(crate) struct Put {
     #[command(flatten)]
@@ -25,7 +25,7 @@ pub(crate) struct Put {
     table: String,
     /// The key: an integer such as 42 or 0x2a for u64 keys; otherwise text, hex:... or base64:...
     key: String,
-    /// The value: text, hex:..., base64:..., u64:NUMBER or f32:NUMBER,...; without it, standard input as it is.
+    /// The value: text, hex:..., base64:..., u64:NUMBER or f32:NUMBER,...; without it, the bytes of standard input.
     #[arg(conflicts_with = "file")]
     value: Option<String>,
     /// Take the value from this file, as it is; - is standard input.
@@ -91,7 +91,7 @@ impl Put {
     }
 }
 
-/// All of it, but not much more than the table takes: what is longer is refused anyway.
+/// All of it, but not much more than the table takes: a longer value is refused anyway.
 fn bounded(source: impl Read, spec: ValueSpec) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(spec.max_len() as u64 + 1).read_to_end(&mut bytes)?;

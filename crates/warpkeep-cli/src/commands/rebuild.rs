@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde::Serialize;
-use warpkeep::{OpenReport, StoreOptions, WorkProgress, check_elsewhere};
+use warpkeep::engine::check_elsewhere;
+use warpkeep::{OpenReport, StoreOptions, WorkProgress};
 use warpkeep_bench::{Amount, Progress};
 use warpkeep_image::{ImageHold, Medium, Placement, store_id_of};
 
@@ -20,7 +21,7 @@ use crate::store::{ImageLook, LogLook, StoreAt, check_is_log};
 pub(crate) struct Rebuild {
     #[command(flatten)]
     store: StoreAt,
-    /// Do not ask before throwing the image away.
+    /// Do not ask before discarding the image.
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
@@ -125,7 +126,7 @@ impl Rebuild {
     }
 
     fn make(&self, progress: WorkProgress) -> Result<Report, Failure> {
-        // What this may lose was said before.
+        // The user was warned of the possible loss before.
         let image = self.store.image.clone();
         let options = StoreOptions { image, abandon_image: true, progress, ..StoreOptions::default() };
         let store = self.store.open(options)?;

@@ -7,17 +7,17 @@ use crate::failure::Failure;
 use crate::output::Format;
 use crate::store::StoreAt;
 
-/// Which store, and what of it.
+/// The store, and the part to repair.
 #[derive(Debug, Args)]
 pub(crate) struct Repair {
     #[command(flatten)]
     store: StoreAt,
-    /// Put the damaged items of this table right, and leave the others as they are.
+    /// Repair the damaged items of this table only.
     table: Option<String>,
-    /// Only say what would be done.
+    /// Only report what would be done.
     #[arg(long, conflicts_with = "manifest")]
     dry_run: bool,
-    /// Make the manifest of the log again from checkpoint and segments, if neither of its copies can be read.
+    /// Rebuild the manifest of the log from checkpoint and segments, if neither of its copies can be read.
     #[arg(long, conflicts_with = "table")]
     manifest: bool,
     #[command(flatten)]

@@ -11,7 +11,7 @@ use crate::output::{Format, count, counted};
 use crate::progress::Bars;
 use crate::store::StoreAt;
 
-/// Puts damaged items right from checkpoint and log. What is lost has an exit code of its own.
+/// Repairs damaged items from checkpoint and log. Lost items have an exit code of their own.
 pub(super) fn run(
     store: &StoreAt,
     table: Option<&str>,

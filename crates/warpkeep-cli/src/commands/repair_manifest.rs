@@ -9,7 +9,7 @@ use crate::store::StoreAt;
 
 #[derive(Debug, Serialize)]
 struct Report {
-    /// What the new manifest says; none if the old one is good.
+    /// The new manifest; `None` if the old one is valid.
     manifest: Option<RepairedManifest>,
 }
 

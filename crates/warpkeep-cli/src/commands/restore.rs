@@ -32,7 +32,7 @@ impl Restore {
             progress.set(done, total);
         });
         let report = restored.map_err(|error| match error {
-            // The backup was checked, and this is what the check found.
+            // This is the result of checking the backup.
             error @ Error::BackupDamaged { .. } => Failure::Damage(error.to_string()),
             error => error.into(),
         })?;

@@ -21,7 +21,7 @@ pub(crate) struct Scan {
     reading: Reading,
     /// The name of the table.
     table: String,
-    /// Stop after so many items. They come in no particular order.
+    /// Stop after this many items. They come in no particular order.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     /// Only keys that begin so: text, hex:... or base64:...
@@ -79,7 +79,7 @@ impl Scan {
         }
         match failed {
             None => out.end(None).or_else(gone_is_fine),
-            // What was begun in JSON ends in JSON.
+            // Output begun in JSON ends in JSON.
             Some(Stop::Failed(failure)) if out.json && out.count > 0 => {
                 let message = failure.message();
                 out.end(Some(&message)).or_else(gone_is_fine)?;

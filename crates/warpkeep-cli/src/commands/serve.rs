@@ -27,22 +27,23 @@ pub(crate) struct Serve {
     store: StoreAt,
     #[command(flatten)]
     worked: Worked,
-    /// A TOML file with settings, each named as its option without the dashes in front. Options given here go first.
+    /// A TOML file with settings, each named as its option without the leading dashes. Options on the command line
+    /// take precedence.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Only say whether the settings make sense.
+    /// Only check whether the settings are valid.
     #[arg(long)]
     check: bool,
     #[command(flatten)]
     given: Given,
 }
 
-/// What can be set, by options or in a file.
+/// The settings, from options or a file.
 #[derive(Debug, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct Given {
-    /// Where to listen, for memcached and Redis clients alike; 127.0.0.1:11311 if neither this nor --listen-tls is said. An
-    /// address that other machines reach needs a password.
+    /// Where to listen, for memcached and Redis clients alike; by default 127.0.0.1:11311, unless --listen-tls is
+    /// given. An address that other machines reach needs a password.
     #[arg(long, value_delimiter = ',', value_name = "ADDRESS,...")]
     listen: Option<Vec<SocketAddr>>,
     /// Where to listen for clients that speak TLS. Needs --tls-certificate and --tls-key.
@@ -57,33 +58,35 @@ struct Given {
     /// Certificates in PEM: clients that speak TLS must show one that is signed by one of these.
     #[arg(long, value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
-    /// Where to answer /metrics, /healthz and /readyz. An address that other machines reach needs a password, which /metrics then asks for.
+    /// Where to answer /metrics, /healthz and /readyz. An address that other machines reach needs a password, which
+    /// /metrics then requires.
     #[arg(long, value_name = "ADDRESS")]
     http: Option<SocketAddr>,
-    /// A file whose first line is the password that clients must know.
+    /// A file whose first line is the clients' password.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
     /// Threads that serve; by default one for each core.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// How to wait for clients: poll, uring (io_uring, which takes fewer calls of the system), or auto, if not said: poll, until uring is measured to be much faster.
+    /// How to wait for clients: poll, uring (io_uring, with fewer system calls), or auto, the default: poll, until
+    /// uring is measured to be much faster.
     #[arg(long, value_name = "auto|poll|uring")]
     #[serde(deserialize_with = "file::text")]
     io: Option<Io>,
-    /// What a write has survived when it is answered; the process if not said.
+    /// What a write has survived when it is answered; by default the process.
     #[arg(long, value_enum)]
     durability: Option<Survives>,
-    /// A store that is made does without a log: nothing survives the machine for sure.
+    /// A new store has no log: nothing is guaranteed to survive the machine.
     #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     without_log: Option<bool>,
-    /// The memory that items may take, such as 4GiB. A store that is full refuses what finds no room.
+    /// The memory that items may take, such as 4GiB. A full store refuses writes that find no room.
     #[arg(long, value_name = "SIZE")]
     #[serde(deserialize_with = "file::size")]
     max_memory: Option<Size>,
-    /// Be a cache: items that were not asked for of late are thrown away to make room. Needs --max-memory.
+    /// Be a cache: items without recent requests are evicted to make room. Needs --max-memory.
     #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     evict: Option<bool>,
-    /// How a cache chooses what is thrown away; frequency if not said.
+    /// How a cache chooses the items to evict; by default by frequency.
     #[arg(long, value_enum, value_name = "HOW")]
     eviction: Option<EvictionArg>,
     /// A directory in which clients may have backups of the store made: see `warpkeep backup --address`.
@@ -92,31 +95,32 @@ struct Given {
     /// Items to make room for at once, if the store is new.
     #[arg(long, value_name = "N")]
     capacity: Option<u64>,
-    /// Commands after which a batch is done, whatever else may be coming; 4096 if not said.
+    /// Commands after which a batch is executed, even if more are coming; default: 4096.
     #[arg(long, value_name = "N")]
     batch: Option<usize>,
-    /// How long a batch may be gathered while more is coming, such as 50us. If not said, what is there is done at once.
+    /// How long a batch may be gathered while more commands arrive, such as 50us. By default it is executed at
+    /// once.
     #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
     #[serde(deserialize_with = "file::time")]
     cycle: Option<Duration>,
-    /// The most connections at a time; 10000 if not said.
+    /// The most connections at a time; default: 10000.
     #[arg(long, value_name = "N")]
     max_connections: Option<usize>,
-    /// Close connections that say nothing for so long.
+    /// Close connections that are silent for this long.
     #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
     #[serde(deserialize_with = "file::time")]
     idle_timeout: Option<Duration>,
-    /// Tell of batches that take longer, such as 10ms, in the log.
+    /// Log batches that take longer, such as 10ms.
     #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
     #[serde(deserialize_with = "file::time")]
     slow_log: Option<Duration>,
-    /// What to log to standard error: error, warn, info, debug or trace; info if not said.
+    /// The log level on standard error: error, warn, info, debug or trace; default: info.
     #[arg(long, value_name = "LEVEL")]
     #[serde(deserialize_with = "file::text")]
     log_level: Option<tracing::Level>,
 }
 
-/// What a write is to survive.
+/// The durability of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Survives {
@@ -126,13 +130,13 @@ enum Survives {
     Power,
 }
 
-/// How a cache chooses what is thrown away.
+/// How a cache chooses the items to evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum EvictionArg {
-    /// What was asked for least often of late.
+    /// The items with the fewest recent requests.
     Frequency,
-    /// What was not asked for since the hand of the clock came by: CLOCK.
+    /// The items not requested since the hand of the clock last passed: CLOCK.
     Clock,
 }
 
@@ -177,7 +181,7 @@ impl Serve {
         })
     }
 
-    /// What was given, here and in the file.
+    /// The settings from the command line and the file.
     fn read(&self) -> Result<Given, Failure> {
         let file = match &self.config {
             Some(path) => file::read(path)?,
@@ -186,7 +190,7 @@ impl Serve {
         Ok(self.given.over(&file))
     }
 
-    /// Takes over what can change while the server runs.
+    /// Applies the settings that can change while the server runs.
     fn reload(&self, control: &Control) {
         let done = self.read().and_then(|given| Ok(control.reload(&given.settings()?)?));
         match done {
@@ -228,7 +232,7 @@ fn serve(
 }
 
 impl Given {
-    /// These settings where they say something, and others where they do not.
+    /// These settings where they are given, and the others where they are not.
     fn over(&self, other: &Given) -> Given {
         macro_rules! either {
             ($($name:ident),*) => { Given { $($name: self.$name.clone().or_else(|| other.$name.clone())),* } };

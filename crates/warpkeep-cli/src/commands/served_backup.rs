@@ -9,12 +9,12 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// How often the server is asked whether it is done.
+/// How often the server is polled.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long it may take to answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a server made.
+/// A backup made by a server.
 #[derive(Debug, Serialize)]
 pub(super) struct Made {
     pub(super) name: String,
@@ -24,7 +24,7 @@ pub(super) struct Made {
     pub(super) seconds: f64,
 }
 
-/// Has the server at an address make a backup, and waits for it. `go_on` says whether to wait on.
+/// Has the server at an address make a backup, and waits for it while `go_on` returns true.
 pub(super) fn make(
     address: &str,
     password_file: Option<&Path>,

@@ -20,9 +20,10 @@ use crate::store::{ImageLook, ImageReport, LogLook, LogReport, Reading, StoreAt,
 pub(crate) struct Stat {
     #[command(flatten)]
     store: StoreAt,
-    /// Show how full this table is, by levels or shards, and how far searches walk. The store is opened for that; without it, or with --read-only, nothing is changed.
+    /// Show how full this table is, by levels or shards, and how far searches walk. This opens the store; without
+    /// this option, or with --read-only, nothing is changed.
     table: Option<String>,
-    /// What the device keeps of the table in its memory is shown, too.
+    /// The device, whose copy of the table is shown, too.
     #[command(flatten)]
     worked: Worked,
     #[command(flatten)]
@@ -36,7 +37,7 @@ struct Report {
     image: Option<ImageReport>,
     tables: Option<Peek>,
     log: Option<LogReport>,
-    /// What writes can be made to survive.
+    /// The durability levels that writes can have.
     durability: Vec<&'static str>,
     notes: Vec<String>,
 }
@@ -45,7 +46,7 @@ struct Report {
 struct TableReport<'a> {
     table: &'a str,
     stats: TableStats,
-    /// What a device keeps of it.
+    /// The device's copy of it.
     device: Option<DeviceStats>,
     /// Which way batches of gets go there.
     get_ways: Vec<WayFigures>,
@@ -63,7 +64,7 @@ impl Stat {
         let (stats, device, get_ways) =
             self.store.on(self.worked).with_store_to_read(self.reading, |store| {
                 let table = store.table(name)?;
-                Ok((table.stats(), table.device_stats()?, table.get_ways()))
+                Ok((table.stats()?, table.device_stats()?, table.get_ways()))
             })?;
         let report = TableReport { table: name, stats, device, get_ways };
         self.format.show(&report, || {

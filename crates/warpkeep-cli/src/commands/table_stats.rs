@@ -12,7 +12,7 @@ use crate::output::count;
 
 const WIDTH: usize = 30;
 
-/// What `warpkeep stat` says about a table.
+/// The text of `warpkeep stat` about a table.
 pub(crate) fn text(table: &str, stats: &TableStats) -> String {
     let mut text = format!(
         "table {table}: {} items, load factor {:.1}%",
@@ -26,7 +26,7 @@ pub(crate) fn text(table: &str, stats: &TableStats) -> String {
     text
 }
 
-/// What it says about what a device keeps of it.
+/// Its text about the device's copy of the table.
 pub(crate) fn device(stats: &DeviceStats) -> String {
     let mut text = format!(
         "  {:<9}{} of its memory: {} for where records lie",
@@ -34,10 +34,6 @@ pub(crate) fn device(stats: &DeviceStats) -> String {
         Size(stats.bytes()),
         Size(stats.mirror_bytes)
     );
-    if stats.bucket_bytes > 0 {
-        let _ = write!(text, ", {} for {} buckets", Size(stats.bucket_bytes), count(stats.buckets));
-        let _ = write!(text, " ({:.1}% of those asked for)", 100.0 * stats.bucket_hits);
-    }
     if stats.value_bytes > 0 {
         let _ = write!(text, ", {} for {} values", Size(stats.value_bytes), count(stats.values));
         let _ = write!(text, " ({:.1}% of gets)", 100.0 * stats.value_hits);
@@ -46,17 +42,11 @@ pub(crate) fn device(stats: &DeviceStats) -> String {
     text
 }
 
-/// What it says about the ways that batches of gets have gone there.
+/// Its text about the strategies of batches of gets there.
 pub(crate) fn ways(ways: &[WayFigures]) -> String {
     ways.iter().fold(String::new(), |mut text, figures| {
-        let WayFigures { keys, way, nanos_per_key, batches, chosen } = *figures;
-        let taken = if chosen { ", taken" } else { "" };
-        let _ = writeln!(
-            text,
-            "  {way:<9}{} batches of {} keys and more, {nanos_per_key:.1} ns a key{taken}",
-            count(batches),
-            count(keys)
-        );
+        let WayFigures { way, batches } = *figures;
+        let _ = writeln!(text, "  {way:<9}{} batches of gets", count(batches));
         text
     })
 }

@@ -19,7 +19,7 @@ use crate::store::{Reading, StoreAt};
 pub(crate) struct Verify {
     #[command(flatten)]
     store: StoreAt,
-    /// Nothing is ever written by this command.
+    /// This command never writes.
     #[command(flatten)]
     _reading: Reading,
     #[command(flatten)]
@@ -29,7 +29,7 @@ pub(crate) struct Verify {
 impl Verify {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let bars = Arc::new(Bars::new(!self.format.json, &Interrupt::never()));
-        // Until it is known how much there is.
+        // Until the amount is known.
         bars.begin("checking", Amount::Count(1));
         let options = StoreOptions { progress: bars.watching("checking"), ..self.store.options()? };
         let checked = verify(&self.store.directory, &options);

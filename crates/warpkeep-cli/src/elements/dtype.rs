@@ -23,7 +23,7 @@ impl Dtype {
         self.kind
     }
 
-    /// Whether it can be counted with: those of 16 bytes a number are kept as they are.
+    /// Whether arithmetic is possible: types of 16 bytes a number are only stored.
     pub(crate) fn is_number(&self) -> bool {
         match self.kind {
             'b' | 'i' | 'u' => true,
@@ -43,7 +43,7 @@ impl Dtype {
         Dtype { kind: 'u', bytes: 8, big: false }
     }
 
-    /// What rows usually are.
+    /// The most common element of rows.
     pub(crate) fn f32() -> Dtype {
         Dtype { kind: 'f', bytes: 4, big: false }
     }
@@ -102,7 +102,8 @@ impl FromStr for Dtype {
         let kind = rest.chars().next().filter(|kind| "biufcSV".contains(*kind)).ok_or_else(wrong)?;
         let number: u64 = rest[1..].parse().map_err(|_| wrong())?;
         let bytes = match (order, kind, number) {
-            // `i8` is eight bits to people, and eight bytes to NumPy, which always writes the order before it.
+            // `i8` means eight bits to people, and eight bytes to NumPy, which always writes the byte order before
+            // it.
             (None, 'i' | 'u', 8 | 16 | 32 | 64) | (None, 'f', 16 | 32 | 64) | (None, 'c', 64 | 128) => {
                 number / 8
             }

@@ -24,7 +24,7 @@ pub(super) fn to_half(number: f64) -> u16 {
         return sign | 0x7c00;
     }
     if size < 2_f64.powi(-14) {
-        // What is rounded up to the smallest number with an exponent gets its bits by itself.
+        // A subnormal that rounds up to the smallest normal number gets the right bits by itself.
         return sign | (size * 2_f64.powi(24)).round_ties_even() as u16;
     }
     let exponent = (size.to_bits() >> 52) as i32 - 1023;

@@ -1,4 +1,4 @@
-//! Values as rows of numbers: what their elements are, as arrays, text and bytes.
+//! Values as rows of numbers: their elements in arrays, text and bytes.
 
 mod dtype;
 mod half;
@@ -9,7 +9,7 @@ mod text;
 pub(crate) use dtype::Dtype;
 pub(crate) use rows::{Elements, elements_of, remember};
 
-/// The attribute of a table that says what its values are rows of.
+/// The table attribute with the element type of its values.
 pub(crate) const ELEMENTS: &str = "elements";
-/// The attribute that has the header line of the CSV file its rows came from.
+/// The table attribute with the header line of the CSV file its rows came from.
 pub(crate) const COLUMNS: &str = "columns";

@@ -45,7 +45,7 @@ impl Number {
         })
     }
 
-    /// The bytes of an element of this type. Floats may be rounded; anything else that would be changed is refused.
+    /// The bytes of an element of this type. Floats may be rounded; any other change is refused.
     pub(super) fn write(self, dtype: &Dtype) -> Result<Vec<u8>, String> {
         let bytes = dtype.bytes() as usize;
         let misfit = || format!("{self} is no {dtype}; choose a type that has it");

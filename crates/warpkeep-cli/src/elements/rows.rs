@@ -1,4 +1,4 @@
-//! What values are rows of.
+//! The elements of values.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// More dimensions no array has.
 const MAX_DIMENSIONS: usize = 31;
 
-/// What values are rows of, and how a file of them is laid out: `<f4[8]`, `>i2[2,3] fortran`.
+/// The elements of values, and the layout of a file of them: `<f4[8]`, `>i2[2,3] fortran`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Elements {
     pub(crate) dtype: Dtype,
@@ -42,8 +42,8 @@ impl Elements {
         self.dtype.same_numbers(&other.dtype) && self.shape == other.shape
     }
 
-    /// Where the elements of a row lie in a file that is laid out column by column: each stands for a run of as many elements as there
-    /// are rows, and this is the number of the run.
+    /// The positions of a row's elements in a file that is laid out column by column: each element stands for a run
+    /// of as many elements as there are rows, and this is the number of the run.
     pub(crate) fn runs(&self) -> Vec<u64> {
         let count = self.count().unwrap_or(0);
         (0..count)
@@ -139,15 +139,15 @@ impl FromStr for Elements {
     }
 }
 
-/// What the values of a table are rows of, if it says so. What it says counts only where its values are that long.
-pub(crate) fn elements_of(table: &Table<'_>) -> Option<Elements> {
+/// The elements of a table's values, if it records them. They count only if they match the length of its values.
+pub(crate) fn elements_of(table: &Table) -> Option<Elements> {
     let elements: Elements = table.attribute(ELEMENTS)?.parse().ok()?;
     let len = table.value_spec().fixed_len()? as u64;
     (elements.row_bytes() == Some(len)).then_some(elements)
 }
 
-/// Has a table remember what its values are rows of, if they are that long.
-pub(crate) fn remember(table: &Table<'_>, elements: &Elements) -> Result<(), Failure> {
+/// Records the elements of a table's values, if they match their length.
+pub(crate) fn remember(table: &Table, elements: &Elements) -> Result<(), Failure> {
     let len = table.value_spec().fixed_len().map(|len| len as u64);
     match len.is_some() && len == elements.row_bytes() {
         true => Ok(table.set_attribute(ELEMENTS, Some(&elements.to_string()))?),

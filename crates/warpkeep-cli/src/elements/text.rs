@@ -4,7 +4,7 @@ use super::Dtype;
 use super::half::from_half;
 use super::number::{Number, write_float};
 
-/// What stands before the bits of something that is not a number, of which there are many.
+/// The prefix of the bits of a NaN, of which there are many.
 const BITS: &str = "bits:";
 
 /// The text of an element; an error if its type has none.
@@ -93,7 +93,7 @@ fn parse_complex(text: &str, half: usize) -> Option<Vec<u8>> {
         Some([parse_float(real, half)?, parse_float(imaginary, half)?].concat())
     };
     let Some(body) = text.strip_suffix('j') else { return parts(text, "0") };
-    // The sign between the two: not that of an exponent, and not one behind a digit that looks like one.
+    // The sign between the two parts: not that of an exponent, and not one behind a digit that looks like one.
     let sign = |at: usize| body[at..].chars().next().filter(|sign| matches!(sign, '+' | '-'));
     let between = match body.starts_with(BITS) {
         true => Some(BITS.len() + 2 * half).filter(|at| body.is_char_boundary(*at)),

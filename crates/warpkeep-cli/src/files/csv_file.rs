@@ -15,7 +15,7 @@ use crate::failure::Failure;
 const KEYS: [&str; 2] = ["key", "id"];
 const VALUE: &str = "value";
 
-/// Which columns a CSV file has, and what is in them.
+/// The columns of a CSV file, and their contents.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CsvColumns {
     /// The column of keys, by name or by number from 1.
@@ -93,7 +93,7 @@ impl<R: Read> CsvSource<R> {
             (None, _) if wanted.rows => Values::Rest,
             (None, false) => Values::One(1),
             (None, true) => match by_name(VALUE) {
-                // More than a key and a value, and nothing that says which of them is wanted.
+                // More columns than a key and a value, and no choice between them.
                 Some(_) if names.len() > 2 => {
                     return Err(Failure::error(format!(
                         "{name} has the columns {}; give --key-column and --value-column to load two of them, or --dtype \
@@ -109,7 +109,7 @@ impl<R: Read> CsvSource<R> {
         let columns = wanted.headers.then_some(names.len());
         let (name, record) = (name.to_owned(), ByteRecord::new());
         let mut source = CsvSource { reader, name, names, key, values, coding, record, columns };
-        // Columns that were chosen by hand leave the others out on purpose; otherwise there is a key and a value.
+        // Columns chosen explicitly exclude the others on purpose; otherwise there is a key and a value.
         if !wanted.headers && !wanted.rows && (wanted.key.is_none() && wanted.value.is_none()) {
             source.columns = Some(2);
         }
@@ -146,7 +146,7 @@ impl<R: Read> CsvSource<R> {
     }
 }
 
-/// What the reader says, without the name of the library.
+/// The reader's error, without the name of the library.
 fn unreadable(name: &str, error: csv::Error) -> Failure {
     let why = match error.into_kind() {
         csv::ErrorKind::Io(error) => error.to_string(),
@@ -197,11 +197,11 @@ pub(crate) struct CsvSink {
     form: CsvForm,
 }
 
-/// What is written of a value.
+/// The written form of a value.
 pub(crate) enum CsvForm {
     /// One column, under the name `value`.
     Value(Coding),
-    /// A column an element, under the names that the header line says if it has as many.
+    /// One column for each element, under the names of the header line if their number matches.
     Rows(Elements, Option<String>),
 }
 

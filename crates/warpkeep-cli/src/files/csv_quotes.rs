@@ -2,10 +2,10 @@
 
 use std::io::{Error, Read};
 
-/// Bytes that may be within one pair of quotes: the longest value in its most wordy form, and then some.
+/// The most bytes within one pair of quotes: the longest value in its longest notation, with some margin.
 const LONGEST: u64 = 32 << 20;
 
-/// Hands on what it reads as long as its quotes are in order; where they are not, reading fails with the line.
+/// Passes its input on as long as the quotes are valid; otherwise reading fails with the line.
 pub(super) struct QuoteCheck<R> {
     source: R,
     state: State,
@@ -36,7 +36,7 @@ impl<R: Read> QuoteCheck<R> {
         QuoteCheck { source, state: State::Start, line: 1, wrong: None }
     }
 
-    /// Takes a byte; says what is wrong with it.
+    /// Takes a byte; returns the fault, if any.
     fn take(&mut self, byte: u8) -> Result<(), String> {
         let next = |plain| match byte {
             b',' | b'\n' | b'\r' => State::Start,
@@ -83,7 +83,7 @@ impl<R: Read> Read for QuoteCheck<R> {
         }
         for at in 0..len {
             if let Err(why) = self.take(buffer[at]) {
-                // What comes before it is in order, and is handed on.
+                // The bytes before it are valid, and are passed on.
                 self.wrong = Some(why);
                 return if at == 0 { self.read(buffer) } else { Ok(at) };
             }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::failure::Failure;
 
-/// Bytes to read, with a count of those that have been.
+/// Bytes to read, with a count of those read so far.
 pub(crate) struct Input {
     source: BufReader<Box<dyn Read>>,
     read: Arc<AtomicU64>,
@@ -40,7 +40,7 @@ impl Input {
         Ok(Input { source, read: Arc::default(), len, name, file })
     }
 
-    /// How people know it.
+    /// Its name for messages.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

@@ -11,7 +11,8 @@ use crate::cell::{Coding, RawKey, Shown, scalar, shown_key};
 use crate::elements::Elements;
 use crate::failure::Failure;
 
-/// The longest line: the longest value in its most wordy form, and then some. What is longer is another kind of file.
+/// The longest line: the longest value in its longest notation, with some margin. A longer line means another kind
+/// of file.
 const LONGEST: u64 = 32 << 20;
 
 /// A file of JSON lines to read.
@@ -23,10 +24,10 @@ pub(crate) struct JsonSource<R> {
     at: u64,
 }
 
-/// What is read of a value.
+/// The accepted form of a value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum JsonValues {
-    /// Text, or what the coding takes.
+    /// Text, or any form that the coding accepts.
     Coded(Coding),
     /// Text, or an array, which is a row of numbers.
     TextOrRow,
@@ -137,7 +138,7 @@ pub(crate) struct JsonSink {
     form: JsonForm,
 }
 
-/// What is written of a value.
+/// The written form of a value.
 pub(crate) enum JsonForm {
     Coded(Coding),
     /// An array of numbers, or one number where values are no rows.

@@ -25,7 +25,7 @@ use crate::cell::RawKey;
 use crate::elements::Elements;
 use crate::failure::Failure;
 
-/// What kind of file it is.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FileFormat {
     /// Comma-separated values, one item a line.
@@ -37,7 +37,7 @@ pub(crate) enum FileFormat {
 }
 
 impl FileFormat {
-    /// As asked for, or else as the name of the file says.
+    /// As requested, or else from the name of the file.
     pub(crate) fn of(asked: Option<FileFormat>, path: &Path) -> Result<FileFormat, Failure> {
         if let Some(format) = asked {
             return Ok(format);
@@ -64,26 +64,26 @@ pub(crate) struct Record {
     pub(crate) at: u64,
 }
 
-/// What is wrong with a file.
+/// An error in a file.
 #[derive(Debug)]
 pub(crate) enum Bad {
-    /// One record makes no sense; those after it may.
+    /// One record is invalid; later ones may be valid.
     Record { at: u64, why: String },
-    /// Nothing more can be read.
+    /// The rest of the file cannot be read.
     File(Failure),
 }
 
 /// A file that gives its items out.
 pub(crate) trait Source {
-    /// What its records are counted in: `line` or `row`.
+    /// The unit of its records: `line` or `row`.
     fn unit(&self) -> &'static str;
 
-    /// How many records there are, if that is known.
+    /// The number of records, if known.
     fn records(&self) -> Option<u64> {
         None
     }
 
-    /// What values are rows of, if the file says so.
+    /// The elements of its values, if the file records them.
     fn elements(&self) -> Option<Elements> {
         None
     }

@@ -12,7 +12,7 @@ const ALIGN: usize = 64;
 /// NumPy knows at most 32 in all, and the first one counts the rows.
 const MAX_ROW_DIMENSIONS: usize = 31;
 
-/// What a header says: rows of elements.
+/// The contents of a header: rows of elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) rows: u64,
@@ -27,7 +27,7 @@ impl Header {
             .ok_or_else(|| "its rows are longer than can be counted; reshape the array".to_owned())
     }
 
-    /// Reads a header, and nothing after it; says how long it was.
+    /// Reads a header, and nothing after it; returns its length.
     pub(crate) fn read(source: &mut impl Read) -> Result<(Header, u64), String> {
         let mut fill = |len: usize| {
             let mut bytes = vec![0; len];
@@ -87,7 +87,7 @@ impl Header {
     }
 }
 
-/// Reads the dictionary, and only what NumPy writes there.
+/// Parses the dictionary, exactly as NumPy writes it.
 struct Parser<'a> {
     rest: &'a str,
 }

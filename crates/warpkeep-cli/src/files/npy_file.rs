@@ -99,7 +99,7 @@ impl Array {
         }
     }
 
-    /// A row, with the bytes of numbers in the order of this machine. Rows are asked for one after the other.
+    /// A row, with the bytes of numbers in this machine's order. Rows are read one after the other.
     fn row(&mut self, at: u64) -> Result<Vec<u8>, Bad> {
         let mut row = vec![0; self.row_bytes];
         let read = match &mut self.by_columns {
@@ -216,7 +216,7 @@ impl Source for NpySource {
 pub(crate) struct NpySink {
     rows: OutputFile,
     elements: Elements,
-    /// What the table's values are rows of, if they are converted.
+    /// The elements of the table's values, if they are converted.
     convert: Option<Elements>,
     row_bytes: u64,
     head_bytes: u64,
@@ -225,7 +225,7 @@ pub(crate) struct NpySink {
     by_columns: Option<WholeArray>,
 }
 
-/// Which row an item goes to.
+/// The row of an item.
 enum Places {
     /// That of its number, which must be free.
     Numbered { taken: Vec<u64> },
@@ -233,15 +233,15 @@ enum Places {
     Listed { keys: OutputFile, next: u64 },
 }
 
-/// An array that lies column by column: rows come in no order, and each lies in pieces all over it.
+/// An array stored column by column: rows come in no order, and each is scattered over it.
 struct WholeArray {
     runs: Vec<u64>,
     bytes: Vec<u8>,
 }
 
 impl NpySink {
-    /// `items` rows of these elements; their numbers are their keys, or else `keys` gets these. Values are converted from what `convert`
-    /// says they are.
+    /// `items` rows of these elements; the keys are the row numbers, or are written to `keys`. Values are converted
+    /// from `convert`, if given.
     pub(crate) fn new(
         mut rows: OutputFile,
         keys: Option<OutputFile>,
@@ -249,7 +249,7 @@ impl NpySink {
         convert: Option<Elements>,
         items: u64,
     ) -> Result<NpySink, Failure> {
-        // Asked now, so that a pipe is refused before anything goes into it.
+        // Queried now, so that a pipe is refused before anything is written to it.
         rows.file()?;
         let row_bytes = elements.row_bytes().unwrap_or(u64::MAX);
         let header = Header { rows: items, elements };
@@ -338,7 +338,7 @@ impl Sink for NpySink {
                 whole.place(row, self.count, &value);
                 Ok(())
             }
-            // Rows come one after the other.
+            // Rows are written one after the other.
             _ if matches!(self.places, Places::Listed { .. }) => put(&mut self.rows, &value),
             _ => {
                 let doing = format!("write {}", self.rows.name());

@@ -24,7 +24,7 @@ enum To {
 const BUFFER: usize = 1 << 18;
 
 impl OutputFile {
-    /// Begins a file; `-` is standard output. What is there is replaced only if `force`.
+    /// Begins a file; `-` is standard output. An existing file is replaced only if `force`.
     pub(crate) fn create(path: &Path, force: bool) -> Result<OutputFile, Failure> {
         let stream = |to: Box<dyn Write>| To::Stream(BufWriter::with_capacity(BUFFER, to));
         if path == Path::new("-") {
@@ -55,7 +55,7 @@ impl OutputFile {
         Ok(OutputFile { to, name })
     }
 
-    /// How people know it.
+    /// Its name for messages.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

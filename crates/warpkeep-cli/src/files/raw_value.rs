@@ -1,4 +1,4 @@
-//! A value as a file has it, and what becomes of it in a table.
+//! A value as a file has it, and its form in a table.
 
 use crate::elements::Elements;
 
@@ -21,12 +21,12 @@ impl RawValue {
     }
 }
 
-/// What becomes of values on their way from a file into a table.
+/// How values are converted from a file to a table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ValueForm {
-    /// What the table's values are rows of, if that is known.
+    /// The elements of the table's values, if known.
     pub(crate) to: Option<Elements>,
-    /// What the file's values are rows of, if they are to be converted.
+    /// The elements of the file's values, if they are converted.
     pub(crate) convert: Option<Elements>,
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use warpkeep::{DeviceChoice, DeviceIndex, DeviceValues, GetWay, Peek, Store, StoreOptions, peek};
+use warpkeep::{DeviceChoice, DeviceValues, GetWay, Peek, Store, StoreOptions, peek};
 use warpkeep_image::{Domain, OpenOptions, Placement};
 use warpkeep_log::{Log, LogOptions, ReadOnlyDisk, Recovery};
 
@@ -25,11 +25,9 @@ pub(crate) struct StoreAt {
     /// Open the store without the image that it was last used with, and lose the writes that only that image has.
     #[arg(long)]
     pub(crate) abandon_image: bool,
-    /// What works its tables; see [`Worked`](super::Worked).
+    /// The device of its tables; see [`Worked`](super::Worked).
     #[arg(skip)]
     pub(crate) device: DeviceChoice,
-    #[arg(skip)]
-    pub(crate) device_index: DeviceIndex,
     #[arg(skip)]
     pub(crate) device_values: DeviceValues,
     #[arg(skip)]
@@ -38,7 +36,7 @@ pub(crate) struct StoreAt {
     pub(crate) threads: usize,
 }
 
-/// What is there of a store.
+/// The existing parts of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Found {
     image: bool,
@@ -69,15 +67,13 @@ impl StoreAt {
 
     fn options_for(&self, without_log: bool) -> StoreOptions {
         let (image, device) = (self.image.clone(), self.device);
-        let (device_index, device_values) = (self.device_index, self.device_values);
-        let (get_way, threads) = (self.get_way, self.threads);
+        let (device_values, get_way, threads) = (self.device_values, self.get_way, self.threads);
         let open = OpenOptions { adopt: self.adopt_copy, ..OpenOptions::default() };
         StoreOptions {
             image,
             open,
             abandon_image: self.abandon_image,
             device,
-            device_index,
             device_values,
             get_way,
             threads,
@@ -107,8 +103,8 @@ impl StoreAt {
         Ok(Found { image, log: self.has_log()? })
     }
 
-    /// Whether there is a log directory with a log in it. One that has lost its manifest is one, too: without it the store
-    /// would be opened as if it had no log.
+    /// Whether there is a log directory with a log in it. A log that has lost its manifest counts, too: otherwise
+    /// the store would be opened as if it had no log.
     pub(crate) fn has_log(&self) -> Result<bool, Failure> {
         let log = self.log_path();
         match log.try_exists().map_err(Failure::io(format!("look at {}", log.display())))? {
@@ -119,7 +115,7 @@ impl StoreAt {
                     Err(warpkeep_log::LogError::NoLog) => Ok(false),
                     _ => Ok(true),
                 },
-                // Whoever holds it has one.
+                // A log directory that is in use has one.
                 Err(warpkeep_log::LogError::Held { .. }) => Ok(true),
                 Err(error) => Err(error.into()),
             },
@@ -135,8 +131,8 @@ impl StoreAt {
         }
     }
 
-    /// Refuses what is no store: opening it would make one. An image that is missing is rebuilt by opening where the log
-    /// says which one that was; otherwise not unasked, for it may only lie elsewhere.
+    /// Refuses a path that is not a store: opening it would create one. A missing image is rebuilt by opening if
+    /// the log records its path; otherwise not without a request, because it may only lie elsewhere.
     pub(crate) fn check_is_there(&self) -> Result<(), Failure> {
         let (image, directory) = (self.image_path(), self.directory.display());
         match self.look()? {
@@ -158,7 +154,7 @@ impl StoreAt {
         }
     }
 
-    /// Refuses a store without a log, and what is no store at all.
+    /// Refuses a store without a log, and a path that is not a store.
     pub(crate) fn check_has_log(&self) -> Result<(), Failure> {
         let directory = self.directory.display();
         match self.look()? {
@@ -175,7 +171,7 @@ impl StoreAt {
         }
     }
 
-    /// Whether the log says where the image is, or what is wrong with itself when it is opened.
+    /// Whether the log records the path of the image, or reports its own damage when it is opened.
     fn notes_image(&self) -> Result<bool, Failure> {
         let disk = ReadOnlyDisk::open(&self.log_path())?;
         Ok(!Log::exists(&disk)? || Log::image(Arc::new(disk))?.is_some())
@@ -199,7 +195,7 @@ impl StoreAt {
         work_and_close(store, work)
     }
 
-    /// The same; a store that is not there is made.
+    /// The same; a missing store is created.
     pub(crate) fn with_new_store<T>(
         &self,
         without_log: bool,
@@ -208,7 +204,7 @@ impl StoreAt {
         work_and_close(self.open(self.new_options(without_log)?)?, work)
     }
 
-    /// The same, for a store that may take so many bytes of memory.
+    /// The same, for a store with this limit on its memory.
     pub(crate) fn with_served_store<T>(
         &self,
         without_log: bool,
@@ -240,7 +236,7 @@ impl StoreAt {
         })
     }
 
-    /// Opens the store whatever is there of it: what is missing is made.
+    /// Opens the store, whatever parts exist: missing ones are created.
     pub(crate) fn open(&self, options: StoreOptions) -> Result<Store, Failure> {
         if placement_of(&self.image_path()).is_some_and(|place| place.domain() == Domain::WriteBack) {
             return Err(Failure::error(
@@ -251,7 +247,7 @@ impl StoreAt {
     }
 }
 
-/// What can be known of the place of a file; its directory may be yet to be made.
+/// The placement of a file, as far as known; its directory may not exist yet.
 fn placement_of(path: &Path) -> Option<Placement> {
     Placement::of(path).ok()
 }
@@ -259,7 +255,7 @@ fn placement_of(path: &Path) -> Option<Placement> {
 fn work_and_close<T>(store: Store, work: impl FnOnce(&Store) -> Result<T, Failure>) -> Result<T, Failure> {
     let done = work(&store);
     let closed = store.close();
-    // Why the work failed says more than why the store could not be closed after that.
+    // The error of the work is more useful than an error of closing the store after it.
     let done = done?;
     closed?;
     Ok(done)

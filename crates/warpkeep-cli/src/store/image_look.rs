@@ -15,7 +15,7 @@ pub(crate) struct ImageLook {
     slot_repaired: bool,
 }
 
-/// What an image says of itself.
+/// The state recorded in an image.
 #[derive(Debug, Serialize)]
 pub(crate) struct ImageReport {
     pub(crate) placement: Placement,
@@ -48,7 +48,8 @@ impl ImageLook {
     /// The process that has the image open, if one has.
     pub(crate) fn held_by(&self) -> Option<String> {
         let used = self.image.last_use();
-        // An unclean image that could be opened was left on this boot of this machine, so the number means something.
+        // An unclean image that could be opened was left on this boot of this machine, so the process number is
+        // valid.
         let held = !used.clean && used.holder.is_alive().is_ok_and(|alive| alive);
         held.then(|| used.holder.to_string())
     }

@@ -8,16 +8,16 @@ use warpkeep_log::{CheckpointInfo, Log, LogError, LogOptions, ReadOnlyDisk, Reco
 
 use crate::output::hex;
 
-/// What a log says of tables is under this number: see `docs/format.md`.
+/// The log's table number of the catalogue: see `docs/format.md`.
 const CATALOGUE: u32 = 0;
 
-/// A log directory whose frames have all been read and found good.
+/// A log directory whose frames have all been read and are valid.
 #[derive(Debug)]
 pub(crate) struct LogLook {
     pub(crate) recovery: Recovery,
 }
 
-/// What a log directory says of itself.
+/// The state recorded in a log directory.
 #[derive(Debug, Serialize)]
 pub(crate) struct LogReport {
     pub(crate) store_id: String,
@@ -28,12 +28,12 @@ pub(crate) struct LogReport {
     pub(crate) found: RecoveryReport,
 }
 
-/// What there is to know of a checkpoint.
+/// The properties of a checkpoint.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct CheckpointReport {
     #[serde(flatten)]
     pub(crate) info: CheckpointInfo,
-    /// Items in it; its changes are these and what it says of the tables.
+    /// Items in it; its changes are these and the catalogue entries.
     pub(crate) items: u64,
 }
 
@@ -55,7 +55,7 @@ impl LogLook {
         Ok(LogLook { recovery: Recovery::open(Arc::new(disk), LogOptions::default())? })
     }
 
-    /// The checkpoint, if there is one. What it says of the tables is read to be counted, and comes before the items.
+    /// The checkpoint, if there is one. The catalogue entries are read to be counted; they come before the items.
     pub(crate) fn checkpoint(&self) -> Result<Option<CheckpointReport>, LogError> {
         let Some(info) = self.recovery.checkpoint() else { return Ok(None) };
         let mut others = 0;

@@ -1,24 +1,21 @@
-//! What works the tables of a store that a command opens.
+//! The device for the tables of a store that a command opens.
 
 use clap::Args;
-use warpkeep::{DeviceChoice, DeviceIndex, DeviceValues, GetWay};
+use warpkeep::{DeviceChoice, DeviceValues, GetWay};
 use warpkeep_bench::size::Size;
 
 use super::StoreAt;
 
-/// What works the tables.
+/// The device for the tables.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Worked {
-    /// What works the tables: cpu, cuda:0 and so on, or sim. `warpkeep info --help` tells more.
+    /// The device for the tables: cpu, cuda:0 and so on, or sim. See `warpkeep info --help`.
     #[arg(long, value_name = "DEVICE", default_value_t, help_heading = DEVICE)]
     pub(crate) device: DeviceChoice,
-    /// Keep copies of this share of a table's buckets on the device.
-    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = DEVICE)]
-    pub(crate) cache_share: Option<f64>,
-    /// Keep the values that are asked for most on the device.
-    #[arg(long, value_name = "SIZE|%", value_parser = values, conflicts_with = "cache_share", help_heading = DEVICE)]
+    /// Keep the values that are requested most on the device.
+    #[arg(long, value_name = "SIZE|%", value_parser = values, help_heading = DEVICE)]
     pub(crate) value_cache: Option<DeviceValues>,
-    /// How a device does batches of gets: cpu, gather, fetch or both.
+    /// How a device does batches of gets: cpu, gather or both.
     #[arg(long, value_name = "WAY", help_heading = DEVICE)]
     pub(crate) get_way: Option<GetWay>,
     /// Threads for one large batch; 0 for as many as suit.
@@ -29,20 +26,18 @@ pub(crate) struct Worked {
 /// The heading of these options.
 const DEVICE: &str = "Device";
 
-/// What they mean, told once, by `warpkeep info --help`.
+/// Their meaning, explained once, by `warpkeep info --help`.
 pub(crate) const DEVICES: &str = "\
 Options about devices, which many commands have:
   --device DEVICE       What works gphash tables: cpu, cuda:0 and so on, or sim, a slow simulator of a GPU. A device writes
                         those whose values have one length, with fixed keys or keys up to 63 bytes, and reads other packed
                         ones. Batches too small for a GPU, and turbohash tables, are done by the CPU.
-  --cache-share SHARE   Keep copies of this share of a table's buckets, from 0 to 1, in the device's memory, those asked for
-                        most, instead of where the record of every key lies.
   --value-cache SIZE|%  Keep the values that are asked for most in the device's memory: those of a share of a table's items,
                         such as 20%, or as many as a number of bytes hold, such as 8G.
   --get-way WAY         How batches of gets are done: cpu; gather (the device says where values lie, the CPU copies them);
-                        fetch; or both (the device fetches some and the CPU copies the others, to memory that the device
-                        reaches; elsewhere gather). If not given, the way that is measured to be the fastest for batches of
-                        their size.
+                        or both (the device fetches some and the CPU copies the others, to memory that the device reaches;
+                        elsewhere gather). If not given, the size of the batch and the thresholds of the device decide,
+                        which `warpkeep info` shows.
   --batch-threads COUNT Threads that work on one large batch at a time; 0 for one a core, less one where there are eight or
                         more.";
 
@@ -57,20 +52,7 @@ fn values(text: &str) -> Result<DeviceValues, String> {
     }
 }
 
-/// A share.
-fn share(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
-        _ => Err("give a number from 0 to 1".to_owned()),
-    }
-}
-
 impl Worked {
-    /// What the device keeps of the indexes.
-    fn index(self) -> DeviceIndex {
-        self.cache_share.map_or(DeviceIndex::Mirrored, DeviceIndex::Cached)
-    }
-
     /// Which values it keeps.
     fn values(self) -> DeviceValues {
         self.value_cache.unwrap_or_default()
@@ -82,7 +64,6 @@ impl StoreAt {
     pub(crate) fn on(&self, worked: Worked) -> StoreAt {
         StoreAt {
             device: worked.device,
-            device_index: worked.index(),
             device_values: worked.values(),
             get_way: worked.get_way,
             threads: worked.batch_threads,

@@ -41,7 +41,7 @@ fn a_kept_store_can_be_looked_at() {
     assert!(stat.out.contains("closed cleanly") && stat.out.contains("embeddings"), "{}", stat.out);
 }
 
-/// A directory that goes also if the test fails.
+/// A directory that is removed even if the test fails.
 struct Remove<'a>(&'a std::path::Path);
 
 impl Drop for Remove<'_> {

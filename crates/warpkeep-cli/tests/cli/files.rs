@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::shop::{ROWS, Ran, Shop, with_input};
 
-/// The lines of a file, whose order means nothing.
+/// The lines of a file, without their order.
 fn lines(text: &str) -> BTreeSet<&str> {
     text.lines().collect()
 }
@@ -91,7 +91,8 @@ fn json_lines_there_and_back() {
     assert_eq!(dump(&shop, "counts", "counts-out.jsonl", &["--as", "u64"]), counts);
 }
 
-/// Keys of any length with values of one, which the table keeps in cells of one size: what comes out has the lengths that went in.
+/// Keys of any length with values of one length, which the table stores in cells of one size: all lengths survive
+/// the round trip.
 #[test]
 fn short_names_there_and_back() {
     let shop = Shop::empty();
@@ -151,7 +152,7 @@ fn bad_lines_are_told_by_number() {
         let json = load(&shop, "t", &file, &["--skip-bad", "--json"], 0).json();
         assert_eq!((&json["loaded"], &json["skipped"]), (&1.into(), &1.into()), "{line}");
     }
-    // What came before is there, and the message says so.
+    // The items before it are there, and the message says so.
     let mut text: String = (0..5000).map(|n| format!("{{\"key\":{n},\"value\":\"v\"}}\n")).collect();
     text += "oops\n";
     let ran = load(&shop, "t", &shop.file("late.jsonl", text), &[], 1);
@@ -205,7 +206,7 @@ fn a_dump_replaces_nothing_unasked() {
     let json = Ran::of(shop.run("dump").arg("rows").arg(&path).args(["--force", "--json"])).expect(0).json();
     assert_eq!(json["dumped"], ROWS);
     assert_eq!(read(&path).lines().count() as u64, ROWS + 1);
-    // One that fails leaves nothing.
+    // A failed one leaves nothing.
     let wrong = shop.path("wrong.csv");
     Ran::of(shop.run("dump").arg("rows").arg(&wrong).args(["--as", "u64"])).expect(1);
     let names: Vec<_> = std::fs::read_dir(shop.directory.path())
@@ -248,7 +249,7 @@ fn surplus_columns_are_errors_with_a_line() {
     assert_eq!((&json["loaded"], &json["skipped"]), (&1.into(), &1.into()));
     let bare = shop.file("bare.csv", "1,one\n2,two,three\n");
     assert!(load(&shop, "u", &bare, &["--create", "--no-headers"], 1).err.contains("line 2"));
-    // A column that no one asked for is not dropped silently, and one that was left out by hand is.
+    // An unexpected column is not dropped silently, but an explicitly excluded one is.
     let third = shop.file("third.csv", "key,value,note\n1,one,x\n");
     let ran = load(&shop, "u", &third, &["--create"], 1);
     assert!(ran.err.contains("key, value, note") && ran.err.contains("--value-column"), "{}", ran.err);
@@ -301,7 +302,7 @@ fn rows_of_numbers_in_csv() {
     );
 }
 
-/// A table cannot be created for records that make no sense; the message says what is wrong with them.
+/// A table cannot be created for invalid records; the message gives the fault.
 #[test]
 fn what_a_table_cannot_be_made_of_is_told() {
     let shop = Shop::empty();

@@ -95,7 +95,7 @@ fn info_tells_what_survives() {
 /// One place explains the options about devices.
 #[test]
 fn options_about_devices_are_short_but_in_one_place() {
-    let long = "instead of where the record of every key lies";
+    let long = "Batches too small for a GPU";
     let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     for command in ["create", "put", "get", "delete", "load", "stat", "serve"] {
         let help = flat(&Ran::of(warpkeep().args([command, "--help"])).expect(0).out);

@@ -47,7 +47,7 @@ fn an_interrupted_command_ends_as_shells_expect() {
         let output = child.wait_with_output().expect("it ends");
         let err = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{err}");
-        // How far it came depends on how fast it is.
+        // How far it came depends on its speed.
         let stands = err.contains("items before it were loaded") || err.contains("nothing was loaded");
         assert!(err.contains("interrupted; ") && stands, "{err}");
         assert!(shop.ran("stat", &[], 0).out.contains("closed cleanly"));

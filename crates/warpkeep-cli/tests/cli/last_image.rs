@@ -16,7 +16,7 @@ fn command(name: &str, store: &Path, image: Option<&Path>, arguments: &[&str]) -
     command
 }
 
-/// Changes what the manifest says, under a new checksum.
+/// Changes the manifest, with a new checksum.
 fn change_manifest(store: &Path, change: impl Fn(&mut [u8])) {
     for entry in std::fs::read_dir(store.join("log")).expect("a log") {
         let path = entry.expect("an entry").path();
@@ -43,7 +43,7 @@ fn every_command_rebuilds_an_image_that_is_gone() {
         let shop = Shop::new();
         std::fs::remove_file(shop.image()).expect("removed");
         let ran = Ran::of(&mut command(name, &shop.store(), None, arguments));
-        // What the command makes of its arguments is not asked here.
+        // This test does not check the command's arguments.
         assert!(shop.image().exists(), "{name}: {}", ran.err);
         shop.ran("get", &["rows", "7"], 0);
     }
@@ -54,7 +54,8 @@ fn every_command_rebuilds_an_image_that_is_gone() {
     assert!(!shop.ran("get", &["rows", "7"], 0).err.contains("rebuilt"));
 }
 
-/// A server with its image on tmpfs starts after a reboot; within one boot it asks before it goes on without the image.
+/// A server with its image on tmpfs starts after a reboot; within one boot it refuses to continue without the image
+/// until confirmed.
 #[test]
 fn a_server_starts_without_its_image_after_a_reboot() {
     let home = tempfile::tempdir().expect("a directory");
@@ -109,7 +110,7 @@ fn an_image_that_lies_elsewhere_is_named() {
     assert!(shop.image().exists());
 }
 
-/// The log of an older program does not say where its image was; the advice repeats what was given.
+/// The log of an older program does not record its image's path; the advice repeats the given options.
 #[test]
 fn advice_names_the_options_that_were_given() {
     let shop = Shop::new();

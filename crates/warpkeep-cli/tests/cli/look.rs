@@ -1,4 +1,4 @@
-//! `stat` and `verify`: sound stores, damaged ones, ones in use, and what is no store at all.
+//! `stat` and `verify`: sound stores, damaged ones, ones in use, and paths that are not stores.
 
 use std::io::Read;
 use std::process::Stdio;

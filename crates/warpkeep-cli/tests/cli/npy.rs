@@ -198,8 +198,8 @@ fn dump(shop: &Shop, table: &str, arguments: &[&str]) -> Vec<u8> {
     std::fs::read(&out).expect("a file")
 }
 
-/// Every type of number, in both orders of bytes, in one to four dimensions, row by row and column by column: what comes out is what
-/// went in, byte for byte.
+/// Every type of number, in both byte orders, in one to four dimensions, row by row and column by column: the
+/// output equals the input, byte for byte.
 #[test]
 fn every_array_comes_back() {
     let mut dice = Dice(0x2545_f491_4f6c_dd1d);
@@ -234,7 +234,7 @@ fn every_array_comes_back() {
         .expect("written");
 }
 
-/// What a table remembers is there after a backup, a restoration and a rebuild.
+/// A table's attributes survive a backup, a restoration and a rebuild.
 #[test]
 fn types_outlive_the_image() {
     let shop = Shop::empty();

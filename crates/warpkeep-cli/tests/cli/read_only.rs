@@ -26,7 +26,7 @@ fn files(directory: &Path) -> BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)
     found
 }
 
-/// Each command that can read without writing, and what its output has to have in it.
+/// Each command that can read without writing, and a part of its expected output.
 fn reading(out: &Path) -> Vec<(&'static str, Vec<String>, &'static str)> {
     let to = |name: &str| out.join(name).to_str().expect("a path").to_owned();
     let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<String>>();
@@ -42,7 +42,7 @@ fn reading(out: &Path) -> Vec<(&'static str, Vec<String>, &'static str)> {
     ]
 }
 
-/// Runs them all with a store; `prepare` says who runs them.
+/// Runs them all with a store; `prepare` sets the user.
 fn read_all(store: &Path, out: &Path, prepare: impl Fn(&mut std::process::Command)) {
     for (name, arguments, expected) in reading(out) {
         let mut command = warpkeep();
@@ -75,7 +75,7 @@ fn what_is_only_read_is_not_changed() {
     Ran::of(warpkeep().arg("get").arg(&restored).args(["rows", "7"])).expect(0);
 }
 
-/// Another user to whom the owner gave permission to read, and nothing else.
+/// Another user with the owner's permission to read, and nothing else.
 #[test]
 fn another_user_reads_what_is_permitted() {
     let say = |why: &str| {
@@ -127,7 +127,7 @@ fn another_user_reads_what_is_permitted() {
         assert!(ran.out.contains(expected), "{name}: {}", ran.out);
     }
     assert!(files(&shop.store()) == before, "a file has changed");
-    // What may not be read is not read.
+    // A file without permission is not read.
     set(&shop.image(), 0o600);
     let refused = Ran::of(&mut as_stranger(&["get", store, "rows", "7", "--read-only"])).expect(1);
     assert!(refused.err.contains("ermission denied"), "{}", refused.err);
@@ -154,7 +154,7 @@ fn a_served_store_is_backed_up_by_its_server() {
     let auth = "*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n";
     served.ask(&format!("{auth}*3\r\n$3\r\nSET\r\n$8\r\ngreeting\r\n$5\r\nhello\r\n"), "+OK\r\n+OK\r\n");
 
-    // Another process cannot open it, and the message says where to ask.
+    // Another process cannot open it, and the message advises asking the server.
     let refused = Ran::of(warpkeep().arg("backup").arg(&store).arg(home.path().join("own"))).expect(1);
     assert!(refused.err.contains("warpkeep backup --address"), "{}", refused.err);
     let refused =
@@ -172,7 +172,7 @@ fn a_served_store_is_backed_up_by_its_server() {
     assert_eq!((made["name"].as_str(), made["tables"].as_u64()), (Some("monday"), Some(1)));
     assert!(backup("monday", &with_password).expect(1).err.contains("not empty"));
     assert!(backup("../monday", &with_password).expect(1).err.contains("choose another"));
-    // It serves on, and what was backed up is what it has.
+    // It serves on, and the backup equals its contents.
     served.ask(&format!("{auth}*2\r\n$3\r\nGET\r\n$8\r\ngreeting\r\n"), "+OK\r\n$5\r\nhello\r\n");
     let anew = home.path().join("anew");
     Ran::of(warpkeep().arg("restore").arg(backups.join("monday")).arg(&anew)).expect(0);

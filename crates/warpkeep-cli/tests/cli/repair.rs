@@ -52,7 +52,7 @@ fn a_rebuild_brings_everything_back() {
     assert_eq!(json["tables"], serde_json::json!(["rows"]));
     shop.check();
 
-    // A damaged image is what this is for.
+    // This is for a damaged image.
     damage(&shop.image(), &value(ROWS / 2));
     shop.ran("verify", &[], 3);
     shop.ran("rebuild", &["--yes"], 0);

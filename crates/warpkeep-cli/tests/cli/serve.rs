@@ -19,7 +19,7 @@ impl Served {
         Served::start_with(store, &["--threads", "1", "--log-level", "error"], Stdio::inherit())
     }
 
-    /// The same with arguments, and a place for what it says in its log.
+    /// The same with arguments, and a destination for its log.
     pub(crate) fn start_with(store: &Path, arguments: &[&str], log: Stdio) -> Served {
         let mut command = warpkeep();
         command.arg("serve").arg(store).args(["--listen", "127.0.0.1:0"]).args(arguments);
@@ -51,7 +51,7 @@ impl Served {
     }
 }
 
-/// Asks until it is so.
+/// Repeats until the condition holds.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -100,7 +100,7 @@ fn settings_are_checked_before_anything_is_made() {
     std::fs::write(&file, "threads = 2\nmax-memory = \"1GiB\"\nevict = true\nidle-timeout = \"10m\"\n")
         .expect("a file");
     assert!(serve(&["--config", path]).expect(0).out.contains("make sense"));
-    // An option goes before the file.
+    // An option takes precedence over the file.
     serve(&["--config", path, "--threads", "0"]).expect(2);
     std::fs::write(&file, "thread = 2\n").expect("a file");
     assert!(serve(&["--config", path]).expect(2).err.contains("thread"));
@@ -132,13 +132,13 @@ fn settings_are_read_again_on_sighup() {
     served.ask("*2\r\n$4\r\nAUTH\r\n$3\r\ntwo\r\n", "+OK\r\n");
     served.ask("*2\r\n$4\r\nAUTH\r\n$3\r\none\r\n", "-WRONGPASS");
 
-    // What is wrong changes nothing.
+    // Invalid settings change nothing.
     write("settings", "thread = 2\n");
     served.signal(rustix::process::Signal::HUP);
     until("nothing is said of a wrong file", || told("the settings stay as they were"));
     served.ask("*2\r\n$4\r\nAUTH\r\n$3\r\ntwo\r\n", "+OK\r\n");
 
-    // What needs a restart is named; what does not is done.
+    // Settings that need a restart are named; the others are applied.
     write("settings", &(settings + "slow-log = \"1ns\"\ncapacity = 5000\n"));
     served.signal(rustix::process::Signal::HUP);
     until("what needs a restart is not named", || told("capacity need a restart"));
@@ -185,7 +185,7 @@ fn tls_is_named_by_files() {
     std::fs::write(file("toml"), settings).expect("a file");
     serve(&["--config", &file("toml")]).expect(0);
 
-    // It is listened where it was said, and nowhere else; what speaks no TLS gets no answer of ours.
+    // It listens on the given addresses only; a client without TLS gets no answer of ours.
     let mut command = warpkeep();
     command.arg("serve").arg(home.path().join("store")).args(["--config", &file("toml"), "--threads", "1"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("a server");

@@ -1,4 +1,4 @@
-//! What the tests share: running the binary, and stores to run it on.
+//! Shared by the tests: running the binary, and stores to run it on.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use warpkeep_image::Placement;
 pub(crate) const ROWS: u64 = 600;
 pub(crate) const ROW_BYTES: u32 = 100;
 
-/// The binary, with nothing to read from.
+/// The binary, without input.
 pub(crate) fn warpkeep() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_warpkeep"));
     command.stdin(Stdio::null());
     command
 }
 
-/// What came of a run.
+/// The result of a run.
 pub(crate) struct Ran {
     pub(crate) code: i32,
     pub(crate) out: String,
@@ -47,7 +47,7 @@ impl Ran {
     }
 }
 
-/// What a run is given to read.
+/// Runs a command with this input.
 pub(crate) fn with_input(command: &mut Command, input: &[u8]) -> Ran {
     let mut child = command
         .stdin(Stdio::piped())
@@ -56,13 +56,13 @@ pub(crate) fn with_input(command: &mut Command, input: &[u8]) -> Ran {
         .spawn()
         .expect("the binary runs");
     let mut pipe = child.stdin.take().expect("a pipe");
-    // It may end before it has read all, which its exit code tells.
+    // It may end before it has read all; its exit code shows that.
     let _ = pipe.write_all(input);
     drop(pipe);
     Ran::from(child.wait_with_output().expect("it ends"))
 }
 
-/// A store in a directory that goes with it.
+/// A store in a temporary directory.
 pub(crate) struct Shop {
     pub(crate) directory: tempfile::TempDir,
 }
@@ -74,7 +74,7 @@ pub(crate) fn value(key: u64) -> Vec<u8> {
 impl Shop {
     /// A place for a store.
     pub(crate) fn empty() -> Shop {
-        // On tmpfs nothing waits for a disk; a container's may be too small for many stores at a time.
+        // On tmpfs tests do not wait for a disk; a container's may be too small for many stores at a time.
         let memory = Path::new("/dev/shm");
         let roomy = Placement::of(&memory.join("image")).is_ok_and(|place| place.free_bytes > 4 << 30);
         let directory = if roomy { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
@@ -141,7 +141,7 @@ impl Shop {
         Ran::of(self.run(command).args(arguments)).expect(code)
     }
 
-    /// Whether the store holds what [`Shop::new`] put there.
+    /// Checks that the store holds the items of [`Shop::new`].
     pub(crate) fn check(&self) {
         let store = self.open();
         let rows = store.table("rows").expect("the table");
@@ -163,7 +163,7 @@ impl Shop {
         files.into_iter().map(|path| (path.clone(), std::fs::read(&path).expect("a file"))).collect()
     }
 
-    /// The one file in the log directory that begins like this and holds those bytes.
+    /// The one file in the log directory with this prefix and these bytes.
     pub(crate) fn log_file(&self, prefix: &str, holding: &[u8]) -> PathBuf {
         let entries =
             std::fs::read_dir(self.log()).expect("a directory").map(|entry| entry.expect("an entry"));

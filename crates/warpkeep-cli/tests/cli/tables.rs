@@ -53,8 +53,12 @@ fn specs_that_make_no_sense() {
         (&["t", "--key", "u64", "--value", "u64", "--layout", "loose"], 2, "packed or in-place"),
         (&["t", "--key", "u64", "--value", "fixed:5", "--merge", "add-u64"], 1, "add-u64"),
         (&["t", "--key", "u64", "--value", "u64", "--index", "btree"], 2, "gphash or turbohash"),
-        (&["t", "--key", "u64", "--value", "u64", "--shards", "4"], 1, "leave it out"),
-        (&["t", "--key", "u64", "--value", "u64", "--index", "turbohash", "--layout", "packed"], 1, "layout"),
+        (&["t", "--key", "u64", "--value", "u64", "--shards", "4"], 2, "leave it out"),
+        (
+            &["t", "--key", "u64", "--value", "u64", "--index", "turbohash", "--layout", "packed"],
+            2,
+            "--layout",
+        ),
         (
             &["t", "--key", "u64", "--value", "u64", "--index", "turbohash", "--geometry", "2L-2H-8S"],
             2,
@@ -186,7 +190,7 @@ fn a_turbohash_table() {
     assert_eq!(shop.ran("get", &["words", "key 4"], 0).out.trim(), "value");
 }
 
-/// Whoever asks for a device is told that it does not work such a table.
+/// A user who requests a device gets a note that it does not support such a table.
 #[test]
 fn a_device_does_not_work_a_turbohash_table() {
     let shop = Shop::empty();

@@ -1,4 +1,4 @@
-//! What was done to one key, and what was seen of it.
+//! The operations on one key, and their answers.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::search::{Search, Verdict};
 use super::shrink::shrink;
 use super::violation::{Checked, NotLinearizable, Reason};
 
-/// What was asked of a key.
+/// An operation on a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     /// The operation.
@@ -41,31 +41,32 @@ impl Call {
     }
 }
 
-/// What the caller was told.
+/// The answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// What became of it.
+    /// Its status.
     pub status: Status,
-    /// The version the key has now, or had when it was deleted, 0 if the key is not there; `None` if it was not told.
+    /// The version the key has now, or had when it was deleted, 0 if the key is absent; `None` if the answer has no
+    /// version.
     pub version: Option<u64>,
     /// The value, if the operation answers with one.
     pub value: Option<Vec<u8>>,
 }
 
 impl Answer {
-    /// An answer that tells the status alone.
+    /// An answer with the status alone.
     pub fn new(status: Status) -> Answer {
         Answer { status, version: None, value: None }
     }
 
-    /// That tells the version too.
+    /// Adds the version.
     #[must_use]
     pub fn version(mut self, version: u64) -> Answer {
         self.version = Some(version);
         self
     }
 
-    /// That tells the value too.
+    /// Adds the value.
     #[must_use]
     pub fn value(mut self, value: &[u8]) -> Answer {
         self.value = Some(value.to_vec());
@@ -73,23 +74,24 @@ impl Answer {
     }
 }
 
-/// One operation on the key: when it was called, and when it was answered what.
+/// One operation on the key: its call, its answer, and the times of both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// Who called it.
+    /// The calling thread.
     pub thread: u32,
-    /// In which of the thread's batches. Operations of one batch take effect in the order in which the history has them.
+    /// The thread's batch. Operations of one batch take effect in the order of the history.
     pub batch: u64,
     /// When it was called.
     pub called: u64,
-    /// What was called.
+    /// The call.
     pub call: Call,
-    /// When it was answered, and what; `None` if it never was, so that it may have happened or not.
+    /// The time of the answer, and the answer; `None` if there was none, so that the operation may have happened or
+    /// not.
     pub answer: Option<(u64, Answer)>,
 }
 
 impl Operation {
-    /// Whether it certainly left everything as it was, so that its answer is all that can be wrong with it.
+    /// Whether it certainly changed nothing, so that only its answer can be wrong.
     pub(crate) fn only_looked(&self) -> bool {
         let done = self.answer.as_ref().is_none_or(|(_, answer)| answer.status.may_have_written());
         self.call.op == Op::Get || !done
@@ -149,14 +151,14 @@ impl History {
 
     /// Adds an operation.
     pub fn push(&mut self, mut operation: Operation) {
-        // An answer that says nothing is none.
+        // An answer without information counts as none.
         operation.answer = operation
             .answer
             .filter(|(_, answer)| !matches!(answer.status, Status::Pending | Status::Indeterminate));
         self.operations.push(operation);
     }
 
-    /// What is in it.
+    /// Its operations.
     pub fn operations(&self) -> &[Operation] {
         &self.operations
     }

@@ -8,18 +8,18 @@ use super::history::{Answer, Call, History, Operation};
 use super::register::Register;
 use super::violation::{Checked, NotLinearizable};
 
-/// The time that all threads go by: it is later at each look, whoever looks.
+/// A clock shared by all threads: each reading is later than every earlier one.
 #[derive(Debug, Default)]
 pub struct Clock(AtomicU64);
 
 impl Clock {
     fn now(&self) -> u64 {
-        // Whoever sees a later time also sees what was done before the earlier one.
+        // A thread that reads a later time also sees everything done before the earlier one.
         self.0.fetch_add(1, Ordering::AcqRel)
     }
 }
 
-/// What one thread did.
+/// The operations of one thread.
 #[derive(Debug)]
 pub struct Journal<'c> {
     clock: &'c Clock,
@@ -28,7 +28,7 @@ pub struct Journal<'c> {
     entries: Vec<(Vec<u8>, Operation)>,
 }
 
-/// What has been called and not yet answered.
+/// Calls without an answer yet.
 #[derive(Debug)]
 #[must_use = "what is not answered may have happened or not"]
 pub struct Called(Range<usize>);
@@ -71,7 +71,7 @@ impl<'c> Journal<'c> {
     }
 }
 
-/// What all threads did, key by key.
+/// The operations of all threads, by key.
 #[derive(Clone, Debug, Default)]
 pub struct Histories {
     by_key: BTreeMap<Vec<u8>, History>,

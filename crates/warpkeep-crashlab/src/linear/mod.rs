@@ -1,12 +1,14 @@
-//! Linearizability: whether what concurrent callers saw of a key could have been seen had they taken turns.
+//! Linearizability: whether the answers of concurrent calls on a key could also have come from some sequential
+//! order.
 //!
 //! Each key is a register of its own, so a history is checked key by key. An operation takes effect at one moment between
 //! its call and its answer; one that was never answered, because there was a crash, takes effect at some moment after its
 //! call, or not at all. The checker looks for an order of all answered operations, and some of the others, that agrees
 //! with real time and in which every answer is right.
 //!
-//! The search is Wing and Gong's: try whatever may come next, go back if it leads nowhere. As Lowe proposed, a place that
-//! was reached before (the same operations done, the same state) is not searched again.
+//! The search is Wing and Gong's: try each operation that may come next, and backtrack if it leads nowhere. As Lowe
+//! proposed, a configuration that was reached before (the same operations done, the same state) is not searched
+//! again.
 //!
 //! ```
 //! use warpkeep_core::{Op, Status};

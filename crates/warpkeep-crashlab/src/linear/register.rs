@@ -1,4 +1,4 @@
-//! The register that a key is: what each operation does to it and is answered.
+//! A key as a register: the effect and answer of each operation.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use warpkeep_core::{MergeRule, Op, Status};
 
 use super::history::{Answer, Call};
 
-/// What the keys of a table have in common.
+/// The properties that the keys of a table share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Register {
-    /// What a merge does.
+    /// The effect of a merge.
     pub merge: MergeRule,
     /// The longest value.
     pub longest: usize,
@@ -22,20 +22,20 @@ impl Default for Register {
     }
 }
 
-/// What is known of the item.
+/// The known state of the item.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Item {
-    /// Nothing: there may be one or not.
+    /// Unknown: there may be an item or not.
     Unknown,
     Absent,
-    /// It is there. What is not known of it was never told: an operation without an answer has drawn its version.
+    /// The item exists. Unknown fields were never reported: an operation without an answer has drawn its version.
     Present {
         version: Option<u64>,
         value: Option<Arc<[u8]>>,
     },
 }
 
-/// What is known of a key after some of its operations.
+/// The known state of a key after some of its operations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     item: Item,
@@ -69,7 +69,7 @@ impl State {
         };
         let version = match (known_version, version) {
             (Some(known), Some(told)) if *known != told => return None,
-            // Not told to anybody before, so it was drawn after those that were.
+            // Not reported before, so it was drawn after those that were.
             (None, Some(told)) if told <= self.drawn => return None,
             (known, told) => known.or(told),
         };
@@ -82,7 +82,7 @@ impl State {
         Some(State { item: Item::Present { version, value }, drawn })
     }
 
-    /// Whether there is something that is not known.
+    /// Whether anything is unknown.
     pub(crate) fn is_vague(&self) -> bool {
         match &self.item {
             Item::Unknown => true,
@@ -117,7 +117,7 @@ impl State {
     pub(crate) fn answered(&self, register: &Register, call: &Call, answer: &Answer) -> Option<State> {
         let Answer { status, version, value } = answer;
         let given = || Some(Arc::from(&call.value[..]));
-        // The answer of an operation that finds nothing has version 0.
+        // The answer of an operation that finds no key has version 0.
         let gone = || self.gone().filter(|_| version.is_none_or(|version| version == 0));
         let there = || self.there(*version, None);
         let put = |before: State| before.written(*version, given());
@@ -168,8 +168,8 @@ impl State {
         }
     }
 
-    /// The state after an operation that was never answered, if it did something. Where it may have done this or
-    /// nothing, it did this: that it did nothing is as if it had not happened.
+    /// The state after an operation that was never answered, if it took effect. Where it may have had this effect
+    /// or none, it had this one: the case of no effect is covered by leaving it out.
     pub(crate) fn unanswered(&self, register: &Register, call: &Call) -> Option<State> {
         let given = || Some(Arc::from(&call.value[..]));
         let present = || self.there(None, None);

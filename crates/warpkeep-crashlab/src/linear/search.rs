@@ -5,10 +5,11 @@ use std::collections::{HashMap, HashSet};
 use super::history::Operation;
 use super::register::{Register, State};
 
-/// Places after which the search gives up: more than any history needs that few threads made, and less than memory.
+/// The search gives up after this many configurations: more than any history of a few threads needs, and few enough
+/// for memory.
 const MOST_PLACES: usize = 2_000_000;
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Explained {
@@ -23,7 +24,7 @@ pub(crate) enum Verdict {
     },
 }
 
-/// Which operations are done. Calls come nearly in order, so most of it is said by one number.
+/// The set of operations done. Calls are nearly in order, so one number describes most of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Done {
     /// Answered operations before this one, by call, are all done.
@@ -59,15 +60,15 @@ struct Place {
 pub(crate) struct Search<'h> {
     register: &'h Register,
     start: State,
-    /// Answered ones by the time of their call, then the others.
+    /// Answered ones by the time of their call, then the unanswered ones.
     operations: Vec<&'h Operation>,
     /// Where each was in the history.
     indices: Vec<usize>,
     /// How many are answered.
     answered: usize,
-    /// The one of the same batch that comes right before.
+    /// The preceding operation of the same batch.
     before: Vec<Option<usize>>,
-    /// Whether others of the same batch come after.
+    /// Whether later operations of the same batch exist.
     is_followed: Vec<bool>,
 }
 
@@ -124,10 +125,10 @@ impl<'h> Search<'h> {
         Verdict::Unexplained { furthest: furthest.into_iter().map(|place| self.indices[place]).collect() }
     }
 
-    /// What can come next, and what comes of it.
+    /// The operations that can come next, and the states they lead to.
     fn ways(&self, done: &Done, state: &State) -> std::vec::IntoIter<(usize, State)> {
         let mut ways: Vec<(u64, usize, State)> = Vec::new();
-        // The first answer that came to an operation not yet done: what was called after it comes after it.
+        // The earliest answer of an operation not yet done: operations called after it come after it.
         let mut first_answer = u64::MAX;
         let mut rest = done.all_before..self.operations.len();
         while let Some(at) = rest.next() {
@@ -147,14 +148,15 @@ impl<'h> Search<'h> {
                 continue;
             }
             let Some((_, answer)) = &operation.answer else {
-                // Last: mostly it did not happen, or was seen by nobody.
+                // Last: in most cases it did not happen, or no operation saw it.
                 let nexts = self.unanswered(at, state).into_iter();
                 ways.extend(nexts.map(|next| (u64::MAX, at, next)));
                 continue;
             };
             let Some(next) = state.answered(self.register, &operation.call, answer) else { continue };
             if next == *state {
-                // It changes nothing and fits now: if there is an order, there is one in which it comes next.
+                // It changes nothing and is right in this state: if there is an order, there is one in which it
+                // comes next.
                 return vec![(at, next)].into_iter();
             }
             // In the order of versions, where they are known, the first way is mostly the right one.
@@ -164,10 +166,10 @@ impl<'h> Search<'h> {
         ways.into_iter().map(|(_, at, next)| (at, next)).collect::<Vec<_>>().into_iter()
     }
 
-    /// What may come of an operation that was never answered.
+    /// The possible states after an operation that was never answered.
     fn unanswered(&self, at: usize, state: &State) -> Vec<State> {
         let done = state.unanswered(self.register, &self.operations[at].call);
-        // That it did nothing matters only to those of its batch that follow: without them, it need not come at all.
+        // The case of no effect matters only to later operations of its batch: without them, it can be left out.
         let idle = self.is_followed[at] && (done.is_none() || state.is_vague());
         done.into_iter().chain(idle.then(|| state.clone())).collect()
     }

@@ -1,6 +1,6 @@
-//! Cutting a history that cannot be explained down to what shows it.
+//! Shrinks a history that cannot be explained to the operations that show it.
 //!
-//! Only cuts that make it easier to explain: what is left is then wrong for certain, and not for want of what was cut.
+//! Only cuts that make it easier to explain: the rest is then wrong for certain, and not because of a cut.
 
 use super::history::Operation;
 use super::register::{Register, State};
@@ -14,7 +14,7 @@ pub(crate) fn shrink(register: &Register, history: &[Operation]) -> Reason {
         (operations, from_start) = (end, false);
     }
     let start = || if from_start { State::absent() } else { State::unknown() };
-    // Whoever only looked is not needed to explain what others saw.
+    // Operations without effect are not needed to explain other answers.
     let mut at = 0;
     while at < operations.len() {
         let mut fewer = operations.clone();
@@ -30,16 +30,16 @@ pub(crate) fn shrink(register: &Register, history: &[Operation]) -> Reason {
     Reason::Unexplained { operations, from_start, furthest }
 }
 
-/// The longest order that there is, if none explains everything.
+/// The longest order that exists, if none explains everything.
 fn unexplained(register: &Register, start: State, operations: &[Operation]) -> Option<Vec<usize>> {
     match Search::new(register, start, operations).run() {
         Verdict::Unexplained { furthest } => Some(furthest),
-        // Undecided, too: only what is certainly wrong is shown.
+        // Undecided, too: only a certain violation is reported.
         Verdict::Explained { .. } | Verdict::Undecided { .. } => None,
     }
 }
 
-/// What had happened when it went wrong: a longer beginning of a history is never easier to explain.
+/// The operations up to the violation: a longer prefix of a history is never easier to explain.
 fn shortest_beginning(register: &Register, history: &[Operation]) -> Vec<Operation> {
     let mut answers: Vec<u64> =
         history.iter().filter_map(|operation| Some(operation.answer.as_ref()?.0)).collect();
@@ -68,7 +68,7 @@ fn shortest_end(register: &Register, operations: &[Operation]) -> Option<Vec<Ope
     })
 }
 
-/// What was called from a time on, and what was under way then: that had its effect before, or has it yet.
+/// The operations called from a time on, and those in progress then: these took effect before, or will.
 fn since(operations: &[Operation], time: u64) -> Vec<Operation> {
     let still = operations.iter().filter(|operation| {
         let gone = operation.answer.as_ref().is_some_and(|(answered, _)| *answered < time);

@@ -1,17 +1,17 @@
-//! What a check found.
+//! The results of a check.
 
 use std::fmt;
 
 use super::history::Operation;
 
-/// What was checked and found right.
+/// The extent of a successful check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Histories, each of one key.
     pub keys: usize,
     /// Operations in them.
     pub operations: usize,
-    /// Places the search came to: sets of operations done, with the state after them.
+    /// Configurations visited: sets of operations done, with the state after them.
     pub places: usize,
 }
 
@@ -22,15 +22,15 @@ impl fmt::Display for Checked {
     }
 }
 
-/// A history that no order explains, cut down to what shows it.
+/// A history that no order explains, shrunk to the operations that show it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {reason}", self.subject())]
 pub struct NotLinearizable {
-    /// The key, if it was told.
+    /// The key, if known.
     pub key: Option<Vec<u8>>,
     /// How many operations the whole history has.
     pub of: usize,
-    /// What is wrong with it.
+    /// The reason.
     pub(crate) reason: Reason,
 }
 

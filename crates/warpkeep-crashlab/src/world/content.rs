@@ -9,13 +9,13 @@ use crate::model::SECTOR;
 #[derive(Clone, Default)]
 pub(crate) struct Content {
     bytes: Arc<Vec<u8>>,
-    /// What each sector adds to the hash.
+    /// Each sector's contribution to the hash.
     sectors: Vec<u64>,
     /// XOR of the above.
     sum: u64,
 }
 
-/// What sector `index` adds to the hash of a file that has these bytes in it.
+/// The contribution of sector `index` with these bytes to the hash of a file.
 pub(crate) fn sector_hash(index: u64, bytes: &[u8]) -> u64 {
     hash::of((index, bytes))
 }
@@ -42,7 +42,7 @@ impl Content {
         file_hash(self.len(), self.sum)
     }
 
-    /// What a sector adds to the hash; nothing if it lies beyond the end.
+    /// A sector's contribution to the hash; none beyond the end.
     pub(crate) fn sector_hash(&self, index: u64) -> u64 {
         self.sectors.get(index as usize).copied().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! The files as the model sees them: what is on disk, what is in the page cache, and the names of both.
+//! The files as the model sees them: contents on disk, contents in the page cache, and the names of both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl NameChange {
         }
     }
 
-    /// Whether both touch one name, so that the later is nothing without the earlier.
+    /// Whether both touch one name, so that the later change cannot survive without the earlier.
     pub(crate) fn shares_a_name(&self, other: &NameChange) -> bool {
         self.touched().into_iter().flatten().any(|name| other.touched().contains(&Some(name)))
     }
@@ -49,7 +49,7 @@ impl NameChange {
     }
 }
 
-/// What became of a sector since its file was synced.
+/// The changes of a sector since its file was synced.
 #[derive(Clone, Default)]
 pub(crate) struct PendingSector {
     /// In the order they were written.
@@ -181,7 +181,7 @@ impl FilesState {
         self.pending.push(change);
     }
 
-    /// A file that nothing can lead to any more is not kept, though a handle may still write to it.
+    /// A file that is no longer reachable is not kept, though a handle may still write to it.
     pub(crate) fn write(&mut self, file: u64, offset: u64, bytes: &[u8], continued: bool) {
         if let Some(file) = self.files.get_mut(&file) {
             file.write(offset, bytes, continued);
@@ -220,7 +220,7 @@ impl FilesState {
         }
     }
 
-    /// What is durable and what is not, in one number.
+    /// The durable and the pending state, as one hash.
     pub(crate) fn risk_hash(&self) -> u64 {
         let files = self.files.iter().map(|(number, file)| {
             let pending: Vec<_> =

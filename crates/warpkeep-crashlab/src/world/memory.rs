@@ -1,4 +1,4 @@
-//! The memory as the model sees it: what is guaranteed, what is there, and the stores in between.
+//! The memory as the model sees it: the guaranteed contents, the current contents, and the stores in between.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub(crate) struct MemoryState {
     pending: BTreeMap<u64, Vec<PendingStore>>,
     flushed: BTreeMap<u32, Vec<Flushed>>,
     stores: u64,
-    /// The durable length, then those it has had since.
+    /// The durable length, then the later ones.
     lengths: Vec<u64>,
 }
 
@@ -105,7 +105,7 @@ impl MemoryState {
         self.durable_hash ^ hash_of(&self.durable, len)
     }
 
-    /// The durable length, then those it has had since.
+    /// The durable length, then the later ones.
     pub(crate) fn lengths(&self) -> &[u64] {
         &self.lengths
     }
@@ -115,7 +115,7 @@ impl MemoryState {
         self.pending.iter().map(|(line, stores)| (*line, stores.as_slice()))
     }
 
-    /// Those of one line.
+    /// The pending stores of one line.
     pub(crate) fn pending_in(&self, line: u64) -> &[PendingStore] {
         self.pending.get(&line).map_or(&[], Vec::as_slice)
     }
@@ -171,12 +171,12 @@ impl MemoryState {
         self.lengths = vec![self.live.len() as u64];
     }
 
-    /// Nobody will fence what the dead process flushed.
+    /// No fence will complete the dead process's flushes.
     pub(crate) fn process_died(&mut self) {
         self.flushed.clear();
     }
 
-    /// What is guaranteed and what is not, in one number.
+    /// The guaranteed and the pending state, as one hash.
     pub(crate) fn risk_hash(&self) -> u64 {
         let pending = self.pending.values().flatten().map(|store| (store.offset, store.value));
         hash::of((self.durable_hash, pending.collect::<Vec<_>>(), &self.lengths))

@@ -12,7 +12,7 @@ use crate::event::{Entry, Event};
 use crate::hash;
 use crate::model::SECTOR;
 
-/// A point in a trace: so many whole events, and so many parts of the next.
+/// A point in a trace: a number of whole events, and of parts of the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Position {
     pub(crate) events: usize,
@@ -42,7 +42,7 @@ pub(crate) fn parts(event: &Event) -> usize {
 }
 
 impl World {
-    /// The machine after a power cut that left this: it has forgotten nothing that was acknowledged.
+    /// The machine after a power cut that left this state; its acknowledgements are kept.
     pub(crate) fn restarted(&self, memory: Option<MemoryState>, files: FilesState) -> World {
         let (acked, acked_hash) = (self.acked.clone(), self.acked_hash);
         World { memory, files, acked, acked_hash, ..World::default() }
@@ -71,8 +71,8 @@ impl World {
         }
     }
 
-    /// The process is gone, the machine is not: what it left behind is at the same risk as before, and the
-    /// next trace begins here.
+    /// The process died, the machine did not: its pending state is at the same risk as before, and the next trace
+    /// begins here.
     pub(crate) fn process_died(&mut self) {
         if let Some(memory) = &mut self.memory {
             memory.process_died();
@@ -81,7 +81,7 @@ impl World {
         self.paused = false;
     }
 
-    /// What is durable and what is not, in one number.
+    /// The durable and the pending state, as one hash.
     pub(crate) fn risk_hash(&self) -> u64 {
         hash::of((self.memory.as_ref().map(MemoryState::risk_hash), self.files.risk_hash()))
     }

@@ -1,4 +1,5 @@
-//! The linearizability checker against a published one, against all orders there are, and against mistakes it must find.
+//! The linearizability checker against a published one, against all possible orders, and against mistakes it must
+//! find.
 
 mod random;
 mod reference;
@@ -13,11 +14,11 @@ use random::Script;
 use reference::{Reference, any_order_explains};
 
 fn say(line: &str) {
-    // Nobody reads a closed standard output.
+    // An error means that standard output is closed.
     let _ = writeln!(std::io::stdout().lock(), "{line}");
 }
 
-/// The verdict of Stateright's tester, which is told calls and answers in the order of time.
+/// The verdict of Stateright's tester, which receives calls and answers in the order of time.
 fn published(history: &History) -> bool {
     let mut tester = LinearizabilityTester::new(Reference::default());
     let mut events: Vec<(u64, u32, Option<Call>, Option<Answer>)> = Vec::new();
@@ -47,7 +48,7 @@ fn ours(history: &History) -> bool {
         Ok(_) => true,
         Err(violation) => {
             assert!(!violation.is_undecided(), "{violation}");
-            // What is shown must be wrong by itself.
+            // The reported part must be wrong by itself.
             assert!(violation.to_string().contains("no order explains"), "{violation}");
             assert!(!violation.operations().is_empty());
             false
@@ -89,7 +90,7 @@ fn long_histories_are_explained_quickly_and_cut_down_if_they_cannot_be() {
     let mut operations = random::legal(7, &script).operations().to_vec();
     let checked = History::new(operations.clone()).check(&Register::default()).expect("legal");
     assert!(checked.places < 20 * operations.len(), "{checked}");
-    // One get in the middle sees what was there long before.
+    // One get in the middle sees a much older value.
     let gets = operations.iter_mut().filter_map(|operation| {
         let get = operation.call.op == Op::Get;
         operation.answer.as_mut().filter(|(_, answer)| get && answer.status == Status::Ok)

@@ -6,7 +6,7 @@ use warpkeep_crashlab::linear::{Answer, Call, History, Operation};
 
 use crate::reference::Reference;
 
-/// What kind of history.
+/// The kind of history.
 pub(crate) struct Script {
     pub(crate) threads: u32,
     pub(crate) operations: usize,
@@ -26,15 +26,15 @@ pub(crate) fn history(seed: u64, script: &Script) -> History {
     History::new(operations)
 }
 
-/// What a thread has called: where its operations are, and how many have had their effect.
+/// The calls of a thread: the positions of its operations, and how many have taken effect.
 struct Busy {
     first: usize,
     count: usize,
     answers: Vec<Answer>,
 }
 
-/// What threads see that really take turns: each operation has its effect at some moment between call and answer. Some
-/// threads stop before they are answered.
+/// A history of threads that really take turns: each operation takes effect at some moment between call and answer.
+/// Some threads stop before they are answered.
 pub(crate) fn legal(seed: u64, script: &Script) -> History {
     let mut random = Rng::with_seed(seed);
     let mut operations: Vec<Operation> = Vec::new();
@@ -92,7 +92,7 @@ fn call(random: &mut Rng, newest: u64) -> Call {
     }
 }
 
-/// Changes one thing that somebody was told, or the time of it.
+/// Changes one field of an answer, or its time.
 fn spoil(random: &mut Rng, operations: &mut [Operation]) {
     let answers: Vec<Answer> =
         operations.iter().filter_map(|operation| Some(operation.answer.as_ref()?.1.clone())).collect();

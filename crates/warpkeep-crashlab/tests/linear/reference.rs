@@ -1,4 +1,5 @@
-//! The register once more, written another way: guess what was not told, then work out the answer and compare.
+//! A second implementation of the register, done differently: it guesses unreported values, computes the answer and
+//! compares.
 
 use stateright::semantics::SequentialSpec;
 use warpkeep_core::{Op, Status};
@@ -13,7 +14,7 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
-    /// Does it with this version for what it writes. The answer has the version 0 where it is not known.
+    /// Executes a call with this version for its write. The answer has version 0 where it is not known.
     pub(crate) fn act(&mut self, call: &Call, new: Option<u64>) -> Answer {
         let answer = |status, version: Option<u64>| Answer::new(status).version(version.unwrap_or(0));
         let Some((value, version)) = self.item.clone() else {
@@ -56,7 +57,7 @@ impl Reference {
         self.largest = self.largest.max(version.unwrap_or(0));
     }
 
-    /// Settles a version that nobody was told so far; `false` if it cannot be this one.
+    /// Fixes a version that was not reported so far; `false` if it cannot be this one.
     fn settle(&mut self, told: u64) -> bool {
         let Some((_, version @ None)) = &mut self.item else { return true };
         let possible = told > self.largest;
@@ -71,7 +72,7 @@ impl SequentialSpec for Reference {
     type Ret = Answer;
 
     fn invoke(&mut self, call: &Call) -> Answer {
-        // It may expect what nobody was told; if not, it is as if it had not happened.
+        // It may expect a version that was never reported; if not, it is as if it had not happened.
         if call.op == Op::CompareAndSwap && call.argument > self.largest {
             self.settle(call.argument);
         }
@@ -110,7 +111,7 @@ pub(crate) fn any_order_explains(operations: &[Operation]) -> bool {
                 }
                 None => {
                     after.invoke(&operation.call);
-                    // It may have expected another version than the one that nobody was told.
+                    // It may have expected another version than the unreported one.
                     let refused = operation.call.op == Op::CompareAndSwap && go_on(operations, &left, state);
                     refused || go_on(operations, &left, &after)
                 }

@@ -69,9 +69,20 @@ constexpr u32 kWarp = 32;
 // The same, and a multiprocessor is to have registers for so many of these blocks.
 #define WK_KERNEL_AT_ONCE(name, Params, threads, blocks) WK_KERNEL_IN_BLOCKS(name, Params, __launch_bounds__(threads, blocks))
 #define WK_KERNEL_IN_BLOCKS(name, Params, bounds)                                                                \
+    WK_STATE(wk_params_##name, sizeof(Params))                                                                    \
     static_assert(sizeof(Params) <= ::wk::kMaxParams, "kernel parameters are at most 4096 bytes");                \
     static_assert(__is_trivially_copyable(Params), "kernel parameters are plain old data");                       \
     extern "C" __global__ void bounds name(const Params p)
+
+// States a number that the host must have the same value for: `agree { name = ... }` of the kernel set. Loading the kernels compares both.
+// At namespace scope; the value is a constant expression.
+#define WK_AGREE(name, value) WK_STATE(wk_agree_##name, value)
+// A constant of the compiled code, which is read from the file.
+#define WK_STATE(symbol, value)                         \
+    extern "C" {                                        \
+    extern __constant__ const ::wk::u64 symbol;         \
+    __constant__ const ::wk::u64 symbol = (::wk::u64)(value); \
+    }
 
 // Declares `count` elements of block-shared memory as Shared<type> name. They hold nothing in particular at first.
 #define WK_SHARED(type, name, count)          \

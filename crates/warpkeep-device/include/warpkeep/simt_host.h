@@ -308,12 +308,18 @@ template <class T> inline T shared_cas(T* p, T expected, T desired, Site at) {
 #define WK_KERNEL(name, Params)                                                                    \
     static_assert(sizeof(Params) <= ::wk::kMaxParams, "kernel parameters are at most 4096 bytes"); \
     static_assert(std::is_trivially_copyable<Params>::value, "kernel parameters are plain old data"); \
+    WK_STATE(wk_params_##name, sizeof(Params))                                                     \
     static void wk_body_##name(const Params& p);                                                   \
     extern "C" void wk_sim_##name(const void* params) {                                            \
         ::wk::sim::check_params(sizeof(Params));                                                   \
         wk_body_##name(*static_cast<const Params*>(params));                                       \
     }                                                                                              \
     static void wk_body_##name([[maybe_unused]] const Params& p)
+
+// Numbers that the host compares with its own before it runs the kernels.
+#define WK_AGREE(name, value) WK_STATE(wk_agree_##name, value)
+#define WK_STATE(symbol, value) \
+    extern "C" ::wk::u64 symbol() { return (::wk::u64)(value); }
 
 // The tag's address tells this declaration from every other; each block has its own storage for it.
 #define WK_SHARED(type, name, count)                                                                              \

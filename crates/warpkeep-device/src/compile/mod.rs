@@ -4,6 +4,8 @@ mod cache;
 #[cfg(feature = "cuda")]
 mod nvrtc;
 mod resources;
+mod sources;
+mod stated;
 
 use std::collections::BTreeMap;
 
@@ -12,10 +14,32 @@ pub use resources::Resources;
 
 use crate::arch::Arch;
 use crate::error::{CudaVersion, DeviceError, Result};
-use crate::program::Program;
+use crate::program::{Agreement, Program};
 
-/// The seam header, by the names that kernels include it under.
-pub const SEAM: &[(&str, &str)] = &[("warpkeep/simt.h", include_str!("../../include/warpkeep/simt.h"))];
+/// The headers of this crate, by the names that kernels include them under.
+///
+/// | header | what it has |
+/// | --- | --- |
+/// | `simt.h` | the machine: memory, atomics, fences, warps and tiles, shared memory |
+/// | `hash.h` | the hash functions of `warpkeep-core` |
+/// | `scan.h` | prefix sums of a warp and of a block |
+/// | `partition.h` | a counting sort by address |
+/// | `append.h` | positions in lists, one atomic operation for many threads |
+/// | `coop_read.h` | lines of 64 bytes that lanes read together |
+/// | `sm_affinity.h` | ranges of addresses that one multiprocessor reads |
+/// | `duplicates.h` | equal keys in a block, and in a batch |
+/// | `fault_point.h` | steps that a test can have left out |
+pub const SEAM: &[(&str, &str)] = &[
+    ("warpkeep/append.h", include_str!("../../include/warpkeep/append.h")),
+    ("warpkeep/coop_read.h", include_str!("../../include/warpkeep/coop_read.h")),
+    ("warpkeep/duplicates.h", include_str!("../../include/warpkeep/duplicates.h")),
+    ("warpkeep/fault_point.h", include_str!("../../include/warpkeep/fault_point.h")),
+    ("warpkeep/hash.h", include_str!("../../include/warpkeep/hash.h")),
+    ("warpkeep/partition.h", include_str!("../../include/warpkeep/partition.h")),
+    ("warpkeep/scan.h", include_str!("../../include/warpkeep/scan.h")),
+    ("warpkeep/simt.h", include_str!("../../include/warpkeep/simt.h")),
+    ("warpkeep/sm_affinity.h", include_str!("../../include/warpkeep/sm_affinity.h")),
+];
 
 /// The first NVRTC with a cache of its own, and with the option that turns it off.
 const OLDEST_WITH_CACHE: CudaVersion = CudaVersion { major: 12, minor: 9 };
@@ -43,9 +67,11 @@ pub struct Compiled {
 ///
 /// let program = Program {
 ///     name: "example",
+///     main: "example.cu",
 ///     sources: &[("example.cu", "extern \"C\" __global__ void nothing() {}")],
 ///     defines: vec![],
 ///     kernels: &[],
+///     agreements: &[],
 /// };
 /// match compile_for(Arch::new(9, 0), &program) {
 ///     Ok(compiled) => assert_eq!(compiled.resources["nothing"].spill_load_bytes, 0),
@@ -62,12 +88,17 @@ pub fn compile_for(arch: Arch, program: &Program) -> Result<Compiled> {
 pub fn compile_with(cache: &KernelCache, arch: Arch, program: &Program) -> Result<Compiled> {
     let compiler = Compiler::find()?;
     let version = compiler.version()?;
+    let sources = sources::sources(program).ok_or_else(|| DeviceError::Compile {
+        program: program.name,
+        arch: arch.to_string(),
+        log: format!("there is no source {:?}", program.main),
+    })?;
     let options = options(version, arch, program);
-    let key = key(version, &options, program);
+    let key = key(version, &options, program.name, &sources);
     let (entry, cached) = match cache.get(&key) {
         Some(entry) => (entry, true),
         None => {
-            let entry = compiler.compile(arch, program, &options)?;
+            let entry = compiler.compile(arch, program.name, &sources, &options)?;
             cache.put(&key, &entry);
             (entry, false)
         }
@@ -81,12 +112,33 @@ pub fn compile_with(cache: &KernelCache, arch: Arch, program: &Program) -> Resul
             known,
         });
     }
+    check_agreements(program, &entry.cubin)?;
     Ok(Compiled { arch, cubin: entry.cubin, log: entry.log, resources, cached })
 }
 
 /// The version of NVRTC that compiles here.
 pub fn compiler_version() -> Result<CudaVersion> {
     Compiler::find()?.version()
+}
+
+/// An error if the code takes other parameters than the host passes, or has another value for what both must agree on.
+fn check_agreements(program: &Program, cubin: &[u8]) -> Result<()> {
+    let stated = stated::numbers(cubin);
+    for kernel in program.kernels {
+        // Kernels that are not made by WK_KERNEL state nothing; the driver knows more when they are loaded.
+        let expected = stated.get(format!("wk_params_{}", kernel.name).as_str()).map(|bytes| *bytes as usize);
+        if let Some(expected) = expected.filter(|expected| *expected != kernel.params_bytes) {
+            let (kernel, given) = (kernel.name.to_owned(), kernel.params_bytes);
+            return Err(DeviceError::WrongParams { kernel, given, expected });
+        }
+    }
+    for &Agreement { name, host, .. } in program.agreements {
+        let kernels = stated.get(format!("wk_agree_{name}").as_str()).copied();
+        if kernels != Some(host) {
+            return Err(DeviceError::Disagreement { program: program.name, name, host, kernels });
+        }
+    }
+    Ok(())
 }
 
 /// Whether the code has a kernel of this name: each has a section of its own, whose name stands in the file.
@@ -111,13 +163,11 @@ fn options(version: CudaVersion, arch: Arch, program: &Program) -> Vec<String> {
     options
 }
 
-fn key(version: CudaVersion, options: &[String], program: &Program) -> cache::Key {
+fn key(version: CudaVersion, options: &[String], name: &str, sources: &[sources::Source]) -> cache::Key {
     let compiler = version.to_string();
-    let sources = program.sources.iter().chain(SEAM).flat_map(|(name, text)| [*name, *text]);
+    let sources = sources.iter().flat_map(|(name, text)| [*name, *text]);
     let options = options.iter().map(String::as_str);
-    cache::Key::of(
-        [compiler.as_str(), program.name].into_iter().chain(options).chain(["sources"]).chain(sources),
-    )
+    cache::Key::of([compiler.as_str(), name].into_iter().chain(options).chain(["sources"]).chain(sources))
 }
 
 #[cfg(feature = "cuda")]
@@ -130,14 +180,14 @@ enum Compiler {}
 #[cfg(not(feature = "cuda"))]
 impl Compiler {
     fn find() -> Result<Self> {
-        Err(DeviceError::NoNvrtc { looked: "this program was built without the feature cuda".to_owned() })
+        Err(DeviceError::NoNvrtc { looked: "this program was built without the feature gpu".to_owned() })
     }
 
     fn version(&self) -> Result<CudaVersion> {
         match *self {}
     }
 
-    fn compile(&self, _: Arch, _: &Program, _: &[String]) -> Result<cache::Entry> {
+    fn compile(&self, _: Arch, _: &str, _: &[sources::Source], _: &[String]) -> Result<cache::Entry> {
         match *self {}
     }
 }
@@ -149,9 +199,11 @@ mod tests {
     fn program(value: &str) -> Program {
         Program {
             name: "p",
-            sources: &[("p.cu", "")],
+            main: "p.cu",
+            sources: &[("p.cu", ""), ("unused.h", "")],
             defines: vec![("WIDTH".to_owned(), value.to_owned())],
             kernels: &[],
+            agreements: &[],
         }
     }
 
@@ -159,7 +211,8 @@ mod tests {
     fn the_key_depends_on_all_that_the_code_depends_on() {
         let of = |minor, arch, program: &Program| {
             let version = CudaVersion { major: 13, minor };
-            key(version, &options(version, arch, program), program)
+            let sources = sources::sources(program).unwrap();
+            key(version, &options(version, arch, program), program.name, &sources)
         };
         let hopper = Arch::new(9, 0);
         let first = of(0, hopper, &program("4"));
@@ -170,7 +223,9 @@ mod tests {
         let mut other = program("4");
         other.sources = &[("p.cu", " ")];
         assert_ne!(first, of(0, hopper, &other));
-        other.sources = &[("q.cu", "")];
+        (other.main, other.sources) = ("q.cu", &[("q.cu", "")]);
         assert_ne!(first, of(0, hopper, &other));
+        (other.main, other.sources) = ("p.cu", &[("p.cu", ""), ("unused.h", "changed")]);
+        assert_eq!(first, of(0, hopper, &other));
     }
 }

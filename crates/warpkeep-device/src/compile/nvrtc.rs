@@ -8,11 +8,10 @@ use std::sync::OnceLock;
 
 use cudarc::nvrtc::sys;
 
-use super::SEAM;
 use super::cache::{Entry, cache_home};
+use super::sources::Source;
 use crate::arch::Arch;
 use crate::error::{CudaVersion, DeviceError, Result};
-use crate::program::Program;
 
 /// The compiler library, once it is known to be there.
 #[derive(Debug, Clone, Copy)]
@@ -36,17 +35,22 @@ impl Compiler {
         Ok(CudaVersion { major: major.unsigned_abs(), minor: minor.unsigned_abs() })
     }
 
-    pub(super) fn compile(self, arch: Arch, program: &Program, options: &[String]) -> Result<Entry> {
-        let refuse =
-            |log: String| DeviceError::Compile { program: program.name, arch: arch.to_string(), log };
+    /// Compiles the first source, which includes the others.
+    pub(super) fn compile(
+        self,
+        arch: Arch,
+        program: &'static str,
+        sources: &[Source],
+        options: &[String],
+    ) -> Result<Entry> {
+        let refuse = |log: String| DeviceError::Compile { program, arch: arch.to_string(), log };
         let text = |what: &str| {
             CString::new(what).map_err(|_| refuse("a NUL byte in a source or an option".to_owned()))
         };
 
-        let Some((&(main_name, main_text), headers)) = program.sources.split_first() else {
+        let Some((&(main_name, main_text), headers)) = sources.split_first() else {
             return Err(refuse("it has no source".to_owned()));
         };
-        let headers: Vec<_> = headers.iter().chain(SEAM).collect();
         let names = headers.iter().map(|(name, _)| text(name)).collect::<Result<Vec<_>>>()?;
         let texts = headers.iter().map(|(_, body)| text(body)).collect::<Result<Vec<_>>>()?;
         let options = options.iter().map(|option| text(option)).collect::<Result<Vec<_>>>()?;

@@ -7,7 +7,7 @@ use cudarc::driver::sys::{self, CUcontext, CUdevice, CUevent, CUresult, CUstream
 
 use super::driver::{self, Driver};
 use super::ranges::Ranges;
-use crate::backend::{Backend, Function, RawEvent, RawModule, RawStream, Reach};
+use crate::backend::{Backend, Function, RawEvent, RawModule, RawStream, Reach, Reserved};
 use crate::choice::DeviceChoice;
 use crate::compile::KernelCache;
 use crate::error::{DeviceError, NoCuda, Result};
@@ -21,7 +21,7 @@ use crate::sim::{Grid, RunReport, Simulator};
 /// A GPU, opened.
 #[derive(Debug)]
 pub(crate) struct Context {
-    device: CUdevice,
+    pub(super) device: CUdevice,
     raw: CUcontext,
     own_stream: RawStream,
     pub(super) abilities: Abilities,
@@ -76,7 +76,7 @@ impl Context {
     }
 
     /// Enters for a release: what a lost device still holds is released by the driver, and errors help nobody.
-    pub(super) fn release(&self, release: impl FnOnce()) {
+    pub(super) fn release_entered(&self, release: impl FnOnce()) {
         if let Ok(_entered) = self.push() {
             release();
         }
@@ -162,6 +162,18 @@ impl Backend for Context {
         self.free_device(at);
     }
 
+    fn reserve(&self, bytes: u64) -> Result<Reserved> {
+        self.reserve_addresses(bytes)
+    }
+
+    fn back(&self, at: DevicePtr, bytes: u64) -> Result<()> {
+        self.back_addresses(at, bytes)
+    }
+
+    fn release(&self, reserved: &Reserved, backed: u64) {
+        self.release_addresses(reserved, backed);
+    }
+
     fn pin(&self, bytes: usize) -> Result<(NonNull<u8>, DevicePtr)> {
         self.allocate_pinned(bytes)
     }
@@ -197,7 +209,7 @@ impl Backend for Context {
     fn destroy_stream(&self, stream: RawStream) {
         if stream.0 != 0 {
             // SAFETY: made by `new_stream` and destroyed once; the driver lets work in it end first.
-            self.release(|| unsafe {
+            self.release_entered(|| unsafe {
                 sys::cuStreamDestroy_v2(stream_of(stream));
             });
         }
@@ -234,7 +246,7 @@ impl Backend for Context {
 
     fn destroy_event(&self, event: RawEvent) {
         // SAFETY: made by `new_event` and destroyed once.
-        self.release(|| unsafe {
+        self.release_entered(|| unsafe {
             sys::cuEventDestroy_v2(event_of(event));
         });
     }

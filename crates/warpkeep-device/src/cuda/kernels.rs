@@ -13,7 +13,7 @@ use crate::error::{DeviceError, Result};
 use crate::program::{KernelEntry, Program};
 use crate::sim::Grid;
 
-/// Dynamic shared memory beyond this must be asked for before a launch.
+/// Dynamic shared memory up to this needs no attribute of the function.
 const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
 
 impl Context {
@@ -69,12 +69,13 @@ impl Context {
             let (kernel, given) = (entry.name.to_owned(), entry.params_bytes);
             return Err(DeviceError::WrongParams { kernel, given, expected });
         }
+        self.allow_shared(function)?;
         Ok(function)
     }
 
     pub(super) fn unload_module(&self, module: RawModule) {
         // SAFETY: made by `load_program` and unloaded once. Kernels of it may still be running, so they must end.
-        self.release(|| unsafe {
+        self.release_entered(|| unsafe {
             sys::cuCtxSynchronize();
             sys::cuModuleUnload(module.0 as CUmodule);
         });
@@ -87,7 +88,6 @@ impl Context {
         shared_bytes: u32,
     ) -> Result<u32> {
         let _entered = self.enter()?;
-        self.allow_shared(function, shared_bytes)?;
         let mut blocks = 0;
         // SAFETY: inside the context; the function is loaded, and `blocks` is a live integer.
         let result = unsafe {
@@ -102,18 +102,22 @@ impl Context {
         Ok(u32::try_from(blocks).unwrap_or(0) * self.abilities.multiprocessors)
     }
 
-    fn allow_shared(&self, function: &Function, shared_bytes: u32) -> Result<()> {
-        if shared_bytes <= SHARED_WITHOUT_ASKING {
+    /// Lets launches of the function use all the shared memory that a block can have beside the function's own. It is a limit and
+    /// reserves nothing; set once when the kernel is loaded, threads that launch with different sizes do not race for it.
+    fn allow_shared(&self, function: CUfunction) -> Result<()> {
+        let mut own = 0;
+        let attribute = Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
+        // SAFETY: the caller is inside the context; the function is loaded and `own` is a live integer.
+        let result = unsafe { sys::cuFuncGetAttribute(&raw mut own, attribute, function) };
+        self.check("cuFuncGetAttribute", result)?;
+        let most = self.abilities.shared_bytes_per_block.saturating_sub(u32::try_from(own).unwrap_or(0));
+        if most <= SHARED_WITHOUT_ASKING {
             return Ok(());
         }
         let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        let bytes = i32::try_from(shared_bytes).unwrap_or(i32::MAX);
-        // SAFETY: the caller is inside the context; the function is loaded.
-        let result = unsafe { sys::cuFuncSetAttribute(function.raw as CUfunction, attribute, bytes) };
-        if result == CUresult::CUDA_ERROR_INVALID_VALUE {
-            let what = format!("{shared_bytes} bytes of shared memory are more than are left beside its own");
-            return Err(DeviceError::BadGrid { kernel: function.entry.name.to_owned(), what });
-        }
+        // SAFETY: as above.
+        let result =
+            unsafe { sys::cuFuncSetAttribute(function, attribute, i32::try_from(most).unwrap_or(i32::MAX)) };
         self.check("cuFuncSetAttribute", result)
     }
 
@@ -127,7 +131,15 @@ impl Context {
         stream: RawStream,
     ) -> Result<()> {
         let _entered = self.enter()?;
-        self.allow_shared(function, grid.shared_bytes)?;
+        let own = function.resources.shared_bytes;
+        let most = self.abilities.shared_bytes_per_block;
+        if grid.shared_bytes > 0 && u64::from(grid.shared_bytes) + u64::from(own) > u64::from(most) {
+            let what = format!(
+                "{} bytes of shared memory beside the {own} of its own are more than {most}",
+                grid.shared_bytes
+            );
+            return Err(DeviceError::BadGrid { kernel: function.entry.name.to_owned(), what });
+        }
         self.health.launched(stream, function.entry.name);
         let mut arguments = [params.as_ptr().cast_mut().cast::<c_void>()];
         // SAFETY: inside the context; function and stream are live; the one argument has the size that the kernel takes,

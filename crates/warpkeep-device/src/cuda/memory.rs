@@ -33,7 +33,7 @@ impl Context {
 
     pub(super) fn free_device(&self, at: DevicePtr) {
         // SAFETY: made by `allocate_device` and freed once. Work in any stream may still be using it, so that must end.
-        self.release(|| unsafe {
+        self.release_entered(|| unsafe {
             sys::cuCtxSynchronize();
             sys::cuMemFree_v2(at.address());
         });
@@ -64,7 +64,7 @@ impl Context {
 
     pub(super) fn free_pinned(&self, at: NonNull<u8>) {
         // SAFETY: made by `allocate_pinned` and freed once. Copies in any stream may still be using it, so they must end.
-        self.release(|| unsafe {
+        self.release_entered(|| unsafe {
             sys::cuCtxSynchronize();
             sys::cuMemFreeHost(at.as_ptr().cast());
         });
@@ -116,7 +116,7 @@ impl Context {
     }
 
     pub(super) fn unregister_host(&self, at: NonNull<u8>, chunks: impl IntoIterator<Item = (usize, usize)>) {
-        self.release(|| {
+        self.release_entered(|| {
             for (offset, _) in chunks {
                 // SAFETY: the chunk was registered, so it lies in the caller's range.
                 let chunk = unsafe { at.add(offset) };

@@ -5,6 +5,7 @@ mod driver;
 mod kernels;
 mod memory;
 mod ranges;
+mod reserved;
 
 pub(crate) use context::open;
 pub(crate) use driver::devices;

@@ -5,10 +5,8 @@ use std::fmt;
 /// What the simulator could not do, or what a kernel did wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimError {
-    /// The crate was built where there is no C++ compiler.
-    #[error(
-        "this build has no simulator: there was no C++17 compiler; install g++ or clang++ and build again"
-    )]
+    /// The crate was built without the feature `simulator`, or where there is no C++ compiler.
+    #[error("this build has no simulator: {}", why_unavailable())]
     Unavailable,
     /// A grid that no GPU would take.
     #[error(
@@ -156,6 +154,14 @@ pub enum FaultKind {
     BadParams,
     /// No memory for stacks.
     Resources,
+}
+
+/// Why there is no simulator, and what to do.
+fn why_unavailable() -> &'static str {
+    match cfg!(feature = "simulator") {
+        true => "there was no C++17 compiler; install g++ or clang++ and build again",
+        false => "it was built without the feature gpu; build it with that feature",
+    }
 }
 
 impl FaultKind {

@@ -36,15 +36,9 @@
 //!
 //! # Kernels in other crates
 //!
-//! A build script finds the seam header of this crate, a direct dependency, by its `links` key:
-//!
-//! ```ignore
-//! let include = std::env::var("DEP_WARPKEEP_SIMT_INCLUDE")?;
-//! cc::Build::new().cpp(true).std("c++17").include(include).opt_level(2).file("kernels/all.cpp").compile("my_kernels");
-//! ```
-//!
-//! and the entry of `WK_KERNEL(name, Params)` is the symbol `wk_sim_name`. Where there is no C++ compiler, and so no simulator,
-//! `DEP_WARPKEEP_SIMT_SIMULATOR` is `0` and not `1`: leave the kernels out.
+//! A crate with kernels depends on this one, calls `warpkeep-device-build` in its build script, and declares its kernels with
+//! [`kernel_set!`](crate::kernel_set). The entry of `WK_KERNEL(name, Params)` in the simulator is the symbol `wk_sim_name`. Where there is
+//! no C++ compiler, and so no simulator, the build script sets the cfg `no_simulator`.
 //!
 //! # Example
 //!

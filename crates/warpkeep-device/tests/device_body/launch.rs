@@ -1,11 +1,11 @@
 //! Kernels.
 
 use bytemuck::NoUninit;
-use warpkeep_device::{Device, DeviceChoice, DeviceError, DevicePtr, Grid, KernelCache, KernelEntry};
+use warpkeep_device::{
+    Device, DeviceChoice, DeviceError, DevicePtr, Grid, KernelCache, KernelEntry, KernelSet as _, Program,
+};
 
-use super::programs::{TableParams, items, load, program};
-
-const SLOTS: u64 = 16;
+use super::programs::{BothKernels, SLOTS, TableParams, items, load, program};
 
 fn key(i: u64) -> u64 {
     // Any odd factor gives every number once; 0 means empty.
@@ -20,8 +20,8 @@ pub(crate) fn a_table_of_kernels_answers(device: &Device) {
     let slots = device.allocate_zeroed((buckets * SLOTS * 16) as usize).unwrap();
     let (keys_in, values_in) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
 
-    let module = load(device).unwrap();
-    let (insert, find) = (module.kernel("table_insert").unwrap(), module.kernel("table_find").unwrap());
+    let BothKernels { table_insert: insert, table_find: find, .. } =
+        BothKernels::load_with(device, &KernelCache::none()).unwrap();
     assert_eq!(find.name(), "table_find");
     assert!(find.resident_blocks(128, 0).unwrap() > 0);
     if device.simulator().is_none() {
@@ -129,4 +129,33 @@ pub(crate) fn a_kernel_outlives_its_module_handle(device: &Device) {
     // SAFETY: with no items the kernel touches nothing.
     unsafe { find.launch(Grid { blocks: 3, threads: 64, shared_bytes: 0 }, &params, &stream) }.unwrap();
     stream.synchronize().unwrap();
+}
+
+pub(crate) fn a_set_whose_sides_disagree_is_refused(device: &Device) {
+    let right = BothKernels::program();
+    let load = |program| device.load_with(&program, &KernelCache::none()).map(|_| ()).unwrap_err();
+
+    let mut agreement = right.agreements[0];
+    agreement.host += 1;
+    let error = load(Program { agreements: vec![agreement].leak(), ..right.clone() });
+    assert!(matches!(error, DeviceError::Disagreement { host: 17, kernels: Some(16), .. }), "{error}");
+    assert!(error.to_string().contains("WK_AGREE(table_slots"), "{error}");
+
+    agreement.name = "no_such_number";
+    agreement.simulated = None;
+    let error = load(Program { agreements: vec![agreement].leak(), ..right.clone() });
+    assert!(matches!(error, DeviceError::Disagreement { kernels: None, .. }), "{error}");
+
+    let mut kernel = right.kernels[1];
+    kernel.params_bytes += 8;
+    let error = load(Program { kernels: vec![kernel].leak(), ..right.clone() });
+    assert!(matches!(error, DeviceError::WrongParams { given: 48, expected: 40, .. }), "{error}");
+
+    // A handle for another struct is refused before anything is launched with it.
+    let module = device.load_with(&right, &KernelCache::none()).unwrap();
+    let error = module.typed::<u64>("table_find").unwrap_err();
+    assert!(matches!(error, DeviceError::WrongParams { given: 8, expected: 40, .. }), "{error}");
+    let part = Program { kernels: &right.kernels[..1], ..right.clone() };
+    let error = BothKernels::of(&device.load_with(&part, &KernelCache::none()).unwrap()).unwrap_err();
+    assert!(matches!(error, DeviceError::UnknownKernel { .. }), "{error}");
 }

@@ -1,6 +1,8 @@
 //! Device memory.
 
-use warpkeep_device::{Device, DeviceError};
+use warpkeep_device::{Device, DeviceError, Grid, KernelCache, KernelSet as _};
+
+use super::programs::{BothKernels, SLOTS, TableParams};
 
 pub(crate) fn what_is_written_is_read(device: &Device) {
     for len in [1usize, 7, 4096, 1 << 20] {
@@ -121,4 +123,46 @@ pub(crate) fn too_much_memory_is_an_error(device: &Device) {
     device.check().unwrap();
     let small = device.allocate_zeroed(8).unwrap();
     assert_eq!(small.to_vec::<u64>().unwrap(), [0]);
+}
+
+pub(crate) fn a_buffer_grows_where_it_lies(device: &Device) {
+    let mut buffer = device.reserve(256 << 20).unwrap();
+    assert!(buffer.reserved() >= 256 << 20);
+    let (at, used) = (buffer.ptr(), device.allocated());
+    let kernels = BothKernels::load_with(device, &KernelCache::none()).unwrap();
+    let stream = device.stream().unwrap();
+    for (buckets, first) in [(2_u64, 1_u64), (300, 100), (5_000, 1_000)] {
+        let bytes = (buckets * SLOTS * 16) as usize;
+        let before = buffer.len();
+        buffer.grow_zeroed(bytes).unwrap();
+        assert_eq!((buffer.ptr(), buffer.len()), (at, bytes));
+        assert_eq!(device.allocated() - used, buffer.backed() as u64);
+        // What was there stays.
+        if before > 0 {
+            assert_eq!(buffer.view::<u64>().unwrap().get(before / 8 - 1).unwrap(), u64::MAX);
+        }
+        // Kernels use all of it, also across the borders of what was mapped at once.
+        buffer.fill(0).unwrap();
+        let keys: Vec<u64> = (first..first + buckets).collect();
+        let values: Vec<u64> = keys.iter().map(|key| key + 1).collect();
+        let (keys_in, values_in) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+        let params = TableParams {
+            slots: at,
+            keys: keys_in.ptr(),
+            values: values_in.ptr(),
+            buckets,
+            count: keys.len() as u64,
+        };
+        let grid = Grid::covering(keys.len() as u64, 64);
+        // SAFETY: all buffers are as long as the parameters say, and stay until the stream is synchronised.
+        unsafe { kernels.table_insert.launch(grid, &params, &stream).unwrap() };
+        values_in.fill_on(0, values_in.len(), 0, &stream).unwrap();
+        // SAFETY: as above.
+        unsafe { kernels.table_find.launch(grid, &params, &stream).unwrap() };
+        stream.synchronize().unwrap();
+        assert_eq!(values_in.to_vec::<u64>().unwrap(), values);
+        buffer.write(bytes - 8, &[u64::MAX]).unwrap();
+    }
+    drop(buffer);
+    assert_eq!(device.allocated(), used);
 }

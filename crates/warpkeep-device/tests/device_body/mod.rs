@@ -5,6 +5,7 @@ pub(crate) mod launch;
 pub(crate) mod memory;
 pub(crate) mod order;
 pub(crate) mod programs;
+pub(crate) mod runtime;
 
 /// Makes a test of every case of the body, on the devices that `$on` hands to it.
 #[macro_export]
@@ -34,6 +35,7 @@ macro_rules! all_device_cases {
                 an_empty_buffer_is_a_buffer,
                 a_budget_holds_and_is_given_back,
                 too_much_memory_is_an_error,
+                a_buffer_grows_where_it_lies,
             }
             order {
                 work_in_a_stream_is_in_order,
@@ -48,11 +50,20 @@ macro_rules! all_device_cases {
                 registered_in_chunks_it_is_still_one_range,
                 what_cannot_be_registered_is_refused,
             }
+            runtime {
+                hashes_are_those_of_the_host,
+                appended_items_are_in_their_lists_once,
+                a_partition_sorts_and_its_items_are_visited_once,
+                lines_are_read_together,
+                duplicates_of_blocks_and_batches_are_found,
+                a_launch_has_all_the_shared_memory_of_the_device,
+            }
             launch {
                 a_table_of_kernels_answers,
                 launches_that_cannot_be_are_refused,
                 a_program_is_loaded_twice,
                 a_kernel_outlives_its_module_handle,
+                a_set_whose_sides_disagree_is_refused,
             }
         }
     };

@@ -2,7 +2,7 @@
 
 use bytemuck::NoUninit;
 use warpkeep_device::sim::Mode;
-use warpkeep_device::{Device, DevicePtr, KernelCache, Module, Program};
+use warpkeep_device::{Device, DevicePtr, KernelCache, KernelSet as _, Module, Program};
 
 // Where the simulator's build of these kernels lies.
 #[cfg(not(no_simulator))]
@@ -36,41 +36,25 @@ pub(crate) const SYSTEM_FENCE: u32 = 3;
 /// Counting at device scope.
 pub(crate) const DEVICE_SCOPE: u32 = 2;
 
-#[cfg(not(no_simulator))]
-warpkeep_device::kernels! {
-    static KERNELS = [
+/// Slots of a bucket.
+pub(crate) const SLOTS: u64 = 16;
+
+warpkeep_device::kernel_set! {
+    /// The kernels that run on both machines.
+    pub(crate) struct BothKernels in "both.cu" {
         table_insert: TableParams,
         table_find: TableParams,
         publish_count: PublishParams,
         publish_records: PublishParams,
-    ];
+    }
+    agree {
+        table_slots = SLOTS,
+    }
 }
 
-#[cfg(no_simulator)]
-static KERNELS: &[warpkeep_device::KernelEntry] = {
-    const fn cuda_only(name: &'static str, params_bytes: usize) -> warpkeep_device::KernelEntry {
-        warpkeep_device::KernelEntry { name, params_bytes, simulated: None }
-    }
-    &[
-        cuda_only("table_insert", size_of::<TableParams>()),
-        cuda_only("table_find", size_of::<TableParams>()),
-        cuda_only("publish_count", size_of::<PublishParams>()),
-        cuda_only("publish_records", size_of::<PublishParams>()),
-    ]
-};
-
-/// The kernels that run on both machines.
+/// Their program, with checks in the kernels.
 pub(crate) fn program() -> Program {
-    Program {
-        name: "test kernels",
-        sources: &[
-            ("tests.cu", "#include \"publish.h\"\n#include \"table.h\"\n"),
-            ("publish.h", include_str!("../kernels/publish.h")),
-            ("table.h", include_str!("../kernels/table.h")),
-        ],
-        defines: vec![("WK_CHECKED".to_owned(), "1".to_owned())],
-        kernels: KERNELS,
-    }
+    BothKernels::program().with_constants([("WK_CHECKED", 1)])
 }
 
 /// The kernels on a device. They are not kept: tests leave nothing in the user's cache.

@@ -208,9 +208,4 @@ pub(crate) struct Columns {
     pub(crate) acting: Column,
     pub(crate) told_words: Column,
     pub(crate) digests: Column,
-    pub(crate) board: Column,
-    pub(crate) suspected: Column,
-    pub(crate) suspects: Column,
-    pub(crate) suspect_ranks: Column,
-    pub(crate) suspect_regions: Column,
 }

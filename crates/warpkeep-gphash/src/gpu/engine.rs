@@ -1,22 +1,22 @@
 //! The engine: one table's kernels, and whose turn it is.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use bytemuck::NoUninit;
+use parking_lot::RwLock;
 use warpkeep_core::Status;
-use warpkeep_device::{Device, DevicePtr, Event, Grid, Kernel, Module, Stream};
+use warpkeep_device::{Device, DevicePtr, Event, Grid, Stream, TypedKernel};
 use warpkeep_image::Persist;
 
 use super::batch::fill_keys;
-use super::cache::Cache;
 use super::columns::Columns;
-use super::hosts::{Balance, Hands};
 use super::image::DeviceImage;
+use super::kernels::Kernels;
 use super::mirror::{For, Lookup, Mirror, Reflection};
-use super::order::{Order, ValuesBy};
 use super::params::{GetParams, TableParams};
-use super::program::program_of;
+use super::profile::DeviceProfile;
+use super::program::constants_of;
 use super::stage::words;
 use super::staying::{Moving, Places, Staying};
 use super::steps::Watch;
@@ -26,20 +26,9 @@ use crate::{Table, TableError};
 /// Threads of a block: a few warps, so that a multiprocessor has something to do while they wait. As many as kernels have room for who
 /// look for equal keys in their block, and as `gphash_locate` is compiled for.
 pub(super) const THREADS: u32 = 256;
-/// Batches of gets to this size take one launch: what they save is more than what the larger kernel costs.
-const FEW_TO: usize = 1 << 15;
-/// Batches of gets to this size are dealt to multiprocessors where larger ones would be put in order.
-const DEAL_TO: usize = 1 << 14;
-/// So many records of a batch are so close to each other that it makes no difference which multiprocessor fetches which, and where everybody wants the same none has to
-/// help another.
-const EVERYWHERE_FROM: u64 = 1 << 20;
 /// Keys that are looked up by one launch where the answers go to the host, at least and at most: a quarter of a batch, so that the rest is
 /// looked up while these are answered; but enough that reads in the order of their addresses are near each other.
 const AT_ONCE: (usize, usize) = (1 << 17, 1 << 20);
-
-/// Bytes of values from which on those that the host copies go past its caches: what is larger than these would drive out what others have
-/// there, and every line of it would be read before it is overwritten.
-const STREAMED_FROM: usize = 32 << 20;
 
 /// Runs the batches of one table on a device.
 pub struct DeviceEngine<P: Persist> {
@@ -51,19 +40,9 @@ pub struct DeviceEngine<P: Persist> {
     pub(super) reading: Mutex<Vec<Workplace>>,
     /// Held by kernels that look for items; exclusively by whoever moves them.
     places_of_items: Places,
-    /// Copies of buckets in device memory.
-    pub(super) cache: Cache,
     /// The record of each key in device memory.
     pub(super) mirror: Mirror,
-    pub(super) order: Order,
-    few_to: AtomicUsize,
-    deal_to: AtomicUsize,
-    everywhere_from: AtomicU64,
-    pub(super) streamed_from: AtomicUsize,
-    /// Threads of the host that copy values for batches in device memory.
-    pub(super) hands: Hands,
-    /// How much of a batch it takes that the host answers with it.
-    pub(super) balance: Balance,
+    profile: RwLock<DeviceProfile>,
     /// What batches written straight through need; for whoever has the turn.
     supply: Mutex<Supply<P>>,
     level_copies: Mutex<LevelCopies>,
@@ -95,144 +74,16 @@ impl Workplace {
     /// Runs a kernel with a thread for each of so many.
     ///
     /// # Safety
-    /// The parameters are those of the kernel, and what they lead to stays until the stream is synchronised.
+    /// What the parameters lead to stays until the stream is synchronised.
     pub(crate) unsafe fn launch<A: NoUninit>(
         &self,
-        kernel: &Kernel,
+        kernel: &TypedKernel<A>,
         count: u64,
         params: &A,
     ) -> Result<(), TableError> {
         // SAFETY: as this function's contract says.
         unsafe { kernel.launch(Grid::covering(count.max(1), THREADS), params, &self.stream)? };
         Ok(())
-    }
-}
-
-pub(crate) struct Kernels {
-    pub(crate) get: Kernel,
-    pub(crate) plan: Kernel,
-    pub(crate) get_alone: Kernel,
-    pub(crate) stage: Kernel,
-    pub(crate) publish: Kernel,
-    pub(crate) abandon: Kernel,
-    pub(crate) spread: Kernel,
-    pub(crate) pack: Kernel,
-    pub(crate) measure: Kernel,
-    pub(crate) copy: Kernel,
-    pub(crate) drain: Kernel,
-    pub(crate) repair: Kernel,
-    pub(crate) cache_load: Kernel,
-    pub(crate) cache_refresh: Kernel,
-    pub(crate) cache_age: Kernel,
-    pub(crate) lookup: Kernel,
-    pub(crate) locate: Kernel,
-    pub(crate) line_up: Kernel,
-    pub(crate) order: Kernel,
-    pub(crate) fetch: Kernel,
-    pub(crate) ask: Kernel,
-    pub(crate) collect: Kernel,
-    pub(crate) few: Kernel,
-    pub(crate) deal: Kernel,
-    pub(crate) point: Kernel,
-    pub(crate) ask_host: Kernel,
-    pub(crate) reflect: Kernel,
-    pub(crate) census: Kernel,
-    pub(crate) rehash: Kernel,
-    pub(crate) tell: Kernel,
-    pub(crate) recopy: Kernel,
-    pub(crate) enrol: Kernel,
-    pub(crate) digest: Kernel,
-    pub(crate) decide: Kernel,
-    pub(crate) finish: Kernel,
-    pub(crate) arrange: Kernel,
-    pub(crate) beat: Kernel,
-    pub(crate) send: Kernel,
-    pub(crate) veil: Kernel,
-    pub(crate) settle: Kernel,
-    pub(crate) suspect: Kernel,
-    pub(crate) queue: Kernel,
-    pub(crate) verify: Kernel,
-    pub(crate) spell: Kernel,
-    pub(crate) sort_count: Kernel,
-    pub(crate) sort: Kernel,
-    pub(crate) values_warm: Kernel,
-    pub(crate) values_weigh: Kernel,
-    pub(crate) values_release: Kernel,
-    pub(crate) values_hold: Kernel,
-    pub(crate) values_spare: Kernel,
-    pub(crate) values_choose: Kernel,
-    pub(crate) values_order: Kernel,
-    pub(crate) values_fill: Kernel,
-    pub(crate) values_follow: Kernel,
-    /// Blocks of these that the device runs at once: more of them would only come and go.
-    pub(crate) ordering: u32,
-    pub(crate) fetching: u32,
-}
-
-impl Kernels {
-    fn of(module: &Module) -> Result<Kernels, TableError> {
-        let kernel = |name| module.kernel(name);
-        let (order, fetch) = (kernel("gphash_order")?, kernel("gphash_fetch")?);
-        let resident = |kernel: &Kernel| kernel.resident_blocks(THREADS, 0).map(|blocks| blocks.max(1));
-        Ok(Kernels {
-            ordering: resident(&order)?,
-            fetching: resident(&fetch)?,
-            get: kernel("gphash_get")?,
-            plan: kernel("gphash_plan")?,
-            get_alone: kernel("gphash_get_alone")?,
-            stage: kernel("gphash_stage")?,
-            publish: kernel("gphash_publish")?,
-            abandon: kernel("gphash_abandon")?,
-            spread: kernel("gphash_spread")?,
-            pack: kernel("gphash_pack")?,
-            measure: kernel("gphash_measure")?,
-            copy: kernel("gphash_copy")?,
-            drain: kernel("gphash_drain")?,
-            repair: kernel("gphash_repair")?,
-            cache_load: kernel("gphash_cache_load")?,
-            cache_refresh: kernel("gphash_cache_refresh")?,
-            cache_age: kernel("gphash_cache_age")?,
-            lookup: kernel("gphash_lookup")?,
-            locate: kernel("gphash_locate")?,
-            line_up: kernel("gphash_line_up")?,
-            order,
-            fetch,
-            ask: kernel("gphash_ask")?,
-            collect: kernel("gphash_collect")?,
-            few: kernel("gphash_few")?,
-            deal: kernel("gphash_deal")?,
-            point: kernel("gphash_point")?,
-            ask_host: kernel("gphash_ask_host")?,
-            reflect: kernel("gphash_reflect")?,
-            census: kernel("gphash_census")?,
-            rehash: kernel("gphash_rehash")?,
-            tell: kernel("gphash_tell")?,
-            recopy: kernel("gphash_recopy")?,
-            enrol: kernel("gphash_enrol")?,
-            digest: kernel("gphash_digest")?,
-            decide: kernel("gphash_decide")?,
-            finish: kernel("gphash_finish")?,
-            arrange: kernel("gphash_arrange")?,
-            beat: kernel("gphash_beat")?,
-            send: kernel("gphash_send")?,
-            veil: kernel("gphash_veil")?,
-            settle: kernel("gphash_settle")?,
-            suspect: kernel("gphash_suspect")?,
-            queue: kernel("gphash_queue")?,
-            verify: kernel("gphash_verify")?,
-            spell: kernel("gphash_spell")?,
-            sort_count: kernel("gphash_sort_count")?,
-            sort: kernel("gphash_sort")?,
-            values_warm: kernel("gphash_values_warm")?,
-            values_weigh: kernel("gphash_values_weigh")?,
-            values_release: kernel("gphash_values_release")?,
-            values_hold: kernel("gphash_values_hold")?,
-            values_spare: kernel("gphash_values_spare")?,
-            values_choose: kernel("gphash_values_choose")?,
-            values_order: kernel("gphash_values_order")?,
-            values_fill: kernel("gphash_values_fill")?,
-            values_follow: kernel("gphash_values_follow")?,
-        })
     }
 }
 
@@ -245,10 +96,10 @@ pub struct Turn<'e, P: Persist> {
 impl<P: Persist> DeviceEngine<P> {
     /// An engine for a table of the image.
     pub fn new(image: &Arc<DeviceImage<P>>, table: &Table<P>) -> Result<DeviceEngine<P>, TableError> {
-        let program =
-            program_of(table).ok_or(TableError::NotForDevices { key: table.key, value: table.value })?;
+        let constants =
+            constants_of(table).ok_or(TableError::NotForDevices { key: table.key, value: table.value })?;
         let device = image.device();
-        let kernels = Kernels::of(&device.load(&program)?)?;
+        let kernels = Kernels::load(device, &constants)?;
         image.follow(table.heap())?;
         table.by_device.store(true, Ordering::Release);
         Ok(DeviceEngine {
@@ -257,15 +108,8 @@ impl<P: Persist> DeviceEngine<P> {
             writing: Mutex::new(Workplace::new(device)?),
             reading: Mutex::new(Vec::new()),
             places_of_items: Places::default(),
-            cache: Cache::default(),
             mirror: Mirror::default(),
-            order: Order::on(device),
-            few_to: AtomicUsize::new(FEW_TO),
-            deal_to: AtomicUsize::new(DEAL_TO),
-            everywhere_from: AtomicU64::new(EVERYWHERE_FROM),
-            streamed_from: AtomicUsize::new(STREAMED_FROM),
-            hands: Hands::default(),
-            balance: Balance::default(),
+            profile: RwLock::new(DeviceProfile::of(device.info())?),
             supply: Mutex::new(Supply::new(&table.heap, table.pool, table.form)),
             level_copies: Mutex::default(),
             straight: Straight::default(),
@@ -298,57 +142,14 @@ impl<P: Persist> DeviceEngine<P> {
         Some(Turn { engine: self, place })
     }
 
-    /// Has batches of gets of so many keys or more fetch values in the order of their addresses: over the link that is ten times as
-    /// fast, and takes a few kernels more. If nothing is said, it is measured as batches come. Only with a
-    /// [mirror](DeviceEngine::load_mirror).
-    pub fn order_from(&self, keys: usize) {
-        self.order.set_from(keys);
+    /// The thresholds by which batches are done.
+    pub fn profile(&self) -> DeviceProfile {
+        *self.profile.read()
     }
 
-    /// Has it measured again from which size on that pays, whatever was [said](Self::order_from).
-    pub fn measure_order(&self) {
-        self.order.measure();
-    }
-
-    /// From how many keys on batches of gets are put in order now.
-    pub fn ordered_from(&self) -> usize {
-        self.order.from()
-    }
-
-    /// Has batches of gets of so many keys or fewer take one launch instead of two, unless their values are fetched in order: what the
-    /// mirror cannot tell is asked for at once. Only with a [mirror](DeviceEngine::load_mirror).
-    pub fn one_launch_to(&self, keys: usize) {
-        self.few_to.store(keys, Ordering::Relaxed);
-    }
-
-    /// Has batches of gets of so many keys or fewer, a million at the most, that would be put in order be dealt instead: what is found goes at once to the
-    /// multiprocessor that reads that piece of the image, in whatever order. One launch does what takes four for large ones. 0 for none.
-    pub fn deal_to(&self, keys: usize) {
-        self.deal_to.store(keys.min(1 << 20), Ordering::Relaxed);
-    }
-
-    /// Has batches of gets that are put in order, and of which so many records or more are to be fetched, fetched by all multiprocessors in that order, wherever they lie; of
-    /// smaller ones each multiprocessor fetches those in its own pieces of the image.
-    pub fn fetch_everywhere_from(&self, records: u64) {
-        self.everywhere_from.store(records, Ordering::Relaxed);
-    }
-
-    /// Has batches whose values take so many bytes or more, and are [gathered](DeviceEngine::gather_rows) by the host, or
-    /// [fetched](DeviceEngine::fetch_rows) for it, written past its caches.
-    pub fn stream_values_from(&self, bytes: usize) {
-        self.streamed_from.store(bytes, Ordering::Relaxed);
-    }
-
-    /// Has the values of batches of gets whose keys and answers lie in device memory fetched by the device, by the cores of the host, or by
-    /// whichever is faster, as batches come. If nothing is said the device fetches them. See [`ValuesBy`].
-    pub fn fetch_values_by(&self, by: ValuesBy) {
-        self.order.set_by(by);
-    }
-
-    /// Has the device take this share of the keys of batches that it and the host [answer together](DeviceEngine::share_rows), from 0 to 1. If nothing is said, it is
-    /// measured such that both are done at the same time.
-    pub fn take_share(&self, share: Option<f64>) {
-        self.balance.set(share);
+    /// Changes them, for batches that begin from now on.
+    pub fn adjust(&self, change: impl FnOnce(&mut DeviceProfile)) {
+        change(&mut self.profile.write());
     }
 
     pub(super) fn supply(&self) -> MutexGuard<'_, Supply<P>> {
@@ -371,20 +172,17 @@ impl<P: Persist> DeviceEngine<P> {
         self.places_of_items.moving()
     }
 
-    /// The table, with the copies of its buckets, for a kernel that looks for the items of so many keys. The caller keeps items where
-    /// they are.
+    /// The table as it is, for a kernel that looks for items. The caller keeps items where they are.
     pub(super) fn table_params(
         &self,
         table: &Table<P>,
         guard: &crossbeam_epoch::Guard,
-        operations: usize,
-        purpose: For,
     ) -> Result<TableParams, TableError> {
-        let params = TableParams::new(table, table.levels(guard), self.image.cover()?);
-        self.cache.join(self.device(), &self.kernels, table, params, operations, purpose)
+        Ok(TableParams::new(table, table.levels(guard), self.image.cover()?))
     }
 
-    /// Puts what answers a batch of gets into a stream; gives the mirror that it looks at, to be kept until it is done.
+    /// Puts what answers a batch of gets into a stream; gives the mirror that it looks at, to be kept until it is done. `beside_others` says that
+    /// other kernels want the link meanwhile, which are waited for sooner.
     ///
     /// # Safety
     /// The columns of the batch are as long as kernels take them to be. They, `scratch`, and the table's items and records stay as they
@@ -395,7 +193,7 @@ impl<P: Persist> DeviceEngine<P> {
         get: GetParams,
         scratch: &mut Columns,
         stream: &Stream,
-        fetch: Fetch,
+        beside_others: bool,
         watch: &mut Watch<'_>,
     ) -> Result<Option<Reflection>, TableError> {
         let mirror = self.mirror.join(self, table, For::Reading)?;
@@ -403,7 +201,7 @@ impl<P: Persist> DeviceEngine<P> {
             let grid = Grid::covering(get.count.max(1), THREADS);
             // SAFETY: as this function's contract says.
             watch.device("get", self.device(), stream, || unsafe {
-                Ok(self.kernels.get.launch(grid, &get, stream)?)
+                Ok(self.kernels.read()?.get.launch(grid, &get, stream)?)
             })?;
             return Ok(None);
         };
@@ -413,11 +211,8 @@ impl<P: Persist> DeviceEngine<P> {
             row: 8 * table.value.max_len().div_ceil(8) as u64,
             apart: table.form.value_step(),
             image_len: table.image().len(),
-            ordered: fetch.ordered,
-            beside_others: fetch.beside_others,
-            few: get.count as usize <= self.few_to.load(Ordering::Relaxed),
-            dealt: get.count as usize <= self.deal_to.load(Ordering::Relaxed),
-            at_home_below: self.everywhere_from.load(Ordering::Relaxed),
+            strategy: self.profile().gets(get.count as usize, !get.values.is_null()),
+            beside_others,
         };
         // SAFETY: the same; and the caller keeps the mirror.
         unsafe { lookup.launch(self.device(), &self.kernels, scratch, stream, watch)? };
@@ -444,7 +239,7 @@ impl<P: Persist> DeviceEngine<P> {
         }
         let staying = self.stay();
         // What kernels find stays while the epoch is pinned.
-        let guard = &crossbeam_epoch::pin();
+        let guard = &table.heap.pin();
         // Mirrors that kernels look at.
         let mut mirrors = [None, None];
         let mut work = || {
@@ -503,23 +298,10 @@ impl<P: Persist> DeviceEngine<P> {
     ) -> Result<Option<Reflection>, TableError> {
         let (count, key_words) = (keys.len(), words(table.key_row()));
         fill_keys(table, keys, place.columns.keys.host(self.device(), count * key_words)?);
-        self.ask_filled(table, place, count, true, guard)
-    }
-
-    /// The same, for keys that are on the host's side of the place already.
-    pub(super) fn ask_filled(
-        &self,
-        table: &Table<P>,
-        place: &mut Workplace,
-        count: usize,
-        wants_versions: bool,
-        guard: &crossbeam_epoch::Guard,
-    ) -> Result<Option<Reflection>, TableError> {
-        let key_words = words(table.key_row());
         let Workplace { columns, stream, .. } = place;
         // SAFETY: the stream is synchronised before the columns are used again.
         let keys = unsafe { columns.keys.send::<u64>(self.device(), count * key_words, stream)? };
-        let asked = Asked { count, keys, wants_versions, values: None };
+        let asked = Asked { count, keys, wants_versions: true, values: None };
         // SAFETY: so many have just been sent, and values go to the place.
         unsafe { self.ask_sent(table, place, asked, guard) }
     }
@@ -539,7 +321,7 @@ impl<P: Persist> DeviceEngine<P> {
         let (device, columns) = (self.device(), &mut place.columns);
         let value_words = words(table.value.max_len());
         let params = GetParams {
-            table: self.table_params(table, guard, count, For::Reading)?,
+            table: self.table_params(table, guard)?,
             count: count as u64,
             keys,
             statuses: columns.statuses.room(device, count)?,
@@ -552,12 +334,12 @@ impl<P: Persist> DeviceEngine<P> {
                 None => columns.answers.room(device, 8 * count * value_words)?,
             },
         };
-        let fetch = Fetch { ordered: self.order.usual(count), beside_others: values.is_some() };
         // SAFETY: the columns are as long as the kernels take them to be, and are not touched until the stream is synchronised; the rest is the caller's promise.
         unsafe {
             // Parts of a batch are under way beside each other, and are not steps of it.
             let mut watch = self.straight.steps.look_away();
-            let mirror = self.launch_gets(table, params, columns, &place.stream, fetch, &mut watch)?;
+            let mirror =
+                self.launch_gets(table, params, columns, &place.stream, values.is_some(), &mut watch)?;
             let (columns, stream) = (&mut place.columns, &place.stream);
             columns.statuses.fetch::<u8>(device, count, stream)?;
             if wants_versions {
@@ -569,15 +351,6 @@ impl<P: Persist> DeviceEngine<P> {
             Ok(mirror)
         }
     }
-}
-
-/// How kernels fetch values.
-#[derive(Clone, Copy)]
-pub(super) struct Fetch {
-    /// In the order of their addresses.
-    pub(super) ordered: bool,
-    /// While other kernels want to run, which are waited for sooner.
-    pub(super) beside_others: bool,
 }
 
 /// Keys on a device, and what is wanted of them.

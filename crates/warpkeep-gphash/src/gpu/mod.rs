@@ -7,23 +7,24 @@
 //! A table has one writing engine at a time. Whoever writes to a table that a device works, on the CPU too, has its
 //! [`Turn`]; and nobody moves items while a kernel reads.
 
-mod alone;
 mod batch;
-pub(crate) mod cache;
+pub(crate) mod change_feed;
 mod columns;
 mod deals;
 mod engine;
-#[cfg(test)]
-mod facts;
 mod homes;
 mod hosts;
 mod image;
-mod left_out;
+mod kernels;
 mod mirror;
-mod order;
+pub mod paper;
 mod params;
 mod pinned_rows;
+mod profile;
 mod program;
+#[cfg(test)]
+#[cfg(not(no_simulator))]
+mod race;
 mod reading;
 mod regions;
 mod rows;
@@ -37,16 +38,14 @@ mod values;
 mod variable;
 
 pub use batch::{BatchRows, DeviceBatch};
-pub use cache::{CacheError, CachePolicy, CacheReport, CacheStats};
 pub use engine::{DeviceEngine, Turn};
 pub use hosts::{Gathered, HostGets, HostWrites, PartAnswers, SentPart};
 pub use image::DeviceImage;
 #[doc(hidden)]
-pub use left_out::is_left_out;
 pub use mirror::MirrorReport;
-pub use order::ValuesBy;
 pub use pinned_rows::PinnedRows;
-pub use program::program_for;
+pub use profile::{DeviceProfile, PublishBy};
+pub use program::programs_for;
 pub use reading::{GetRows, Reading};
 pub use rows::{HostRows, RowOps, WriteRows};
 pub use stage::DeviceStage;
@@ -54,7 +53,7 @@ pub use staying::Moving;
 pub use steps::{StepTime, Watch};
 #[doc(hidden)]
 pub use straight::HostStep;
-pub use straight::{Decided, StraightRows, StraightStage, WordsBy, Wrote};
+pub use straight::{Decided, StraightRows, StraightStage, Wrote};
 pub use values::{ValueRoom, ValuesReport, ValuesStats};
 
 #[cfg(test)]

@@ -29,41 +29,8 @@ impl From<&Level> for Run {
     }
 }
 
-/// The place of a bucket that has no copy.
-pub(crate) const NOT_CACHED: u32 = u32::MAX;
-/// Pairs of counters of a cache.
+/// Pairs of counters that warps spread what they count over.
 pub(crate) const TALLIES: usize = 64;
-
-/// The copies of a table's buckets; all null if there are none.
-#[derive(Clone, Copy, Debug, NoUninit)]
-#[repr(C)]
-pub(crate) struct CacheParams {
-    pub(crate) places: DevicePtr,
-    pub(crate) buckets: DevicePtr,
-    pub(crate) copies: DevicePtr,
-    pub(crate) references: DevicePtr,
-    pub(crate) heat: DevicePtr,
-    pub(crate) tallies: DevicePtr,
-    pub(crate) policy: u32,
-    pub(crate) clock: u32,
-    pub(crate) place_count: u32,
-    pub(crate) loading: u32,
-}
-
-impl CacheParams {
-    pub(crate) const NONE: CacheParams = CacheParams {
-        places: DevicePtr::NULL,
-        buckets: DevicePtr::NULL,
-        copies: DevicePtr::NULL,
-        references: DevicePtr::NULL,
-        heat: DevicePtr::NULL,
-        tallies: DevicePtr::NULL,
-        policy: 0,
-        clock: 0,
-        place_count: 0,
-        loading: 0,
-    };
-}
 
 /// Entries of a bucket of a mirror.
 pub(crate) const MIRROR_ENTRIES: u64 = 4;
@@ -72,12 +39,6 @@ pub(crate) const GONE: u64 = 1;
 pub(crate) const VEILED: u64 = 4;
 /// What there is before a key is written beside an entry: nothing that words of keys often are.
 pub(crate) const UNWRITTEN: u8 = 0xb7;
-/// Words that the host shares with a kernel have from this bit on which launch they are of; and what the host says of the values of a block, in
-/// words that are so many apart.
-pub(crate) const TAG_SHIFT: u32 = 48;
-pub(crate) const GATHERED: u64 = 1;
-pub(crate) const DECLINED: u64 = 2;
-pub(crate) const VERDICT_WORDS: usize = 8;
 
 /// The values of some keys; null if there are none.
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -149,7 +110,6 @@ pub(crate) struct TableParams {
     reserved: u32,
     level: [Run; MAX_LEVELS],
     overflow: [Run; MAX_OVERFLOWS],
-    cache: CacheParams,
     pub(crate) mirror: MirrorParams,
 }
 
@@ -199,7 +159,6 @@ impl TableParams {
             reserved: 0,
             level: runs(levels.levels.iter()),
             overflow: runs(levels.overflows()),
-            cache: CacheParams::NONE,
             mirror: MirrorParams::NONE,
         }
     }
@@ -207,11 +166,6 @@ impl TableParams {
     /// The same, with a mirror.
     pub(crate) fn reflected(self, mirror: MirrorParams) -> TableParams {
         TableParams { mirror, ..self }
-    }
-
-    /// The same, with copies of its buckets.
-    pub(crate) fn with(self, cache: CacheParams) -> TableParams {
-        TableParams { cache, ..self }
     }
 }
 
@@ -285,20 +239,6 @@ pub(crate) struct PointParams {
     pub(crate) count: u64,
     pub(crate) keys: DevicePtr,
     pub(crate) records: DevicePtr,
-}
-
-#[derive(Clone, Copy, Debug, NoUninit)]
-#[repr(C)]
-pub(crate) struct AskHostParams {
-    pub(crate) get: GetParams,
-    pub(crate) tag: u64,
-    pub(crate) records: DevicePtr,
-    pub(crate) verdicts: DevicePtr,
-    pub(crate) values: DevicePtr,
-    pub(crate) versions: DevicePtr,
-    pub(crate) patience: u64,
-    pub(crate) pause: u64,
-    pub(crate) wide: u64,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -441,46 +381,12 @@ pub(crate) struct RepairParams {
     pub(crate) cleared: DevicePtr,
 }
 
-/// A bucket that gets a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct Fetch {
-    pub(crate) place: u32,
-    pub(crate) bucket: u32,
-}
-
-#[derive(Clone, Copy, Debug, NoUninit)]
-#[repr(C)]
-pub(crate) struct LoadParams {
-    pub(crate) table: TableParams,
-    pub(crate) count: u64,
-    pub(crate) fetches: DevicePtr,
-    pub(crate) stuck: DevicePtr,
-    pub(crate) patience: u64,
-}
-
-#[derive(Clone, Copy, Debug, NoUninit)]
-#[repr(C)]
-pub(crate) struct RefreshParams {
-    pub(crate) table: TableParams,
-    pub(crate) count: u64,
-    pub(crate) offsets: DevicePtr,
-}
-
-#[derive(Clone, Copy, Debug, NoUninit)]
-#[repr(C)]
-pub(crate) struct AgeParams {
-    pub(crate) count: u64,
-    pub(crate) heat: DevicePtr,
-}
-
-/// Readers, publishers and loaders in one launch.
+/// Readers and publishers in one launch.
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
 pub(crate) struct RaceParams {
     pub(crate) plain: GetParams,
     pub(crate) get: GetParams,
-    pub(crate) load: LoadParams,
     pub(crate) publish: PublishParams,
     pub(crate) fill: FillParams,
     pub(crate) tell: DevicePtr,
@@ -494,7 +400,6 @@ pub(crate) struct RaceParams {
     pub(crate) fillers: u64,
     pub(crate) beaters: u64,
     pub(crate) tellers: u64,
-    pub(crate) loaders: u64,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -542,12 +447,6 @@ pub(crate) struct CopyParams {
     pub(crate) value_lengths: DevicePtr,
     pub(crate) to: DevicePtr,
     pub(crate) values: DevicePtr,
-}
-
-#[derive(Clone, Copy, Debug, NoUninit)]
-#[repr(C)]
-pub(crate) struct LayoutParams {
-    pub(crate) out: DevicePtr,
 }
 
 /// A change that is staged.

@@ -5,10 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use warpkeep_device::{DevicePtr, Stream};
 use warpkeep_image::Persist;
 
-use super::engine::{DeviceEngine, Fetch, Workplace, check_count, check_fixed};
-use super::hosts::Left;
-use super::mirror::{For, Reflection};
-use super::order::{Fetching, Measured, Order};
+use super::engine::{DeviceEngine, Workplace, check_count, check_fixed};
+use super::mirror::Reflection;
 use super::params::GetParams;
 use super::staying::Staying;
 use super::steps::Watch;
@@ -35,33 +33,24 @@ pub struct Reading<'r> {
     /// What the kernels need beside the batch, to be given back when they are done.
     scratch: Option<Workplace>,
     scratches: &'r Mutex<Vec<Workplace>>,
-    order: &'r Order,
-    measured: Option<Measured>,
     watch: Option<Watch<'r>>,
-    /// What is left to do together with the host.
-    left: Option<Box<dyn Left + 'r>>,
-    /// Kept until they are.
-    mirror: Option<Reflection>,
+    // Kept until the kernels are done with it.
+    _mirror: Option<Reflection>,
     // The table's items stay where they are, and its records what they are, until these are dropped.
     _staying: Staying<'r>,
     _guard: crossbeam_epoch::Guard,
 }
 
 impl Reading<'_> {
-    /// Waits for the answers; what the host has to do for them is done here.
+    /// Waits for the answers.
     pub fn finish(mut self) -> Result<(), TableError> {
-        match (self.left.take(), &mut self.scratch) {
-            (Some(left), Some(place)) => left.finish(place, self.stream, self.measured.as_ref())?,
-            _ => self.stream.synchronize()?,
-        }
-        if let Some(mut watch) = self.watch.take() {
-            watch.host("host: waiting");
-            watch.finish()?;
-        }
-        // Only of batches that a mirror answered: without one there is no order.
-        match self.measured.as_ref().filter(|_| self.mirror.is_some()) {
-            Some(measured) => self.order.note(measured),
+        self.stream.synchronize()?;
+        match self.watch.take() {
             None => Ok(()),
+            Some(mut watch) => {
+                watch.host("host: waiting");
+                watch.finish()
+            }
         }
     }
 }
@@ -98,60 +87,25 @@ impl<P: Persist> DeviceEngine<P> {
         let mut watch = self.straight.steps.watch();
         let mut place = self.take_place()?;
         let staying = self.stay();
-        let guard = crossbeam_epoch::pin();
-        let count = rows.count as usize;
+        let guard = table.heap.pin();
         let params = GetParams {
-            table: self.table_params(table, &guard, count, For::Reading)?,
+            table: self.table_params(table, &guard)?,
             count: rows.count,
             keys: rows.keys,
             statuses: rows.statuses,
             versions: rows.versions,
             values: rows.values,
         };
-        let (fetching, mut measured) = match rows.values.is_null() || !self.mirror.is_wanted() {
-            true => (Fetching::AsTheyCome, None),
-            false => {
-                let by_host = || self.host_can_fetch(table, rows);
-                self.order.choose(count, by_host, self.device(), stream)?
-            }
-        };
-        let told = match fetching {
-            Fetching::ByHost => self.ask_host(table, params, &mut place)?,
-            _ => None,
-        };
-        let (mirror, left) = match told {
-            Some((mirror, left)) => (Some(mirror), Some(left)),
-            None => {
-                if fetching == Fetching::ByHost {
-                    // It went another way than it was to be measured for.
-                    measured = None;
-                }
-                let ordered = match fetching {
-                    Fetching::Ordered => true,
-                    Fetching::AsTheyCome => false,
-                    Fetching::ByHost => self.order.usual(count),
-                };
-                let fetch = Fetch { ordered, beside_others: false };
-                // SAFETY: the caller's promise; the rest is the table's, and stays while the reading lasts.
-                let mirror = unsafe {
-                    self.launch_gets(table, params, &mut place.columns, stream, fetch, &mut watch)?
-                };
-                (mirror, None)
-            }
-        };
-        if let Some(measured) = measured.as_ref().filter(|_| left.is_none()) {
-            measured.end(stream)?;
-        }
+        // SAFETY: the caller's promise; the rest is the table's, and stays while the reading lasts.
+        let mirror =
+            unsafe { self.launch_gets(table, params, &mut place.columns, stream, false, &mut watch)? };
         watch.host("host: launches");
         Ok(Reading {
             stream,
             scratch: Some(place),
             scratches: &self.reading,
-            order: &self.order,
-            measured,
             watch: Some(watch),
-            left,
-            mirror,
+            _mirror: mirror,
             _staying: staying,
             _guard: guard,
         })

@@ -1,7 +1,7 @@
 //! Regions that a batch is put in the order of: `kernels/regions.h`.
 
 use bytemuck::NoUninit;
-use warpkeep_device::{Device, DevicePtr, Grid, Kernel, Stream};
+use warpkeep_device::{Device, DevicePtr, Grid, Stream, TypedKernel};
 
 use super::columns::Column;
 use crate::TableError;
@@ -93,7 +93,11 @@ impl Regions {
     ///
     /// # Safety
     /// They were [divided](Division::of) so that they can be, and their counts stay until the stream is synchronised.
-    pub(crate) unsafe fn line_up(&self, line_up: &Kernel, stream: &Stream) -> Result<(), TableError> {
+    pub(crate) unsafe fn line_up(
+        &self,
+        line_up: &TypedKernel<Regions>,
+        stream: &Stream,
+    ) -> Result<(), TableError> {
         let blocks = self.last / LINED_UP + 1;
         let grid = Grid { blocks, threads: SCAN_THREADS, shared_bytes: 0 };
         // SAFETY: the caller's promise.
@@ -132,15 +136,13 @@ mod tests {
     #[test]
     #[cfg(not(no_simulator))]
     fn regions_begin_where_those_before_them_end() {
-        use warpkeep_core::{KeySpec, ValueSpec};
-        use warpkeep_device::{KernelCache, Mode};
+        use warpkeep_device::{KernelCache, KernelSet as _, Mode};
+
+        use crate::gpu::kernels::IndexKernels;
 
         let device = Device::simulated(Mode::fast()).unwrap();
-        let value = ValueSpec::fixed(128).unwrap();
-        let (geometry, layout) = (crate::Geometry::default(), crate::Layout::Packed);
-        let program = crate::gpu::program_for(geometry, layout, KeySpec::U64, value).unwrap();
-        let module = device.load_with(&program, &KernelCache::none()).unwrap();
-        let (line_up, stream) = (module.kernel("gphash_line_up").unwrap(), device.stream().unwrap());
+        let kernels = IndexKernels::load_with(&device, &KernelCache::none()).unwrap();
+        let (line_up, stream) = (kernels.line_up, device.stream().unwrap());
         for blocks in [1, 2, 8, MOST / LINED_UP] {
             let division = Division::into(1 << 40, blocks * LINED_UP);
             assert_eq!(division.blocks(), blocks);

@@ -91,7 +91,7 @@ impl<P: Persist> DeviceEngine<P> {
             SpreadParams { count: count as u64, from, to, len: len as u32, words: words(len) as u32 };
         let grid = Grid::covering((count * words(len)).max(1) as u64, THREADS);
         // SAFETY: the caller's promise, and the column has just got the room.
-        unsafe { self.kernels.spread.launch(grid, &params, stream)? };
+        unsafe { self.kernels.read()?.spread.launch(grid, &params, stream)? };
         Ok(to)
     }
 
@@ -155,7 +155,7 @@ impl<P: Persist> DeviceEngine<P> {
         let params = PackParams { count: count as u64, from, to, statuses, ops, len, words };
         let grid = Grid::covering((params.count * u64::from(words)).max(1), THREADS);
         // SAFETY: the caller's promise.
-        unsafe { self.kernels.pack.launch(grid, &params, stream)? };
+        unsafe { self.kernels.read()?.pack.launch(grid, &params, stream)? };
         Ok(())
     }
 

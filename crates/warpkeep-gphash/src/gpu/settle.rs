@@ -2,22 +2,19 @@
 
 use std::sync::atomic::Ordering;
 
+use warpkeep_device::fault_point;
 use warpkeep_image::Persist;
 
-use super::left_out::is_left_out;
 use crate::Table;
 use crate::levels::Levels;
 use crate::slot::{EMPTY, INSERT};
-
-/// The number of this step in `kernels/steps.h`.
-const SETTLED: u32 = 13;
 
 impl<P: Persist> Table<P> {
     /// Finishes what a kernel that moved items left: slots that were claimed are empty again, and of an item in two places the
     /// old one goes. What opening a table does, but in a table that goes on: otherwise a key that is changed here and moved once more
     /// would have its former value beside it. Nobody writes meanwhile.
     pub(super) fn settle_moves(&self, levels: &Levels) {
-        if is_left_out(SETTLED) {
+        if fault_point!("recover.finish_moves") {
             return;
         }
         let image = self.image();

@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_epoch::Guard;
 use warpkeep_core::{Op, Status};
-use warpkeep_device::DevicePtr;
+use warpkeep_device::{DevicePtr, TypedKernel};
 use warpkeep_image::{Blocks, Persist};
-use warpkeep_record::retire;
 
 use super::batch::{BatchRows, fill};
 use super::engine::{Turn, check_fixed};
@@ -114,12 +113,12 @@ impl<'e, P: Persist> Turn<'e, P> {
     ) -> Result<Launched<'s, P>, TableError> {
         let (engine, count) = (self.engine, input.count);
         let staying = engine.stay();
-        let guard = crossbeam_epoch::pin();
+        let guard = table.heap.pin();
         // After the blocks: they may have made the image grow.
         let purpose = For::Writing(input.new as u64);
         let mirror = engine.mirror.join(engine, table, purpose)?;
         let reflected = mirror.as_ref().map_or(MirrorParams::NONE, Reflection::params);
-        let table_params = engine.table_params(table, &guard, count, purpose)?.reflected(reflected);
+        let table_params = engine.table_params(table, &guard)?.reflected(reflected);
         let (device, place) = (engine.device(), &mut *self.place);
         let (columns, stream) = (&mut place.columns, &place.stream);
         let places = (2 * count.max(1)).next_power_of_two();
@@ -168,8 +167,8 @@ impl<'e, P: Persist> Turn<'e, P> {
         // SAFETY: the columns are as long as the kernels take them to be and stay until they are done; blocks are free ones of the
         // heap, so nobody else writes to them; the turn keeps other writers away.
         unsafe {
-            place.launch(&engine.kernels.plan, count as u64, &plan)?;
-            place.launch(&engine.kernels.stage, count as u64, &params)?;
+            place.launch(&engine.kernels.two_phase()?.plan, count as u64, &plan)?;
+            place.launch(&engine.kernels.two_phase()?.stage, count as u64, &params)?;
         }
         place.stream.synchronize()?;
         drop(staying);
@@ -342,13 +341,13 @@ impl<P: Persist> DeviceStage<'_, '_, P> {
         }
         let table = self.table;
         self.turn.engine.level_copies().outdate();
-        let done = self.run(&self.turn.engine.kernels.publish);
+        let done = self.turn.engine.kernels.two_phase().and_then(|kernels| self.run(&kernels.publish));
         if done.is_err() {
             let changes = self.pending().iter().filter(|pending| pending.kind() != PendingKind::None);
-            let mut noting = table.notes.noting();
+            let mut feed = table.changes.record();
             for pending in changes {
-                if let Some(changed) = &mut noting {
-                    changed.note(pending.at);
+                if let Some(feed) = &mut feed {
+                    feed.word(pending.at);
                 }
                 table.image().store(pending.at, pending.word);
                 table.image().flush("gphash.word", pending.at, 8);
@@ -386,7 +385,7 @@ impl<P: Persist> DeviceStage<'_, '_, P> {
         if left_overflow > 0 {
             table.in_overflow.fetch_sub(left_overflow, Ordering::AcqRel);
         }
-        retire(&table.heap, retired, &self.guard);
+        table.heap.retire(retired, &self.guard);
         done
     }
 
@@ -395,7 +394,7 @@ impl<P: Persist> DeviceStage<'_, '_, P> {
         PublishParams { table: self.params, count, pending: self.at, keys: self.keys }
     }
 
-    fn run(&self, kernel: &warpkeep_device::Kernel) -> Result<(), TableError> {
+    fn run(&self, kernel: &TypedKernel<PublishParams>) -> Result<(), TableError> {
         let params = self.publish_params();
         let count = params.count;
         // SAFETY: the column was written by the stage, and stays until the stream is synchronised, which follows.
@@ -412,7 +411,7 @@ impl<P: Persist> Drop for DeviceStage<'_, '_, P> {
         let claimed = self.pending().iter().any(|pending| pending.kind() == PendingKind::Fill);
         if claimed {
             // A device that is lost leaves claimed slots behind; whoever takes the table over empties them.
-            let _ = self.run(&self.turn.engine.kernels.abandon);
+            let _ = self.turn.engine.kernels.two_phase().and_then(|kernels| self.run(&kernels.abandon));
         }
     }
 }

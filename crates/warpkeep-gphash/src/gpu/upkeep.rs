@@ -47,7 +47,7 @@ impl<P: Persist> Turn<'_, P> {
         let at_most = count * table.shape.slots() as u64;
         table.in_overflow.fetch_add(at_most, Ordering::AcqRel);
         // SAFETY: as for a batch; and nobody looks for items while they move.
-        let launched = unsafe { place.launch(&engine.kernels.drain, 32 * count, &params) };
+        let launched = unsafe { place.launch(&engine.kernels.maintenance()?.drain, 32 * count, &params) };
         let counted: Result<Vec<u64>, _> =
             launched.and_then(|()| place.columns.counters.take(3, &place.stream));
         let counted = counted.inspect_err(|_| table.settle_moves(levels))?;
@@ -63,7 +63,7 @@ impl<P: Persist> Turn<'_, P> {
         let engine = self.engine;
         let image = engine.image.cover()?;
         let _moving = engine.moving();
-        let guard = &crossbeam_epoch::pin();
+        let guard = &table.heap.pin();
         let levels = table.levels(guard);
         let place = &mut *self.place;
         let counters = place.columns.counters.put(engine.device(), &[0_u64; 2], &place.stream)?;
@@ -76,7 +76,7 @@ impl<P: Persist> Turn<'_, P> {
             };
             let slots = run.buckets * table.shape.slots() as u64;
             // SAFETY: as for a batch.
-            unsafe { place.launch(&engine.kernels.repair, slots, &params)? };
+            unsafe { place.launch(&engine.kernels.maintenance()?.repair, slots, &params)? };
         }
         let counted: Vec<u64> = place.columns.counters.take(2, &place.stream)?;
         let [items, cleared] = counted[..] else { unreachable!("two were asked for") };

@@ -6,7 +6,6 @@ use warpkeep_image::Persist;
 
 use super::columns::Columns;
 use super::engine::{DeviceEngine, THREADS, Workplace};
-use super::mirror::For;
 use super::params::{CopyParams, MeasureParams, TableParams};
 use super::stage::words;
 use crate::{Table, TableError};
@@ -27,9 +26,9 @@ impl<P: Persist> DeviceEngine<P> {
         let mut place = self.take_place()?;
         let staying = self.stay();
         // What kernels find stays while the epoch is pinned, so values can be copied after they have been measured.
-        let guard = &crossbeam_epoch::pin();
+        let guard = &table.heap.pin();
         for (number, keys) in keys.chunks(AT_ONCE).enumerate() {
-            let params = self.table_params(table, guard, keys.len(), For::Reading)?;
+            let params = self.table_params(table, guard)?;
             self.get_some(&mut place, params, keys, |index, found| each(number * AT_ONCE + index, found))?;
         }
         drop(staying);
@@ -108,7 +107,11 @@ impl<P: Persist> DeviceEngine<P> {
                 values_at: columns.records.room(device, 8 * count)?,
                 value_lengths: columns.lengths.room(device, 8 * count)?,
             };
-            self.kernels.measure.launch(Grid::covering(count.max(1) as u64, THREADS), &params, stream)?;
+            self.kernels.variable()?.measure.launch(
+                Grid::covering(count.max(1) as u64, THREADS),
+                &params,
+                stream,
+            )?;
             columns.statuses.fetch::<u8>(device, count, stream)?;
             columns.versions.fetch::<u64>(device, count, stream)?;
             columns.lengths.fetch::<u64>(device, count, stream)?;
@@ -141,7 +144,11 @@ impl<P: Persist> DeviceEngine<P> {
                 to: columns.begins.send::<u64>(device, count, stream)?,
                 values: columns.values.room(device, 8 * total)?,
             };
-            self.kernels.copy.launch(Grid::covering(32 * count as u64, THREADS), &params, stream)?;
+            self.kernels.variable()?.copy.launch(
+                Grid::covering(32 * count as u64, THREADS),
+                &params,
+                stream,
+            )?;
             columns.values.fetch::<u64>(device, total, stream)?;
         }
         Ok(stream.synchronize()?)

@@ -37,7 +37,7 @@ fn on_the_cpu(
 fn grow_a_little(table: &Table<Coherent>, buckets: u64) {
     table.begin_growth().unwrap();
     while !table.may_drain() {
-        warpkeep_gphash::hasten_freeing();
+        table.heap().reclaim();
         std::thread::yield_now();
     }
     table.maintain(buckets).unwrap();
@@ -110,7 +110,7 @@ fn spec(kind: Kind, geometry: Geometry) -> warpkeep_gphash::TableSpec {
 fn shrinking(table: &Table<Coherent>) -> Table<Coherent> {
     std::thread::scope(|scope| {
         // Nothing is moved while somebody may go by the levels before.
-        let pinned = crossbeam_epoch::pin();
+        let pinned = table.heap().pin();
         let shrunk = scope.spawn(|| table.shrink().unwrap());
         while !table.stats().shrinking {
             assert!(!shrunk.is_finished(), "it is not too large");

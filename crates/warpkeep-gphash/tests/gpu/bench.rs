@@ -10,9 +10,7 @@ use warpkeep_core::{
     Answers as _, BatchView, Cells, Columns, KeySpec, MergeRule, Op, Outcome, Results, Status,
 };
 use warpkeep_device::{Arch, Device, DevicePtr, Stream, compile_for};
-use warpkeep_gphash::gpu::{
-    DeviceBatch, DeviceEngine, DeviceImage, GetRows, HostGets, ValuesBy, program_for,
-};
+use warpkeep_gphash::gpu::{DeviceBatch, DeviceEngine, DeviceImage, GetRows, HostGets, programs_for};
 use warpkeep_gphash::{Geometry, Progress, Table, TableSpec};
 use warpkeep_image::{Coherent, Heap, HeapOptions, Image};
 use warpkeep_record::Pool;
@@ -107,7 +105,7 @@ pub(crate) struct Bench {
 fn compile_ahead(spec: &TableSpec) {
     let Ok(arch) = std::env::var("WARPKEEP_COMPILE_AHEAD") else { return };
     let arch: Arch = arch.parse().unwrap();
-    if let Some(program) = program_for(spec.geometry, spec.layout, spec.key, spec.value) {
+    for program in programs_for(spec.geometry, spec.layout, spec.key, spec.value).into_iter().flatten() {
         compile_for(arch, &program).unwrap();
     }
 }
@@ -248,7 +246,7 @@ impl Bench {
                 Progress::Idle | Progress::Stuck => return worked,
                 Progress::Working | Progress::Busy => worked = true,
             }
-            warpkeep_gphash::hasten_freeing();
+            self.table.heap().reclaim();
             std::thread::yield_now();
         }
         panic!("a growth without end");
@@ -269,14 +267,12 @@ impl Bench {
         assert_eq!(next, rows.len());
     }
 
-    /// Looks at every key from host memory, with the device and with both.
+    /// Looks at every key from host memory, where the device knows where records lie.
     pub(crate) fn check_hosts(&self, keys: u64) {
         let rows: Vec<_> = (0..keys).map(|number| self.kind.key(number)).collect();
-        for by_hosts in self.got_by_hosts(&rows) {
-            let wrong =
-                (0..keys).zip(by_hosts).find(|(number, found)| self.model.get(number) != found.as_ref());
-            assert_eq!(wrong, None, "from host memory to host memory");
-        }
+        let Some(gathered) = self.got_by_host(&rows) else { return };
+        let wrong = (0..keys).zip(gathered).find(|(number, found)| self.model.get(number) != found.as_ref());
+        assert_eq!(wrong, None, "from host memory to host memory");
     }
 
     /// Looks at every key with the device, whichever way, and with the CPU.
@@ -284,55 +280,37 @@ impl Bench {
         assert_eq!(self.table.len(), self.model.len() as u64);
         self.check_lookups(keys);
         self.check_hosts(keys);
-        let rows: Vec<_> = (0..keys).map(|number| self.kind.key(number)).collect();
-        for (number, alone) in (0..keys).zip(self.got_alone(&rows)) {
+        for number in 0..keys {
             let expected = self.model.get(&number).cloned();
-            assert_eq!(alone, expected, "key {number} by a thread alone");
             assert_eq!(get(&self.table, &self.kind.key(number)), expected, "key {number} on the CPU");
         }
     }
 
-    /// What is found from host memory to host memory, by the device and by it and the host together, where it can.
-    fn got_by_hosts(&self, keys: &[Vec<u8>]) -> Vec<Answered> {
+    /// What is found from host memory to host memory, if the device knows where records lie.
+    fn got_by_host(&self, keys: &[Vec<u8>]) -> Option<Answered> {
         let (key, value) = (self.table.key_spec(), self.table.value_spec());
         let keys = KeyColumn::of(key, keys.iter().cloned());
         let columns = Columns::keys_only(Op::Get, keys.cells());
         let view = BatchView::new(key, value, columns).unwrap();
-        let mut found = Vec::new();
-        for gathers in [false, true] {
-            let mut results = Results::new(&view);
-            let gets = HostGets {
-                keys: view.host().unwrap().keys(),
-                answers: results.rows_mut().unwrap(),
-                pool: &POOL,
-                at_once: 77,
-            };
-            let done = match gathers {
-                true => self.engine.gather_rows(&self.table, gets).unwrap().is_some(),
-                false => self.engine.fetch_rows(&self.table, gets).map(|()| true).unwrap(),
-            };
-            if !done {
-                assert!(results.statuses().iter().all(|&status| status == Status::Pending));
-                continue;
-            }
-            let item = |outcome: Outcome<'_>| match outcome.status {
-                Status::Ok => Some((outcome.version, outcome.value.unwrap().to_vec())),
-                status => {
-                    assert_eq!((status, outcome.version), (Status::NotFound, 0));
-                    None
-                }
-            };
-            found.push(results.iter().map(item).collect());
+        let mut results = Results::new(&view);
+        let gets = HostGets {
+            keys: view.host().unwrap().keys(),
+            answers: results.rows_mut().unwrap(),
+            pool: &POOL,
+            at_once: 77,
+        };
+        if self.engine.gather_rows(&self.table, gets).unwrap().is_none() {
+            assert!(results.statuses().iter().all(|&status| status == Status::Pending));
+            return None;
         }
-        found
-    }
-
-    /// What a thread a key finds, always in the image.
-    fn got_alone(&self, keys: &[Vec<u8>]) -> Answered {
-        self.got_rows(keys, true, |rows, stream| {
-            // SAFETY: the buffers are as long as the rows say, and it is waited for.
-            unsafe { self.engine.get_rows_alone(&self.table, rows, stream).unwrap() };
-        })
+        let item = |outcome: Outcome<'_>| match outcome.status {
+            Status::Ok => Some((outcome.version, outcome.value.unwrap().to_vec())),
+            status => {
+                assert_eq!((status, outcome.version), (Status::NotFound, 0));
+                None
+            }
+        };
+        Some(results.iter().map(item).collect())
     }
 
     /// What is found with keys and answers in device memory, with versions or without: then they are 0.
@@ -344,7 +322,12 @@ impl Bench {
     }
 
     /// The same by whoever is told to look. Rows of keys that are not there are left as they were.
-    fn got_rows(&self, keys: &[Vec<u8>], versions: bool, look: impl Fn(&GetRows, &Stream)) -> Answered {
+    pub(crate) fn got_rows(
+        &self,
+        keys: &[Vec<u8>],
+        versions: bool,
+        look: impl Fn(&GetRows, &Stream),
+    ) -> Answered {
         const BEFORE: u8 = 0xaa;
         let device = self.engine.device();
         let (count, stream) = (keys.len(), device.stream().unwrap());
@@ -387,16 +370,6 @@ impl Bench {
             }
         };
         (0..count).map(found).collect()
-    }
-
-    /// Looks at every key with answers in device memory, and values that the host fetches where it can.
-    pub(crate) fn check_by_host(&self, keys: u64) {
-        self.engine.fetch_values_by(ValuesBy::Host);
-        let rows: Vec<_> = (0..keys).map(|number| self.kind.key(number)).collect();
-        for (number, found) in (0..keys).zip(self.got_on_device(&rows, true)) {
-            assert_eq!(found.as_ref(), self.model.get(&number), "key {number}, fetched by the host");
-        }
-        self.engine.fetch_values_by(ValuesBy::Device);
     }
 
     /// Looks at every key, and at some again, with answers in device memory.
@@ -456,8 +429,8 @@ impl Bench {
             scope.spawn(|| self.read_rows_until(&done, keys));
             for (from, at_once) in [(usize::MAX, 0), (0, usize::MAX), (0, 0)] {
                 let set = move |engine: &DeviceEngine<Coherent>| {
-                    engine.order_from(from);
-                    engine.deal_to(at_once);
+                    engine.adjust(|profile| profile.ordered_from = from);
+                    engine.adjust(|profile| profile.scattered_to = at_once);
                 };
                 let done = &done;
                 scope.spawn(move || self.read_until(done, keys, set));

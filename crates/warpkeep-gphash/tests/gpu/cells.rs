@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warpkeep_core::{Op, Status};
 use warpkeep_device::{Device, DevicePtr};
-use warpkeep_gphash::gpu::{DeviceEngine, DeviceImage, GetRows, RowOps, StraightRows, WordsBy, WriteRows};
+use warpkeep_gphash::gpu::{DeviceEngine, DeviceImage, GetRows, PublishBy, RowOps, StraightRows, WriteRows};
 use warpkeep_gphash::{Geometry, Table, TableError};
 
 use crate::bench::{Bench, Space, open};
@@ -24,7 +24,7 @@ macro_rules! cells_cases {
 }
 
 pub(crate) fn straight_batches_of_cells_do_what_a_map_does(device: &Device, space: Space) {
-    let words = [WordsBy::Device, WordsBy::Device, WordsBy::Host(2)];
+    let words = [PublishBy::Device, PublishBy::Device, PublishBy::Host(2)];
     for (seed, (part, words)) in (400..).zip([None, Some(9), Some(9)].into_iter().zip(words)) {
         for kind in [Kind::Cells, Kind::TiledCells] {
             mixed(device, space, kind, Geometry::default(), seed, 12, (part, words));

@@ -1,15 +1,15 @@
 //! The power goes at every step of the kernels that write: what each crash could leave is opened and checked.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use warpkeep_core::{BatchView, Cells, Columns, Op, Results};
-use warpkeep_crashlab::explores_fully;
 use warpkeep_device::Device;
 use warpkeep_device::sim::{CrashImage, Mode, Place, Seeded, StoreRecord, TraceKind};
 use warpkeep_gphash::gpu::{HostStep, HostWrites, StraightRows};
 use warpkeep_gphash::{Geometry, Table};
 use warpkeep_image::Coherent;
+use warpkeep_suites::device::Recording;
 
 use crate::bench::{Bench, Dice, KeyColumn, Model, POOL, batch_of, expect};
 use crate::rig::{Kind, get, heap, put, remove};
@@ -60,12 +60,9 @@ impl Script {
 pub(crate) struct Recorded {
     pub(crate) kind: Kind,
     header: u64,
-    before: Vec<u8>,
-    region: warpkeep_device::sim::RegionId,
-    log: Vec<StoreRecord>,
+    recording: Recording,
     /// What the table holds from a step on, and the step after which a batch began to be published that leads to it.
     models: Vec<(u64, u64, Model)>,
-    end: u64,
 }
 
 /// A table with items, half of them changed since, and space that was used before.
@@ -82,7 +79,7 @@ pub(crate) fn filled(kind: Kind, geometry: Geometry, capacity: u64, items: u64) 
             model.remove(&number);
         }
     }
-    (0..8).for_each(|_| warpkeep_gphash::hasten_freeing());
+    (0..8).for_each(|_| table.heap().reclaim());
     (table, model)
 }
 
@@ -118,7 +115,7 @@ pub(crate) fn outgoing(table: &Table<Coherent>) -> u64 {
 pub(crate) fn begin_growth(table: &Table<Coherent>) {
     table.begin_growth().unwrap();
     while !table.may_drain() {
-        warpkeep_gphash::hasten_freeing();
+        table.heap().reclaim();
         std::thread::yield_now();
     }
 }
@@ -154,7 +151,7 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
     bench.model = model;
     let mut dice = Dice(seed);
     if script != Script::Straight {
-        bench.engine.write_in_parts_of(2);
+        bench.engine.adjust(|profile| profile.chunk_operations = 2);
     }
     // What the host did, and when.
     let host: Arc<Mutex<Vec<(u64, HostStep)>>> = Arc::default();
@@ -222,12 +219,13 @@ pub(crate) fn record(kind: Kind, script: Script, seed: u64) -> Recorded {
     log.extend(stored);
     log.sort_by_key(|store| store.issued);
     let (header, end) = (bench.table.header(), now(&device) * SPREAD);
-    let recorded = Recorded { kind, header, log, before, region, models, end };
+    let boundaries = models.iter().flat_map(|&(began, ended, _)| [began, ended]).collect();
+    let recording = Recording { before, region, log, boundaries, end };
     // Nobody else stored anything, so the log tells all of it.
-    let whole = CrashImage::new(&recorded.before, region, &recorded.log, recorded.end);
+    let whole = CrashImage::new(&recording.before, region, &recording.log, end);
     assert_eq!(whole.open_stores(), 0, "the end of a launch orders everything");
     assert!(whole.sample(0) == bytes_of(bench.table.heap().image()), "the log is not all there is");
-    recorded
+    Recorded { kind, header, recording, models }
 }
 
 /// Steps of the host that there is room for between two of a kernel.
@@ -352,48 +350,15 @@ fn publish_one(bench: &mut Bench, device: &Device, dice: &mut Dice, models: &mut
     models.push((began, now(device), bench.model.clone()));
 }
 
-/// The steps after which the power goes. Between two of them a crash leaves the same; but of stores that come one after the other from one
-/// line of the kernels only the first, the last and one in four between them are taken, unless everything is asked for.
-fn crashes(recorded: &Recorded) -> BTreeSet<u64> {
-    const ONE_IN: u64 = 4;
-    let mut steps: BTreeSet<u64> = recorded.log.iter().filter_map(|store| store.fenced).collect();
-    steps.extend(recorded.models.iter().flat_map(|&(began, ended, _)| [began, ended]));
-    steps.insert(recorded.end);
-    let mut stores: Vec<&StoreRecord> = recorded.log.iter().collect();
-    stores.sort_by_key(|store| store.issued);
-    let (mut dice, full, mut taken_steps) = (Dice(recorded.end), explores_fully(), BTreeSet::new());
-    for alike in stores.chunk_by(|one, next| {
-        one.place == next.place && steps.range(one.issued..next.issued).next().is_none()
-    }) {
-        let last = alike.len() - 1;
-        let taken = alike
-            .iter()
-            .enumerate()
-            .filter(|&(index, _)| index == 0 || index == last || full || dice.below(ONE_IN) == 0);
-        taken_steps.extend(taken.map(|(_, store)| store.issued));
-    }
-    &steps | &taken_steps
-}
-
 /// How many images were opened; or what is wrong with one.
 pub(crate) fn explore(recorded: &Recorded, samples: u64) -> Result<u64, String> {
-    let mut images = 0;
-    for step in crashes(recorded) {
-        let crash = CrashImage::new(&recorded.before, recorded.region, &recorded.log, step);
-        let possible = crash.all(samples.ilog2()).unwrap_or_else(|| {
-            // None, all, and some of what is open.
-            (0..samples - 1).map(|sample| crash.sample(sample)).chain([crash.arrived(step)]).collect()
-        });
-        for bytes in possible {
+    recorded
+        .recording
+        .explore(samples, |step, bytes, image| {
             // Going on from there takes longer than the rest.
-            let go_on = images % 8 == 0;
-            check(recorded, step, &bytes, go_on).map_err(|what| {
-                format!("a crash of {:?} after step {step} of {}: {what}", recorded.kind, recorded.end)
-            })?;
-            images += 1;
-        }
-    }
-    Ok(images)
+            check(recorded, step, bytes, image % 8 == 0)
+        })
+        .map_err(|what| format!("a crash of {:?} after {what}", recorded.kind))
 }
 
 /// Opens what a crash left.

@@ -6,7 +6,7 @@ use warpkeep_core::{
     Answers, BatchView, Cells, ColumnMut, Columns, Op, Output, OutputValues, Results, Status,
 };
 use warpkeep_device::Device;
-use warpkeep_gphash::gpu::{HostGets, HostWrites, ValueRoom, WordsBy};
+use warpkeep_gphash::gpu::{HostGets, HostWrites, PublishBy, ValueRoom};
 use warpkeep_gphash::{Geometry, Progress};
 use warpkeep_record::Pool;
 
@@ -49,25 +49,18 @@ pub(crate) fn gets_of_any_length_are_answered_alike(device: &Device, space: Spac
             let columns = Columns::keys_only(Op::Get, keys.cells());
             let view = BatchView::new(key, value, columns).unwrap();
             for (pool, at_once) in [(&alone, 0), (&alone, 32), (&*POOL, 0), (&*POOL, 50), (&*POOL, 7)] {
-                bench.engine.stream_values_from(if at_once == 50 { 0 } else { usize::MAX });
-                for gathers in [true, false] {
-                    let mut results = Results::new(&view);
-                    let (keys, answers) = (view.host().unwrap().keys(), results.rows_mut().unwrap());
-                    let gets = HostGets { keys, answers, pool, at_once };
-                    match gathers {
-                        true => assert!(bench.engine.gather_rows(&bench.table, gets).unwrap().is_some()),
-                        false => bench.engine.fetch_rows(&bench.table, gets).unwrap(),
-                    }
-                    for (&number, outcome) in numbers.iter().zip(results.iter()) {
-                        let found = outcome.value.map(|value| (outcome.version, value.to_vec()));
-                        assert_eq!(
-                            found.as_ref(),
-                            bench.model.get(&number),
-                            "{number} of {count}, {at_once}"
-                        );
-                    }
-                    assert!(results.statuses().iter().all(|status| *status != Status::Pending));
+                bench.engine.adjust(|profile| {
+                    profile.streamed_from_bytes = if at_once == 50 { 0 } else { usize::MAX }
+                });
+                let mut results = Results::new(&view);
+                let (keys, answers) = (view.host().unwrap().keys(), results.rows_mut().unwrap());
+                let gets = HostGets { keys, answers, pool, at_once };
+                assert!(bench.engine.gather_rows(&bench.table, gets).unwrap().is_some());
+                for (&number, outcome) in numbers.iter().zip(results.iter()) {
+                    let found = outcome.value.map(|value| (outcome.version, value.to_vec()));
+                    assert_eq!(found.as_ref(), bench.model.get(&number), "{number} of {count}, {at_once}");
                 }
+                assert!(results.statuses().iter().all(|status| *status != Status::Pending));
             }
         }
     }
@@ -81,14 +74,8 @@ pub(crate) fn what_nobody_wants_is_left_alone(device: &Device, space: Space) {
         let keys = KeyColumn::of(key, (0..100).map(|number| kind.key(number)));
         let columns = Columns::keys_only(Op::Get, keys.cells());
         let view = BatchView::new(key, value, columns).unwrap();
-        for (gathers, wanted, streams) in [
-            (true, true, false),
-            (true, true, true),
-            (true, false, false),
-            (false, true, false),
-            (false, false, false),
-        ] {
-            bench.engine.stream_values_from(if streams { 0 } else { usize::MAX });
+        for (wanted, streams) in [(true, false), (true, true), (false, false)] {
+            bench.engine.adjust(|profile| profile.streamed_from_bytes = if streams { 0 } else { usize::MAX });
             let mut statuses = [Status::Pending; 100];
             let mut bytes = vec![0xaa; 100 * value.max_len()];
             let values = match wanted {
@@ -100,10 +87,7 @@ pub(crate) fn what_nobody_wants_is_left_alone(device: &Device, space: Space) {
             let (keys, answers) = (view.host().unwrap().keys(), output.rows_mut().unwrap());
             assert_eq!((answers.wants_values(), answers.wants_versions()), (wanted, false));
             let gets = HostGets { keys, answers, pool: &POOL, at_once: 32 };
-            match gathers {
-                true => assert!(bench.engine.gather_rows(&bench.table, gets).unwrap().is_some()),
-                false => bench.engine.fetch_rows(&bench.table, gets).unwrap(),
-            }
+            assert!(bench.engine.gather_rows(&bench.table, gets).unwrap().is_some());
             let rows: Vec<&[u8]> = bytes.chunks(value.max_len()).collect();
             for number in 0..100 {
                 let there = number < 50;
@@ -130,16 +114,13 @@ pub(crate) fn gets_from_hosts_beside_writes_find_what_is_there(device: &Device, 
         let keys = KeyColumn::of(key, (0..KEYS).map(|number| kind.key(number)));
         let columns = Columns::keys_only(Op::Get, keys.cells());
         let view = BatchView::new(key, value, columns).unwrap();
-        let read = |gathers: bool| {
+        let read = || {
             let (mut before, mut results) = (vec![0; KEYS as usize], Results::new(&view));
             while !done.load(Ordering::Relaxed) {
                 results.prepare(&view);
                 let (keys, answers) = (view.host().unwrap().keys(), results.rows_mut().unwrap());
                 let gets = HostGets { keys, answers, pool: &POOL, at_once: 90 };
-                match gathers {
-                    true => assert!(bench.engine.gather_rows(&bench.table, gets).unwrap().is_some()),
-                    false => bench.engine.fetch_rows(&bench.table, gets).unwrap(),
-                }
+                assert!(bench.engine.gather_rows(&bench.table, gets).unwrap().is_some());
                 for (index, outcome) in results.iter().enumerate() {
                     let value = outcome.value.expect("every key is always there");
                     assert!(outcome.version >= before[index], "key {index} went back in time");
@@ -150,8 +131,8 @@ pub(crate) fn gets_from_hosts_beside_writes_find_what_is_there(device: &Device, 
             }
         };
         std::thread::scope(|scope| {
-            scope.spawn(|| read(true));
-            scope.spawn(|| read(false));
+            scope.spawn(read);
+            scope.spawn(read);
             bench.write_marks(KEYS, 1..30);
             done.store(true, Ordering::Relaxed);
         });
@@ -164,17 +145,11 @@ pub(crate) fn batches_that_do_not_fit_are_told(device: &Device, space: Space) {
     let keys: Vec<u8> = (0..10).flat_map(|number| Kind::Packed.key(number)).collect();
     let view = BatchView::new(key, value, Columns::keys_only(Op::Get, Cells::fixed(8, &keys))).unwrap();
     for cells in [Cells::fixed(8, &keys[..72]), Cells::fixed(16, &keys), Cells::Empty] {
-        for gathers in [true, false] {
-            let mut results = Results::new(&view);
-            let (keys, answers) = (cells.host().unwrap(), results.rows_mut().unwrap());
-            let gets = HostGets { keys, answers, pool: &POOL, at_once: 0 };
-            let refused = match gathers {
-                true => bench.engine.gather_rows(&bench.table, gets).map(drop),
-                false => bench.engine.fetch_rows(&bench.table, gets),
-            };
-            assert!(refused.is_err());
-            assert!(results.statuses().iter().all(|&status| status == Status::Pending));
-        }
+        let mut results = Results::new(&view);
+        let (keys, answers) = (cells.host().unwrap(), results.rows_mut().unwrap());
+        let gets = HostGets { keys, answers, pool: &POOL, at_once: 0 };
+        assert!(bench.engine.gather_rows(&bench.table, gets).is_err());
+        assert!(results.statuses().iter().all(|&status| status == Status::Pending));
     }
 }
 
@@ -240,22 +215,22 @@ fn write(bench: &mut Bench, op: Op, numbers: &[u64], mark: u64, at_once: usize) 
 /// Between writes by the CPU and growth; with keys that come more than once.
 pub(crate) fn writes_from_hosts_do_what_a_map_does(device: &Device, space: Space) {
     for (kind, words) in [
-        (Kind::Packed, WordsBy::Device),
-        (Kind::TiledCells, WordsBy::Device),
-        (Kind::Packed, WordsBy::Host(3)),
-        (Kind::Tiled, WordsBy::Host(1)),
-        (Kind::TiledCells, WordsBy::Faster(3)),
+        (Kind::Packed, PublishBy::Device),
+        (Kind::TiledCells, PublishBy::Device),
+        (Kind::Packed, PublishBy::Host(3)),
+        (Kind::Tiled, PublishBy::Host(1)),
+        (Kind::TiledCells, PublishBy::Host(3)),
     ] {
         writes_of_a_kind_do_what_a_map_does(device, space, kind, words);
     }
 }
 
-fn writes_of_a_kind_do_what_a_map_does(device: &Device, space: Space, kind: Kind, words: WordsBy) {
+fn writes_of_a_kind_do_what_a_map_does(device: &Device, space: Space, kind: Kind, words: PublishBy) {
     const KEYS: u64 = 500;
     let mut dice = Dice(11);
     let mut bench = mirrored(device, space, kind, 60);
-    bench.engine.store_words_by(words);
-    bench.engine.write_in_parts_of(9);
+    bench.engine.adjust(|profile| profile.publish_by = words);
+    bench.engine.adjust(|profile| profile.chunk_operations = 9);
     let mut by_device = 0;
     for round in 0..32 {
         let op = [Op::Put, Op::Insert, Op::Update, Op::Delete][round % 4];
@@ -279,7 +254,7 @@ fn writes_of_a_kind_do_what_a_map_does(device: &Device, space: Space, kind: Kind
     assert!(by_device > 500, "only {by_device} operations were done so");
     let stored = bench.engine.stored_by_host();
     let tiled = matches!(kind, Kind::Tiled | Kind::TiledCells);
-    assert_eq!(stored > 10, tiled && words != WordsBy::Device, "{kind:?}, {words:?}: {stored}");
+    assert_eq!(stored > 10, tiled && words != PublishBy::Device, "{kind:?}, {words:?}: {stored}");
     // Rows of a value cache are filled from what the device has.
     while bench.engine.turn().maintain(&bench.table, 64).unwrap() == Progress::Working {}
     assert!(bench.engine.load_values(&bench.table, ValueRoom::Share(1.0)).unwrap().cached > 0);

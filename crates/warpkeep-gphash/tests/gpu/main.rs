@@ -9,11 +9,6 @@ mod adversary;
 mod agree;
 mod bench;
 #[macro_use]
-mod by_host;
-#[macro_use]
-mod cache;
-mod cache_schedules;
-#[macro_use]
 mod cells;
 mod crash;
 mod crashes;
@@ -27,6 +22,8 @@ mod lost;
 mod mirror;
 mod mirror_schedules;
 mod oracle;
+#[macro_use]
+mod paper;
 #[path = "../table/rig.rs"]
 #[allow(dead_code, reason = "shared with the tests of the CPU")]
 mod rig;
@@ -48,12 +45,11 @@ fn on_the_simulator(case: fn(&warpkeep_device::Device, bench::Space)) {
 }
 
 all_cases!(crate::on_the_simulator);
-cache_cases!(crate::on_the_simulator);
+paper_cases!(crate::on_the_simulator);
 mirror_cases!(crate::on_the_simulator);
 keys_cases!(crate::on_the_simulator);
 straight_cases!(crate::on_the_simulator);
 values_cases!(crate::on_the_simulator);
 hosts_cases!(crate::on_the_simulator);
 sharing_cases!(crate::on_the_simulator);
-by_host_cases!(crate::on_the_simulator);
 cells_cases!(crate::on_the_simulator);

@@ -50,17 +50,16 @@ pub(crate) fn mirrored(device: &Device, space: Space, kind: Kind, keys: u64) -> 
 
 pub(crate) fn check(bench: &Bench, keys: u64) {
     // By a few kernels, in the order of the batch and of the addresses; and by one.
-    bench.engine.one_launch_to(0);
+    bench.engine.adjust(|profile| profile.located_at_once_to = 0);
     // In the order of addresses by one block, and by as many as it takes.
     for (from, at_once) in [(usize::MAX, 0), (0, 0), (0, usize::MAX)] {
-        bench.engine.order_from(from);
-        bench.engine.deal_to(at_once);
+        bench.engine.adjust(|profile| profile.ordered_from = from);
+        bench.engine.adjust(|profile| profile.scattered_to = at_once);
         bench.check_lookups(keys);
     }
     bench.check_on_device(keys);
-    bench.engine.order_from(usize::MAX);
-    bench.engine.one_launch_to(usize::MAX);
-    bench.check_by_host(keys);
+    bench.engine.adjust(|profile| profile.ordered_from = usize::MAX);
+    bench.engine.adjust(|profile| profile.located_at_once_to = usize::MAX);
     bench.check(keys);
 }
 
@@ -154,7 +153,7 @@ pub(crate) fn a_mirror_answers_equal_keys_alike(device: &Device, space: Space) {
         let numbers: Vec<u64> = (0..300).map(|index| if index % 3 == 0 { 5 } else { index % 50 }).collect();
         let keys: Vec<_> = numbers.iter().map(|&number| kind.key(number)).collect();
         for from in ORDERED_FROM {
-            bench.engine.order_from(from);
+            bench.engine.adjust(|profile| profile.ordered_from = from);
             bench
                 .engine
                 .get_many(&bench.table, keys.iter().map(Vec::as_slice), |index, found| {
@@ -172,14 +171,14 @@ pub(crate) fn batches_of_any_size_are_put_in_order(device: &Device, space: Space
     const KEYS: u64 = 3000;
     for kind in [Kind::Tiled, Kind::LongPacked] {
         let bench = mirrored(device, space, kind, KEYS);
-        bench.engine.order_from(0);
+        bench.engine.adjust(|profile| profile.ordered_from = 0);
         let ways = [(usize::MAX, 0), (0, u64::MAX), (0, 2000), (0, 0)];
         for (share, (deal_to, everywhere_from)) in
             [0.0, 0.3].into_iter().flat_map(|share| ways.map(|way| (share, way)))
         {
             bench.engine.load_values(&bench.table, ValueRoom::Share(share)).unwrap();
-            bench.engine.deal_to(deal_to);
-            bench.engine.fetch_everywhere_from(everywhere_from);
+            bench.engine.adjust(|profile| profile.scattered_to = deal_to);
+            bench.engine.adjust(|profile| profile.unassigned_from = everywhere_from);
             // One in so many has a key that others do not have.
             for (other_in, counts) in [(1, &[0, 1, 33, 1024, 4097, 20_000][..]), (2, &[700]), (90, &[9000])] {
                 for &count in counts {
@@ -224,7 +223,7 @@ pub(crate) fn where_memory_is_short_nothing_is_dealt(device: &Device, space: Spa
         if engine.load_mirror(&table).unwrap().bytes == 0 {
             return None;
         }
-        engine.order_from(0);
+        engine.adjust(|profile| profile.ordered_from = 0);
         let keys: Vec<_> = (0..8192).map(|index| kind.key(index % KEYS)).collect();
         let mut next = 0;
         let looked = engine.get_many(&table, keys.iter().map(Vec::as_slice), |index, found| {
@@ -255,8 +254,8 @@ pub(crate) fn dealt_batches_ask_for_what_they_have_to(device: &Device, space: Sp
         assert!(remove(&bench.table, &kind.key(number)));
         bench.model.remove(&number);
     }
-    bench.engine.order_from(0);
-    bench.engine.deal_to(usize::MAX);
+    bench.engine.adjust(|profile| profile.ordered_from = 0);
+    bench.engine.adjust(|profile| profile.scattered_to = usize::MAX);
     for count in [KEYS, KEYS, 3, 2, 5, 40, 1] {
         bench.check_lookups(count);
         bench.check_on_device(count);
@@ -337,7 +336,7 @@ pub(crate) fn a_mirror_follows_records_that_move(device: &Device, space: Space) 
         assert!(moved > 0);
         check(&bench, 400);
         for _ in 0..8 {
-            warpkeep_gphash::hasten_freeing();
+            bench.table.heap().reclaim();
         }
         // Where records were there is something else now.
         let (heap, image) = (bench.table.heap(), bench.table.heap().image());
@@ -360,7 +359,7 @@ pub(crate) fn entries_used_again_fool_nobody(device: &Device, space: Space) {
             assert!(bench.run(&rows).is_empty());
             check(&bench, 500);
             for _ in 0..4 {
-                warpkeep_gphash::hasten_freeing();
+                bench.table.heap().reclaim();
             }
             assert!(bench.run(&bench.puts(60 * (round + 1)..60 * (round + 2), round)).is_empty());
             check(&bench, 500);

@@ -36,7 +36,7 @@ pub(crate) fn run(device: &Device, space: Space, kind: Kind, geometry: Geometry,
                     bench.table.maintain(4).unwrap()
                 }
             };
-            warpkeep_gphash::hasten_freeing();
+            bench.table.heap().reclaim();
             if progress == Progress::Idle {
                 break;
             }

@@ -83,7 +83,7 @@ fn check(bench: &Bench, device: &Device, numbers: &[u64], share: f64, (versions,
     let view = BatchView::new(key, value, Columns::keys_only(Op::Get, cells)).unwrap();
     // Rows of values are aligned to 16 bytes, or to 8 only.
     let mut rows = Rows::new(device, bench, numbers.len(), if versions { 16 } else { 8 });
-    bench.engine.take_share(Some(share));
+    bench.engine.adjust(|profile| profile.device_share = share);
     let came = rows.with(&view, versions, |mut answers| {
         assert!(bench.engine.shares(&bench.table, &mut answers));
         let keys = view.host().unwrap().keys();
@@ -122,7 +122,9 @@ pub(crate) fn shared_gets_are_answered_as_by_a_map(device: &Device, space: Space
             let numbers: Vec<u64> = (0..count).map(|_| 1 + dice.below(2 * KEYS)).collect();
             for (round, share) in [0.0, 0.01, 0.4, 0.9, 1.0].into_iter().enumerate() {
                 // In order, and as they come.
-                bench.engine.order_from(if round % 2 == 0 { 0 } else { usize::MAX });
+                bench
+                    .engine
+                    .adjust(|profile| profile.ordered_from = if round % 2 == 0 { 0 } else { usize::MAX });
                 let wants = [(false, false), (false, true), (true, false), (true, true)];
                 check(&bench, device, &numbers, share, wants[(round + count as usize) % 4]);
             }
@@ -145,7 +147,7 @@ pub(crate) fn shared_gets_of_hot_values_are_answered_alike(device: &Device, spac
         assert!(bench.engine.load_values(&bench.table, ValueRoom::Share(0.5)).unwrap().cached > 0);
         let numbers: Vec<u64> = (0..300).map(|number| number * 7 % 130).collect();
         for order_from in [0, usize::MAX] {
-            bench.engine.order_from(order_from);
+            bench.engine.adjust(|profile| profile.ordered_from = order_from);
             for share in [0.3, 1.0] {
                 check(&bench, device, &numbers, share, (true, true));
             }

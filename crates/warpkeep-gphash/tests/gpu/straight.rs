@@ -2,11 +2,11 @@
 
 use warpkeep_core::{KeySpec, Op, Status, ValueSpec};
 use warpkeep_device::{Device, DevicePtr};
-use warpkeep_gphash::gpu::{StraightRows, WordsBy, Wrote};
+use warpkeep_gphash::gpu::{PublishBy, StraightRows, Wrote};
 use warpkeep_gphash::{Geometry, Progress, Table};
 
 use crate::bench::{Bench, Dice, Space, batch_of};
-use crate::rig::{Kind, heap_of, is_alone, put, remove, spec, twins};
+use crate::rig::{Kind, heap_of, put, remove, spec, twins};
 
 /// A test for each case, with a function that brings the device.
 macro_rules! straight_cases {
@@ -96,10 +96,10 @@ pub(crate) fn mixed(
     geometry: Geometry,
     seed: u64,
     batches: usize,
-    (part, words): (Option<u64>, WordsBy),
+    (part, words): (Option<u64>, PublishBy),
 ) {
     let bench = mirrored_of(kind, device, space, geometry, MIXED_KEYS / 3);
-    bench.engine.store_words_by(words);
+    bench.engine.adjust(|profile| profile.publish_by = words);
     mixed_over(device, bench, seed, batches, part);
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn mixed_over(device: &Device, mut bench: Bench, seed: u64, batches: 
     const KEYS: u64 = MIXED_KEYS;
     let mut dice = Dice(seed);
     if let Some(part) = part {
-        bench.engine.write_in_parts_of(part);
+        bench.engine.adjust(|profile| profile.chunk_operations = part);
     }
     let mut straight = 0;
     for number in 0..batches as u64 {
@@ -146,20 +146,20 @@ pub(crate) fn mixed_over(device: &Device, mut bench: Bench, seed: u64, batches: 
 pub(crate) fn straight_batches_do_what_a_map_does(device: &Device, space: Space) {
     for (seed, (l, h, s)) in (0..).zip([(2, 2, 8), (1, 4, 8), (4, 2, 4), (2, 1, 16), (2, 2, 8)]) {
         let kind = if seed % 2 == 0 { Kind::Packed } else { Kind::Tiled };
-        mixed(device, space, kind, Geometry::new(l, h, s).unwrap(), seed, 24, (None, WordsBy::Device));
+        mixed(device, space, kind, Geometry::new(l, h, s).unwrap(), seed, 24, (None, PublishBy::Device));
     }
 }
 
 pub(crate) fn straight_batches_of_long_keys_do_what_a_map_does(device: &Device, space: Space) {
     for (seed, part) in (200..).zip([None, Some(9)]) {
-        mixed(device, space, Kind::LongPacked, Geometry::default(), seed, 18, (part, WordsBy::Device));
+        mixed(device, space, Kind::LongPacked, Geometry::default(), seed, 18, (part, PublishBy::Device));
     }
 }
 
 pub(crate) fn straight_batches_in_parts_do_what_a_map_does(device: &Device, space: Space) {
     for (seed, part) in (100..).zip([1, 5, 16, 40]) {
         let kind = if seed % 2 == 0 { Kind::Packed } else { Kind::Tiled };
-        mixed(device, space, kind, Geometry::default(), seed, 18, (Some(part), WordsBy::Device));
+        mixed(device, space, kind, Geometry::default(), seed, 18, (Some(part), PublishBy::Device));
     }
 }
 
@@ -168,23 +168,23 @@ pub(crate) fn batches_whose_words_the_host_stores_do_what_a_map_does(device: &De
     for ((seed, kind), (part, threads)) in
         (300..).zip(kinds).zip([(1, 1), (5, 2), (16, 3), (3, 1), (9, 2), (9, 2)])
     {
-        mixed(device, space, kind, Geometry::default(), seed, 18, (Some(part), WordsBy::Host(threads)));
+        mixed(device, space, kind, Geometry::default(), seed, 18, (Some(part), PublishBy::Host(threads)));
     }
     // Some by the host, and some by the device.
-    mixed(device, space, Kind::Tiled, Geometry::default(), 310, 18, (Some(5), WordsBy::Faster(2)));
+    mixed(device, space, Kind::Tiled, Geometry::default(), 310, 18, (Some(5), PublishBy::Host(2)));
 }
 
 pub(crate) fn equal_keys_act_in_the_order_of_the_batch(device: &Device, space: Space) {
-    for words in [WordsBy::Device, WordsBy::Host(2)] {
+    for words in [PublishBy::Device, PublishBy::Host(2)] {
         equal_keys_act_in_order(device, space, words);
     }
 }
 
-fn equal_keys_act_in_order(device: &Device, space: Space, words: WordsBy) {
+fn equal_keys_act_in_order(device: &Device, space: Space, words: PublishBy) {
     let mut bench = mirrored(device, space, Geometry::default(), 400);
     // Of one part, the first of them, and of several.
-    bench.engine.write_in_parts_of(80);
-    bench.engine.store_words_by(words);
+    bench.engine.adjust(|profile| profile.chunk_operations = 80);
+    bench.engine.adjust(|profile| profile.publish_by = words);
     // One key all the time, a few, and some that are there already.
     for (round, op) in
         (0..).zip([Op::Put, Op::Insert, Op::Update, Op::Delete, Op::Insert, Op::Put, Op::Delete])
@@ -205,20 +205,13 @@ fn equal_keys_act_in_order(device: &Device, space: Space, words: WordsBy) {
 }
 
 pub(crate) fn keys_with_equal_hashes_are_told_apart(device: &Device, space: Space) {
-    for keeps_keys in [true, false] {
-        told_apart(device, space, keeps_keys);
-    }
-}
-
-fn told_apart(device: &Device, space: Space, keeps_keys: bool) {
     let (key, value) = (KeySpec::fixed(16).unwrap(), ValueSpec::fixed(16).unwrap());
     let table = Table::create(&space(200), &spec(key, value, Geometry::default(), 400)).unwrap();
     let bytes = |key: [u64; 2]| key.map(u64::to_le_bytes).concat();
     let [one, other] = twins(5);
-    assert!(one != other && table.hash_of(&bytes(one)) == table.hash_of(&bytes(other)));
+    assert!(one != other && table.lock_key(&bytes(one)) == table.lock_key(&bytes(other)));
     let bench = Bench::over(device, Kind::Twins, table);
-    bench.engine.keep_keys(keeps_keys);
-    assert_eq!(bench.engine.load_mirror(&bench.table).unwrap().key_bytes > 0, keeps_keys);
+    assert!(bench.engine.load_mirror(&bench.table).unwrap().key_bytes > 0);
     let stream = device.stream().unwrap();
     let mut version = 0;
     let mut expected = std::collections::BTreeMap::new();
@@ -273,9 +266,9 @@ fn told_apart(device: &Device, space: Space, keeps_keys: bool) {
     let turn = bench.engine.turn();
     for key in [twins(19)[0], twins(21)[1], twins(23)[0], twins(23)[1]] {
         let (key, name) = (bytes(key), key);
-        let hash = bench.table.hash_of(&key);
-        let mut stage = bench.table.stage([hash]);
-        let seat = stage.seat(&key, hash);
+        let lock = bench.table.lock_key(&key);
+        let mut stage = bench.table.stage([lock]);
+        let seat = stage.seat(&key, lock);
         assert!(stage.remove(&seat));
         stage.publish();
         expected.remove(&name);
@@ -289,8 +282,8 @@ fn check_twins(bench: &Bench, expected: &std::collections::BTreeMap<[u64; 2], Ve
     let bytes = |key: [u64; 2]| key.map(u64::to_le_bytes).concat();
     let all: Vec<([u64; 2], Vec<u8>)> = (1..40).flat_map(twins).map(|key| (key, bytes(key))).collect();
     for (order_from, few) in [(usize::MAX, 0), (0, 0), (usize::MAX, usize::MAX)] {
-        bench.engine.order_from(order_from);
-        bench.engine.one_launch_to(few);
+        bench.engine.adjust(|profile| profile.ordered_from = order_from);
+        bench.engine.adjust(|profile| profile.located_at_once_to = few);
         let found = bench.engine.get_many(&bench.table, all.iter().map(|key| &key.1[..]), |index, found| {
             let value = found.map(|(_, value)| bytemuck::pod_collect_to_vec::<u8, u64>(value));
             assert_eq!(
@@ -306,16 +299,13 @@ fn check_twins(bench: &Bench, expected: &std::collections::BTreeMap<[u64; 2], Ve
 
 pub(crate) fn blocks_are_used_again(device: &Device, space: Space) {
     for kind in [Kind::Packed, Kind::Tiled] {
-        blocks_of_a_kind_are_used_again(kind, device, space, WordsBy::Device);
+        blocks_of_a_kind_are_used_again(kind, device, space, PublishBy::Device);
     }
 }
 
-/// What a batch frees is what the next one takes, if nobody is reading; so the test is alone in a process of its own.
+/// What a batch frees is what the next one takes, if no reader is in the way.
 pub(crate) fn blocks_are_used_again_by_the_next_batch(device: &Device, space: Space) {
     const ITEMS: u64 = 1000;
-    if !is_alone("blocks_are_used_again_by_the_next_batch") {
-        return;
-    }
     let mut bench = mirrored_of(Kind::Tiled, device, space, Geometry::default(), 1500);
     let numbers: Vec<u64> = (0..ITEMS).collect();
     for round in 0..12 {
@@ -329,32 +319,24 @@ pub(crate) fn blocks_are_used_again_by_the_next_batch(device: &Device, space: Sp
 /// In parts. The host stores the tails of records, which lie anywhere when others are still in use around them.
 pub(crate) fn blocks_are_used_again_where_the_host_stores_tails(device: &Device, space: Space) {
     for kind in [Kind::Tiled, Kind::OddTiled, Kind::LongTiled] {
-        blocks_of_a_kind_are_used_again(kind, device, space, WordsBy::Host(2));
+        blocks_of_a_kind_are_used_again(kind, device, space, PublishBy::Host(2));
     }
 }
 
-fn blocks_of_a_kind_are_used_again(kind: Kind, device: &Device, space: Space, words: WordsBy) {
+fn blocks_of_a_kind_are_used_again(kind: Kind, device: &Device, space: Space, words: PublishBy) {
     let mut bench = mirrored_of(kind, device, space, Geometry::default(), 1500);
-    bench.engine.store_words_by(words);
-    bench.engine.write_in_parts_of(if words == WordsBy::Device { 1 << 16 } else { 70 });
+    bench.engine.adjust(|profile| profile.publish_by = words);
+    bench
+        .engine
+        .adjust(|profile| profile.chunk_operations = if words == PublishBy::Device { 1 << 16 } else { 70 });
     let numbers: Vec<u64> = (0..1000).collect();
     run(device, &mut bench, Op::Put, &numbers, 0).unwrap();
-    let mut waited_at = 5 * 1000;
     for round in 1..60 {
         // A third stays as it is, so blocks that are used again lie here and there among those in use.
         let numbers: Vec<u64> =
             numbers.iter().copied().filter(|number| !(number ^ round).is_multiple_of(3)).collect();
         run(device, &mut bench, Op::Update, &numbers, round).unwrap();
-        let used = || heap_of(&bench.table).usage().used_blocks();
-        // Other tests, in other threads, may hold it up; but not for ever. What was taken meanwhile stays taken.
-        if used() > waited_at + 5 * 1000 {
-            for _ in 0..500 {
-                warpkeep_gphash::hasten_freeing();
-                std::thread::sleep(std::time::Duration::from_millis(2));
-            }
-            waited_at = used();
-        }
-        let used = used();
+        let used = heap_of(&bench.table).usage().used_blocks();
         assert!(used < 30 * 1000, "round {round}: {used} blocks are in use");
     }
     bench.check(1100);
@@ -363,7 +345,7 @@ fn blocks_of_a_kind_are_used_again(kind: Kind, device: &Device, space: Space, wo
     let Bench { table, engine, image, .. } = bench;
     drop((engine, image));
     for _ in 0..8 {
-        warpkeep_gphash::hasten_freeing();
+        heap_of(&table).reclaim();
     }
     let used = heap_of(&table).usage().used_blocks();
     assert!(used < 30 * 1000, "{used}");
@@ -373,7 +355,7 @@ fn blocks_of_a_kind_are_used_again(kind: Kind, device: &Device, space: Space, wo
 pub(crate) fn blocks_of_a_batch_that_panicked_are_nobody_elses(device: &Device, space: Space) {
     const KEYS: u64 = 200;
     let mut bench = mirrored_of(Kind::Packed, device, space, Geometry::default(), 1500);
-    bench.engine.write_in_parts_of(20);
+    bench.engine.adjust(|profile| profile.chunk_operations = 20);
     let numbers: Vec<u64> = (0..KEYS).collect();
     run(device, &mut bench, Op::Put, &numbers, 0).unwrap();
     let stores = std::sync::atomic::AtomicU64::new(0);
@@ -385,7 +367,7 @@ pub(crate) fn blocks_of_a_batch_that_panicked_are_nobody_elses(device: &Device, 
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(&mut broken)).is_err());
     // Its versions are taken.
     bench.version += KEYS;
-    bench.engine.store_words_by(WordsBy::Device);
+    bench.engine.adjust(|profile| profile.publish_by = PublishBy::Device);
     let values = |bench: &Bench| -> Vec<Vec<u8>> {
         let value = |&number: &u64| bench.table.get(&bench.kind.key(number), |value| value.bytes().to_vec());
         numbers.iter().map(|number| value(number).expect("it is there")).collect()

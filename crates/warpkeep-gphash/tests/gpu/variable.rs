@@ -87,7 +87,7 @@ pub(crate) fn run(device: &Device, space: Space, seed: u64, numbers: u64, rounds
             // Growth is the CPU's, too.
             let _moving = engine.moving();
             while table.maintain(8).unwrap() == Progress::Working {
-                warpkeep_gphash::hasten_freeing();
+                table.heap().reclaim();
             }
         }
         drop(turn);
@@ -144,7 +144,7 @@ pub(crate) fn keys_are_found_in_blocks_that_were_used(device: &Device, space: Sp
             if engine.turn().maintain(&table, 64).unwrap() == Progress::Idle {
                 break;
             }
-            warpkeep_gphash::hasten_freeing();
+            table.heap().reclaim();
             std::thread::yield_now();
         }
         assert!(!table.stats().growing);

@@ -11,12 +11,6 @@ mod agree;
 #[allow(dead_code, reason = "shared with the tests on the simulator")]
 mod bench;
 #[macro_use]
-#[path = "../gpu/by_host.rs"]
-mod by_host;
-#[macro_use]
-#[path = "../gpu/cache.rs"]
-mod cache;
-#[macro_use]
 #[path = "../gpu/cells.rs"]
 mod cells;
 #[macro_use]
@@ -30,6 +24,9 @@ mod keys;
 mod mirror;
 #[path = "../gpu/oracle.rs"]
 mod oracle;
+#[macro_use]
+#[path = "../gpu/paper.rs"]
+mod paper;
 #[path = "../table/rig.rs"]
 #[allow(dead_code, reason = "shared with the tests of the CPU")]
 mod rig;
@@ -91,14 +88,13 @@ fn on_the_gpu(case: fn(&Device, bench::Space)) {
 }
 
 all_cases!(crate::on_the_gpu);
-cache_cases!(crate::on_the_gpu);
+paper_cases!(crate::on_the_gpu);
 mirror_cases!(crate::on_the_gpu);
 keys_cases!(crate::on_the_gpu);
 straight_cases!(crate::on_the_gpu);
 values_cases!(crate::on_the_gpu);
 hosts_cases!(crate::on_the_gpu);
 sharing_cases!(crate::on_the_gpu);
-by_host_cases!(crate::on_the_gpu);
 cells_cases!(crate::on_the_gpu);
 
 /// Many more items than the simulator has time for, in memory of the process, too.

@@ -50,9 +50,9 @@ fn a_table_fills_to_the_paper_s_load_factor() {
     let mut key = 0_u64;
     // Until the first key that finds no place at all, in levels or overflow.
     let full = loop {
-        let hash = table.hash_of(&key.to_le_bytes());
-        let mut stage = table.stage([hash]);
-        let seat = stage.seat(&key.to_le_bytes(), hash);
+        let lock = table.lock_key(&key.to_le_bytes());
+        let mut stage = table.stage([lock]);
+        let seat = stage.seat(&key.to_le_bytes(), lock);
         match stage.put(&seat, &key.to_le_bytes(), &[0; 8], 1) {
             Ok(()) => drop(stage.publish()),
             Err(TableError::Full) => break table.stats(),

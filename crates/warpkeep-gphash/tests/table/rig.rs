@@ -6,7 +6,7 @@ use warpkeep_core::{KeyCells, KeySpec, MergeRule, Seed, ValueSpec, hash_bytes, u
 use warpkeep_gphash::{Geometry, Layout, Table, TableSpec};
 use warpkeep_image::{Heap, Persist};
 #[allow(unused_imports, reason = "each test program uses its part")]
-pub(crate) use warpkeep_suites::{get, heap, is_alone, put, remove, reopen};
+pub(crate) use warpkeep_suites::{get, heap, put, remove, reopen};
 
 pub(crate) const SEED: Seed = Seed(77);
 

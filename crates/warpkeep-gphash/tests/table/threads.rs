@@ -18,9 +18,9 @@ fn a_scan_misses_nothing_while_items_move_with(kind: Kind) {
     let table = Table::create(&heap, &kind.spec(Geometry::default(), 3000)).unwrap();
     let mut keys = 0_u64;
     let mut put_next = || {
-        let hash = table.hash_of(&kind.key(keys));
-        let mut stage = table.stage([hash]);
-        let seat = stage.seat(&kind.key(keys), hash);
+        let lock = table.lock_key(&kind.key(keys));
+        let mut stage = table.stage([lock]);
+        let seat = stage.seat(&kind.key(keys), lock);
         stage.put(&seat, &kind.key(keys), &kind.value(keys, 1), 1).unwrap();
         stage.publish();
         keys += 1;
@@ -32,7 +32,7 @@ fn a_scan_misses_nothing_while_items_move_with(kind: Kind) {
     let in_overflow = table.stats().overflow[0].clone();
     table.begin_growth().unwrap();
     while !table.may_drain() {
-        warpkeep_gphash::hasten_freeing();
+        table.heap().reclaim();
     }
     // Into the new top level, so that the scan has something to say when it has passed most of it.
     (0..500).for_each(|_| put_next());

@@ -1,10 +1,10 @@
-//! A block that was allocated and that nothing leads to yet.
+//! An allocated block that is not reachable yet.
 
 use super::Heap;
 use super::cut::Cut;
 use crate::{ImageError, Persist};
 
-/// A freshly allocated block, owned by whoever allocated it until its offset is published.
+/// A freshly allocated block, owned by the code that allocated it until its offset is published.
 ///
 /// Dropping it gives the space back: an insert that fails half way leaks nothing.
 pub struct Block<'a, P: Persist> {
@@ -23,7 +23,7 @@ impl<'a, P: Persist> Block<'a, P> {
         self.offset
     }
 
-    /// How many bytes it has; at least as many as were asked for.
+    /// Its size in bytes; at least the requested size.
     pub fn size(&self) -> u64 {
         self.cut.block()
     }
@@ -43,14 +43,15 @@ impl<'a, P: Persist> Block<'a, P> {
         }
         for (place, part) in self.cut.parts(self.offset, at, bytes.len() as u64) {
             if !part.is_empty() {
-                // SAFETY: nothing leads to the block yet, and `&mut self` is the only handle to it.
+                // SAFETY: the block is not reachable yet, and `&mut self` is the only handle to it.
                 unsafe { self.heap.image().write(place, &bytes[part.start as usize..part.end as usize]) };
             }
         }
         Ok(())
     }
 
-    /// Has its first `len` bytes flushed; they are durable after the next fence. In a tile, the tail has a site of its own: it lies elsewhere.
+    /// Flushes its first `len` bytes; they are durable after the next fence. In a tile, the tail lies elsewhere and
+    /// has a site of its own.
     pub fn flush(&self, [site, tail]: [&'static str; 2], len: u64) {
         for ((place, part), site) in
             self.cut.parts(self.offset, 0, len.min(self.size())).into_iter().zip([site, tail])
@@ -61,7 +62,7 @@ impl<'a, P: Persist> Block<'a, P> {
         }
     }
 
-    /// Makes its first `len` bytes durable and hands the block over: the offset can be published now.
+    /// Makes its first `len` bytes durable and returns the offset, which can be published now.
     #[must_use = "a block that is not published is lost until the image is opened again"]
     pub fn persist(self, site: &'static str, len: u64) -> u64 {
         self.flush([site; 2], len);
@@ -69,7 +70,7 @@ impl<'a, P: Persist> Block<'a, P> {
         self.into_offset()
     }
 
-    /// Hands the block over without making it durable: for those who flush and fence many blocks at once.
+    /// Returns the offset without making the block durable: for callers that flush and fence many blocks at once.
     #[must_use = "a block that is not published is lost until the image is opened again"]
     pub fn into_offset(self) -> u64 {
         std::mem::ManuallyDrop::new(self).offset

@@ -1,4 +1,5 @@
-//! Many blocks of one size, taken and given back together: for batches of a million records, which blocks one by one would hold up.
+//! Many blocks of one size, allocated and freed together: for batches of a million records, which single
+//! allocations would slow down.
 
 use std::sync::MutexGuard;
 
@@ -6,9 +7,9 @@ use super::pool::{Given, Locator, Shard};
 use super::{Heap, PoolId, home_shard};
 use crate::{ImageError, Persist};
 
-/// Freshly allocated blocks of one size, owned by whoever allocated them until their offsets are published.
+/// Freshly allocated blocks of one size, owned by the code that allocated them until their offsets are published.
 ///
-/// Dropping them gives those back that were not [handed over](Blocks::hand_over).
+/// Dropping them frees those that were not [handed over](Blocks::hand_over).
 pub struct Blocks<'a, P: Persist> {
     heap: &'a Heap<P>,
     /// 0 where the block has been handed over: no block lies there.
@@ -16,15 +17,15 @@ pub struct Blocks<'a, P: Persist> {
 }
 
 impl<P: Persist> Blocks<'_, P> {
-    /// Where each lies in the image; 0 for those that have been handed over.
+    /// The offset of each in the image; 0 for those that have been handed over.
     pub fn offsets(&self) -> &[u64] {
         &self.offsets
     }
 
-    /// One for each of `count` that `takes` names, in order; the others have none.
+    /// Assigns a block, in order, to each of `count` positions that `takes` selects; the others get none.
     ///
     /// # Panics
-    /// If more are named than there are.
+    /// If more positions are selected than there are blocks.
     #[must_use]
     pub fn spread(mut self, count: usize, takes: impl Fn(usize) -> bool) -> Self {
         if self.offsets.len() < count {
@@ -33,7 +34,7 @@ impl<P: Persist> Blocks<'_, P> {
                 true => left.next().expect("a block for each that is named"),
                 false => 0,
             }));
-            // Whatever is left goes back with the others.
+            // Surplus blocks are freed with the others.
             self.offsets.extend(left);
         }
         self
@@ -63,15 +64,15 @@ struct Held<'h> {
 }
 
 impl<P: Persist> Heap<P> {
-    /// So many blocks from a pool; all of them, or an error.
+    /// Allocates `count` blocks from a pool; all of them, or an error.
     pub fn allocate_many(&self, pool: PoolId, count: usize) -> Result<Blocks<'_, P>, ImageError> {
         let mut blocks = Blocks { heap: self, offsets: Vec::with_capacity(count) };
         self.take_many(pool, count, usize::MAX, &mut blocks.offsets)?;
         Ok(blocks)
     }
 
-    /// Takes blocks from a pool until there are so many: together they cost less than one by one. Turns are those in which one is asked for that
-    /// may take a new slab; after so many it is left at what there is.
+    /// Takes blocks from a pool until there are `count`: together they cost less than one by one. Each turn
+    /// allocates one block, which may create a new slab; after `turns` turns it returns with what it has.
     pub(super) fn take_many(
         &self,
         pool: PoolId,
@@ -92,8 +93,8 @@ impl<P: Persist> Heap<P> {
             if offsets.len() >= count {
                 break;
             }
-            // It comes with others at home, if there was room for a new slab, and otherwise from what others left over: then there is
-            // likely to be more of that, and one by one it would take longer than all else.
+            // If there was room for a new slab, it has more blocks for the home shard. Otherwise this block came
+            // from another shard, which is likely to have more: taking them one by one would dominate the cost.
             offsets.push(self.allocate_from(pool)?.into_offset());
             take(offsets, home);
             let mut others = (0..self.shards).filter(|&shard| shard != home);
@@ -111,14 +112,14 @@ impl<P: Persist> Heap<P> {
         self.give_back(offset, &mut None)
     }
 
-    /// Frees many blocks; what cannot be freed does not keep the others, and the first error is told.
+    /// Frees many blocks. A block that cannot be freed does not affect the others; the first error is returned.
     pub fn free_many(&self, offsets: &[u64]) -> Result<(), ImageError> {
         if let [offset] = *offsets {
             return self.free(offset);
         }
         let mut held = None;
         let mut freed = Ok(());
-        // One shard after the other: each is locked once, however they come.
+        // Sorted by shard, so that each shard is locked once.
         let shard_of = |offset: u64| self.locator(offset).map(|locator| (locator.pool, locator.shard));
         let mut by_shard: Vec<_> = offsets.iter().map(|&offset| (shard_of(offset), offset)).collect();
         by_shard.sort_by_key(|&(shard, _)| shard);

@@ -9,7 +9,7 @@ pub(crate) struct ChunkMap {
     free: u64,
     /// No chunk below this one is free.
     first_free: u64,
-    /// Runs that become free chunk by chunk and are handed out as a whole. Their chunks count as used.
+    /// Runs that are freed chunk by chunk and allocated as a whole. Their chunks count as used.
     held: Vec<HeldRun>,
 }
 
@@ -20,7 +20,8 @@ struct HeldRun {
     free: Vec<bool>,
     /// How many are not.
     missing: u64,
-    /// Whether it waits for a request of just its length, or joins the other free chunks once it is complete.
+    /// Whether it is reserved for a request of its exact length, or joins the other free chunks once it is
+    /// complete.
     waits: bool,
 }
 
@@ -120,7 +121,7 @@ impl ChunkMap {
         self.first_free = self.first_free.min(chunk);
     }
 
-    /// Gives a chunk to the run that it is kept for; `false` if there is none.
+    /// Adds a chunk to the held run it belongs to; `false` if there is none.
     fn give_to_held(&mut self, chunk: u64) -> bool {
         let holds = |run: &HeldRun| (run.first..run.first + run.span()).contains(&chunk);
         let Some(at) = self.held.iter().position(holds) else { return false };
@@ -135,7 +136,7 @@ impl ChunkMap {
         true
     }
 
-    /// Keeps the chunks of a run together: those that are free now, and the others as they become free.
+    /// Holds the chunks of a run together: those that are free now, and the others as they become free.
     pub(crate) fn hold(&mut self, first: u64, span: u64, waits: bool) {
         let free: Vec<bool> = (first..first + span).map(|chunk| !self.is_used(chunk)).collect();
         for chunk in (first..first + span).filter(|chunk| free[(chunk - first) as usize]) {
@@ -153,7 +154,7 @@ impl ChunkMap {
         self.held.iter().any(|run| run.first == first)
     }
 
-    /// Keeps a run together no longer: what is free of it joins the other free chunks.
+    /// Stops holding a run: its free chunks join the other free chunks.
     pub(crate) fn release(&mut self, first: u64) {
         let Some(at) = self.held.iter().position(|run| run.first == first) else { return };
         let run = self.held.swap_remove(at);
@@ -162,7 +163,7 @@ impl ChunkMap {
         }
     }
 
-    /// How many chunks at the end of the image are free: a growth for a run need not add those.
+    /// The number of free chunks at the end of the image: a growth for a run need not add those.
     pub(crate) fn free_at_end(&self) -> u64 {
         (0..self.chunks).rev().take_while(|&chunk| !self.is_used(chunk)).count() as u64
     }

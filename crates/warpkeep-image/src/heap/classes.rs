@@ -5,24 +5,24 @@ pub const MAX_BLOCK: u64 = (1 << 20) + (1 << 18);
 /// The smallest block.
 pub const MIN_BLOCK: u64 = 16;
 
-/// Sizes in a doubling: 4, so that rounding up wastes at most a fifth of a block.
-const STEPS: u64 = 4;
+/// Sizes in a doubling: 8, so that rounding up wastes at most a ninth of a block.
+const STEPS: u64 = 8;
 
 /// The block size for `bytes` bytes: the smallest class that holds them, `None` beyond [`MAX_BLOCK`].
 ///
 /// ```
 /// use warpkeep_image::size_class;
 /// assert_eq!(size_class(1), Some(16));
-/// assert_eq!(size_class(129), Some(160));
+/// assert_eq!(size_class(257), Some(288));
 /// assert_eq!(size_class(1 << 20), Some(1 << 20));
-/// assert_eq!(size_class((1 << 20) + 24), Some((1 << 20) + (1 << 18)));
+/// assert_eq!(size_class((1 << 20) + 24), Some((1 << 20) + (1 << 17)));
 /// assert_eq!(size_class(2 << 20), None);
 /// ```
 pub fn size_class(bytes: u64) -> Option<u64> {
     if bytes > MAX_BLOCK {
         return None;
     }
-    // Up to 64 bytes the step is 16, which keeps every block aligned to 16.
+    // Up to 128 bytes the step is 16, which keeps every block aligned to 16.
     if bytes <= STEPS * MIN_BLOCK {
         return Some(bytes.max(1).next_multiple_of(MIN_BLOCK));
     }
@@ -31,7 +31,7 @@ pub fn size_class(bytes: u64) -> Option<u64> {
 }
 
 /// Number of size classes.
-pub(crate) const CLASS_COUNT: usize = 64;
+pub(crate) const CLASS_COUNT: usize = 128;
 
 /// The place of a size class in the order of all.
 pub(crate) fn class_index(class: u64) -> usize {
@@ -62,7 +62,7 @@ mod tests {
         for bytes in 1..=MAX_BLOCK {
             let class = size_class(bytes).unwrap();
             assert!(class >= bytes && class.is_multiple_of(16));
-            assert!(class - bytes < 16.max(class / 5 + 1), "{bytes} in {class}");
+            assert!(class - bytes < 16.max(class / 9 + 1), "{bytes} in {class}");
             if bytes % 1021 == 0 {
                 assert_eq!(size_class(class), Some(class));
             }

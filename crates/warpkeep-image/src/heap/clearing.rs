@@ -1,5 +1,5 @@
-//! Clearing: slabs with few blocks in use are closed, so that what is in them can be moved to others and their chunks
-//! become free.
+//! Clearing: slabs with few used blocks are closed, so that their blocks can be moved to other slabs and their
+//! chunks become free.
 
 use super::{Block, Heap, PoolId};
 use crate::{ImageError, Persist};
@@ -7,9 +7,9 @@ use crate::{ImageError, Persist};
 /// Which slabs are to be cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clear {
-    /// As many as the free blocks of the others can make up for, those with the fewest blocks in use first.
+    /// As many as fit into the free blocks of the others, those with the fewest used blocks first.
     Surplus,
-    /// All: what is in them comes to lie together anew.
+    /// All: their contents are laid out anew.
     All,
 }
 
@@ -22,9 +22,9 @@ pub(super) struct Closed {
     pub(super) first_chunk: u64,
 }
 
-/// Slabs that nothing is allocated from while this exists: whoever refers to blocks in them moves those blocks.
+/// Slabs closed to allocation while this exists: the tables that refer to blocks in them move those blocks.
 ///
-/// A slab whose last block is freed gives its chunks back at once. Those that still have blocks when this is dropped
+/// A slab whose last block is freed frees its chunks at once. Those that still have blocks when this is dropped
 /// are used again as before, unless they are [being vacated](Heap::begin_vacating).
 pub struct Clearing<'h, P: Persist> {
     heap: &'h Heap<P>,
@@ -101,7 +101,7 @@ impl<'h, P: Persist> Clearing<'h, P> {
         &self.closed
     }
 
-    /// Whether something lies in them that comes from a pool.
+    /// Whether they hold blocks of a pool.
     pub fn is_of(&self, pool: PoolId) -> bool {
         self.closed.iter().any(|closed| closed.pool == pool.0)
     }
@@ -145,12 +145,12 @@ impl<'h, P: Persist> Clearing<'h, P> {
         chunk.and_then(|chunk| self.chunks.get(chunk as usize)).copied().unwrap_or(false)
     }
 
-    /// A block for what is in the one at `offset`, elsewhere.
+    /// A new block, elsewhere, for the contents of the one at `offset`.
     pub fn allocate_for(&self, offset: u64) -> Result<Block<'_, P>, ImageError> {
         let pool = self.heap.pool_at(offset)?;
         match self.heap.take_leftover(pool) {
             Some(taken) => Ok(taken),
-            // Another chunk for what leaves this one would be no gain.
+            // Taking another chunk to empty this one would gain nothing.
             None if self.run.is_some() => Err(ImageError::OutOfSpace {
                 wanted: self.heap.pool_of(pool.0).cut.block(),
                 why: "no other slab has a free block".into(),
@@ -159,10 +159,10 @@ impl<'h, P: Persist> Clearing<'h, P> {
         }
     }
 
-    /// A copy, elsewhere, of what is in the block at `offset`. Not flushed yet.
+    /// A copy, elsewhere, of the block at `offset`. Not flushed yet.
     ///
     /// # Safety
-    /// A block begins there, and nobody frees it or writes to it meanwhile.
+    /// A block begins there, and no other thread frees it or writes to it meanwhile.
     pub unsafe fn copy_of(&self, offset: u64) -> Result<Block<'_, P>, ImageError> {
         let mut copy = self.allocate_for(offset)?;
         let image = self.heap.image();

@@ -12,7 +12,7 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// Blocks of so many bytes, one after the other.
+    /// Blocks of `block` bytes, one after the other.
     pub(crate) fn plain(block: u32) -> Cut {
         Cut { block, tile: None }
     }
@@ -32,17 +32,17 @@ impl Cut {
         self.tile
     }
 
-    /// The bytes that blocks come in.
+    /// The distance between blocks.
     pub(crate) fn step(self) -> u64 {
         self.tile.map_or(self.block(), Tile::bytes)
     }
 
-    /// Blocks of a slab of so many bytes; tiles are whole.
+    /// The number of blocks in a slab of `bytes` bytes; only whole tiles count.
     pub(crate) fn blocks_in(self, bytes: u64) -> u64 {
         bytes / self.step() * self.tile.map_or(1, Tile::blocks)
     }
 
-    /// What a block of the slab that begins at `start` is called: its offset, or its name in a tile.
+    /// The name of a block of the slab that begins at `start`: its offset, or its name in a tile.
     #[inline]
     pub(crate) fn name(self, start: u64, number: u64) -> u64 {
         match self.tile {
@@ -51,7 +51,8 @@ impl Cut {
         }
     }
 
-    /// The number of the block that is called so; `None` if there is none, as far as can be told without the length of the slab.
+    /// The number of the block with this name; `None` if there is none, as far as can be determined without the
+    /// length of the slab.
     pub(crate) fn number(self, start: u64, name: u64) -> Option<u64> {
         match self.tile {
             None => (name - start).is_multiple_of(self.block()).then(|| (name - start) / self.block()),
@@ -59,8 +60,8 @@ impl Cut {
         }
     }
 
-    /// Where `len` bytes of a block lie, `at` bytes from its start: those of the value, and those of the tail, either of which may be none.
-    /// What is not in tiles has no tail.
+    /// Where `len` bytes of a block lie, `at` bytes from its start: the part in the value, and the part in the
+    /// tail; either may be empty. A block outside tiles has no tail.
     #[inline(always)]
     pub(crate) fn parts(self, name: u64, at: u64, len: u64) -> [(u64, Range<u64>); 2] {
         let Some(tile) = self.tile else { return [(name + at, 0..len), (name, len..len)] };

@@ -1,4 +1,4 @@
-//! What a chunk is used for: one self-checking word a chunk.
+//! The use of a chunk: one self-checking word a chunk.
 
 use super::cut::Cut;
 use super::tile::Tile;
@@ -19,7 +19,7 @@ const EXTENT_BITS: u32 = 44;
 /// The largest run of chunks an extent can have.
 pub(crate) const MAX_EXTENT_CHUNKS: u64 = (1 << EXTENT_BITS) - 1;
 
-/// The use of a run of chunks, as its first chunk's descriptor tells.
+/// The use of a run of chunks, from its first chunk's descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Descriptor {
     /// Not in use.
@@ -52,7 +52,7 @@ impl Descriptor {
         seal48(chunk, payload)
     }
 
-    /// What the word of chunk number `chunk` says; `None` if it is damaged.
+    /// Decodes the word of chunk number `chunk`; `None` if it is damaged.
     pub(crate) fn decode(chunk: u64, word: u64) -> Option<Descriptor> {
         if word == 0 {
             return Some(Descriptor::Free);
@@ -116,7 +116,7 @@ mod tests {
     fn nonsense_with_a_good_check_is_refused() {
         let slab = |block: u64, above: u64| SLAB | (block >> 3 | 1 << BLOCK_BITS | above) << KIND_BITS;
         let wrong = [DIRECTORY | 1 << 4, SLAB, SLAB | 1 << 4, EXTENT, 9, 15 | 1 << 20];
-        // Tiles of blocks that gain nothing by it, and what a newer version might say.
+        // Invalid: tiles of blocks that gain nothing by them, and encodings of newer versions.
         let tiled =
             [slab(128, TILED), slab(176, TILED), slab(64, TILED), slab(160, 2 * TILED), slab(160, 8 * TILED)];
         for payload in wrong.into_iter().chain(tiled) {

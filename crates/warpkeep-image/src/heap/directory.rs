@@ -29,8 +29,8 @@ impl<P: Persist> Image<P> {
                 true => Descriptor::Directory,
                 false => Descriptor::Free,
             };
-            // Free is zero, as new bytes are; but those of the first part are as old as the image, and nobody has
-            // looked at them yet.
+            // Free is zero, as new bytes are; but those of the first part are as old as the image, and have not
+            // been checked yet.
             let word = self.load(locate(self.chunk_size(), chunk).1);
             if word != descriptor.encode(chunk) {
                 self.describe(chunk, descriptor);

@@ -1,4 +1,4 @@
-//! What has to be done with the bytes that an image grows by, before they are used.
+//! Preparation of new bytes of a growing image, before they are used.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -6,10 +6,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use super::Heap;
 use crate::Persist;
 
-/// Called when the image has grown and nothing lies in the new part yet; whether it wants to be called again.
+/// Called when the image has grown and the new part is still empty; returns whether it wants to be called again.
 type Prepare = dyn Fn() -> bool + Send + Sync;
 
-/// Who prepares new parts of the image.
+/// The callbacks that prepare new parts of the image.
 #[derive(Default)]
 pub(super) struct Growth(RwLock<Vec<Arc<Prepare>>>);
 
@@ -33,8 +33,9 @@ impl fmt::Debug for Growth {
 }
 
 impl<P: Persist> Heap<P> {
-    /// Has every new part of the image prepared before anything is put there, for instance made reachable for a device. It is called by
-    /// whoever made the image grow, with no locks held, until it returns `false`; several threads may call it at once.
+    /// Registers a callback that prepares every new part of the image before it is used, for example by registering
+    /// it with a device. The thread that made the image grow calls it, with no locks held, until it returns
+    /// `false`; several threads may call it at once.
     pub fn on_growth(&self, prepare: impl Fn() -> bool + Send + Sync + 'static) {
         self.growth.0.write().unwrap_or_else(PoisonError::into_inner).push(Arc::new(prepare));
     }

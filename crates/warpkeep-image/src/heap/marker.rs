@@ -1,8 +1,8 @@
-//! Recovery of the heap: what can be reached is in use, everything else is free.
+//! Recovery of the heap: reachable blocks are in use, all others are free.
 //!
-//! Nothing on the medium says whether a block is taken. A crash between taking a block and making it
-//! reachable therefore leaks nothing: whoever opens the image marks what the roots lead to, and the rest is
-//! free by definition.
+//! The medium does not store whether a block is allocated. A crash between allocating a block and making it
+//! reachable therefore leaks nothing: the opener marks all blocks reachable from the roots, and the rest is free by
+//! definition.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -23,7 +23,7 @@ pub(crate) struct Run {
     pub(crate) whole: AtomicBool,
 }
 
-/// Takes note of what the roots lead to. Many threads may mark at once.
+/// Records the blocks reachable from the roots. Many threads may mark at once.
 pub struct Marker<'a, P: Persist> {
     image: &'a Image<P>,
     pub(crate) runs: Vec<Run>,
@@ -84,7 +84,7 @@ impl<'a, P: Persist> Marker<'a, P> {
         self.mark(offset, len, None)
     }
 
-    /// Marks the block of such a tile that has this name. `Ok(true)` if it was reached for the first time.
+    /// Marks the block with this name in such a tile. `Ok(true)` if it was reached for the first time.
     pub fn tiled_block(&self, name: u64, tile: Tile) -> Result<bool, ImageError> {
         self.mark(name, tile.block(), Some(tile))
     }
@@ -107,7 +107,8 @@ impl<'a, P: Persist> Marker<'a, P> {
         Ok(run.reached[(number / 64) as usize].fetch_or(bit, Ordering::Relaxed) & bit == 0)
     }
 
-    /// The size of the block at `offset`, if one begins there, in one piece: to read a length from it before marking it.
+    /// The size of the block at `offset`, if a contiguous one begins there: to read a length from it before marking
+    /// it.
     pub fn block_size(&self, offset: u64) -> Option<u64> {
         let run = self.run(offset)?;
         let Descriptor::Slab { cut, .. } = run.descriptor else { return None };
@@ -117,7 +118,7 @@ impl<'a, P: Persist> Marker<'a, P> {
         cut.number(run.first_chunk * self.image.chunk_size(), offset).map(|_| cut.block())
     }
 
-    /// What has been reached so far, as the heap would report it.
+    /// The blocks reached so far, as the heap would report them.
     pub(crate) fn usage(&self) -> HeapUsage {
         let chunk_size = self.image.chunk_size();
         let mut usage = HeapUsage {

@@ -1,7 +1,7 @@
 //! The heap in the image: blocks of fixed sizes and whole runs of chunks.
 //!
-//! The heap knows no keys and keeps no persistent lists: the only words it stores are the descriptors that say
-//! how a chunk is cut. What is in use follows from the roots, see [`Marker`].
+//! The heap knows no keys and keeps no persistent lists: it stores only the descriptors of how a chunk is divided.
+//! Which blocks are in use follows from the roots, see [`Marker`].
 
 mod block;
 mod blocks;
@@ -12,11 +12,11 @@ mod cut;
 mod descriptor;
 mod directory;
 mod growth;
-mod later;
 mod marker;
 mod no_growth;
 mod pool;
 mod postponed;
+mod reclaim;
 mod sampling;
 mod slab;
 mod tile;
@@ -32,7 +32,6 @@ pub use block::Block;
 pub use blocks::Blocks;
 pub use classes::{MAX_BLOCK, MIN_BLOCK, size_class};
 pub use clearing::{Clear, Clearing};
-pub use later::Latecomers;
 pub use marker::Marker;
 pub use tile::Tile;
 pub use usage::{ClassUsage, HeapUsage};
@@ -47,6 +46,8 @@ use growth::Growth;
 use no_growth::NoGrowth;
 use pool::{Locator, Pool};
 use postponed::Postponed;
+pub use reclaim::Epochs;
+use reclaim::ReclaimDomain;
 use slab::Slab;
 use vacating::Vacating;
 
@@ -73,8 +74,8 @@ impl Default for HeapOptions {
 /// # The contract of a crash
 /// - A block becomes part of the store when a word that leads to it is durable. Make its bytes durable first
 ///   ([`Block::persist`]).
-/// - Free a block only after the word that led to it is durably gone. Its space is reused at once; keep readers
-///   away by other means.
+/// - Free a block only after the word that led to it is durably gone. Its space is reused at once: if readers may hold it,
+///   [retire](Heap::retire) it instead. Readers [pin](Heap::pin) the heap.
 pub struct Heap<P: Persist> {
     image: Arc<Image<P>>,
     options: HeapOptions,
@@ -92,17 +93,19 @@ pub struct Heap<P: Persist> {
     growth: Growth,
     no_growth: NoGrowth,
     postponed: Postponed,
+    domain: ReclaimDomain<P>,
     vacating: Mutex<Vec<Vacating>>,
-    /// The longest run of chunks that was asked for in vain.
+    /// The longest run of chunks that could not be allocated.
     wanted: AtomicU64,
-    /// Blocks that wait for readers before they are freed, and those that have waited, since the heap was opened.
+    /// Blocks that wait for readers before they are freed, and blocks whose wait has ended, since the heap was
+    /// opened.
     retired: AtomicU64,
     returned: AtomicU64,
     /// Where its sequence of random numbers stands.
     drawn: AtomicU64,
 }
 
-/// Blocks that whoever needs one frees at a time.
+/// The number of postponed blocks that an allocation frees at a time.
 const FREED_AT_ONCE: usize = 1 << 14;
 
 /// A way to allocate blocks of one size.
@@ -110,22 +113,20 @@ const FREED_AT_ONCE: usize = 1 << 14;
 pub struct PoolId(u16);
 
 impl<P: Persist> Heap<P> {
-    /// The heap of an image: `mark` is called with a [`Marker`] and must mark everything that the roots lead
-    /// to; all else becomes free. A new image is opened the same way, with nothing to mark.
+    /// The heap of an image: `mark` is called with a [`Marker`] and must mark everything reachable from the roots;
+    /// all else becomes free. A new image is opened the same way, with nothing to mark.
     pub fn recover<E: From<ImageError>>(
         image: &Arc<Image<P>>,
         options: HeapOptions,
         mark: impl FnOnce(&Marker<'_, P>) -> Result<(), E>,
     ) -> Result<Heap<P>, E> {
         image.check_writable()?;
-        // An earlier heap of this image may not be quite gone.
-        image.latecomers().wait();
         let marker = Marker::new(image)?;
         mark(&marker)?;
         Ok(Heap::from_marks(image, options, marker)?)
     }
 
-    /// What the heap of an image would look like if it were [recovered](Heap::recover) now. Changes nothing, so
+    /// The usage of an image's heap as if it were [recovered](Heap::recover) now. Changes nothing, so
     /// it works on an image that is open read-only.
     pub fn survey<E: From<ImageError>>(
         image: &Image<P>,
@@ -157,6 +158,7 @@ impl<P: Persist> Heap<P> {
             growth: Growth::default(),
             no_growth: NoGrowth::default(),
             postponed: Postponed::default(),
+            domain: ReclaimDomain::new(image.owner()),
             vacating: Mutex::default(),
             wanted: AtomicU64::new(0),
             retired: AtomicU64::new(0),
@@ -168,7 +170,7 @@ impl<P: Persist> Heap<P> {
             let span = run.descriptor.span();
             let used: Box<[u64]> = run.reached.iter().map(|word| word.load(Ordering::Relaxed)).collect();
             if !run.whole.into_inner() && used.iter().all(|&word| word == 0) {
-                // Not reached: a crash came between taking it and using it, or after its last use.
+                // Not reached: a crash hit between its allocation and its first use, or after its last use.
                 heap.forget_run(run.first_chunk, span);
                 continue;
             }
@@ -196,7 +198,7 @@ impl<P: Persist> Heap<P> {
 
     /// Gives the image back, to close it.
     pub fn into_image(self) -> Arc<Image<P>> {
-        self.image
+        Arc::clone(&self.image)
     }
 
     /// The pool of blocks of exactly `block` bytes (rounded up to 8), for data of one size.
@@ -254,7 +256,7 @@ impl<P: Persist> Heap<P> {
         if let Some(taken) = pool.shard(home).take() {
             return Ok(place(taken));
         }
-        // Before the image is made to grow, what others left over is used up, and what is to be freed soon is freed.
+        // Before the image grows, free blocks of other shards are used up, and postponed blocks are freed.
         let first_chunk = loop {
             if let Some(first_chunk) = self.take_spare_chunks(u64::from(pool.span)) {
                 break first_chunk;
@@ -262,13 +264,13 @@ impl<P: Persist> Heap<P> {
             if let Some(taken) = self.take_leftover(PoolId(index)) {
                 return Ok(taken);
             }
-            if self.free_postponed(FREED_AT_ONCE)? == 0 {
+            if self.free_postponed(FREED_AT_ONCE)? == 0 && !self.do_ripe(1) {
                 break self.take_chunks_or_empty_slabs(u64::from(pool.span))?;
             }
         };
         self.image.describe(first_chunk, Descriptor::Slab { cut: pool.cut, span: pool.span });
         self.image.flush_descriptor("heap.slab", first_chunk);
-        // Another thread may be the one to publish a block of this slab, and its fence does not cover our flush.
+        // Another thread may publish a block of this slab, and its fence does not cover our flush.
         self.image.fence("heap.slab");
         let mut slab = Slab::empty(first_chunk, pool.span, pool.blocks);
         let number = slab.take().expect("a new slab has a free block");
@@ -276,11 +278,11 @@ impl<P: Persist> Heap<P> {
         Ok(place((first_chunk, number)))
     }
 
-    /// Up to so many blocks from a pool: taken together they cost less than one by one. Fewer if there are no more; whoever
-    /// then asks for one is told why.
+    /// Up to `count` blocks from a pool: together they cost less than one by one. Fewer if there are no more; the
+    /// next single allocation then returns the reason.
     pub fn allocate_at_hand(&self, pool: PoolId, count: usize) -> Vec<Block<'_, P>> {
         let mut offsets = Vec::with_capacity(count);
-        // Whoever asks for the next one is told why there is none.
+        // The next allocation returns the reason for a shortage.
         let _ = self.take_many(pool, count, 1, &mut offsets);
         let cut = self.pool_of(pool.0).cut;
         offsets.into_iter().map(|offset| Block::new(self, offset, cut)).collect()
@@ -320,9 +322,9 @@ impl<P: Persist> Heap<P> {
         self.give_chunks(first_chunk, span);
     }
 
-    /// A run of whole chunks, at least `bytes` long: for what is larger than a block, such as a table's
-    /// buckets. It holds whatever was there before. That the chunks belong to it is durable after the next fence of
-    /// this thread, which is needed before the extent is published in any case.
+    /// A run of whole chunks, at least `bytes` long: for data larger than a block, such as a table's buckets. It
+    /// keeps its old contents. That the chunks belong to it is durable after the next fence of this thread, which
+    /// is needed before the extent is published in any case.
     pub fn allocate_extent(&self, bytes: u64) -> Result<u64, ImageError> {
         let span = bytes.max(1).div_ceil(self.image.chunk_size());
         if span > MAX_EXTENT_CHUNKS {
@@ -350,7 +352,7 @@ impl<P: Persist> Heap<P> {
         Ok(())
     }
 
-    /// What the space is used for.
+    /// The use of the space.
     pub fn usage(&self) -> HeapUsage {
         let classes = usage::by_size(self.pools.iter().map(|(_, pool)| class_usage(pool)));
         let (extents, extent_chunks) = {
@@ -381,7 +383,7 @@ impl<P: Persist> Heap<P> {
         self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The image has so many chunks, ready to be used: those by which it has grown are available now.
+    /// Adds the chunks by which the image has grown to `ready` chunks.
     fn add_chunks(&self, ready: u64) {
         let mut map = self.chunk_map();
         let (known, grown) = (map.chunks(), ready.min(self.locators.len() as u64));
@@ -399,13 +401,13 @@ impl<P: Persist> Heap<P> {
         let mut guard = self.pool_of(pool.0).shard(shard);
         let slab = guard.add(slab);
         let word = Locator { pool: pool.0, shard: shard as u8, slab }.pack();
-        // Under the lock: from here on another thread can be given a block of it, and can free that block.
+        // Under the lock: from here on another thread can allocate a block of it, and free that block.
         for chunk in first_chunk..first_chunk + span {
             self.locators[chunk as usize].store(word, Ordering::Release);
         }
     }
 
-    /// A run of free chunks beyond the reserve, which is for sizes of blocks that have no free block at all.
+    /// A run of free chunks beyond the reserve, which is for block sizes without any free block.
     fn take_spare_chunks(&self, span: u64) -> Option<u64> {
         let mut map = self.chunk_map();
         let at_limit = map.chunks() >= self.locators.len() as u64;
@@ -434,7 +436,7 @@ impl<P: Persist> Heap<P> {
                 (map.chunks(), map.free_at_end())
             };
             let limit = self.locators.len() as u64;
-            // If a directory chunk comes to lie in the way, the next turn adds what is still missing.
+            // If a directory chunk comes to lie in the run, the next turn adds the missing chunks.
             let least = chunks + (span - free_at_end.min(span)).max(1);
             if least > limit {
                 return Err(full(format!(
@@ -448,14 +450,14 @@ impl<P: Persist> Heap<P> {
         }
     }
 
-    /// Makes the image grow from `chunks` chunks by at least `more`, and by an eighth or so if there is space, because `span`
-    /// chunks in a row are wanted.
+    /// Makes the image grow from `chunks` chunks by at least `more`, and by about an eighth if there is space,
+    /// because `span` chunks in a row are needed.
     fn grow_by(&self, chunks: u64, more: u64, span: u64) -> Result<(), ImageError> {
         let (least, limit) = (chunks + more, self.locators.len() as u64);
         let mut asked = (chunks + chunks / self.options.growth_divisor.max(1)).clamp(least, limit.max(least));
         let grown = loop {
             match self.image.grow(asked) {
-                // Half as much each time: where space is short, steps become short, but not all as short as can be.
+                // Halves each time: where space is short, the steps shrink, but not at once to the smallest.
                 Err(ImageError::OutOfSpace { .. }) if asked > least => {
                     asked = (chunks + (asked - chunks) / 2).max(least);
                 }
@@ -465,15 +467,15 @@ impl<P: Persist> Heap<P> {
         };
         self.no_growth.note(span, least, &grown);
         grown?;
-        // What others add meanwhile is theirs to prepare.
+        // Chunks that other threads add meanwhile are prepared by those threads.
         let grown = self.image.chunks();
         self.growth.prepare();
         self.add_chunks(grown);
         Ok(())
     }
 
-    /// A run of free chunks, whatever it takes: each size of blocks keeps an empty slab at hand, which nobody should miss space
-    /// for.
+    /// A run of free chunks, by all means: each block size keeps an empty slab, which is given up before an
+    /// allocation fails.
     fn take_chunks_or_empty_slabs(&self, span: u64) -> Result<u64, ImageError> {
         let full = match self.take_chunks(span, true) {
             Err(full @ ImageError::OutOfSpace { .. }) => full,
@@ -494,12 +496,12 @@ impl<P: Persist> Heap<P> {
         self.chunk_map().give(first, span);
     }
 
-    /// Clears the descriptor of a run that nothing leads to.
+    /// Clears the descriptor of an unreachable run.
     fn forget_run(&self, first: u64, span: u64) {
         self.image.describe(first, Descriptor::Free);
-        // If a crash brings the descriptor of a single chunk back, the next opening finds nothing that leads
-        // there and clears it again. That of a longer run would hide the descriptors of what has been put
-        // behind its first chunk since, so it must be gone before the chunks are used again.
+        // If a crash brings the descriptor of a single chunk back, the next opening finds it unreachable and clears
+        // it again. That of a longer run would hide the descriptors of chunks that were allocated since behind its
+        // first chunk, so it must be durably cleared before the chunks are used again.
         if span > 1 {
             self.image.flush_descriptor("heap.release", first);
             self.image.fence("heap.release");

@@ -1,4 +1,4 @@
-//! A growth of the image that failed: it is not tried again at once by everyone who finds no space.
+//! A failed growth of the image, so that not every allocation without space tries it again at once.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -49,13 +49,13 @@ impl NoGrowth {
 }
 
 impl<P: Persist> Heap<P> {
-    /// Why the image could not grow when it had to, if the last growth failed for want of space where the image lies. That
-    /// it may not grow beyond its limit is no such failure.
+    /// Why the image could not grow when it had to, if the last growth failed for lack of space on its medium.
+    /// Reaching the image's own limit is not such a failure.
     pub fn growth_failure(&self) -> Option<String> {
         self.no_growth.lock().as_ref().map(|failure| failure.why.clone())
     }
 
-    /// Tries the last growth again if it failed; not if what was wanted has become free within the image.
+    /// Tries the last growth again if it failed, unless the needed space has become free within the image.
     pub fn retry_growth(&self) {
         let Some(Failure { span, chunks, .. }) = self.no_growth.lock().clone() else { return };
         let (known, free) = {

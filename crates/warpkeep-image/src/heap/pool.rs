@@ -63,7 +63,7 @@ pub(crate) struct SlabState {
     pub(crate) closed: bool,
 }
 
-/// What giving a block back led to.
+/// The result of freeing a block.
 pub(crate) enum Given {
     /// The block was not in use: the caller is wrong, or the image is.
     NotInUse,
@@ -118,7 +118,7 @@ impl Shard {
         taken
     }
 
-    /// Takes up to so many free blocks: first chunk of the slab, and number, of each.
+    /// Takes up to `count` free blocks: first chunk of the slab, and number, of each.
     pub(crate) fn take_many(&mut self, mut count: usize, mut each: impl FnMut(u64, u32)) {
         while count > 0
             && let Some(index) = self.slab_in_turn()
@@ -154,7 +154,8 @@ impl Shard {
         if !listed && !closed {
             self.open_slab(index);
         }
-        // One empty slab is kept, or a thread that allocates and frees a single block would wear out a chunk.
+        // One empty slab is kept; otherwise a thread that repeatedly allocates and frees a single block would
+        // rewrite a chunk's descriptor each time.
         if empty && (closed || self.open.len() > 1) {
             self.remove(index);
             return Given::Emptied { first_chunk };
@@ -162,7 +163,7 @@ impl Shard {
         Given::Kept
     }
 
-    /// Takes out a slab that nothing lies in, if there is one, and gives its first chunk.
+    /// Takes out an empty slab, if there is one, and returns its first chunk.
     pub(crate) fn take_out_empty(&mut self) -> Option<u64> {
         let is_empty =
             |slab: &Option<Slab>| slab.as_ref().is_some_and(|slab| slab.is_empty() && !slab.closed);
@@ -170,7 +171,7 @@ impl Shard {
         self.remove(index).map(|slab| slab.first_chunk)
     }
 
-    /// Takes out this slab if nothing lies in it; whether it did.
+    /// Takes out this slab if it is empty; returns whether it did.
     pub(crate) fn take_out_if_empty(&mut self, index: u32, first_chunk: u64) -> bool {
         let slab = self.slabs.get(index as usize).and_then(Option::as_ref);
         let goes = slab.is_some_and(|slab| slab.first_chunk == first_chunk && slab.is_empty());
@@ -192,7 +193,7 @@ impl Shard {
         self.free
     }
 
-    /// Slabs there are.
+    /// The number of slabs.
     pub(crate) fn len(&self) -> usize {
         self.slabs.len() - self.unused.len()
     }
@@ -259,8 +260,8 @@ impl Shard {
         (self.len() as u64, self.used)
     }
 
-    /// The slab to take from until it is full. Those that have got room since are left until their turn comes: by then they
-    /// have more of it, and what is written together lies together.
+    /// The slab to allocate from until it is full. Slabs that have got free blocks since wait for their turn: by
+    /// then they have more of them, and blocks written together lie together.
     fn slab_in_turn(&mut self) -> Option<u32> {
         if self.turn >= self.open.len() {
             self.turn = 0;

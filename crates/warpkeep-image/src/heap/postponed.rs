@@ -1,5 +1,5 @@
-//! Blocks that are free, but not given back yet: many of them take a while, and whoever finds that nobody sees them any more may be somebody
-//! who came to read.
+//! Blocks that are free but not returned to their pools yet. Returning many of them takes a while, and the thread
+//! that finds them unreferenced may be a reader.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::Heap;
 use crate::{ImageError, Persist};
 
-/// Blocks that anybody has the time to give back.
+/// Up to this many blocks are freed at once by any thread.
 const FEW: usize = 1 << 10;
 
 /// Lists of blocks.
@@ -44,8 +44,8 @@ impl Postponed {
 }
 
 impl<P: Persist> Heap<P> {
-    /// Frees blocks, as [`Heap::free_many`] does: at once if they are few, and otherwise when space is needed or somebody
-    /// [has the time](Heap::free_postponed).
+    /// Frees blocks, as [`Heap::free_many`] does: at once if they are few, and otherwise when space is needed or a
+    /// thread [has time](Heap::free_postponed).
     pub fn free_soon(&self, offsets: Vec<u64>) -> Result<(), ImageError> {
         if offsets.len() <= FEW {
             return self.free_many(&offsets);
@@ -54,17 +54,17 @@ impl<P: Persist> Heap<P> {
         Ok(())
     }
 
-    /// Counts blocks that will be freed when no reader can see them any more; gives how many there were so far.
+    /// Counts blocks that will be freed when no reader can see them any more; returns the total so far.
     pub fn count_retired(&self, blocks: u64) -> u64 {
         self.retired.fetch_add(blocks, Ordering::Relaxed) + blocks
     }
 
-    /// Counts blocks of those that have been freed; gives how many there were so far.
+    /// Counts such blocks when they have been freed; returns the total so far.
     pub fn count_returned(&self, blocks: u64) -> u64 {
         self.returned.fetch_add(blocks, Ordering::Relaxed) + blocks
     }
 
-    /// Frees up to so many of the blocks that are to be freed soon; how many there were. None are left when it gives 0.
+    /// Frees up to `most` of the postponed blocks; returns how many. 0 means that none are left.
     pub fn free_postponed(&self, most: usize) -> Result<usize, ImageError> {
         let offsets = self.postponed.take(most.max(1));
         self.free_many(&offsets).map(|()| offsets.len())
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(used(), 5 * FEW as u64, "whoever frees many need not wait for it");
         assert_eq!(heap.free_postponed(FEW).unwrap(), FEW);
         assert_eq!(used(), 4 * FEW as u64);
-        // Whoever takes blocks finds them before the image grows.
+        // An allocation finds them before the image grows.
         let length = heap.image().len();
         for _ in 0..40 {
             heap.free_soon(take(4 * FEW)).unwrap();

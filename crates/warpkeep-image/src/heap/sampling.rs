@@ -16,8 +16,9 @@ impl<P: Persist> Heap<P> {
         known.or_else(|| self.pool(class).ok())
     }
 
-    /// Blocks in use, picked at random, each with its size: up to `count`, of one pool or of all. The same block may come twice, and
-    /// it may be free by the time it is looked at. In a pool every slab is as likely as another, among all pools every chunk.
+    /// Used blocks, picked at random, each with its size: up to `count`, of one pool or of all. The same block may
+    /// come twice, and may be free by the time it is read. In a pool every slab is equally likely, among all pools
+    /// every chunk.
     pub fn sample(&self, pool: Option<PoolId>, count: usize) -> Vec<(u64, u64)> {
         let chunks = self.chunk_map().chunks();
         (0..count)

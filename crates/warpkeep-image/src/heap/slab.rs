@@ -12,7 +12,7 @@ pub(crate) struct Slab {
     hint: usize,
     /// Where the slab stands in its shard's list of slabs with free blocks.
     pub(crate) listed_at: Option<usize>,
-    /// Nothing is to be taken from it: it is being cleared.
+    /// Closed to allocation: it is being cleared.
     pub(crate) closed: bool,
 }
 
@@ -64,7 +64,7 @@ impl Slab {
         Some(at as u32 * 64 + bit)
     }
 
-    /// Takes up to so many free blocks, a word of them at a time; gives how many it took.
+    /// Takes up to `count` free blocks, a word of them at a time; returns how many it took.
     pub(crate) fn take_many(&mut self, count: usize, mut each: impl FnMut(u32)) -> usize {
         let words = self.used.len();
         let mut left = count.min(self.free as usize);

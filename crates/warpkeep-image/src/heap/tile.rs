@@ -1,22 +1,22 @@
-//! Tiles: neighbouring blocks of which first the values lie side by side, and then what belongs to them.
+//! Tiles: groups of neighbouring blocks, with all values first and all tails behind them.
 
 use super::MAX_BLOCK;
 
-/// What values in tiles begin at a multiple of.
+/// The alignment of values in tiles.
 const LINE: u64 = 128;
-/// Beyond so many bytes, one line more or less is nothing to whoever reads the value.
+/// For longer values, one line more or less does not matter to a reader.
 const MAX_VALUE: u64 = 4096;
 
-/// How blocks lie whose first bytes, the *value*, are whole lines of 128 bytes, and whose rest, the *tail*, is not: so many together that
-/// they fill lines.
+/// The layout of blocks whose first bytes, the *value*, are whole lines of 128 bytes, and whose rest, the *tail*,
+/// is not. A tile has as many blocks as it takes for the tails to fill whole lines.
 ///
 /// ```text
 /// | value 0 | value 1 | value 2 | value 3 | tail 0 | tail 1 | tail 2 | tail 3 |
 /// ```
 ///
-/// So every value begins at a multiple of 128 bytes, and whoever reads it over a link that carries such lines asks for no line in
-/// vain. The *name* of such a block, which is what the heap calls its offset, is where its value lies plus eight times its
-/// number in the tile: both parts are found from it without a division.
+/// So every value begins at a multiple of 128 bytes, and a read over a link that transfers whole lines fetches no
+/// needless line. The *name* of such a block, which the heap uses as its offset, is the offset of its value plus
+/// eight times its number in the tile: both parts are found from it without a division.
 ///
 /// ```
 /// use warpkeep_image::Tile;
@@ -35,11 +35,13 @@ pub struct Tile {
 }
 
 impl Tile {
-    /// The tile of blocks with such a value and such a tail; `None` if they are better laid one after the other.
+    /// The tile of blocks with such a value and such a tail; `None` if they are better laid out one after the
+    /// other.
     pub fn of(value: u64, tail: u64) -> Option<Tile> {
-        // With a shorter tail the block's length alone tells both parts. Of other lengths some would lie across two lines.
+        // With a shorter tail the block's length alone determines both parts. With other lengths some values would
+        // straddle two lines.
         let suits = value.is_multiple_of(LINE) && (LINE..=MAX_VALUE).contains(&value);
-        // Eight bytes more are those of a checksum that finds no room in the rest.
+        // The extra eight bytes are those of a checksum that does not fit into the rest.
         let rest = tail & !8;
         let fits = rest == 16 || rest.is_multiple_of(32) && (32..LINE).contains(&rest);
         if !suits || !fits {
@@ -49,7 +51,7 @@ impl Tile {
         Some(Tile { value: value as u32, tail: tail as u32, bits })
     }
 
-    /// The tile of blocks of so many bytes, found in an image.
+    /// The tile of blocks of `block` bytes, found in an image.
     pub(crate) fn of_block(block: u64) -> Option<Tile> {
         if block > MAX_BLOCK { None } else { Tile::of(block / LINE * LINE, block % LINE) }
     }
@@ -102,7 +104,8 @@ impl Tile {
     #[inline(always)]
     pub fn tail_at(self, name: u64) -> u64 {
         let within = name % LINE / 8;
-        // A tail is shorter than a value, so this is behind the value. What is no name leads anywhere: whoever only fetches ahead may ask.
+        // A tail is shorter than a value, so this is behind the value. An invalid name gives an arbitrary address,
+        // which is harmless for prefetching.
         let behind = (self.blocks() * self.value()).wrapping_sub(within * (self.value() - self.tail()));
         self.value_at(name).wrapping_add(behind)
     }

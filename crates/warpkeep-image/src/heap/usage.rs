@@ -1,4 +1,4 @@
-//! What the space of an image is used for.
+//! The use of the space of an image.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,13 +12,13 @@ pub struct ClassUsage {
     pub block: u64,
     /// Slabs of such blocks.
     pub slabs: u64,
-    /// Blocks there are.
+    /// The number of blocks.
     pub blocks: u64,
     /// Blocks in use.
     pub used: u64,
 }
 
-/// What the space of an image is used for.
+/// The use of the space of an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HeapUsage {
     /// Bytes in a chunk.
@@ -37,7 +37,7 @@ pub struct HeapUsage {
     pub classes: Vec<ClassUsage>,
 }
 
-/// Sums of what is used, smallest blocks first; blocks in tiles count with others of their size.
+/// Sums by block size, smallest first; blocks in tiles count with others of their size.
 pub(crate) fn by_size(parts: impl IntoIterator<Item = ClassUsage>) -> Vec<ClassUsage> {
     let mut classes: BTreeMap<u64, ClassUsage> = BTreeMap::new();
     for ClassUsage { block, slabs, blocks, used } in parts {

@@ -1,7 +1,8 @@
 //! Vacating: a run of chunks is emptied so that it can serve another size of blocks, or an extent.
 //!
-//! The slabs in it are closed, and the tables that refer to their blocks move or remove the records. The chunks become free when the last
-//! block is freed, which readers decide; until then the run is kept together.
+//! The slabs in it are closed, and the tables that refer to their blocks move or remove the records. The chunks
+//! become free when the last block is freed, which may have to wait for readers; until then the run is held
+//! together.
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -13,23 +14,23 @@ use crate::Persist;
 
 /// Runs that are vacated at the same time.
 const MOST: usize = 64;
-/// Turns after which a run is given up that does not become free: something in it has no owner that moves it.
+/// A run that does not become free is given up after this many turns: one of its blocks has no owner that moves it.
 const TURNS: u32 = 500;
 /// Runs that are compared, of which the emptiest is taken.
 const COMPARED: u64 = 16;
-/// One of this many chunks is kept free where the image cannot grow, so that a size of blocks that has none finds one.
+/// One of this many chunks is kept free where the image cannot grow, for a block size without any chunk.
 const RESERVE: u64 = 128;
 
-/// What may happen to what lies in a run.
+/// What may be done with the blocks in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vacate {
-    /// It is moved to other slabs: only a run is taken whose blocks find room there.
+    /// Move them to other slabs: only a run is chosen whose blocks fit there.
     Move,
-    /// What finds no room elsewhere is removed.
+    /// Remove those that do not fit elsewhere.
     Remove,
 }
 
-/// Who is to have a run once it is free.
+/// The use of a run once it is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A request that is as long as the run.
@@ -43,7 +44,7 @@ pub(super) struct Vacating {
     first: u64,
     closed: Vec<Closed>,
     turns: u32,
-    /// Nothing leads to its blocks any more.
+    /// Its blocks are no longer reachable.
     vacated: bool,
 }
 
@@ -56,8 +57,8 @@ struct Candidate {
 }
 
 impl<P: Persist> Heap<P> {
-    /// Closes the slabs in a run of chunks for this many bytes, one of several picked at random; `None` if there is no such run, or
-    /// nothing to gain.
+    /// Closes the slabs in a run of chunks for this many bytes, one of several picked at random; `None` if there is
+    /// no such run, or no gain.
     pub fn begin_vacating(&self, bytes: u64, vacate: Vacate, purpose: Purpose) -> Option<Clearing<'_, P>> {
         let span = bytes.max(1).div_ceil(self.image.chunk_size());
         self.age_vacating();
@@ -109,13 +110,13 @@ impl<P: Persist> Heap<P> {
         vacating.iter().any(|run| run.vacated && self.chunk_map().is_held(run.first))
     }
 
-    /// Whether the image cannot grow and has fewer free chunks than are kept for sizes of blocks that have none.
+    /// Whether the image cannot grow and has fewer free chunks than the reserve for block sizes without any.
     pub fn wants_reserve(&self) -> bool {
         let map = self.chunk_map();
         map.chunks() >= self.locators.len() as u64 && map.free() + map.free_in_held() < self.reserve()
     }
 
-    /// The bytes of the largest run that was asked for in vain since the last call; 0 if there was none.
+    /// The bytes of the largest run that could not be allocated since the last call; 0 if there was none.
     pub fn take_wanted(&self) -> u64 {
         self.wanted.swap(0, std::sync::atomic::Ordering::Relaxed) * self.image.chunk_size()
     }
@@ -126,8 +127,8 @@ impl<P: Persist> Heap<P> {
         u64::from(slab_span(class, self.image.chunk_size())) * self.image.chunk_size()
     }
 
-    /// Bytes that can serve any size of blocks: free chunks, those by which the image may grow, and those that become free when
-    /// blocks move together.
+    /// Bytes that can serve any block size: free chunks, chunks by which the image may grow, and chunks that become
+    /// free by moving blocks together.
     pub fn spare_bytes(&self) -> u64 {
         let chunks = {
             let map = self.chunk_map();
@@ -158,9 +159,9 @@ impl<P: Persist> Heap<P> {
         self.vacating.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The emptiest of some runs whose blocks find room elsewhere.
+    /// The emptiest of some runs whose blocks fit elsewhere.
     fn movable(&self, span: u64) -> Option<Candidate> {
-        // A slab can be emptied into the others of its size if they have as many free blocks as it has blocks.
+        // A slab can be emptied into the others of its size if they have as many free blocks as it has used ones.
         let surplus = self.pools.iter().filter(|(_, pool)| pool.free_blocks() >= u64::from(pool.blocks));
         let (_, pool) = surplus.max_by_key(|(_, pool)| pool.free_blocks() * pool.cut.block())?;
         let runs = (0..COMPARED).filter_map(|_| {
@@ -186,7 +187,7 @@ impl<P: Persist> Heap<P> {
         runs.take(COMPARED as usize).min_by_key(|run| run.bytes)
     }
 
-    /// A run, if it has nothing but slabs and free chunks.
+    /// A run, if it consists only of slabs and free chunks.
     fn candidate(&self, first: u64, span: u64) -> Option<Candidate> {
         let is_free: Vec<bool> = {
             let map = self.chunk_map();
@@ -219,7 +220,7 @@ impl<P: Persist> Heap<P> {
             };
             slabs.push((closed, state));
         }
-        // If all of it is free, there is nothing to do.
+        // If all of it is free, no work is needed.
         (!slabs.is_empty()).then_some(Candidate { first, slabs, bytes })
     }
 
@@ -287,7 +288,7 @@ mod tests {
         move_out(&heap, &clearing, &mut taken);
         drop(clearing);
         assert!(heap.allocate_from(large).is_ok());
-        // A run of chunks, of which others take nothing while it becomes free.
+        // A run of chunks, from which nothing is allocated while it becomes free.
         let clearing = vacate(8 * MIN_CHUNK).expect("all slabs are sparse");
         move_out(&heap, &clearing, &mut taken);
         drop(clearing);

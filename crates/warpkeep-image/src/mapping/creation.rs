@@ -1,4 +1,4 @@
-//! A file in the making has another name, so that the real name never stands for half an image.
+//! A file under construction has a temporary name, so that the real name never refers to half an image.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -20,8 +20,8 @@ pub(super) fn name_while_creating(directory: &Path, name: &OsStr) -> PathBuf {
     directory.join(hidden)
 }
 
-/// Makes an empty, locked file of that name. One left behind by a crash is removed; one that somebody is working
-/// on is respected.
+/// Creates an empty, locked file of that name. A leftover of a crash is removed; a file that another process is
+/// creating is left alone.
 pub(super) fn begin(temporary: &Path) -> Result<LockableFile, ImageError> {
     // Each round that does not end has seen another process act between two of our calls.
     for _ in 0..100 {
@@ -46,7 +46,7 @@ fn remove_stale(temporary: &Path) -> Result<(), ImageError> {
     if !lock(&stale, temporary)? {
         return Err(held(temporary, &stale));
     }
-    // While we waited for nothing, the name may have passed to a new file of somebody else.
+    // Meanwhile another process may have created a new file of that name.
     if is_at(&stale, temporary) {
         std::fs::remove_file(temporary)
             .map_err(ImageError::io(temporary, "remove what an interrupted creation left"))?;
@@ -71,7 +71,7 @@ pub(super) fn finish(temporary: &Path, path: &Path) -> Result<(), ImageError> {
     match renameat_with(CWD, temporary, CWD, path, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(()),
         Err(Errno::EXIST) => Err(ImageError::Exists { path: path.to_path_buf() }),
-        // Some network file systems cannot; a second name and removing the first come to the same.
+        // Some network file systems cannot; creating a second name and removing the first has the same effect.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => link_and_remove(temporary, path),
         Err(error) => Err(ImageError::io(temporary, "give it its name")(error.into())),
     }
@@ -93,7 +93,7 @@ fn link_and_remove(temporary: &Path, path: &Path) -> Result<(), ImageError> {
 pub(super) fn sync_directory(directory: &Path) -> Result<(), ImageError> {
     let opened = File::open(directory).map_err(ImageError::io(directory, "open the directory"))?;
     match opened.sync_all() {
-        // File systems in memory need not know how.
+        // In-memory file systems may not support it.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
         result => result.map_err(ImageError::io(directory, "sync the directory")),
     }

@@ -1,4 +1,4 @@
-//! A stretch of address space that a file is mapped into piece by piece, so that growth moves nothing.
+//! A range of address space that a file is mapped into piece by piece, so that growth moves nothing.
 
 use std::ffi::c_void;
 use std::fs::File;
@@ -11,7 +11,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use crate::limits::{self, Bytes};
 use crate::{ImageError, Medium};
 
-/// Address space that nothing else in the process uses. What is not mapped to the file yet faults when touched.
+/// Address space that nothing else in the process uses. The part not mapped to the file yet faults when touched.
 #[derive(Debug)]
 pub(super) struct Reservation {
     base: *mut u8,
@@ -19,14 +19,14 @@ pub(super) struct Reservation {
     len: AtomicU64,
 }
 
-// SAFETY: the reservation owns addresses, not data; its methods may be called from any thread, and what can be
-// done with the bytes is the business of `MappedFile`.
+// SAFETY: the reservation owns addresses, not data; its methods may be called from any thread, and `MappedFile` is
+// responsible for accesses to the bytes.
 unsafe impl Send for Reservation {}
 // SAFETY: as above; `len` is atomic, and `MappedFile` keeps growth to one thread at a time.
 unsafe impl Sync for Reservation {}
 
 impl Reservation {
-    /// Reserves as much as can be had between `least` and `most`, at an address that is a multiple of `align`.
+    /// Reserves as much as possible between `least` and `most`, at an address that is a multiple of `align`.
     /// `least` must be a multiple of it, too.
     pub(super) fn new(path: &Path, least: u64, most: u64, align: u64) -> Result<Self, ImageError> {
         let mut most = most.max(least);
@@ -62,7 +62,7 @@ impl Reservation {
         };
         let before = start.addr().next_multiple_of(align as usize) - start.addr();
         let after = align as usize - before;
-        // SAFETY: both ends lie inside the mapping just made, which nobody else knows of. A refusal only wastes
+        // SAFETY: both ends lie inside the mapping just made, which no other code knows. A refusal only wastes
         // addresses.
         unsafe {
             let base = start.cast::<u8>().add(before);
@@ -106,7 +106,7 @@ impl Reservation {
             _ => MapFlags::SHARED,
         };
         let (at, len) = self.part(from, to);
-        // SAFETY: the range is inside the reservation, so replacing what is there hurts nobody else.
+        // SAFETY: the range is inside the reservation, so replacing its mapping affects no other code.
         let mapped = unsafe { mmap(at, len, protection, sharing | MapFlags::FIXED, file, from) };
         if let Err(error) = mapped {
             self.mend(from, to);
@@ -115,22 +115,22 @@ impl Reservation {
         Ok(())
     }
 
-    /// Takes `from..to` out of the file mapping and keeps the addresses.
+    /// Removes the file mapping of `from..to` and keeps the addresses.
     ///
     /// # Safety
-    /// As for [`Self::map`], except that the file may be mapped there; nobody may use it any more.
+    /// As for [`Self::map`], except that the file may be mapped there; no code may use it any more.
     pub(super) unsafe fn unmap(&self, from: u64, to: u64) -> Result<(), Errno> {
         if from == to {
             return Ok(());
         }
         let (at, len) = self.part(from, to);
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
-        // SAFETY: the caller vouches that nobody uses the range, which is inside the reservation.
+        // SAFETY: the caller guarantees that no code uses the range, which is inside the reservation.
         unsafe { mmap_anonymous(at, len, ProtFlags::empty(), flags).map(|_| ()) }
     }
 
-    /// A failed mapping may have taken the reservation of its range with it. Reserves it again, and if somebody
-    /// else was quicker, gives up everything from there on, so as never to map over what is not ours.
+    /// A failed mapping may have removed the reservation of its range. Reserves it again, and if other code has
+    /// mapped there meanwhile, gives up everything from there on, so as never to map over foreign memory.
     fn mend(&self, from: u64, to: u64) {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
         let (at, len) = self.part(from, to);
@@ -138,8 +138,8 @@ impl Reservation {
         let reserved = unsafe { mmap_anonymous(at, len, ProtFlags::empty(), flags) };
         let is_ours = match reserved {
             Ok(address) => address == at,
-            // Something is there. Only this reservation's own pages can be, if the kernel kept them: it then
-            // refuses with EEXIST for every page, but does not tell whose they are.
+            // Something is mapped there. It can only be this reservation's own pages, if the kernel kept them: it
+            // then refuses with EEXIST for every page, but does not report the owner.
             Err(Errno::EXIST) => still_reserved(at, len),
             Err(_) => false,
         };
@@ -169,7 +169,7 @@ fn still_reserved(at: *mut c_void, len: usize) -> bool {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: the range is ours, and whoever drops the owner of the mapping has stopped using it.
+        // SAFETY: the range is ours, and the owner of the mapping has stopped using it when it is dropped.
         let _ = unsafe { munmap(self.base.cast(), self.len() as usize) };
     }
 }
@@ -226,12 +226,12 @@ mod tests {
         assert_eq!(reservation.len(), 4 * align, "a hole is filled again");
 
         let flags = MapFlags::PRIVATE | MapFlags::FIXED;
-        // SAFETY: the range is reserved and unused; this plays another part of the process that got there first.
+        // SAFETY: the range is reserved and unused; this simulates other code of the process that maps there first.
         let other = unsafe { mmap_anonymous(at, len, ProtFlags::READ, flags).expect("another mapping") };
         reservation.mend(2 * align, 3 * align);
         assert_eq!(reservation.len(), 2 * align, "what another took is left alone");
         drop(reservation);
-        // SAFETY: `other` is still mapped; that is what this checks. The rest after it was given up.
+        // SAFETY: `other` is still mapped; this checks exactly that. The rest after it was given up.
         unsafe {
             assert_eq!(other.cast::<u8>().read(), 0);
             munmap(other, 2 * align as usize).expect("clean up");

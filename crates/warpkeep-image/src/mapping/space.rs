@@ -1,5 +1,5 @@
-//! Space for the image, taken before anything is stored there: a full disk is an error here and a signal that
-//! ends the process anywhere later.
+//! Space for the image, allocated before anything is stored there: a full disk is an error here, and later would be
+//! a signal that ends the process.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use crate::limits::{self, Bytes, Space};
 use crate::{ImageError, Medium, Placement};
 
-/// Checks what can be known before trying to lengthen the file from `from` to `to`, with the room there is.
+/// Checks beforehand whether the file can be extended from `from` to `to`, with the available space.
 pub(super) fn check(placement: &Placement, from: u64, to: u64, space: Space) -> Result<(), ImageError> {
     if let Some(limit) = limits::file_size().filter(|&limit| to > limit) {
         return Err(ImageError::Limit {
@@ -21,15 +21,15 @@ pub(super) fn check(placement: &Placement, from: u64, to: u64, space: Space) -> 
             remedy: "raise it (`ulimit -f unlimited`; systemd: LimitFSIZE=infinity)".to_owned(),
         });
     }
-    // Past the end of memory the system does not refuse: it kills somebody.
+    // Beyond available memory the system does not refuse: it kills a process.
     if placement.medium == Medium::Tmpfs && to - from > space.free {
         return Err(explain(Errno::NOSPC, &placement.path, placement, to - from, space));
     }
     Ok(())
 }
 
-/// Takes the space `from..to` of the file, which ends at or before `to`; new bytes are zero. `keep` is set where
-/// the range may hold data: then a file system that cannot reserve is left alone.
+/// Allocates the space `from..to` of the file, which ends at or before `to`; new bytes are zero. `keep` is set
+/// where the range may hold data: then a file system that cannot reserve is left alone.
 pub(super) fn take(file: &File, from: u64, to: u64, keep: bool) -> Result<(), Errno> {
     const WHOLE: u64 = 1 << 30;
     const SMALLEST: u64 = 1 << 20;
@@ -38,8 +38,8 @@ pub(super) fn take(file: &File, from: u64, to: u64, keep: bool) -> Result<(), Er
     while at < to {
         match fallocate(file, FallocateFlags::empty(), at, slice.min(to - at)) {
             Ok(()) => at += slice.min(to - at),
-            // tmpfs gives back all of a call that a signal interrupts; with a profiler's timer running, a long one
-            // would never end.
+            // When a signal interrupts the call, tmpfs releases all its pages again; with a profiler's timer
+            // running, a long call would never end.
             Err(Errno::INTR) => slice = (slice / 2).max(SMALLEST),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) if keep => return Ok(()),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => return write_zeros(file, at, to),
@@ -49,7 +49,7 @@ pub(super) fn take(file: &File, from: u64, to: u64, keep: bool) -> Result<(), Er
     Ok(())
 }
 
-/// The way for file systems that cannot reserve: writing takes the space. A sparse file would not.
+/// For file systems that cannot reserve: writing allocates the space. A sparse file would not.
 fn write_zeros(file: &File, from: u64, to: u64) -> Result<(), Errno> {
     let zeros = vec![0; 1 << 20];
     let mut at = from;
@@ -62,7 +62,7 @@ fn write_zeros(file: &File, from: u64, to: u64) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Says why there is no space, and what to do. `space` is the room there was before trying.
+/// Explains a lack of space, and gives the remedy. `space` is the space available before the attempt.
 pub(super) fn explain(
     error: Errno,
     path: &Path,

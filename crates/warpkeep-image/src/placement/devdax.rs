@@ -7,7 +7,7 @@ use std::path::Path;
 pub(super) struct DaxDevice {
     /// Its length in bytes.
     pub(super) len: u64,
-    /// What mappings of it must be aligned to.
+    /// The alignment of its mappings.
     pub(super) align: u64,
 }
 
@@ -26,7 +26,7 @@ impl DaxDevice {
         let number = |name: &str| -> Option<u64> {
             std::fs::read_to_string(device.join(name)).ok()?.trim().parse().ok()
         };
-        // Kernels before 5.10 do not tell the alignment; 2 MiB was the default.
+        // Kernels before 5.10 do not report the alignment; 2 MiB was the default.
         let align = number("align").filter(|align| align.is_power_of_two()).unwrap_or(2 << 20);
         Some(Self { len: number("size")?, align })
     }

@@ -1,4 +1,4 @@
-//! What is mounted where, from `/proc/self/mountinfo`.
+//! Mounts, from `/proc/self/mountinfo`.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -10,13 +10,13 @@ pub(super) struct Mount {
     pub(super) id: u64,
     pub(super) point: PathBuf,
     pub(super) file_system: String,
-    /// Those of the mount and those of the file system together.
+    /// The options of the mount and of the file system together.
     options: Vec<String>,
 }
 
 impl Mount {
-    /// The mount that holds `path`, which is absolute and without symbolic links; `id` is its number where the
-    /// kernel tells.
+    /// The mount that holds `path`, which is absolute and without symbolic links; `id` is its number if the
+    /// kernel reports it.
     pub(super) fn holding(path: &Path, id: Option<u64>) -> Option<Self> {
         let text = std::fs::read("/proc/self/mountinfo").ok()?;
         find(&text, path, id)
@@ -42,7 +42,7 @@ fn find(mountinfo: &[u8], path: &Path, id: Option<u64>) -> Option<Mount> {
     if let Some(mount) = id.and_then(|id| mounts.iter().find(|mount| mount.id == id)) {
         return Some(mount.clone());
     }
-    // Of mounts on the same point the last one hides the others; `max_by_key` gives the last of equals.
+    // Of mounts on the same point the last one hides the others; `max_by_key` returns the last of equals.
     mounts
         .into_iter()
         .filter(|mount| path.starts_with(&mount.point))

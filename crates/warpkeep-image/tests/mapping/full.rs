@@ -29,7 +29,7 @@ fn fill(directory: &Path, options: &MapOptions) {
     }
     file.grow(6 * MIB).expect("what was refused was given back");
 
-    // With others filling up the rest, every byte of the image must still take stores.
+    // With other files filling up the rest, every byte of the image must still take stores.
     let mut filler = 0;
     while std::fs::write(directory.join(format!("filler-{filler}")), vec![1; MIB as usize]).is_ok() {
         filler += 1;

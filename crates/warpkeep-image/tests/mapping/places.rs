@@ -16,7 +16,7 @@ pub(crate) fn each_place(test: impl Fn(&Path)) {
     }
 }
 
-/// A directory on tmpfs; says so where there is none.
+/// A directory on tmpfs; reports if there is none.
 pub(crate) fn shm() -> Option<TempDir> {
     let directory = tempfile::tempdir_in("/dev/shm");
     directory.inspect_err(|error| eprintln!("SKIPPED: no directory in /dev/shm: {error}")).ok()
@@ -58,8 +58,8 @@ impl Drop for Mounted {
     }
 }
 
-/// Checks that the error for a locked file says who has it. Where files go by two device numbers (overlayfs,
-/// btrfs) the system does not tell.
+/// Checks that the error for a locked file names its holder. Where files have two device numbers (overlayfs, btrfs)
+/// the system does not report it.
 pub(crate) fn names_holder(error: &ImageError, directory: &Path, holder: &str) {
     assert!(matches!(error, ImageError::Held { .. }), "{error}");
     let file_system = Placement::of(&directory.join("any")).expect("a placement").file_system;

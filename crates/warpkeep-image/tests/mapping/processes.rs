@@ -1,4 +1,4 @@
-//! What needs a process of its own: limits, a killed writer.
+//! Tests that need a process of their own: limits, a killed writer.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -26,7 +26,7 @@ fn child(role: &str, place: &Path) -> Child {
         .expect("a process")
 }
 
-/// Not a test of its own: what the other process does.
+/// Not a test of its own: the code of the other process.
 #[test]
 fn child_process() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -63,7 +63,7 @@ fn short_of_locked_memory(directory: &Path) {
     let options = MapOptions { lock_memory: true, ..MapOptions::default() };
     // Enough for a small image, and privilege must not help.
     limit(Resource::Memlock, 2 * MIB);
-    // SAFETY: changes the user of this process only, which has nothing else to do.
+    // SAFETY: changes the user of this process only, which has no other task.
     if rustix::process::getuid().is_root() && unsafe { libc::setresuid(65534, 65534, 65534) } != 0 {
         eprintln!("SKIPPED: cannot give up privilege");
         return;
@@ -120,7 +120,7 @@ fn short_of_file_length(directory: &Path) {
     file.grow(2 * MIB).expect("within the limit");
 }
 
-/// Opens the image, stores something, says so and stays.
+/// Opens the image, stores something, reports it and stays.
 fn hold(path: &Path) {
     let file = open(path, Access::ReadWrite).expect("free");
     store(&file, 12345, 99);
@@ -149,7 +149,7 @@ fn a_killed_writer_is_named_waited_for_and_loses_nothing() {
         assert!(begun.elapsed() >= Duration::from_millis(50));
 
         writer.kill().expect("killed");
-        // Nobody has collected it yet: a zombie counts as gone.
+        // It is not reaped yet: a zombie counts as ended.
         assert!(wait_until_gone(&holder, Duration::from_secs(20)).expect("an answer"), "still there");
         assert!(!holder.is_alive().expect("an answer"));
         let file = open(&path, Access::ReadWrite).expect("free again");

@@ -16,7 +16,7 @@ pub(crate) struct CheckpointReader {
     info: CheckpointInfo,
 }
 
-/// What a checkpoint's own ends say of it.
+/// The contents of a checkpoint's first page and footer.
 pub(crate) struct Described {
     pub(crate) store_id: [u8; 16],
     pub(crate) start: Lsn,
@@ -25,7 +25,7 @@ pub(crate) struct Described {
 }
 
 impl Described {
-    /// Reads the first page, and the footer as it is: what they say is checked when the checkpoint is opened.
+    /// Reads the first page and the footer without checking them; opening the checkpoint checks them.
     pub(crate) fn read(directory: &Directory, id: u64) -> Result<Described, LogError> {
         let name = checkpoint_name(id);
         let damaged = |offset: u64, what: &str| LogError::CheckpointDamaged {

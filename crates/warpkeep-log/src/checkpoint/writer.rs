@@ -13,7 +13,7 @@ use crate::site;
 
 /// A block is closed once it is this long.
 const BLOCK_TARGET: usize = 256 << 10;
-/// How many bytes may be dirty before they are synced: a commit that comes along waits behind no more than these.
+/// Bytes that may be dirty before they are synced. A concurrent commit waits for at most this much write-back.
 const PACE: u64 = 8 << 20;
 
 /// Takes the items of a checkpoint.
@@ -74,7 +74,7 @@ impl CheckpointWriter {
         })
     }
 
-    /// Adds an item. Checkpoints hold what is there, so a delete is refused.
+    /// Adds an item. A checkpoint holds only live items, so a delete is refused.
     pub fn push(&mut self, change: &Change<'_>) -> Result<(), LogError> {
         if change.kind != ChangeKind::Put {
             return Err(LogError::BadChange { what: "a delete in a checkpoint" });

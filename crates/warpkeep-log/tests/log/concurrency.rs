@@ -176,7 +176,7 @@ fn back_pressure_bounds_the_backlog() {
     assert!(log.durable_lsn() > Lsn::ZERO, "nobody waited, and yet something was written");
 }
 
-/// Writers of both kinds change a shared map while checkpoints are taken of it; every log that a crash could leave
+/// Writers of both kinds change a shared map while checkpoints are taken of it; every log that a crash could leave behind
 /// then replays to what the map was.
 #[test]
 fn checkpoints_run_beside_writers() {
@@ -237,7 +237,7 @@ fn checkpoints_run_beside_writers() {
             let recovery = recover(disk).unwrap();
             let found = replay(&recovery).unwrap();
             let mut expected = Items::new();
-            // A batch enters the oracle just after its number is drawn; give the slowest writer its moment.
+            // A batch enters the oracle just after its number is drawn; wait for the slowest writer.
             let newest = recovery.last_lsn();
             while oracle.lock().unwrap().range(..=newest).count() as u64 != newest.counter() {
                 thread::yield_now();

@@ -1,5 +1,5 @@
-//! Bytes that no crash would leave, and bytes that one would: an error or a cut that is reported, never a panic and
-//! never data that nobody wrote.
+//! Bytes that no crash would leave, and bytes that one would: an error or a reported cut, never a panic and never
+//! data that was not written.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ fn open_damaged(disk: &MemDisk, history: &History, what: &str) -> bool {
         }
     };
     if recovery.report().damaged_manifest.is_some() {
-        // The other copy says everything.
+        // The other copy is complete.
         history.clone().check(&recovery).unwrap();
         return false;
     }
@@ -93,7 +93,7 @@ fn flipped_bits_are_noticed() {
                 flips += 1;
             }
             disk.set_bytes(&name, good);
-            // What is unused, or lies after the end of a frame, may change without loss; first pages may not.
+            // Unused bytes, and bytes after the end of a frame, may change without loss; first pages may not.
             assert!(!name.starts_with("MANIFEST") || unnoticed == 0, "{name}: {unnoticed} of {flips}");
             assert!(!name.starts_with("ckpt") || unnoticed <= 2, "{name}: {unnoticed} of {flips}");
             assert!(unnoticed < flips, "{name}");
@@ -232,7 +232,7 @@ fn a_value_that_looks_like_a_frame_is_only_a_value() {
     let mut prefix = history.clone();
     prefix.acknowledged = warpkeep_core::Lsn::ZERO;
     prefix.check(&recovery).unwrap();
-    // The same bytes made with this store's id would be a frame: only whoever knows the id can make one.
+    // The same bytes with this store's id are a valid frame: making one requires the id.
     assert!(matches!(recover(&torn(fake(STORE))), Err(LogError::Corrupt { .. })));
 }
 

@@ -1,4 +1,4 @@
-//! The disk fails or fills up: an error that says so, and nothing that was committed is lost.
+//! The disk fails or fills up: a clear error, and no committed record is lost.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use warpkeep_log::{ChangeBatch, Log, LogError, LogOptions};
 use crate::history::{History, STORE, create, options, recover, scan};
 use crate::mem_disk::{Dice, MemDisk, Plan};
 
-/// Commits, checkpoints, closes and reopens; what fails is tried no further, but the log is used on if it can be.
+/// Commits, checkpoints, closes and reopens. A failed step is not repeated, but the log is used further if
+/// possible.
 fn busy(disk: &MemDisk, history: &mut History) -> Vec<LogError> {
     let mut errors = Vec::new();
     let mut dice = Dice::new(9);
@@ -170,7 +171,7 @@ fn the_logs_own_thread_notices_when_there_is_space_again() {
     history.check(&recover(&disk).unwrap()).unwrap();
 }
 
-/// Effects that come before their record must not be refused a place after all.
+/// A batch whose effects precede its record must not be refused afterwards.
 #[test]
 fn a_promise_of_room_is_kept_while_others_fill_the_rest() {
     let disk = MemDisk::default();
@@ -182,7 +183,7 @@ fn a_promise_of_room_is_kept_while_others_fill_the_rest() {
         batch.push(&change).unwrap();
         batch
     };
-    // From here on no new segment can be had, and that is known as soon as one is looked for.
+    // From here on no new segment can be made, and the next attempt reports that.
     disk.plan(Plan::Full);
     let small = batch(100);
     let mut taken = 0;

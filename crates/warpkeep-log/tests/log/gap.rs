@@ -1,4 +1,4 @@
-//! After a re-attach: what is logged counts for nothing until a checkpoint has completed.
+//! After a re-attach: logged records do not count until a checkpoint has completed.
 
 use warpkeep_core::{Durability, Lsn};
 use warpkeep_log::LogError;

@@ -1,4 +1,4 @@
-//! What was written, and what a recovered log must therefore say.
+//! The written history, and the check of a recovered log against it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) const STORE: [u8; 16] = *b"a store for test";
 /// Key to version and value; a deleted key keeps its version.
 pub(crate) type Items = BTreeMap<Vec<u8>, (u64, Option<Vec<u8>>)>;
 
-/// Small segments, nothing behind the caller's back.
+/// Small segments, no background thread.
 pub(crate) fn options() -> LogOptions {
     LogOptions { segment_bytes: 16 << 10, background: false, fill_ahead_bytes: 4096, ..LogOptions::default() }
 }
@@ -27,7 +27,7 @@ pub(crate) fn apply(items: &mut Items, change: &Change<'_>) {
     }
 }
 
-/// What checkpoint and log say together.
+/// The state that checkpoint and log give together.
 pub(crate) fn replay(recovery: &Recovery) -> Result<Items, LogError> {
     let mut items = Items::new();
     recovery.load_checkpoint(|change| {
@@ -42,12 +42,12 @@ pub(crate) fn replay(recovery: &Recovery) -> Result<Items, LogError> {
         Ok::<(), LogError>(())
     })?;
     assert_eq!(last, recovery.last_lsn());
-    // A checkpoint holds no deletes, so only what is there can be compared.
+    // A checkpoint holds no deletes, so only live items can be compared.
     items.retain(|_, (_, value)| value.is_some());
     Ok(items)
 }
 
-/// Puts every item that is there into a checkpoint.
+/// Puts every live item into a checkpoint.
 pub(crate) fn scan(items: &Items, writer: &mut CheckpointWriter) -> Result<(), LogError> {
     for (key, (version, value)) in items {
         if let Some(value) = value {

@@ -1,4 +1,4 @@
-//! Records that are laid out in pieces: the same bytes as batches that are copied, and refused where those are.
+//! Records laid out in pieces: the same bytes as copied batches, and refused in the same cases.
 
 use warpkeep_core::{Change, ChangeKind, Durability, Lsn};
 use warpkeep_log::{ChangeBatch, ChangeForm, LaidRecord, Log, LogError, PieceLen};
@@ -55,7 +55,7 @@ impl Changes {
         batch
     }
 
-    /// In pieces of so many, some of them empty.
+    /// Laid out in pieces of `at_once` changes, some of them empty.
     fn laid(&self, log: &Log, at_once: usize) -> LaidRecord {
         let len = |rows: &[(u64, Vec<u8>, Vec<u8>)]| {
             let mut len = PieceLen::default();
@@ -106,7 +106,7 @@ fn a_laid_record_is_the_same_bytes_as_a_batch() {
     assert_eq!(recover(&disks[1]).unwrap().report().records, 60);
 }
 
-/// Behind others that wait, and before others: each frame says what it has.
+/// Laid-out records among queued ones: each frame describes its own records.
 #[test]
 fn laid_records_stand_among_others() {
     let disk = MemDisk::default();
@@ -141,7 +141,7 @@ fn what_is_not_laid_out_is_refused() {
     let lay = || log.lay(form(ChangeKind::Put), &piece, &ChangeBatch::new()).unwrap();
     let append = |record| log.append_laid(record, Durability::Power, |_| ());
     let refused = |record| assert!(matches!(append(record), Err(LogError::BadChange { .. })));
-    // Nothing in it; half of it; values that are longer, or shorter; one too many; not finished.
+    // An empty record; half of one; values that are longer or shorter; one change too many; not finished.
     refused(lay());
     for (pushes, value, finished) in [
         (1, &b"four"[..], true),
@@ -168,7 +168,7 @@ fn what_is_not_laid_out_is_refused() {
     refused(record);
     let endless = [PieceLen::of(2, usize::MAX, 4)];
     assert!(log.lay(form(ChangeKind::Put), &endless, &ChangeBatch::new()).is_err());
-    // The next one is as good as ever.
+    // The next record is accepted.
     let mut record = lay();
     for mut piece in record.pieces() {
         (0..2).for_each(|version| piece.push(version, &[7; KEY], b"four"));

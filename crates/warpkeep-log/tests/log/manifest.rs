@@ -1,4 +1,4 @@
-//! The two copies of the manifest, and a manifest that is made again.
+//! The two copies of the manifest, and rebuilding a manifest.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ fn a_manifest_is_made_again_from_what_is_there() {
             assert_eq!(repaired.checkpoint, recovery.checkpoint());
             assert!(!recovery.closed_cleanly(), "how it ended is not known");
             assert_eq!(recovery.store_id(), STORE);
-            // A good one stays as it is.
+            // A valid one is left unchanged.
             let bytes = disk.bytes("MANIFEST");
             assert_eq!(repair(&disk).unwrap(), None);
             assert_eq!(disk.bytes("MANIFEST"), bytes);
@@ -144,8 +144,8 @@ fn frames_that_do_not_count_are_not_made_to_count() {
     history.clone().check(&recover(&disk).unwrap()).unwrap();
 }
 
-/// With any file missing or damaged a manifest is made that tells of everything, or none. Only the loss of the segment
-/// that the log ends in cannot be seen: what is left is a prefix, as after a crash.
+/// With any file missing or damaged, either a complete manifest is made or none. Only the loss of the last segment
+/// cannot be detected: the rest is a prefix, as after a crash.
 #[test]
 fn a_manifest_is_not_made_from_half_a_log() {
     let (disk, history) = written(false);

@@ -1,4 +1,4 @@
-//! A disk in memory that knows what a crash could take from it.
+//! A disk in memory that knows which changes a crash could lose.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -30,16 +30,16 @@ impl DirectoryOp {
     }
 }
 
-/// What is to go wrong, and when.
+/// The planned failure.
 #[derive(Clone, Copy, Default)]
 pub(crate) enum Plan {
     #[default]
     Nothing,
-    /// The call of that number fails like this, and has done nothing.
+    /// The call of that number fails with this error and has no effect.
     FailOnce(u64, io::ErrorKind),
-    /// Every call from that number on fails; the first of them has been done all the same.
+    /// Every call from that number on fails; the first of them still takes effect.
     DieAt(u64),
-    /// Everything that takes space fails.
+    /// Every call that needs space fails.
     Full,
 }
 
@@ -85,7 +85,7 @@ impl Dice {
 }
 
 impl World {
-    /// Counts a call that changes something; `Ok(true)`: do it; `Ok(false)`: do it, then say that it failed.
+    /// Counts a call that changes something; `Ok(true)`: do it; `Ok(false)`: do it, then report failure.
     fn call(&mut self, takes_space: bool) -> io::Result<bool> {
         self.calls += 1;
         match self.plan {
@@ -134,7 +134,7 @@ impl MemDisk {
         self.world().capacity = Some(capacity);
     }
 
-    /// As if others took all that is free.
+    /// As if other users took all free space.
     pub(crate) fn fill(&self) {
         let mut world = self.world();
         world.capacity = Some(world.used());
@@ -197,12 +197,12 @@ impl MemDisk {
         self.world().names.remove(name);
     }
 
-    /// What the machine may find after a power cut: any subset of the sectors and of the directory's changes since
+    /// The state that a power cut may leave: any subset of the sectors and of the directory's changes since
     /// they were last synced.
     pub(crate) fn power_cut(&self, dice: &mut Dice) -> MemDisk {
         let world = self.world();
         let mut names = world.durable_names.clone();
-        // All, none or some: the extremes are the likeliest in life and the rarest among coins.
+        // All, none or some: the extremes are the most likely in practice and the least likely by chance.
         let mut keep: Box<dyn FnMut() -> bool> = match dice.roll() % 4 {
             0 => Box::new(|| true),
             1 => Box::new(|| false),
@@ -301,7 +301,7 @@ impl Disk for MemDisk {
         let mut world = self.world();
         let done = world.call(false)?;
         *world.syncs.entry(site).or_default() += 1;
-        // A sync that the machine did not live to answer has done some of its work: leave that to the dice.
+        // A sync interrupted by the crash has done part of its work: the dice decide which part.
         if done && world.dropped_site != Some(site) {
             world.durable_names = world.names.clone();
             world.pending.clear();

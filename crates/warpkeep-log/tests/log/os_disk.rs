@@ -41,7 +41,7 @@ fn a_log_with_its_own_thread_goes_round() {
                 assert!(log.durable_lsn() >= lsn);
             }
         }
-        // Nobody waits for these: the log's thread writes them all the same.
+        // No caller waits for these: the log's thread writes them all the same.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
         while log.durable_lsn() < history.last() {
             assert!(std::time::Instant::now() < deadline, "nothing is written behind");
@@ -74,7 +74,7 @@ fn a_directory_that_cannot_be_written_is_an_error() {
     let path = scratch.path().join("closed");
     std::fs::create_dir(&path).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o555)).unwrap();
-    // Root may write anywhere, and then there is nothing to see here.
+    // Root may write anywhere; then there is nothing to test here.
     if std::fs::write(path.join("probe"), b"").is_err() {
         let error = OsDisk::open(&path).unwrap_err();
         assert!(matches!(error, LogError::NotWritable { .. }), "{error}");

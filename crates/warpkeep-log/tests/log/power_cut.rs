@@ -10,8 +10,8 @@ use crate::mem_disk::{Dice, MemDisk, Plan};
 
 const SEEDS: u64 = 16;
 
-/// Something of everything: rolls, checkpoints, crashes of the process with and without the image, a clean close.
-/// Stops at the first error.
+/// A history with every event: rolls, checkpoints, process crashes with and without the image, a clean close. Stops
+/// at the first error.
 fn story(disk: &MemDisk, history: &mut History) -> Result<(), LogError> {
     let mut dice = Dice::new(77);
     let mut log = Log::create(Arc::new(disk.clone()), STORE, 1, options())?;
@@ -25,7 +25,7 @@ fn story(disk: &MemDisk, history: &mut History) -> Result<(), LogError> {
             let durability = if power { Durability::Power } else { Durability::Process };
             let lsn = history.append(&log, &mut dice, 1500, durability)?;
             if !power {
-                // Durable, but worth nothing without the checkpoint.
+                // Durable, but it does not count without the checkpoint.
                 log.wait_durable(lsn)?;
             } else if round % 3 != 0 {
                 log.wait_durable(lsn)?;
@@ -53,7 +53,8 @@ fn story(disk: &MemDisk, history: &mut History) -> Result<(), LogError> {
     log.close()
 }
 
-/// Stops at every call: first only the process dies, then the power is cut. The first promise that is broken, if any.
+/// Stops at every call: first only the process dies, then the power is cut. Returns the first broken promise, if
+/// any.
 fn explore(dropped: Option<&'static str>) -> Result<u64, String> {
     let whole = MemDisk::default();
     story(&whole, &mut History::default()).map_err(|error| error.to_string())?;
@@ -68,7 +69,7 @@ fn explore(dropped: Option<&'static str>) -> Result<u64, String> {
         story(&disk, &mut history).expect_err("the machine died");
         for seed in 0..SEEDS {
             let mut dice = Dice::new(at * SEEDS + seed);
-            // Of a process that dies the disk keeps everything, durable or not.
+            // When only a process dies the disk keeps everything, durable or not.
             let found = if seed < 4 { disk.fork() } else { disk.power_cut(&mut dice) };
             go_on(&found, history.clone(), &mut dice)
                 .map_err(|what| format!("call {at}, seed {seed}: {what}"))?;
@@ -78,14 +79,14 @@ fn explore(dropped: Option<&'static str>) -> Result<u64, String> {
     Ok(cuts)
 }
 
-/// Recovers what was found, writes on, has the power cut, and recovers again.
+/// Recovers, writes on, cuts the power, and recovers again.
 fn go_on(found: &MemDisk, mut history: History, dice: &mut Dice) -> Result<(), String> {
     let text = |error: LogError| error.to_string();
     if !Log::exists(found).map_err(text)? {
         if history.acknowledged.bits() != 0 {
             return Err("the log is gone".to_owned());
         }
-        // Whatever is left of a creation that was interrupted is no obstacle to the next.
+        // The remains of an interrupted creation do not prevent the next one.
         return Log::create(Arc::new(found.clone()), STORE, 1, options()).map(drop).map_err(text);
     }
     // With either copy of the manifest lost as well, all promises are kept.
@@ -105,7 +106,7 @@ fn go_on(found: &MemDisk, mut history: History, dice: &mut Dice) -> Result<(), S
     history.check(&recovery)?;
     let epoch = recovery.epoch() + 1;
     let log = recovery.start(epoch, false).map_err(text)?;
-    // What recovery found is in the store now, so it must stay.
+    // The recovered records are in the store now, so they must stay.
     history.acknowledged = log.last_lsn();
     for _ in 0..dice.roll() % 3 {
         let lsn = history.append(&log, dice, 900, Durability::Power).map_err(text)?;

@@ -1,4 +1,4 @@
-//! A full disk is left by a checkpoint, and opened, with the space that was set aside for it.
+//! The reserved space lets a store on a full disk take a checkpoint and open again.
 
 use std::io::Write as _;
 
@@ -42,7 +42,7 @@ fn a_checkpoint_leads_out_of_a_full_disk() {
         let refused = fill(&log, &mut history, &mut dice);
         assert!(matches!(refused, LogError::NoSegment { .. }) && refused.is_disk_full(), "{refused}");
         assert!(log.is_trimmable() && log.no_segment().is_some());
-        // Others take what is left of it.
+        // Other users take the remaining space.
         disk.fill();
         let info = log.checkpoint(|writer| scan(&history.items, writer));
         let info = info.unwrap_or_else(|error| panic!("round {round}: {error}"));
@@ -64,7 +64,7 @@ fn without_a_reserve_a_full_disk_refuses() {
     let (mut history, mut dice) = (History::default(), Dice::new(5));
     disk.set_capacity(CAPACITY);
     fill(&log, &mut history, &mut dice);
-    // Others take the rest.
+    // Other users take the remaining space.
     disk.fill();
     let error = log.checkpoint(|writer| scan(&history.items, writer)).unwrap_err();
     assert!(matches!(error, LogError::DiskFull { .. }), "{error}");
@@ -75,7 +75,8 @@ fn without_a_reserve_a_full_disk_refuses() {
     history.check(&recover(&disk).unwrap()).unwrap();
 }
 
-/// Left by a crash on a full disk, again and again; at last a checkpoint makes room, as one does that is owed.
+/// The store opens on a full disk after each of several crashes; at last a checkpoint, also an owed one, frees
+/// space.
 #[test]
 fn a_full_disk_is_opened_from_the_reserve() {
     let disk = MemDisk::default();
@@ -100,8 +101,8 @@ fn a_full_disk_is_opened_from_the_reserve() {
     log.close().unwrap();
 }
 
-/// The machine dies at every call of a life on a full disk: what was acknowledged is there, and the store opens on a disk
-/// that is as full as it was.
+/// The machine dies at every call of a run on a full disk: every acknowledged record is there, and the store opens
+/// on a disk that is as full as before.
 #[test]
 fn crashes_on_a_full_disk() {
     let life = |disk: &MemDisk, history: &mut History| -> Result<(), LogError> {
@@ -127,7 +128,7 @@ fn crashes_on_a_full_disk() {
     let whole = MemDisk::default();
     life(&whole, &mut History::default()).unwrap();
     let mut images = 0;
-    // Up to the creation of the log nothing is new here.
+    // Until the log is created, this test adds nothing new.
     let first = {
         let disk = MemDisk::default();
         drop(create(&disk));
@@ -144,7 +145,7 @@ fn crashes_on_a_full_disk() {
                 (if seed < 2 { disk.fork() } else { disk.power_cut(&mut dice) }, history.clone());
             let recovery = recover(&found).unwrap();
             history.check(&recovery).unwrap_or_else(|what| panic!("call {at}, seed {seed}: {what}"));
-            // What the crash has undone is free; not a byte more.
+            // Only space that the crash itself released is free.
             found.set_capacity_of(&disk);
             let log =
                 recovery.start(2, false).unwrap_or_else(|error| panic!("call {at}, seed {seed}: {error}"));

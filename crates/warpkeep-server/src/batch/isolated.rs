@@ -1,4 +1,5 @@
-//! A batch that is done as one: other clients see all of it or nothing, and nothing is done if a part of it cannot be.
+//! A batch that is executed atomically: other clients see all of it or nothing, and nothing is done if a part of it
+//! cannot be.
 
 use parking_lot::MutexGuard;
 use warpkeep::Table;
@@ -13,7 +14,7 @@ use crate::transaction::Watch;
 /// Bytes of values that a transaction may give out.
 const MOST: usize = 256 << 20;
 
-/// Why nothing of a batch was done.
+/// Why a batch was not executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aborted {
     /// A key that was watched has changed.
@@ -61,7 +62,7 @@ impl Batch {
         done
     }
 
-    /// Makes an entry for every key, so that all are held and read, whether they are changed or not.
+    /// Makes an entry for every key, so that all are locked and read, whether they are changed or not.
     fn enter_all(&mut self, keyspace: &Keyspace<'_>, inputs: &impl Inputs) {
         let entries = &mut self.work.entries;
         for command in self.commands.iter_mut().filter(|command| command.verb.has_key()) {
@@ -78,7 +79,7 @@ impl Batch {
     fn commit_as_one(
         &mut self,
         keyspace: &Keyspace<'_>,
-        table: &Table<'_>,
+        table: &Table,
         inputs: &impl Inputs,
     ) -> Result<(), Aborted> {
         self.note_writes(keyspace, inputs);
@@ -90,7 +91,7 @@ impl Batch {
         }
     }
 
-    /// Remembers the databases of what is written: `COPY` and `MOVE` reach one that was never selected.
+    /// Stores which databases are written: `COPY` and `MOVE` reach one that was never selected.
     fn note_databases(&self, keyspace: &Keyspace<'_>, inputs: &impl Inputs) -> Result<(), Aborted> {
         for entry in self.work.entries.list.iter().filter(|entry| entry.changed) {
             let key = inputs.key(entry.connection, entry.key, entry.bits);
@@ -102,21 +103,22 @@ impl Batch {
         Ok(())
     }
 
-    /// Whether one client asks for several keys, so that a transaction between the reads could be seen in part.
+    /// Whether one client reads several keys, so that it could see part of a transaction that commits between the
+    /// reads.
     pub(super) fn reads_together(&self) -> bool {
         self.commands.windows(2).any(|pair| pair[0].connection == pair[1].connection)
     }
 
-    /// Reads again what transactions may have changed meanwhile, with all keys held.
+    /// Repeats the reads that transactions may have changed meanwhile, with all keys locked.
     #[cold]
     pub(super) fn read_held<'k>(
         &mut self,
         keyspace: &'k Keyspace<'_>,
-        table: &Table<'_>,
+        table: &Table,
         inputs: &impl Inputs,
         held: &mut Vec<MutexGuard<'k, ()>>,
     ) -> Result<(), warpkeep::Error> {
-        // All are held in one order: those that are held already have to be given up.
+        // Locks are taken in one order, so the ones already held must be released first.
         held.clear();
         let keyed = self.commands.iter().filter(|command| command.verb.has_key());
         let hashes = keyed.map(|command| match command.entry {

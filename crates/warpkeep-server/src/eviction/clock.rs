@@ -1,7 +1,7 @@
-//! CLOCK: which items were asked for of late, and which may go to make room.
+//! CLOCK: which items were recently requested, and which may be evicted.
 //!
-//! Every key has a byte, which several keys may share: a request sets it. A hand goes round over the items; an item whose
-//! byte is set has it cleared and stays, another goes.
+//! Every key has a mark byte, which several keys may share; a request sets it. A hand cycles over the items: an
+//! item with a set mark has it cleared and stays, any other is evicted.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -10,7 +10,7 @@ use warpkeep::{ScanPosition, Table};
 
 use crate::keyspace::Keyspace;
 
-/// Bytes of memory an item may have, for the number of marks: keys that share one stay longer than they should.
+/// Bytes of memory per mark: keys that share a mark stay longer than they should.
 const BYTES_A_MARK: u64 = 64;
 /// Slices of the table that are looked at to make room once.
 const SLICES: usize = 8;
@@ -19,7 +19,7 @@ const AT_ONCE: usize = 8;
 /// Bytes of a record beside key and value, about.
 const HEAD: u64 = 32;
 
-/// Which keys were asked for of late.
+/// Which keys were recently requested.
 pub(crate) struct Clock {
     marks: Box<[AtomicU8]>,
     hand: Mutex<ScanPosition>,
@@ -36,7 +36,7 @@ impl Clock {
         &self.marks[hash as usize & (self.marks.len() - 1)]
     }
 
-    /// The key with this hash was asked for.
+    /// Records a request for the key with this hash.
     #[inline]
     pub(crate) fn note(&self, hash: u64) {
         let mark = self.mark(hash);
@@ -46,22 +46,22 @@ impl Clock {
         }
     }
 
-    /// Whether the hand, which comes by, has the item of this key go.
+    /// Whether the hand, passing this key, evicts its item.
     pub(super) fn goes(&self, hash: u64) -> bool {
         self.mark(hash).swap(0, Ordering::Relaxed) == 0
     }
 
-    /// Whether the key with this hash was asked for since the hand came by, as a number.
+    /// Whether the key with this hash was requested since the hand last passed, as a number.
     pub(super) fn peek(&self, hash: u64) -> u8 {
         self.mark(hash).load(Ordering::Relaxed)
     }
 
-    /// Moves the hand on until some items are to go; gives their keys, and the bytes that they take, about. Only those that take as
-    /// much space as an item with a key and a value of these lengths, if any.
+    /// Moves the hand on until it has found some victims; returns their keys and about how many bytes they take. If
+    /// lengths are given, only items that take as much space as one with a key and a value of these lengths.
     pub(super) fn victims(
         &self,
         keyspace: &Keyspace<'_>,
-        table: &Table<'_>,
+        table: &Table,
         like: Option<(usize, usize)>,
     ) -> Result<(Vec<Vec<u8>>, u64), warpkeep::Error> {
         let class = like.map(|(key, value)| class_of((key + value) as u64));
@@ -70,7 +70,7 @@ impl Clock {
             let mut position = *self.hand.lock();
             let more = table.scan_some(&mut position, |item| {
                 let len = (item.key.len() + item.value.len()) as u64;
-                // Only what may go loses its mark: for the others the hand has not come by.
+                // Only eligible items lose their mark: for the others the hand has not passed.
                 let goes = keys.len() < AT_ONCE
                     && class.is_none_or(|class| class == class_of(len))
                     && self.goes(keyspace.hash(item.key));

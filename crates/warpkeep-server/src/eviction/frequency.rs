@@ -1,4 +1,5 @@
-//! Eviction by frequency: of items picked at random those go that were asked for least often of late, and of those the oldest.
+//! Eviction by frequency: of a random sample, the items with the fewest recent requests are evicted, the oldest
+//! first.
 
 use warpkeep::Table;
 
@@ -6,14 +7,14 @@ use crate::keyspace::Keyspace;
 
 /// Items that are compared.
 const COMPARED: usize = 128;
-/// Those of them that go.
+/// How many of them are evicted.
 const GO: usize = 8;
 
 /// An item that may go.
 #[derive(Debug)]
 pub(crate) struct Candidate<K> {
     pub(crate) key: K,
-    /// How often it was asked for of late.
+    /// Recent requests.
     pub(crate) frequency: u8,
     /// Grows with every change.
     pub(crate) version: u64,
@@ -23,25 +24,25 @@ pub(crate) struct Candidate<K> {
 pub(super) type Stored = Candidate<(Vec<u8>, u64)>;
 
 impl<K> Candidate<K> {
-    /// What is smaller goes first.
+    /// Smaller ranks are evicted first.
     pub(crate) fn rank(&self) -> (u8, u64) {
         (self.frequency, self.version)
     }
 }
 
-/// Leaves those of the candidates that are to go, `count` at the most, each once.
+/// Keeps the candidates to evict, `count` at the most, each once.
 pub(crate) fn coldest<K: PartialEq>(candidates: &mut Vec<Candidate<K>>, count: usize) {
     candidates.sort_unstable_by_key(Candidate::rank);
     candidates.dedup_by(|one, other| one.version == other.version && one.key == other.key);
     candidates.truncate(count);
 }
 
-/// Items picked at random, of all, or of those that take as much space as one with a key and a value of these lengths: key, and bytes
-/// that it takes. The coldest come first.
+/// A random sample, of all items or of those that take as much space as one with a key and a value of these
+/// lengths: keys, and the bytes they take. The coldest come first.
 pub(super) fn candidates(
     frequency: impl Fn(u64) -> u8,
     keyspace: &Keyspace<'_>,
-    table: &Table<'_>,
+    table: &Table,
     like: Option<(usize, usize)>,
 ) -> Result<Vec<Stored>, warpkeep::Error> {
     let mut candidates = Vec::with_capacity(COMPARED);
@@ -56,7 +57,7 @@ pub(super) fn candidates(
     Ok(candidates)
 }
 
-/// The keys of those that are to go, and the bytes that they take.
+/// The keys of the victims, and the bytes they take.
 pub(super) fn victims(mut candidates: Vec<Stored>) -> (Vec<Vec<u8>>, u64) {
     // Few items, few victims: the last ones are not to go all at once.
     candidates.truncate(candidates.len().div_ceil(COMPARED / GO));
@@ -64,7 +65,8 @@ pub(super) fn victims(mut candidates: Vec<Stored>) -> (Vec<Vec<u8>>, u64) {
     (candidates.into_iter().map(|candidate| candidate.key.0).collect(), bytes)
 }
 
-/// Whether even the coldest of some candidates is warmer than several of the others: then those have more space than is their due.
+/// Whether even the coldest of some candidates is warmer than several of the others: then the others have more than
+/// their share of the space.
 pub(crate) fn is_warm<K, L>(candidates: &[Candidate<K>], others: &[Candidate<L>]) -> bool {
     let (Some(own), Some(other)) = (candidates.first(), others.get(others.len() * GO / COMPARED)) else {
         return candidates.is_empty();

@@ -1,11 +1,14 @@
-//! Eviction: which items go to make room.
+//! Eviction: which items are removed to make room.
 //!
-//! Blocks of the store have a size each, and a chunk has blocks of one size. So there are three ways to make room for an item:
+//! Each block of the store has one of a few sizes, and a chunk has blocks of one size. So there are three ways to
+//! make room for an item:
 //!
-//! 1. Behind the clients' backs, items go until some chunks are free, or can be made free by moving records together, which the store
-//!    does by itself. Sizes are not looked at: what is asked for least goes, and the size that is written most takes over the chunks.
-//! 2. A write that finds no block has a few items of its own size go, if they are as cold as others.
-//! 3. If they are not, or there are none, or that does not help, some chunks are emptied: what is in them moves, or goes.
+//! 1. In the background, items are evicted until some chunks are free, or can be freed by moving records together,
+//!    which the store does by itself. Sizes are ignored: the least requested items are evicted, and the size that
+//!    is written most takes over the chunks.
+//! 2. A write that finds no block evicts a few items of its own size, if they are as cold as others.
+//! 3. If they are not, or there are none, or that does not help, some chunks are emptied: their records are moved
+//!    or evicted.
 
 mod clock;
 mod frequency;
@@ -31,10 +34,10 @@ const SLICE: Duration = Duration::from_millis(5);
 /// How items are chosen that go to make room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Eviction {
-    /// Those that were asked for least often of late.
+    /// The items with the fewest recent requests.
     #[default]
     Frequency,
-    /// CLOCK, as in Mega-KV's paper: those that were not asked for since the hand came by last.
+    /// CLOCK, as in Mega-KV's paper: items not requested since the hand last passed.
     Clock,
 }
 
@@ -43,7 +46,7 @@ pub(crate) struct Evictor {
     policy: Policy,
     /// Bytes that are to be free, or easy to free.
     spare: u64,
-    /// Who makes room behind the clients' backs.
+    /// The thread that makes room in the background.
     housekeeper: OnceLock<Thread>,
 }
 
@@ -52,7 +55,7 @@ enum Policy {
     Clock(Clock),
 }
 
-/// What a write needs that found no room.
+/// The space that a refused write needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Need {
     /// Bytes of its key and its value, as they are stored.
@@ -73,7 +76,7 @@ impl Evictor {
         Evictor { policy, spare: bytes / SPARE, housekeeper: OnceLock::new() }
     }
 
-    /// The key with this hash was asked for.
+    /// Records a request for the key with this hash.
     #[inline]
     pub(crate) fn note(&self, hash: u64) {
         match &self.policy {
@@ -101,7 +104,7 @@ impl Evictor {
             sketch.age(table.len());
         }
         let begun = Instant::now();
-        // What has just gone is not free yet.
+        // Items that were just evicted are not free yet.
         let mut coming = 0;
         while keyspace.store.spare_bytes() + coming < self.spare && begun.elapsed() < SLICE {
             match self.evict(keyspace, &table, None) {
@@ -109,14 +112,11 @@ impl Evictor {
                 bytes => coming += bytes,
             }
         }
-        if coming > 0 {
-            hasten();
-        }
     }
 
     /// Makes room for a write that found none.
-    pub(crate) fn make_room(&self, keyspace: &Keyspace<'_>, table: &Table<'_>, need: Need) {
-        /// Items go so often for one write; after that it waits for readers of what has gone.
+    pub(crate) fn make_room(&self, keyspace: &Keyspace<'_>, table: &Table, need: Need) {
+        /// How often a write evicts; after that it waits for readers of the evicted items.
         const ATTEMPTS: usize = 3;
         /// Whole chunks are tried again, if it still does not help.
         const TURN: usize = 32;
@@ -136,11 +136,10 @@ impl Evictor {
                 tracing::warn!(%error, "no room could be made");
             }
         }
-        hasten();
     }
 
     /// Whether items of this size are warmer than others, or there are none.
-    fn is_warm(&self, keyspace: &Keyspace<'_>, table: &Table<'_>, like: (usize, usize)) -> bool {
+    fn is_warm(&self, keyspace: &Keyspace<'_>, table: &Table, like: (usize, usize)) -> bool {
         let candidates = |like| self.candidates(keyspace, table, like).unwrap_or_default();
         is_warm(&candidates(Some(like)), &candidates(None))
     }
@@ -149,7 +148,7 @@ impl Evictor {
     fn candidates(
         &self,
         keyspace: &Keyspace<'_>,
-        table: &Table<'_>,
+        table: &Table,
         like: Option<(usize, usize)>,
     ) -> Result<Vec<Stored>, warpkeep::Error> {
         match &self.policy {
@@ -161,7 +160,7 @@ impl Evictor {
     }
 
     /// Has a few items go; gives the bytes that they took, about.
-    fn evict(&self, keyspace: &Keyspace<'_>, table: &Table<'_>, like: Option<(usize, usize)>) -> u64 {
+    fn evict(&self, keyspace: &Keyspace<'_>, table: &Table, like: Option<(usize, usize)>) -> u64 {
         let victims = match &self.policy {
             Policy::Frequency(_) => self.candidates(keyspace, table, like).map(frequency::victims),
             Policy::Clock(clock) => clock.victims(keyspace, table, like),
@@ -178,17 +177,12 @@ impl Evictor {
         }
     }
 
-    fn remove(&self, keyspace: &Keyspace<'_>, table: &Table<'_>, key: &[u8]) {
+    fn remove(&self, keyspace: &Keyspace<'_>, table: &Table, key: &[u8]) {
         match keyspace.evict(table, key) {
             Ok(gone) => drop(keyspace.evicted.fetch_add(u64::from(gone), Ordering::Relaxed)),
             Err(error) => tracing::warn!(%error, "an item could not be thrown away"),
         }
     }
-}
-
-/// The space of an evicted item can be used again when no reader can see it any more, which takes a few steps.
-fn hasten() {
-    (0..4).for_each(|_| warpkeep_gphash::hasten_freeing());
 }
 
 #[cfg(test)]

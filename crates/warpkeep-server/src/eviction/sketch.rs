@@ -1,8 +1,8 @@
-//! How often keys were asked for of late: counters of four bits, which keys share.
+//! Recent request counts of keys: counters of four bits, which keys share.
 //!
-//! A key has four counters, all in one line of memory, so that a request costs one miss at the most. What it was asked for is the
-//! smallest of them: the others may have been counted for other keys, too. From time to time all of them are halved, so that what
-//! was asked for long ago counts for less.
+//! A key has four counters, all in one cache line, so that a request costs one miss at the most. The estimate is
+//! the smallest of them, because the others may include other keys' requests. All counters are halved from time to
+//! time, so that old requests count for less.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const BYTES_A_BYTE: u64 = 64;
 /// Requests, for each item, after which counters are halved.
 const REQUESTS_AN_ITEM: u64 = 12;
-/// What a counter can count to.
+/// The largest value of a counter.
 const MOST: u64 = 15;
 
 /// A line of memory, 128 counters.
@@ -43,26 +43,27 @@ impl Sketch {
         })
     }
 
-    /// The key with this hash was asked for.
+    /// Records a request for the key with this hash.
     #[inline]
     pub(crate) fn note(&self, hash: u64) {
         let counters = self.counters(hash).map(|(word, shift)| (word, shift, word.load(Ordering::Relaxed)));
         let count = |(_, shift, word): (&AtomicU64, u32, u64)| word >> shift & MOST;
         let least = counters.map(count).into_iter().min().unwrap_or(MOST);
-        // A line that is only read can be in many caches: so it is with keys that are asked for all the time.
+        // A line that is only read can be in many caches, so saturated counters are not written.
         if least == MOST {
             return;
         }
         for (word, shift, seen) in counters {
             if seen >> shift & MOST == least {
-                // If another thread counts in the same word at this moment, one of the two counts is lost, which does no harm.
+                // If another thread updates the same word at this moment, one of the two counts is lost, which does
+                // no harm.
                 let _ =
                     word.compare_exchange(seen, seen + (1 << shift), Ordering::Relaxed, Ordering::Relaxed);
             }
         }
     }
 
-    /// How often the key with this hash was asked for of late, at the most.
+    /// An upper bound of the recent requests for the key with this hash.
     pub(crate) fn estimate(&self, hash: u64) -> u8 {
         let counts = self.counters(hash).map(|(word, shift)| word.load(Ordering::Relaxed) >> shift & MOST);
         counts.into_iter().min().unwrap_or(0) as u8

@@ -7,7 +7,7 @@ use warpkeep_core::{Seed, hash_bytes};
 
 /// Keys of a trace: the more often, the smaller.
 struct Zipf {
-    /// Up to which share of all requests a key and those before it come.
+    /// The cumulative share of requests, up to each key.
     shares: Vec<f64>,
     random: fastrand::Rng,
 }
@@ -136,7 +136,7 @@ fn frequency_hits_more_often_than_clock() {
     }
 }
 
-/// Items that were asked for often make way for those that are asked for now.
+/// Items that were requested often long ago make way for those that are requested now.
 #[test]
 fn what_was_hot_long_ago_goes() {
     let (sketch, mut cache) = (Sketch::new(BYTES), Cache::new(1000));
@@ -164,7 +164,7 @@ fn what_was_hot_long_ago_goes() {
     for round in 0..20_000 {
         ask(round % 900);
     }
-    // Others are asked for from now on.
+    // From now on other items are requested.
     let hits = (0..60_000).filter(|round| ask(10_000 + round % 900)).count();
     assert!(hits > 40_000, "{hits} of 60000");
 }

@@ -1,8 +1,8 @@
 //! memcached's binary protocol, as far as saying that it is not spoken here.
 
 use crate::batch::Batch;
+use crate::misbehaviour::Incident;
 use crate::session::{Parsed, Session};
-use crate::strangers::Incident;
 
 /// The first byte of every request.
 pub(crate) const REQUEST: u8 = 0x80;
@@ -19,7 +19,7 @@ pub(crate) fn refuse(session: &mut Session, input: &[u8], batch: &mut Batch) -> 
     };
     let mut answer = vec![0; HEADER];
     answer[0] = RESPONSE;
-    // Which command it answers, and what the client tells it by.
+    // The command it answers, and the client's opaque tag.
     answer[1] = request[1];
     answer[12..16].copy_from_slice(&request[12..16]);
     answer[6..8].copy_from_slice(&STATUS.to_be_bytes());

@@ -10,7 +10,7 @@ use crate::text::number;
 /// Bytes that are sent at once; then the client has to read them.
 const AT_ONCE: usize = 256 << 10;
 
-/// Tells of items from a position on; whether there are more.
+/// Lists items from a position on; returns whether there are more.
 pub(crate) fn dump(shared: &Shared<'_>, position: &mut ScanPosition, out: &mut Vec<u8>) -> bool {
     let now = now();
     let table = shared.keyspace.table();
@@ -47,7 +47,7 @@ pub(crate) fn dump(shared: &Shared<'_>, position: &mut ScanPosition, out: &mut V
                 return false;
             }
             Err(error) => {
-                tracing::error!(%error, "the items were not told");
+                tracing::error!(%error, "the items were not listed");
                 *position = ScanPosition::default();
                 out.extend_from_slice(b"SERVER_ERROR the store failed, see the server's log\r\n");
                 return false;
@@ -57,7 +57,7 @@ pub(crate) fn dump(shared: &Shared<'_>, position: &mut ScanPosition, out: &mut V
     true
 }
 
-/// Adds a key in letters that a line can have: others become their numbers, as in the address of a web page.
+/// Adds a key in characters that are safe in a line: others are percent-encoded, as in a URL.
 fn encode(out: &mut Vec<u8>, key: &[u8]) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for &byte in key {

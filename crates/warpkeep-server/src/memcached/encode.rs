@@ -1,4 +1,4 @@
-//! Saying in memcached's words what became of commands.
+//! Encodes results for memcached clients.
 
 use super::meta;
 use crate::batch::{Batch, Inputs};
@@ -46,7 +46,7 @@ pub(crate) fn encode(
     true
 }
 
-/// Of a get: the value if there is one, and after the last the end.
+/// Of a get: the value if there is one, and the end after the last.
 #[inline]
 fn values(
     batch: &Batch,
@@ -87,7 +87,7 @@ fn values(
     true
 }
 
-/// What a change that was not made is answered.
+/// The answer to a refused change.
 pub(super) fn refused(refusal: Refusal) -> &'static [u8] {
     match refusal {
         Refusal::NoRoom => b"SERVER_ERROR out of memory storing object\r\n",

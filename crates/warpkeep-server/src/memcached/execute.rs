@@ -7,12 +7,12 @@ use crate::command::{Command, Verb};
 use crate::item::{Head, MAX_VALUE};
 use crate::outcome::{Current, Outcome, Place, Version};
 
-/// What a value that would be too large is answered.
+/// The answer to a value that would be too large.
 const TOO_LARGE: &str = "SERVER_ERROR object too large for cache\r\n";
-/// What a value that is no number is answered.
+/// The answer if a value is not a number.
 const NO_NUMBER: &str = "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
 
-/// Does a command on what its key has.
+/// Executes a command on its key's item.
 pub(crate) fn execute(work: &mut Work, command: &Command, inputs: &impl Inputs) -> Outcome {
     let current = work.current(command);
     match (command.verb, current) {
@@ -92,7 +92,7 @@ pub(super) fn add(
     // As memcached has it: a value does not become shorter, spaces make up the length.
     const SPACES: &[u8] = &[b' '; 32];
     let spaces = stored.len().saturating_sub(digits.len()).min(SPACES.len());
-    // A number that has become longer is a new item, and nobody has called that stale.
+    // A number that has become longer is a new item, which is not stale.
     let marks = if digits.len() > stored.len() { 0 } else { head.marks };
     let value = work.make(&[digits, &SPACES[..spaces]]);
     match work.put(command, value, Head { marks, ..head }) {

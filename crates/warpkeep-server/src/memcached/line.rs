@@ -14,7 +14,7 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// Those of the line from `start` to `end`.
+    /// The words of the line from `start` to `end`.
     pub(super) fn of(input: &[u8], start: usize, end: usize) -> Words {
         let mut words = Words { spans: [Span::default(); MAX], len: 0 };
         let mut at = start;
@@ -42,7 +42,7 @@ impl Words {
         self.span(index).map_or(&[], |span| span.of(input))
     }
 
-    /// Whether the last word says that nothing is to be answered.
+    /// Whether the last word suppresses the answer.
     pub(super) fn are_quiet(&self, input: &[u8]) -> bool {
         self.len > 0 && self.get(input, self.len - 1) == b"noreply"
     }
@@ -75,7 +75,7 @@ pub(super) fn signed(word: &[u8]) -> Option<i64> {
     }
 }
 
-/// Digits and nothing else.
+/// Digits only.
 #[inline]
 pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {

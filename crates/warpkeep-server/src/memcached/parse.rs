@@ -1,4 +1,4 @@
-//! Finding commands in what memcached clients send.
+//! Finds commands in the input of memcached clients.
 
 use memchr::memchr;
 
@@ -8,11 +8,11 @@ use crate::batch::Batch;
 use crate::command::{Command, Part, Verb, Within, bits};
 use crate::item::MAX_VALUE;
 use crate::lifetime::Lifetime;
+use crate::misbehaviour::is_http;
+use crate::server_commands::ServerCommand;
 use crate::session::{Parsed, Session};
 use crate::settings::Access;
 use crate::span::Span;
-use crate::strangers::is_http;
-use crate::whole::Whole;
 
 /// The longest line that is not a get.
 const LINE: usize = 2048;
@@ -30,7 +30,7 @@ const BAD_EXPTIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";
 pub(super) struct Line<'i> {
     pub(super) input: &'i [u8],
     pub(super) words: Words,
-    /// What comes after it.
+    /// The position after it.
     pub(super) next: usize,
 }
 
@@ -130,7 +130,7 @@ fn command(session: &mut Session, line: &Line<'_>, end: usize, batch: &mut Batch
         b"mg" => session.say(batch, next, ERROR),
         b"mn" => session.say(batch, next, b"MN\r\n"),
         b"version" => {
-            // The version whose commands these are comes first: clients look at it.
+            // The version whose commands are implemented comes first: clients read it.
             let version = concat!("VERSION 1.6.18-warpkeep-", env!("CARGO_PKG_VERSION"), "\r\n");
             session.say(batch, next, version.as_bytes())
         }
@@ -141,7 +141,7 @@ fn command(session: &mut Session, line: &Line<'_>, end: usize, batch: &mut Batch
         }
         b"quit" => session.say_and_close(batch, next, b""),
         b"flush_all" => flush(session, line, quiet, batch),
-        b"stats" => Whole::Stats.ask(session, batch, next, [words.span(1), None], 0),
+        b"stats" => ServerCommand::Stats.ask(session, batch, next, [words.span(1), None], 0),
         b"lru_crawler" => crawler(session, line, batch),
         b"shutdown" => session.say(batch, next, b"ERROR: shutdown not enabled\r\n"),
         _ if is_http(&input[session.at..end]) => session.hang_up_on_http(batch, next),
@@ -149,12 +149,12 @@ fn command(session: &mut Session, line: &Line<'_>, end: usize, batch: &mut Batch
     }
 }
 
-/// `lru_crawler`: of what it does with memcached's lists of items, there is only telling of all items.
+/// `lru_crawler`: only listing all items is supported, since memcached's item lists do not exist here.
 fn crawler(session: &mut Session, line: &Line<'_>, batch: &mut Batch) -> Parsed {
     let word = |index| line.words.get(line.input, index);
     let answer: &[u8] = match (word(1), line.words.len()) {
         (b"metadump", 3) if matches!(word(2), b"all" | b"hash" | b"1") => {
-            return Whole::Dump.ask_and_halt(session, batch, line.next);
+            return ServerCommand::Dump.ask_and_halt(session, batch, line.next);
         }
         (b"metadump", 3) => b"BADCLASS invalid class id\r\n",
         (b"enable" | b"disable", 2) | (b"crawl" | b"sleep" | b"tocrawl", 3) => b"OK\r\n",
@@ -163,13 +163,13 @@ fn crawler(session: &mut Session, line: &Line<'_>, batch: &mut Batch) -> Parsed 
     session.say(batch, line.next, answer)
 }
 
-/// Says what is wrong with a command, unless it asked for no answer.
+/// Answers with an error, unless the command suppresses answers.
 fn complain(session: &mut Session, line: &Line<'_>, next: usize, batch: &mut Batch, what: &[u8]) -> Parsed {
     let what = if line.words.are_quiet(line.input) { b"" } else { what };
     session.say(batch, next, what)
 }
 
-/// A command whose key is its second word, if that is one.
+/// A command whose key is its second word, if that is a valid key.
 fn keyed(session: &Session, line: &Line<'_>, verb: Verb) -> Option<Command> {
     let key = line.words.span(1).filter(|key| key.len as usize <= MAX_KEY)?;
     let bits = if line.words.are_quiet(line.input) { bits::QUIET } else { 0 };
@@ -293,14 +293,18 @@ fn flush(session: &mut Session, line: &Line<'_>, quiet: u16, batch: &mut Batch) 
         _ => return session.say(batch, line.next, ERROR),
     };
     match delay {
-        Some(delay) => {
-            Whole::FlushAll { delay: delay.max(0) as u64 }.ask(session, batch, line.next, [None, None], quiet)
-        }
+        Some(delay) => ServerCommand::FlushAll { delay: delay.max(0) as u64 }.ask(
+            session,
+            batch,
+            line.next,
+            [None, None],
+            quiet,
+        ),
         None => session.say(batch, line.next, BAD_EXPTIME),
     }
 }
 
-/// Before anything else, a client that must know the password sends a `set` of any key with `user password`.
+/// A client that must authenticate first sends a `set` of any key with `user password`.
 fn authenticate(session: &mut Session, line: &Line<'_>, access: &Access, batch: &mut Batch) -> Parsed {
     const UNAUTHENTICATED: &[u8] = b"CLIENT_ERROR unauthenticated\r\n";
     const LONGEST: usize = 1024;

@@ -1,14 +1,14 @@
 //! Commands about the connection and the server rather than about keys.
 
+use super::commands::To;
 use super::describe;
 use super::encode::{bulk, error, null, one_line};
-use super::words::To;
 use crate::databases::DATABASES;
+use crate::server_commands::ServerCommand;
 use crate::session::Parsed;
 use crate::text::number;
-use crate::whole::Whole;
 
-/// The version of Redis whose commands these are, for clients that look at it.
+/// The version of Redis whose commands are implemented, for clients that check it.
 pub(crate) const REDIS_VERSION: &str = "7.0.0";
 
 const WRONG_PASSWORD: &[u8] = b"-WRONGPASS invalid username-password pair or user is disabled.\r\n";
@@ -38,13 +38,13 @@ pub(super) fn command(to: &mut To<'_>, name: &[u8]) -> Parsed {
             to.session.note();
             to.say(b"+RESET\r\n")
         }
-        b"CONFIG" => to.whole(2..=usize::MAX, Whole::Config),
-        b"SAVE" => to.whole(1..=1, Whole::Save),
-        b"BGSAVE" => to.whole(1..=2, Whole::SaveBehind),
-        b"LASTSAVE" => to.whole(1..=1, Whole::LastSave),
-        b"SHUTDOWN" => to.whole(1..=usize::MAX, Whole::Shutdown),
-        b"TIME" => to.whole(1..=1, Whole::Time),
-        b"WARPKEEP.BACKUP" => to.whole(1..=2, Whole::Backup),
+        b"CONFIG" => to.server_command(2..=usize::MAX, ServerCommand::Config),
+        b"SAVE" => to.server_command(1..=1, ServerCommand::Save),
+        b"BGSAVE" => to.server_command(1..=2, ServerCommand::SaveBehind),
+        b"LASTSAVE" => to.server_command(1..=1, ServerCommand::LastSave),
+        b"SHUTDOWN" => to.server_command(1..=usize::MAX, ServerCommand::Shutdown),
+        b"TIME" => to.server_command(1..=1, ServerCommand::Time),
+        b"WARPKEEP.BACKUP" => to.server_command(1..=2, ServerCommand::Backup),
         b"ECHO" => to.wrong_number(),
         _ => unknown(to),
     }
@@ -213,7 +213,7 @@ fn select(to: &mut To<'_>) -> Parsed {
     }
     match super::numbers::integer(to.asked.get(1)) {
         Some(database) if (0..i64::from(DATABASES)).contains(&database) => {
-            to.whole_that_halts(Whole::Select { database: database as u8 })
+            to.server_command_that_halts(ServerCommand::Select { database: database as u8 })
         }
         Some(_) => to.say(b"-ERR DB index is out of range\r\n"),
         None => to.say(b"-ERR value is not an integer or out of range\r\n"),

@@ -7,19 +7,19 @@ use crate::span::Span;
 const MAX_ARGUMENTS: i64 = 1 << 20;
 /// The longest command in bytes.
 pub(super) const MAX_COMMAND: usize = 64 << 20;
-/// The same of a client that has not said the password yet.
+/// The same for a client that is not authenticated yet.
 pub(super) const MAX_UNAUTHENTICATED: usize = 16 << 10;
-/// The longest value that Redis would take; what says it is longer is no RESP.
+/// The longest value that Redis takes; a longer announced length is a protocol error.
 const MAX_BULK: i64 = 512 << 20;
 /// The most digits of a number; all that are allowed are far smaller.
 const MOST_DIGITS: usize = 18;
 
-/// What was found at a place of the input.
+/// The result of parsing at a position of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found<T> {
     /// It is there; the next begins at the second.
     There(T, usize),
-    /// The input ends before it; at least so many bytes are needed from the beginning of the input.
+    /// The input ends too early; at least this many bytes are needed from the beginning of the input.
     NeedsMore(usize),
     /// A bulk that is too long to be taken: its bytes begin at the second.
     TooLong(u64, usize),
@@ -27,8 +27,8 @@ pub(super) enum Found<T> {
     Broken(&'static str),
 }
 
-/// A line with a number behind its first byte. Three of them come with every `GET`, so that the digits are gone through
-/// one by one: they are too few to be searched.
+/// A line with a number after its first byte. Every `GET` has three of them, so the digits are read one by one:
+/// they are too few for a search for the line end to pay.
 #[inline(always)]
 fn line(input: &[u8], at: usize, wrong: &'static str) -> Found<i64> {
     let mut place = at + 1;

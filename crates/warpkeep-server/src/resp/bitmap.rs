@@ -1,7 +1,7 @@
 //! `SETBIT` and `GETBIT`.
 
+use super::commands::To;
 use super::execute::TOO_LONG;
-use super::words::To;
 use crate::batch::{Inputs, Work};
 use crate::command::{Command, Verb};
 use crate::item::{Head, MAX_VALUE};

@@ -1,8 +1,8 @@
-//! `COMMAND`: what commands there are, and where their keys are.
+//! `COMMAND`: the available commands, and where their keys are.
 
+use super::commands::To;
 use super::encode::{bulk, error, null};
 use super::table::{COMMANDS, Spec, find};
-use super::words::To;
 use crate::pattern::matches;
 use crate::session::Parsed;
 use crate::text::number;
@@ -106,7 +106,7 @@ fn list(to: &To<'_>, out: &mut Vec<u8>) {
             COMMANDS.iter().filter(has).collect()
         }
         5 if to.asked.is(2, "FILTERBY") && to.asked.is(3, "MODULE") => Vec::new(),
-        _ => return out.extend_from_slice(super::words::SYNTAX),
+        _ => return out.extend_from_slice(super::commands::SYNTAX),
     };
     array(out, chosen.len());
     chosen.iter().for_each(|spec| bulk(out, spec.name.as_bytes()));

@@ -1,4 +1,4 @@
-//! Saying in RESP what became of commands.
+//! Encodes results as RESP.
 
 use crate::batch::{Batch, Inputs};
 use crate::command::{Command, Verb, bits};
@@ -50,14 +50,14 @@ pub(crate) fn encode(
     }
 }
 
-/// What the parts of a command have come to so far.
+/// The running totals of the parts of a command.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     count: i64,
     refused: Option<Refusal>,
 }
 
-/// What a change that was not made is answered.
+/// The answer to a refused change.
 pub(super) fn refused(refusal: Refusal) -> &'static [u8] {
     match refusal {
         Refusal::NoRoom => b"-OOM command not allowed when used memory > 'maxmemory'.\r\n",
@@ -77,7 +77,7 @@ pub(crate) fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Adds nothing, as a value.
+/// Adds a null value.
 pub(crate) fn null(out: &mut Vec<u8>, resp3: bool) {
     out.extend_from_slice(if resp3 { b"_\r\n" } else { b"$-1\r\n" });
 }

@@ -1,9 +1,9 @@
 //! Doing Redis's commands.
 
 use super::bitmap;
+use super::commands::{NO_INTEGER, NO_TIME};
 use super::numbers::{float, integer};
 use super::pairs;
-use super::words::{NO_INTEGER, NO_TIME};
 use crate::batch::{Inputs, Work};
 use crate::command::{Command, Verb, bits};
 use crate::item::{Head, MAX_VALUE};
@@ -15,7 +15,7 @@ const OVERFLOW: Outcome = Outcome::Wrong("-ERR increment or decrement would over
 pub(super) const TOO_LONG: Outcome =
     Outcome::Wrong("-ERR string exceeds maximum allowed size (proto-max-bulk-len)\r\n");
 
-/// Does a command on what its key has.
+/// Executes a command on its key's item.
 pub(crate) fn execute(work: &mut Work, command: &Command, inputs: &impl Inputs) -> Outcome {
     let current = work.current(command);
     match command.verb {

@@ -2,13 +2,13 @@
 
 use memchr::memchr;
 
+use super::commands::{Asked, To};
 use super::multi;
-use super::words::{Asked, To};
 use crate::batch::Batch;
+use crate::misbehaviour::is_http;
 use crate::session::{Parsed, Session};
 use crate::settings::Access;
 use crate::span::Span;
-use crate::strangers::is_http;
 
 /// The longest line.
 const LONGEST: usize = 64 << 10;
@@ -40,7 +40,7 @@ pub(super) fn parse(session: &mut Session, input: &[u8], access: &Access, batch:
         session.at = next;
         return Parsed::Some;
     }
-    // What was escaped is not in the input as it is meant: it is put down elsewhere.
+    // Escaped words differ from the input, so they are stored separately.
     let mut bytes = Vec::new();
     let places: Option<Vec<Span>> = words.iter().map(Word::place).collect();
     let is_plain = places.is_some();
@@ -51,7 +51,8 @@ pub(super) fn parse(session: &mut Session, input: &[u8], access: &Access, batch:
     if is_open || !session.authenticated {
         return multi::command(session, &asked, access, batch);
     }
-    // Commands refer to the input; and parts of one with many keys are parsed again as bulks, which are not here.
+    // Commands refer to the input, and a command with many keys is parsed again as bulk strings; neither works with
+    // the separate copy.
     match is_plain && !(asked.len() > 2 && has_parts(&asked)) {
         true => multi::command(session, &asked, access, batch),
         false => To { session, asked: &asked, batch, access }.alone(),
@@ -66,7 +67,7 @@ fn has_parts(asked: &Asked<'_>) -> bool {
 enum Word {
     /// As it stands in the line.
     Plain(Span),
-    /// As it is meant: something in it was escaped, or it has several parts.
+    /// Unescaped: a part of it was escaped, or it has several parts.
     Meant(Vec<u8>),
 }
 
@@ -86,8 +87,8 @@ impl Word {
     }
 }
 
-/// The words of a line. Quotes hold spaces together; in double ones `\n`, `\x41` and the like mean other bytes. `None` if a quote is
-/// not closed, or something follows it at once.
+/// The words of a line. Quotes keep spaces; in double quotes `\n`, `\x41` and the like are escapes. `None` if a
+/// quote is not closed, or is followed directly by other text.
 fn split(input: &[u8], start: usize, end: usize) -> Option<Vec<Word>> {
     let mut words = Vec::new();
     let mut at = start;
@@ -122,7 +123,7 @@ fn split(input: &[u8], start: usize, end: usize) -> Option<Vec<Word>> {
     }
 }
 
-/// Takes what is between quotes; gives the place behind the closing one.
+/// Reads the text between quotes; returns the position after the closing one.
 fn quoted(input: &[u8], mut at: usize, end: usize, quote: u8, out: &mut Vec<u8>) -> Option<usize> {
     while at < end {
         let rest = &input[at..end];

@@ -1,8 +1,9 @@
-//! RESP2 and RESP3: what Redis clients speak.
+//! RESP2 and RESP3, the protocols of Redis clients.
 
 mod about;
 mod arguments;
 mod bitmap;
+mod commands;
 mod describe;
 mod encode;
 mod execute;
@@ -13,7 +14,6 @@ mod pairs;
 mod parse;
 mod run;
 mod table;
-mod words;
 
 pub(crate) use encode::{Tally, bulk, encode, error, null};
 pub(crate) use execute::execute;

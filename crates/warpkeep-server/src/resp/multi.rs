@@ -1,19 +1,19 @@
-//! Transactions: `MULTI`, what is queued after it, `EXEC`, `DISCARD`, `WATCH` and `UNWATCH`.
+//! Transactions: `MULTI`, the queue after it, `EXEC`, `DISCARD`, `WATCH` and `UNWATCH`.
 
-use super::words::{self, Asked, To};
+use super::commands::{self, Asked, To};
 use super::{about, table};
 use crate::batch::Batch;
 use crate::command::Verb;
 use crate::databases::{set_key, stored};
 use crate::item::MAX_KEY;
+use crate::server_commands::ServerCommand;
 use crate::session::{Halt, Parsed, Session};
 use crate::settings::Access;
 use crate::transaction::encode;
-use crate::whole::Whole;
 
 const OK: &[u8] = b"+OK\r\n";
 
-/// Adds a command of a client that has yet to say the password, has selected a database, or has begun a transaction.
+/// Adds a command of a client that is not authenticated yet, has selected a database, or has begun a transaction.
 #[cold]
 pub(super) fn command(
     session: &mut Session,
@@ -32,7 +32,7 @@ pub(super) fn command(
         false => {
             let before = batch.len();
             let start = session.at;
-            let parsed = words::command(session, asked, access, batch);
+            let parsed = commands::command(session, asked, access, batch);
             if session.database == 0 || set_database(session, asked.input, before, batch) {
                 return parsed;
             }
@@ -47,16 +47,16 @@ pub(super) fn command(
     }
 }
 
-/// Gives keys that were added the database that was selected. `false` if one is too long for that.
+/// Adds the selected database to the keys just added. `false` if one is too long for that.
 pub(super) fn set_database(session: &mut Session, input: &[u8], before: usize, batch: &mut Batch) -> bool {
     let database = session.database;
-    // Those that are done as one have theirs: it may be another.
+    // Atomic commands already have theirs, which may differ.
     let is_open = |verb: Verb| verb.has_key() && !verb.is_part_of_one();
     let mut added = batch.commands[before..].iter_mut().filter(|command| is_open(command.verb));
     added.all(|command| set_key(session, input, command, database))
 }
 
-/// Queues a command, if there is one of this name and number of arguments.
+/// Queues a command, if its name and number of arguments are valid.
 fn queue(to: &mut To<'_>) -> Parsed {
     let known = table::find(to.asked.get(0));
     let wrong = match known {
@@ -95,7 +95,7 @@ pub(super) fn begin(to: &mut To<'_>) -> Parsed {
     to.say(OK)
 }
 
-/// `EXEC`: what was queued is done, by itself.
+/// `EXEC`: executes the queued commands, as one batch.
 pub(super) fn execute(to: &mut To<'_>) -> Parsed {
     let open = to.session.transaction.as_ref().filter(|transaction| transaction.open);
     let refused = match open {
@@ -114,7 +114,7 @@ pub(super) fn execute(to: &mut To<'_>) -> Parsed {
             forget(to.session);
             to.say(what)
         }
-        None => to.whole_that_halts(Whole::Execute),
+        None => to.server_command_that_halts(ServerCommand::Execute),
     }
 }
 
@@ -130,7 +130,7 @@ pub(super) fn discard(to: &mut To<'_>) -> Parsed {
     }
 }
 
-/// `WATCH`: the versions of keys are noted when what came before it is done.
+/// `WATCH`: the versions of the keys are stored when the commands before it are done.
 pub(super) fn watch(to: &mut To<'_>) -> Parsed {
     if to.asked.len() < 2 {
         return to.refuse_wrong_number();
@@ -138,7 +138,7 @@ pub(super) fn watch(to: &mut To<'_>) -> Parsed {
     if to.session.transaction.as_ref().is_some_and(|transaction| transaction.open) {
         return to.say(b"-ERR WATCH inside MULTI is not allowed\r\n");
     }
-    // It is parsed again when those before it are done.
+    // It is parsed again when the commands before it are done.
     if to.session.in_batch {
         return Parsed::Waits;
     }
@@ -149,7 +149,7 @@ pub(super) fn watch(to: &mut To<'_>) -> Parsed {
     }
     to.session.transaction.get_or_insert_default().to_watch.extend(keys);
     to.session.note();
-    to.whole_that_halts(Whole::Watch)
+    to.server_command_that_halts(ServerCommand::Watch)
 }
 
 pub(super) fn unwatch(to: &mut To<'_>) -> Parsed {
@@ -174,19 +174,19 @@ impl To<'_> {
         }
         self.session.alone.clear();
         encode(&mut self.session.alone, self.asked.all());
-        self.whole_that_halts(Whole::Alone)
+        self.server_command_that_halts(ServerCommand::Alone)
     }
 
-    /// Asks something of the server as a whole after which the next command may mean something else.
-    pub(super) fn whole_that_halts(&mut self, whole: Whole) -> Parsed {
-        let parsed = self.whole(1..=usize::MAX, whole);
+    /// Makes a request to the server as a whole that can change the meaning of the next command.
+    pub(super) fn server_command_that_halts(&mut self, command: ServerCommand) -> Parsed {
+        let parsed = self.server_command(1..=usize::MAX, command);
         if parsed == Parsed::Some {
             self.session.halt = Halt::UntilDone;
         }
         parsed
     }
 
-    /// Says that there are too many arguments, or too few; within a transaction that refuses all of it.
+    /// Answers that the number of arguments is wrong; within a transaction that refuses all of it.
     fn refuse_wrong_number(&mut self) -> Parsed {
         self.session.refuse_transaction();
         self.wrong_number()

@@ -1,7 +1,7 @@
-//! Commands on several keys that depend on each other: `MSETNX`, `RENAME`, `RENAMENX`, `COPY` and `MOVE`. Each is done as one; its
-//! parts look at keys, take what one has, and give it to another.
+//! Commands on several keys that depend on each other: `MSETNX`, `RENAME`, `RENAMENX`, `COPY` and `MOVE`. Each is
+//! atomic; its parts check keys, take the item of one, and store it under another.
 
-use super::words::{NOT_INTEGER, SYNTAX, To};
+use super::commands::{NOT_INTEGER, SYNTAX, To};
 use crate::batch::{Carried, Work};
 use crate::command::{Command, Verb, bits};
 use crate::databases::{DATABASES, MAX_MARKED_KEY, set_key};
@@ -87,7 +87,7 @@ impl To<'_> {
         self.carry((self.session.database, 1), (database, 1), bits::NX | bits::COUNTED | bits::QUIET)
     }
 
-    /// Takes what one key has and gives it to another; keys are named by their database and which argument they are.
+    /// Moves the item of one key to another; keys are given by database and argument number.
     fn carry(&mut self, from: (u8, usize), to: (u8, usize), mut more: u16) -> Parsed {
         if !self.session.isolated {
             return self.alone();

@@ -1,15 +1,15 @@
-//! Finding commands in what Redis clients send.
+//! Finds commands in the input of Redis clients.
 
 use super::arguments::{Found, MAX_COMMAND, MAX_UNAUTHENTICATED, bulk, count};
+use super::commands::{self, Asked};
 use super::multi;
-use super::words::{self, Asked};
 use crate::batch::Batch;
 use crate::command::{Command, Part, Within, bits};
 use crate::session::{Parsed, Session};
 use crate::settings::Access;
 use crate::span::Span;
 
-/// What a bulk that is too long is answered.
+/// The answer to a bulk string that is too long.
 const TOO_LONG: &[u8] = b"-ERR string exceeds maximum allowed size (proto-max-bulk-len)\r\n";
 
 /// Parses the next command.
@@ -34,7 +34,7 @@ pub(crate) fn parse(session: &mut Session, input: &[u8], access: &Access, batch:
         session.at = at;
         return Parsed::Some;
     }
-    // Who has yet to say the password has no business to fill the memory.
+    // A client that is not authenticated must not fill the memory.
     let most = if session.authenticated { MAX_COMMAND } else { MAX_UNAUTHENTICATED };
     let mut arguments = std::mem::take(&mut batch.arguments);
     arguments.clear();
@@ -67,7 +67,7 @@ pub(crate) fn parse(session: &mut Session, input: &[u8], access: &Access, batch:
     let parsed = parsed.unwrap_or_else(|| {
         let asked = Asked { input, arguments: &arguments, next: at };
         match session.special {
-            false => words::command(session, &asked, access, batch),
+            false => commands::command(session, &asked, access, batch),
             true => multi::command(session, &asked, access, batch),
         }
     });
@@ -75,7 +75,7 @@ pub(crate) fn parse(session: &mut Session, input: &[u8], access: &Access, batch:
     parsed
 }
 
-/// Passes over what is left of a command that is too large.
+/// Skips the rest of a command that is too large.
 fn skip(session: &mut Session, input: &[u8], batch: &mut Batch) -> Parsed {
     match bulk(input, session.at) {
         Found::There(_, next) => {
@@ -130,7 +130,7 @@ pub(super) fn parts(session: &mut Session, keys: &[Span], next: usize, mut part:
             ..Command::new(part.verb, place)
         });
         part.bits = part.bits & !bits::FIRST | bits::CONTINUES;
-        // Behind the key comes its line end, and then the next bulk.
+        // The line end of the key, and then the next bulk string.
         place = key.end() + 2;
     }
     session.at = next;

@@ -1,14 +1,14 @@
-//! Doing what was queued, and commands that need more than one key at a moment.
+//! Executes transactions, and commands that need several keys at one moment.
 
 use super::encode::{Tally, encode, null};
 use crate::batch::{Aborted, Batch, Clients, Inputs};
 use crate::command::{Verb, bits};
 use crate::lifetime::now;
 use crate::server::Shared;
+use crate::server_commands;
 use crate::session::{Parsed, Session};
 use crate::text::number;
 use crate::transaction::Watch;
-use crate::whole;
 
 /// Commands of a client that do not lie in its input.
 struct Kept<'a> {
@@ -32,7 +32,7 @@ impl Clients for Kept<'_> {
     }
 }
 
-/// `EXEC`: the answers to what was queued, in an array.
+/// `EXEC`: the answers to the queued commands, in an array.
 pub(crate) fn run_transaction(
     batch: &mut Batch,
     shared: &Shared<'_>,
@@ -49,7 +49,7 @@ pub(crate) fn run_transaction(
     let done = run(batch, shared, session, &transaction.queued, &transaction.watched, out, &mut answered);
     let Err(aborted) = done else { return };
     if answered > 0 {
-        // A part of it is done, because what it asks of the server as a whole cannot be taken back.
+        // A part of it is done, because a request to the server as a whole cannot be undone.
         return (answered..transaction.count).for_each(|_| out.extend_from_slice(because(aborted)));
     }
     out.truncate(begin);
@@ -77,7 +77,7 @@ pub(crate) fn run_alone(batch: &mut Batch, shared: &Shared<'_>, session: &mut Se
     }
 }
 
-/// What commands are answered that were not done.
+/// The answer to commands that were not executed.
 fn because(aborted: Aborted) -> &'static [u8] {
     match aborted {
         Aborted::Watched => b"-ERR a key that was watched has changed\r\n",
@@ -86,8 +86,8 @@ fn because(aborted: Aborted) -> &'static [u8] {
     }
 }
 
-/// Does commands as one, or, where something is asked of the server as a whole, in parts around that. `answered` counts the commands
-/// whose answers were added to `out`.
+/// Executes commands atomically, or, around requests to the server as a whole, in parts. `answered` counts the
+/// commands whose answers were added to `out`.
 fn run(
     batch: &mut Batch,
     shared: &Shared<'_>,
@@ -134,14 +134,14 @@ fn parts(
         if inner.commands.is_empty() {
             return Ok(());
         }
-        if !inner.wholes.is_empty() {
+        if !inner.server_commands.is_empty() {
             // Before anything of it is done.
             Batch::new(&shared.keyspace.table()).run_isolated(&shared.keyspace, kept, now(), watched)?;
             watched = &[];
         }
-        whole::run_all(inner, shared, kept);
+        server_commands::run_all(inner, shared, kept);
         let run = inner.run_isolated(&shared.keyspace, kept, now(), watched);
-        if let (Err(aborted), false) = (run, inner.wholes.is_empty()) {
+        if let (Err(aborted), false) = (run, inner.server_commands.is_empty()) {
             // The first is done.
             out.extend_from_slice(inner.commands[0].text.of(&inner.texts));
             *answered += 1;
@@ -152,7 +152,7 @@ fn parts(
         let mut tally = Tally::default();
         for (command, &outcome) in inner.commands.iter().zip(&inner.outcomes) {
             match command.verb {
-                Verb::Said | Verb::Whole | Verb::Farewell => {
+                Verb::Reply | Verb::Server | Verb::Farewell => {
                     out.extend_from_slice(command.text.of(&inner.texts));
                 }
                 _ => encode(inner, command, outcome, kept, &mut tally, out),

@@ -1,6 +1,6 @@
-//! The commands there are: what `COMMAND` says of them, and what is checked before one is queued.
+//! The table of commands: for `COMMAND`, and for the checks before one is queued.
 
-/// What is known of a command by its name.
+/// The properties of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spec {
     /// In small letters.

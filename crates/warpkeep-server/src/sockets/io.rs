@@ -9,20 +9,20 @@ use crate::ServerError;
 /// How a server waits for its clients, reads from them and writes to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Io {
-    /// What was measured to be faster, where it can be used; with a poll otherwise.
+    /// The backend that was measured to be faster, if available; otherwise a poll.
     #[default]
     Auto,
     /// With a poll (epoll): works everywhere.
     Poll,
-    /// With io_uring: one call of the system serves many connections. Linux 6.0 and later, where nothing forbids it.
+    /// With io_uring: one system call serves many connections. Linux 6.0 and later, unless it is disabled.
     Uring,
 }
 
-/// What [`Io::Auto`] takes if it can. Side by side io_uring was no more than a tenth faster (docs/server.md), so the older of the
-/// two it is.
+/// The choice of [`Io::Auto`] if available. Side by side io_uring was no more than a tenth faster (docs/server.md),
+/// so the older of the two is preferred.
 const PREFERRED: Backend = Backend::Poll;
 
-/// What was taken.
+/// The chosen backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backend {
     Poll,
@@ -30,7 +30,7 @@ pub(crate) enum Backend {
 }
 
 impl Io {
-    /// Tries what is wanted.
+    /// Tries the requested backend.
     pub(crate) fn choose(self) -> Result<Backend, ServerError> {
         match self {
             Io::Poll => Ok(Backend::Poll),

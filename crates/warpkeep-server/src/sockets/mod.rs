@@ -1,8 +1,10 @@
-//! What a worker asks of the system: to wait for clients, to read from them and write to them, to let them go; and how
-//! others wake it. There are two ways: [a poll](poll), and [a ring](ring) of requests and completions.
+//! A worker's view of the system: waiting for clients, reading from them, writing to them, closing them, and being
+//! woken by other threads. There are two implementations: [a poll](poll), and [a ring](ring) of requests and
+//! completions.
 //!
-//! Sockets go by the numbers of their connections. Reading and writing never wait, in both; what differs is when the bytes
-//! move: a poll moves them at once, a call for each socket, and a ring all together, when it is waited next.
+//! Sockets have the numbers of their connections. Reading and writing never block in either. The difference is when
+//! the bytes move: a poll moves them at once, with a call for each socket; a ring moves all of them in its next
+//! wait.
 
 mod io;
 mod poll;
@@ -20,14 +22,14 @@ pub use self::io::Io;
 use self::poll::Poll;
 use self::ring::Ring;
 
-/// Something that happened to a connection.
+/// An event of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Event {
-    /// Whose socket.
+    /// The number of the socket.
     pub(crate) number: usize,
-    /// There is something to read, or an end, or a failure.
+    /// Input, an end, or a failure is available.
     pub(crate) readable: bool,
-    /// It has taken something, or can.
+    /// The socket has accepted output, or can.
     pub(crate) writable: bool,
     /// The client will send no more.
     pub(crate) ended: bool,
@@ -57,7 +59,7 @@ impl Waker {
 }
 
 impl Sockets {
-    /// No sockets yet, and how to wake whoever waits for them.
+    /// Without sockets, and with a handle that wakes the waiting thread.
     pub(crate) fn new(backend: Backend) -> std::io::Result<(Sockets, Waker)> {
         Ok(match backend {
             Backend::Poll => {
@@ -72,7 +74,7 @@ impl Sockets {
         })
     }
 
-    /// Waits until something happens, and adds it to the list; gives whether somebody has woken it.
+    /// Waits until something happens, and adds the events to the list; returns whether it was woken.
     pub(crate) fn wait(&mut self, timeout: Duration, events: &mut Vec<Event>) -> std::io::Result<bool> {
         match self {
             Sockets::Poll(poll) => poll.wait(timeout, events),
@@ -88,7 +90,8 @@ impl Sockets {
         }
     }
 
-    /// Closes a socket. What was just written goes out first as far as the client takes it at once; the number is free.
+    /// Closes a socket. Output just written is sent as far as the socket accepts it at once; the number becomes
+    /// free.
     pub(crate) fn remove(&mut self, number: usize) {
         match self {
             Sockets::Poll(poll) => poll.remove(number),
@@ -96,7 +99,7 @@ impl Sockets {
         }
     }
 
-    /// What has come is still read, and then there is an end, as if the client had made it.
+    /// Input already received is still read, followed by an end, as if the client had closed.
     pub(crate) fn end_reading(&mut self, number: usize) {
         match self {
             Sockets::Poll(poll) => poll.end_reading(number),
@@ -113,11 +116,11 @@ impl Sockets {
         }
     }
 
-    /// Asks to be told when everything that was written is taken. A poll tells in any case.
+    /// Requests an event when all output is accepted. A poll reports that in any case.
     #[inline]
-    pub(crate) fn tell_when_sent(&mut self, number: usize) {
+    pub(crate) fn notify_when_sent(&mut self, number: usize) {
         if let Sockets::Ring(ring) = self {
-            ring.tell_when_sent(number);
+            ring.notify_when_sent(number);
         }
     }
 
@@ -136,7 +139,7 @@ pub(crate) struct Socket<'a> {
 }
 
 impl Socket<'_> {
-    /// Takes all bytes at once, if it is one that can, and leaves others, that are empty, in their place.
+    /// Takes all bytes at once, if the backend can, and leaves an empty buffer in their place.
     #[inline]
     pub(crate) fn take_all(&mut self, bytes: &mut Vec<u8>) -> std::io::Result<bool> {
         match self.sockets {

@@ -9,7 +9,7 @@ use mio::{Events, Interest, Token, Waker};
 
 use super::Event;
 
-/// The token of whoever wakes.
+/// The token of the waker.
 const WOKEN: Token = Token(usize::MAX);
 
 /// Sockets that a poll watches.
@@ -30,7 +30,7 @@ impl Poll {
 
     pub(super) fn wait(&mut self, timeout: Duration, happened: &mut Vec<Event>) -> io::Result<bool> {
         match self.poll.poll(&mut self.events, Some(timeout)) {
-            // Those of the last time are still there.
+            // The events of the last wait are still in the list.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(false),
             done => done?,
         }
@@ -62,14 +62,14 @@ impl Poll {
 
     pub(super) fn remove(&mut self, number: usize) {
         if let Some(mut stream) = self.streams.get_mut(number).and_then(Option::take) {
-            // It is gone with its socket; a system that does not find it has nothing to forget.
+            // The registration ends with the socket; an error means that it is gone already.
             let _ = self.poll.registry().deregister(&mut stream);
         }
     }
 
     pub(super) fn end_reading(&self, number: usize) {
         if let Some(Some(stream)) = self.streams.get(number) {
-            // Who has gone has ended it himself.
+            // Fails if the client has already closed.
             let _ = stream.shutdown(Shutdown::Read);
         }
     }

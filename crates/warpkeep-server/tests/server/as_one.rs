@@ -1,4 +1,4 @@
-//! Transactions happen as a whole: where there is no room, and where the power goes.
+//! Transactions are atomic: where there is no room, and after a power cut.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -62,7 +62,7 @@ fn without_room_nothing_of_a_transaction_is_done() {
         assert_eq!(client.call(&["MGET", "small", "n", "fresh"]), "*3\r\n$1\r\n1\r\n$1\r\n5\r\n$-1\r\n");
         assert_eq!(client.call(&["EXISTS", "key-0-1", "large-0", "large-1", "large-7"]), ":1\r\n");
         assert_eq!(client.call(&["STRLEN", "key-0-1"]), format!(":{VALUE}\r\n"));
-        // Another name for a large value needs room for it as well, and it is not lost for want of that.
+        // A renamed large value needs room as well, and is not lost for lack of it.
         let said = client.call(&["RENAME", "key-0-2", "renamed"]);
         let place = if said == "+OK\r\n" { "renamed" } else { "key-0-2" };
         assert!(said == "+OK\r\n" || said.starts_with("-OOM"), "{said}");
@@ -124,7 +124,7 @@ fn wherever_the_log_ends_a_transaction_is_in_it_or_not() {
     for cut in (0..end).rev().step_by(end / CUTS + 1) {
         let dead = tempfile::tempdir().unwrap();
         copy(copied.path(), dead.path(), &copied.path().join(&path));
-        // It stays as long as it was, with zeros where nothing was written.
+        // It keeps its length, with zeros where nothing was written.
         let mut torn = std::fs::File::create(dead.path().join(&path)).unwrap();
         torn.write_all(&bytes[..cut]).unwrap();
         torn.set_len(bytes.len() as u64).unwrap();

@@ -1,4 +1,4 @@
-//! What a client sees on a good day.
+//! The normal behaviour that clients see.
 
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ fn cas_values_tell_changes_apart_within_a_pipeline() {
         .collect();
     assert_eq!(tokens.len(), 3);
     assert!(tokens[0] != tokens[1] && tokens[1] == tokens[2], "{tokens:?}");
-    // The first is of what was replaced before it was stored; only the last can be used.
+    // The first belongs to an item that was replaced before it was stored; only the last can be used.
     assert_eq!(client.say(&format!("cas k 0 0 1 {}\r\nx\r\n", tokens[0])), "EXISTS\r\n");
     assert_eq!(client.say(&format!("cas k 0 0 1 {}\r\nx\r\n", tokens[1])), "STORED\r\n");
 }
@@ -84,7 +84,7 @@ fn items_expire_at_once_and_are_removed() {
     assert_eq!(client.call(&["GET", "short-7"]), "$-1\r\n");
     assert_eq!(client.call(&["SET", "short-8", "again", "NX"]), "+OK\r\n");
     assert_eq!(client.call(&["GET", "long"]), "$1\r\nv\r\n");
-    // Those that nobody asks for go, too.
+    // Expired items that no client requests are removed, too.
     for _ in 0..500 {
         if client.call(&["DBSIZE"]) == ":2\r\n" {
             return;
@@ -130,7 +130,7 @@ fn a_flush_to_come_is_not_forgotten_by_a_restart() {
     }
     assert!(asked.elapsed() > Duration::from_millis(1500), "it came too early");
 
-    // It may be long due when the server is started again: nothing is served before it is done, and it is done once.
+    // It may be long overdue when the server is started again: it is done before anything is served, and only once.
     client.say("set b 0 0 1\r\ny\r\nflush_all 1\r\n");
     server.stop();
     std::thread::sleep(Duration::from_millis(1100));
@@ -139,7 +139,7 @@ fn a_flush_to_come_is_not_forgotten_by_a_restart() {
     server.stop();
     let server = start();
     assert_eq!(server.memcached().say("get c\r\n"), "VALUE c 0 1\r\nz\r\nEND\r\n");
-    // One that is at once takes the place of one to come.
+    // An immediate flush replaces a later one.
     server.memcached().say("flush_all 1\r\nflush_all\r\nset d 0 0 1\r\nz\r\n");
     server.stop();
     std::thread::sleep(Duration::from_millis(1100));
@@ -187,7 +187,7 @@ fn a_password_is_asked_of_both() {
     let access = Access { password: Some("open sesame".into()) };
     let server = Running::start(Settings { access, ..settings() });
 
-    // As memcached has it, who is refused may try again.
+    // As in memcached, a refused client may try again.
     let mut client = server.memcached();
     let said = client.say("get a\r\nset x 0 0 9\r\nme wrong!\r\nset x 0 0 14\r\nme open sesame\r\nget x\r\n");
     assert_eq!(

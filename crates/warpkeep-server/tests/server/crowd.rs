@@ -1,4 +1,4 @@
-//! Many connections at once, and what they cost.
+//! Many connections at once, and their cost.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use crate::kill::{Kind, Victim};
 
 const CROWD: usize = 10_000;
 
-/// Lets this process, and those it starts, have so many files open. Whether that was permitted.
+/// Raises the limit on open files of this process and its children. Returns whether that was permitted.
 fn open_files(wanted: u64) -> bool {
     let limit = getrlimit(Resource::Nofile);
     let enough = |limit: Option<u64>| limit.is_none_or(|limit| limit >= wanted);
@@ -56,7 +56,7 @@ fn ten_thousand_connections_are_served_in_little_memory() {
     }
     crowd.iter_mut().for_each(|stream| expect(stream, b"STORED\r\n"));
     let idle = resident(&victim) - before;
-    // A command of which a half is there, and nothing more for the time being.
+    // Half a command, and nothing more for the time being.
     for (number, stream) in crowd.iter_mut().enumerate() {
         write!(stream, "get key-{number}").unwrap();
     }
@@ -73,8 +73,8 @@ fn ten_thousand_connections_are_served_in_little_memory() {
         "server: {CROWD} connections, {idle} MiB when idle, {halves} MiB with half a command each"
     )
     .unwrap();
-    // A buffer to read into for each of them would be 625 MiB. How much it is depends on how many were served at a time, for
-    // the allocator keeps some of what they had.
+    // A receive buffer for each of them would be 625 MiB. The amount depends on how many were served at a time,
+    // because the allocator keeps some of their memory.
     assert!(idle < 350 && halves < 350, "{idle} and {halves} MiB");
     drop(crowd);
     let begun = Instant::now();
@@ -100,13 +100,13 @@ fn those_who_do_not_read_do_not_fill_the_memory() {
         stream.write_all(many.as_bytes()).unwrap();
     }
     for _ in 0..20 {
-        // Others are served meanwhile.
+        // Other clients are served meanwhile.
         assert_eq!(Client::memcached(victim.address).say("get nothing\r\n"), "END\r\n");
         std::thread::sleep(Duration::from_millis(10));
         let more = resident(&victim).saturating_sub(before);
         // For each a mebibyte that waits, and a batch at most beyond it.
         assert!(more < 400, "{more} MiB are held for {SLOW} clients who read nothing");
     }
-    // Who reads at last finds everything in order.
+    // A client that reads at last finds everything in order.
     expect(&mut slow[7], format!("VALUE k 0 100000\r\n{value}\r\nEND\r\nVALUE k 0 100000\r\n").as_bytes());
 }

@@ -1,4 +1,4 @@
-//! Databases, commands on several keys, and what clients ask before they begin.
+//! Databases, commands on several keys, and the questions that clients ask at the start.
 
 use warpkeep::StoreOptions;
 
@@ -17,7 +17,7 @@ fn databases_are_apart() {
     second.call(&["EXPIREAT", "c", "4102444800"]);
     assert_eq!(first.call(&["MGET", "a", "b", "c"]), "*3\r\n$1\r\n0\r\n$1\r\n0\r\n$-1\r\n");
     assert_eq!(second.call(&["MGET", "a", "b", "c"]), "*3\r\n$1\r\n3\r\n$-1\r\n$1\r\n3\r\n");
-    // memcached's items are those of database 0, stored as they always were.
+    // memcached's items are those of database 0, stored without a prefix.
     assert_eq!(server.memcached().say("get a c\r\n"), "VALUE a 0 1\r\n0\r\nEND\r\n");
     assert_eq!(second.call(&["KEYS", "c"]), "*1\r\n$1\r\nc\r\n");
     assert_eq!(
@@ -66,7 +66,7 @@ fn commands_are_described_as_redis_does() {
     assert!(names.len() > 60);
     assert_eq!(ours.call(&["COMMAND", "COUNT"]), format!(":{}\r\n", names.len()));
     for name in &names {
-        // Redis describes what follows the categories in more detail.
+        // Redis describes the fields after the categories in more detail.
         let told = |client: &mut Client| {
             let said = client.call(&["COMMAND", "INFO", name]);
             let lines: Vec<&str> = said.lines().collect();

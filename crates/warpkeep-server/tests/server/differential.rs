@@ -1,5 +1,5 @@
-//! Random commands, put to this server and to the one whose protocol it speaks: the answers are the same, byte for byte,
-//! but for CAS values, seconds that are left, and what docs/server.md says is different.
+//! Random commands, sent to this server and to the original of its protocol: the answers are the same, byte for
+//! byte, except for CAS values, remaining seconds, and the differences listed in docs/server.md.
 
 use std::io::Write as _;
 
@@ -12,8 +12,8 @@ const KEYS: [&str; 4] = ["a", "bb", "counter", "d:1"];
 const GROUPS: usize = 1500;
 /// The largest number that Redis counts to.
 const LARGEST: &str = "9223372036854775807";
-/// A large one for memcached. Of numbers of 2^63 and more it wants to know whether they have a sign, and looks for one as far as there is no zero: in
-/// whatever lies behind them in memory. So whether these are numbers to it is chance.
+/// A large number for memcached. For numbers of 2^63 and more it searches for a sign until the next zero byte,
+/// beyond the end of the value. So whether these are numbers to it is chance.
 const LARGE: &str = "4611686018427387904";
 
 /// Puts groups of commands to both, and compares.
@@ -34,8 +34,8 @@ fn compare(
             let before = bytes.len();
             next(&mut random, &mut bytes);
             commands += 1;
-            // memcached changes a number in place if nobody is being sent it, and a key that is too long makes it forget
-            // answers to commands before; so these are asked alone.
+            // memcached changes a number in place if no client is being sent it, and a key that is too long makes
+            // it drop earlier answers; so these are sent alone.
             let last = &bytes[before..];
             let too_long = "k".repeat(251);
             if [&b"incr"[..], b"decr", b"ma "].iter().any(|verb| last.starts_with(verb))
@@ -75,7 +75,7 @@ fn as_memcached_in_meta_commands() {
     let Some(peer) = Peer::memcached() else { return };
     let server = Running::start(settings());
     let (mut ours, mut theirs) = (server.memcached(), Client::memcached(peer.address));
-    // Who asks for what is noted from the first question on.
+    // Requests are recorded from the first question on.
     ours.say("mg a h\r\n");
     compare("memcached's meta commands", &mut ours, &mut theirs, 2, meta, |answer| {
         without_numbers(answer, true)
@@ -117,7 +117,7 @@ fn cas_as_in_memcached() {
     }
 }
 
-/// A value that was made from an older one than there is now: it is taken, and stale, and lives as long as that would have.
+/// A value made from an outdated one: it is stored as stale, and keeps the older one's lifetime.
 #[test]
 fn stale_values_as_in_memcached() {
     let Some(peer) = Peer::memcached() else { return };
@@ -194,7 +194,7 @@ fn value(random: &mut Rng, large: &str) -> Vec<u8> {
     }
 }
 
-/// Of memcached: for ever, for a while, gone, a date to come, a date that is past.
+/// For memcached: no expiry, a relative time, expired, a future date, a past date.
 fn expiry(random: &mut Rng) -> &'static str {
     ["0", "0", "0", "5000", "-1", "2000000000", "1000000000"][random.usize(..7)]
 }
@@ -217,7 +217,7 @@ fn classic(random: &mut Rng, out: &mut Vec<u8>) {
             out.extend_from_slice(&value);
             "\r\n".to_owned()
         }
-        // Numbers only grow: whether memcached keeps spaces behind one that shrinks depends on who looks at it.
+        // Numbers only grow: whether memcached keeps spaces behind one that shrinks depends on concurrent readers.
         16..20 => format!("incr {name} {}{quiet}\r\n", random.u64(..200)),
         20 => format!("delete {name}{quiet}\r\n"),
         21 => format!("touch {name} {expires}{quiet}\r\n"),
@@ -276,11 +276,11 @@ fn meta(random: &mut Rng, out: &mut Vec<u8>) {
     };
     let text = match random.usize(..24) {
         0..9 => {
-            // These first: memcached answers a flag with what the ones before it did.
+            // These first: memcached answers a flag with the effects of the ones before it.
             flag(random, 12, "T5000");
-            // Whether a number keeps its marks when it is changed depends on who looks at it, too.
+            // Whether a number keeps its marks when it is changed also depends on concurrent readers.
             if name != "counter" {
-                // memcached forgets of what it makes so that its key came in base64.
+                // memcached forgets that the key of an item it creates this way came in base64.
                 if !encoded {
                     flag(random, 8, "N5000");
                 }
@@ -301,7 +301,7 @@ fn meta(random: &mut Rng, out: &mut Vec<u8>) {
             }
             flag(random, 20, "T-1");
             flag(random, 12, "C9223372036854775807");
-            // memcached forgets in the same way of what it appends to.
+            // memcached also forgets it when appending.
             let modes = ["MS", "ME", "MR", "Ms", "Mx", "MA", "MP"];
             let mode = modes[random.usize(..if encoded { 5 } else { 7 })];
             flag(random, 2, mode);
@@ -414,7 +414,7 @@ fn redis(random: &mut Rng, out: &mut Vec<u8>) {
         59 => vec!["GETBIT", first, ["0", "7", "100"][random.usize(..3)]],
         60 if random.usize(..5) == 0 => vec!["FLUSHDB"],
         61 => vec!["KEYS", "bb*"],
-        // Far away, but not beyond what is stored here.
+        // Far away, but within the range stored here.
         62 => vec!["PEXPIREAT", first, "281474976710655"],
         63 => vec!["COMMAND", "GETKEYS", "MSET", first, "1", second, "2"],
         _ => {

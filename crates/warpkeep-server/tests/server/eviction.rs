@@ -1,4 +1,4 @@
-//! A cache makes room; a store says that it has none.
+//! A cache makes room; a store reports that it has none.
 
 use std::ops::Range;
 use std::path::Path;
@@ -52,12 +52,12 @@ fn a_full_cache_takes_another_size_of_value() {
         let mut client = server.resp();
         assert_eq!(store(&mut client, "a", 0..150_000, 500), (150_000, 0), "{eviction:?}");
         for len in [800, 30, 3000, 90_000] {
-            // More than there is room for, but for the shortest.
+            // More than fits, except for the shortest.
             let count = if len < 800 { 20_000 } else { 100_000_000 / len / 500 * 500 };
             let name = format!("b{len}");
             assert_eq!(store(&mut client, &name, 0..count, len), (count, 0), "{eviction:?}, {len} bytes");
-            // The newest are there, and memory has gone over to them.
-            // Few are asked for, because what was asked for stays.
+            // The newest are there, and memory has been reassigned to them. Few are requested, because requested
+            // items stay.
             let last = present(&mut client, &name, count - 100..count, len);
             assert!(last > 70, "{eviction:?}: {last} of the last 100 with {len} bytes");
         }
@@ -67,7 +67,7 @@ fn a_full_cache_takes_another_size_of_value() {
     }
 }
 
-/// Without eviction, what was deleted makes room for values of another size, also after a restart.
+/// Without eviction, deleted items make room for values of another size, also after a restart.
 #[test]
 fn a_store_takes_another_size_of_value_when_most_is_deleted() {
     for restarts in [false, true] {
@@ -134,7 +134,7 @@ fn a_store_says_that_it_is_full() {
     let (stored, refused) = fill(&server);
     assert!(stored > 300 && refused > 300, "{stored} stored, {refused} refused");
     let mut client = server.memcached();
-    // What was stored is there, and what is not enlarged can still be changed.
+    // Stored items are there, and those that do not grow can still be changed.
     assert_eq!(
         client.say("get precious\r\ndelete precious\r\n"),
         "VALUE precious 0 1\r\n1\r\nEND\r\nDELETED\r\n"
@@ -173,15 +173,15 @@ fn a_cache_under_pressure_keeps_its_limit_and_gives_nothing_wrong() {
         clients.into_iter().map(|client| client.join().unwrap()).collect::<Vec<_>>()
     });
     let (stored, refused): (usize, usize) = counts.iter().fold((0, 0), |(s, r), c| (s + c.0, r + c.1));
-    // Together twice what there is room for at a time.
+    // Together twice as much as fits at a time.
     assert_eq!((stored, refused), (2400, 0));
     let info = server.resp().call(&["INFO"]);
     let used = info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
     assert!(used.parse::<u64>().unwrap() <= LIMIT, "{used}");
 }
 
-/// Stores values of many sizes and asks for those before: each is what was stored last, or gone. Gives how many were stored
-/// and refused.
+/// Stores values of many sizes and requests earlier ones: each has its last value, or is gone. Returns how many
+/// were stored and refused.
 fn press(server: &Running, number: u64) -> (usize, usize) {
     let mut random = fastrand::Rng::with_seed(number);
     let mut client = server.resp();
@@ -196,7 +196,7 @@ fn press(server: &Running, number: u64) -> (usize, usize) {
                 stored += 1;
                 last.insert(key, value);
             }
-            // What was there before stays.
+            // Earlier items stay.
             said => {
                 assert!(said.starts_with(b"-OOM"), "{:?}", String::from_utf8_lossy(said));
                 refused += 1;

@@ -123,7 +123,7 @@ fn a_slow_reader_is_not_listened_to_and_loses_nothing() {
     let mut writer = slow.stream.try_clone().unwrap();
     std::thread::scope(|scope| {
         scope.spawn(move || writer.write_all(&pipeline).unwrap());
-        // Others are served meanwhile.
+        // Other clients are served meanwhile.
         std::thread::sleep(Duration::from_millis(100));
         assert_eq!(server.resp().call(&["STRLEN", "k"]), ":10000\r\n");
         let mut answer = vec![0; asked * (value.len() + 10)];
@@ -152,7 +152,7 @@ fn what_is_no_protocol_is_refused() {
         let rest = client.rest();
         assert!(rest.starts_with(expected), "{:?}", String::from_utf8_lossy(&rest));
     }
-    // A command that is never finished holds nobody up, and is forgotten with its connection.
+    // An unfinished command blocks no other client, and is dropped with its connection.
     for half in [&b"set a 0 0 100\r\nhalf"[..], b"*2\r\n$3\r\nGET\r\n", b"get a"] {
         let mut client = Client::resp(server.address);
         client.stream.write_all(half).unwrap();
@@ -172,7 +172,7 @@ fn connections_have_a_limit() {
     let mut one_more = server.memcached();
     assert_eq!(one_more.rest(), b"-ERR max number of clients reached\r\n");
     drop(clients);
-    // When others have gone, there is room again; the server may take a moment to notice.
+    // When other clients have closed, there is room again; the server may take a moment to notice.
     for _ in 0..1000 {
         if server.memcached().say("get a\r\n") == "END\r\n" {
             return;

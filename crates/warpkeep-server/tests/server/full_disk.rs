@@ -1,4 +1,4 @@
-//! A disk that is full: clients, the log and those who watch learn of it, and reading goes on.
+//! A full disk: clients, the log and monitoring report it, and reads continue.
 
 use std::ffi::CString;
 use std::io::{Read, Write};
@@ -39,7 +39,7 @@ impl Mounted {
     /// Takes all that is free.
     fn fill(&self) -> PathBuf {
         let filler = self.0.path().join("filler");
-        // It writes what there is room for.
+        // It writes as much as fits.
         let _ = std::fs::write(&filler, vec![1; 32 << 20]);
         filler
     }
@@ -83,7 +83,7 @@ fn watched() -> Settings {
     Settings { http: Some(([127, 0, 0, 1], 0).into()), ..settings() }
 }
 
-/// Nothing is set aside and no checkpoint is taken: it stays as full as it is.
+/// No reserve and no checkpoints: the disk stays full.
 fn options() -> StoreOptions {
     StoreOptions {
         log: LogOptions { segment_bytes: 256 << 10, backlog_bytes: 64 << 10, ..LogOptions::default() },
@@ -93,7 +93,7 @@ fn options() -> StoreOptions {
     }
 }
 
-/// What clients and those who watch see while writes are refused; `first` is a key that can be read.
+/// What clients and monitoring see while writes are refused; `first` is a key that can be read.
 fn check_told(server: &Running, first: &str) {
     wait_for("/readyz says that writes are refused", || {
         let answer = get(server, "/readyz");
@@ -101,7 +101,7 @@ fn check_told(server: &Running, first: &str) {
     });
     assert!(server.resp().call(&["GET", first]).starts_with('$'));
     assert_ne!(server.resp().call(&["GET", first]), "$-1\r\n");
-    // What is left of a segment may be enough for some.
+    // The rest of a segment may be enough for some.
     let (mut client, value, mut number) = (server.memcached(), "w".repeat(100_000), 0);
     wait_for("a large value is refused", || {
         number += 1;

@@ -22,7 +22,7 @@ pub(crate) struct Running {
     home: Option<TempDir>,
 }
 
-/// How servers wait for their clients here: as this program of tests has it, or with a poll where that cannot be.
+/// How servers wait for their clients here: as this test program chooses, or with a poll if that is unavailable.
 pub(crate) fn io() -> Io {
     static IO: OnceLock<Io> = OnceLock::new();
     *IO.get_or_init(|| match crate::IO.check() {
@@ -125,7 +125,7 @@ impl Client {
         Client { stream, is_resp, asked: 0 }
     }
 
-    /// Sends bytes and gives what is answered. A last command of a known answer tells where that ends.
+    /// Sends bytes and returns the answer. A final command with a known answer marks the end.
     pub(crate) fn ask(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.asked += 1;
         let (question, end) = match self.is_resp {
@@ -133,12 +133,12 @@ impl Client {
                 let word = format!("the-end-{}", self.asked);
                 (command(&["ECHO", &word]), format!("${}\r\n{word}\r\n", word.len()))
             }
-            // A key that nobody uses.
+            // A key that no test uses.
             false => (format!("mg the-end-{} q k v\r\nmn\r\n", self.asked).into_bytes(), "MN\r\n".to_owned()),
         };
         let mut all = bytes.to_vec();
         all.extend_from_slice(&question);
-        // The answers may not fit what the sockets hold: they are read while the rest is sent.
+        // The answers may not fit into the socket buffers: they are read while the rest is sent.
         let mut writer = self.stream.try_clone().unwrap();
         std::thread::scope(|scope| {
             scope.spawn(move || {
@@ -151,7 +151,7 @@ impl Client {
                 match self.stream.read(&mut some) {
                     Ok(0) => return answer,
                     Ok(count) => answer.extend_from_slice(&some[..count]),
-                    // As the system ends a connection of which something was not read any more.
+                    // The system resets a connection whose input was not read completely.
                     Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return answer,
                     Err(error) => panic!("{error} after {:?}", String::from_utf8_lossy(&answer)),
                 }
@@ -161,8 +161,8 @@ impl Client {
         })
     }
 
-    /// The same of a client that may be in a transaction, in which nothing is answered but that it was queued: what is answered until
-    /// that is discarded, and to that.
+    /// The same for a client that may be in a transaction, where commands are only queued: returns the answers up
+    /// to and including that of a final `DISCARD`.
     pub(crate) fn ask_all(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.ask(&[bytes, &command(&["DISCARD"])].concat())
     }
@@ -172,12 +172,12 @@ impl Client {
         String::from_utf8_lossy(&self.ask(text.as_bytes())).into_owned()
     }
 
-    /// Asks with the words of one Redis command.
+    /// Sends the words of one Redis command.
     pub(crate) fn call(&mut self, words: &[&str]) -> String {
         String::from_utf8_lossy(&self.ask(&command(words))).into_owned()
     }
 
-    /// What is left until the server closes the connection.
+    /// The remaining bytes until the server closes the connection.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         // A reset is an end, too.

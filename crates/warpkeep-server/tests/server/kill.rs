@@ -1,5 +1,5 @@
-//! The server's process is killed under load, and stopped in order under load: what was acknowledged is there when it is
-//! started again, and nothing is there that was never asked for.
+//! The server's process is killed under load, and stopped in order under load: after a restart every acknowledged
+//! write is there, and nothing that was never requested.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -14,10 +14,10 @@ use crate::load::{Client, Known, Speaks};
 
 const HOME: &str = "WARPKEEP_SERVER_TEST_HOME";
 const KIND: &str = "WARPKEEP_SERVER_TEST_KIND";
-/// How often the server is killed; a few times if not said.
+/// How often the server is killed; a few times by default.
 const ROUNDS: &str = "WARPKEEP_SERVER_KILL_ROUNDS";
 
-/// What a server promises.
+/// The promise of a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     /// With a log, and answers before it is written.
@@ -98,7 +98,7 @@ fn clients() -> Vec<Client> {
         .collect()
 }
 
-/// Has the clients write until the server is gone, which `end` sees to. Gives how much was acknowledged.
+/// Has the clients write until `end` has stopped the server. Returns how much was acknowledged.
 fn write_until(address: std::net::SocketAddr, clients: &mut [Client], end: impl FnOnce()) -> u64 {
     let before: u64 = clients.iter().map(Client::acknowledged).sum();
     std::thread::scope(|scope| {
@@ -126,7 +126,7 @@ fn what_was_acknowledged_survives_a_kill() {
             std::thread::sleep(Duration::from_millis(60 + round * 37 % 130));
             victim.child.kill().unwrap();
         });
-        // On a busy machine it may die before it has answered anything, which is a moment as good as others.
+        // On a busy machine it may die before it has answered anything, which is also a valid moment.
         silent += u64::from(written == 0);
         acknowledged += written;
     }

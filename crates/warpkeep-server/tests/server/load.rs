@@ -1,4 +1,4 @@
-//! Clients who write ever larger numbers, and know what must be there afterwards and what may.
+//! Clients that write ever larger numbers, and know which values must and may be there afterwards.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use crate::harness::command;
 
-/// What a client speaks.
+/// The protocol of a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Speaks {
     Resp,
     Memcached,
 }
 
-/// What is known of a key whose value only grows.
+/// The known state of a key whose value only grows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known {
     /// The last number that was acknowledged.
@@ -35,10 +35,10 @@ impl Known {
     }
 }
 
-/// What is known of a key that is set in odd turns and removed in even ones.
+/// The known state of a key that is set in odd rounds and removed in even ones.
 #[derive(Clone, Copy, Debug, Default)]
 struct ByTurns {
-    /// What it had when the server was started, after this turn.
+    /// Its state when the server was started, after this round.
     before: Option<u64>,
     began: u64,
     /// The last turn that was sent, and the last that was acknowledged.
@@ -46,7 +46,8 @@ struct ByTurns {
     acknowledged: u64,
 }
 
-/// A client with keys of its own: one that it sets, one that it adds to, and one that it sets and removes by turns.
+/// A client with keys of its own: one that it sets, one that it adds to, and one that it sets and removes
+/// alternately.
 pub(crate) struct Client {
     number: usize,
     speaks: Speaks,
@@ -130,7 +131,7 @@ impl Client {
                 let Some(value) = line() else { return };
                 said = value;
             }
-            // Nobody else adds to it: it counts what was acknowledged, and perhaps what was under way before.
+            // No other client adds to it: it counts the acknowledged writes, and perhaps those in progress before.
             let counted: u64 = said.trim_start_matches(':').trim_end().parse().unwrap();
             assert!(counted > self.count.acknowledged && counted <= self.count.sent, "{counted}");
             self.count.acknowledged = counted;
@@ -146,7 +147,7 @@ impl Client {
         }
     }
 
-    /// Sees whether a server that was started again has what it must, and nothing that it cannot have.
+    /// Checks that a restarted server has every required value, and no impossible one.
     pub(crate) fn check(&mut self, address: SocketAddr) -> Result<(), String> {
         let mut asked = crate::harness::Client::memcached(address);
         let mut get = |what: &str| -> Option<u64> {

@@ -66,7 +66,7 @@ fn find(program: &str) -> Option<std::path::PathBuf> {
     found
 }
 
-/// Says that a test is not run, or fails where that must not be.
+/// Reports that a test is skipped, or fails where skipping is not allowed.
 pub(crate) fn skip(why: &str) {
     use std::io::Write as _;
     use std::ops::Not as _;

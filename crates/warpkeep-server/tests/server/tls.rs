@@ -1,4 +1,4 @@
-//! TLS: clients that speak it, that do not, that stop in the middle; certificates that are renewed, and that are wrong.
+//! TLS: clients that speak it, that do not, that stop in the middle; renewed and invalid certificates.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -89,7 +89,7 @@ fn both_protocols_work_over_tls() {
     expect(&mut redis, b"$5\r\nhello\r\n");
     // The port without TLS has the same items.
     assert_eq!(server.resp().call(&["GET", "a"]), "$5\r\nhello\r\n");
-    // Whoever says goodbye gets a goodbye: the answer is known to be whole.
+    // A client that closes properly gets a proper close: the answer is known to be complete.
     memcached.write_all(b"quit\r\n").unwrap();
     assert_eq!(memcached.read(&mut [0; 10]).unwrap(), 0);
 }
@@ -104,7 +104,7 @@ fn large_values_and_deep_pipelines_come_whole() {
     let times = 30;
     let pipeline: Vec<u8> = (0..times).flat_map(|_| command(&["GET", "big"])).collect();
     client.write_all(&pipeline).unwrap();
-    // It reads late: the server stops listening to it, and goes on when it takes its answers.
+    // It reads late: the server stops reading from it, and continues when it takes its answers.
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(server.resp().call(&["STRLEN", "big"]), ":900000\r\n");
     for _ in 0..times {
@@ -129,7 +129,7 @@ fn what_is_no_tls_is_refused_and_others_are_served() {
         // An alert at most, and nothing of the items.
         assert!(answer.first().is_none_or(|&byte| byte == 0x15), "{answer:?}");
     }
-    // And the other way round: a client that speaks TLS to the port that does not is told at once.
+    // And the other way round: a TLS client on the plain port gets an error at once.
     let mut confused = connect(server.address, trusting(&files.certificate).with_no_client_auth());
     let error = confused.write_all(b"get a\r\n").and_then(|()| confused.flush()).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::ConnectionReset), "{error}");
@@ -141,7 +141,7 @@ fn what_is_no_tls_is_refused_and_others_are_served() {
 #[test]
 fn a_handshake_that_stops_halfway_is_given_up() {
     let (_home, files, server) = start(|settings| settings.handshake = Duration::from_secs(1));
-    // What a client says first, taken down.
+    // The first bytes of a client, recorded.
     let config = Arc::new(trusting(&files.certificate).with_no_client_auth());
     let mut hello = Vec::new();
     let mut speaker = ClientConnection::new(config, "localhost".try_into().unwrap()).unwrap();
@@ -152,7 +152,7 @@ fn a_handshake_that_stops_halfway_is_given_up() {
         stream.write_all(&hello[..end]).unwrap();
         (end, stream)
     });
-    // Others are served meanwhile.
+    // Other clients are served meanwhile.
     assert_eq!(server.resp().call(&["PING"]), "+PONG\r\n");
     for (end, mut stream) in halves {
         let mut answer = Vec::new();
@@ -186,7 +186,7 @@ fn a_certificate_is_renewed_while_the_server_runs() {
 
     write_pair(home.path(), "server");
     assert!(control.reload(&settings).unwrap().is_empty());
-    // Who trusts the old certificate alone is not content with the new one; who trusts the new one is.
+    // A client that trusts only the old certificate refuses the new one; one that trusts the new one accepts it.
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -198,11 +198,11 @@ fn a_certificate_is_renewed_while_the_server_runs() {
     let mut new = client(&server, &files);
     new.write_all(b"get a\r\n").unwrap();
     expect(&mut new, b"END\r\n");
-    // The connection there was goes on.
+    // The open connection continues.
     old.write_all(b"get b\r\n").unwrap();
     expect(&mut old, b"END\r\n");
 
-    // A file that is broken changes nothing.
+    // A broken file changes nothing.
     std::fs::write(&files.certificate, "nothing").unwrap();
     assert!(matches!(control.reload(&settings), Err(ServerError::Tls { .. })));
     let other = write_pair(home.path(), "other");
@@ -217,7 +217,7 @@ fn a_certificate_is_renewed_while_the_server_runs() {
     expect(&mut last, b"END\r\n");
 }
 
-/// Trusts whoever answers; for what is not about trust.
+/// Trusts any certificate, for tests that are not about trust.
 #[derive(Debug)]
 struct Anyone;
 

@@ -29,7 +29,7 @@ fn a_transaction_is_queued_and_done() {
         String::from_utf8(client.ask(&script.concat())).unwrap(),
         "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n+OK\r\n:2\r\n*2\r\n$1\r\n2\r\n$-1\r\n-ERR syntax error\r\n$1\r\n2\r\n"
     );
-    // What another client stores in between is noticed, by whichever protocol.
+    // A store by another client in between is noticed, in either protocol.
     client.call(&["WATCH", "a", "absent"]);
     server.memcached().say("set absent 0 0 1\r\nx\r\n");
     let transaction = |words: &[&str]| [command(&["MULTI"]), command(words), command(&["EXEC"])].concat();
@@ -89,7 +89,7 @@ fn readers_see_all_of_a_transaction_or_nothing() {
                     }
                 });
             }
-            // Also if something is found to be wrong.
+            // Also if a check fails.
             let _stop = StopOnDrop(&stop);
             let mut clients = [server.resp(), server.resp(), server.resp()];
             for round in 0..900 {
@@ -217,7 +217,7 @@ fn as_in_redis() {
     const STEPS: usize = 6000;
     let Some(peer) = Peer::redis() else { return };
     let server = Running::start(settings());
-    // Two clients of each, so that one changes what the other watches.
+    // Two clients of each, so that one changes keys that the other watches.
     let mut ours = [server.resp(), server.resp()];
     let mut theirs = [Client::resp(peer.address), Client::resp(peer.address)];
     let mut random = Rng::with_seed(5);
@@ -228,7 +228,7 @@ fn as_in_redis() {
         let mut bytes = Vec::new();
         for _ in 0..random.usize(1..9) {
             let words = step(&mut random);
-            // What is not allowed within a transaction would write files outside of one.
+            // Commands that are refused within a transaction would write files outside of one.
             if words == ["SAVE"] {
                 bytes.extend(command(&["MULTI"]));
             }

@@ -1,4 +1,4 @@
-//! What those see who watch the server.
+//! The server's metrics and reports.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -31,6 +31,6 @@ fn metrics_count_what_is_done() {
     let (stats, info) = (server.memcached().say("stats\r\n"), server.resp().call(&["INFO"]));
     assert!(stats.contains(&format!("STAT io {}\r\n", io())), "{stats}");
     assert!(info.contains(&format!("multiplexing_api:{}\r\n", io())), "{info}");
-    // There is no device, and nothing to tell of one.
+    // There is no device, so no report mentions one.
     assert!(!stats.contains("device") && !info.contains("evice"), "{stats}{info}");
 }

@@ -1,4 +1,4 @@
-//! The tests of `server`, over io_uring: all but those in which no byte moves in another way.
+//! The tests of `server`, over io_uring: all but those that the backend does not affect.
 
 use warpkeep_server::Io;
 
@@ -20,12 +20,12 @@ mod harness;
 mod kill;
 #[path = "../server/load.rs"]
 mod load;
+#[path = "../server/misbehaviour.rs"]
+mod misbehaviour;
 #[path = "../server/more_clients.rs"]
 mod more_clients;
 #[path = "../server/peers.rs"]
 mod peers;
-#[path = "../server/strangers.rs"]
-mod strangers;
 #[path = "../server/tls.rs"]
 mod tls;
 #[path = "../server/transactions.rs"]

@@ -42,7 +42,7 @@ impl Subject for GpHash {
         matches!(self, GpHash::InPlace) && value.fixed_len().is_some_and(|len| len <= 8)
     }
 
-    /// Those whose fingerprints are states of another meaning.
+    /// Keys whose fingerprints coincide with slot states.
     fn special_keys(self) -> &'static [u64] {
         const { &[unmix64(SEED, 0), unmix64(SEED, u64::MAX << 45)] }
     }
@@ -57,7 +57,7 @@ impl Subject for GpHash {
     }
 }
 
-/// TurboHash tables of so many shards.
+/// TurboHash tables with a given number of shards.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TurboHash {
     pub(crate) shards: u32,

@@ -1,7 +1,7 @@
-//! The crash explorer over a table on persistent memory: put, replace, remove, batches, shards built anew, recovery.
+//! The crash explorer over a table on persistent memory: put, replace, remove, batches, rebuilt shards, recovery.
 //!
-//! In a program of its own: what a table frees waits for the readers of the whole process, so other tests would decide
-//! when it happens.
+//! In a program of its own: freeing waits for the readers of the whole process, so other tests would influence when
+//! it happens.
 
 #[path = "../table/rig.rs"]
 #[allow(dead_code, reason = "shared with the tests that do not crash")]
@@ -20,7 +20,7 @@ use warpkeep_turbohash::{Table, TableError};
 use rig::Kind;
 use scripts::{MOVERS, SCRIPTS, Script};
 
-/// A kind of slots, and what is done to a table of them.
+/// A kind of slots, and the script for a table of them.
 #[derive(Clone, Copy)]
 struct Case(Kind, &'static Script);
 
@@ -69,7 +69,7 @@ impl Scenario for Case {
         2 + u64::from(self.1.shards) + self.0.blocks() * items
     }
 
-    /// Some of those that moved on.
+    /// Some of the displaced keys.
     fn put_again(&self) -> std::ops::Range<u64> {
         if self.1.is_crowded() { MOVERS.start..MOVERS.start + 3 } else { 0..0 }
     }

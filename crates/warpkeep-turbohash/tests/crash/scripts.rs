@@ -1,4 +1,4 @@
-//! What is done to a table that is crashed.
+//! The scripts for tables that are crashed.
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,7 @@ pub(crate) enum Step {
     Grow,
     Shrink,
     Collect,
-    /// Let go of what was replaced.
+    /// Free replaced records.
     Settle,
     /// Move all records and shards.
     Defragment,
@@ -49,12 +49,12 @@ pub(crate) struct Script {
     pub(crate) shards: u32,
     /// Buckets of a shard at the beginning.
     pub(crate) buckets: u64,
-    /// So many steps are done before anything crashes.
+    /// The number of steps before the first crash.
     pub(crate) spared: usize,
     /// No step has a key beyond.
     pub(crate) keys: u64,
     pub(crate) steps: &'static [Step],
-    /// That it did what it is meant to.
+    /// Asserts that the script had its intended effect.
     pub(crate) meant: fn(&TableStats),
 }
 
@@ -76,11 +76,11 @@ impl Script {
 
 pub(crate) const SCRIPTS: [&Script; 4] = [&WRITTEN, &BATCHED, &REBUILT, &CROWDED];
 
-/// Keys of the crowded table that are at home in the last bucket of the scope, and can move on.
+/// Keys of the crowded table whose home is the last bucket of the scope, and that can move on.
 pub(crate) const MOVERS: std::ops::Range<u64> = 20..33;
 
-/// Keys that fill the sixteen buckets of a scope: first the movers, into the last of them, then others, all at home in
-/// the first.
+/// Keys that fill the sixteen buckets of a scope: first the movers, into the last of them, then others, whose home
+/// is the first.
 fn load(kind: Kind) -> impl Iterator<Item = u64> {
     let usable = kind.slots() - 1;
     MOVERS.take(usable as usize).chain(40..40 + 15 * usable)
@@ -98,7 +98,7 @@ fn crowd(kind: Kind) -> Vec<u64> {
     (0..CROWDED.keys).filter_map(&mut next).collect()
 }
 
-/// One bucket, written to until it is full, and its shard built anew by whoever finds no place.
+/// One bucket, written until it is full, and its shard rebuilt by the writer that finds no place.
 const WRITTEN: Script = Script {
     name: "written",
     shards: 1,
@@ -136,8 +136,8 @@ const WRITTEN: Script = Script {
     meant: |stats| assert!(stats.grown > 0, "{stats:?}"),
 };
 
-/// Two shards, several changes at once: updates that share the spare slot, keys that go past a bucket filled by others of
-/// the same batch, slots left and taken.
+/// Two shards, several changes at once: updates that share the spare slot, keys that go past a bucket filled by the
+/// same batch, slots freed and reused.
 const BATCHED: Script = Script {
     name: "batched",
     shards: 2,
@@ -157,7 +157,7 @@ const BATCHED: Script = Script {
     meant: |stats| assert!(stats.items > 20, "{stats:?}"),
 };
 
-/// Shards made larger and smaller, rid of what is deleted, moved, and written to in between.
+/// Shards made larger and smaller, rid of deleted items, moved, and written to in between.
 const REBUILT: Script = Script {
     name: "rebuilt",
     shards: 2,
@@ -201,7 +201,7 @@ const REBUILT: Script = Script {
     meant: |stats| assert!(stats.grown > 0 && stats.shrunk > 0, "{stats:?}"),
 };
 
-/// Sixteen buckets in a row that are full, and keys at home in the first of them: items of the last move on.
+/// Sixteen consecutive full buckets, and keys whose home is the first of them: items of the last move on.
 const CROWDED: Script = Script {
     name: "crowded",
     shards: 1,

@@ -35,7 +35,7 @@ fn colliding_keys_end_in_an_error_and_harm_nobody() {
         assert_eq!(get(&table, &key.to_le_bytes()), Some((1, vec![1; 16])));
         put(&table, &key.to_le_bytes(), &[3; 16], 3).unwrap();
     }
-    // Hostile keys can be replaced, though no more can come.
+    // Hostile keys can be replaced, though no more can be added.
     put(&table, &hostile(0).to_le_bytes(), &[3; 16], 3).unwrap();
     assert!(matches!(put(&table, &hostile(taken).to_le_bytes(), &[2; 16], 2), Err(TableError::Full)));
     for number in 0..taken {
@@ -44,12 +44,12 @@ fn colliding_keys_end_in_an_error_and_harm_nobody() {
     put(&table, &hostile(0).to_le_bytes(), &[4; 16], 4).unwrap();
 }
 
-/// How full a table is in percent: where one slot of nine is kept free, 70 is what 80 is where it is one of fourteen.
+/// The load of a table in percent: 70 with one spare slot of nine corresponds to 80 with one of fourteen.
 fn load(kind: Kind) -> u64 {
     if kind == Kind::Values { 70 } else { 80 }
 }
 
-/// A table at that load whose items are all replaced by others, again and again, without upkeep.
+/// A table at that load whose items are all replaced by others, again and again, without maintenance.
 fn turned_over(table: &Table<Coherent>, kind: Kind, rounds: u64) -> u64 {
     let keys = table.slots() * load(kind) / 100;
     for round in 0..=rounds {
@@ -69,8 +69,8 @@ fn maintained(table: &Table<Coherent>) -> TableStats {
     table.stats()
 }
 
-/// After delete-and-reinsert, searches for what is not there walk as far as in a fresh table: once it was measured that
-/// they do not, what is deleted is collected.
+/// After delete-and-reinsert, searches for absent keys are as short as in a fresh table: once they are measured to
+/// be longer, deleted slots are collected.
 #[test]
 fn collection_brings_misses_back_to_what_they_were() {
     for kind in [Kind::Values, Kind::References] {
@@ -100,7 +100,7 @@ fn collection_brings_misses_back_to_what_they_were() {
     }
 }
 
-/// The same with upkeep as it goes: it never becomes slow, and it does not grow.
+/// The same with continuous maintenance: it never becomes slow, and it does not grow.
 #[test]
 fn deleting_and_reinserting_for_many_rounds_neither_grows_nor_slows_down() {
     let kind = Kind::Values;
@@ -149,7 +149,7 @@ fn a_table_fills_to_the_paper_s_load_factor() {
     }
 }
 
-/// What nobody would find any more is found by a close look.
+/// An inspection finds items that no search would find.
 #[test]
 fn an_inspection_finds_what_is_misplaced_or_doubled() {
     for kind in Kind::ALL {
@@ -161,7 +161,7 @@ fn an_inspection_finds_what_is_misplaced_or_doubled() {
         let (image, header) = (std::sync::Arc::clone(heap.image()), table.header());
         let look = || Table::inspect(&image, header).unwrap();
         assert_eq!(look(), Inspection { items: 300, ..Inspection::default() }, "{kind:?}");
-        // A bucket is copied onto its neighbour and onto one far away, by writing to the image behind the table's back.
+        // A bucket is copied onto its neighbour and onto one far away, by writing to the image directly.
         let first = (image.load(image.load(header + 48)) & ((1 << 48) - 1)) >> 7 << 8;
         let valid = |bucket: u64| (image.load(first + 256 * bucket) & 0xffff).count_ones() as u64;
         let from = (0..32).find(|&bucket| valid(bucket) > 0).unwrap();
@@ -199,7 +199,7 @@ fn items_of_the_wrong_length_are_refused() {
     assert!(table.is_empty());
 }
 
-/// What the statistics say of items and buckets is what there is.
+/// The statistics match the actual items and buckets.
 #[test]
 fn statistics_add_up() {
     for kind in Kind::ALL {

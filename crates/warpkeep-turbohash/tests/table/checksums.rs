@@ -1,4 +1,4 @@
-//! Records have checksums: what was not written is not given out as a value.
+//! Records have checksums: bytes that were not written are never returned as a value.
 
 use std::io::Write as _;
 
@@ -56,7 +56,7 @@ fn what_is_damaged_is_told_with_its_key_and_place() {
         assert_eq!((one.record, one.bucket, one.slot as u64), (Some(record), bucket, slot));
         assert!(matches!(one.damage, Damage::Checksum { .. }), "{one}");
         image.store(record, image.load(record) ^ 1 << 40);
-        // The record of another key, which has no bytes in it: its checksum tells.
+        // The record of another key; records here hold no key, so only the checksum shows it.
         image.store(reference, image.load(bucket + 32 + 16 * ((slot + 1) % 3) + 8));
         assert!(matches!(damaged(&table)[0].damage, Damage::Checksum { .. }));
         image.store(reference, image.len());

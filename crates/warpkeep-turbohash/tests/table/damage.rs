@@ -1,4 +1,4 @@
-//! Damaged bytes give an error that says what is wrong; never a panic, never another table.
+//! Damaged bytes give an error that names the fault; never a panic, never another table.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ fn references_that_lead_nowhere_are_noticed() {
         let (image, header) = (Arc::clone(heap.image()), table.header());
         let bucket = (image.load(image.load(header + 48)) & ((1 << 48) - 1)) >> 7 << 8;
         let slot = bucket + 32;
-        assert_eq!(image.load(slot), table.hash_of(&7_u64.to_le_bytes()), "the first slot");
+        assert_eq!(image.load(slot), table.lock_key(&7_u64.to_le_bytes()).bits(), "the first slot");
         let record = image.load(slot + 8);
         for wrong in [0, 8, 3, record + 1, header, image.len(), u64::MAX, 1 << 47] {
             image.store(slot + 8, wrong);
@@ -62,7 +62,7 @@ fn references_that_lead_nowhere_are_noticed() {
             assert!(matches!(error, TableError::Image(_)), "{error}");
         }
         image.store(slot + 8, record);
-        // A slot that counts although nothing was put there.
+        // A slot that counts although it was never filled.
         let commit = image.load(bucket);
         image.store(bucket, commit | 1 << 9);
         assert!(opened(&image, header).is_err());
@@ -81,7 +81,7 @@ fn names_that_no_record_of_a_tile_has_are_noticed() {
     let (image, header) = (Arc::clone(heap.image()), table.header());
     let bucket = (image.load(image.load(header + 48)) & ((1 << 48) - 1)) >> 7 << 8;
     let slot = bucket + 32 + 16;
-    assert_eq!(image.load(slot), table.hash_of(&kind.key(7)), "the second slot");
+    assert_eq!(image.load(slot), table.lock_key(&kind.key(7)).bits(), "the second slot");
     drop((table, heap));
     let record = image.load(slot + 8);
     let (value, within) = (record & !127, record % 128 / 8);
@@ -124,8 +124,8 @@ fn flags_that_make_no_sense_are_refused() {
     }
 }
 
-/// The word says which slots count, and opening the table relies on it: bits of slots that are not there, of a slot
-/// that is deleted and was never filled, of a bucket without a slot to spare.
+/// The word determines which slots count, and opening the table relies on it: bits of slots that do not exist, of a
+/// slot that is deleted and was never filled, of a bucket without a spare slot.
 #[test]
 fn commit_words_that_no_table_stores_are_noticed() {
     for kind in Kind::ALL {
@@ -147,7 +147,7 @@ fn commit_words_that_no_table_stores_are_noticed() {
         assert!(opened(&image, header).is_err(), "{kind:?}: no slot to spare");
         image.store(bucket, good);
         let table = opened(&image, header).unwrap();
-        // Damage that comes later is nothing that a reader or writer falls over.
+        // Later damage makes no reader or writer fail.
         image.store(bucket, good | 0xffff_ffff & !0x7_0007);
         let mut seen = 0;
         table

@@ -1,5 +1,6 @@
-//! What the published code got wrong, each a test. Those about the order in which bytes become durable are caught by the
-//! crash explorer, where every flush and fence is dropped in turn; those about long walks are with the adversary.
+//! The defects of the published code, a test for each. Those about the order in which bytes become durable are
+//! caught by the crash explorer, where every flush and fence is dropped in turn; those about long searches are with
+//! the adversary.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -8,7 +9,7 @@ use warpkeep_turbohash::{Table, TableError};
 
 use crate::rig::{Kind, get, heap, put, remove, reopen};
 
-/// A removal is one change, so a reader that shrugs off one would take the value of whoever got the slot.
+/// A removal is one change, so a reader that tolerates one change would return the value of the slot's next key.
 #[test]
 fn a_slot_used_again_never_gives_another_key_s_value() {
     for kind in Kind::ALL {
@@ -41,7 +42,7 @@ fn a_slot_used_again_never_gives_another_key_s_value() {
                     })
                 })
                 .collect();
-            // At least so many, and until somebody has looked: on a busy machine readers come late.
+            // At least this many rounds, and until a reader has read: on a busy machine readers start late.
             for round in (1..).take_while(|&round| round <= 15_000 || looked.load(Ordering::Relaxed) != 0b11)
             {
                 let key = round % 3;
@@ -58,7 +59,7 @@ fn a_slot_used_again_never_gives_another_key_s_value() {
     }
 }
 
-/// Address and size are one word: whoever reads while shards become larger and smaller has the one with the other.
+/// Address and size are one word: a reader during growth and shrinking never mixes the two.
 #[test]
 fn readers_never_mix_the_old_shard_with_the_new() {
     for kind in Kind::ALL {
@@ -95,7 +96,7 @@ fn readers_never_mix_the_old_shard_with_the_new() {
     }
 }
 
-/// Items and load factor are told, and they are right, also after opening.
+/// The reported number of items and load factor are right, also after opening.
 #[test]
 fn size_and_load_factor_are_exact() {
     for kind in Kind::ALL {
@@ -129,7 +130,7 @@ fn size_and_load_factor_are_exact() {
     }
 }
 
-/// What leads to a shard lies in one cache line, so one flush makes it durable.
+/// The word of a shard lies in one cache line, so one flush makes it durable.
 #[test]
 fn no_descriptor_straddles_two_lines() {
     let heap = heap(4000);

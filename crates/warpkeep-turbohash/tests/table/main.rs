@@ -1,4 +1,5 @@
-//! What only this index has, beside the suites that all indexes pass: shards built anew, collection, items that move on.
+//! Features that only this index has, beside the suites that all indexes pass: rebuilt shards, collection,
+//! displaced items.
 
 mod adversary;
 mod checksums;

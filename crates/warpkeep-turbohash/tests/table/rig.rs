@@ -11,7 +11,7 @@ pub(crate) fn spec(key: KeySpec, value: ValueSpec, shards: u32, capacity: u64) -
     TableSpec { key, value, capacity, shards, merge: MergeRule::None, seed: SEED }
 }
 
-/// What slots can look like.
+/// The kinds of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Keys of 8 bytes, values in the slots.
@@ -50,7 +50,7 @@ impl Kind {
         }
     }
 
-    /// A value that says whose it is.
+    /// A value that identifies its key.
     pub(crate) fn value(self, key: u64, version: u64) -> Vec<u8> {
         match self {
             Kind::Values => (key << 32 | version).to_le_bytes().to_vec(),

@@ -17,15 +17,17 @@ use crate::options::LOG;
 use crate::{Error, Result, Store};
 
 impl<P: Persist> Store<P> {
-    /// Makes a backup while others read and write: everything that was acknowledged before the call is in it, whatever
-    /// its durability, and perhaps some of what came later; what is in it is a prefix of the order in which writes were
-    /// logged. `to` must not exist, or be an empty directory.
+    /// Makes a backup while other threads read and write: everything acknowledged before the call is in it,
+    /// whatever its durability, and perhaps some later writes; its contents are a prefix of the order in which
+    /// writes were logged. `to` must not exist, or be an empty directory.
     ///
-    /// A checkpoint is taken first, and others wait until the backup is done. The backup is read back before it counts.
-    /// If the process dies meanwhile, what there is of it is called `to` with `.partial` at the end; the next backup to
-    /// the same place clears it away. `progress` learns how many bytes of about how many are done.
+    /// A checkpoint is taken first, and further checkpoints wait until the backup is done. The backup is read back
+    /// before it counts. If the process dies meanwhile, the incomplete backup is called `to` with `.partial` at the
+    /// end; the next backup to the same place removes it. `progress` receives the bytes copied so far and the
+    /// estimated total.
     ///
-    /// Of a store that is [only read](Store::open_read_only) the items themselves are written to the backup, as a checkpoint.
+    /// Of a store [opened for reading](Store::open_read_only) the items themselves are written to the backup, as a
+    /// checkpoint.
     ///
     /// See [`restore`](crate::restore) for the way back.
     pub fn backup(&self, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<BackupReport> {
@@ -67,7 +69,7 @@ impl<P: Persist> Store<P> {
                 seconds: begun.elapsed().as_secs_f64(),
             }),
             Err(error) => {
-                // Best effort: what stays is called partial, and the next backup tries again.
+                // Best effort: leftovers are called partial, and the next backup tries again.
                 let _ = std::fs::remove_dir_all(&partial);
                 Err(error)
             }
@@ -75,13 +77,14 @@ impl<P: Persist> Store<P> {
     }
 
     fn copy(&self, log: &Log, to: &Arc<OsDisk>, progress: &mut dyn FnMut(u64, u64)) -> Result<LogCopy> {
-        // The image may know what the log does not; and the newer the checkpoint, the shorter the log.
+        // The image may have writes that the log lacks; and the newer the checkpoint, the shorter the log.
         self.keeper.checkpoint()?;
         Ok(log.copy_to(Arc::clone(to) as Arc<dyn Disk>, progress)?)
     }
 }
 
-/// Reads the copy back, writes down what is in it, and gives it its name. `live` tells how many items a table has by now.
+/// Reads the copy back, writes its contents note, and gives it its name. `live` returns the current number of items
+/// of a table.
 fn finish(
     disk: &Arc<OsDisk>,
     partial: &Path,

@@ -1,8 +1,8 @@
 //! Backups: a copy of checkpoint and log from which a store can be made again.
 //!
-//! A backup is a directory: `BACKUP.json` says what is in it, `log` holds what a log directory of the store held when it
-//! was made (and the file that locked it). It comes to be under another name, which ends in `.partial`, and gets its own when it is whole, durable and
-//! has been read back.
+//! A backup is a directory: `BACKUP.json` describes its contents, `log` holds the contents of the store's log
+//! directory when it was made (and the lock file). It is made under another name, which ends in `.partial`, and
+//! gets its own when it is complete, durable and has been read back.
 
 mod make;
 mod note;
@@ -18,10 +18,10 @@ pub use restore::{RestoreReport, restore};
 
 use crate::{Error, Result};
 
-/// The end of the name of what is not whole yet.
+/// Suffix of an incomplete backup.
 const PARTIAL: &str = ".partial";
 
-/// What a backup came to.
+/// The result of a backup.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BackupReport {
     /// Where it is.
@@ -38,7 +38,7 @@ pub struct BackupReport {
     pub seconds: f64,
 }
 
-/// The name beside `path` under which it comes to be.
+/// The temporary name beside `path`.
 fn partial(path: &Path) -> Result<PathBuf> {
     let name = path.file_name().ok_or_else(|| {
         Error::Invalid(format!(
@@ -62,7 +62,7 @@ fn sync_directory(path: &Path) -> Result<()> {
     synced.map_err(Error::io(path, "make its entries durable"))
 }
 
-/// Whether there is nothing at a path, or a directory with nothing in it.
+/// Whether a path does not exist, or is an empty directory.
 fn is_vacant(path: &Path) -> Result<bool> {
     match std::fs::read_dir(path) {
         Ok(mut entries) => Ok(entries.next().is_none()),
@@ -72,7 +72,7 @@ fn is_vacant(path: &Path) -> Result<bool> {
     }
 }
 
-/// Removes what an interrupted attempt left in a directory, if it is nothing else: the files of a log.
+/// Removes the remains of an interrupted attempt from a directory, if it holds nothing but the files of a log.
 fn clear_log(path: &Path) -> Result<()> {
     let entries = match std::fs::read_dir(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -95,5 +95,5 @@ fn clear_log(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What keeps a log directory from being used twice at a time.
+/// The lock file of a log directory.
 const LOCK: &str = "LOCK";

@@ -1,4 +1,4 @@
-//! `BACKUP.json`: what a backup holds.
+//! `BACKUP.json`: the contents of a backup.
 
 use std::fs::{File, Permissions};
 use std::io::Write;
@@ -24,7 +24,7 @@ struct Sealed {
     backup: Box<RawValue>,
 }
 
-/// What a backup holds.
+/// The contents of a backup.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Note {
     /// In hexadecimal.

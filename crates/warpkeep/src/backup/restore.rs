@@ -18,7 +18,7 @@ use crate::{Error, Result, Store, StoreOptions};
 /// Bytes that are copied at once.
 const PIECE: usize = 1 << 20;
 
-/// What a restoration came to.
+/// The result of a restoration.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RestoreReport {
     /// The store, in hexadecimal: the one that the backup was made of.
@@ -33,11 +33,11 @@ pub struct RestoreReport {
     pub seconds: f64,
 }
 
-/// Makes a store out of a backup, and closes it. Every file of the backup is checked against its checksum on the way, and
-/// the store against what the backup says is in it. If anything is wrong, nothing is left of the store.
+/// Makes a store out of a backup, and closes it. Every file of the backup is checked against its checksum on the
+/// way, and the store against the backup's note. If anything is wrong, nothing is left of the store.
 ///
-/// A directory with a store in it is refused. The new store is the old one, not another: do not go on using both with one
-/// another's files.
+/// A directory with a store in it is refused. The new store has the old one's identity: do not mix the files of the
+/// two.
 ///
 /// ```
 /// use warpkeep::{Durability, Store, StoreOptions, restore};
@@ -169,7 +169,7 @@ fn copy_file(
     target.sync_all().map_err(Error::io(&to, "make it durable"))
 }
 
-/// Opens the store, which builds its image, and compares it with what it should be; gives how many items it has.
+/// Opens the store, which builds its image, and compares it with the note; returns the number of items.
 fn build(backup: &Path, directory: &Path, options: StoreOptions, note: &Note) -> Result<u64> {
     let looking = options.clone();
     let store = Store::open_with(directory, options)?;

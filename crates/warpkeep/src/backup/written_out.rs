@@ -1,4 +1,5 @@
-//! The log of a backup that is not copied from a log but written from the items: that of a store which is only read.
+//! The log of a backup that is not copied from a log but written from the items: that of a store opened for
+//! reading.
 
 use std::fs::File;
 use std::io::Read;
@@ -35,7 +36,7 @@ pub(super) fn write_out<P: Persist>(
         let entry = entry.map_err(Error::io(path, "look into it"))?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.ends_with(".tmp") {
-            // Space that the log set aside for more to come.
+            // Space that the log preallocated for more records.
             std::fs::remove_file(entry.path()).map_err(Error::io(&entry.path(), "remove it"))?;
         } else if name != LOCK {
             let (bytes, crc32c) = sum(&entry.path()).map_err(Error::io(&entry.path(), "read it"))?;

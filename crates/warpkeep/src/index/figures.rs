@@ -1,13 +1,14 @@
-//! What a table tells the recorder of figures.
+//! A table's figures for the metrics recorder.
 
 use warpkeep_image::Persist;
 
 use super::Index;
 
-/// How full a GPHash table is when it has the items that its spec names, whether it was created for them or grew to them.
+/// The load of a GPHash table with as many items as its spec names, whether it was created for them or grew to
+/// them.
 const CREATION_LOAD: f64 = 0.85;
 
-/// What a table tells about itself without looking at its slots.
+/// A table's figures that need no look at its slots.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Figures {
     pub(crate) items: u64,
@@ -16,7 +17,7 @@ pub(crate) struct Figures {
     pub(crate) size: Size,
 }
 
-/// How large a table is, so that its growths can be told.
+/// The size of a table, to count its growths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Size {
     /// Items that a table of one piece, which doubles, is for.
@@ -26,7 +27,7 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// How often something was made larger since it had that size.
+    /// The number of growths since it had that size.
     pub(crate) fn growths_since(self, before: Size) -> u64 {
         let doubled = match self.capacity > before.capacity {
             true => (self.capacity as f64 / before.capacity.max(1) as f64).log2().round().max(1.0) as u64,

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::Error;
 
-/// Which index a table has; settled when it is created. `docs/choosing.md` says when to take which.
+/// The index of a table; fixed when it is created. `docs/choosing.md` helps to choose.
 ///
 /// ```
 /// use warpkeep::IndexKind;
@@ -49,7 +49,7 @@ impl IndexKind {
         IndexKind::ALL.into_iter().find(|kind| kind.code() == code)
     }
 
-    /// What it is called that a key finds no place in such a table.
+    /// The error for a key that finds no place in such a table.
     pub(crate) fn full(self) -> Error {
         match self {
             IndexKind::GpHash => Error::Table(warpkeep_gphash::TableError::Full),

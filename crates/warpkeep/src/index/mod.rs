@@ -1,35 +1,30 @@
-//! The index of a table: one of several, asked for once a call or once a batch.
+//! The index of a table: one of several, dispatched once a call or once a batch.
 
 mod figures;
 mod kind;
+mod options;
 mod spec;
 mod stats;
 
 use std::sync::Arc;
 
-use warpkeep_core::{Change, KeySpec, MergeRule, ValueSpec};
-use warpkeep_image::{Clearing, Heap, Image, Marker, Owner, Persist};
-use warpkeep_record::{DamagedItem, Kept, Staging, Value};
+use warpkeep_core::Change;
+use warpkeep_image::{Clearing, Guard, Heap, Image, Marker, Owner, Persist};
+use warpkeep_record::{DamagedItem, Kept, ScanPosition, Staging, Value};
 
 pub(crate) use figures::{Figures, Size};
 pub use kind::IndexKind;
+pub use options::IndexOptions;
 pub(crate) use spec::{Form, Spec};
 pub use stats::TableStats;
 
 use crate::{Error, Result};
 
-/// A table, whichever index it has. Neither is behind a pointer: readers of one key feel every line they have to fetch.
+/// A table with any index. Neither is behind a pointer: single-key reads are sensitive to every cache line.
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum Index<P: Persist> {
     GpHash(warpkeep_gphash::Table<P>),
     TurboHash(warpkeep_turbohash::Table<P>),
-}
-
-/// Where a scan in parts stands: see [`Table::scan_some`](crate::Table::scan_some). It is for the table it was begun with.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ScanPosition {
-    gphash: warpkeep_gphash::ScanPosition,
-    turbohash: warpkeep_turbohash::ScanPosition,
 }
 
 /// Does the same with the table of any index.
@@ -43,7 +38,7 @@ macro_rules! with_table {
 }
 pub(crate) use with_table;
 
-/// What the planner needs of a table.
+/// The planner's view of a table.
 pub(crate) trait Planned<P: Persist>: Staging<P, Error: Into<Error>> {
     /// The table, if devices can work such tables.
     fn for_devices(&self) -> Option<&warpkeep_gphash::Table<P>>;
@@ -62,7 +57,7 @@ impl<P: Persist> Planned<P> for warpkeep_turbohash::Table<P> {
 }
 
 impl<P: Persist> Index<P> {
-    /// Lays out an empty table, with nothing leading to it yet.
+    /// Lays out an empty table, which is not reachable yet.
     pub(crate) fn create(heap: &Arc<Heap<P>>, spec: &Spec) -> Result<Index<P>> {
         let mut index = match spec.form {
             Form::GpHash { geometry, layout } => {
@@ -113,7 +108,7 @@ impl<P: Persist> Index<P> {
         }
     }
 
-    /// What it would have to be created with to be what it is.
+    /// The spec that would create this table.
     pub(crate) fn spec(&self) -> Spec {
         match self {
             Index::GpHash(table) => {
@@ -131,20 +126,6 @@ impl<P: Persist> Index<P> {
         }
     }
 
-    #[inline]
-    pub(crate) fn key_spec(&self) -> KeySpec {
-        with_table!(self, table => table.key_spec())
-    }
-
-    #[inline]
-    pub(crate) fn value_spec(&self) -> ValueSpec {
-        with_table!(self, table => table.value_spec())
-    }
-
-    pub(crate) fn merge_rule(&self) -> MergeRule {
-        with_table!(self, table => table.merge_rule())
-    }
-
     pub(crate) fn len(&self) -> u64 {
         with_table!(self, table => table.len())
     }
@@ -154,10 +135,21 @@ impl<P: Persist> Index<P> {
         with_table!(self, table => table.header())
     }
 
-    /// Looks a key up and gives what is found to `then`.
+    /// Looks a key up and passes the value to `then`.
     #[inline]
     pub(crate) fn get<R>(&self, key: &[u8], then: impl FnOnce(Value<'_, P>) -> R) -> Option<R> {
         with_table!(self, table => table.get(key, then))
+    }
+
+    /// The same, for a caller that has pinned the heap's epochs.
+    #[inline]
+    pub(crate) fn get_pinned<R>(
+        &self,
+        pinned: &Guard,
+        key: &[u8],
+        then: impl FnOnce(Value<'_, P>) -> R,
+    ) -> Option<R> {
+        with_table!(self, table => table.get_pinned(pinned, key, then))
     }
 
     /// Looks many keys up and gives each answer, in order, to `each`.
@@ -174,7 +166,7 @@ impl<P: Persist> Index<P> {
         with_table!(self, table => table.scan(id, each))
     }
 
-    /// Gives out every item, each checked, and what is damaged as that.
+    /// Returns every item, each checked, and damaged ones as damaged.
     pub(crate) fn scan_checked<E>(
         &self,
         id: u32,
@@ -183,7 +175,7 @@ impl<P: Persist> Index<P> {
         with_table!(self, table => table.scan_checked(id, each))
     }
 
-    /// Marks everything that a table's header leads to, and takes items out that lead nowhere: gives those.
+    /// Marks everything reachable from a table's header; removes and returns items with invalid references.
     pub(crate) fn mark_salvaging(
         kind: IndexKind,
         image: &Image<P>,
@@ -206,20 +198,17 @@ impl<P: Persist> Index<P> {
         with_table!(self, table => Kept::may_lie_in(table, key, bucket))
     }
 
-    /// Gives out the items of a few buckets, from a position on; whether there is more.
+    /// Returns the items of a few buckets, from a position on; returns whether there is more.
     pub(crate) fn scan_some<E>(
         &self,
         id: u32,
         position: &mut ScanPosition,
         each: impl FnMut(&Change<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
-        match self {
-            Index::GpHash(table) => table.scan_some(id, &mut position.gphash, each),
-            Index::TurboHash(table) => table.scan_some(id, &mut position.turbohash, each),
-        }
+        with_table!(self, table => table.scan_some(id, position, each))
     }
 
-    /// Keeps items where they are, but for growth, until [`Index::let_move`] has been called as often.
+    /// Keeps items in place, except for growth, until [`Index::let_move`] has been called as often.
     pub(crate) fn hold_still(&self) {
         // A scan of the other kind looks again where items may have moved to.
         if let Index::GpHash(table) = self {
@@ -234,7 +223,7 @@ impl<P: Persist> Index<P> {
         }
     }
 
-    /// Brings an item to the state that a change tells of, unless it is there or beyond already.
+    /// Brings an item to the state of a change, unless it already has that state or a later one.
     pub(crate) fn redo(&self, change: &Change<'_>) -> Result<()> {
         with_table!(self, table => Ok(table.redo(change)?))
     }
@@ -251,7 +240,7 @@ impl<P: Persist> Index<P> {
         with_table!(self, table => Ok(table.defragment(clearing)?))
     }
 
-    /// Moves its records out of blocks that are to be free; those that it moved are taken from the list.
+    /// Moves its records out of blocks that must become free; those that it moved are removed from the list.
     pub(crate) fn vacate(&self, clearing: &Clearing<'_, P>, blocks: &mut Vec<(u64, u64)>) -> Result<u64> {
         with_table!(self, table => Ok(table.vacate(clearing, blocks)?))
     }
@@ -261,9 +250,9 @@ impl<P: Persist> Index<P> {
         with_table!(self, table => table.record_len(key, value))
     }
 
-    /// Keys that are there more than once, while nobody writes.
+    /// Keys that exist more than once, while there are no writers.
     pub(crate) fn doubled(&self) -> Result<u64> {
-        with_table!(self, table => Ok(Kept::doubled(table)?))
+        with_table!(self, table => Ok(table.inspection()?.doubled))
     }
 
     /// Frees everything it has.

@@ -1,12 +1,12 @@
-//! What a table is created with, and how the log keeps it.
+//! The parameters of a new table, and their form in the log.
 
 use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec};
 use warpkeep_gphash::{Geometry, Layout};
 
-use super::IndexKind;
+use super::{IndexKind, IndexOptions};
 use crate::{Error, Result, TableOptions};
 
-/// What a table is created with.
+/// The parameters of a new table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spec {
     pub(crate) key: KeySpec,
@@ -19,15 +19,15 @@ pub(crate) struct Spec {
     pub(crate) check_gets: bool,
 }
 
-/// What only tables of one index have.
+/// Parameters specific to one index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     GpHash { geometry: Geometry, layout: Layout },
     TurboHash { shards: u32 },
 }
 
-/// The byte of the word about the form that says which index it is. In a geometry it is zero, and was so before there was
-/// another index.
+/// The byte of the form's word that identifies the index. In a geometry it is zero, as it always was before there
+/// was another index.
 const KIND_SHIFT: u32 = 56;
 
 impl Form {
@@ -66,29 +66,17 @@ impl Form {
 }
 
 impl Spec {
-    /// What a table with these options is to be. Options of another index than the one asked for are an error: whoever
-    /// gave them expects something of them.
+    /// The spec of a table with these options. Options of another index than the requested one are an error,
+    /// because they would have no effect.
     pub(crate) fn of(options: &TableOptions, seed: Seed) -> Result<Spec> {
-        let TableOptions { key, value, capacity, merge, index, geometry, layout, shards, check_gets } =
-            *options;
-        let misplaced = |what: &str, of: IndexKind| {
-            Err(Error::Invalid(format!(
-                "{what} goes with a {of} table, not with a {index} table; leave it out"
-            )))
-        };
+        let TableOptions { key, value, capacity, merge, index, check_gets } = *options;
         let form = match index {
-            IndexKind::GpHash if shards != 0 => return misplaced("a number of shards", IndexKind::TurboHash),
-            IndexKind::GpHash => {
-                let layout = layout.unwrap_or_else(|| Layout::for_items(key, value));
-                Form::GpHash { geometry, layout }
+            IndexOptions::GpHash { geometry, layout } => {
+                Form::GpHash { geometry, layout: layout.unwrap_or_else(|| Layout::for_items(key, value)) }
             }
-            IndexKind::TurboHash if geometry != Geometry::default() => {
-                return misplaced("a geometry", IndexKind::GpHash);
-            }
-            IndexKind::TurboHash if layout.is_some() => return misplaced("a layout", IndexKind::GpHash),
-            IndexKind::TurboHash => Form::TurboHash { shards },
+            IndexOptions::TurboHash { shards } => Form::TurboHash { shards },
         };
-        // Where keys have eight bytes and values at most eight, both lie in slots, which have no checksums.
+        // If keys have eight bytes and values at most eight, both lie in slots, which have no checksums.
         let in_slots = value.fixed_len().is_some_and(|len| len <= 8)
             && match form {
                 Form::GpHash { layout, .. } => layout == Layout::InPlace,
@@ -111,7 +99,7 @@ impl Spec {
         bytes.extend_from_slice(&self.key.to_bytes());
         bytes.extend_from_slice(&self.value.to_bytes());
         bytes.extend_from_slice(&self.form.to_word().to_le_bytes());
-        // What it holds now says more about the room it needs than what it was created for.
+        // The current number of items is a better estimate of the needed room than the original capacity.
         bytes.extend_from_slice(&self.capacity.max(items).to_le_bytes());
         bytes.extend_from_slice(&self.seed.0.to_le_bytes());
         bytes.extend_from_slice(&[

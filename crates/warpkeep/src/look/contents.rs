@@ -1,4 +1,4 @@
-//! What a log directory holds in the end: its tables, and the last state of every item.
+//! The final contents of a log directory: its tables, and the last state of every item.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use crate::index::Spec;
 use crate::tables::CATALOGUE;
 use crate::{Error, Result};
 
-/// What a log directory holds, read through from its checkpoint to its end.
+/// The contents of a log directory, read from its checkpoint to its end.
 #[derive(Default)]
 pub(crate) struct LogContents {
     tables: BTreeMap<u32, Entry>,
@@ -31,7 +31,7 @@ struct Entry {
     items: u64,
 }
 
-/// A change of the catalogue, to be made when its turn comes.
+/// A change of the catalogue, to be made in its turn.
 struct CatalogueChange {
     kind: ChangeKind,
     version: u64,
@@ -47,9 +47,9 @@ impl CatalogueChange {
 }
 
 impl LogContents {
-    /// Reads every block of the checkpoint and every record after it, and gives out each item that is there in the end
-    /// with its last value. What changed after the checkpoint is remembered by key, so memory goes by the log and not by
-    /// the store; so an item that a checkpoint has twice, because its table grew meanwhile, is given out and counted twice.
+    /// Reads every block of the checkpoint and every record after it, and returns each live item with its last
+    /// value. Changes after the checkpoint are kept by key, so memory depends on the log and not on the store; so
+    /// an item that a checkpoint has twice, because its table grew meanwhile, is returned and counted twice.
     pub(crate) fn read(
         recovery: &Recovery,
         mut each: impl FnMut(&Change<'_>) -> Result<()>,
@@ -134,8 +134,8 @@ impl LogContents {
         Ok(())
     }
 
-    /// Like [`LogContents::read`], but every item is given out and counted once. It takes twenty to forty bytes an item, so it
-    /// is for whoever has no table that says how many there are, or one that says otherwise.
+    /// Like [`LogContents::read`], but every item is returned and counted once. It takes twenty to forty bytes an
+    /// item, so it is for callers that have no table with the right number of items.
     pub(crate) fn read_once(
         recovery: &Recovery,
         mut each: impl FnMut(&Change<'_>) -> Result<()>,

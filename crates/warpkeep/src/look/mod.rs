@@ -1,4 +1,4 @@
-//! Stores that are looked at and not opened: nothing of them is changed, and nobody can open them meanwhile.
+//! Stores that are inspected and not opened: nothing is changed, and no writer can open them meanwhile.
 
 mod contents;
 mod private_memory;
@@ -32,26 +32,26 @@ pub struct TablePeek {
     pub name: String,
     /// Its number, under which its changes are logged.
     pub id: u32,
-    /// What keys are.
+    /// The keys.
     pub key: KeySpec,
-    /// What values are.
+    /// The values.
     pub value: ValueSpec,
     /// Which index it has.
     pub index: IndexKind,
     /// How a GPHash table is laid out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub geometry: Option<Geometry>,
-    /// What a slot of a GPHash table holds.
+    /// The contents of a slot of a GPHash table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<Layout>,
     /// How many shards a TurboHash table has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shards: Option<u32>,
-    /// What a merge does.
+    /// The merge rule.
     pub merge: MergeRule,
     /// Items in it.
     pub items: u64,
-    /// What applications keep with it: see [`Table::set_attribute`](crate::Table::set_attribute).
+    /// Attributes that applications store with it: see [`Table::set_attribute`](crate::Table::set_attribute).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
 }
@@ -78,20 +78,20 @@ impl TablePeek {
     }
 }
 
-/// The files of a store, held so that nobody opens it.
+/// The files of a store, locked so that no writer opens it.
 pub(crate) struct Look {
     held: Option<ImageHold>,
     /// Has the lock of the log directory.
     disk: Option<Arc<ReadOnlyDisk>>,
-    /// The log directory, if there is a log in it.
+    /// The log directory, if it holds a log.
     pub(crate) log: Option<Recovery>,
-    /// What is wrong with the log.
+    /// The damage to the log.
     pub(crate) log_damage: Option<Error>,
 }
 
 /// An image, in a view of its own where recovery has done its work.
 pub(crate) struct LookedAt {
-    // Before what it lies in.
+    // Dropped before the heap it lies in.
     pub(crate) tables: Tables<Coherent>,
     heap: Arc<Heap<Coherent>>,
     /// Items that are damaged, with the numbers of their tables; they are not in the tables.
@@ -115,8 +115,8 @@ impl LookedAt {
 }
 
 impl Look {
-    /// Holds the files of a store. Damage to the log is kept for the caller to judge; a store in use is an error that
-    /// says by whom.
+    /// Locks the files of a store. Damage to the log is kept for the caller to judge; a store in use is an error
+    /// that names the holder.
     pub(crate) fn hold(directory: &Path, options: &StoreOptions) -> Result<Look> {
         let image = options.image_path(directory);
         // The log first: its lock names the process.
@@ -133,7 +133,7 @@ impl Look {
         }
         match image.try_exists().map_err(Error::io(&image, "look for it"))? {
             true => look.held = Some(ImageHold::shared(&image)?),
-            // Nothing is lost by looking, but the report must be of the image that the store has.
+            // Inspecting loses nothing, but the report must be about the store's own image.
             false => look.check_elsewhere(&image)?,
         }
         match look.held.is_some() || look.log.is_some() || look.log_damage.is_some() {
@@ -153,8 +153,8 @@ impl Look {
         }
     }
 
-    /// The image, as it would be after opening it, in a private view of its file. `None` if there is none, or one that
-    /// was never taken into use.
+    /// The image, in the state after opening it, in a private view of its file. `None` if there is none, or one
+    /// that was never taken into use.
     pub(crate) fn image(&self) -> Result<Option<LookedAt>> {
         self.view(|image| {
             let heap = Heap::recover(image, HeapOptions::default(), |marker| Tables::mark(image, marker))?;
@@ -164,8 +164,8 @@ impl Look {
         })
     }
 
-    /// The same with every item checked, and without those that are damaged, in all tables or in one: the view is private,
-    /// so that they can be taken out.
+    /// The same with every item checked, and without the damaged ones, in all tables or in one: the view is
+    /// private, so that they can be removed.
     pub(crate) fn salvaged_image(&self, only: Option<&str>) -> Result<Option<LookedAt>> {
         self.view(|image| crate::repair::salvage(image, HeapOptions::default(), only))
     }

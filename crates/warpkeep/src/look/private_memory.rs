@@ -1,16 +1,16 @@
-//! An image in memory of the process alone, for a store that is read and whose own image is not there.
+//! An image in private memory of the process, for a store that is read and whose own image is missing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 use warpkeep_image::{Backing, ImageError};
 
-/// Addresses to begin with: they cost nothing.
+/// The address space to try first: it costs nothing.
 const MOST: usize = 1 << 40;
-/// What is worth having.
+/// The least useful address space.
 const LEAST: usize = 1 << 28;
 
-/// Zeroed memory with room to grow, of which only what is used counts.
+/// Zeroed memory with room to grow, of which only touched pages count.
 pub(super) struct PrivateMemory {
     map: MmapRaw,
     len: AtomicU64,
@@ -54,7 +54,7 @@ unsafe impl Backing for PrivateMemory {
 
     fn grow(&self, len: u64) -> Result<(), ImageError> {
         let wanted = len.saturating_sub(self.len());
-        // What is there is used, what is wanted will be: more than there is would end the process.
+        // Touched pages are in use, and the wanted ones will be: more than is available would end the process.
         if len > self.max_len() || available().is_some_and(|available| wanted > available) {
             let why = "the store has no image that could be used, and there is too little memory to build one that is only \
                        read; open it for writing, with its image on a disk"
@@ -70,7 +70,7 @@ unsafe impl Backing for PrivateMemory {
     }
 }
 
-/// The bytes of memory that can be had without swapping, as far as the system tells.
+/// The bytes of memory available without swapping, if the system reports them.
 fn available() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

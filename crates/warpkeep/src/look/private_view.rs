@@ -1,4 +1,4 @@
-//! An image in a private, copy-on-write view of its file: recovery can do its work there, and the file does not change.
+//! An image in a private, copy-on-write view of its file: recovery works there, and the file does not change.
 
 use std::sync::Arc;
 
@@ -47,8 +47,8 @@ pub(super) fn open(held: &ImageHold) -> Result<Attached<Coherent>, ImageError> {
     let (identity, placement) = (file.identity(), file.placement().clone());
     drop(opened);
     let io = |doing| move |source| ImageError::Io { path: path.to_path_buf(), doing, source };
-    // SAFETY: the mapping is private, and the shared lock keeps away the only ones who would cut the file short under
-    // it; what is read is checked before it is believed.
+    // SAFETY: the mapping is private, and the shared lock excludes every process that would truncate the file under
+    // it; all data read is checked before it is trusted.
     let map = unsafe { MmapOptions::new().no_reserve_swap().map_copy(&**held) };
     let view = PrivateView { map: map.map_err(io("map a private view of it"))?.into() };
     let holder = Holder::current()?;

@@ -1,22 +1,21 @@
-//! What a running store tells about itself, through the [`metrics`] facade.
+//! The metrics of a running store, through the [`metrics`] facade.
 //!
-//! Operations are counted in the store's own memory, one line of it a thread, and handed to the recorder by the
-//! maintenance thread, so that counting costs the same with and without one. Install the recorder before the store is
-//! opened.
+//! Operations are counted in the store's own memory, one cache line a thread, and the maintenance thread passes
+//! them to the recorder, so that counting costs the same with and without one. Install the recorder before the
+//! store is opened.
 //!
 //! | name | kind | labels |
 //! | --- | --- | --- |
 //! | `warpkeep_operations_total` | counter | `table`, `op`, `status` (a class: done, declined, refused, exhausted, failed) |
 //! | `warpkeep_batch_operations` | histogram | `table`, `kind` (read, process, power) |
 //! | `warpkeep_batch_seconds` | histogram | `table`, `kind` |
-//! | `warpkeep_get_batches_total` | counter | `table`, `way` (cpu, gather, fetch, both): batches of gets from host memory, where a device works the table |
-//! | `warpkeep_ordered_from` | gauge | `table`: keys from which on a device puts gets in order |
+//! | `warpkeep_get_batches_total` | counter | `table`, `way` (cpu, gather, both): batches of gets from host memory, where a device works the table |
 //! | `warpkeep_items` | gauge | `table` |
 //! | `warpkeep_load_factor` | gauge | `table` |
 //! | `warpkeep_growths_total` | counter | `table` |
-//! | `warpkeep_device_bytes` | gauge | `table`, `part` (mirror, buckets, values): device memory |
-//! | `warpkeep_device_cached` | gauge | `table`, `part` (buckets, values): how many of them are there |
-//! | `warpkeep_device_hit_share` | gauge | `table`, `part` (buckets, values) |
+//! | `warpkeep_device_bytes` | gauge | `table`, `part` (mirror, values): device memory |
+//! | `warpkeep_device_cached` | gauge | `table`, `part` (values): how many of them are there |
+//! | `warpkeep_device_hit_share` | gauge | `table`, `part` (values) |
 //! | `warpkeep_checkpoints_total` | counter | |
 //! | `warpkeep_checkpoint_seconds` | histogram | |
 //! | `warpkeep_checkpoint_bytes` | gauge | |
@@ -24,12 +23,12 @@
 //! | `warpkeep_checkpoint_owed` | gauge | : 1 while `Power` batches wait for the first checkpoint after a process was killed |
 //! | `warpkeep_checkpoint_items` | gauge | : about how many items the checkpoint in progress has to write; 0 if there is none |
 //! | `warpkeep_checkpoint_items_written` | gauge | : how many of them it has written |
-//! | `warpkeep_log_bytes` | gauge | : what was logged since the last checkpoint began |
+//! | `warpkeep_log_bytes` | gauge | : bytes logged since the last checkpoint began |
 //! | `warpkeep_log_full` | gauge | : 1 while there is no space for a further segment, so that writes are refused |
 //! | `warpkeep_log_reserve_bytes` | gauge | : space set aside for a checkpoint and an opening |
 //! | `warpkeep_open_seconds` | gauge | `origin` |
 //!
-//! Of batches with few operations one in sixteen is timed: looking at the clock would cost more than it tells.
+//! Of batches with few operations one in sixteen is timed: reading the clock for each would cost too much.
 
 mod seat;
 
@@ -58,7 +57,7 @@ const CLASSES: [(StatusClass, &str); 5] = [
 const SMALL: usize = 16;
 const SAMPLE: u32 = 16;
 
-/// How many operations came to what, by operation and class.
+/// Counts of operations, by operation and class.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Tally {
     counts: Counts<u64>,
@@ -113,7 +112,7 @@ impl Tally {
     }
 }
 
-/// How many there are of one kind: in bytes, a few at a time, which is twenty times as fast as in words.
+/// Counts the statuses of one kind: in bytes, a few at a time, which is twenty times as fast as in words.
 fn count(statuses: &[Status], wanted: Status) -> u64 {
     let some = |some: &[Status]| some.iter().map(|&status| u8::from(status == wanted)).sum::<u8>();
     statuses.chunks(128).map(|statuses| u64::from(some(statuses))).sum()
@@ -124,9 +123,9 @@ pub(crate) struct Counted<'a> {
     answers: &'a mut dyn Answers,
     batch: HostBatch<'a>,
     tally: Tally,
-    /// Whether somebody had the arrays: then they tell.
+    /// Whether the arrays were handed out: then they hold the answers.
     by_rows: bool,
-    /// Unless it was told what they say: how many gets found something, and how many did not.
+    /// The totals of the arrays, if reported: gets that found a key, and gets that did not.
     told: Option<(u64, u64)>,
 }
 
@@ -135,7 +134,7 @@ impl<'a> Counted<'a> {
         Counted { answers, batch, tally: Tally::default(), by_rows: false, told: None }
     }
 
-    /// What was counted.
+    /// The counts.
     pub(crate) fn tally(&mut self) -> Tally {
         if let Some((found, absent)) =
             self.told.filter(|(found, absent)| found + absent == self.batch.len() as u64)
@@ -169,7 +168,7 @@ impl Answers for Counted<'_> {
     fn rows_mut(&mut self) -> Option<AnswerRows<'_>> {
         let rows = self.answers.rows_mut()?;
         self.by_rows = true;
-        // Whatever was told before, they may change now.
+        // Earlier totals are invalid, because the arrays may change now.
         self.told = None;
         Some(rows)
     }
@@ -179,7 +178,7 @@ impl Answers for Counted<'_> {
     }
 }
 
-/// What kind of batch it was.
+/// The kind of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
@@ -199,12 +198,12 @@ impl Kind {
     }
 }
 
-/// What one thread has counted; the last is for those who have no seat.
+/// The counts of one thread; the last is shared by threads without a slot.
 #[derive(Default)]
 #[repr(align(128))]
 struct Sheet(Counts<AtomicU64>);
 
-/// What is counted of a table.
+/// The counters of a table.
 pub(crate) struct TableMetrics {
     name: String,
     sheets: Box<[Sheet]>,
@@ -213,7 +212,7 @@ pub(crate) struct TableMetrics {
     seconds: [OnceLock<Histogram>; 3],
 }
 
-/// What the recorder knows already.
+/// The counts already passed to the recorder.
 #[derive(Default)]
 struct HandedOn {
     operations: Counts<u64>,
@@ -262,7 +261,7 @@ impl TableMetrics {
     fn count(&self, seat: Option<usize>, row: usize, column: usize, found: u64) {
         match seat {
             Some(seat) => {
-                // Nobody else writes here, so that nothing need be locked.
+                // No other thread writes here, so no lock is needed.
                 let count = &self.sheets[seat].0[row][column];
                 count.store(count.load(Ordering::Relaxed) + found, Ordering::Relaxed);
             }
@@ -294,7 +293,7 @@ impl TableMetrics {
         handle(&self.sizes, "warpkeep_batch_operations").record(operations as f64);
     }
 
-    /// Tells the recorder what has come about since the last time.
+    /// Passes the changes since the last call to the recorder.
     pub(crate) fn publish(&self, figures: &Figures) {
         let mut known = self.handed_on.lock().unwrap_or_else(PoisonError::into_inner);
         for (row, op) in Op::ALL.into_iter().enumerate() {
@@ -323,17 +322,14 @@ impl TableMetrics {
 }
 
 impl TableMetrics {
-    /// Tells the recorder what a device keeps of the table.
+    /// Passes the figures of the device's copy of the table to the recorder.
     pub(crate) fn publish_device(&self, stats: &DeviceStats) {
         let set = |name: &'static str, part: &'static str, value: f64| {
             gauge!(name, "table" => self.name.clone(), "part" => part).set(value);
         };
         set("warpkeep_device_bytes", "mirror", stats.mirror_bytes as f64);
-        set("warpkeep_device_bytes", "buckets", stats.bucket_bytes as f64);
         set("warpkeep_device_bytes", "values", stats.value_bytes as f64);
-        set("warpkeep_device_cached", "buckets", stats.buckets as f64);
         set("warpkeep_device_cached", "values", stats.values as f64);
-        set("warpkeep_device_hit_share", "buckets", stats.bucket_hits);
         set("warpkeep_device_hit_share", "values", stats.value_hits);
     }
 }
@@ -350,7 +346,7 @@ pub(crate) fn checkpoint_failed() {
     counter!("warpkeep_checkpoint_failures_total").increment(1);
 }
 
-/// Takes note of how far the checkpoint in progress is, and whether `Power` batches wait for one.
+/// Records the progress of a running checkpoint, and whether `Power` batches wait for one.
 pub(crate) fn checkpoint_progress(owed: bool, written: u64, expected: u64) {
     gauge!("warpkeep_checkpoint_owed").set(if owed { 1.0 } else { 0.0 });
     gauge!("warpkeep_checkpoint_items").set(expected as f64);
@@ -364,18 +360,13 @@ pub(crate) fn log(log: &Log) {
     gauge!("warpkeep_log_reserve_bytes").set(log.reserve().0 as f64);
 }
 
-/// Takes note of an opening, and says what the names mean.
+/// Records an opening, and describes the metrics.
 pub(crate) fn opened(report: &OpenReport) {
     use metrics::{describe_counter, describe_gauge, describe_histogram};
     describe_counter!("warpkeep_operations_total", "Operations by what became of them");
     describe_histogram!("warpkeep_batch_operations", Unit::Count, "Operations in a batch");
     describe_histogram!("warpkeep_batch_seconds", Unit::Seconds, "How long a batch took");
     describe_counter!("warpkeep_get_batches_total", "Batches of gets from host memory by the way they went");
-    describe_gauge!(
-        "warpkeep_ordered_from",
-        Unit::Count,
-        "Gets from which on a device puts a batch in order"
-    );
     describe_counter!("warpkeep_checkpoint_failures_total", "Checkpoints that failed");
     describe_gauge!("warpkeep_checkpoint_owed", "Whether Power batches wait for a checkpoint");
     describe_gauge!(
@@ -391,8 +382,8 @@ pub(crate) fn opened(report: &OpenReport) {
     describe_gauge!("warpkeep_load_factor", "Items as a share of the slots of a table");
     describe_counter!("warpkeep_growths_total", "How often a table, or a shard of one, was made larger");
     describe_gauge!("warpkeep_device_bytes", Unit::Bytes, "Device memory that is kept of a table");
-    describe_gauge!("warpkeep_device_cached", Unit::Count, "Buckets and values of a table in device memory");
-    describe_gauge!("warpkeep_device_hit_share", "Share of buckets and values that were found there");
+    describe_gauge!("warpkeep_device_cached", Unit::Count, "Values of a table in device memory");
+    describe_gauge!("warpkeep_device_hit_share", "Share of values that were found there");
     describe_counter!("warpkeep_checkpoints_total", "Checkpoints taken");
     describe_histogram!("warpkeep_checkpoint_seconds", Unit::Seconds, "How long a checkpoint took");
     describe_gauge!("warpkeep_checkpoint_bytes", Unit::Bytes, "Length of the last checkpoint");
@@ -429,7 +420,7 @@ mod tests {
             };
             let view = warpkeep_core::BatchView::new(key, warpkeep_core::ValueSpec::U64, columns).unwrap();
             let batch = view.host().unwrap();
-            // One kind alone, and all of them, which nobody counts at once.
+            // Each status alone, and all of them mixed.
             let alone = Status::ALL.map(|status| vec![status; 300]);
             let all = (0..300).map(|index| Status::ALL[index % Status::ALL.len()]).collect();
             for statuses in alone.into_iter().chain([all]) {
@@ -459,7 +450,7 @@ mod tests {
         assert_eq!(tallied(None, Status::Ok), (300, 0, 300));
         assert_eq!(tallied(None, Status::NotFound), (200, 100, 300));
         assert_eq!(tallied(Some((150, 150)), Status::NotFound), (150, 150, 300), "nobody looks");
-        // Something else was answered, too.
+        // Another status was answered, too.
         assert_eq!(tallied(Some((200, 0)), Status::Corrupt), (200, 0, 300));
     }
 

@@ -1,8 +1,8 @@
-//! A number of its own for every thread, so that threads can count without getting in one another's way.
+//! A slot number for every thread, so that threads can count without contention.
 
 use std::sync::{Mutex, PoisonError};
 
-/// So many threads at a time have a seat of their own.
+/// Threads that can have a slot of their own at a time.
 pub(super) const SEATS: usize = 32;
 
 /// The seats that are taken, a bit each.
@@ -30,7 +30,7 @@ impl Drop for Seat {
     }
 }
 
-/// The seat of this thread, which no other running thread has; `None` if there are more threads than seats.
+/// The slot of this thread, which no other running thread has; `None` if there are more threads than slots.
 #[inline]
 pub(super) fn mine() -> Option<usize> {
     thread_local! {

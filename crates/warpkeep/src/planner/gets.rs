@@ -1,8 +1,7 @@
-//! Batches of gets alone, from host memory to host memory: by the device that works the table or by the CPU, whichever is faster, and
-//! by several threads if they are large.
+//! Batches of gets alone, from host memory to host memory: by the table's device or by the CPU, whichever is
+//! faster, and by several threads if they are large.
 
 use std::sync::OnceLock;
-use std::time::Instant;
 
 use warpkeep_core::{Answers, HostBatch, HostCells, Status};
 use warpkeep_gphash::Table;
@@ -40,20 +39,20 @@ pub(super) fn read<P: Persist, T: Planned<P>>(
     };
     // The device copies to arrays, and only where keys and values have one length.
     let mut rows = answers.rows_mut().filter(|_| target.engine.writer().is_some());
-    let points = rows.is_some() && device.points(target.table);
+    // Values of any length, and answers that are given one by one, come through the device.
+    let gathers = device.points(target.table) || target.engine.writer().is_none();
     let shares = rows.as_mut().is_some_and(|rows| device.shares(target.table, rows));
     let to_rows = rows.is_some();
     let is_open = |way| match way {
-        GetWay::Gather => points,
+        GetWay::Gather => gathers,
         GetWay::Both => shares,
-        GetWay::Cpu | GetWay::Fetch => true,
+        GetWay::Cpu => true,
     };
     let way = match target.engine.way_for(device, count, is_open) {
-        GetWay::Both if !shares && points => GetWay::Gather,
+        GetWay::Both if !shares && gathers => GetWay::Gather,
         way if !is_open(way) => GetWay::Cpu,
         way => way,
     };
-    let begun = Instant::now();
     let done = match (way, to_rows) {
         (GetWay::Cpu, _) => false,
         (way, true) => by_device(pool, &target, device, way, batch, answers)?,
@@ -65,11 +64,12 @@ pub(super) fn read<P: Persist, T: Planned<P>>(
     if !done {
         by_cpu(pool, target.table, batch, answers);
     }
-    target.engine.ways.note(if done { way } else { GetWay::Cpu }, count, begun.elapsed());
+    target.engine.ways.note(if done { way } else { GetWay::Cpu });
     Ok(())
 }
 
-/// With the device, to arrays; `false` if it cannot, or has just been lost. Then nothing of what was answered counts.
+/// With the device, to arrays; `false` if it cannot, or has just been lost. Then the answers given so far do not
+/// count.
 fn by_device<P: Persist>(
     pool: &Pool,
     target: &Target<'_, P, Table<P>>,
@@ -79,30 +79,17 @@ fn by_device<P: Persist>(
     answers: &mut dyn Answers,
 ) -> Result<bool> {
     let Some(rows) = answers.rows_mut() else { return Ok(false) };
-    let mut came = None;
     let gets = HostGets { keys: batch.keys(), answers: rows, pool, at_once: 0 };
-    let done = match way {
-        GetWay::Gather | GetWay::Both => {
-            let gathered = match way {
-                GetWay::Gather => device.gather_rows(target.table, gets),
-                _ => device.share_rows(target.table, gets),
-            };
-            gathered.map(|gathered| {
-                came = gathered;
-                gathered.is_some()
-            })
-        }
-        _ => device.fetch_rows(target.table, gets).map(|()| true),
+    let gathered = match way {
+        GetWay::Both => device.share_rows(target.table, gets),
+        _ => device.gather_rows(target.table, gets),
     };
-    match done {
-        Ok(done) => {
-            if done && way == GetWay::Fetch {
-                target.engine.count_gets(batch.len());
-            }
-            if let Some(Gathered { found, absent }) = came {
+    match gathered {
+        Ok(gathered) => {
+            if let Some(Gathered { found, absent }) = gathered {
                 answers.tell_gets(found, absent);
             }
-            Ok(done)
+            Ok(gathered.is_some())
         }
         Err(error) => {
             let _turn = device.turn();
@@ -142,14 +129,14 @@ fn by_cpu<P: Persist, T: Planned<P>>(
     });
 }
 
-/// What one thread has found: for each key how it is answered, with which version, and where its value ends.
+/// The results of one thread: for each key its status, its version, and where its value ends.
 #[derive(Default)]
 struct Found {
     items: Vec<(Status, u64, usize)>,
     values: Vec<u8>,
 }
 
-/// The same, for answers that are given one by one: threads keep what they find.
+/// The same, for answers that are given one by one: threads keep their results.
 fn one_by_one<P: Persist, T: Planned<P>>(
     pool: &Pool,
     table: &T,

@@ -1,5 +1,6 @@
-//! Batches that a device writes straight through, with a log: once it has decided which operations act, and before anything of it is in the
-//! image, their changes are laid out as one record of the log, by several threads. What the order is then says the keeper.
+//! Batches that a device writes in one pass, with a log: once it has decided which operations take effect, and
+//! before any effect is in the image, their changes are laid out as one log record, by several threads. The keeper
+//! then orders log and image.
 
 use std::cell::RefCell;
 
@@ -8,6 +9,7 @@ use warpkeep_gphash::Table;
 use warpkeep_gphash::gpu::{Decided, StraightStage};
 use warpkeep_image::Persist;
 use warpkeep_log::{ChangeBatch, ChangeForm, LaidRecord, PieceLen};
+use warpkeep_record::{LockKey, Staging as _};
 
 use super::on_device::step_back;
 use super::{Answer, Target, refusal, stage};
@@ -17,7 +19,7 @@ use crate::{Error, Keeper, Result};
 /// Operations whose changes one thread lays out at a time: as many bytes as stay in its cache until they are summed.
 const SHARE: usize = 1 << 11;
 
-/// Who commits such batches.
+/// Commits such batches.
 pub(super) struct Logged<'l, P: Persist> {
     pub(super) keeper: &'l Keeper<P, Tables<P>>,
     pub(super) target: &'l Target<'l, P, Table<P>>,
@@ -25,7 +27,7 @@ pub(super) struct Logged<'l, P: Persist> {
     pub(super) op: Op,
 }
 
-/// What a batch was answered.
+/// The answers of a batch.
 pub(super) struct Committed {
     /// By the device, a code each.
     pub(super) statuses: Vec<u8>,
@@ -60,8 +62,8 @@ impl<P: Persist> Logged<'_, P> {
         if matches!(self.op, Op::Put | Op::Insert) && operations.iter().any(is_new) {
             return Ok(None);
         }
-        let mut order: Vec<(u64, u32)> =
-            operations.iter().map(|operation| target.table.hash_of(operation.key)).zip(0..).collect();
+        let mut order: Vec<(LockKey, u32)> =
+            operations.iter().map(|operation| target.table.lock_key(operation.key)).zip(0..).collect();
         order.sort_unstable();
         let mut changes = ChangeBatch::new();
         let beside = match stage(keeper, target, &operations, &order, &mut changes) {
@@ -78,7 +80,7 @@ impl<P: Persist> Logged<'_, P> {
             (0..acting.len().div_ceil(SHARE)).map(|number| self.piece_len(&acts, number)).collect();
         if pieces.iter().all(|piece| piece.changes() == 0) && !beside.changed {
             drop(beside.stage);
-            // The device may keep what it knows of the levels.
+            // The device may keep its copy of the levels.
             let published = straight.publish(|| ());
             drop(straight);
             if let Err(error) = published {
@@ -112,12 +114,12 @@ impl<P: Persist> Logged<'_, P> {
                 Err(_) => self.redo(&acts),
             }
         })?;
-        // An error is the device's, and told by whoever uses it next: the batch is done.
+        // An error is the device's, and its next user gets it: the batch is done.
         let _ = watch.into_inner().finish();
         Ok(Some(committed))
     }
 
-    /// What the changes of the batch look like.
+    /// The form of the batch's changes.
     fn form(&self) -> ChangeForm {
         let kind = if self.op == Op::Delete { ChangeKind::Delete } else { ChangeKind::Put };
         ChangeForm { table: self.target.id, kind }
@@ -135,8 +137,8 @@ impl<P: Persist> Logged<'_, P> {
         len
     }
 
-    /// Does with the CPU what a device that was lost has not done. If that is not possible either, the log stops: what is in it is
-    /// applied when the store is opened again.
+    /// Does with the CPU what a lost device has not done. If that is not possible either, the log stops, and the
+    /// next opening applies the record.
     fn redo<'r>(&self, acts: &Acts<'_, impl Fn(usize) -> Operation<'r>>) -> Result<()> {
         let Target { id, engine, table } = *self.target;
         engine.take_over(table);
@@ -162,7 +164,7 @@ struct Acts<'a, R> {
 }
 
 impl<'r, R: Fn(usize) -> Operation<'r>> Acts<'_, R> {
-    /// Those of a share, each with the version that it writes.
+    /// The operations of a share, each with the version that it writes.
     fn of_share(&self, number: usize) -> impl Iterator<Item = (u64, Operation<'r>)> {
         let first = number * SHARE;
         self.between(first, (first + SHARE).min(self.acting.len()))

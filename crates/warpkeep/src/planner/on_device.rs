@@ -6,6 +6,7 @@ use warpkeep_gphash::gpu::{DeviceEngine, DeviceStage};
 use warpkeep_gphash::{Table, TableError};
 use warpkeep_image::Persist;
 use warpkeep_log::ChangeBatch;
+use warpkeep_record::LockKey;
 
 use super::{Target, settle, stage};
 use crate::tables::Tables;
@@ -14,8 +15,8 @@ use crate::{Error, Keeper, Result};
 /// Operations of a `Process` batch that are done at once: enough to keep every multiprocessor busy.
 const GROUP: usize = 1 << 20;
 
-/// Looks keys up; `false`, with nothing answered, if no device works the table, or it has no time for so few. If it is lost on the way, the CPU
-/// answers the rest.
+/// Looks keys up; `false`, with nothing answered, if the table runs on the CPU, or the keys are too few for the
+/// device. If the device is lost on the way, the CPU answers the rest.
 pub(super) fn read<'k, P: Persist>(
     named: &Target<'_, P, Table<P>>,
     keys: impl Iterator<Item = &'k [u8]>,
@@ -39,12 +40,12 @@ pub(super) fn read<'k, P: Persist>(
         }
     });
     match done {
-        Ok(()) => named.engine.count_gets(count),
+        Ok(()) => {}
         Err(error) => {
             let turn = device.turn();
             step_back(named, error)?;
             drop(turn);
-            // What is answered has its place, which is not to be taken twice.
+            // Answered keys must not be answered again.
             named.table.get_many(keys[answered..].iter().copied(), |index, value| match value {
                 None => answers.answer(place(answered + index), Status::NotFound, 0),
                 Some(value) => {
@@ -114,10 +115,10 @@ fn write_group<P: Persist>(
         let mut changes = ChangeBatch::new();
         let changed = log_changes(keeper, named, &staged, |index| Some(group[index]), &mut changes)?;
         // Operations on one key come together, in the order of the batch.
-        let mut for_cpu: Vec<(u64, u32)> = (0..)
+        let mut for_cpu: Vec<(LockKey, u32)> = (0..)
             .zip(group)
             .filter(|(number, _)| staged.is_left(*number as usize))
-            .map(|(number, operation)| (table.hash_of(operation.key), number))
+            .map(|(number, operation)| (table.lock_key(operation.key), number))
             .collect();
         for_cpu.sort_unstable();
         let beside = match stage(keeper, named, group, &for_cpu, &mut changes)? {
@@ -139,7 +140,8 @@ fn write_group<P: Persist>(
         if changed || beside.changed {
             drop(keeper.write(durability, &changes, publish)?);
         } else {
-            // Keys are let go. The turn may be kept: writers that have still to log what can be seen do not need it.
+            // Releases the keys. The write lock may be kept: writers that still have to log visible effects do not
+            // need it.
             drop(publish);
             keeper.confirm(durability)?;
         }
@@ -162,7 +164,7 @@ fn write_group<P: Persist>(
     }
 }
 
-/// Adds what a stage changes to what is to be logged, if there is a log; whether it changes anything.
+/// Adds the changes of a stage to the log batch, if there is a log; returns whether there are any.
 pub(super) fn log_changes<'o, P: Persist>(
     keeper: &Keeper<P, Tables<P>>,
     named: &Target<'_, P, Table<P>>,

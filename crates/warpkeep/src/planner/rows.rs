@@ -1,5 +1,5 @@
-//! Batches whose columns lie in device memory: read and written there, on the caller's stream. What the CPU has a part in, the log and keys that
-//! come more than once, is copied to the host.
+//! Batches whose columns lie in device memory: read and written there, on the caller's stream. Parts for the CPU,
+//! that is the log and duplicate keys, are copied to the host.
 #![allow(unsafe_code, reason = "columns in device memory are promises of those who made them")]
 
 use warpkeep_core::{
@@ -11,6 +11,7 @@ use warpkeep_gphash::gpu::{DeviceEngine, GetRows, HostRows, RowOps, StraightRows
 use warpkeep_gphash::{Table, TableError};
 use warpkeep_image::Persist;
 use warpkeep_log::ChangeBatch;
+use warpkeep_record::LockKey;
 
 use super::logged::Logged;
 use super::on_device::{log_changes, step_back};
@@ -58,7 +59,7 @@ impl Places {
     }
 }
 
-/// The rows of a batch for a table whose keys take so many bytes in them.
+/// The rows of a batch for a table whose keys take `key_row` bytes in them.
 fn rows_of(batch: &BatchView<'_>, key_row: Option<usize>) -> Result<WriteRows> {
     let columns = batch.columns();
     if let (Cells::Fixed { len, .. }, Some(row)) = (&columns.keys, key_row)
@@ -90,7 +91,7 @@ fn rows_of(batch: &BatchView<'_>, key_row: Option<usize>) -> Result<WriteRows> {
     })
 }
 
-/// The memory of the device that works a table.
+/// The memory of a table's device.
 fn space_of<P: Persist>(engine: &DeviceEngine<P>) -> MemorySpace {
     match engine.device().choice() {
         DeviceChoice::Cuda(ordinal) => MemorySpace::Device(ordinal),
@@ -108,7 +109,8 @@ struct Rows<'a, P: Persist> {
     stream: &'a Stream,
 }
 
-/// Does a batch of which columns or answers lie in device memory, after what is in the stream. All is done when it returns.
+/// Runs a batch with columns or answers in device memory, after the work already in the stream. All is done when it
+/// returns.
 pub(crate) fn execute_rows<P: Persist>(
     keeper: &Keeper<P, Tables<P>>,
     named: &NamedTable<P>,
@@ -182,8 +184,8 @@ impl<P: Persist> Rows<'_, P> {
     }
 
     fn copied(&self, rows: &WriteRows) -> Result<HostRows> {
-        // SAFETY: whoever made the view has promised that its columns are good for as long as they are borrowed, and the view has
-        // checked how long they are.
+        // SAFETY: the maker of the view has promised that its columns are valid for as long as they are borrowed,
+        // and the view has checked their lengths.
         Ok(unsafe { self.engine.copy_rows(self.named.table, rows, self.stream)? })
     }
 
@@ -244,8 +246,8 @@ impl<P: Persist> Rows<'_, P> {
     }
 
     fn put(&self, to: DevicePtr, bytes: &[u8]) -> Result<()> {
-        // SAFETY: whoever made the output has promised that its columns are good and that nobody else uses them, and the output has
-        // checked how long they are.
+        // SAFETY: the maker of the output has promised that its columns are valid and that no other code uses them,
+        // and the output has checked their lengths.
         unsafe { self.engine.copy_bytes(to, bytes, self.stream)? };
         Ok(())
     }
@@ -261,10 +263,7 @@ impl<P: Persist> Rows<'_, P> {
         };
         // SAFETY: as in `copied` and `put`.
         match unsafe { self.engine.get_bytes(self.named.table, &asked, self.stream) } {
-            Ok(()) => {
-                self.named.engine.count_gets(self.batch.len());
-                Ok(true)
-            }
+            Ok(()) => Ok(true),
             Err(error) => {
                 let _turn = self.engine.turn();
                 step_back(self.named, error).map(|()| false)
@@ -272,13 +271,14 @@ impl<P: Persist> Rows<'_, P> {
         }
     }
 
-    /// Does a batch that nobody wants more of than statuses; without a log, without a word to the host. `None` if that is not possible.
+    /// Runs a batch of which only statuses are requested; without a log it needs no host round trip. `None` if that
+    /// is not possible.
     fn write_straight(&self, rows: &WriteRows, target: Places) -> Option<Result<()>> {
         let RowOps::Uniform(op) = rows.ops else { return None };
         let in_words = |at: DevicePtr, len: usize| len.is_multiple_of(8) && at.address().is_multiple_of(8);
         let table = self.named.table;
         let log = self.keeper.log();
-        // `Power` without a log is refused by those who come next.
+        // `Power` without a log is refused on the ordinary path.
         let possible = (log.is_some() || self.durability == Durability::Process)
             && target.versions.is_null()
             && !op.answers_value()
@@ -324,7 +324,7 @@ impl<P: Persist> Rows<'_, P> {
         if !engine.points(named.table) || rows.count == 0 {
             return Ok(None);
         }
-        // What is logged is copied first: once it is decided, others wait.
+        // Logged columns are copied first: once the batch is decided, other writers wait.
         // SAFETY: as in `copied`.
         let host = unsafe { engine.pin_rows(named.table, straight, stream)? };
         keeper.admit(durability)?;
@@ -342,7 +342,7 @@ impl<P: Persist> Rows<'_, P> {
         let Some(key_len) = named.table.key_row_len() else { return Ok(None) };
         let row = |index: usize| {
             let key = &keys[key_len * index..][..key_len];
-            // Of what is no cell nothing acts, and nothing is left to the CPU.
+            // An operation on an invalid cell has no effect, and is not left to the CPU.
             let key = cells.map_or(key, |cells| cells.remains_in(key));
             let value = if op.takes_value() { &values[value_len * index..][..value_len] } else { &[] };
             Operation { index, op, key, value, argument: 0 }
@@ -359,7 +359,7 @@ impl<P: Persist> Rows<'_, P> {
     fn write(&self, rows: &WriteRows, target: Places) -> Result<bool> {
         let Rows { keeper, named, engine, durability, stream, .. } = *self;
         let table = named.table;
-        // What is logged is copied first: once it is staged, others wait.
+        // Logged columns are copied first: once the batch is staged, other writers wait.
         let mut host = match keeper.log() {
             Some(_) => Some(self.copied(rows)?),
             None => None,
@@ -381,8 +381,8 @@ impl<P: Persist> Rows<'_, P> {
             let mut changes = ChangeBatch::new();
             let changed = log_changes(keeper, named, &staged, operation, &mut changes)?;
             let operations: Vec<Operation<'_>> = left.iter().filter_map(|&index| operation(index)).collect();
-            let mut order: Vec<(u64, u32)> =
-                operations.iter().map(|operation| table.hash_of(operation.key)).zip(0..).collect();
+            let mut order: Vec<(LockKey, u32)> =
+                operations.iter().map(|operation| table.lock_key(operation.key)).zip(0..).collect();
             order.sort_unstable();
             let beside = match stage(keeper, named, &operations, &order, &mut changes)? {
                 Ok(beside) => beside,
@@ -403,7 +403,8 @@ impl<P: Persist> Rows<'_, P> {
             if changed || beside.changed {
                 drop(keeper.write(durability, &changes, publish)?);
             } else {
-                // Keys are let go. The turn may be kept: writers that have still to log what can be seen do not need it.
+                // Releases the keys. The write lock may be kept: writers that still have to log visible effects do
+                // not need it.
                 drop(publish);
                 keeper.confirm(durability)?;
             }
@@ -412,7 +413,7 @@ impl<P: Persist> Rows<'_, P> {
             }
             let mut statuses: Vec<u8> = staged.statuses().iter().map(|&status| status as u8).collect();
             let mut versions = staged.versions().to_vec();
-            // Those of them that made sense are answered below.
+            // The valid ones of them are answered below.
             left.iter().for_each(|&index| statuses[index] = Status::Malformed as u8);
             if target.values != DevicePtr::NULL {
                 // SAFETY: as in `put`.

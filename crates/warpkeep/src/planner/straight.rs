@@ -33,13 +33,13 @@ pub(super) fn write<P: Persist>(
 ) -> Result<Straight> {
     let mut straight = Straight::default();
     let Some(op) = batch.uniform_op() else { return Ok(straight) };
-    // `Power` without a log is refused by those who come next.
+    // `Power` without a log is refused on the ordinary path.
     let large = batch.len() >= WORTH_IT && (keeper.log().is_some() || durability == Durability::Process);
     let device = target.engine.writer_for(batch.len()).filter(|_| large);
     let Some(device) = device.filter(|device| device.writes_straight(target.table, op)) else {
         return Ok(straight);
     };
-    // Nobody could tell which version was removed.
+    // The device does not report which version was removed.
     if op == Op::Delete && answers.rows_mut().is_none_or(|rows| rows.wants_versions()) {
         return Ok(straight);
     }
@@ -77,7 +77,7 @@ fn write_logged<P: Persist>(
     part: &SentPart<'_, P>,
 ) -> Result<Option<PartAnswers>> {
     if logged.durability == Durability::Process {
-        // Parts before it may wait to be written. Nobody whom the log waits for waits for the turn.
+        // Earlier parts may wait to be written. No thread that the log waits for needs the write lock.
         logged.keeper.admit(logged.durability)?;
     }
     let Some(stage) = part.decide(turn)? else { return Ok(None) };
@@ -88,9 +88,9 @@ fn write_logged<P: Persist>(
     Ok(Some(PartAnswers::Here { statuses: committed.statuses, apart }))
 }
 
-/// Answers for operations that are done again, because nobody knows whether they were done: an insert that finds what it has written
-/// itself was the one that wrote it. A delete that finds nothing may have removed it itself. Of puts and updates doing them again makes the
-/// same.
+/// Answers for operations that are repeated, because it is unknown whether they were done: an insert that finds its
+/// own value is the one that wrote it. A delete that finds no key may have removed it itself. Repeating puts and
+/// updates has the same effect.
 pub(super) struct Again<'a> {
     pub(super) answers: &'a mut dyn Answers,
     /// The version that operation 0 would have written.

@@ -1,4 +1,5 @@
-//! What a `Power` answer rests on is durable, also what can be seen before it is in the log.
+//! Everything a `Power` answer depends on is durable, including effects that are visible before they are in the
+//! log.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -9,10 +10,11 @@ use warpkeep_log::LogOptions;
 use super::*;
 use crate::{Store, StoreOptions, TableOptions};
 
-/// How long a writer waits to see whether an answer comes too early. If it comes late instead, the test says less, but is right.
+/// How long a writer waits to see whether an answer comes too early. If it comes late instead, the test is weaker,
+/// but still right.
 const TOO_EARLY: Duration = Duration::from_millis(200);
 
-/// A store whose log is written by those who wait for it, and by no one else.
+/// A store whose log is written only by threads that wait for it.
 fn open(directory: &std::path::Path) -> Store {
     let log = LogOptions { background: false, ..LogOptions::default() };
     let store = Store::open_with(directory, StoreOptions { log, ..StoreOptions::default() }).unwrap();
@@ -26,7 +28,7 @@ fn lsns(store: &Store) -> (Lsn, Lsn) {
     (log.durable_lsn(), log.last_lsn())
 }
 
-/// Puts a value with `Process`, and calls `between` when it can be seen and is not in the log yet.
+/// Puts a value with `Process`, and calls `between` when it is visible and not in the log yet.
 fn put_slowly(store: &Store, key: u64, value: u64, between: impl FnOnce()) {
     let named = store.keeper.items().get("rows").unwrap();
     let (key, value) = (key.to_le_bytes(), value.to_le_bytes());
@@ -34,7 +36,7 @@ fn put_slowly(store: &Store, key: u64, value: u64, between: impl FnOnce()) {
     with_table!(&named.table, table => {
         let target = Target { id: named.id, engine: &named.engine, table };
         let mut changes = ChangeBatch::new();
-        let order = [(table.hash_of(&key), 0)];
+        let order = [(table.lock_key(&key), 0)];
         let Ok(ready) = stage(&store.keeper, &target, &group, &order, &mut changes).unwrap() else {
             panic!("a table of one item is full")
         };

@@ -1,4 +1,4 @@
-//! The file that says that a repair is under way, and of what: an interrupted one is taken up by the next.
+//! The file that marks a repair in progress, with its findings: the next repair continues an interrupted one.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
@@ -40,7 +40,7 @@ impl Noted {
     }
 }
 
-/// What is damaged, and how much the log knows.
+/// The damage, and how complete the log is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Findings {
     /// The log has every change that the image had.
@@ -49,7 +49,8 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// With those of a repair that was interrupted: what it took out of the image cannot be found there any more.
+    /// Adds the findings of an interrupted repair: the items it removed from the image cannot be found there any
+    /// more.
     fn take_up(&mut self, before: Findings) {
         self.exact |= before.exact;
         let new = before.damaged.into_iter().filter(|noted| !self.damaged.contains(noted));
@@ -64,7 +65,7 @@ pub(crate) struct Marker {
 }
 
 impl Marker {
-    /// Writes the marker durably, with the damage that this repair and an interrupted one before it met.
+    /// Writes the marker durably, with the damage found by this repair and an interrupted one before it.
     pub(super) fn set(directory: &Path, findings: &mut Findings) -> Result<Marker> {
         let path = directory.join(NAME);
         match std::fs::read(&path) {

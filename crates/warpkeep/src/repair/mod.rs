@@ -1,14 +1,15 @@
-//! Putting a damaged image right, from what checkpoint and log have.
+//! Repairs a damaged image from checkpoint and log.
 //!
-//! Damaged items are taken out of their tables first; then what the log has of them is put back. How far that goes depends
-//! on how the store was left:
+//! Damaged items are removed from their tables first; then their logged state is restored. How far that goes
+//! depends on how the store was left:
 //!
-//! - *Closed, or left when everything was in the log.* The log is complete: whatever the image says otherwise is damage, in slots that have no checksum, too, and
-//!   the image is brought to what the log says. Nothing is lost.
+//! - *Closed, or left when everything was in the log.* The log is complete: every difference in the image is
+//!   damage, in slots that have no checksum, too, and the image is brought to the state of the log. Nothing is
+//!   lost.
 //! - *Left otherwise.* The image may have `Process` writes that the log lacks. A key that the log has and the image
-//!   lacks was deleted since, or its slot is damaged: it is put back only if a damaged item was found that can have been
-//!   its own. What is put back is the newest change in the log, which may be older than the one that was lost.
-//! - *Without a log.* What is damaged is lost, and listed.
+//!   lacks was deleted since, or its slot is damaged: it is restored only if a damaged item was found that can have
+//!   been its own. The restored value is the newest in the log, which may be older than the lost one.
+//! - *Without a log.* Damaged items are lost, and listed.
 
 mod marker;
 mod plan;
@@ -31,21 +32,21 @@ use crate::opening::hex;
 use crate::{Error, ImageFile, ImagePlace, Items, Result, Store, StoreOptions, Tables};
 use plan::Plan;
 
-/// What to repair, and how.
+/// The extent and mode of a repair.
 #[derive(Clone, Debug, Default)]
 pub struct RepairOptions {
-    /// Only this table; all if not said.
+    /// Only this table; by default all.
     pub table: Option<String>,
-    /// Only say what would be done.
+    /// Only report what would be done.
     pub dry_run: bool,
 }
 
-/// Puts damaged items of a store right from its checkpoint and log, as far as they have them, and lists what is lost.
-/// `progress` learns how many items of about how many have been looked at.
+/// Repairs damaged items of a store from its checkpoint and log, as far as possible, and lists the lost ones.
+/// `progress` receives the items examined so far and the estimated total.
 ///
-/// While it works there is a file `REPAIRING` in the store's directory: if it is interrupted, the store is not opened
-/// before it has been repaired again. A store whose header, catalogue or levels are damaged cannot be repaired so; the
-/// error says what to do instead.
+/// While it works there is a file `REPAIRING` in the store's directory: after an interruption, the store cannot be
+/// opened before it has been repaired again. A store whose header, catalogue or levels are damaged cannot be
+/// repaired so; the error gives the alternative.
 ///
 /// ```
 /// use warpkeep::{RepairOptions, Store, StoreOptions, repair};
@@ -70,7 +71,7 @@ pub fn repair(
     Ok(report)
 }
 
-/// Works out what a repair would do.
+/// Plans a repair.
 fn look(
     directory: &Path,
     options: &StoreOptions,
@@ -89,7 +90,7 @@ fn look(
     Ok(report)
 }
 
-/// What is damaged in an image, and whether the log has all that it had.
+/// The damage to an image, and whether the log is complete.
 fn findings(found: &LookedAt, log: Option<&Recovery>) -> Result<Findings> {
     if let Some(log) = log {
         check_goes_with(found.image(), log)?;
@@ -104,7 +105,7 @@ fn change(
     what: &RepairOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<RepairReport> {
-    // What cannot be repaired is refused before anything is changed.
+    // A store that cannot be repaired is refused before anything is changed.
     let mut findings = {
         let mut look = Look::hold(directory, options)?;
         if let Some(error) = look.log_damage.take() {
@@ -128,7 +129,7 @@ fn change(
     let report = in_place(directory, options, log.as_ref(), &findings, what, progress)?;
     drop(log);
     marker.remove()?;
-    // The log learns what the image has now, so that both agree again.
+    // A checkpoint brings log and image into agreement again.
     let store = Store::open_with(directory, StoreOptions { device: Default::default(), ..options.clone() })?;
     match store.checkpoint() {
         Ok(()) | Err(Error::NoLog) => {}
@@ -160,7 +161,7 @@ fn in_place(
     if log.is_none() && !pending.is_empty() {
         return Err(Error::LogNeeded);
     }
-    // From here on it is in use, under an epoch above the log's: whatever comes of it, it is not taken for an older one.
+    // From here on it is in use, under an epoch above the log's, so that it is never taken for an older one.
     let epoch = image.epoch().max(log.map_or(0, Recovery::epoch)) + 1;
     let last_lsn = image.last_lsn();
     let (heap, tables, _) = salvage(&image, options.heap.clone(), what.table.as_deref())?;
@@ -174,16 +175,16 @@ fn in_place(
     image.begin(epoch)?;
     let report = Plan::new(&tables, findings, what)?.carry_out(log, true, progress)?;
     drop((tables, heap));
-    image.latecomers().wait();
     let in_use = || Error::Invalid("the image is still in use; run the repair again".into());
     Arc::into_inner(image).ok_or_else(in_use)?.close(last_lsn)?;
     Ok(report)
 }
 
-/// The heap and the tables of an image, and the damaged items that were taken out of them, with the numbers of their tables.
+/// The heap and the tables of an image, and the damaged items that were removed from them, with the numbers of
+/// their tables.
 pub(crate) type Salvaged = (Arc<Heap<Coherent>>, Tables<Coherent>, Vec<(u32, DamagedItem)>);
 
-/// The heap and the tables of an image, without the items that are damaged, in all of them or in one.
+/// The heap and the tables of an image, without the damaged items, in all of them or in one.
 pub(crate) fn salvage(
     image: &Arc<Image<Coherent>>,
     options: HeapOptions,
@@ -200,8 +201,8 @@ pub(crate) fn salvage(
     Ok((heap, tables, damaged))
 }
 
-/// Whether the log has all that the image has: they were closed together, or the last holder left when everything was in the
-/// log.
+/// Whether the log has everything that the image has: they were closed together, or the last holder left when
+/// everything was in the log.
 fn agree(image: &Image<Coherent>, attachment: Attachment, log: &Recovery) -> bool {
     let closed =
         attachment == Attachment::Clean && log.closed_cleanly() && image.last_lsn() == log.last_lsn().bits();

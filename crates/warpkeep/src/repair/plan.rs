@@ -1,4 +1,4 @@
-//! What is put back into which table.
+//! Which items are restored in which table.
 
 use std::collections::{BTreeMap, HashSet};
 use std::convert::Infallible;
@@ -23,11 +23,11 @@ pub(super) struct Plan<'a> {
     exact: bool,
 }
 
-/// A table, and what was taken out of it.
+/// A table, and the items removed from it.
 struct Patient<'a> {
     named: Arc<NamedTable<Coherent>>,
     damaged: Vec<Taken<'a>>,
-    /// Keys that the log has, as two hashes: to tell those that it does not have.
+    /// Keys in the log, as two hashes: to find keys that it does not have.
     logged: HashSet<[u64; 2]>,
     report: TableRepair,
 }
@@ -35,7 +35,7 @@ struct Patient<'a> {
 /// A damaged item that was taken out.
 struct Taken<'a> {
     item: &'a Noted,
-    /// What the log has was put in its place.
+    /// Its logged state was restored in its place.
     restored: bool,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Plan<'a> {
         Ok(Plan { tables: wanted.map(patient).collect(), exact: findings.exact })
     }
 
-    /// Puts back what the log has, if it is to be changed, and tells of it in any case.
+    /// Restores the logged items, if changes are allowed, and reports them in any case.
     pub(super) fn carry_out(
         mut self,
         log: Option<&Recovery>,
@@ -109,7 +109,7 @@ impl RepairReport {
 }
 
 impl Patient<'_> {
-    /// Compares what the log has of a key with what the image has of it, and puts it right.
+    /// Compares the logged state of a key with the image's, and repairs it.
     fn compare(&mut self, change: &Change<'_>, exact: bool, apply: bool) -> Result<()> {
         if exact {
             self.logged.insert(hashes(change.key));
@@ -155,7 +155,7 @@ impl Patient<'_> {
         Some(false)
     }
 
-    /// Removes what the image has and the log, which is complete, has not.
+    /// Removes items of the image that the log, which is complete, does not have.
     fn remove_unlogged(&mut self, apply: bool) -> Result<()> {
         let mut keys = Vec::new();
         let scanned = self.named.table.scan(self.named.id, |change| {
@@ -179,7 +179,7 @@ impl Patient<'_> {
         Ok(())
     }
 
-    /// Lists the damaged items that nothing was put in the place of.
+    /// Lists the damaged items that were not replaced.
     fn list_lost(&mut self) {
         let lost = self.damaged.iter().filter(|taken| taken.item.is_item && !taken.restored).map(|taken| {
             let Noted { key, key_belongs, bucket, slot, damage, .. } = taken.item;

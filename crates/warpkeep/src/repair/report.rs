@@ -1,40 +1,40 @@
-//! What a repair came to.
+//! The report of a repair.
 
 use serde::Serialize;
 
-/// What a repair did, or would do.
+/// The changes that a repair made, or would make.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RepairReport {
-    /// Nothing was changed; this is what would be done.
+    /// Nothing was changed; this is a plan.
     pub dry_run: bool,
-    /// Checkpoint and log have every change that the image had: nothing can be lost.
+    /// Checkpoint and log have every change that the image had, so nothing is lost.
     pub log_is_complete: bool,
     /// Items that were damaged, in all tables.
     pub damaged: u64,
     /// Items that were put right.
     pub restored: u64,
-    /// Items that the log, which is complete, does not have: the damage had made them, and they were removed.
+    /// Items that the log, which is complete, does not have: the damage created them, and they were removed.
     pub removed: u64,
     /// Items that are lost.
     pub lost: u64,
-    /// The tables in which something was wrong, by name.
+    /// The damaged tables, by name.
     pub tables: Vec<TableRepair>,
     /// How long it took.
     pub seconds: f64,
 }
 
-/// What a repair did in a table.
+/// The changes of a repair in a table.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct TableRepair {
     /// The table.
     pub table: String,
     /// Items that were damaged.
     pub damaged: u64,
-    /// What was put right.
+    /// The restored items.
     pub restored: Vec<RestoredItem>,
     /// Keys, as people read them, that the damage had made.
     pub removed: Vec<String>,
-    /// What is lost.
+    /// The lost items.
     pub lost: Vec<LostItem>,
 }
 
@@ -45,7 +45,8 @@ pub struct RestoredItem {
     pub key: String,
     /// The version that it has now, which is the newest in the log.
     pub version: u64,
-    /// Its slot could not be read, and the log may lack a delete of its key: if it was deleted, it is back.
+    /// Its slot could not be read, and the log may lack a delete of its key: if it had been deleted, it exists
+    /// again.
     pub perhaps_deleted: bool,
 }
 
@@ -58,6 +59,6 @@ pub struct LostItem {
     pub bucket: u64,
     /// Its slot there.
     pub slot: usize,
-    /// What is wrong with it.
+    /// The damage.
     pub damage: String,
 }

@@ -2,7 +2,7 @@
 
 use super::{Key, Value};
 
-/// What a key of type `K` can be given as: a `K`, for `String` also a `str`, and for `Vec<u8>` a slice.
+/// A form in which a key of type `K` can be given: a `K`, for `String` also a `str`, and for `Vec<u8>` a slice.
 ///
 /// ```
 /// use warpkeep::{Durability, Store};
@@ -18,7 +18,7 @@ pub trait AsKey<K: Key> {
     fn key_cell(&self) -> impl AsRef<[u8]>;
 }
 
-/// What a value of type `V` can be given as: a `V`, for `String` also a `str`, and for `Vec<u8>` a slice.
+/// A form in which a value of type `V` can be given: a `V`, for `String` also a `str`, and for `Vec<u8>` a slice.
 pub trait AsValue<V: Value> {
     /// The bytes that are stored for this value.
     fn value_cell(&self) -> impl AsRef<[u8]>;

@@ -3,11 +3,11 @@
 use bytemuck::Pod;
 use warpkeep_core::{CoreError, KeySpec, ValueSpec};
 
-/// A type whose values can be keys. Two keys are the same if their bytes are; tables know no order.
+/// A type whose values can be keys. Two keys are the same if their bytes are; tables are unordered.
 ///
-/// There for integers, arrays of up to 128 bytes, `String` and `Vec<u8>`.
+/// Implemented for integers, arrays of up to 128 bytes, `String` and `Vec<u8>`.
 pub trait Key: Sized {
-    /// What a table of such keys is created with.
+    /// The key spec of a table of such keys.
     fn spec() -> Result<KeySpec, CoreError>;
 
     /// Whether a table of such keys can hold them all.
@@ -18,16 +18,16 @@ pub trait Key: Sized {
     /// The bytes that are stored.
     fn to_cell(&self) -> impl AsRef<[u8]>;
 
-    /// From what was stored; `None` if it is no key of this type.
+    /// Decodes stored bytes; `None` if they are not a key of this type.
     fn from_cell(bytes: &[u8]) -> Option<Self>;
 }
 
 /// A type whose values can be stored.
 ///
-/// There for numbers, arrays of plain data such as `[f32; 32]`, `String`, `Vec<u8>`, and with [`Row`] for any plain
+/// Implemented for numbers, arrays of plain data such as `[f32; 32]`, `String`, `Vec<u8>`, and with [`Row`] for any plain
 /// struct.
 pub trait Value: Sized {
-    /// What a table of such values is created with.
+    /// The value spec of a table of such values.
     fn spec() -> Result<ValueSpec, CoreError>;
 
     /// Whether a table of such values can hold them all.
@@ -38,8 +38,8 @@ pub trait Value: Sized {
     /// The bytes that are stored.
     fn to_cell(&self) -> impl AsRef<[u8]>;
 
-    /// Makes a value of `len` stored bytes, which `fill` copies to where they are wanted; `None` if it is no value of
-    /// this type.
+    /// Makes a value of `len` stored bytes, which `fill` copies to their destination; `None` if they are not a
+    /// value of this type.
     fn from_cell(len: usize, fill: impl FnOnce(&mut [u8])) -> Option<Self>;
 }
 
@@ -71,7 +71,7 @@ fn fixed_value(len: usize) -> Result<ValueSpec, CoreError> {
     ValueSpec::fixed(u32::try_from(len).unwrap_or(u32::MAX))
 }
 
-/// Lets `fill` write the bytes of plain data, if there are as many as it has.
+/// Lets `fill` write the bytes of plain data, if the lengths match.
 fn filled<T: Pod>(mut data: T, len: usize, fill: impl FnOnce(&mut [u8])) -> Option<T> {
     let bytes = bytemuck::bytes_of_mut(&mut data);
     (bytes.len() == len).then(|| fill(bytes))?;
@@ -176,7 +176,7 @@ macro_rules! variable_key {
                 KeySpec::variable(KeySpec::DEFAULT_VARIABLE)
             }
 
-            /// Any limit will do: a key above it is refused when it comes.
+            /// Any limit is accepted: a longer key is refused when it is used.
             fn fits(spec: KeySpec) -> bool {
                 matches!(spec, KeySpec::Variable { .. })
             }
@@ -195,7 +195,7 @@ macro_rules! variable_key {
                 ValueSpec::variable(ValueSpec::MAX)
             }
 
-            /// Any limit will do: a value above it is refused when it comes.
+            /// Any limit is accepted: a longer value is refused when it is used.
             fn fits(spec: ValueSpec) -> bool {
                 matches!(spec, ValueSpec::Variable { .. })
             }

@@ -13,7 +13,8 @@ use crate::metrics::{Kind, Tally};
 use crate::table::refused;
 use crate::{Error, Inserted, Result, Store, Swapped, Table, TableOptions};
 
-/// A table whose keys and values have Rust types; made by [`Store::create_typed`] and [`Store::typed`].
+/// A table whose keys and values have Rust types; made by [`Store::create_typed`] and [`Store::typed`]. A handle, as [`Table`] is: clones of it are the same
+/// table.
 ///
 /// ```
 /// use warpkeep::{Durability, Store};
@@ -24,29 +25,31 @@ use crate::{Error, Inserted, Result, Store, Swapped, Table, TableOptions};
 /// assert_eq!(rows.get_many(&[2, 3])?, [Some([1.5; 4]), None]);
 /// # Ok::<(), warpkeep::Error>(())
 /// ```
-pub struct TypedTable<'s, K, V, P: Persist = Coherent> {
-    table: Table<'s, P>,
+pub struct TypedTable<K, V, P: Persist = Coherent> {
+    table: Table<P>,
     types: PhantomData<fn() -> (K, V)>,
 }
 
+impl<K, V, P: Persist> Clone for TypedTable<K, V, P> {
+    fn clone(&self) -> TypedTable<K, V, P> {
+        TypedTable { table: self.table.clone(), types: PhantomData }
+    }
+}
+
 impl<P: Persist> Store<P> {
-    /// Creates a table of keys and values of these types, with room for so many items at once. For a table with a merge
-    /// rule, another layout or other limits, see [`TableOptions::typed`].
-    pub fn create_typed<K: Key, V: Value>(
-        &self,
-        name: &str,
-        capacity: u64,
-    ) -> Result<TypedTable<'_, K, V, P>> {
+    /// Creates a table of keys and values of these types, with room for `capacity` items at once. For a table with
+    /// a merge rule, another layout or other limits, see [`TableOptions::typed`].
+    pub fn create_typed<K: Key, V: Value>(&self, name: &str, capacity: u64) -> Result<TypedTable<K, V, P>> {
         self.create_table(name, TableOptions::typed::<K, V>()?.capacity(capacity))?.typed()
     }
 
-    /// The table of this name with keys and values of these types; created with room for `capacity` items if it is not there yet. See
+    /// The table of this name with keys and values of these types; created with room for `capacity` items if it does not exist yet. See
     /// [`Store::table_or_create`].
     pub fn typed_or_create<K: Key, V: Value>(
         &self,
         name: &str,
         capacity: u64,
-    ) -> Result<TypedTable<'_, K, V, P>> {
+    ) -> Result<TypedTable<K, V, P>> {
         match self.typed(name) {
             Err(Error::NoTable { .. }) => {}
             found => return found,
@@ -55,14 +58,14 @@ impl<P: Persist> Store<P> {
     }
 
     /// A table that is there, with keys and values of these types.
-    pub fn typed<K: Key, V: Value>(&self, name: &str) -> Result<TypedTable<'_, K, V, P>> {
+    pub fn typed<K: Key, V: Value>(&self, name: &str) -> Result<TypedTable<K, V, P>> {
         self.table(name)?.typed()
     }
 }
 
-impl<'s, P: Persist> Table<'s, P> {
-    /// The table with keys and values of these types, if they are what it was created for.
-    pub fn typed<K: Key, V: Value>(self) -> Result<TypedTable<'s, K, V, P>> {
+impl<P: Persist> Table<P> {
+    /// The table with keys and values of these types, if it was created for them.
+    pub fn typed<K: Key, V: Value>(self) -> Result<TypedTable<K, V, P>> {
         let (table_keys, table_values) = (self.key_spec(), self.value_spec());
         if K::fits(table_keys) && V::fits(table_values) {
             return Ok(TypedTable { table: self, types: PhantomData });
@@ -72,9 +75,9 @@ impl<'s, P: Persist> Table<'s, P> {
     }
 }
 
-impl<'s, K: Key, V: Value, P: Persist> TypedTable<'s, K, V, P> {
+impl<K: Key, V: Value, P: Persist> TypedTable<K, V, P> {
     /// The table without the types: for batches.
-    pub fn table(&self) -> &Table<'s, P> {
+    pub fn table(&self) -> &Table<P> {
         &self.table
     }
 
@@ -83,7 +86,7 @@ impl<'s, K: Key, V: Value, P: Persist> TypedTable<'s, K, V, P> {
         self.table.name()
     }
 
-    /// Items in it. Exact while nobody writes.
+    /// The number of items. Exact while there are no writers.
     pub fn len(&self) -> u64 {
         self.table.len()
     }
@@ -106,10 +109,10 @@ impl<'s, K: Key, V: Value, P: Persist> TypedTable<'s, K, V, P> {
         found.map(|found| found.ok_or_else(|| self.undecodable("a value"))).transpose()
     }
 
-    /// The values of many keys, in their order: faster than one by one, for their ways through memory overlap.
+    /// The values of many keys, in their order: faster than one by one, because their memory accesses overlap.
     pub fn get_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        let named = &self.table.named;
-        named.check_there()?;
+        let call = self.table.lease.enter()?;
+        let named = &call.named;
         let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(keys.len()));
         for key in keys {
             let key = key.to_cell();
@@ -126,7 +129,7 @@ impl<'s, K: Key, V: Value, P: Persist> TypedTable<'s, K, V, P> {
             (Vec::with_capacity(keys.len()), Tally::default(), false);
         let mut damaged = None;
         named.table.get_many(cells, |index, found| {
-            if found.as_ref().is_some_and(warpkeep_gphash::Value::is_damaged) {
+            if found.as_ref().is_some_and(warpkeep_record::Value::is_damaged) {
                 tally.add(Op::Get, Status::Corrupt);
                 damaged = damaged.or(Some(index));
                 return values.push(None);
@@ -154,7 +157,7 @@ impl<'s, K: Key, V: Value, P: Persist> TypedTable<'s, K, V, P> {
         self.table.put(key.key_cell().as_ref(), value.value_cell().as_ref(), durability)
     }
 
-    /// Stores many values as one batch: all or nothing with `Power`. If one is refused, the error says which; with
+    /// Stores many values as one batch: all or nothing with `Power`. If one is refused, the error names it; with
     /// `Process` those that fit are stored all the same.
     pub fn put_many(&self, items: &[(K, V)], durability: Durability) -> Result<()> {
         let mut batch = self.table.batch();
@@ -173,7 +176,7 @@ impl<'s, K: Key, V: Value, P: Persist> TypedTable<'s, K, V, P> {
         }
     }
 
-    /// Removes many keys as one batch, and gives how many of them were there: all or nothing with `Power`.
+    /// Removes many keys as one batch, and returns how many of them existed: all or nothing with `Power`.
     pub fn delete_many(&self, keys: &[K], durability: Durability) -> Result<usize> {
         let mut batch = self.table.batch();
         batch.reserve(keys.len(), 0);
@@ -222,8 +225,8 @@ impl<'s, K: Key, V: Value, P: Persist> TypedTable<'s, K, V, P> {
         self.table.compare_and_swap(key.as_ref(), expected_version, value.as_ref(), durability)
     }
 
-    /// Combines a value with the stored one as the table's [merge rule](Table::merge_rule) says, or stores it if the key is not there;
-    /// gives the version. See [`Table::merge`].
+    /// Combines a value with the stored one by the table's [merge rule](Table::merge_rule), or stores it if the key
+    /// is absent; returns the version. See [`Table::merge`].
     pub fn merge(
         &self,
         key: &(impl AsKey<K> + ?Sized),
@@ -262,8 +265,8 @@ impl<'s, K: Key, V: Value, P: Persist> TypedTable<'s, K, V, P> {
     }
 }
 
-impl<K: Key, P: Persist> TypedTable<'_, K, u64, P> {
-    /// Adds to a number, wrapping, and gives what it was before; a key that is not there starts from 0.
+impl<K: Key, P: Persist> TypedTable<K, u64, P> {
+    /// Adds to a number, wrapping, and returns the previous value; an absent key starts from 0.
     pub fn fetch_add(
         &self,
         key: &(impl AsKey<K> + ?Sized),
@@ -274,8 +277,8 @@ impl<K: Key, P: Persist> TypedTable<'_, K, u64, P> {
     }
 }
 
-impl<K: Key, P: Persist> TypedTable<'_, K, i64, P> {
-    /// Adds to a number, wrapping, and gives what it was before; a key that is not there starts from 0.
+impl<K: Key, P: Persist> TypedTable<K, i64, P> {
+    /// Adds to a number, wrapping, and returns the previous value; an absent key starts from 0.
     pub fn fetch_add(
         &self,
         key: &(impl AsKey<K> + ?Sized),
@@ -287,7 +290,7 @@ impl<K: Key, P: Persist> TypedTable<'_, K, i64, P> {
     }
 }
 
-impl<K, V, P: Persist> fmt::Debug for TypedTable<'_, K, V, P> {
+impl<K, V, P: Persist> fmt::Debug for TypedTable<K, V, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("TypedTable").field(&self.table).finish()
     }

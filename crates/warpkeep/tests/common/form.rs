@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use warpkeep::{Geometry, IndexKind, KeySpec, Layout, TableOptions};
+use warpkeep::{Geometry, IndexKind, IndexOptions, KeySpec, Layout, TableOptions};
 
-/// An index, and what its slots hold if that can be chosen.
+/// An index, and the contents of its slots if there is a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Packed,
@@ -23,25 +23,27 @@ impl Form {
     /// A table of this form with such options.
     pub(crate) fn of(self, options: TableOptions) -> TableOptions {
         match self {
-            Form::Packed => options.layout(Layout::Packed),
-            Form::InPlace => options.layout(Layout::InPlace),
+            Form::Packed => options.index(IndexOptions::gphash(Layout::Packed)),
+            Form::InPlace => options.index(IndexOptions::gphash(Layout::InPlace)),
             Form::TurboHash => options.index(IndexKind::TurboHash),
         }
     }
 
-    /// The same with room for nearly nothing, so that it grows soon: a few shards of one bucket, or two buckets of eight.
+    /// The same with almost no room, so that it grows soon: a few shards of one bucket, or two buckets of eight.
     pub(crate) fn small(self, options: TableOptions) -> TableOptions {
         let options = self.of(options).capacity(1);
-        if self == Form::TurboHash { options.shards(4) } else { options }
+        if self == Form::TurboHash { options.index(IndexOptions::turbohash(4)) } else { options }
     }
 
     /// The same with as few slots as there can be: one bucket, or two of four.
     pub(crate) fn tiny(self, options: TableOptions) -> TableOptions {
         let options = self.of(options).capacity(1);
-        match self {
-            Form::TurboHash => options.shards(1),
-            _ => options.geometry(Geometry::new(1, 8, 4).expect("a geometry")),
-        }
+        options.index(match options.index {
+            IndexOptions::TurboHash { .. } => IndexOptions::turbohash(1),
+            IndexOptions::GpHash { layout, .. } => {
+                IndexOptions::GpHash { geometry: Geometry::new(1, 8, 4).expect("a geometry"), layout }
+            }
+        })
     }
 }
 

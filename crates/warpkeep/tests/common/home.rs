@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use warpkeep::{Cells, ImageFile, Keeper, LogPlace, OpenReport, Result, open};
+use warpkeep::engine::{Cells, ImageFile, Keeper, LogPlace, open};
+use warpkeep::{OpenReport, Result};
 use warpkeep_image::{Coherent, HeapOptions, HugePages, MIN_CHUNK};
 use warpkeep_log::{LogOptions, OsDisk};
 
@@ -54,8 +55,7 @@ impl Home {
         Home { directories: vec![directory], ..Home::at(Path::new("")) }.moved_in()
     }
 
-    /// In a directory of its own, in memory where there is a place for it: quicker, for tests that open a store
-    /// thousands of times.
+    /// In a directory of its own, in memory if possible: faster, for tests that open a store thousands of times.
     pub(crate) fn in_memory() -> Home {
         let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         Home { directories: vec![directory.expect("a directory")], ..Home::at(Path::new("")) }.moved_in()

@@ -1,4 +1,4 @@
-//! What the tests of the store share: where it lies, what it should hold, and how to break it.
+//! Shared by the store's tests: its place, its expected contents, and ways to break it.
 
 mod files;
 mod home;
@@ -14,13 +14,13 @@ pub(crate) use model::{
 };
 pub(crate) use mounted::Mounted;
 
-/// Says something past the test harness, which would hide it.
+/// Prints a line past the test harness, which would hide it.
 pub(crate) fn say(line: &str) {
-    // Nobody reads a closed standard output.
+    // An error means that standard output is closed.
     let _ = writeln!(std::io::stdout().lock(), "{line}");
 }
 
-/// Checks that an error says what to do next.
+/// Checks that an error ends with the next step.
 pub(crate) fn assert_remedy(error: &impl std::fmt::Display, words: &[&str]) {
     let text = error.to_string();
     assert!(words.iter().any(|word| text.contains(word)), "none of {words:?} in: {text}");

@@ -1,8 +1,8 @@
-//! What a store should hold.
+//! The expected contents of a store.
 
 use std::collections::BTreeMap;
 
-use warpkeep::Items;
+use warpkeep::engine::Items;
 use warpkeep_image::{Persist, size_class};
 
 use super::Store;
@@ -10,19 +10,19 @@ use super::Store;
 /// The cells that have a value.
 pub(crate) type Model = BTreeMap<u64, Vec<u8>>;
 
-/// Bytes that tell what they are: `tag`, again and again.
+/// Self-describing bytes: `tag`, again and again.
 pub(crate) fn value_of(tag: u64, len: usize) -> Vec<u8> {
     tag.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes().into_iter().cycle().take(len).collect()
 }
 
-/// What the store holds, cell by cell.
+/// The contents of the store, cell by cell.
 pub(crate) fn content(store: &Store) -> Model {
     (0..store.items().count())
         .filter_map(|cell| store.get(cell).expect("a cell").map(|value| (cell, value)))
         .collect()
 }
 
-/// What the store holds, with versions.
+/// The contents of the store, with versions.
 pub(crate) fn versions<P: Persist>(items: &impl Items<P>) -> BTreeMap<Vec<u8>, (u64, Vec<u8>)> {
     let mut found = BTreeMap::new();
     let scanned = items.scan(&mut |change| {
@@ -33,7 +33,7 @@ pub(crate) fn versions<P: Persist>(items: &impl Items<P>) -> BTreeMap<Vec<u8>, (
     found
 }
 
-/// Whether the store holds this and nothing else.
+/// Checks that the store holds exactly this.
 pub(crate) fn check_holds(store: &Store, model: &Model) -> Result<(), String> {
     for cell in 0..store.items().count() {
         let found = store.get(cell).map_err(|error| format!("cell {cell}: {error}"))?;
@@ -75,7 +75,7 @@ pub(crate) fn check_no_leak(store: &Store, model: &Model) -> Result<(), String> 
         .classes
         .iter()
         .map(|class| {
-            // The fewest chunks that give a slab so many blocks.
+            // The fewest chunks that give a slab this many blocks.
             class.slabs * (class.blocks / class.slabs * class.block).div_ceil(usage.chunk_size)
         })
         .sum();

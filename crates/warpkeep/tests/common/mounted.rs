@@ -13,7 +13,7 @@ pub(crate) struct Mounted {
 }
 
 impl Mounted {
-    /// One with room for `bytes`; says loudly if there can be none.
+    /// One with room for `bytes`; prints a notice if there can be none.
     pub(crate) fn tmpfs(bytes: u64, for_what: &str) -> Option<Mounted> {
         let directory = tempfile::tempdir().expect("a directory");
         let options = std::ffi::CString::new(format!("size={bytes}")).expect("no zero byte");

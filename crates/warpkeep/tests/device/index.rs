@@ -1,4 +1,4 @@
-//! What a device keeps of an index in its own memory: answers are the same, whatever that is.
+//! A device's copies of an index in its own memory: answers are the same, whatever it holds.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn options() -> TableOptions {
     TableOptions::new(KeySpec::U64, ValueSpec::fixed(16).unwrap()).capacity(300)
 }
 
-fn gets(table: &Table<'_>, keys: std::ops::Range<u64>) -> Batch {
+fn gets(table: &Table, keys: std::ops::Range<u64>) -> Batch {
     let mut batch = table.batch();
     keys.for_each(|key| {
         batch.get(key).unwrap();
@@ -28,7 +28,7 @@ fn gets(table: &Table<'_>, keys: std::ops::Range<u64>) -> Batch {
     batch
 }
 
-fn put(table: &Table<'_>, keys: std::ops::Range<u64>, mark: u8) {
+fn put(table: &Table, keys: std::ops::Range<u64>, mark: u8) {
     let mut batch = table.batch();
     for key in keys {
         batch.put(key, &[mark; 16]).unwrap();
@@ -37,51 +37,36 @@ fn put(table: &Table<'_>, keys: std::ops::Range<u64>, mark: u8) {
 }
 
 #[test]
-fn a_cache_fills_by_itself_and_answers_stay_right() {
-    let home = tempfile::tempdir().unwrap();
-    let device = Device::simulated(Mode::fast()).unwrap();
-    let store = open(&device, home.path(), DeviceIndex::Cached(0.5));
-    let table = store.create_table("t", options()).unwrap();
-    put(&table, 0..200, 1);
-    assert_eq!(table.cache_stats().unwrap().map(|stats| stats.cached_buckets), Some(0));
-    let batch = gets(&table, 0..250);
-    let mut cached = 0;
-    // The thread in the background loads it once there have been enough gets; how soon it gets a turn is up to the machine.
-    for round in 0..4000_u64 {
-        put(&table, round % 100..round % 100 + 3, round as u8);
-        let results = table.run(&batch, Durability::Process).unwrap();
-        let found = results.statuses().iter().filter(|status| **status == Status::Ok).count();
-        assert_eq!((found, results.value((round % 100) as usize)), (200, Some(&[round as u8; 16][..])));
-        let stats = table.cache_stats().unwrap().unwrap();
-        cached = stats.cached_buckets;
-        if cached > 0 && stats.hits > 0 {
-            assert!(cached * 2 <= stats.buckets + 1, "{stats:?}");
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    assert!(cached > 0, "never loaded");
-    // What the CPU writes is in the copies before the next kernel reads.
-    table.put(7, &[99; 16], Durability::Process).unwrap();
-    assert_eq!(table.run(&batch, Durability::Process).unwrap().value(7), Some(&[99; 16][..]));
-}
-
-#[test]
-fn nothing_is_cached_where_nobody_asks_for_it() {
+fn a_table_without_an_index_in_device_memory_is_read_in_the_image() {
     let home = tempfile::tempdir().unwrap();
     let device = Device::simulated(Mode::fast()).unwrap();
     let store = open(&device, home.path(), DeviceIndex::InImage);
     let table = store.create_table("t", options()).unwrap();
     put(&table, 0..200, 1);
-    assert_eq!(table.cache_stats().unwrap(), None);
-    drop(table);
-    drop(store);
-    for share in [-0.1, 1.5, f64::NAN] {
-        let index = DeviceIndex::Cached(share);
-        let options = StoreOptions { device_index: index, ..StoreOptions::default() };
-        let error = Store::open_on(home.path(), options, &device).unwrap_err();
-        assert!(matches!(error, Error::Invalid(_)) && error.to_string().contains("from 0 to 1"), "{error}");
-    }
+    assert_eq!(table.device_stats().unwrap().unwrap().bytes(), 0);
+    let results = table.run(&gets(&table, 0..250), Durability::Process).unwrap();
+    assert_eq!(results.statuses().iter().filter(|status| **status == Status::Ok).count(), 200);
+}
+
+/// Gets with keys and answers in device memory; gives the values.
+fn got_on_device(table: &Table, device: &Device, keys: std::ops::Range<u64>) -> Vec<[u8; 16]> {
+    let keys: Vec<u64> = keys.collect();
+    let there = device.upload(&keys).unwrap();
+    let (statuses, values) =
+        (device.allocate_zeroed(keys.len()).unwrap(), device.allocate_zeroed(16 * keys.len()).unwrap());
+    // SAFETY: the buffers have these lengths and stay alive, and no other code uses them.
+    let (columns, answers, rows) = unsafe {
+        let keys = Column::Device(DeviceSlice::from_raw(there.ptr().address(), 8 * keys.len(), 0));
+        let answers =
+            ColumnMut::Device(DeviceSliceMut::from_raw(statuses.ptr().address(), statuses.len(), 0));
+        let rows = ColumnMut::Device(DeviceSliceMut::from_raw(values.ptr().address(), values.len(), 0));
+        (Columns::keys_only(Op::Get, Cells::Fixed { len: 8, bytes: keys }), answers, rows)
+    };
+    let view = BatchView::new(table.key_spec(), table.value_spec(), columns).unwrap();
+    let output = Output::new(&view, answers, None, OutputValues::Rows { len: 16, bytes: rows }).unwrap();
+    table.run_on(&view, Durability::Process, output, &device.stream().unwrap()).unwrap();
+    assert!(statuses.to_vec::<u8>().unwrap().iter().all(|&status| status == Status::Ok as u8));
+    values.to_vec().unwrap()
 }
 
 #[test]
@@ -97,14 +82,13 @@ fn hot_values_come_to_the_device_by_themselves() {
     let table = store.create_table("t", options()).unwrap();
     put(&table, 0..200, 1);
     let stats = table.device_stats().unwrap().unwrap();
-    assert!(stats.mirror_bytes > 0 && stats.values == 0 && stats.bucket_bytes == 0, "{stats:?}");
-    let hot = gets(&table, 100..140);
+    assert!(stats.mirror_bytes > 0 && stats.values == 0, "{stats:?}");
     let mut found = None;
     // The thread in the background loads them once there have been enough gets; how soon it gets a turn is up to the machine.
     for round in 0..4000_u64 {
         put(&table, 100 + round % 7..103 + round % 7, round as u8);
-        let results = table.run(&hot, Durability::Process).unwrap();
-        assert_eq!(results.value((round % 7) as usize), Some(&[round as u8; 16][..]));
+        let values = got_on_device(&table, &device, 100..140);
+        assert_eq!(values[(round % 7) as usize], [round as u8; 16]);
         let stats = table.device_stats().unwrap().unwrap();
         if stats.values > 0 && stats.value_hits > 0.5 {
             found = Some(stats);
@@ -115,20 +99,20 @@ fn hot_values_come_to_the_device_by_themselves() {
     let stats = found.expect("they are loaded");
     assert_eq!(stats.values, 50, "{stats:?}");
     assert!(stats.value_bytes > 50 * 16 && stats.bytes() > stats.value_bytes, "{stats:?}");
-    // What the CPU writes is seen by the next kernel.
+    // The next kernel sees the CPU's write.
     table.put(107, &[99; 16], Durability::Process).unwrap();
-    assert_eq!(table.run(&hot, Durability::Process).unwrap().value(7), Some(&[99; 16][..]));
+    assert_eq!(got_on_device(&table, &device, 100..140)[7], [99; 16]);
 }
 
 #[test]
-fn a_table_that_has_no_use_for_a_mirror_has_a_cache() {
+fn a_table_that_has_no_use_for_a_mirror_has_none() {
     let home = tempfile::tempdir().unwrap();
     let device = Device::simulated(Mode::fast()).unwrap();
     let store = open(&device, home.path(), DeviceIndex::default());
     let rows = store.create_table("rows", options()).unwrap();
-    assert_eq!(rows.cache_stats().unwrap(), None);
+    assert!(rows.device_stats().unwrap().unwrap().mirror_bytes > 0);
     let in_slots = store.create_table("counters", TableOptions::new(KeySpec::U64, ValueSpec::U64)).unwrap();
-    assert!(in_slots.cache_stats().unwrap().is_some());
+    assert_eq!(in_slots.device_stats().unwrap().unwrap().bytes(), 0);
 }
 
 /// Rows in device memory, with a mirror and no log: what is written never sees the host. Also keys that come more than once.
@@ -149,7 +133,7 @@ fn rows_are_written_straight_through() {
         let rows: Vec<u8> = (0..400 * 16).map(|_| random.u8(..)).collect();
         let (keys_there, rows_there) = (device.upload(&keys).unwrap(), device.upload(&rows).unwrap());
         let statuses = device.allocate_zeroed(400).unwrap();
-        // SAFETY: the buffers are as long as that and live on, and nobody else uses them.
+        // SAFETY: the buffers have these lengths and stay alive, and no other code uses them.
         let (columns, answers) = unsafe {
             let keys = Column::Device(DeviceSlice::from_raw(keys_there.ptr().address(), 3200, 0));
             let rows = Column::Device(DeviceSlice::from_raw(rows_there.ptr().address(), 6400, 0));

@@ -1,12 +1,12 @@
-//! Batches that a device writes straight through, with a log: what it comes to is what a map would have, here and after a crash.
+//! Batches that a device writes in one pass, with a log: the result is that of a plain map, here and after a crash.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::logged_rig::{Place, key_in, log_options, put_rows};
 use warpkeep::{
-    Device, DeviceChoice, Durability, Error, KeySpec, LogPlace, Op, Status, Store, StoreOptions, Table,
-    TableOptions, TableStats, ValueSpec, verify,
+    Device, DeviceChoice, Durability, Error, KeySpec, Op, Status, Store, StoreOptions, Table, TableOptions,
+    TableStats, ValueSpec, engine::LogPlace, verify,
 };
 use warpkeep_crashlab::{DiskCall, Fault, LabDisk, Trace};
 use warpkeep_device::Mode;
@@ -21,8 +21,8 @@ fn table(value: u32, capacity: u64) -> TableOptions {
     TableOptions::new(KeySpec::U64, ValueSpec::fixed(value).unwrap()).capacity(capacity)
 }
 
-/// What an operation is answered, and what it makes of the model. Versions are checked where they can be: that of a key is the one that
-/// its last operation was answered.
+/// The answer of an operation, and its effect on the model. Versions are checked where possible: a key has the
+/// version of its last operation's answer.
 fn apply(model: &mut Model, op: Op, key: u64, value: &[u8], version: u64) -> Status {
     match (op, model.contains_key(&key)) {
         (Op::Insert, true) => Status::AlreadyExists,
@@ -38,9 +38,9 @@ fn apply(model: &mut Model, op: Op, key: u64, value: &[u8], version: u64) -> Sta
     }
 }
 
-/// A batch of one operation on so many keys, many of them more than once, from host memory.
+/// A batch of one operation on several keys, many of them more than once, from host memory.
 fn run<P: Persist>(
-    table: &Table<'_, P>,
+    table: &Table<P>,
     model: &mut Model,
     random: &mut fastrand::Rng,
     (op, count, keys): (Op, usize, u64),
@@ -70,7 +70,7 @@ fn run<P: Persist>(
     }
 }
 
-fn check<P: Persist>(table: &Table<'_, P>, model: &Model, keys: u64) {
+fn check<P: Persist>(table: &Table<P>, model: &Model, keys: u64) {
     assert_eq!(table.len(), model.len() as u64);
     let mut batch = table.batch();
     for key in 0..keys {
@@ -107,12 +107,13 @@ fn logged_batches_do_what_a_map_does() {
             let durability = if random.bool() { Durability::Power } else { Durability::Process };
             let (op, count) = (OPS[random.usize(..OPS.len())], random.usize(2048..4000));
             run(&rows, &mut model, &mut random, (op, count, keys), durability);
-            // Deletes come from device memory: from host memory they are staged where somebody wants to know what they removed.
+            // Deletes come from device memory: from host memory they are staged if the caller wants to know what
+            // they removed.
             let op = [Op::Delete, Op::Put, Op::Insert, Op::Update][round % 4];
             let some: Vec<u64> = (0..random.usize(1..300)).map(|_| random.u64(..keys)).collect();
             let (statuses, values) = put_rows(&rows, &device, op, &some, round as u8, durability).unwrap();
             for ((key, status), value) in some.iter().zip(statuses).zip(values) {
-                // Of deletes and of what is not written nobody asks the version below.
+                // Versions of deletes and of operations without effect are not checked below.
                 assert_eq!(status, apply(&mut model, op, *key, &value, 0), "{op:?} of {key}, round {round}");
             }
             for &key in &some {
@@ -159,7 +160,7 @@ fn what_the_cpu_does_of_a_batch_is_logged_with_it() {
         let options = TableOptions::new(key, ValueSpec::fixed(16).unwrap()).capacity(1);
         let rows = store.create_table("rows", options).unwrap();
         let mut model: BTreeMap<u64, u8> = BTreeMap::new();
-        let overflowed = || match rows.stats() {
+        let overflowed = || match rows.stats().unwrap() {
             TableStats::GpHash(stats) if !stats.growing => stats.overflow[0].used,
             _ => 0,
         };
@@ -218,7 +219,7 @@ fn what_the_cpu_does_of_a_batch_is_logged_with_it() {
     }
 }
 
-/// Batches of several threads, single operations and checkpoints beside each other: the log tells what the image has.
+/// Batches of several threads, single operations and checkpoints in parallel: the log matches the image.
 #[test]
 fn logged_batches_beside_others_come_back_from_the_log() {
     let home = tempfile::tempdir().unwrap();
@@ -283,7 +284,7 @@ fn a_large_batch_is_one_record() {
     check(&store.table("rows").unwrap(), &model, 30_000);
 }
 
-/// What the log refuses has not happened, and the next batch finds everything in its place.
+/// A batch that the log refuses has no effect, and the next batch finds everything in its place.
 #[test]
 fn what_the_log_refuses_has_not_happened() {
     for durability in [Durability::Process, Durability::Power] {
@@ -317,7 +318,8 @@ fn what_the_log_refuses_has_not_happened() {
     }
 }
 
-/// The log breaks while a batch is made durable: nothing of it is in the image, and what the next opening finds is the batch or none of it.
+/// The log fails while a batch is made durable: nothing of it is in the image, and the next opening finds the batch
+/// or none of it.
 #[test]
 fn a_log_that_breaks_leaves_nothing_half_done() {
     for call in [DiskCall::Write, DiskCall::Sync] {
@@ -344,7 +346,8 @@ fn a_log_that_breaks_leaves_nothing_half_done() {
     }
 }
 
-/// The device is lost at some step of a logged batch: the CPU does it, as a whole, also where the log was durable already.
+/// The device is lost at some step of a logged batch: the CPU executes it as a whole, also if the log was durable
+/// already.
 #[test]
 fn a_device_lost_in_a_logged_batch_leaves_it_whole() {
     let mut lost_in_a_batch = 0;
@@ -360,7 +363,8 @@ fn a_device_lost_in_a_logged_batch_leaves_it_whole() {
         device.simulator().unwrap().crash_at(Some(now + 1 + 137 * round));
         let durability = if round % 2 == 0 { Durability::Power } else { Durability::Process };
         let keys: Vec<u64> = (10..30).collect();
-        // Answers were to go to the memory of a device that is gone, so it may be told of that; but the batch is done, or not begun.
+        // Answers were to go to the memory of a lost device, so the call may return that error; but the batch is
+        // done, or not begun.
         let done = put_rows(&rows, &device, Op::Put, &keys, 2, durability);
         let lost = device.check().is_err();
         lost_in_a_batch += u32::from(lost);

@@ -1,20 +1,22 @@
-//! What tests of logged batches on a device share: an image in memory that outlives its store, and batches in device memory.
+//! Shared by tests of logged batches on a device: an image in memory that outlives its store, and batches in device
+//! memory.
 
 use std::path::Path;
 use std::sync::Arc;
 
+use warpkeep::engine::ImagePlace;
 use warpkeep::rows::{
     BatchView, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, KeyCells, Ops, Output,
     OutputValues,
 };
-use warpkeep::{Device, Durability, ImagePlace, KeySpec, Op, Result, Status, Table};
+use warpkeep::{Device, Durability, KeySpec, Op, Result, Status, Table};
 use warpkeep_image::{
     Attached, Backing as _, Coherent, Format, Identity, Image, ImageError, MIN_CHUNK, Persist, PlainMemory,
     Surroundings,
 };
 use warpkeep_log::LogOptions;
 
-/// A log that is written by those who wait for it, in small segments.
+/// A log that is written only by threads that wait for it, in small segments.
 pub(crate) fn log_options() -> LogOptions {
     LogOptions { segment_bytes: 64 << 10, background: false, fill_ahead_bytes: 0, ..LogOptions::default() }
 }
@@ -32,14 +34,14 @@ pub(crate) struct PlaceOf<P> {
 }
 
 impl Place {
-    /// With room for so many chunks, all of them there from the beginning: a device that works it need not follow it.
+    /// With all its chunks from the beginning, so that a device need not follow its growth.
     pub(crate) fn new(chunks: u64) -> Place {
         Place { memory: Arc::new(PlainMemory::new(chunks * MIN_CHUNK, chunks * MIN_CHUNK)) }
     }
 
-    /// All bytes, while nobody writes.
+    /// All bytes, while there are no writers.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        // SAFETY: the memory has this length, and the caller sees to it that nobody writes.
+        // SAFETY: the memory has this length, and the caller guarantees that no thread writes.
         unsafe { std::slice::from_raw_parts(self.memory.base(), self.memory.len() as usize) }.to_vec()
     }
 
@@ -77,7 +79,7 @@ impl<P: Persist + Clone> ImagePlace<P> for PlaceOf<P> {
     }
 }
 
-/// The key with this number, of so many bytes.
+/// The key with this number, of `len` bytes.
 fn key_of(number: u64, len: usize) -> Vec<u8> {
     number.to_le_bytes().into_iter().cycle().take(len).collect()
 }
@@ -104,9 +106,10 @@ pub(crate) fn key_row(spec: KeySpec, number: u64) -> Vec<u8> {
     }
 }
 
-/// Runs the same operation on keys that lie in device memory, with answers there; every value is the mark, all over. Gives the statuses, and the values.
+/// Runs the same operation on keys in device memory, with answers there; every byte of every value is the mark.
+/// Returns the statuses, and the values.
 pub(crate) fn put_rows<P: Persist>(
-    table: &Table<'_, P>,
+    table: &Table<P>,
     device: &Device,
     op: Op,
     keys: &[u64],
@@ -119,7 +122,7 @@ pub(crate) fn put_rows<P: Persist>(
     let values: Vec<u8> = vec![mark; len * count];
     let (on_device, there) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
     let statuses = device.allocate_zeroed(count).unwrap();
-    // SAFETY: the buffers are as long as that, live until the end of this function, and nobody else has them.
+    // SAFETY: the buffers have these lengths, live until the end of this function, and no other code has them.
     let (key_rows, value_rows, answers) = unsafe {
         (
             DeviceSlice::from_raw(on_device.ptr().address(), key_len * count, 0),

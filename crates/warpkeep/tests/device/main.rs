@@ -1,4 +1,4 @@
-//! Stores whose tables are worked by a device, here the simulator.
+//! Stores whose tables run on a device, here the simulator.
 
 mod host_ways;
 #[path = "../common/in_log.rs"]

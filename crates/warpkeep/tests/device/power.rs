@@ -1,4 +1,4 @@
-//! What `Power` says of batches that change nothing, where a device works the table: what they rest on survives the machine.
+//! `Power` batches that change nothing, for a table on a device: the data they depend on survives the machine.
 
 use warpkeep::{
     Device, DeviceChoice, Durability, KeySpec, Op, Store, StoreOptions, Table, TableOptions, ValueSpec,
@@ -12,7 +12,7 @@ use crate::logged_rig::put_rows;
 const THERE: [u64; 2] = [3, 4];
 const ABSENT: [u64; 2] = [1, 2];
 
-fn in_host_memory(table: &Table<'_>, op: Op, keys: &[u64]) {
+fn in_host_memory(table: &Table, op: Op, keys: &[u64]) {
     let mut batch = table.batch();
     for key in keys {
         batch.push(op, &key.to_le_bytes(), &[9; 16], 1).unwrap();

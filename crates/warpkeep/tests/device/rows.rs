@@ -1,17 +1,17 @@
-//! Batches whose columns lie in the memory of a device, here the simulator: the same as batches in host memory.
+//! Batches with columns in the memory of a device, here the simulator: the same as batches in host memory.
 
 use warpkeep::rows::{
     BatchView, Buffer, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, KeyCells, Ops, Output,
     OutputValues, Span,
 };
 use warpkeep::{
-    Device, DeviceChoice, Durability, Error, KeySpec, Layout, MergeRule, Op, Results, Status, Store,
-    StoreOptions, Table, TableOptions, ValueSpec, ValuesBy, verify,
+    Device, DeviceChoice, Durability, Error, IndexOptions, KeySpec, Layout, MergeRule, Op, Results, Status,
+    Store, StoreOptions, Table, TableOptions, ValueSpec, verify,
 };
 use warpkeep_device::Mode;
 
 fn device_column<T>(buffer: &Buffer, len: usize) -> Column<'_, T> {
-    // SAFETY: the buffer is borrowed for as long as the column, and nobody writes to it meanwhile.
+    // SAFETY: the buffer is borrowed for as long as the column, and no other code writes to it meanwhile.
     Column::Device(unsafe { DeviceSlice::from_raw(buffer.ptr().address(), len, 0) })
 }
 
@@ -75,7 +75,7 @@ enum On {
     HostAnsweredOnDevice,
 }
 
-fn run(table: &Table<'_>, device: &Device, plain: &Plain, durability: Durability, on: On) -> Answered {
+fn run(table: &Table, device: &Device, plain: &Plain, durability: Durability, on: On) -> Answered {
     let (count, len) = (plain.ops.len(), table.value_spec().max_len());
     let (key_rows, key_bytes) = (plain.key_rows(table.key_cells()), plain.keys.concat());
     let mut key_ends = vec![0];
@@ -148,7 +148,7 @@ fn run(table: &Table<'_>, device: &Device, plain: &Plain, durability: Durability
     answers
 }
 
-/// The key with this number: of so many bytes, or of up to so many.
+/// The key with this number: of a fixed length, or of any length up to the limit.
 fn key_of(spec: KeySpec, number: u64) -> Vec<u8> {
     let mut key = number.to_le_bytes().to_vec();
     match spec.fixed_len() {
@@ -180,45 +180,13 @@ fn random_batch(random: &mut fastrand::Rng, op: Option<Op>, (key, len): (KeySpec
 
 fn options(layout: Layout, key: KeySpec, value: usize) -> TableOptions {
     TableOptions::new(key, ValueSpec::fixed(value as u32).unwrap())
-        .layout(layout)
+        .index(IndexOptions::gphash(layout))
         .merge(MergeRule::Or)
         .capacity(100)
 }
 
 fn log_of(has_log: bool) -> StoreOptions {
     StoreOptions { without_log: !has_log, ..StoreOptions::default() }
-}
-
-/// The cores of the host fetch the values of gets in device memory, where a store or a table is told so.
-#[test]
-fn values_that_the_host_gathers_are_what_is_there() {
-    let (home, device) = (tempfile::tempdir().unwrap(), Device::simulated(Mode::fast()).unwrap());
-    let options_of = |values_by| StoreOptions { values_by, threads: 3, ..log_of(false) };
-    let store = Store::open_on(home.path(), options_of(ValuesBy::Host), &device).unwrap();
-    let table = store.create_table("t", options(Layout::Packed, KeySpec::U64, 128)).unwrap();
-    let gathered = || table.device_stats().unwrap().unwrap().gathered_batches;
-    let value = |number: u64| [number.to_le_bytes(); 16].concat();
-    let (mut puts, mut gets) = (Plain::default(), Plain::default());
-    for number in 0..400_u64 {
-        puts.push(Op::Put, &number.to_le_bytes(), &value(number), 0);
-        gets.push(Op::Get, &(3 * number % 500).to_le_bytes(), &value(0), 0);
-    }
-    run(&table, &device, &puts, Durability::Process, On::Device);
-    // While somebody else moves items, the device may fetch the values itself.
-    while table.maintain().unwrap() {}
-    let mut before = gathered();
-    for by in [ValuesBy::Host, ValuesBy::Device, ValuesBy::Host] {
-        table.set_values_by(by);
-        for (index, (status, _, found)) in
-            run(&table, &device, &gets, Durability::Process, On::Device).into_iter().enumerate()
-        {
-            let number = 3 * index as u64 % 500;
-            let expected = (number < 400).then(|| value(number));
-            assert_eq!((status.is_ok(), found), (expected.is_some(), expected), "{number}");
-        }
-        assert_eq!(gathered() - before, u64::from(by == ValuesBy::Host), "{by:?}");
-        before = gathered();
-    }
 }
 
 #[test]
@@ -268,7 +236,7 @@ fn rows_on_a_device_come_to_the_same_as_rows_on_the_host() {
         }
         drop(tables);
         drop(other);
-        // What was logged is what was done.
+        // The log matches the executed operations.
         let items = |store: &Store| {
             let table = store.table("t").unwrap();
             let mut items: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
@@ -353,7 +321,7 @@ fn arrays_of_another_batch_are_refused() {
     assert_eq!((table.get(8).unwrap(), table.len()), (None, 1));
 }
 
-/// Nobody has looked at the codes of a batch in device memory.
+/// The codes of a batch in device memory are unchecked.
 #[test]
 fn operations_that_make_no_sense_are_told() {
     let home = tempfile::tempdir().unwrap();
@@ -379,7 +347,7 @@ fn operations_that_make_no_sense_are_told() {
     assert!(table.is_empty());
 }
 
-/// Nobody has looked at the cells of a batch in device memory, either; only at how long they are.
+/// The cells of a batch in device memory are unchecked, too, except for their length.
 #[test]
 fn rows_that_are_no_cells_are_told() {
     let home = tempfile::tempdir().unwrap();
@@ -439,7 +407,7 @@ fn rows_of_another_device_or_for_no_device_are_refused() {
     let refused = |store: &Store, ordinal: u32| {
         let table =
             store.create_table(&format!("t{ordinal}"), options(Layout::Packed, KeySpec::U64, 8)).unwrap();
-        // SAFETY: it is refused before anybody follows the address.
+        // SAFETY: it is refused before any code follows the address.
         let bytes = Column::Device(unsafe { DeviceSlice::from_raw(key.ptr().address(), 8, ordinal) });
         let columns = Columns::keys_only(Op::Get, Cells::Fixed { len: 8, bytes });
         let batch = BatchView::new(table.key_spec(), table.value_spec(), columns).unwrap();

@@ -1,12 +1,12 @@
-//! Stores whose tables are worked by a device, here the simulator: the same batches on the CPU must come to the same.
+//! Stores whose tables run on a device, here the simulator: the same batches on the CPU must have the same result.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use warpkeep::{
-    Batch, Device, DeviceChoice, Durability, Error, IndexKind, KeySpec, Layout, MergeRule, Op, Status, Store,
-    StoreOptions, TableOptions, ValueSpec, verify,
+    Batch, Device, DeviceChoice, Durability, Error, IndexKind, IndexOptions, KeySpec, Layout, MergeRule, Op,
+    Status, Store, StoreOptions, TableOptions, ValueSpec, verify,
 };
 use warpkeep_device::Mode;
 
@@ -20,7 +20,7 @@ fn open(directory: &Path, device: DeviceChoice) -> Store {
 
 fn table(layout: Layout, value: u32) -> TableOptions {
     TableOptions::new(KeySpec::U64, ValueSpec::fixed(value).unwrap())
-        .layout(layout)
+        .index(IndexOptions::gphash(layout))
         .merge(MergeRule::AddU64)
         .capacity(500)
 }
@@ -166,7 +166,7 @@ fn tables_of_any_length_are_written_by_the_cpu_and_read_by_the_device() {
     assert_eq!(names.get("name 77").unwrap(), Some(value_of(77).into_bytes()));
 }
 
-/// The device is lost at some step of a batch: the CPU does it, and nothing that was acknowledged is missing.
+/// The device is lost at some step of a batch: the CPU executes it, and no acknowledged write is missing.
 #[test]
 fn a_lost_device_hands_its_tables_to_the_cpu() {
     let mut lost_in_a_batch = 0;
@@ -229,7 +229,7 @@ fn a_device_that_is_not_there_is_an_error_and_nothing_is_touched() {
     assert!(!home.path().join("store/image").exists());
 }
 
-/// No kernels know TurboHash tables: the CPU works them beside those that a device works.
+/// No kernels support TurboHash tables: they run on the CPU beside those on a device.
 #[test]
 fn turbohash_tables_are_worked_by_the_cpu() {
     let home = tempfile::tempdir().unwrap();
@@ -257,7 +257,8 @@ fn turbohash_tables_are_worked_by_the_cpu() {
     assert!(verify(home.path(), &StoreOptions::default()).unwrap().sound);
 }
 
-/// Whoever makes a table larger or smaller waits for readers that have begun, and keeps others waiting: none of them may wait for the other.
+/// A thread that resizes a table waits for readers that have begun, and makes others wait: neither may wait for the
+/// other.
 #[test]
 fn tables_grow_and_shrink_beside_gets_of_a_device() {
     let home = tempfile::tempdir().unwrap();

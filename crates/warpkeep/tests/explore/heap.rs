@@ -16,7 +16,7 @@ const ROOTS: usize = 12;
 /// Roots from this one on name extents.
 const EXTENTS: usize = 8;
 
-/// A step: what a root is to name next.
+/// A step: the next target of a root.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     /// A block or extent of this many bytes.
@@ -55,8 +55,9 @@ const STEPS: [Step; 23] = [
     Share(4, 300),
 ];
 
-/// Space that was one long run and is put to other uses from behind its first chunk. A descriptor of the old run that
-/// came back would hide what lies there since. The lengths are such that no later flush of a neighbour covers for it.
+/// Space that was one long run and is reused from behind its first chunk. A descriptor of the old run that came
+/// back would hide the chunks allocated since. The lengths are such that no later flush of a neighbour compensates
+/// for it.
 const RELEASE: [Step; 8] = [
     Name(8, 6 * MIN_CHUNK),
     Name(9, MIN_CHUNK),
@@ -106,7 +107,7 @@ pub(crate) fn take(
             }
             Clear(root) => (root, None),
             Share(root, bytes) => {
-                // The slab is made for the first block, by a thread that does not get round to a fence of its own.
+                // The slab is made for the first block, by a thread that never issues a fence of its own.
                 let first = trace.as_thread(9, || heap.allocate(bytes))?;
                 let mut block = heap.allocate(bytes)?;
                 block.write(0, &stamp(number).to_le_bytes())?;
@@ -125,7 +126,7 @@ pub(crate) fn take(
     })
 }
 
-/// What each root names after so many steps, as the number of the step.
+/// The target of each root after `count` steps, as the number of the step.
 fn expected(steps: &[Step], count: usize) -> [Option<usize>; ROOTS] {
     let mut roots = [None; ROOTS];
     for (number, &step) in steps.iter().enumerate().take(count) {
@@ -137,7 +138,7 @@ fn expected(steps: &[Step], count: usize) -> [Option<usize>; ROOTS] {
     roots
 }
 
-/// Opens the heap of an image and says what the roots name; nothing may be left over.
+/// Opens the heap of an image and returns the targets of the roots; nothing may be left over.
 fn recover(image: &Arc<Image<Recorder>>) -> Result<(Heap<Recorder>, [Option<usize>; ROOTS]), String> {
     let mut named = [None; ROOTS];
     let (mut blocks, mut extents) = (0, 0);
@@ -166,7 +167,7 @@ fn recover(image: &Arc<Image<Recorder>>) -> Result<(Heap<Recorder>, [Option<usiz
     Ok((heap, named))
 }
 
-/// What a scenario hands to its check.
+/// The data that a scenario passes to its check.
 pub(crate) struct Scene {
     pub(crate) steps: &'static [Step],
 }
@@ -205,7 +206,7 @@ pub(crate) fn check(scene: &Scene, reopen: &Reopen<'_>) -> Result<(), String> {
     if again != named {
         return Err(format!("{named:?} became {again:?} by recovering again"));
     }
-    // Work goes on where it stopped, and is crashed in its turn.
+    // Work continues where it stopped, and is crashed in its turn.
     for number in done..count {
         reopen.ack(number as u64);
     }
@@ -217,7 +218,7 @@ pub(crate) fn check(scene: &Scene, reopen: &Reopen<'_>) -> Result<(), String> {
     fill(&heap)
 }
 
-/// Takes every chunk there is, and gives it back.
+/// Takes every free chunk, and frees it again.
 fn fill(heap: &Heap<Recorder>) -> Result<(), String> {
     let free = heap.usage().free_chunks;
     let fixed = HeapOptions { max_bytes: heap.image().len(), ..HeapOptions::default() };

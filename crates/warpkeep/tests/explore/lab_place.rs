@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use warpkeep::ImagePlace;
+use warpkeep::engine::ImagePlace;
 use warpkeep_crashlab::{LabMemory, Recorder, Reopen, Trace};
 use warpkeep_image::{
     Attached, Backing, Format, Identity, Image, ImageError, MIN_CHUNK, Persist, Surroundings,
@@ -29,7 +29,7 @@ impl LabPlace {
         LabPlace { trace: trace.clone(), memory, present: false, persistent }
     }
 
-    /// What a crash left.
+    /// The place after a crash.
     pub(crate) fn reopened(reopen: &Reopen<'_>, chunks: u64, max_chunks: u64, persistent: bool) -> LabPlace {
         let named = reopen.acked().iter().rev().find(|&&tag| tag == PUBLISHED || tag == REMOVED);
         let (memory, present) = match reopen.memory() {

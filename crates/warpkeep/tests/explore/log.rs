@@ -1,12 +1,13 @@
-//! The log alone: append, roll, checkpoint, trim, reopen, and what a power cut leaves of it.
+//! The log alone: append, roll, checkpoint, trim, reopen, and its state after a power cut.
 //!
-//! Every record puts its own number under one key, so the newest number found tells how long a prefix survived, and
+//! Every record puts its own number under one key, so the newest number found gives the length of the surviving prefix, and
 //! every record found must be in its place.
 
 use std::io;
 use std::sync::Arc;
 
-use warpkeep::{Change, ChangeKind, Durability, Lsn};
+use warpkeep::Durability;
+use warpkeep::engine::{Change, ChangeKind, Lsn};
 use warpkeep_crashlab::{
     Crash, Exploration, Explorer, Gate, LabDisk, Reopen, Trace, explores_fully, mutation_gate,
 };
@@ -117,7 +118,8 @@ impl Disk for Without {
     }
 }
 
-/// Reads what is there: how many records came back. They must be a prefix of what was appended, with all that was durable.
+/// Reads the log and returns the number of records. They must be a prefix of the appended ones, with all durable
+/// ones.
 fn read(recovery: &Recovery, durable: u64, appended: u64) -> Result<u64, String> {
     let mut found = std::collections::BTreeSet::new();
     let mut last = 0;
@@ -174,12 +176,12 @@ fn check((): &(), reopen: &Reopen<'_>) -> Result<(), String> {
     }
     let recovery = Recovery::open(Arc::clone(&disk), options()).map_err(say)?;
     let prefix = read(&recovery, durable, appended)?;
-    // Recovery goes on, twice: opening what was just opened must change nothing.
+    // Recovery continues, twice: opening again right after an opening must change nothing.
     let epoch = recovery.epoch() + 1;
     let log = recovery.start(epoch, false).map_err(say)?;
     reopen.ack(DURABLE + prefix);
     let ack = |tag| reopen.ack(tag);
-    // Numbers that were appended in vain are not used again, so a record is named by what was acknowledged.
+    // Numbers of lost records are not used again, so a record is named by its acknowledgement.
     commit(&log, &ack, prefix + 1, 50).map_err(say)?;
     checkpoint(&log, 1..=prefix + 1).map_err(say)?;
     commit(&log, &ack, prefix + 2, 50).map_err(say)

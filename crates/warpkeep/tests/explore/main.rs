@@ -18,9 +18,9 @@ use warpkeep_crashlab::{Exploration, Gate, explores_fully};
 
 type Scenario<Found> = (&'static str, fn() -> Found);
 
-/// Says what was found, past the test harness, which would hide it.
+/// Prints the results past the test harness, which would hide them.
 fn say(line: &str) {
-    // Nobody reads a closed standard output.
+    // An error means that standard output is closed.
     let _ = writeln!(std::io::stdout().lock(), "{line}");
 }
 
@@ -73,7 +73,7 @@ fn every_missing_flush_fence_and_sync_is_noticed() {
         missed.extend(gate.missed);
     }
     missed.retain(|site| !caught.contains(site));
-    // What the rig itself does to stand in for the file system, and syncs that only pace the disk.
+    // The rig's own substitutes for the file system, and syncs that only pace the disk.
     missed.retain(|site| !site.name.starts_with("lab.") && !warpkeep_log::site::PACING.contains(&site.name));
     caught.retain(|site| !site.name.starts_with("lab."));
     say(&format!("mutation gate: {} of {} caught", caught.len(), caught.len() + missed.len()));

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use warpkeep::Lsn;
+use warpkeep::engine::Lsn;
 use warpkeep_crashlab::{
     Crash, Exploration, Explorer, Gate, LabMemory, MemoryModel, Recorder, Reopen, Trace, mutation_gate,
 };
@@ -100,7 +100,7 @@ fn check((): &(), reopen: &Reopen<'_>) -> Result<(), String> {
             return Err(format!("{pending:?} pending, but {counter} was finished"));
         }
     }
-    // Recovery goes on, and is crashed in its turn.
+    // Recovery continues, and is crashed in its turn.
     pending.iter().for_each(|lsn| reopen.ack(FINISHING + lsn.counter()));
     let next = image.epoch() + 1;
     image.begin(next).map_err(|error| error.to_string())?;

@@ -1,9 +1,10 @@
-//! A whole store: cells in an image, a log behind them, both words of durability.
+//! A whole store: cells in an image, a log behind them, both durability levels.
 //!
-//! Operations are numbered. What survives must be the state after some prefix of them, and long enough: after the
+//! Operations are numbered. The surviving state must be that after some prefix of them, and long enough: after the
 //! death of a process everything acknowledged, after a power cut everything acknowledged with `Power`.
 
-use warpkeep::{Cells, Durability, Edit, Keeper, LogPlace, open};
+use warpkeep::Durability;
+use warpkeep::engine::{Cells, Edit, Keeper, LogPlace, open};
 use warpkeep_crashlab::{
     Crash, Exploration, Explorer, Gate, LabDisk, MemoryModel, Recorder, Reopen, Trace, explores_fully,
     mutation_gate,
@@ -19,7 +20,7 @@ const MAX_CHUNKS: u64 = 10;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// Values of so many bytes into these cells, in one batch.
+    /// Values of this length into these cells, in one batch.
     Put(Durability, &'static [u64], usize),
     Delete(Durability, u64),
     Checkpoint,
@@ -46,7 +47,7 @@ const OPS: [Op; 13] = [
     Delete(Process, 5),
 ];
 
-/// What every recovery does next.
+/// The work after every recovery.
 const AFTERWARDS: [Op; 4] =
     [Put(Process, &[7], 10), Delete(Process, 0), Put(Power, &[3, 6], 10), Put(Process, &[3], 10)];
 
@@ -73,7 +74,7 @@ fn open_store(place: &LabPlace, disk: &LabDisk) -> warpkeep::Result<Store> {
     open::<_, Cells<_>>(place, Some(log), heap, &CELLS).map(|(store, _)| store)
 }
 
-/// `stamp` tells values apart: the number of the operation, or AFTER and the number.
+/// `stamp` identifies values: the number of the operation, or AFTER and the number.
 fn take(store: &Store, op: Op, stamp: u64) -> warpkeep::Result<()> {
     match op {
         Put(durability, cells, len) => {
@@ -126,7 +127,7 @@ struct History {
     ops: usize,
 }
 
-/// Whether a power cut must spare an operation: those acknowledged with `Power`, or after which everything is.
+/// Whether an operation must survive a power cut: those acknowledged with `Power`, and those that make everything before them durable.
 fn survives_power(op: Op) -> bool {
     matches!(op, Put(Power, ..) | Delete(Power, _) | Flush | Op::Reopen)
 }
@@ -139,7 +140,7 @@ fn history(reopen: &Reopen<'_>, persistent: bool) -> History {
     let mut list: Vec<(Op, u64)> = OPS.iter().copied().zip(0..).collect();
     let mut acknowledged = done;
     match recovered {
-        // What a recovery found in force is history; it goes on with AFTERWARDS.
+        // The state that a recovery found is history; it continues with AFTERWARDS.
         Some(count) => {
             list.truncate(count as usize);
             let after = acked.iter().filter(|&&tag| (AFTER..AFTER + 100).contains(&tag)).count();
@@ -158,7 +159,7 @@ fn history(reopen: &Reopen<'_>, persistent: bool) -> History {
             .rposition(|&(op, _)| survives_power(op))
             .map_or(0, |at| at + 1),
     };
-    // A recovery that ended in a crash may have come back with less than an earlier one promised nobody.
+    // A crashed recovery may have come back with less than an earlier one found; it had promised nothing.
     let mut states = vec![State::default()];
     for &(op, stamp) in &list {
         let mut next = states[states.len() - 1];

@@ -1,4 +1,4 @@
-//! What is done with a damaged store, and what it must come to.
+//! The use of a damaged store, and the acceptable outcomes.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -8,7 +8,7 @@ use warpkeep::{Device, Durability, Error, Op, Status, Store, StoreOptions, Table
 
 use crate::patient::{Model, Patient, TABLE};
 
-/// What a damage came to.
+/// The outcome of a damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// An error, or a report of damage.
@@ -19,7 +19,7 @@ pub(crate) enum Outcome {
     Unnoticed,
 }
 
-/// What works the tables of a store.
+/// Where the tables of a store run.
 pub(crate) enum Worker {
     Cpu,
     Device(Device),
@@ -51,7 +51,7 @@ pub(crate) fn work(patient: &Patient, options: &StoreOptions, worker: &Worker, w
             let used = use_it(patient, &store, what);
             store.close()?;
             let right = used?;
-            // What was written since is there, or an error says why not.
+            // Later writes are there, or an error gives the reason.
             reopen(patient, options, what)?;
             Ok(right)
         });
@@ -72,14 +72,14 @@ pub(crate) fn work(patient: &Patient, options: &StoreOptions, worker: &Worker, w
     done.unwrap_or(Outcome::Refused)
 }
 
-/// Reads everything, writes to every part of the table, has it grow, and takes a checkpoint; whether all that was read
-/// is what was written.
+/// Reads everything, writes to every part of the table, makes it grow, and takes a checkpoint; returns whether
+/// everything read was written before.
 fn use_it(patient: &Patient, store: &Store, what: &str) -> Result<bool, Error> {
     let table = store.table(TABLE)?;
     let kind = patient.kind;
     let given = scan(&table)?;
     if kind.has_checksums() {
-        // What was written once and is no more can be brought back by a bit that says which slots count.
+        // A bit that decides which slots count can bring back an old value.
         let wrong = given.iter().find(|(key, value)| !patient.was_written(key, value));
         assert!(wrong.is_none(), "{what}: a scan gave out {wrong:?}");
     }
@@ -111,7 +111,7 @@ fn use_it(patient: &Patient, store: &Store, what: &str) -> Result<bool, Error> {
     for number in 30..50 {
         writes.push(Op::Delete, &kind.key(number), &[], 0)?;
     }
-    // What is damaged may be refused.
+    // Writes to damaged parts may be refused.
     drop(table.run(&writes, Durability::Process)?);
     table.put(&kind.key(60), &kind.value(60, 3), Durability::Process)?;
     table.grow()?;
@@ -134,7 +134,7 @@ fn reopen(patient: &Patient, options: &StoreOptions, what: &str) -> Result<(), E
     store.close()
 }
 
-fn scan(table: &Table<'_>) -> Result<Model, Error> {
+fn scan(table: &Table) -> Result<Model, Error> {
     let mut found = Model::new();
     table.scan(|item| {
         found.insert(item.key.to_vec(), item.value.to_vec());

@@ -41,7 +41,7 @@ impl Damage {
     }
 }
 
-/// Mostly bytes that say something: what is zero is mostly not in use.
+/// Mostly nonzero bytes: zero bytes are mostly not in use.
 fn place(random: &mut fastrand::Rng, patient: &Patient) -> usize {
     let len = patient.image_bytes().len();
     match random.u8(..8) {

@@ -1,6 +1,6 @@
 //! The kinds of tables that are damaged: every index, with every form its slots and records have.
 
-use warpkeep::{IndexKind, KeySpec, Layout, TableOptions, ValueSpec};
+use warpkeep::{IndexOptions, KeySpec, Layout, TableOptions, ValueSpec};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -36,7 +36,7 @@ impl Kind {
         Kind::TurboChecked,
     ];
 
-    /// Those that a device works, or reads.
+    /// Those that a device runs, or reads.
     pub(crate) const FOR_DEVICES: [Kind; 7] = [
         Kind::Packed,
         Kind::Tiles,
@@ -70,13 +70,17 @@ impl Kind {
         let (key, value) = self.specs();
         let options = TableOptions::new(key, value).capacity(20);
         match self {
-            Kind::Packed | Kind::Tiles | Kind::Cells | Kind::Variable => options.layout(Layout::Packed),
-            Kind::InPlace | Kind::InPlaceKeys | Kind::InPlaceRecords => options.layout(Layout::InPlace),
+            Kind::Packed | Kind::Tiles | Kind::Cells | Kind::Variable => {
+                options.index(IndexOptions::gphash(Layout::Packed))
+            }
+            Kind::InPlace | Kind::InPlaceKeys | Kind::InPlaceRecords => {
+                options.index(IndexOptions::gphash(Layout::InPlace))
+            }
             Kind::TurboValues | Kind::TurboRecords | Kind::TurboTiles => {
-                options.index(IndexKind::TurboHash).shards(3)
+                options.index(IndexOptions::turbohash(3))
             }
             Kind::Checked => options.check_gets(true),
-            Kind::TurboChecked => options.index(IndexKind::TurboHash).shards(3).check_gets(true),
+            Kind::TurboChecked => options.index(IndexOptions::turbohash(3)).check_gets(true),
         }
     }
 
@@ -99,7 +103,7 @@ impl Kind {
         }
     }
 
-    /// What a key has after this number of changes.
+    /// The value of a key after this number of changes.
     pub(crate) fn value(self, number: u64, changes: u64) -> Vec<u8> {
         let (_, value) = self.specs();
         let len = value.fixed_len().unwrap_or((number * 31 % 200) as usize);

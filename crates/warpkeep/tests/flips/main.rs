@@ -1,5 +1,5 @@
-//! Damage to closed images, at random, thousands of times: whatever is then done with the store, by the CPU or by a device,
-//! gives an error or a right answer. No panic in any thread, and no call that never returns.
+//! Damage to closed images, at random, thousands of times: whatever is then done with the store, by the CPU or by a
+//! device, gives an error or a right answer. No panic in any thread, and no call that never returns.
 
 #[path = "../common/files.rs"]
 #[allow(dead_code, reason = "shared with tests that use more of it")]
@@ -30,7 +30,7 @@ const FULL: usize = 10;
 
 static WATCH: LazyLock<Watch> = LazyLock::new(Watch::start);
 
-/// How many damages came to what.
+/// Counts of outcomes.
 #[derive(Default)]
 struct Tally {
     refused: AtomicUsize,
@@ -96,7 +96,7 @@ fn a_device_reads_nothing_that_damage_leads_it_to() {
     report("flips on a device", damage_all(&worker, &Kind::FOR_DEVICES, ON_DEVICE));
 }
 
-/// Says something past the test harness, which would hide it.
+/// Prints a line past the test harness, which would hide it.
 fn say(line: &str) {
     use std::io::Write as _;
     // A closed standard output is no reason to fail.

@@ -18,7 +18,7 @@ pub(crate) const TABLE: &str = "table";
 /// Items that are put first. More are put later, and some deleted.
 const ITEMS: u64 = 90;
 
-/// What the table holds: key and value.
+/// The contents of the table: key and value.
 pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 pub(crate) struct Patient {
@@ -85,7 +85,7 @@ impl Patient {
         self.path().join("image")
     }
 
-    /// Damages the closed store, does with it what can be done, and mends it.
+    /// Damages the closed store, uses it as far as possible, and restores it.
     pub(crate) fn suffer(&self, damage: &Damage, without_log: bool, worker: &Worker, what: &str) -> Outcome {
         let mut bytes = self.image.clone();
         bytes[damage.at..damage.at + damage.bytes.len()].copy_from_slice(&damage.bytes);
@@ -108,7 +108,7 @@ impl Patient {
     }
 }
 
-/// Makes an empty store whose hashes are the same every time, so that items of the tables to come lie in the same places.
+/// Makes an empty store whose hashes are the same every time, so that items of later tables lie in the same places.
 fn settle_hashes(directory: &Path) {
     const SEED_AT: usize = 40;
     Store::open_with(directory, options(false)).expect("a new store").close().expect("closed");

@@ -1,4 +1,4 @@
-//! A watch over what is under way: what panics in any thread is noted, and what takes too long ends the process.
+//! A watch over running cases: a panic in any thread is recorded, and a case that takes too long ends the process.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 
 #[derive(Default)]
 struct State {
-    /// What is under way, since when.
+    /// The running cases, and their start times.
     under_way: BTreeMap<u64, (Instant, String)>,
     begun: u64,
     panics: Vec<String>,
@@ -18,7 +18,7 @@ struct State {
 /// There is one in a process.
 pub(crate) struct Watch(Arc<Mutex<State>>);
 
-/// Something that is under way until it is dropped.
+/// A case that runs until it is dropped.
 pub(crate) struct Watched<'w>(&'w Watch, u64);
 
 impl Watch {

@@ -4,7 +4,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::common::{Home, Model, assert_holds, assert_no_leak, content, copy_directory, files_in, say};
-use warpkeep::{Durability, Edit, Error, Origin};
+use warpkeep::engine::Edit;
+use warpkeep::{Durability, Error, Origin};
 use warpkeep_image::ImageError;
 use warpkeep_log::LogOptions;
 
@@ -26,7 +27,7 @@ impl Left {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1").join(name)
     }
 
-    /// What it holds, as `golden/README.md` says.
+    /// Its contents, as in `golden/README.md`.
     fn content(self) -> Model {
         let mut model: Model = (0..24)
             .map(|cell| (cell, format!("golden cell {cell};").repeat(cell as usize % 4).into_bytes()))
@@ -92,7 +93,7 @@ impl Copied {
         copy_directory(&from.join("log"), &home.log);
         let bytes = std::fs::read(from.join("image")).expect("an image");
         std::fs::write(&home.image, &bytes).expect("a copy");
-        // On the machine where it was made a copy might come to be the same file by number.
+        // On the machine where it was made a copy might happen to have the same inode number.
         let recorded = u64::from_le_bytes(bytes[4096 + 64..4096 + 72].try_into().expect("eight bytes"));
         if home.image.metadata().expect("metadata").ino() == recorded {
             std::fs::copy(&home.image, directory.path().join("another")).expect("copied");
@@ -101,7 +102,7 @@ impl Copied {
         Copied { home, _directory: directory }
     }
 
-    /// Opens it, checks what it holds, writes to it, and opens it once more.
+    /// Opens it, checks its contents, writes to it, and opens it once more.
     fn check(&self, left: Left, logged: bool, origin: Origin) {
         let what = format!("{left:?}, {origin:?}, with a log: {logged}");
         let open = || if logged { self.home.open() } else { self.home.open_without_log() };

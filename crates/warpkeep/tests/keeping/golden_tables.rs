@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::say;
 use warpkeep::{
-    Durability, IndexKind, KeySpec, Layout, Origin, Store, StoreOptions, TableOptions, ValueSpec, verify,
+    Durability, IndexOptions, KeySpec, Layout, Origin, Store, StoreOptions, TableOptions, ValueSpec, verify,
 };
 use warpkeep_image::{CreateOptions, HeapOptions, MIN_CHUNK, OpenOptions};
 
@@ -45,14 +45,14 @@ fn options() -> StoreOptions {
     }
 }
 
-/// The tables of a golden store: name, and what they are.
+/// The tables of a golden store: names and options.
 fn tables() -> [(&'static str, TableOptions); 3] {
     let plain =
         TableOptions::new(KeySpec::U64, ValueSpec::fixed(VALUE as u32).expect("a length")).capacity(1);
     [
-        ("packed", plain.layout(Layout::Packed)),
-        ("in-place", plain.layout(Layout::InPlace)),
-        ("turbohash", plain.index(IndexKind::TurboHash).shards(2)),
+        ("packed", plain.index(IndexOptions::gphash(Layout::Packed))),
+        ("in-place", plain.index(IndexOptions::gphash(Layout::InPlace))),
+        ("turbohash", plain.index(IndexOptions::turbohash(2))),
     ]
 }
 
@@ -60,7 +60,7 @@ fn value(key: u64, round: u8) -> Vec<u8> {
     (0..VALUE).map(|at| (key as u8).wrapping_mul(31).wrapping_add(at as u8) ^ round).collect()
 }
 
-/// What each table holds, as `golden/README.md` says.
+/// The contents of each table, as in `golden/README.md`.
 fn content() -> Items {
     let mut items: Items = (0..60).map(|key| (key, value(key, u8::from(key % 3 == 0)))).collect();
     items.retain(|key, _| key % 10 != 7);
@@ -100,7 +100,8 @@ fn assert_content(store: &Store, expected: &Items, what: &str) {
     }
 }
 
-/// Opens a copy, checks what it holds, writes to it so that tables grow and blocks are used again, and opens it once more.
+/// Opens a copy, checks its contents, writes to it so that tables grow and blocks are reused, and opens it once
+/// more.
 fn check(records: Records) {
     let what = format!("{records:?}");
     let from = records.directory().join("image");
@@ -163,7 +164,7 @@ fn assert_kind(records: Records) -> usize {
 #[test]
 fn golden_tables_open() {
     if std::env::var_os("WARPKEEP_REGENERATE_GOLDEN").is_some_and(|value| value == "1") {
-        // Those of the other kinds cannot be made any more.
+        // Stores of the other kinds cannot be made any more.
         generate(Records::Checked);
         say("golden tables of format version 1 written anew");
     }

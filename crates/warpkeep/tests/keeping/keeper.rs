@@ -1,4 +1,4 @@
-//! The store against a plain map: random histories, many threads, and requests that cannot be met.
+//! The store against a plain map: random histories, many threads, and invalid requests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -8,7 +8,8 @@ use crate::common::{
     Home, Model, Store, assert_holds, assert_no_leak, assert_remedy, content, say, value_of, versions,
 };
 use proptest::prelude::*;
-use warpkeep::{Cells, Change, ChangeKind, Durability, Edit, Error, Items, Keeper, Origin, open};
+use warpkeep::engine::{Cells, Change, ChangeKind, Edit, Items, Keeper, open};
+use warpkeep::{Durability, Error, Origin};
 use warpkeep_image::{Coherent, Heap, HeapOptions, Image, ImageError, MAX_BLOCK, MIN_CHUNK, Marker};
 use warpkeep_log::{ChangeBatch, LogError, LogOptions};
 
@@ -178,7 +179,7 @@ struct Acknowledged {
 const THREADS: u64 = 8;
 const SHARED_CELLS: u64 = 40;
 
-/// Edits random cells, and notes what came of it.
+/// Edits random cells, and records the outcomes.
 fn edit_away(store: &Store, thread: u64, clock: &AtomicU64) -> Vec<Acknowledged> {
     let mut random = fastrand::Rng::with_seed(thread);
     let mut done = Vec::new();
@@ -239,7 +240,7 @@ fn eight_threads_and_a_checkpointer_agree_on_what_came_last() {
     }
     say(&format!("{} edits by {THREADS} threads beside {checkpoints} checkpoints", done.len()));
 
-    // What the log says is the same, to the version.
+    // The log has the same contents, including versions.
     let expected = versions(store.items());
     store.flush().expect("flushed");
     drop(store);
@@ -250,7 +251,7 @@ fn eight_threads_and_a_checkpointer_agree_on_what_came_last() {
     assert_no_leak(&store, &found, "after the rebuild");
 }
 
-/// Cells whose scan stops half way until somebody says go on.
+/// Cells whose scan stops half way until a test lets it continue.
 struct SlowCells {
     cells: Cells<Coherent>,
     scan: ScanGate,
@@ -264,7 +265,7 @@ struct ScanGate {
 }
 
 impl ScanGate {
-    /// Sets something and waits for something, for so long that only a deadlock takes longer.
+    /// Sets a flag and waits for another, for so long that only a deadlock takes longer.
     fn meet(&self, set: impl FnOnce(&mut (bool, bool)), wanted: impl Fn(&(bool, bool)) -> bool) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         set(&mut state);
@@ -463,7 +464,7 @@ fn a_full_heap_refuses_and_goes_on_after_deletes() {
 
 #[test]
 fn a_log_that_missed_an_opening_is_owed_a_checkpoint() {
-    // Nothing was ever logged, so the log ends where one that does not exist would.
+    // Nothing was ever logged, so the log ends where a missing log would.
     let home = Home::on_disk();
     home.open().expect("a new store").0.close().expect("closed");
     let (store, _) = home.open_without_log().expect("clean");

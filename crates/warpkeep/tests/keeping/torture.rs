@@ -1,7 +1,7 @@
 //! `kill -9`, two hundred times: a process that edits a store is killed at random moments, also while it opens the
-//! store, takes a checkpoint or grows the image, and what it left is looked at twice: the log alone, and the image.
+//! store, takes a checkpoint or grows the image, and the remaining state is checked twice: the log alone, and the image.
 //!
-//! What the victim does is a function of a seed and a number, so whoever looks can work out what must be there.
+//! The victim's work is a function of a seed and a number, so the checker can derive the required state.
 
 use std::cell::RefCell;
 use std::io::Read as _;
@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use crate::common::{Home, Model, Store, check_no_leak, content, copy_directory, say, value_of};
 use fastrand::Rng;
-use warpkeep::{Durability, Edit};
+use warpkeep::Durability;
+use warpkeep::engine::Edit;
 use warpkeep_crashlab::torture::{Round, Torture, TortureError, acknowledge, role, this_test};
 use warpkeep_image::HeapOptions;
 
@@ -25,7 +26,7 @@ const CELLS: u64 = 48;
 /// The image is thrown away for good this often.
 const LOSE_EVERY: u32 = 9;
 
-/// What the victim tells: what it is about to do, and what it has done.
+/// The victim's reports: the operation it is about to start, and the one it has finished.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Tell {
     Opening,
@@ -95,7 +96,7 @@ impl Operation {
         Operation::Edit { edits, durability }
     }
 
-    /// What it makes of a state.
+    /// Its effect on a state.
     fn applied(&self, state: &Model) -> Model {
         let mut next = state.clone();
         if let Operation::Edit { edits, .. } = self {
@@ -104,7 +105,7 @@ impl Operation {
         next
     }
 
-    /// What there may be if it was interrupted.
+    /// The possible states if it was interrupted.
     fn interrupted(&self, state: &Model) -> Vec<Model> {
         match self {
             // Each cell as it was or as it was to be.
@@ -133,13 +134,13 @@ fn put(state: &mut Model, (cell, value): &(u64, Option<Vec<u8>>)) {
     };
 }
 
-/// The store of the victim: it starts small and grows by as little as it can, so that it grows often.
+/// The victim's store: it starts small and grows by as little as possible, so that it grows often.
 fn home(image: &Path, log: &Path) -> Home {
     let heap = HeapOptions { growth_divisor: u64::MAX, ..HeapOptions::default() };
     Home { image: image.to_path_buf(), log: log.to_path_buf(), cells: CELLS, heap, ..Home::at(Path::new("")) }
 }
 
-/// Not a test of its own: what the other processes do.
+/// Not a test of its own: the code of the other processes.
 #[test]
 fn victim() {
     let Some(role) = role() else { return };
@@ -160,7 +161,7 @@ fn victim() {
             let found = content(&store);
             check_no_leak(&store, &found).expect("nothing is lost");
             std::fs::write(path(FOUND), encode(&found)).expect("written");
-            // Gone without a word, like the others.
+            // Ends without clean-up, like the others.
             std::process::exit(0);
         }
         role => panic!("no role {role}"),
@@ -192,7 +193,7 @@ fn work(home: &Home, first: u64) {
     }
 }
 
-/// Whether there is too little space for these values, whatever is done.
+/// Whether there is too little space for these values in any case.
 fn will_grow(store: &Store, edits: &[(u64, Option<Vec<u8>>)]) -> bool {
     let usage = store.heap().usage();
     let largest = edits.iter().filter_map(|(_, value)| value.as_ref().map(Vec::len)).max().unwrap_or(0);
@@ -235,7 +236,7 @@ struct Struck {
     between: u64,
 }
 
-/// The store under torture, and what may be in it.
+/// The tested store, and its possible contents.
 struct Rig {
     image: PathBuf,
     log: PathBuf,
@@ -243,11 +244,11 @@ struct Rig {
     aside: tempfile::TempDir,
     /// The number of the next operation.
     next: u64,
-    /// What the image may hold.
+    /// The possible contents of the image.
     possible: Vec<Model>,
-    /// What the log alone may give: every state from the last that is durable for sure.
+    /// The possible contents of the log alone: every state from the last that is certainly durable.
     history: Vec<Model>,
-    /// What a `Power` commit would have made of the store that it was interrupted in.
+    /// The state that an interrupted `Power` commit would have led to.
     doubtful: Option<Model>,
     struck: Struck,
     rounds: u64,
@@ -265,7 +266,7 @@ impl Rig {
         command
     }
 
-    /// Works out what the victim may have left.
+    /// Derives the states that the victim may have left.
     fn follow(&mut self, round: &Round<'_>) {
         let mut begun = None;
         let (mut opened, mut grows) = (false, false);
@@ -380,7 +381,7 @@ impl Rig {
     }
 }
 
-/// How a state differs from the likeliest of those it might be, cell by cell.
+/// The difference between a state and the most similar possible one, cell by cell.
 fn difference(found: &Model, wanted: &[Model]) -> String {
     let distance = |other: &&Model| (0..CELLS).filter(|cell| found.get(cell) != other.get(cell)).count();
     let Some(nearest) = wanted.iter().min_by_key(distance) else { return "nothing is possible".to_owned() };
@@ -418,19 +419,19 @@ fn two_hundred_kills() {
         finished: 0,
         random: Rng::with_seed(SEED),
     });
-    // At work: killed after some number of tellings, so at the beginning or the end of something, or soon after.
+    // At work: killed after some number of reports, so at the beginning or the end of an operation, or soon after.
     let at_work = Torture::new(120)
         .seed(SEED)
         .kill_after_acks(2..=70)
         .run(|_| rig.borrow().command("work"), |round| rig.borrow_mut().verify(round, false));
     at_work.unwrap_or_else(|error| panic!("{error}"));
-    // At any moment, mostly early: every second one is killed while it opens what the one before it has left.
+    // At any moment, mostly early: every second one is killed while it opens its predecessor's store.
     let early =
         Torture::new(80).seed(SEED + 1).kill_after(Duration::from_millis(1)..=Duration::from_millis(25)).run(
             |round| rig.borrow().command(if round % 2 == 1 { "work" } else { "open" }),
             |round| rig.borrow_mut().verify(round, round.number % 2 == 1),
         );
-    // A busy machine may have killed all of these before they had said anything, which is a moment as good as others.
+    // A busy machine may have killed all of these before their first report, which is also a valid moment.
     if let Err(error) = early {
         assert!(matches!(error, TortureError::Idle(_)), "{error}");
     }

@@ -6,16 +6,16 @@ use std::collections::HashMap;
 use warpkeep::{Op, Status};
 use warpkeep_crashlab::linear::{Answer, Call};
 
-/// What it does wrong, now and then.
+/// An occasional fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mistake {
-    /// A get finds what was there a while ago.
+    /// A get returns an old value.
     StaleGet,
     /// A put is answered and not done.
     LostPut,
     /// A fetch-add adds twice.
     AddsTwice,
-    /// A key that is there is not found.
+    /// An existing key is not found.
     Overlooks,
     /// A swap of another version is done.
     SwapsBlindly,
@@ -40,13 +40,13 @@ impl Broken {
         Broken { mistake, chances: Cell::new(0), earlier: RefCell::default() }
     }
 
-    /// Whether it is time, at every chance there is.
+    /// Whether the fault occurs at this opportunity.
     fn strikes(&self) -> bool {
         self.chances.set(self.chances.get() + 1);
         self.chances.get().is_multiple_of(EVERY)
     }
 
-    /// What is done when this is asked.
+    /// The call that is made instead of this one.
     pub(crate) fn instead_of(&self, call: &Call) -> Call {
         match (self.mistake, call.op) {
             (Mistake::LostPut, Op::Put) if self.strikes() => Call::new(Op::Get),
@@ -58,7 +58,7 @@ impl Broken {
         }
     }
 
-    /// What is answered when this is the truth.
+    /// The answer that is given instead of the true one.
     pub(crate) fn answer(&self, key: &[u8], call: &Call, answer: Answer) -> Answer {
         match (self.mistake, call.op) {
             (Mistake::StaleGet, Op::Get) if answer.status == Status::Ok => {

@@ -30,7 +30,7 @@ const KINDS: [(&str, &str, MergeRule); 4] = [
 fn options(kind: (&str, &str, MergeRule), form: Form) -> TableOptions {
     let key: KeySpec = kind.0.parse().expect("a key spec");
     let value: ValueSpec = kind.1.parse().expect("a value spec");
-    // Room for nearly nothing, so that it grows while the threads work.
+    // Almost no room, so that it grows while the threads work.
     form.small(TableOptions::new(key, value).merge(kind.2))
 }
 
@@ -38,7 +38,7 @@ fn register(options: &TableOptions) -> Register {
     Register { merge: options.merge, longest: options.value.max_len() }
 }
 
-/// A store in memory where there is a place for it: the threads are to collide, not to wait for a disk.
+/// A store in memory if possible: the threads should collide, not wait for a disk.
 struct Home(tempfile::TempDir);
 
 impl Home {
@@ -59,7 +59,7 @@ impl Home {
 
 /// Slots of the table.
 fn room(store: &Store) -> u64 {
-    store.table("t").expect("it was created").stats().slots()
+    store.table("t").expect("it was created").stats().expect("it is open").slots()
 }
 
 /// How the store is put down between two turns of the threads.
@@ -73,7 +73,7 @@ enum Pause {
     Lose,
 }
 
-/// Lets threads work on a table, through reopenings, and checks what they saw.
+/// Lets threads work on a table, through reopenings, and checks their answers.
 fn torment(
     seed: u64,
     options: TableOptions,
@@ -107,7 +107,7 @@ fn torment(
         }
         store = home.open();
     }
-    // What is there in the end is the last that anybody saw.
+    // The final contents match the last answers.
     let table = store.table("t").expect("it was created");
     let mut last = Journal::new(&clock, 1000);
     workers::look_at_all(&mut last, &Target::new(&table, None));
@@ -133,8 +133,8 @@ fn overlapping(histories: &Histories) -> usize {
     count
 }
 
-/// The most operations that were called while another was under way. All of them may be needed to show that its answer is wrong,
-/// and how many they are is up to the machine: a thread may be put to sleep in the middle of a call.
+/// The most operations that were called while another was in progress. All of them may be needed to show that its
+/// answer is wrong, and their number depends on the machine: a thread may be preempted in the middle of a call.
 fn most_meanwhile(operations: &[Operation]) -> usize {
     let meanwhile = operations.iter().filter_map(|one| {
         let until = one.answer.as_ref()?.0;
@@ -174,7 +174,7 @@ fn mistakes_are_noticed() {
         assert!(!violation.is_undecided(), "{mistake:?}: {violation}");
         let (shown, meanwhile) = (violation.operations().len(), most_meanwhile(violation.operations()));
         assert!(shown < 60 + meanwhile, "{mistake:?}: {shown} are too many to look at: {violation}");
-        // Told only if the test fails or is asked to be loud.
+        // Shown only if the test fails or runs verbosely.
         println!("{mistake:?}: {violation}");
     }
 }

@@ -5,18 +5,18 @@ use warpkeep_crashlab::linear::{Answer, Call};
 
 use crate::broken::{Broken, Mistake};
 
-/// A table, and what is wrong with it, if anything.
+/// A table, and its fault, if any.
 pub(crate) struct Target<'s> {
-    pub(crate) table: &'s Table<'s>,
+    pub(crate) table: &'s Table,
     broken: Option<Broken>,
 }
 
 impl<'s> Target<'s> {
-    pub(crate) fn new(table: &'s Table<'s>, mistake: Option<Mistake>) -> Target<'s> {
+    pub(crate) fn new(table: &'s Table, mistake: Option<Mistake>) -> Target<'s> {
         Target { table, broken: mistake.map(Broken::new) }
     }
 
-    /// The single-key way to read, which tells no version.
+    /// The single-key read, which returns no version.
     pub(crate) fn get(&self, key: &[u8]) -> Answer {
         let found = self.table.get(key).expect("a key of the table");
         let answer = match found {

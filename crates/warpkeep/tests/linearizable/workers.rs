@@ -23,7 +23,7 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Lets them work, and gives what each saw.
+    /// Lets them work, and returns their journals.
     pub(crate) fn work<'c>(
         &self,
         clock: &'c Clock,
@@ -37,7 +37,7 @@ impl Workers {
                         let table = store.table("t").expect("it was created");
                         let mut journal = Journal::new(clock, self.first_thread + number);
                         let mut random = Rng::with_seed(self.seed << 8 | u64::from(number));
-                        // One of them goes wrong: it need not know what the others do.
+                        // One of them is faulty: it need not know the work of the others.
                         let target = Target::new(&table, mistake.filter(|_| number == 0));
                         collide(&mut journal, &target, &mut random, self.steps);
                         journal
@@ -53,7 +53,7 @@ impl Workers {
     }
 }
 
-fn key(table: &Table<'_>, number: u64) -> Vec<u8> {
+fn key(table: &Table, number: u64) -> Vec<u8> {
     match table.batch().key_spec() {
         KeySpec::U64 => number.to_le_bytes().to_vec(),
         KeySpec::Fixed { .. } => format!("{number:012}").into_bytes(),
@@ -61,8 +61,8 @@ fn key(table: &Table<'_>, number: u64) -> Vec<u8> {
     }
 }
 
-/// A value that tells which it is, of a length that the table takes.
-fn value(table: &Table<'_>, random: &mut Rng) -> Vec<u8> {
+/// A value that identifies its write, of a length that the table takes.
+fn value(table: &Table, random: &mut Rng) -> Vec<u8> {
     let spec = table.batch().value_spec();
     // Sometimes one that can be added to.
     let len = spec.fixed_len().unwrap_or_else(|| if random.bool() { 8 } else { random.usize(..60) });
@@ -70,7 +70,7 @@ fn value(table: &Table<'_>, random: &mut Rng) -> Vec<u8> {
     tag.into_iter().cycle().take(len).collect()
 }
 
-fn fill(table: &Table<'_>, numbers: Range<u64>) {
+fn fill(table: &Table, numbers: Range<u64>) {
     let mut random = Rng::with_seed(numbers.start);
     for number in numbers {
         let (key, value) = (key(table, number), value(table, &mut random));

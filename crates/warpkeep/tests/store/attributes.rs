@@ -75,7 +75,7 @@ fn a_backup_has_the_attributes() {
     check(&Store::open(&anew).expect("opened"));
 }
 
-/// Another table of the same name has other attributes, also where the log still tells of the first.
+/// Another table of the same name has other attributes, also where the log still holds those of the first.
 #[test]
 fn attributes_go_with_their_table() {
     let home = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,4 @@
-//! Backups: made while others write, interrupted, damaged, restored.
+//! Backups: made during writes, interrupted, damaged, restored.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use warpkeep::{
-    Change, ChangeKind, Durability, Error, IndexKind, KeySpec, Origin, Store, StoreOptions, TableOptions,
-    ValueSpec, restore,
+    Durability, Error, IndexKind, KeySpec, Origin, Store, StoreOptions, TableOptions, ValueSpec,
+    engine::{Change, ChangeKind},
+    restore,
 };
 use warpkeep_image::{CreateOptions, HeapOptions, MIN_CHUNK};
 use warpkeep_log::{ChangeBatch, Log, LogError, LogOptions, OsDisk, Recovery};
@@ -73,7 +74,7 @@ fn what_was_acknowledged_before_is_in_a_backup_made_while_others_write_with(inde
     let store = home.open();
     numbers_in(&store, index);
     let stop = AtomicBool::new(false);
-    // Each writer counts its own key up and says how far it has come.
+    // Each writer counts its own key up and publishes its progress.
     let reached: [AtomicU64; 3] = std::array::from_fn(|_| AtomicU64::new(0));
     std::thread::scope(|scope| {
         for (writer, reached) in reached.iter().enumerate() {
@@ -140,7 +141,7 @@ fn a_store_at_rest_comes_back_as_it_was_and_goes_on() {
 
 fn a_store_at_rest_comes_back_as_it_was_and_goes_on_with(index: IndexKind) {
     let home = Home::new();
-    // The log is written by those who wait for it alone, so that something is missing in it at the end.
+    // The log is written only by threads that wait for it, so that its end is missing something.
     let log = LogOptions { background: false, ..options().log };
     let store = Store::open_with(home.at("store"), StoreOptions { log, ..options() }).unwrap();
     numbers_in(&store, index);
@@ -184,7 +185,7 @@ fn an_interrupted_backup_is_none_and_makes_way_for_the_next() {
     let store = home.open();
     numbers(&store);
     store.table("numbers").unwrap().put(1, 1, Durability::Process).unwrap();
-    // What a process that died half way leaves: whole files, half files, even all but the name.
+    // The remains of a process that died half way: whole files, half files, even everything except the name.
     let (to, partial) = (home.at("backup"), home.at("backup.partial"));
     backup(&store, &home.at("whole")).unwrap();
     for remains in ["MANIFEST", "ckpt-", "seg-"] {
@@ -208,7 +209,7 @@ fn an_interrupted_backup_is_none_and_makes_way_for_the_next() {
         fs::remove_dir_all(home.at("anew")).unwrap();
         fs::remove_dir_all(&to).unwrap();
     }
-    // Somebody else's directory of that name is left alone.
+    // A foreign directory of that name is left alone.
     fs::create_dir_all(partial.join("log")).unwrap();
     fs::write(partial.join("log/precious"), "data").unwrap();
     assert!(matches!(backup(&store, &to), Err(Error::NotEmpty { .. })));
@@ -252,7 +253,7 @@ fn places_that_will_not_do_are_refused() {
     assert!(!home.at("never").exists() && !home.at("never.partial").exists());
 }
 
-/// A scan may give items twice while their table grows; nobody takes that for damage.
+/// A scan may return items twice while their table grows; that does not count as damage.
 #[test]
 fn tables_that_grow_while_they_are_backed_up_come_back() {
     for index in IndexKind::ALL {
@@ -328,7 +329,7 @@ fn damage_to_any_file_of_a_backup_is_found_and_nothing_is_restored() {
             found += 1;
         }
     }
-    // A later version says so.
+    // A later version is reported as such.
     let note = fs::read_to_string(to.join("BACKUP.json")).unwrap();
     fs::write(to.join("BACKUP.json"), note.replace("\"format\":1", "\"format\":2")).unwrap();
     let newer = restore(&to, &anew, options(), &mut |_, _| ()).unwrap_err();
@@ -395,7 +396,7 @@ fn a_copy_of_a_log_of_many_segments_has_every_record_and_no_room_to_spare() {
         segments.sort();
         segments.pop().unwrap()
     };
-    // What a write that a crash interrupted leaves behind.
+    // The remains of an interrupted write.
     let last = torn();
     let mut bytes = fs::read(&last).unwrap();
     let end = bytes.len() - 4096;
@@ -429,7 +430,7 @@ fn a_copy_of_a_log_of_many_segments_has_every_record_and_no_room_to_spare() {
     assert!(matches!(refused, Err(LogError::CheckpointNeeded)), "{refused:?}");
 }
 
-/// Everything that a store and its backups write is for the owner alone, or has the permissions that were asked for.
+/// All files of a store and its backups are for the owner alone, or have the requested permissions.
 #[test]
 fn files_are_as_private_as_was_asked() {
     use std::os::unix::fs::PermissionsExt;
@@ -455,7 +456,7 @@ fn files_are_as_private_as_was_asked() {
         warpkeep::restore(&backup, &anew, options(), &mut |_, _| ()).expect("restored");
         let mut files = 0;
         for directory in [home.join("log"), backup.join("log"), anew.join("log")] {
-            // What the process takes away from directories stays away.
+            // Permissions that the umask removes from directories stay removed.
             assert_eq!(mode(&directory) & !directory_mode, 0, "{}", directory.display());
             for entry in std::fs::read_dir(&directory).expect("a directory") {
                 let path = entry.expect("an entry").path();

@@ -1,4 +1,5 @@
-//! Stores with tables of short keys of any length, which lie in cells: through crashes, backups and damage they are what programs gave.
+//! Stores with tables of short keys of any length, which lie in cells: through crashes, backups and damage the keys
+//! are those that programs gave.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -128,7 +129,7 @@ fn backups_come_back_as_they_were() {
     assert!(anew.table("names").unwrap().key_cells().is_some());
 }
 
-/// Something behind a key: the item is nobody's, and a close look says so.
+/// Bytes behind a key: no search finds the item, and a check reports it.
 #[test]
 fn a_damaged_cell_is_found_by_a_close_look() {
     let home = tempfile::tempdir().unwrap();

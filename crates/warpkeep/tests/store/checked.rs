@@ -4,8 +4,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use warpkeep::{
-    Durability, Error, IndexKind, KeySpec, Layout, Origin, Status, Store, StoreOptions, TableOptions,
-    ValueSpec,
+    Durability, Error, IndexKind, IndexOptions, KeySpec, Layout, Origin, Status, Store, StoreOptions,
+    TableOptions, ValueSpec,
 };
 
 const VALUE: usize = 128;
@@ -135,7 +135,9 @@ fn values_in_slots_cannot_be_checked() {
         let error = store.create_table("small", small).err().unwrap().to_string();
         assert!(error.contains("packed"), "{error}");
     }
-    let packed = TableOptions::new(KeySpec::U64, ValueSpec::U64).layout(Layout::Packed).check_gets(true);
+    let packed = TableOptions::new(KeySpec::U64, ValueSpec::U64)
+        .index(IndexOptions::gphash(Layout::Packed))
+        .check_gets(true);
     let table = store.create_table("small", packed).unwrap();
     assert_eq!(table.fetch_add(7_u64, 5, Durability::Power).unwrap(), 0);
     assert_eq!(table.get(7_u64).unwrap(), Some(5_u64.to_le_bytes().to_vec()));

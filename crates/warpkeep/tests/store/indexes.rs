@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use warpkeep::{
-    Durability, Error, Geometry, IndexKind, KeySpec, Layout, Origin, Status, Store, StoreOptions,
-    TableOptions, ValueSpec,
+    Durability, Error, IndexKind, IndexOptions, KeySpec, Origin, Status, Store, StoreOptions, TableOptions,
+    ValueSpec,
 };
 
 /// Both indexes in one store, through a crash of the process, a lost image, and a drop.
@@ -49,35 +49,29 @@ fn tables_of_both_indexes_stand_side_by_side() {
 }
 
 #[test]
-fn options_of_another_index_are_refused() {
+fn a_number_of_shards_is_kept_or_refused() {
     let home = tempfile::tempdir().unwrap();
     let store = Store::open(home.path()).unwrap();
-    let plain = TableOptions::new(KeySpec::U64, ValueSpec::U64);
-    let turbohash = plain.index(IndexKind::TurboHash);
-    let geometry = Geometry::new(1, 4, 8).unwrap();
-    for (options, word) in [
-        (plain.shards(4), "shards"),
-        (turbohash.layout(Layout::Packed), "layout"),
-        (turbohash.geometry(geometry), "geometry"),
-        (turbohash.shards(u32::MAX), "shards"),
-    ] {
-        let refused = store.create_table("t", options).map(drop).unwrap_err().to_string();
-        assert!(refused.contains(word), "{refused}");
-    }
+    let shards =
+        |shards| TableOptions::new(KeySpec::U64, ValueSpec::U64).index(IndexOptions::turbohash(shards));
+    let refused = store.create_table("t", shards(u32::MAX)).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("shards"), "{refused}");
     assert!(store.tables().is_empty());
-    let table = store.create_table("t", turbohash.shards(4)).unwrap();
-    let warpkeep::TableStats::TurboHash(stats) = table.stats() else { panic!("it has another index") };
+    let table = store.create_table("t", shards(4)).unwrap();
+    let warpkeep::TableStats::TurboHash(stats) = table.stats().unwrap() else {
+        panic!("it has another index")
+    };
     assert_eq!(stats.shards, 4);
 }
 
-/// Too many keys with one home: the refusal says what to do about such a table.
+/// Too many keys with one home: the error gives the remedy for such a table.
 #[test]
 fn a_full_turbohash_table_is_told_in_its_own_words() {
     let home = tempfile::tempdir().unwrap();
     let store = Store::open(home.path()).unwrap();
-    let options = TableOptions::new(KeySpec::U64, ValueSpec::U64).index(IndexKind::TurboHash).shards(1);
+    let options = TableOptions::new(KeySpec::U64, ValueSpec::U64).index(IndexOptions::turbohash(1));
     let table = store.create_table("t", options).unwrap();
-    // The seed is in the image: whoever can read it can find keys that meet.
+    // The seed is in the image: a program that can read it can construct colliding keys.
     let seed = seed_of(home.path(), table.id());
     let hostile = |number: u64| warpkeep_core::unmix64(seed, number);
     let refused = (0..10_000).find_map(|number| table.put(hostile(number), 1, Durability::Process).err());

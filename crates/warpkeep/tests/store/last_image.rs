@@ -1,5 +1,5 @@
-//! The image that a store was last used with, when it is gone or lies elsewhere: nothing that was acknowledged is lost in
-//! silence, and what is not in doubt is rebuilt without asking.
+//! The image that a store was last used with, when it is gone or lies elsewhere: no acknowledged write is lost
+//! silently, and without doubt the image is rebuilt without a request.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -51,7 +51,7 @@ impl Home {
         (home, store)
     }
 
-    /// Changes the first bytes of what the manifest says, under a new checksum.
+    /// Changes the first bytes of the manifest, with a new checksum.
     fn change_manifest(&self, change: impl Fn(&mut [u8])) {
         for entry in fs::read_dir(self.store().join("log")).unwrap() {
             let path = entry.unwrap().path();
@@ -106,7 +106,7 @@ fn an_image_that_vanished_since_the_boot_is_rebuilt_only_when_asked() {
         other => panic!("{other:?}"),
     }
     assert!(!home.at("other").exists(), "nothing was made");
-    // Looking says what would come back.
+    // Inspection reports what an opening would restore.
     assert_eq!(peek(&home.store(), &home.options("image")).unwrap().source, PeekSource::Log);
     let store = home.open_without("image");
     assert_eq!((store.report().origin, value(&store)), (Origin::Rebuilt, Some(11)));
@@ -116,7 +116,7 @@ fn an_image_that_vanished_since_the_boot_is_rebuilt_only_when_asked() {
 
 #[test]
 fn an_image_that_went_with_the_machine_is_rebuilt() {
-    // A directory in memory goes with it.
+    // A directory in memory is lost with it.
     let (home, store) = Home::filled_in("memory", "memory/image");
     drop(store);
     fs::remove_dir_all(home.at("memory")).unwrap();
@@ -145,7 +145,7 @@ fn an_image_that_was_closed_is_rebuilt_from_a_log_that_has_everything() {
     assert_eq!((store.report().origin, value(&store)), (Origin::Rebuilt, Some(12)));
 }
 
-/// A copy that was taken in use, or an older copy, in the place of the image is no better than none.
+/// A copy taken in use, or an older copy, in the place of the image is no better than none.
 #[test]
 fn what_replaced_the_image_does_not_stand_for_it() {
     let (home, store) = Home::filled("image");
@@ -166,7 +166,7 @@ fn what_replaced_the_image_does_not_stand_for_it() {
     }
 }
 
-/// What a program wrote that noted no image is opened as that program opened it.
+/// A manifest without an image note is opened as by the program that wrote it.
 #[test]
 fn a_manifest_that_notes_no_image_is_as_good_as_ever() {
     let (home, store) = Home::filled("image");
@@ -202,7 +202,7 @@ fn another_path_than_the_last_one_does_not_leave_the_image_behind() {
     let store = home.open("other").unwrap();
     assert_eq!((store.report().origin, value(&store)), (Origin::Reattached, Some(12)));
     drop(store);
-    // Something else that has got its name is not in the way.
+    // An unrelated file with its name is not an obstacle.
     fs::write(&image, b"something else").unwrap();
     drop(home.open("other").unwrap());
 

@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use warpkeep::{
-    CheckpointOptions, Durability, ImageFile, KeySpec, LogPlace, Store, StoreOptions, TableOptions, ValueSpec,
-};
+use warpkeep::engine::{ImageFile, LogPlace};
+use warpkeep::{CheckpointOptions, Durability, KeySpec, Store, StoreOptions, TableOptions, ValueSpec};
 use warpkeep_image::{Coherent, HeapOptions};
 use warpkeep_log::{LogOptions, OsDisk};
 
@@ -25,13 +24,11 @@ fn bytes_in(directory: &Path) -> u64 {
 }
 
 /// A store without threads.
-fn open(directory: &Path, checkpoints: CheckpointOptions) -> Store {
+fn open(directory: &Path) -> Store {
     // Tests here lose the image on purpose.
     let place = ImageFile { abandon: true, ..ImageFile::new(directory.join("image"), Coherent) };
     let log = LogPlace::new(OsDisk::open(directory.join("log")).expect("a log"), log_options(false));
-    let mut store = Store::open_in(&place, Some(log), HeapOptions::default()).expect("a store");
-    store.set_checkpoints(checkpoints);
-    store
+    Store::open_in(&place, Some(log), HeapOptions::default()).expect("a store")
 }
 
 fn rows() -> TableOptions {
@@ -59,16 +56,17 @@ fn check(store: &Store, round: u64) {
 fn the_log_stays_as_large_as_the_policy_says() {
     for (checkpoints, bounded) in [(CHECKPOINTS, true), (CheckpointOptions::OFF, false)] {
         let directory = tempfile::tempdir().expect("a directory");
-        let store = open(directory.path(), checkpoints);
+        let store = open(directory.path());
         store.create_table("rows", rows()).expect("a table");
         let rounds = 100;
-        // The log that may wait, the segment in use, the next one, what one round adds; two checkpoints; the reserve.
+        // The tolerated log, the segment in use, the next one, the additions of one round; two checkpoints; the
+        // reserve.
         let bound = CHECKPOINTS.min_log_bytes + 4 * SEGMENT + 2 * 200 * ROWS + (1 << 20);
         let mut largest = 0;
         for round in 0..rounds {
             update(&store, round);
             store.flush().expect("flushed");
-            store.maintain(64).expect("maintained");
+            store.maintain(64, &checkpoints).expect("maintained");
             largest = largest.max(bytes_in(&directory.path().join("log")));
         }
         assert_eq!(largest <= bound, bounded, "{largest} of {bound} bytes");
@@ -77,7 +75,7 @@ fn the_log_stays_as_large_as_the_policy_says() {
         assert_eq!(status.since_checkpoint <= CHECKPOINTS.min_log_bytes + 200 * ROWS, bounded, "{status:?}");
         drop(store);
         std::fs::remove_file(directory.path().join("image")).expect("lost");
-        check(&open(directory.path(), checkpoints), rounds - 1);
+        check(&open(directory.path()), rounds - 1);
     }
 }
 
@@ -86,7 +84,7 @@ fn the_log_stays_as_large_as_the_policy_says() {
 fn an_opening_counts_the_log_that_is_there() {
     let directory = tempfile::tempdir().expect("a directory");
     let since = |store: &Store| store.status().log.expect("a log").since_checkpoint;
-    let store = open(directory.path(), CheckpointOptions::OFF);
+    let store = open(directory.path());
     store.create_table("rows", rows()).expect("a table");
     for round in 0..20 {
         update(&store, round);
@@ -95,16 +93,16 @@ fn an_opening_counts_the_log_that_is_there() {
     let before = since(&store);
     assert!(before > 20 * 100 * ROWS, "{before} bytes");
     store.close().expect("closed");
-    let store = open(directory.path(), CHECKPOINTS);
+    let store = open(directory.path());
     assert_eq!(since(&store), before);
-    store.maintain(64).expect("maintained");
+    store.maintain(64, &CHECKPOINTS).expect("maintained");
     assert_eq!(since(&store), 0);
     update(&store, 20);
     store.flush().expect("flushed");
     let before = since(&store);
     store.close().expect("closed");
-    // The segment begins before the checkpoint; what was logged before that does not count.
-    assert_eq!(since(&open(directory.path(), CHECKPOINTS)), before);
+    // The segment begins before the checkpoint; earlier records do not count.
+    assert_eq!(since(&open(directory.path())), before);
 }
 
 #[test]
@@ -140,7 +138,7 @@ fn a_checkpoint_that_fails_is_told_and_tried_again() {
     let directory = tempfile::tempdir().expect("a directory");
     let options =
         StoreOptions { log: log_options(true), checkpoints: CHECKPOINTS, ..StoreOptions::default() };
-    // Something lies where the first checkpoint is to be written.
+    // A directory lies where the first checkpoint is to be written.
     let in_the_way = directory.path().join("log").join("ckpt-0000000000000001.wkc.tmp");
     std::fs::create_dir_all(&in_the_way).expect("a directory");
     let store = Store::open_with(directory.path(), options).expect("a store");

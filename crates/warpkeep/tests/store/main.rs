@@ -7,6 +7,7 @@ mod checked;
 #[path = "../common/form.rs"]
 #[allow(dead_code, reason = "each test program uses its part")]
 mod form;
+mod handles;
 #[path = "../common/in_log.rs"]
 mod in_log;
 mod indexes;
@@ -17,6 +18,7 @@ mod owed;
 mod power;
 mod progress;
 mod read_only;
+mod reclamation;
 mod space;
 mod tables;
 mod typed;

@@ -1,4 +1,5 @@
-//! The checkpoint that is owed after a process was killed: begun at once, made once, and `Power` batches wait for no other.
+//! The checkpoint that is owed after a process was killed: begun at once, made once, and `Power` batches wait for
+//! no other.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ const ROWS: u64 = 3000;
 /// For a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The log is written by those who wait for it, and by no one else.
+/// The log is written only by threads that wait for it.
 fn options(checkpoints: CheckpointOptions) -> StoreOptions {
     let log = LogOptions { background: false, ..LogOptions::default() };
     StoreOptions { checkpoints, log, ..StoreOptions::default() }
@@ -87,7 +88,7 @@ fn without_checkpoints_of_its_own_the_first_power_batch_makes_it() {
     assert_eq!((log.owes_checkpoint, log.checkpoints), (false, 1));
 }
 
-/// A killed process whose last writes were durable leaves a log that has everything, and nothing to be waited for.
+/// A killed process whose last writes were durable leaves a complete log, and no checkpoint to wait for.
 #[test]
 fn nothing_is_owed_if_the_log_has_everything() {
     let directory = tempfile::tempdir().unwrap();
@@ -98,9 +99,9 @@ fn nothing_is_owed_if_the_log_has_everything() {
         assert!(!store.report().owes_checkpoint, "round {round}: {:?}", store.report());
         let table = store.table_or_create("rows", rows).unwrap();
         match round {
-            // Nothing but `Power`.
+            // Only `Power`.
             0 => drop(table.put(1, 1_u64, Durability::Power).unwrap()),
-            // What came with `Process` is flushed; or something is committed after it.
+            // The `Process` writes are flushed; or a commit follows them.
             1 => {
                 table.put(2, 2_u64, Durability::Process).unwrap();
                 store.flush().unwrap();

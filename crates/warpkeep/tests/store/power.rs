@@ -1,4 +1,4 @@
-//! What `Power` says of batches that change nothing: what they rest on survives the machine.
+//! `Power` batches that change nothing: the data they depend on survives the machine.
 
 use warpkeep::{Batch, Durability, KeySpec, Op, Store, StoreOptions, TableOptions, ValueSpec};
 use warpkeep_log::LogOptions;
@@ -6,7 +6,7 @@ use warpkeep_log::LogOptions;
 use crate::form::Form;
 use crate::in_log::in_log;
 
-/// A key, what is done to it with `Process`, and a `Power` batch that changes nothing.
+/// A key, its `Process` operation, and a `Power` batch that changes nothing.
 type Case = (&'static str, Option<u64>, fn(&mut Batch));
 
 const CASES: [Case; 8] = [

@@ -1,10 +1,10 @@
-//! Long work reports how far it has come.
+//! Long work reports its progress.
 
 use std::sync::{Arc, Mutex};
 
 use warpkeep::{Durability, Store, StoreOptions, WorkProgress, verify};
 
-/// What was reported.
+/// The reports.
 type Reports = Arc<Mutex<Vec<(u64, u64)>>>;
 
 fn watched() -> (StoreOptions, Reports) {
@@ -16,7 +16,7 @@ fn watched() -> (StoreOptions, Reports) {
     (StoreOptions { progress, ..StoreOptions::default() }, reports)
 }
 
-/// From nothing to all of it, in steps, and never back.
+/// From nothing to everything, in steps, and never backwards.
 fn check(reports: &Reports, items: u64) {
     let reports = reports.lock().unwrap();
     assert_eq!(reports.first().map(|(done, _)| *done), Some(0));
@@ -55,7 +55,7 @@ fn checking_and_rebuilding_report_how_far_they_are() {
     check(&reports, 8000);
     assert_eq!(store.report().loaded, 4000, "items, not tables");
     store.close().unwrap();
-    // Where nothing is rebuilt there is nothing to report.
+    // Without a rebuild there is nothing to report.
     let (options, reports) = watched();
     Store::open_with(home.path(), options).unwrap().close().unwrap();
     assert!(reports.lock().unwrap().is_empty());

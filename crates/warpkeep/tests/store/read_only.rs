@@ -1,4 +1,4 @@
-//! Stores that are only read: nothing is written to their files, and everything that was acknowledged is there.
+//! Stores opened for reading: nothing is written to their files, and every acknowledged write is there.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ fn options() -> StoreOptions {
     StoreOptions { create, ..StoreOptions::default() }
 }
 
-/// A store with a table of each index; some of what is in it came after the checkpoint.
+/// A store with a table of each index; some of its contents came after the checkpoint.
 fn filled(directory: &Path) -> Store {
     let store = Store::open_with(directory, options()).unwrap();
     for index in IndexKind::ALL {
@@ -107,7 +107,7 @@ fn reading_changes_no_file() {
         store.close().unwrap();
         drop(read_only(&directory));
         assert!(files(&directory) == before, "{round}: a file has changed");
-        // What was backed up is the store.
+        // The backup equals the store.
         let anew = home.path().join(format!("anew {round}"));
         restore(&backup, &anew, options(), &mut |_, _| ()).unwrap();
         assert_filled(&Store::open_with(&anew, options()).unwrap());

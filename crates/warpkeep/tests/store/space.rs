@@ -16,8 +16,8 @@ fn options() -> TableOptions {
     TableOptions::new(KeySpec::variable(100).unwrap(), ValueSpec::variable(1 << 20).unwrap())
 }
 
-/// Puts values of this length until there is no space; gives how many.
-fn fill(table: &Table<'_>, name: &str, len: usize) -> usize {
+/// Puts values of this length until there is no space; returns how many.
+fn fill(table: &Table, name: &str, len: usize) -> usize {
     for number in 0.. {
         match table.put(format!("{name}-{number}").as_str(), &vec![1; len], Durability::Process) {
             Ok(_) => {}
@@ -28,14 +28,14 @@ fn fill(table: &Table<'_>, name: &str, len: usize) -> usize {
     unreachable!("the image has a limit")
 }
 
-fn check(table: &Table<'_>, name: &str, numbers: impl Iterator<Item = usize>, len: usize) {
+fn check(table: &Table, name: &str, numbers: impl Iterator<Item = usize>, len: usize) {
     for number in numbers {
         let value = table.get(format!("{name}-{number}").as_str()).unwrap();
         assert_eq!(value.map(|value| value.len()), Some(len), "{name}-{number}");
     }
 }
 
-/// What was deleted of one size serves another, and a table that has to grow.
+/// Space of deleted items of one size serves another size, and a table that has to grow.
 #[test]
 fn memory_moves_between_sizes() {
     for reopens in [false, true] {
@@ -77,7 +77,7 @@ fn memory_moves_between_sizes() {
     }
 }
 
-/// Blocks that a thread has freed come back though it rests from then on.
+/// Blocks that a thread has freed become available even if it is idle from then on.
 #[test]
 fn what_an_idle_thread_deleted_is_used_again() {
     let home = tempfile::tempdir().unwrap();
@@ -93,7 +93,7 @@ fn what_an_idle_thread_deleted_is_used_again() {
                 table.delete(format!("a-{number}").as_str(), Durability::Process).unwrap();
             }
             deleted.send(()).unwrap();
-            // It lives on: its end would hand over what it deferred.
+            // It stays alive: ending would pass its deferred work on.
             let _ = may_end.recv();
         });
         is_deleted.recv().unwrap();

@@ -1,13 +1,14 @@
-//! A store of tables against plain maps: batches, both words of durability, reopenings, lost images.
+//! A store of tables against plain maps: batches, both durability levels, reopenings, lost images.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
+use warpkeep::engine::{Change, ChangeKind, Items, Tables};
 use warpkeep::{
-    Change, ChangeKind, Durability, Error, IndexKind, Inserted, Items, KeySpec, Op, Origin, Status, Store,
-    StoreOptions, Swapped, Table, TableOptions, Tables, ValueSpec,
+    Durability, Error, IndexKind, IndexOptions, Inserted, KeySpec, Op, Origin, Status, Store, StoreOptions,
+    Swapped, Table, TableOptions, ValueSpec,
 };
 use warpkeep_image::{Coherent, CreateOptions, HeapOptions, MIN_CHUNK};
 use warpkeep_log::LogOptions;
@@ -82,7 +83,7 @@ fn act() -> impl Strategy<Value = Act> {
 /// Key, to version and value.
 type Model = BTreeMap<u64, (u64, u64)>;
 
-/// What an operation is to be answered, and does to the model; versions are taken from the answer.
+/// The expected answer of an operation, and its effect on the model; versions are taken from the answer.
 fn expect(model: &mut Model, step: &Step, argument: u64, version: u64) -> (Status, Option<u64>) {
     let there = model.get(&step.key).copied();
     let value = step.argument ^ 0x55;
@@ -135,7 +136,7 @@ proptest! {
                     let mut batch = table.batch();
                     let mut arguments = Vec::new();
                     for step in &steps {
-                        // Half of the swaps expect what is there now.
+                        // Half of the swaps expect the current version.
                         let current = model.get(&step.key).map_or(0, |(version, _)| *version);
                         let argument = if step.op == Op::CompareAndSwap && step.argument % 2 == 0 {
                             current
@@ -232,7 +233,7 @@ fn what_does_not_fit_a_table_is_refused() {
         Err(warpkeep_core::CoreError::Operation { .. })
     ));
     assert!(table.is_empty());
-    // Where lengths vary, it depends on what is there.
+    // With variable lengths, it depends on the stored value.
     let values = ValueSpec::variable(100).unwrap();
     let table = store.create_table("v", TableOptions::new(KeySpec::U64, values)).unwrap();
     table.put(1, "not a number", Durability::Process).unwrap();
@@ -346,7 +347,7 @@ fn scans_give_every_item_once_and_stop_when_told() {
 }
 
 /// All keys of a table of numbers, in order, as often as a scan gives them.
-fn scanned_keys(table: &Table<'_>) -> Vec<u64> {
+fn scanned_keys(table: &Table) -> Vec<u64> {
     let mut keys = Vec::new();
     let each = |item: warpkeep::Item<'_>| {
         keys.push(u64::from_le_bytes(item.key.try_into().unwrap()));
@@ -372,7 +373,7 @@ fn after_its_growth_a_table_that_nobody_writes_to_gives_every_item_once() {
                 table.put(key, key, Durability::Process).unwrap();
             }
             while table.maintain().unwrap() {}
-            assert!(!table.stats().is_growing());
+            assert!(!table.stats().unwrap().is_growing());
             assert!(scanned_keys(&table).into_iter().eq(0..count), "round {round} of {index}");
             store.drop_table(&name).unwrap();
             assert!(matches!(table.maintain(), Err(Error::NoTable { .. })));
@@ -380,21 +381,22 @@ fn after_its_growth_a_table_that_nobody_writes_to_gives_every_item_once() {
     }
 }
 
-/// What the thread in the background has begun with no longer waits for anybody, and is not done yet.
+/// A shard whose growth the background thread has begun no longer waits for maintenance, although the growth is not
+/// done yet.
 #[test]
 fn who_sees_to_the_growth_of_a_shard_waits_for_whoever_is_at_it() {
     let home = Home::new();
     let store = home.open();
     let options = TableOptions::new(KeySpec::U64, ValueSpec::U64).capacity(10);
-    let options = options.index(IndexKind::TurboHash).shards(1);
+    let options = options.index(IndexOptions::turbohash(1));
     let table = store.create_table("t", options).unwrap();
     let mut grown = 0;
     for key in 0..12_000_u64 {
         table.put(key, key, Durability::Process).unwrap();
-        if !table.stats().is_growing() {
+        if !table.stats().unwrap().is_growing() {
             continue;
         }
-        while table.stats().is_growing() {
+        while table.stats().unwrap().is_growing() {
             std::hint::spin_loop();
         }
         while table.maintain().unwrap() {}
@@ -414,9 +416,9 @@ fn a_table_grows_when_asked() {
         table.put(key, key, Durability::Process).unwrap();
     }
     let slots = |stats: warpkeep::TableStats| stats.slots();
-    let before = slots(table.stats());
+    let before = slots(table.stats().unwrap());
     table.grow().unwrap();
-    assert_eq!(slots(table.stats()), 2 * before);
+    assert_eq!(slots(table.stats().unwrap()), 2 * before);
     assert!((0..80).all(|key| table.get(key).unwrap() == Some(key.to_le_bytes().to_vec())));
 }
 
@@ -453,11 +455,11 @@ fn scanned(items: &Tables<Coherent>) -> Vec<(u32, u64, Vec<u8>, Vec<u8>)> {
 }
 
 /// An index of tables in an image of its own, without a log.
-fn index(directory: &Path) -> warpkeep::Keeper<Coherent, Tables<Coherent>> {
-    let mut place = warpkeep::ImageFile::new(directory.join("bare"), Coherent);
+fn index(directory: &Path) -> warpkeep::engine::Keeper<Coherent, Tables<Coherent>> {
+    let mut place = warpkeep::engine::ImageFile::new(directory.join("bare"), Coherent);
     place.create = CreateOptions { len: 8 * MIN_CHUNK, chunk_size: MIN_CHUNK, ..CreateOptions::default() };
     let heap = HeapOptions { max_bytes: 64 << 20, ..HeapOptions::default() };
-    warpkeep::open(&place, None, heap, &()).unwrap().0
+    warpkeep::engine::open(&place, None, heap, &()).unwrap().0
 }
 
 #[test]
@@ -470,8 +472,8 @@ fn a_checkpoint_that_saw_a_table_made_anew_outlives_the_drop_of_the_old_one() {
     store.create_table("x", options).unwrap().put(1, 1, Durability::Process).unwrap();
     store.checkpoint().unwrap();
     store.close().unwrap();
-    // What the checkpoint holds is redone, then a log that begins just before the drop: as if the checkpoint had begun
-    // before it and looked after it.
+    // The contents of the checkpoint are redone, then a log that begins just before the drop: as if the checkpoint
+    // had begun before it and scanned after it.
     let disk = warpkeep_log::OsDisk::open(home.path().join("log")).unwrap();
     let recovery = warpkeep_log::Recovery::open(std::sync::Arc::new(disk), LogOptions::default()).unwrap();
     let keeper = index(home.path());

@@ -20,7 +20,7 @@ fn store() -> (tempfile::TempDir, Store) {
     (directory, store)
 }
 
-/// Puts items of these types, and finds them by every way there is.
+/// Puts items of these types, and finds them by every kind of read.
 fn round_trip<K, V>(items: &[(K, V)]) -> Result<(), TestCaseError>
 where
     K: Key + Clone + Ord + Debug,
@@ -135,7 +135,7 @@ fn other_types_than_the_tables_are_refused_and_both_are_shown() {
     assert!(matches!(store.typed::<u64, u64>("none"), Err(Error::NoTable { .. })));
     // Types of the same bytes are one to a table.
     assert!(store.typed::<i64, [u8; 16]>("rows").is_ok());
-    // What no table can have is refused at its creation.
+    // A type that no table can have is refused at its creation.
     assert!(matches!(store.create_typed::<[u8; 129], u64>("long", 1), Err(Error::Core(_))));
     assert!(matches!(store.create_typed::<[u8; 0], u64>("short", 1), Err(Error::Core(_))));
     assert!(matches!(store.create_typed::<u64, [u8; 0]>("nothing", 1), Err(Error::Core(_))));

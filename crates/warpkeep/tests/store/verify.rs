@@ -1,4 +1,4 @@
-//! Checking and looking at stores that are not in use: what is wrong is found, and nothing is changed.
+//! Checking and inspecting stores that are not in use: damage is found, and nothing is changed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -112,7 +112,7 @@ fn sound_stores_are_sound_however_they_were_left_and_stay_as_they_are() {
             let report = home.verify();
             assert!(report.sound, "{report:#?}");
             assert_eq!(items(&report), EXPECTED);
-            // What was not flushed is in the image alone.
+            // Unflushed writes are in the image alone.
             let logged = report.log.as_ref().map(|log| log.items);
             assert_eq!(logged.is_some(), !without_log);
             assert!(logged.is_none_or(|items| items == 349 || (!close && items >= 200)), "{logged:?}");
@@ -155,7 +155,7 @@ fn a_store_without_its_image_is_told_from_its_log_with(index: IndexKind) {
     assert_eq!(home.open().table("numbers").unwrap().len(), 249);
 }
 
-/// What a checkpoint is when tables grow while it is made: every item is there, and may be there twice.
+/// A checkpoint made while tables grow: every item is there, and may be there twice.
 fn write_checkpoint_with_items_twice(home: &Home) {
     let disk = Arc::new(OsDisk::open(home.path().join("log")).unwrap());
     let recovery = Recovery::open(disk, LogOptions::default()).unwrap();
@@ -250,8 +250,8 @@ fn damage_to_keys_and_values_is_found_against_the_log_with(index: IndexKind) {
     let places = |needle: &[u8]| -> Vec<usize> {
         (0..whole.len() - needle.len()).step_by(8).filter(|&at| whole[at..].starts_with(needle)).collect()
     };
-    // A value of key 77, and beside it key 77 itself, or the version where keys of 8 bytes are told by their hashes; each
-    // may lie about in freed blocks, too.
+    // A value of key 77, and beside it key 77 itself, or the version where keys of 8 bytes are identified by their
+    // hashes; each may also be in freed blocks.
     let beside: &[&str] = match index {
         IndexKind::GpHash => &["key", "its checksum is"],
         IndexKind::TurboHash => &["not in the log", "lacks a change", "its checksum is"],
@@ -264,7 +264,7 @@ fn damage_to_keys_and_values_is_found_against_the_log_with(index: IndexKind) {
             let mut bytes = whole.clone();
             bytes[at] ^= 1;
             fs::write(home.image(), &bytes).unwrap();
-            // A file that was written anew is not the one that was closed: looking at it is fine all the same.
+            // A rewritten file is not the one that was closed: inspecting it works all the same.
             let report = home.verify();
             let problems = &report.tables[0].problems;
             found += usize::from(!report.sound);
@@ -285,7 +285,7 @@ fn damage_anywhere_in_an_image_never_panics_and_much_of_it_is_found() {
         home.fill().close().unwrap();
         let whole = fs::read(home.image()).unwrap();
         let mut random = fastrand::Rng::with_seed(11);
-        // Bytes that say something: what is zero is mostly not in use.
+        // Nonzero bytes: zero bytes are mostly not in use.
         let used: Vec<usize> = (0..whole.len()).filter(|&at| whole[at] != 0).collect();
         let (mut found, mut refused, tries) = (0, 0, 150);
         for _ in 0..tries {
@@ -299,8 +299,8 @@ fn damage_anywhere_in_an_image_never_panics_and_much_of_it_is_found() {
             }
             let _ = peek(home.path(), &home.options());
         }
-        // Freed blocks and padding are not looked at; without a log nothing vouches for values. How much is found differs
-        // from image to image, for each has hashes of its own.
+        // Freed blocks and padding are not checked; without a log values cannot be compared. How much is found
+        // differs from image to image, because each has hashes of its own.
         let enough = if without_log { tries / 50 } else { tries / 6 };
         assert!(found + refused >= enough, "{found} found, {refused} refused of {tries}");
         for len in [0, 1, 4096, whole.len() / 2, whole.len() - 1] {
@@ -325,7 +325,7 @@ fn damage_to_the_log_is_found() {
         }
         let used: Vec<usize> = (0..whole.len()).filter(|&at| whole[at] != 0).collect();
         if used.len() < 200 {
-            // A segment with nothing but its first page, which damage may leave as a crash would.
+            // A segment that has only its first page, which damage may leave as a crash would.
             continue;
         }
         for at in [used[8], used[used.len() / 2]] {

@@ -1,4 +1,4 @@
-//! What must hold after a crash.
+//! The invariants after a crash.
 
 use warpkeep::{Durability, Origin, Status, Store};
 use warpkeep_crashlab::{Recorder, Reopen};
@@ -9,7 +9,7 @@ use crate::rig::Rig;
 use crate::script::{AFTERWARDS, Name};
 use crate::state::{Items, KEYS, State};
 
-/// Opens what a crash left, compares it with what may be there, and works on.
+/// Opens the state after a crash, compares it with the possible states, and continues to work.
 pub(crate) fn check(rig: &Rig, reopen: &Reopen<'_>) -> Result<(), String> {
     let store = rig.recover(reopen).map_err(|error| error.to_string())?;
     let (state, newest) = read(rig, &store)?;
@@ -48,7 +48,7 @@ fn done(number: usize) -> Vec<u64> {
     std::iter::once(RECOVERED + number as u64).chain(after).collect()
 }
 
-/// What the store holds, and the largest version in it.
+/// The contents of the store, and its largest version.
 fn read(rig: &Rig, store: &Store<Recorder>) -> Result<(State, u64), String> {
     let mut state = State::new();
     let mut newest = 0;
@@ -63,7 +63,7 @@ fn read(rig: &Rig, store: &Store<Recorder>) -> Result<(State, u64), String> {
     Ok((state, newest))
 }
 
-/// Reads a table in both ways there are.
+/// Reads a table in both possible ways.
 fn read_table(rig: &Rig, store: &Store<Recorder>, name: Name) -> Result<(Items, u64), String> {
     let text = |error: warpkeep::Error| error.to_string();
     let table = store.table(name.text()).map_err(text)?;
@@ -90,15 +90,15 @@ fn read_table(rig: &Rig, store: &Store<Recorder>, name: Name) -> Result<(Items, 
     Ok((items, results.versions().iter().copied().max().unwrap_or(0)))
 }
 
-/// Whether nothing is in use but what is needed. After a re-attachment it is known what that is: what else was written
+/// Whether only the needed space is in use. After a re-attachment the needed space is known: other blocks written
 /// on the way may not have been freed yet.
 fn check_space(rig: &Rig, store: &Store<Recorder>, state: &State) -> Result<(), String> {
     let report = store.report();
     if report.origin != Origin::Reattached || report.finished_commits > 0 {
         return Ok(());
     }
-    // The catalogue; a header of each table and its levels, or its directory and its one shard; a record for each item
-    // that does not lie in its slot.
+    // The needed space: the catalogue; a header of each table and its levels, or its directory and its one shard; a
+    // record for each item that does not lie in its slot.
     let in_slots = |name: &Name| *name != Name::Words && rig.form != Form::Packed;
     let records = state.iter().filter(|(name, _)| !in_slots(name)).map(|(_, items)| items.len() as u64);
     let of_table = if rig.form == Form::TurboHash { 3 } else { 2 };

@@ -1,10 +1,10 @@
-//! What may be there after a crash, from what was acknowledged before it.
+//! The possible states after a crash, from the acknowledgements before it.
 
 use crate::script::{AFTERWARDS, Step};
 use crate::state::{State, applied, interrupted};
 
-/// Marks: step `n` of the script is acknowledged: `n`; the state number `n`, as [`History::find`] counts, was found by a
-/// recovery: `RECOVERED + n`; step `n` of what comes after a recovery: `AFTER + n`.
+/// Marks: step `n` of the script is acknowledged: `n`; state number `n`, as [`History::find`] counts, was found by
+/// a recovery: `RECOVERED + n`; step `n` after a recovery: `AFTER + n`.
 pub(crate) const RECOVERED: u64 = 10_000;
 pub(crate) const AFTER: u64 = 20_000;
 /// Marks from here on are not ours.
@@ -16,7 +16,7 @@ pub(crate) struct History {
     past: Vec<State>,
     /// Which of them a power cut may not go behind.
     spared: usize,
-    /// What the step under way may have made of the last of them.
+    /// The states that the step in progress may have led to.
     under_way: Vec<State>,
     /// Whether a recovery has been through this already.
     pub(crate) recovered: bool,
@@ -58,7 +58,7 @@ impl History {
         }
     }
 
-    /// What a recovery found is what has happened; nothing else has.
+    /// The state that a recovery found is the new past.
     fn go_back_to(&mut self, number: usize, under_way: Option<Step>) {
         let past = self.past.len();
         match number.checked_sub(past) {
@@ -77,12 +77,12 @@ impl History {
     /// The number of a state, if the store may be in it: with the power on it has seen everything acknowledged.
     pub(crate) fn find(&self, state: &State, power_lost: bool) -> Option<usize> {
         let least = if power_lost { self.spared } else { self.past.len() - 1 };
-        // A step under way that changed nothing promises nothing either: if states are the same, it is the one before.
+        // A step in progress that changed nothing promises nothing either: of equal states, it is the one before.
         let past = self.past.iter().rposition(|other| other == state).filter(|&at| at >= least);
         past.or_else(|| self.under_way.iter().position(|other| other == state).map(|at| self.past.len() + at))
     }
 
-    /// What it may be in, for messages.
+    /// The possible states, for messages.
     pub(crate) fn describe(&self, power_lost: bool) -> String {
         let least = if power_lost { self.spared } else { self.past.len() - 1 };
         format!(

@@ -1,8 +1,8 @@
 //! The crash explorer over a whole store of tables: created, written, grown, dropped, with an image and a log.
 //!
-//! What survives must be the state after some of the steps, and enough of them: after the death of a process everything
-//! acknowledged, after a power cut everything acknowledged with `Power`. A step that was under way is there as a whole or
-//! not at all with `Power`, and key by key with `Process`.
+//! The surviving state must be that after some of the steps, and enough of them: after the death of a process
+//! everything acknowledged, after a power cut everything acknowledged with `Power`. A step in progress is there as
+//! a whole or not at all with `Power`, and key by key with `Process`.
 //!
 //! In a program of its own: what a table frees waits for the readers of the whole process, so other tests would decide
 //! when it happens.
@@ -27,7 +27,7 @@ use warpkeep_crashlab::{Crash, Exploration, Explorer, MemoryModel, Site, SiteKin
 use rig::Rig;
 
 fn say(line: &str) {
-    // Nobody reads a closed standard output.
+    // An error means that standard output is closed.
     let _ = writeln!(std::io::stdout().lock(), "{line}");
 }
 
@@ -36,7 +36,7 @@ fn explorer(crashes: &[Crash]) -> Explorer {
     Explorer::new(crashes.iter().copied()).threads(1)
 }
 
-/// What came of a rig, and the sites that were passed on the way.
+/// The result of a rig, and the sites passed on the way.
 struct Explored {
     rig: Rig,
     exploration: Exploration,
@@ -82,12 +82,12 @@ fn every_crash_is_survived() {
     );
 }
 
-/// Parts of the store whose flushes, fences and syncs are looked at here. Those of the image and its heap are dropped by
-/// the explorers of their own, which get to where they matter with far fewer events.
+/// Parts of the store whose flushes, fences and syncs are tested here. Those of the image and its heap are dropped
+/// by their own explorers, which reach the critical points with far fewer events.
 const PARTS: [&str; 5] = ["gphash.", "turbohash.", "catalogue.", "image.pending.", "log."];
 
-/// Fences that a table in a store could do without, because another follows on the same thread before anything leads to
-/// what they cover. A table by itself needs them, and its own explorer drops them; a store without a log needs the
+/// Fences that a table in a store could do without, because another follows on the same thread before the bytes they
+/// cover are reachable. A table by itself needs them, and its own explorer drops them; a store without a log needs the
 /// catalogue's.
 const FOLLOWED: [(&str, SiteKind); 5] = [
     ("catalogue.block", SiteKind::Fence),
@@ -103,11 +103,11 @@ fn is_ours(site: &Site) -> bool {
         && !warpkeep_log::site::PACING.contains(&site.name)
 }
 
-/// Whether a rig notices that a site is missing, with so many crashes in a row.
+/// Whether a rig notices that a site is missing, with up to `depth` crashes in a row.
 fn notices(rig: &Rig, site: Site, depth: usize) -> bool {
     let trace = Trace::dropping(site);
     rig.record(&trace);
-    // What can happen line by line can happen word by word, too.
+    // A crash by lines is also possible by words.
     let crashes: &[Crash] = match rig.persistent {
         false => &[Crash::Process, Crash::PowerVolatile],
         true => &[Crash::Process, Crash::PowerPersistent(MemoryModel::Words)],
@@ -124,7 +124,7 @@ fn every_missing_flush_fence_and_sync_is_noticed() {
         explored().iter().flat_map(|explored| &explored.sites).copied().filter(is_ours).collect();
     let mut missed = Vec::new();
     for &site in &sites {
-        // Flushes and fences matter where memory is persistent; what they leave out is found there or nowhere.
+        // Flushes and fences matter on persistent memory; their absence is noticed there or nowhere.
         let of_memory = matches!(site.kind, SiteKind::Flush | SiteKind::Fence);
         let mut rigs: Vec<&Explored> =
             explored().iter().filter(|explored| explored.sites.contains(&site)).collect();

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use warpkeep::{KeySpec, LogPlace, MergeRule, Op, Store, Table, TableOptions, ValueSpec};
+use warpkeep::engine::LogPlace;
+use warpkeep::{CheckpointOptions, KeySpec, MergeRule, Op, Store, Table, TableOptions, ValueSpec};
 use warpkeep_crashlab::{LabDisk, Recorder, Reopen, Trace};
 use warpkeep_image::HeapOptions;
 use warpkeep_log::LogOptions;
@@ -12,18 +13,18 @@ use crate::lab_place::LabPlace;
 use crate::script::{COMING_AND_GOING, COMMITTING, DECLINING, Do, GROWING, MOVING, Name, Step};
 use crate::state::{stamp, value};
 
-/// Chunks that the image begins with, and may come to have.
+/// The initial number of chunks of the image, and the largest.
 const CHUNKS: u64 = 10;
 const MAX_CHUNKS: u64 = 20;
 
 /// Attempts to let an epoch pass that are enough for all that wait for one.
 const EPOCHS: usize = 16;
 
-/// What is done, to what kind of tables, on what kind of memory.
+/// The script, the kind of tables, and the kind of memory.
 pub(crate) struct Rig {
     name: &'static str,
     pub(crate) script: &'static [Step],
-    /// How many of the steps only set the scene: if any, there is no crash before they are done.
+    /// How many of the steps are preparation: if any, there is no crash before they are done.
     scene: usize,
     pub(crate) form: Form,
     /// Whether memory outlives the machine.
@@ -86,7 +87,7 @@ impl Rig {
         }
     }
 
-    /// Opens what a crash left, as a thread of its own.
+    /// Opens the state after a crash, as a thread of its own.
     pub(crate) fn recover(&self, reopen: &Reopen<'_>) -> warpkeep::Result<Store<Recorder>> {
         let place = LabPlace::reopened(reopen, CHUNKS, MAX_CHUNKS, self.persistent);
         reopen.trace().as_thread(3, || self.open(&place, &reopen.disk()))
@@ -124,11 +125,11 @@ impl Rig {
                 Ok(written.map(|(outcome, _)| outcome.version).min())
             }
             Step::Maintain => {
-                // Not before everybody has left who goes by the old levels.
+                // Not before all readers of the old levels have left.
                 for _ in 0..EPOCHS {
-                    store.maintain(0)?;
+                    store.maintain(0, &CheckpointOptions::OFF)?;
                 }
-                store.maintain(1).map(|_| None)
+                store.maintain(1, &CheckpointOptions::OFF).map(|_| None)
             }
             Step::Checkpoint => store.checkpoint().map(|()| None),
             Step::Flush => store.flush().map(|()| None),
@@ -186,7 +187,7 @@ impl Name {
 }
 
 /// The operation and its argument.
-fn call(table: &Table<'_, Recorder>, key: &[u8], one: Do, stamp: u64) -> warpkeep::Result<(Op, u64)> {
+fn call(table: &Table<Recorder>, key: &[u8], one: Do, stamp: u64) -> warpkeep::Result<(Op, u64)> {
     Ok(match one {
         Do::Put(_) => (Op::Put, 0),
         Do::Insert(_) => (Op::Insert, 0),

@@ -1,4 +1,4 @@
-//! What is done to a store, step by step.
+//! The steps of a scenario.
 
 use warpkeep::Durability::{self, Power, Process};
 
@@ -14,7 +14,7 @@ pub(crate) enum Name {
 }
 use Name::{After, Numbers, Words};
 
-/// What is done to a key.
+/// An operation on a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Do {
     Put(u64),
@@ -36,7 +36,7 @@ use Do::{Add, Delete, Get, Insert, Merge, Put, Stale, Swap, Update};
 pub(crate) enum Step {
     Create(Name),
     Drop(Name),
-    /// Passed over if there is no such table.
+    /// Skipped if there is no such table.
     Batch(Durability, Name, &'static [Do]),
     /// A bucket's worth of growth, as the thread in the background would do it.
     Maintain,
@@ -54,7 +54,7 @@ impl Step {
     }
 }
 
-/// Tables come and go; every operation there is.
+/// Tables are created and dropped; every operation occurs.
 pub(crate) const COMING_AND_GOING: &[Step] = &[
     Create(Numbers),
     Batch(Process, Numbers, &[Put(1), Insert(2)]),
@@ -63,7 +63,7 @@ pub(crate) const COMING_AND_GOING: &[Step] = &[
     Batch(Process, Numbers, &[Update(1), Delete(2), Put(3), Put(3)]),
     Checkpoint,
     Batch(Power, Numbers, &[Add(1), Add(4), Delete(3)]),
-    // What was committed and is gone must not come back.
+    // Committed and removed items must not come back.
     Batch(Process, Numbers, &[Delete(4), Update(1)]),
     Batch(Process, Words, &[Merge(1), Swap(2), Delete(3)]),
     Drop(Numbers),
@@ -101,7 +101,7 @@ pub(crate) const GROWING: &[Step] = &[
     Drop(Numbers),
 ];
 
-/// A commit, and what undoes a part of it.
+/// A commit, and writes that undo a part of it.
 pub(crate) const COMMITTING: &[Step] = &[
     Create(Numbers),
     // From here on.
@@ -109,7 +109,7 @@ pub(crate) const COMMITTING: &[Step] = &[
     Batch(Process, Numbers, &[Delete(5), Put(6)]),
 ];
 
-/// `Power` batches that change nothing, each after a `Process` write that its answers rest on.
+/// `Power` batches that change nothing, each after a `Process` write that its answers depend on.
 pub(crate) const DECLINING: &[Step] = &[
     Create(Numbers),
     Batch(Power, Numbers, &[Put(1), Put(2)]),
@@ -138,7 +138,7 @@ pub(crate) const DECLINING: &[Step] = &[
     Batch(Process, Numbers, &[Put(5)]),
 ];
 
-/// A bucket that is drained, and what becomes of the items that were in it.
+/// A bucket that is drained, and writes to the items that were in it.
 pub(crate) const MOVING: &[Step] = &[
     Create(Numbers),
     Batch(Process, Numbers, &[Put(1), Put(2), Put(3), Put(4), Put(5), Put(6), Put(7), Put(8)]),
@@ -149,8 +149,8 @@ pub(crate) const MOVING: &[Step] = &[
     Batch(Process, Numbers, &[Update(1), Update(2), Delete(6)]),
 ];
 
-/// What every recovery does next: what was being moved or committed is replaced and removed, and a `Power` batch rests on that
-/// before anything else is logged.
+/// The work after every recovery: items that were being moved or committed are replaced and removed, and a `Power`
+/// batch depends on that before anything else is logged.
 pub(crate) const AFTERWARDS: &[Step] = &[
     Batch(Process, Numbers, &[Put(1), Delete(3), Delete(4), Update(5), Delete(7), Update(8)]),
     Batch(Power, Numbers, &[Get(1)]),

@@ -1,4 +1,4 @@
-//! What a store holds, and what a step makes of it.
+//! The contents of a store, and the effect of a step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,7 +58,7 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.try_into().expect("values of eight bytes"))
 }
 
-/// A value that tells which operation wrote it.
+/// A value that identifies the operation that wrote it.
 pub(crate) fn value(name: Name, stamp: u64) -> Vec<u8> {
     match name {
         Name::Words => format!("<{stamp}>").repeat(1 + stamp as usize % 4).into_bytes(),
@@ -66,12 +66,12 @@ pub(crate) fn value(name: Name, stamp: u64) -> Vec<u8> {
     }
 }
 
-/// Tells operations apart: number `place` of a step that has this stamp.
+/// Identifies operations: number `place` of a step with this stamp.
 pub(crate) fn stamp(step: u64, place: usize) -> u64 {
     16 * step + place as u64 + 1
 }
 
-/// The state after a step. `number` tells steps apart.
+/// The state after a step. `number` identifies steps.
 pub(crate) fn applied(state: &State, step: Step, number: u64) -> State {
     let mut next = state.clone();
     match step {

@@ -10,7 +10,7 @@ pub(crate) const LONGEST: usize = 900;
 /// Keys of a table are numbered up to here.
 pub(crate) const KEYS: u64 = 300;
 
-/// What a table is.
+/// The kind of a table.
 #[derive(Debug)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
@@ -68,7 +68,7 @@ pub(crate) fn tables_of(writer: usize) -> std::ops::Range<usize> {
 }
 
 impl Kind {
-    /// The options of a table that has room for nearly nothing and grows.
+    /// The options of a table that has almost no room and grows.
     pub(crate) fn options(&self) -> TableOptions {
         let key = self.key.parse().expect("a key spec");
         let options = TableOptions::new(key, self.value.parse().expect("a value spec"));

@@ -1,4 +1,4 @@
-//! What a thread does next, and what comes of it.
+//! A thread's operations, and their effects.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +8,17 @@ use warpkeep::{Durability, Op};
 use crate::kind::{KEYS, LONGEST, TABLES, tables_of};
 use crate::state::{Items, State};
 
-/// What is asked of one key.
+/// An operation on one key.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) op: Op,
     pub(crate) key: u64,
     pub(crate) value: Vec<u8>,
-    /// What is added. A swap expects the version that the key had before the batch.
+    /// The addend. A swap expects the version that the key had before the batch.
     pub(crate) argument: u64,
 }
 
-/// Calls of a `Process` batch are logged in groups of so many, or of some multiple of it.
+/// Calls of a `Process` batch are logged in groups of this size, or of some multiple of it.
 const GROUP: usize = 8;
 
 /// One thing a thread does.
@@ -26,7 +26,7 @@ const GROUP: usize = 8;
 pub(crate) enum Operation {
     /// Creates the table if it is not there, drops it if it is.
     Toggle(usize),
-    /// Passed over if there is no such table.
+    /// Skipped if there is no such table.
     Batch {
         table: usize,
         calls: Vec<Call>,
@@ -37,7 +37,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// What a thread does as number `number`.
+    /// A thread's operation number `number`.
     pub(crate) fn number(seed: u64, writer: usize, number: u64) -> Operation {
         let mut random =
             Rng::with_seed((seed << 8 | writer as u64) ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -73,7 +73,7 @@ impl Operation {
         Operation::Batch { table, calls, durability }
     }
 
-    /// Whether everything that the thread did survives the image when it is done. A batch that changes nothing is not
+    /// Whether everything the thread did survives the image when it is done. A batch that changes nothing is not
     /// logged.
     pub(crate) fn makes_durable(&self, before: &State) -> bool {
         match self {
@@ -89,7 +89,7 @@ impl Operation {
         matches!(self, Operation::Toggle(_) | Operation::Batch { durability: Durability::Power, .. })
     }
 
-    /// What it makes of a state.
+    /// Its effect on a state.
     pub(crate) fn applied(&self, state: &State) -> State {
         let mut next = state.clone();
         match self {
@@ -108,7 +108,7 @@ impl Operation {
         next
     }
 
-    /// What the log may tell of it when it is done, but the end of the log is lost.
+    /// The possible logged states when it is done, but the end of the log is lost.
     pub(crate) fn logged_in_part(&self, before: &State) -> Vec<State> {
         let Operation::Batch { table, calls, durability: Durability::Process } = self else {
             return Vec::new();
@@ -128,7 +128,7 @@ impl Operation {
         }
         let Operation::Batch { table, calls, durability: Durability::Process } = self else { return false };
         let (Some(items), Some(found_items)) = (before.get(table), found.get(table)) else { return false };
-        // Each key has seen some of its operations, the first ones; nothing else has changed.
+        // Each key has seen a prefix of its operations; nothing else has changed.
         let keys: BTreeSet<u64> = calls.iter().map(|call| call.key).collect();
         let mut rest = found.clone();
         for &key in &keys {

@@ -1,4 +1,4 @@
-//! That whoever looks would notice: states that must not be found are refused.
+//! The checker notices violations: impossible states are refused.
 
 use warpkeep::Durability;
 
@@ -8,7 +8,7 @@ use crate::track::Track;
 
 const SEED: u64 = 5;
 
-/// A thread that has done so many operations, and the states after each.
+/// A thread that has done `count` operations, and the states after each.
 fn after(count: u64) -> (Track, Vec<State>) {
     let (mut track, mut states) = (Track::new(SEED, 0), vec![State::new()]);
     for number in 0..count {
@@ -20,7 +20,7 @@ fn after(count: u64) -> (Track, Vec<State>) {
     (track, states)
 }
 
-/// The number of the first operation from 20 on of which this holds, in the state that it finds.
+/// The number of the first operation from 20 on for which this holds, in the state that it finds.
 fn first(holds: impl Fn(&Operation, &State) -> bool) -> u64 {
     let (_, states) = after(400);
     (20..400)
@@ -67,7 +67,7 @@ fn half_a_commit_is_noticed_and_half_a_batch_is_not() {
         assert!(track.check_image(before).is_ok() && track.check_image(&operation.applied(before)).is_ok());
         let found = track.check_image(&half(&operation, before));
         assert_eq!(found.is_ok(), durability == Durability::Process, "{durability:?}: {found:?}");
-        // A key that the batch says nothing about stays as it was.
+        // A key outside the batch stays as it was.
         let mut strange = before.clone();
         let items = strange.values_mut().find(|items| !items.is_empty()).expect("there are items");
         items.values_mut().for_each(|value| value.push(0));

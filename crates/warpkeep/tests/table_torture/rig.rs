@@ -1,4 +1,4 @@
-//! The store under torture, and who looks at what a victim left.
+//! The tested store, and the checks of the state that a victim left.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ impl Rig {
         command
     }
 
-    /// Looks at what a victim left; or not, so that the next one finds it.
+    /// Checks the state that a victim left; or not, so that the next one finds it.
     pub(crate) fn verify(&mut self, round: &Round<'_>, defer: bool) -> Result<(), String> {
         self.counts.rounds += 1;
         self.follow(round);
@@ -98,7 +98,7 @@ impl Rig {
         if lose {
             std::fs::remove_file(self.image()).map_err(|error| error.to_string())?;
             self.counts.lost_images += 1;
-            // The look at the image may have taken the checkpoint that was owed: then the log has what the image had.
+            // Inspecting the image may have taken the owed checkpoint: then the log has the image's contents.
             left = self.look_at_log()?;
         }
         for (writer, track) in self.tracks.iter_mut().enumerate() {
@@ -122,7 +122,7 @@ impl Rig {
         Ok(())
     }
 
-    /// Works out what the victim may have left.
+    /// Derives the states that the victim may have left.
     fn follow(&mut self, round: &Round<'_>) {
         let mut opened = false;
         for tell in round.acks.iter().map(|&tag| Tell::from_tag(tag)) {

@@ -1,4 +1,4 @@
-//! What the tables of a thread hold.
+//! The contents of a thread's tables.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};

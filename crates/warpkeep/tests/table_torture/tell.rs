@@ -1,4 +1,4 @@
-//! What the victim tells: what it is about to do, and what it has done.
+//! The victim's reports: the operation it is about to start, and the one it has finished.
 
 use warpkeep_crashlab::torture::acknowledge;
 

@@ -1,29 +1,29 @@
-//! What one thread has done so far, and what its tables may hold.
+//! The operations of one thread so far, and the possible contents of its tables.
 
 use crate::operation::Operation;
 use crate::state::{State, difference};
 
-/// What is known of a thread's tables.
+/// The known state of a thread's tables.
 #[derive(Debug, Default)]
 pub(crate) struct Track {
     writer: usize,
     seed: u64,
     /// The number of its next operation.
     pub(crate) next: u64,
-    /// What its tables hold, but for what is under way.
+    /// The contents of its tables, without the operation in progress.
     now: State,
-    /// What the log alone may give: every state from the last that is durable for sure, `now` the last of them, and those that batches went
-    /// through in between.
+    /// The possible contents of the log alone: every state from the last that is certainly durable, `now` the last
+    /// of them, and the intermediate states of batches.
     history: Vec<State>,
     under_way: Option<Operation>,
     /// Operations that were done.
     pub(crate) done: u64,
 }
 
-/// What became of an operation that is all or nothing and was interrupted.
+/// The outcome of an interrupted all-or-nothing operation.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Ending {
-    /// Nothing was under way, or nothing that can be told apart.
+    /// No operation was in progress, or its outcome cannot be determined.
     None,
     /// There, or not.
     Happened(bool),
@@ -50,7 +50,7 @@ impl Track {
         self.done += 1;
     }
 
-    /// What is under way.
+    /// The operation in progress.
     pub(crate) fn under_way(&self) -> Option<&Operation> {
         self.under_way.as_ref()
     }
@@ -64,7 +64,7 @@ impl Track {
         }
     }
 
-    /// Checks what the log alone gives.
+    /// Checks the contents of the log alone.
     pub(crate) fn check_log(&self, found: &State) -> Result<Ending, String> {
         let interrupted =
             || self.under_way.as_ref().is_some_and(|operation| operation.may_leave(&self.now, found));
@@ -82,7 +82,7 @@ impl Track {
         }
     }
 
-    /// Checks what was re-attached.
+    /// Checks the re-attached image.
     pub(crate) fn check_image(&self, found: &State) -> Result<Ending, String> {
         let right = match &self.under_way {
             None => *found == self.now,
@@ -99,7 +99,7 @@ impl Track {
         }
     }
 
-    /// Goes on from what was found: with the image, or with what the log gave after the image was lost.
+    /// Continues from the found state: with the image, or with the log's contents after the image was lost.
     pub(crate) fn go_on_from(&mut self, found: State, image_lost: bool) {
         self.under_way = None;
         if image_lost {

@@ -1,4 +1,4 @@
-//! What the process does that is killed.
+//! The work of the process that is killed.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) const DIRECTORY: &str = "WARPKEEP_TEST_DIRECTORY";
 pub(crate) const IMAGE: &str = "WARPKEEP_TEST_IMAGE";
 /// The number of each thread's next operation.
 pub(crate) const NEXT: &str = "WARPKEEP_TEST_NEXT";
-/// Where to write what was found.
+/// Where to write the found contents.
 pub(crate) const FOUND: &str = "WARPKEEP_TEST_FOUND";
 pub(crate) const SEED: &str = "WARPKEEP_TEST_SEED";
 
@@ -55,14 +55,14 @@ pub(crate) fn play() {
         "look" => {
             let found = content(&store).expect("it can be read");
             std::fs::write(told(FOUND), encode(&found)).expect("written");
-            // Gone without a word, like the others.
+            // Ends without clean-up, like the others.
             std::process::exit(0);
         }
         role => panic!("no role {role}"),
     }
 }
 
-/// Never ends by itself, unless a thread fails, and then at once: the other must not go on without it.
+/// Never ends by itself, unless a thread fails, and then at once: the other must not continue without it.
 fn work(store: &Store, seed: u64, next: &[u64]) {
     std::thread::scope(|scope| {
         for (writer, &first) in next.iter().enumerate().take(WRITERS) {
@@ -101,7 +101,7 @@ fn take(store: &Store, operation: &Operation) -> warpkeep::Result<()> {
     }
 }
 
-fn run(table: &Table<'_>, number: usize, calls: &[Call], durability: Durability) -> warpkeep::Result<()> {
+fn run(table: &Table, number: usize, calls: &[Call], durability: Durability) -> warpkeep::Result<()> {
     let kind = &TABLES[number];
     let mut versions = table.batch();
     for call in calls {
@@ -124,7 +124,7 @@ fn run(table: &Table<'_>, number: usize, calls: &[Call], durability: Durability)
     }
 }
 
-/// What a store holds, read in both ways there are.
+/// The contents of a store, read in both possible ways.
 pub(crate) fn content(store: &Store) -> Result<State, String> {
     let mut state = State::new();
     for name in store.tables() {
@@ -136,7 +136,7 @@ pub(crate) fn content(store: &Store) -> Result<State, String> {
     Ok(state)
 }
 
-fn items(table: &Table<'_>, number: usize) -> Result<Items, String> {
+fn items(table: &Table, number: usize) -> Result<Items, String> {
     let text = |error: warpkeep::Error| error.to_string();
     let kind = &TABLES[number];
     let mut gets = table.batch();

@@ -4,11 +4,11 @@ use crate::chart::Scale;
 
 /// Ticks that are aimed at.
 const TICKS: f64 = 6.0;
-/// From this factor between the largest and the smallest, a few points are better seen by factors.
+/// From this ratio between the largest and the smallest, a few points are better shown on a logarithmic axis.
 const WIDE: f64 = 16.0;
 /// A curve with more points is a course over time, and not a series of sizes.
 pub(super) const FEW: usize = 16;
-/// Beyond these there is nothing that a chart could show.
+/// A chart cannot show figures beyond this.
 const EXTREME: f64 = 1e15;
 
 /// A range of figures laid along a line.
@@ -61,7 +61,7 @@ impl Axis {
         if self.logarithmic { 10_f64.powf(self.to) } else { self.to }
     }
 
-    /// The ticks and what stands at them.
+    /// The ticks and their labels.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
         if !self.logarithmic {
             let count = ((self.to - self.from) / self.step + 1e-6).floor() as i64;
@@ -97,7 +97,7 @@ fn nice(step: f64) -> f64 {
         .unwrap_or(step)
 }
 
-/// A tick's figure, with as many digits as tell it from the next one.
+/// A tick's figure, with enough digits to distinguish it from the next one.
 fn label(value: f64, step: f64) -> String {
     let (divisor, unit) = match value.abs() {
         v if v >= 1e9 => (1e9, "G"),
@@ -107,7 +107,7 @@ fn label(value: f64, step: f64) -> String {
     };
     let (value, step) = (value / divisor, step.abs() / divisor);
     let decimals = if step > 0.0 { (-step.log10() - 1e-9).ceil().clamp(0.0, 9.0) as usize } else { 0 };
-    // Such as 2.5, whose last digit is no step's first.
+    // For example 2.5, which needs one digit more than its step.
     let decimals = (decimals..decimals + 2).find(|&d| exact(value, d)).unwrap_or(decimals);
     if value == 0.0 { "0".to_owned() } else { format!("{value:.decimals$}{unit}") }
 }
@@ -117,7 +117,7 @@ fn exact(value: f64, decimals: usize) -> bool {
     (shifted - shifted.round()).abs() < 1e-6 * shifted.abs().max(1.0)
 }
 
-/// A figure in three digits, and more before the point: what it is counted in stands at the axis.
+/// A figure in three digits, and more before the point; its unit is at the axis.
 pub(super) fn figure(value: f64) -> String {
     let decimals = match value.abs() {
         v if v >= 100.0 || v == 0.0 => 0,

@@ -15,9 +15,9 @@ const HALF: i32 = 8;
 const FOOT: i32 = 52;
 /// The figure behind a bar.
 const FIGURE: i32 = 60;
-/// A limit further off than this many times the longest bar would leave nothing of the bars.
+/// A limit further off than this many times the longest bar would make the bars invisible.
 const FAR: f64 = 2.5;
-/// Everybody else, beside our own.
+/// The other contestants, beside our own.
 const OTHERS: RGBColor = RGBColor(0x99, 0x99, 0x99);
 
 /// How variants of ours begin, in any of the benchmarks.
@@ -88,7 +88,7 @@ pub(super) fn draw(chart: &Chart, bars: &[Bar]) -> Result<String, String> {
     Ok(text)
 }
 
-/// The range of a bar, its value if it has none; `None` if there is nothing to show.
+/// The range of a bar, its value if it has none; `None` if it cannot be shown.
 fn finite(bar: &Bar) -> Option<(f64, f64)> {
     let own = (bar.value, bar.value);
     let known = bar.range.filter(|range| range.0.is_finite() && range.1.is_finite()).unwrap_or(own);

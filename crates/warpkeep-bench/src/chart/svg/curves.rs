@@ -40,7 +40,7 @@ impl Frame {
 pub(super) fn draw(chart: &Chart, lines: &[Line<'_>]) -> Result<String, String> {
     let longest = lines.iter().map(|line| line.points.len()).max().unwrap_or(0);
     let points = || lines.iter().flat_map(|line| &line.points);
-    // What is got lies along the horizontal axis where it is paid for along the vertical one.
+    // In a trade-off the gain is on the horizontal axis and the cost on the vertical one.
     let is_trade = matches!(chart.drawing, Drawing::Trades(_));
     let limits = |wanted: bool| chart.limits.iter().filter(move |_| wanted).map(|limit| limit.value);
     let y = Axis::new(points().map(|point| point.1).chain(limits(!is_trade)), chart.y_scale, longest);
@@ -82,7 +82,7 @@ pub(super) fn draw(chart: &Chart, lines: &[Line<'_>]) -> Result<String, String> 
         if points.len() <= FEW || is_trade {
             points.iter().for_each(|&at| pen.mark(at, style));
         }
-        // The ends first: where there is no room for all, they say where the line comes from and goes.
+        // The ends first: if there is no room for all labels, they show where the line begins and ends.
         let last = points.len().saturating_sub(1);
         let ends = |&place: &usize| place == 0 || place == last;
         let places = (0..points.len()).filter(ends).chain((0..points.len()).filter(|place| !ends(place)));
@@ -119,7 +119,7 @@ impl Labels {
         self.0.push((left, middle, width));
     }
 
-    /// A place beside a point where nobody stands: after it if there is room, else before it; `None` if there is none.
+    /// A free place for a label beside a point: after it if there is room, else before it; `None` if there is none.
     fn place(&mut self, (x, y): (i32, i32), width: i32) -> Option<((i32, i32), Anchor)> {
         let beside = [(9, 10), (9, -9), (-9, 10), (-9, -9)];
         for (across, down) in beside {

@@ -1,6 +1,7 @@
 //! Charts as SVG.
 //!
-//! Drawn in few fixed colours of paper, ink and grid, so that a page can turn them for a dark screen by a style sheet alone.
+//! Drawn in few fixed colours of paper, ink and grid, so that a page can adapt them to a dark screen by a style
+//! sheet alone.
 
 mod axis;
 mod bars;
@@ -9,7 +10,7 @@ mod pen;
 
 use super::{Chart, Curve, Drawing, Trade};
 
-/// Draws a chart; the error is what the library said.
+/// Draws a chart; the error is the library's.
 pub(super) fn draw(chart: &Chart) -> Result<String, String> {
     match &chart.drawing {
         Drawing::Bars(found) => bars::draw(chart, found),
@@ -18,7 +19,7 @@ pub(super) fn draw(chart: &Chart) -> Result<String, String> {
     }
 }
 
-/// A line to draw: points that are finite, and what stands beside them.
+/// A line to draw: finite points, and their labels.
 struct Line<'a> {
     name: &'a str,
     points: Vec<(f64, f64)>,

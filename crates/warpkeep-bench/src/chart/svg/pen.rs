@@ -1,16 +1,16 @@
-//! What everything is drawn with: colours, text, lines, in pixels.
+//! The drawing primitives: colours, text, lines, in pixels.
 
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// The page and the style sheet of a dark screen know these three by their value.
+/// The style sheet for dark screens matches these three by their value.
 const PAPER: RGBColor = RGBColor(0xFF, 0xFF, 0xFF);
 pub(super) const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 pub(super) const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
 
-/// Okabe and Ito's colours, which people with any kind of colour vision tell apart; without the yellow, which paper
-/// swallows, and the black, which is the ink.
+/// Okabe and Ito's colours, which people with any kind of colour vision can distinguish; without the yellow, which
+/// is invisible on paper, and the black, which is the ink.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0x00, 0x72, 0xB2),
     RGBColor(0xD5, 0x5E, 0x00),
@@ -47,7 +47,7 @@ pub(super) struct Style {
 }
 
 impl Style {
-    /// The style of the line at this place: when colours run out, dashes tell lines apart.
+    /// The style of the line at this place: when colours run out, dashes distinguish lines.
     pub(super) fn at(place: usize) -> Style {
         let dash = [None, Some((7, 4)), Some((2, 3))][place / COLOURS.len() % 3];
         Style { colour: COLOURS[place % COLOURS.len()], dash, mark: place % 4 }
@@ -56,7 +56,7 @@ impl Style {
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
-/// Draws, and keeps the first thing that goes wrong.
+/// Draws, and keeps the first error.
 pub(super) struct Pen<'a> {
     area: Area<'a>,
     failure: Option<String>,
@@ -133,7 +133,7 @@ impl<'a> Pen<'a> {
         self.note(result);
     }
 
-    /// A mark: its shape tells as much as its colour.
+    /// A mark: its shape is as distinctive as its colour.
     pub(super) fn mark(&mut self, at: (i32, i32), style: Style) {
         let filled = style.colour.filled();
         let (x, y) = at;

@@ -4,7 +4,7 @@ use crate::workload::{Action, Mix};
 
 const WORKLOAD: Workload = Workload { items: 100, key_bytes: 8, value_bytes: 32, seed: 1 };
 
-/// Gives everybody the same value, and forgets what it is told.
+/// Returns the same value for every key, and stores nothing.
 struct Liar;
 
 impl Contestant for Liar {
@@ -53,7 +53,7 @@ impl Session for Liar {
         _generation: u64,
         tally: &mut Tally,
     ) -> Result<(), BenchError> {
-        // Half of what is read is not found.
+        // Half of the keys are not found.
         let mut value = [0; 32];
         for (&number, _) in numbers.iter().zip(actions).filter(|(_, action)| **action != Action::Put) {
             WORKLOAD.write_value(number, 0, &mut value);
@@ -104,7 +104,7 @@ fn every_wrong_answer_is_noticed() {
         |thread: u64| WORKLOAD.draws((1 << 10) + thread).take(256).filter(|&number| number == 7).count();
     let expected = 512 - (sevens(0) + sevens(1)) as u64;
     assert_eq!(wrong(run(Task::Hit)), expected);
-    // Found, and with somebody else's value.
+    // Found, but with another key's value.
     assert_eq!(wrong(run(Task::Miss)), 1024);
     assert_eq!(wrong(run(Task::Delete)), 10);
     let inserted = run(Task::Insert).expect("it says so");
@@ -137,7 +137,7 @@ fn wrong_answers_in_mixes_and_traces_are_noticed_too() {
         assert!(expected > 50, "{}", work.name());
         assert_eq!(wrong(bout.run(work, &ranges)), expected, "{}", work.name());
     }
-    // Of reads alone the liar says what it says to gets.
+    // Pure reads get the same answers as gets.
     for work in [Work::Mix(Mix::C), Work::Dlrm] {
         let workload = Workload { items: 1000, ..WORKLOAD };
         let bout = Bout { distribution: Distribution::Zipfian(0.5), workload: &workload, ..bout() };

@@ -1,4 +1,5 @@
-//! The workload by itself: draws keys, makes values, checks them, and asks nobody. What it costs is in every other figure.
+//! The workload by itself: draws keys, makes values and checks them, without a contestant. Every other figure
+//! includes this cost.
 
 use crate::BenchError;
 use crate::compare::contestant::{Contestant, Session, Tally, Way};
@@ -53,7 +54,7 @@ impl Session for Nobody<'_> {
     fn get(&mut self, numbers: &[u64], tally: &mut Tally) -> Result<(), BenchError> {
         for &number in numbers {
             self.make_key(number);
-            // Checked as the others' answers are; the answer itself is not made here.
+            // Checked like the other contestants' answers; the answer itself is not made here.
             std::hint::black_box(self.workload.is_of(number, &self.value));
             tally.note(!Workload::is_absent(number));
         }

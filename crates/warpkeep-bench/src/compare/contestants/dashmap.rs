@@ -1,14 +1,15 @@
 //! dashmap: a map of locked shards; by itself, and with our log behind it.
 //!
-//! The second is the honest rival of a persistent index: a map that is rebuilt from a log. Puts do what our store does
-//! around its log, in the same order, while the key's shard is locked.
+//! The second is the fair rival of a persistent index: a map that is rebuilt from a log. Puts do the same as our
+//! store around its log, in the same order, while the key's shard is locked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ahash::RandomState;
 use dashmap::{DashMap, Entry};
-use warpkeep::{Change, ChangeKind, Durability};
+use warpkeep::Durability;
+use warpkeep::engine::{Change, ChangeKind};
 use warpkeep_log::{ChangeBatch, Log, LogOptions, OsDisk};
 
 use super::Setup;
@@ -82,7 +83,7 @@ struct Logged<K: MapKey, const V: usize> {
     loaded: AtomicBool,
 }
 
-/// A thread's hands on it, with a buffer for what it logs.
+/// A thread's access to it, with a buffer for its log records.
 struct Pen<'a, K: MapKey, const V: usize> {
     logged: &'a Logged<K, V>,
     changes: std::cell::RefCell<ChangeBatch>,

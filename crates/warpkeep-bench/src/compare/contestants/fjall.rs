@@ -12,7 +12,7 @@ use crate::workload::Workload;
 
 const MAX_CACHE: u64 = 4 << 30;
 
-/// Bytes of its files for a workload: tables, what compaction has not yet removed, and journals.
+/// Bytes of its files for a workload: tables, files that compaction has not removed yet, and journals.
 pub(crate) fn file_bytes(workload: &Workload) -> u64 {
     2 * workload.data_bytes() + (1 << 30)
 }
@@ -52,7 +52,7 @@ pub(crate) fn open(setup: &Setup<'_>) -> Result<Box<dyn Contestant>, BenchError>
 }
 
 impl Tree for Fjall {
-    /// A get sees what was committed before it.
+    /// A get sees everything committed before it.
     type Reader<'a> = ();
 
     fn reader(&self) -> Result<(), BenchError> {

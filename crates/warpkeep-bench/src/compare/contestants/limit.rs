@@ -1,4 +1,4 @@
-//! What memory gives at most: random lines, as many as the work touches, in a mapping with the pages that an image gets.
+//! The limit of memory: as many random lines as the work touches, in a mapping with the pages that an image gets.
 
 use warpkeep_core::{Seed, mix64, reduce};
 
@@ -13,7 +13,7 @@ use crate::workload::{Action, Task, Work, Workload};
 const GROUP: usize = 32;
 /// Lines of the index that a get touches, in tenths: an item in the top level is found after one line or two.
 pub(crate) const INDEX_TENTHS: u64 = 13;
-/// Buckets of a key in the default geometry: whoever misses has looked at all.
+/// Buckets of a key in the default geometry: a miss has read all of them.
 const BUCKETS: u64 = 4;
 
 /// Lines of a record.
@@ -97,7 +97,7 @@ impl Contestant for Limit {
     }
 }
 
-/// What is done to the lines of an item.
+/// The access to the lines of an item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Touch {
     /// A line of the index, as of anything.
@@ -111,7 +111,7 @@ impl From<Action> for Touch {
     fn from(action: Action) -> Touch {
         match action {
             Action::Get => Touch::Get,
-            // What is modified has been read before it is written, and is near.
+            // A modified item has been read before it is written, and is in the cache.
             Action::Put | Action::Modify => Touch::Put,
         }
     }
@@ -151,7 +151,7 @@ impl Toucher<'_> {
         }
     }
 
-    /// Touches the lines of all numbers, those of the next group on their way while one group is touched.
+    /// Touches the lines of all numbers, with those of the next group prefetched while one group is touched.
     fn touch(&mut self, numbers: &[u64], touch: impl Fn(usize) -> Touch) {
         let lines = &self.of.lines;
         let group = |from: usize| from..(from + GROUP).min(numbers.len());
@@ -166,7 +166,7 @@ impl Toucher<'_> {
             }
             for at in group(from) {
                 self.each_line(numbers[at], touch(at), |line, written| match written {
-                    // What is written is what is there: others read it.
+                    // The written value equals the stored one: other threads read it.
                     true => lines.write(line, 0),
                     false => last ^= lines.read(line),
                 });
@@ -182,7 +182,7 @@ impl Session for Toucher<'_> {
             ONE_AFTER_THE_OTHER => {
                 let mut last = self.last;
                 for &number in numbers {
-                    // What was read is 0, but the processor must wait to know it.
+                    // The value read is 0, but the processor must wait to know it.
                     last = self.of.lines.read(self.line(number ^ last, 1));
                 }
                 self.last = std::hint::black_box(last);

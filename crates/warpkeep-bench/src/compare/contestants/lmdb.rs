@@ -29,13 +29,13 @@ fn failed(error: heed::Error) -> BenchError {
 pub(crate) fn open(setup: &Setup<'_>) -> Result<Box<dyn Contestant>, BenchError> {
     let path = setup.peer_directory("lmdb")?;
     let mut options = EnvOpenOptions::new().read_txn_without_tls();
-    // Addresses, not space; twice over for what writers copy.
+    // Addresses, not space; doubled for the pages that writers copy.
     options.map_size((2 * file_bytes(&setup.workload) + (1 << 30)).next_multiple_of(1 << 20) as usize);
     options.max_readers(1024);
     let syncs = match setup.promise {
         Promise::NoLog | Promise::Process => {
-            // SAFETY: without syncs a crash of the machine can leave the file damaged. Nobody reads it after one: it lies in
-            // a directory of this run, which is removed.
+            // SAFETY: without syncs a crash of the machine can leave the file damaged. It is not read after one: it
+            // lies in a directory of this run, which is removed.
             unsafe { options.flags(EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC) };
             "NO_SYNC and NO_META_SYNC: survives the process"
         }

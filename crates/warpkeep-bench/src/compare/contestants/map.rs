@@ -45,7 +45,7 @@ impl<const N: usize> MapKey for [u8; N] {
 
 /// A map that many threads use at once.
 pub(crate) trait Map<K: MapKey, const V: usize>: Sync + 'static {
-    /// What a thread uses for a while: a guard, where the map has guards, else a reference.
+    /// A thread's handle for a while: a guard, where the map has guards, else a reference.
     type Access<'a>: MapAccess<K, V>
     where
         Self: 'a;

@@ -1,4 +1,4 @@
-//! Who takes part, and what each needs.
+//! The contestants, and their requirements.
 
 mod alone;
 #[cfg(feature = "peer-dashmap")]
@@ -41,7 +41,7 @@ pub(crate) const DASHMAP_LOGGED: &str = "dashmap + log";
 pub(crate) const MAPS: [&str; 3] = ["papaya", "scc", DASHMAP];
 pub(crate) const TREES: [&str; 4] = ["LMDB", "redb", "fjall", "RocksDB"];
 
-/// What a contestant is set up with.
+/// The setup of a contestant.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup<'a> {
     pub(crate) workload: Workload,
@@ -71,17 +71,17 @@ impl Setup<'_> {
 
 type Open = fn(&Setup<'_>) -> Result<Box<dyn Contestant>, BenchError>;
 
-/// Somebody who could take part.
+/// A possible contestant.
 pub(crate) struct Entrant {
     pub(crate) name: &'static str,
     /// Memory it takes once it is loaded, files in memory included.
     pub(crate) memory: u64,
-    /// Of that, what lies in the image's directory.
+    /// Of that, the part in the image's directory.
     pub(crate) image: u64,
     pub(crate) open: Open,
 }
 
-/// Everybody this program was built with who takes such keys and values and promises that much, ourselves first.
+/// All contestants in this build that support such keys and values and that durability, ourselves first.
 pub(crate) fn entrants(workload: &Workload, promise: Promise) -> Vec<Entrant> {
     let image = warpkeep::image_bytes(workload);
     let array = limit::array_bytes(workload);

@@ -14,7 +14,8 @@ use crate::workload::Workload;
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
 const MAX_CACHE: u64 = 4 << 30;
-/// One commit in so many lasts: only such a one lets it use the space of old pages again, and its file would grow without end.
+/// One commit in this many is durable: only a durable one lets it reuse the space of old pages; otherwise its file
+/// would grow without end.
 const LASTING: u64 = 16;
 
 /// Bytes of its pages for a workload, filled by random inserts.

@@ -18,7 +18,7 @@ const MAX_CACHE: u64 = 4 << 30;
 /// Bits of the filters a key.
 const BLOOM_BITS: f64 = 10.0;
 
-/// Bytes of its files for a workload: tables, what compaction has not yet removed, and logs.
+/// Bytes of its files for a workload: tables, files that compaction has not removed yet, and logs.
 pub(crate) fn file_bytes(workload: &Workload) -> u64 {
     2 * workload.data_bytes() + (1 << 30)
 }
@@ -75,7 +75,7 @@ impl Rocks {
 }
 
 impl Tree for Rocks {
-    /// A get sees what was committed before it.
+    /// A get sees everything committed before it.
     type Reader<'a> = ();
 
     fn reader(&self) -> Result<(), BenchError> {

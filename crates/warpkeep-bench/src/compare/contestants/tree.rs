@@ -1,4 +1,4 @@
-//! Stores that a user would embed instead, whichever: trees on files with transactions or batches, all of them driven alike.
+//! Embedded stores that a user could take instead: trees on files with transactions or batches, all driven alike.
 
 use super::Setup;
 use crate::BenchError;
@@ -11,7 +11,7 @@ const TRANSACTION: usize = 1 << 14;
 
 /// A tree that many threads use at once.
 pub(crate) trait Tree: Sync + Sized {
-    /// What a thread reads with for a while: a transaction, where there is one.
+    /// A thread's read handle for a while: a transaction, where there is one.
     type Reader<'a>
     where
         Self: 'a;
@@ -21,7 +21,7 @@ pub(crate) trait Tree: Sync + Sized {
     /// Copies the value of a key; `false` if there is none.
     fn get(&self, reader: &Self::Reader<'_>, key: &[u8], value: &mut Vec<u8>) -> Result<bool, BenchError>;
 
-    /// Copies the values of many keys of one length, and tells each in turn: as the store does it best.
+    /// Copies the values of many keys of one length, and reports each in turn: in the store's best way.
     fn get_many(
         &self,
         reader: &Self::Reader<'_>,
@@ -45,14 +45,14 @@ pub(crate) trait Tree: Sync + Sized {
     }
 }
 
-/// What is done in a transaction.
+/// The writes of a transaction.
 pub(crate) type Writes<'a> = dyn FnMut(&mut dyn Writer) -> Result<(), BenchError> + 'a;
 
 /// A write transaction.
 pub(crate) trait Writer {
     /// Puts a value, whether the key is there or not.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), BenchError>;
-    /// Removes a key, and says whether it was there, if the store does.
+    /// Removes a key, and returns whether it existed, if the store reports that.
     fn remove(&mut self, key: &[u8]) -> Result<Option<bool>, BenchError>;
 }
 
@@ -151,7 +151,7 @@ impl<T: Tree> TreeSession<'_, T> {
         })
     }
 
-    /// The values of a generation, or what was modified, in one transaction.
+    /// Writes the values of a generation, or modified ones, in one transaction.
     fn write(
         &mut self,
         numbers: &(impl Iterator<Item = (u64, Action)> + Clone),
@@ -212,10 +212,10 @@ impl<T: Tree> Session for TreeSession<'_, T> {
         tally: &mut Tally,
     ) -> Result<(), BenchError> {
         for (numbers, actions) in numbers.chunks(TRANSACTION).zip(actions.chunks(TRANSACTION)) {
-            // What was written since the last look is to be seen.
+            // Reads must see everything written since.
             self.reading = None;
             let steps = || numbers.iter().copied().zip(actions.iter().copied());
-            // All that is read comes first, then all writes at once, as a program would do it that has many requests.
+            // All reads come first, then all writes at once, as in a program with many requests.
             let reads: Vec<(u64, Action)> = steps().filter(|&(_, action)| action != Action::Put).collect();
             let read_numbers: Vec<u64> = reads.iter().map(|&(number, _)| number).collect();
             let mut changed = std::mem::take(&mut self.changed);

@@ -1,8 +1,8 @@
 //! Ourselves.
 
 use warpkeep::{
-    Batch, DeviceChoice, Durability, IndexKind, KeySpec, Op, Results, Status, Store, StoreOptions, Table,
-    TableOptions, ValueSpec,
+    Batch, DeviceChoice, Durability, IndexKind, IndexOptions, KeySpec, Op, Results, Status, Store,
+    StoreOptions, Table, TableOptions, ValueSpec,
 };
 use warpkeep_core::{BatchView, Cells, Columns};
 use warpkeep_image::CreateOptions;
@@ -23,7 +23,7 @@ pub(crate) fn record_bytes(workload: &Workload) -> u64 {
     (if workload.value_bytes >= 32 { bytes.next_multiple_of(32) } else { bytes }) as u64
 }
 
-/// Bytes of an image for a workload and what it inserts, with some room.
+/// Bytes of an image for a workload and its inserts, with some margin.
 pub(crate) fn image_bytes(workload: &Workload) -> u64 {
     image_bytes_of(IndexKind::GpHash, workload)
 }
@@ -60,7 +60,7 @@ impl Warpkeep {
         Warpkeep::open_as(setup, (name, directory), with_log, IndexKind::GpHash)
     }
 
-    /// With the other index, and a log if something is promised that takes one.
+    /// With the other index, and a log if the promise needs one.
     pub(crate) fn open_turbohash(setup: &Setup<'_>) -> Result<Warpkeep, BenchError> {
         let with_log = setup.promise != Promise::NoLog;
         Warpkeep::open_as(setup, (super::TURBOHASH, "turbohash"), with_log, IndexKind::TurboHash)
@@ -92,7 +92,8 @@ impl Warpkeep {
         let (options, form, engine) = match index {
             IndexKind::GpHash => {
                 let geometry = setup.geometry;
-                (options.geometry(geometry), format!("geometry {geometry}"), setup.device)
+                let index = IndexOptions::GpHash { geometry, layout: None };
+                (options.index(index), format!("geometry {geometry}"), setup.device)
             }
             IndexKind::TurboHash => (options, "index turbohash".to_owned(), DeviceChoice::Cpu),
         };
@@ -129,7 +130,7 @@ impl Contestant for Warpkeep {
     }
 
     fn does(&self, work: Work, way: usize) -> bool {
-        // Where all operations are alike, there is nothing to part.
+        // If all operations are alike, there is nothing to separate.
         way != READS_APART || matches!(work, Work::Mix(_) | Work::PageRank) && !work.only_reads()
     }
 
@@ -169,7 +170,7 @@ struct Batches<'a> {
     of: &'a Warpkeep,
     /// Whether a block's reads are a batch by themselves, before its writes.
     reads_apart: bool,
-    table: Table<'a>,
+    table: Table,
     keys: Vec<u8>,
     values: Vec<u8>,
     mixed: Batch,
@@ -247,7 +248,7 @@ impl Batches<'_> {
         if self.keys.is_empty() { Ok(()) } else { self.run_columns(Op::Put) }
     }
 
-    /// Gets and puts in one batch; what is modified is only read.
+    /// Gets and puts in one batch; items to modify are only read.
     fn run_mixed(&mut self, numbers: &[u64], actions: &[Action], generation: u64) -> Result<(), BenchError> {
         let workload = &self.of.workload;
         self.keys.resize(workload.key_bytes, 0);
@@ -271,7 +272,7 @@ impl Batches<'_> {
     }
 }
 
-/// Appends a key and what is made of its value.
+/// Appends a key and its modified value.
 fn append_modified(
     workload: &Workload,
     number: u64,
@@ -341,7 +342,7 @@ impl Session for Batches<'_> {
 
 struct OneByOne<'a> {
     of: &'a Warpkeep,
-    table: Table<'a>,
+    table: Table,
     key: Vec<u8>,
     value: Vec<u8>,
 }

@@ -1,30 +1,30 @@
-//! What a device's calls cost: copies both ways, and kernels that do nothing.
+//! The cost of a device's calls: copies both ways, and empty kernels.
 #![allow(unsafe_code, reason = "kernels are launched, and copies run behind the program")]
 
 use std::time::Instant;
 
-use warpkeep_device::{Buffer, Device, Grid, Kernel, PinnedBuffer, Stream};
+use warpkeep_device::{Buffer, Device, Grid, KernelSet as _, PinnedBuffer, Stream, TypedKernel};
 
 use crate::BenchError;
-use crate::kernels::{NothingParams, program};
+use crate::kernels::{LimitKernels, NothingParams};
 
 /// Memory on both sides, and a kernel.
 pub(super) struct Calls {
     here: PinnedBuffer,
     there: Buffer,
-    nothing: Kernel,
+    nothing: TypedKernel<NothingParams>,
     stream: Stream,
 }
 
 impl Calls {
-    /// Copies have so many bytes.
+    /// Copies have `bytes` bytes.
     pub(super) fn new(device: &Device, bytes: usize) -> Result<Calls, BenchError> {
         let mut here = device.pin(bytes)?;
         here.as_mut_slice().fill(0x5a);
         let calls = Calls {
             here,
             there: device.allocate_zeroed(bytes)?,
-            nothing: device.load(&program())?.kernel("bench_nothing")?,
+            nothing: LimitKernels::load(device)?.nothing,
             stream: device.stream()?,
         };
         calls.launches(1)?;
@@ -49,7 +49,7 @@ impl Calls {
         Ok(self.here.len() as f64 / seconds)
     }
 
-    /// Microseconds of a kernel that does nothing: launched and waited for, and one of many in a row.
+    /// Microseconds of an empty kernel: launched and waited for, and one of many in a row.
     pub(super) fn launches(&self, count: u32) -> Result<(f64, f64), BenchError> {
         let grid = Grid { blocks: 1, threads: 32, shared_bytes: 0 };
         let unused: NothingParams = 0;

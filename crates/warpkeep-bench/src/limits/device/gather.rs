@@ -1,4 +1,5 @@
-//! Rows that the threads of the host copy from anywhere in memory: what answers to gets cost at least, if the host gathers them.
+//! Rows that the threads of the host copy from anywhere in memory: the least cost of answers to gets that the host
+//! gathers.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +21,7 @@ const SHARE: usize = 1 << 10;
 /// Shares that there are places for: as much memory as the answers to a batch of a million take, so that no cache of a core holds it, and all
 /// of it is used again and again, as a program does.
 const SHARES: usize = 1 << 10;
-/// Rows that are on their way while others are copied.
+/// Rows prefetched while others are copied.
 const AHEAD: u64 = 16;
 
 /// Rows in a file that is mapped as an image is.
@@ -37,12 +38,13 @@ impl Gather {
         Ok(Gather { lines: Lines::create(path, bytes)?, threads: pinned::core_count() })
     }
 
-    /// What it is called.
+    /// Its name.
     pub(super) fn name(&self) -> String {
         format!("the host, {} threads gathering rows of {} bytes", self.threads, 8 * WORDS)
     }
 
-    /// Rows a second that all threads together copy, about so many in all: through the caches or past them, whichever is faster.
+    /// Rows a second that all threads together copy, about `rows` in all: through the caches or past them,
+    /// whichever is faster.
     pub(super) fn rate(&self, seed: u64, rows: u64) -> f64 {
         let shares = rows.div_ceil(SHARE as u64).max(1);
         let places = shares.min(SHARES as u64);
@@ -52,7 +54,7 @@ impl Gather {
         rates[0].max(rates[1])
     }
 
-    /// Copies shares, of which every thread takes the next: a batch is done when the last of them is.
+    /// Copies shares, of which every thread takes the next: a batch is done when the last share is.
     fn copy(&self, seed: Seed, shares: u64, targets: &[Target], streamed: bool) -> f64 {
         let (next, barrier) = (&AtomicU64::new(0), &Barrier::new(self.threads));
         let count = self.lines.count() / ROW;

@@ -1,4 +1,4 @@
-//! What a device and the link to it give at most.
+//! The limits of a device and of the link to it.
 
 mod calls;
 mod gather;
@@ -17,7 +17,7 @@ use crate::report::{Report, Unit};
 use crate::size::Size;
 use crate::{Amount, BenchError, Progress};
 
-/// Sizes of what is gathered from device memory.
+/// Sizes of the elements gathered from device memory.
 const GATHERED: [u32; 5] = [8, 16, 32, 64, 128];
 
 /// How much memory, and how often it is touched in a round.
@@ -36,7 +36,7 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// What a device does in a moment.
+    /// The amounts that a device handles in a moment.
     pub(crate) fn of(choice: DeviceChoice, device_bytes: u64, host_bytes: &[u64]) -> Extent {
         match choice {
             DeviceChoice::Cuda(_) => Extent {
@@ -46,7 +46,7 @@ impl Extent {
                 copied: 256 << 20,
                 launches: 1000,
             },
-            // The simulator's figures mean nothing; that it runs does.
+            // The simulator's figures mean nothing; the run only shows that it works.
             DeviceChoice::Cpu | DeviceChoice::Sim => Extent {
                 device_bytes: device_bytes.min(1 << 20),
                 host_bytes: vec![2 << 20],
@@ -66,13 +66,14 @@ pub(crate) struct DeviceLimits {
     /// Bytes a second to the device and back.
     pub(crate) copy_in: f64,
     pub(crate) copy_out: f64,
-    /// Rows of 128 bytes a second that the threads of the host copy, from anywhere in as much memory to an array; and what that is called.
+    /// Rows of 128 bytes a second that the threads of the host copy, from anywhere in as much memory to an array;
+    /// and the name of that limit.
     pub(crate) gathered: (String, f64),
     /// Bytes a second to the disk, where that matters; otherwise 0.
     pub(crate) disk: f64,
 }
 
-/// What stands before the names of a device's cases; figures of the simulator say that they are no GPU's.
+/// The prefix of a device's case names; figures of the simulator are marked as not a GPU's.
 pub(crate) fn case_of(choice: DeviceChoice, what: &str) -> String {
     match choice {
         DeviceChoice::Sim => format!("limits of sim (simulated), {what}"),
@@ -115,7 +116,7 @@ impl DeviceLimits {
             if !access.writes() {
                 rows.check_reads(access, count)?;
             }
-            // Once for the caches of addresses to forget what came before.
+            // One run to flush the address caches.
             rows.run(access, count, u64::from(rounds))?;
             let mut rates = Vec::new();
             for round in 0..rounds {
@@ -176,7 +177,7 @@ impl DeviceLimits {
         Ok(DeviceLimits { device: in_device, link, copy_in, copy_out, gathered, disk: 0.0 })
     }
 
-    /// Rows a second over the link, to as much memory as was last asked for.
+    /// Rows a second over the link, to the largest memory that was measured.
     pub(crate) fn link(&self, access: Access) -> f64 {
         rate_of(&self.link, access)
     }

@@ -1,4 +1,4 @@
-//! Memory that kernels read and write by rows, each word of which says where it lies.
+//! Memory that kernels read and write by rows, each word of which holds its own position.
 #![allow(unsafe_code, reason = "kernels are launched, and a mapped file is registered and looked at")]
 
 use std::fmt;
@@ -7,29 +7,31 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use warpkeep_device::{Buffer, Device, DevicePtr, Event, Grid, Module, RegisterOptions, Registered, Stream};
+use warpkeep_device::{
+    Buffer, Device, DevicePtr, Event, Grid, KernelSet as _, RegisterOptions, Registered, Stream, TypedKernel,
+};
 use warpkeep_image::{Backing, MapOptions, MappedFile};
 
 use crate::BenchError;
-use crate::kernels::{AccessParams, SUMS, program};
+use crate::kernels::{AccessParams, LimitKernels, SUMS};
 
 /// Threads of a block, and blocks for each multiprocessor: enough to hide how far memory is.
 const THREADS: u32 = 256;
 const BLOCKS: u32 = 16;
-/// Accesses whose sum is checked, and rows that are looked at after writes.
+/// Accesses whose sum is checked, and rows that are checked after writes.
 const CHECKED_READS: u64 = 1 << 18;
 const CHECKED_WRITES: u64 = 64;
 /// Bytes of the rows that are written, and of those that multiprocessors use in their own share.
 const WRITTEN: u32 = 128;
 
-/// What is done to rows.
+/// The access to rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Rows of so many bytes, anywhere.
+    /// Rows of this many bytes, anywhere.
     RandomRead(u32),
     /// Rows of 128 bytes, each multiprocessor anywhere in its own share of the memory.
     OwnRead,
-    /// Rows of so many bytes in the order of their addresses, from one end of the memory to the other.
+    /// Rows of this many bytes in the order of their addresses, from one end of the memory to the other.
     OrderedRead(u32),
     /// Rows of 128 bytes, anywhere.
     RandomWrite,
@@ -47,12 +49,19 @@ impl Access {
         }
     }
 
-    fn kernel(self) -> String {
+    fn kernel(self, kernels: &LimitKernels) -> Result<&TypedKernel<AccessParams>, BenchError> {
         match self {
-            Access::RandomRead(bytes) | Access::OrderedRead(bytes) => format!("bench_read_{bytes}"),
-            Access::OwnRead => format!("bench_read_own_{WRITTEN}"),
-            Access::OwnWrite => format!("bench_write_own_{WRITTEN}"),
-            Access::RandomWrite | Access::OrderedWrite => format!("bench_write_{WRITTEN}"),
+            Access::RandomRead(8) | Access::OrderedRead(8) => Ok(&kernels.read_8),
+            Access::RandomRead(16) | Access::OrderedRead(16) => Ok(&kernels.read_16),
+            Access::RandomRead(32) | Access::OrderedRead(32) => Ok(&kernels.read_32),
+            Access::RandomRead(64) | Access::OrderedRead(64) => Ok(&kernels.read_64),
+            Access::RandomRead(128) | Access::OrderedRead(128) => Ok(&kernels.read_128),
+            Access::RandomRead(bytes) | Access::OrderedRead(bytes) => Err(BenchError::Invalid(format!(
+                "rows of {bytes} bytes cannot be read; choose 8, 16, 32, 64 or 128"
+            ))),
+            Access::OwnRead => Ok(&kernels.read_own_128),
+            Access::OwnWrite => Ok(&kernels.write_own_128),
+            Access::RandomWrite | Access::OrderedWrite => Ok(&kernels.write_128),
         }
     }
 
@@ -84,7 +93,7 @@ impl fmt::Display for Access {
 /// Where the rows lie.
 enum Memory {
     Device(Buffer),
-    // In this order: what is registered must be mapped.
+    // In this order: registered memory must stay mapped.
     Host { registered: Registered, file: Box<MappedFile> },
 }
 
@@ -93,29 +102,29 @@ pub(crate) struct Rows {
     memory: Memory,
     bytes: u64,
     sums: Buffer,
-    /// Blocks that have come to each multiprocessor.
+    /// Blocks that have run on each multiprocessor.
     came: Buffer,
-    module: Module,
+    kernels: LimitKernels,
     stream: Stream,
     between: (Event, Event),
     grid: Grid,
 }
 
 impl Rows {
-    /// So many bytes of device memory.
+    /// `bytes` bytes of device memory.
     pub(crate) fn in_device(device: &Device, bytes: u64) -> Result<Rows, BenchError> {
         let bytes = bytes.next_multiple_of(u64::from(WRITTEN));
         let memory = Memory::Device(device.allocate(bytes as usize)?);
         Rows::over(device, memory, bytes)
     }
 
-    /// So many bytes of a file as an image is one, registered with the device; it goes when this is dropped.
+    /// `bytes` bytes of a file like an image's, registered with the device; it is removed when this is dropped.
     pub(crate) fn over_link(device: &Device, path: &Path, bytes: u64) -> Result<Rows, BenchError> {
         let bytes = bytes.next_multiple_of(2 << 20);
         let file = MappedFile::create(path, bytes, &MapOptions::default())?;
         let at = NonNull::new(file.base()).expect("a file is mapped somewhere");
-        // SAFETY: the file stays mapped until the registration, which is dropped before it, is gone; it is looked at by words,
-        // atomically, and never through references.
+        // SAFETY: the file stays mapped until the registration, which is dropped before it, is gone; it is read by
+        // words, atomically, and never through references.
         let registered = unsafe { device.register(at, bytes as usize, RegisterOptions::HOST)? };
         Rows::over(device, Memory::Host { registered, file: Box::new(file) }, bytes)
     }
@@ -127,12 +136,12 @@ impl Rows {
             bytes,
             sums: device.allocate_zeroed(8 * SUMS)?,
             came: device.allocate_zeroed(4 * homes as usize)?,
-            module: device.load(&program())?,
+            kernels: LimitKernels::load(device)?,
             stream: device.stream()?,
             between: (device.event()?, device.event()?),
             grid: Grid { blocks: homes * BLOCKS, threads: THREADS, shared_bytes: 0 },
         };
-        // Every word learns where it lies.
+        // Every word gets its own position.
         rows.launch(Access::OrderedWrite, &rows.params(Access::OrderedWrite, u64::MAX, 0, 0))?;
         Ok(rows)
     }
@@ -144,7 +153,7 @@ impl Rows {
         }
     }
 
-    /// The bytes that there are.
+    /// The number of bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -158,9 +167,10 @@ impl Rows {
         AccessParams { words: self.at(), rows, count, seed, stride, salt, sums, homes, came }
     }
 
-    /// Does it so many times, and says how long the device took for each.
+    /// Makes `count` accesses, and returns how long the device took for each.
     pub(crate) fn run(&self, access: Access, count: u64, seed: u64) -> Result<f64, BenchError> {
-        // Writes of another round are told by their salt, and leave words that reads do not expect: reads come first.
+        // Writes of another round are recognised by their salt, and leave words that reads do not expect: reads
+        // come first.
         let salt = if access.writes() { (seed + 1) << 40 } else { 0 };
         let params = self.params(access, count, seed, salt);
         let took = self.launch(access, &params)?;
@@ -170,7 +180,7 @@ impl Rows {
         Ok(params.count as f64 / took.as_secs_f64())
     }
 
-    /// Whether reads get what is there; before anything is written.
+    /// Checks that reads return the stored words; before anything is written.
     pub(crate) fn check_reads(&self, access: Access, count: u64) -> Result<(), BenchError> {
         let params = self.params(access, count.min(CHECKED_READS), 7, 0);
         self.sums.fill(0)?;
@@ -215,7 +225,7 @@ impl Rows {
     }
 
     fn launch(&self, access: Access, params: &AccessParams) -> Result<Duration, BenchError> {
-        let kernel = self.module.kernel(&access.kernel())?;
+        let kernel = access.kernel(&self.kernels)?;
         self.came.fill(0)?;
         self.between.0.record(&self.stream)?;
         // SAFETY: the rows and the sums are as long as the parameters say, and stay until the stream is synchronised.

@@ -16,18 +16,18 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figure(u8);
 
-/// What measures a figure.
+/// How a figure is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     /// The CPU engine.
     Cpu,
     /// A device.
     Device,
-    /// Nothing here.
+    /// Not measured here.
     Nobody,
 }
 
-/// Number, what measures it, what it shows, and what shows something of it where it is not measured.
+/// Number, how it is measured, its title, and related measurements if it is not measured.
 const FIGURES: [(u8, By, &str, &str); 11] = [
     (
         5,
@@ -68,12 +68,12 @@ const FIGURES: [(u8, By, &str, &str); 11] = [
 ];
 
 impl Figure {
-    /// Those that the CPU engine can do.
+    /// The figures that the CPU engine can do.
     pub fn on_cpu() -> impl Iterator<Item = Figure> {
         FIGURES.iter().map(|&(number, ..)| Figure(number)).filter(|figure| figure.is_on_cpu())
     }
 
-    /// Those that a device can do.
+    /// The figures that a device can do.
     pub fn on_device() -> impl Iterator<Item = Figure> {
         FIGURES.iter().map(|&(number, ..)| Figure(number)).filter(|figure| figure.is_on_device())
     }
@@ -83,7 +83,7 @@ impl Figure {
         self.0
     }
 
-    /// What it shows.
+    /// Its title.
     pub fn title(self) -> &'static str {
         self.row().2
     }
@@ -98,7 +98,7 @@ impl Figure {
         self.row().1 == By::Device
     }
 
-    /// What it takes that is not here.
+    /// The requirements that are missing here.
     pub fn needs(self) -> String {
         let (number, by, title, meanwhile) = self.row();
         match by {

@@ -29,9 +29,9 @@ pub struct Options {
     pub dir: PathBuf,
     /// A directory for images, best on tmpfs; used the same way.
     pub image_dir: PathBuf,
-    /// Which; if there are none, those that the CPU engine can do, or those that the device can.
+    /// The figures; if empty, those that the CPU engine can do, or those that the device can.
     pub figures: Vec<Figure>,
-    /// What works the tables of figures that need a device; without one they are named and not measured.
+    /// The device for figures that need one; without one they are named and not measured.
     pub device: DeviceChoice,
     /// Items of a table; the paper has 16 million.
     pub items: u64,
@@ -68,8 +68,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// What is usual on this device. A device is not as busy with itself as a CPU is: one short round says what three long ones do, and how
-    /// long a figure takes is up to the host that checks every answer.
+    /// The defaults for this device. A device is less disturbed by its own work than a CPU: one short round is as
+    /// good as three long ones, and the duration of a figure depends on the host, which checks every answer.
     pub fn on(device: DeviceChoice) -> Options {
         match device {
             DeviceChoice::Cpu => Options::default(),
@@ -83,7 +83,7 @@ impl Options {
         }
     }
 
-    /// A comparison of our table with what memory gives, as the paper's workloads are.
+    /// A comparison of our table with the limits of memory, with the paper's workloads.
     fn compare(&self) -> compare::Options {
         compare::Options {
             dir: self.dir.clone(),

@@ -80,12 +80,12 @@ fn sweep(
     Ok(())
 }
 
-/// What a comparison found of YCSB C.
+/// The results of a comparison for YCSB C.
 pub(super) struct Measured {
     rates: Vec<f64>,
     lines: Vec<f64>,
     limit: Option<Relation>,
-    /// Whether others were in the way.
+    /// Whether other processes interfered.
     crowded: bool,
 }
 

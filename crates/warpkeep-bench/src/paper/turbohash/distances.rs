@@ -1,5 +1,5 @@
-//! Figures 11 and 12: how far searches for missing keys walk, and how long they take: in a fresh table, after all keys were deleted
-//! and others inserted, and after what was deleted is collected.
+//! Figures 11 and 12: how far searches for absent keys walk, and how long they take: in a fresh table, after all
+//! keys were deleted and others inserted, and after deleted slots are collected.
 
 use std::time::Instant;
 
@@ -31,7 +31,7 @@ const PUBLISHED: [(&str, &str, Unit, f64); 5] = [
     ("deleted and inserted again, published (section 4.6)", LATENCY, Unit::Micros, 1.67),
 ];
 
-/// In what state a table is looked at.
+/// The measured states of a table.
 const STATES: [&str; 3] = ["fresh", "deleted and inserted again", "collected"];
 
 pub(super) fn run(
@@ -105,7 +105,7 @@ fn measure(
     }
     fill(first)?;
     note(&items, figure, &case, (STATES[1], repeat), report);
-    // What a store's thread in the background would have done on the way.
+    // As a store's background thread would have done meanwhile.
     items.maintain()?;
     note(&items, figure, &case, (STATES[2], repeat), report);
     progress.finish();

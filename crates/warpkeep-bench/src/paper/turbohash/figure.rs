@@ -1,9 +1,9 @@
-//! What of the paper is measured.
+//! The measured parts of the paper.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A figure of the paper, or what its text says about coming back.
+/// A figure of the paper, or its text about reopening.
 ///
 /// ```
 /// use warpkeep_bench::paper::turbohash::Figure;
@@ -22,7 +22,7 @@ pub enum Figure {
     Load,
     /// 11: how far searches for missing keys walk.
     Distances,
-    /// 12: how long they take, before and after what was deleted is collected.
+    /// 12: how long they take, before and after deleted slots are collected.
     Latency,
     /// How long coming back takes.
     Restart,
@@ -33,7 +33,7 @@ impl Figure {
     pub const ALL: [Figure; 6] =
         [Figure::Scope, Figure::Rates, Figure::Load, Figure::Distances, Figure::Latency, Figure::Restart];
 
-    /// What it is asked for by.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Figure::Scope => "1",

@@ -72,8 +72,8 @@ pub(super) struct Items {
 }
 
 impl Items {
-    /// An empty table of about so many slots, in memory for `most` items. Its shards have 128 buckets, as those of large tables
-    /// do: in smaller ones chance would fill some long before the others.
+    /// An empty table of about `slots` slots, in memory for `most` items. Its shards have 128 buckets, as those of
+    /// large tables do: in smaller ones chance would fill some long before the others.
     pub(super) fn new(size: Size, slots: u64, most: u64, seed: u64) -> Result<Items, BenchError> {
         const BUCKETS: u64 = 128;
         let in_shard = BUCKETS * (size.usable() + 1);
@@ -105,13 +105,13 @@ impl Items {
         self.table.len() as f64 / self.table.slots() as f64
     }
 
-    /// Puts an item. A shard without a place is rid of what is deleted, or grows.
+    /// Puts an item. A shard without a place is rid of deleted slots, or grows.
     pub(super) fn put(&self, number: u64) -> Result<(), BenchError> {
         let key = self.key(number);
-        let hash = self.table.hash_of(&key);
+        let lock = self.table.lock_key(&key);
         loop {
-            let mut stage = self.table.stage([hash]);
-            let seat = stage.seat(&key, hash);
+            let mut stage = self.table.stage([lock]);
+            let seat = stage.seat(&key, lock);
             match stage.put(&seat, &key, &key, 1) {
                 Ok(()) => {
                     stage.publish();
@@ -130,14 +130,14 @@ impl Items {
     /// Removes an item.
     pub(super) fn remove(&self, number: u64) {
         let key = self.key(number);
-        let hash = self.table.hash_of(&key);
-        let mut stage = self.table.stage([hash]);
-        let seat = stage.seat(&key, hash);
+        let lock = self.table.lock_key(&key);
+        let mut stage = self.table.stage([lock]);
+        let seat = stage.seat(&key, lock);
         stage.remove(&seat);
         stage.publish();
     }
 
-    /// What the thread in the background of a store does, to the end.
+    /// Does the work of a store's background thread, to the end.
     pub(super) fn maintain(&self) -> Result<(), BenchError> {
         while self.table.wants_maintenance() && self.table.maintain(4096)? == Progress::Working {}
         Ok(())

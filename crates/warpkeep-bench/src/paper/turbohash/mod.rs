@@ -22,7 +22,7 @@ pub struct Options {
     pub dir: PathBuf,
     /// A directory for images, best on tmpfs; used the same way.
     pub image_dir: PathBuf,
-    /// Which; all of them if there are none.
+    /// The figures; all if empty.
     pub figures: Vec<Figure>,
     /// Items of a table; the paper has 100 to 120 million.
     pub items: u64,

@@ -1,4 +1,4 @@
-//! Figure 6: rates by operation and threads, beside our GPHash table and what memory gives.
+//! Figure 6: rates by operation and threads, beside our GPHash table and the limits of memory.
 
 use super::Options;
 use super::items::Size;

@@ -1,4 +1,4 @@
-//! How long coming back takes: a store whose process has died.
+//! The time of reopening a store whose process has died.
 
 use warpkeep::{Durability, IndexKind, KeySpec, Origin, Store, StoreOptions, TableOptions, ValueSpec};
 use warpkeep_image::CreateOptions;
@@ -32,7 +32,7 @@ pub(super) fn run(options: &Options, progress: &dyn Progress, report: &mut Repor
     Ok(())
 }
 
-/// Fills a store, leaves it as if it had been killed, and opens it again; gives how long that took.
+/// Fills a store, leaves it as if it had been killed, and opens it again; returns how long that took.
 fn come_back(
     options: &Options,
     size: Size,

@@ -1,7 +1,7 @@
-//! Figure 1: what a probing scope does to the load factor and to how far searches walk.
+//! Figure 1: the effect of a probing scope on the load factor and on how far searches walk.
 //!
-//! The paper shows it with a plain table of linear probing, and so does this: buckets of 16 slots, of which only the number of
-//! keys is kept, twice as many buckets whenever a key finds no place within the scope.
+//! The paper shows it with a plain table of linear probing, and so does this: buckets of 16 slots, of which only
+//! the number of keys is kept, with twice as many buckets whenever a key finds no place within the scope.
 
 use warpkeep_core::{Seed, mix64};
 
@@ -23,7 +23,7 @@ const EVERY: u64 = 1 << 16;
 /// Section 2: "at the 6th rehashing the load factor is 0.8 with the 16-bucket scope", the average distance 1.7.
 const PUBLISHED: (&str, f64, f64) = ("16 buckets, published (section 2), 6th rehashing", 80.0, 1.7);
 
-/// A table of linear probing that knows how many keys each bucket has.
+/// A table of linear probing that stores only the number of keys of each bucket.
 struct Probing {
     seed: Seed,
     scope: usize,

@@ -1,4 +1,4 @@
-//! What a server would answer: to measure what reading answers costs, with no server.
+//! A server's answers: to measure the cost of reading them, without a server.
 
 use std::io::Write as _;
 

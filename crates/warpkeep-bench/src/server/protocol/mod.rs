@@ -1,8 +1,8 @@
-//! What servers are asked and what they answer, in three protocols.
+//! Requests and answers, in three protocols.
 //!
-//! Requests are written from templates; answers are read where they lie, without a copy. [`Protocol::next`] looks at the bytes
-//! that are there and either gives one whole answer or asks for more, and keeps nothing meanwhile: how the stream was cut into
-//! reads cannot matter.
+//! Requests are written from templates; answers are parsed in place, without a copy. [`Protocol::next`] reads the
+//! bytes received so far and either returns one whole answer or asks for more, and keeps no state meanwhile: how
+//! the stream was cut into reads cannot matter.
 
 mod answers;
 mod meta;
@@ -15,7 +15,7 @@ use std::str::FromStr;
 
 pub use self::requests::Requests;
 
-/// The longest value that is taken for one: what is longer is nonsense, and not waited for.
+/// The longest accepted value: a longer one is an error, and not waited for.
 const MAX_VALUE: usize = 64 << 20;
 /// The longest line, without a value.
 const MAX_LINE: usize = 2048;
@@ -52,13 +52,13 @@ pub enum Answer<'a> {
     },
     /// A key is not there.
     Miss,
-    /// All values that there are have come.
+    /// All values have been sent.
     End,
     /// A value was stored.
     Stored,
-    /// So many values and misses follow.
+    /// The number of values and misses that follow.
     Many(usize),
-    /// The server would not do it; what it said.
+    /// The server refused; its message.
     Refused(&'a [u8]),
 }
 
@@ -120,7 +120,7 @@ fn line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, Malformed> {
     }
 }
 
-/// The value of `len` bytes that follows a line of `used`, with what ends it.
+/// The value of `len` bytes that follows a line of `used`, with its end marker.
 #[inline]
 fn value<'a>(bytes: &'a [u8], used: usize, len: usize, key: &'a [u8]) -> Parsed<'a> {
     let end = used + len;
@@ -150,7 +150,7 @@ fn number(digits: &[u8]) -> Result<usize, Malformed> {
     if number > MAX_VALUE { Err(WRONG) } else { Ok(number) }
 }
 
-/// What memcached says instead of doing something, in either of its protocols.
+/// memcached's refusals, in either of its protocols.
 fn is_refusal(line: &[u8]) -> bool {
     line == b"ERROR" || line.starts_with(b"SERVER_ERROR") || line.starts_with(b"CLIENT_ERROR")
 }

@@ -3,8 +3,8 @@
 use super::Protocol;
 use crate::server::items::Items;
 
-/// Writes requests for items of one kind. All keys have one length and all values too, so that all but these is a copy of
-/// fixed bytes.
+/// Writes requests for items of one kind. All keys have one length and all values too, so that everything else is a
+/// copy of fixed bytes.
 ///
 /// ```
 /// use warpkeep_bench::server::{Items, Protocol, Requests};
@@ -46,7 +46,7 @@ impl Template {
 }
 
 impl Requests {
-    /// For a protocol and items; a multiget always asks for `many` keys.
+    /// For a protocol and items; a multiget always has `many` keys.
     pub fn new(protocol: Protocol, items: &Items, many: usize) -> Requests {
         let (key, value) = (items.key_bytes(), items.value_bytes());
         let template = |before: &str, after: &str| Template::new(before, key, after);
@@ -58,7 +58,8 @@ impl Requests {
                 template(" ", ""),
                 around("get", "\r\n"),
             ),
-            // Quiet ones say nothing of a miss, so the key must come back; what cannot be quiet ends them.
+            // Quiet gets are silent on a miss, so the key must be returned; a command that cannot be quiet ends
+            // them.
             Protocol::Meta => (
                 template("mg ", " v\r\n"),
                 template("ms ", &format!(" {value}\r\n")),
@@ -85,13 +86,13 @@ impl Requests {
         &self.items
     }
 
-    /// Asks for one value.
+    /// Requests one value.
     #[inline]
     pub fn get(&self, number: u32, out: &mut Vec<u8>) {
         self.get.write(&self.items, number, out);
     }
 
-    /// Asks for as many values as was said.
+    /// Requests the configured number of values.
     #[inline]
     pub fn get_many(&self, numbers: &[u32], out: &mut Vec<u8>) {
         out.extend_from_slice(&self.many.0);

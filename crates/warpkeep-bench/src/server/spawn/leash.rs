@@ -6,8 +6,8 @@ use std::process::Command;
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-/// Has the child killed when the thread that starts it ends, and keeps Ctrl-C from it: we are asked first, and stop it in
-/// order.
+/// Has the child killed when the thread that starts it ends, and shields it from Ctrl-C: this program handles the
+/// signal, and stops the child in order.
 pub(super) fn put_on(command: &mut Command) {
     command.process_group(0);
     // SAFETY: the closure runs between fork and exec, and makes one system call: no memory is allocated, no lock is taken.

@@ -16,14 +16,14 @@ use crate::failure::Failure;
 pub(super) struct Compare {
     #[command(flatten)]
     places: Places,
-    /// What is done: micro (or get, miss, update, insert, delete), ycsb (or load, a, b, c, d, f), dlrm, pagerank, all.
+    /// Workloads: micro (or get, miss, update, insert, delete), ycsb (or load, a, b, c, d, f), dlrm, pagerank, all.
     #[arg(long, default_value = "micro", value_delimiter = ',', value_name = "NAME,...")]
     workloads: Vec<WorkSet>,
-    /// How items are drawn: uniform, zipfian, or zipfian:THETA. Single operations are uniform if nothing is said, and all others
-    /// zipfian:0.99; YCSB D asks for the newest in any case.
+    /// How items are drawn: uniform, zipfian, or zipfian:THETA. The default is uniform for single operations and
+    /// zipfian:0.99 for all others; YCSB D always requests the newest.
     #[arg(long, value_name = "NAME")]
     distribution: Option<Distribution>,
-    /// Items that everybody holds.
+    /// Items that each contestant holds.
     #[arg(long, default_value_t = 16_000_000)]
     items: u64,
     /// Bytes in a key, 8 to 128; maps are built for 8, 16, 32, 64 and 128.
@@ -39,13 +39,13 @@ pub(super) struct Compare {
     /// fourth power of two.
     #[arg(long, default_value = "1024", value_delimiter = ',', value_name = "N,...")]
     batch: Vec<BatchSizes>,
-    /// What a put must survive: process, power, or none for stores without a log.
+    /// The failure a put must survive: process, power, or none for stores without a log.
     #[arg(long, default_value = "process")]
     durability: Promise,
     /// The layout of our table.
     #[arg(long, default_value_t = Geometry::default())]
     geometry: Geometry,
-    /// What works our table: cpu, cuda:0 and so on, or sim. A GPU wants large batches.
+    /// The device of our table: cpu, cuda:0 and so on, or sim. A GPU needs large batches.
     #[arg(long, default_value_t, value_name = "DEVICE")]
     device: DeviceChoice,
     /// Rounds of each contestant.

@@ -17,17 +17,17 @@ use crate::failure::Failure;
 pub(super) struct Device {
     #[command(flatten)]
     places: Places,
-    /// What works the table: cuda:0 and so on, or sim, whose figures mean nothing.
+    /// The device of the table: cuda:0 and so on, or sim, whose figures mean nothing.
     #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
     device: DeviceChoice,
-    /// How the table is used: image (over the link), cache (with copies of buckets), mirror (the device knows where records lie),
-    /// ordered (and fetches them in order), gathered (the cores of the host gather values for the device), fastest (whichever of mirror, ordered and gathered it is), straight (writes from device memory),
+    /// How the table is used: image (over the link), cache (with copies of buckets, gets only), mirror (the device knows where records lie),
+    /// ordered (and fetches them in order), straight (writes from device memory),
     /// straight-link (with the words of the index stored by the device, not by the host), values (and has hot values in its memory), library
-    /// (from host to host, with library-pinned, library-both, library-fetch, library-gather and library-cpu beside it), library-process and library-power (writes with a log, which takes a disk with space for it), alone (a thread a
+    /// (from host to host, with library-pinned, library-both, library-gather and library-cpu beside it), library-process and library-power (writes with a log, which takes a disk with space for it), alone (a thread a
     /// key, gets only).
     #[arg(long, value_delimiter = ',', value_name = "WAY,...")]
     ways: Vec<Way>,
-    /// What is done: get, absent, locate (gets without values), insert, update, delete.
+    /// Operations: get, absent, locate (gets without values), insert, update, delete.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
     operations: Vec<Operation>,
     /// How items are drawn, one case each: uniform, zipfian, or zipfian:THETA.
@@ -45,7 +45,7 @@ pub(super) struct Device {
     /// Which buckets have copies.
     #[arg(long, default_value = "lfu", value_name = "NAME")]
     policy: Policy,
-    /// Items in the table; 16 million if not said, and a few thousand on the simulator.
+    /// Items in the table; by default 16 million, and a few thousand on the simulator.
     #[arg(long)]
     items: Option<u64>,
     /// Bytes in a key, 8 to 128; or var:8 to var:63 for keys of any length from 8 bytes to that.
@@ -54,7 +54,7 @@ pub(super) struct Device {
     /// Bytes in a value.
     #[arg(long, default_value_t = 128, value_name = "BYTES")]
     value_bytes: usize,
-    /// What a slot holds: packed, or in-place as in the paper.
+    /// The contents of a slot: packed, or in-place as in the paper.
     #[arg(long, default_value_t = Layout::Packed)]
     layout: Layout,
     /// The table's geometry.
@@ -108,9 +108,9 @@ impl FromStr for KeyBytes {
 /// The words for policies.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Policy {
-    /// Those used most.
+    /// The most frequently used ones.
     Lfu,
-    /// Those used last.
+    /// The most recently used ones.
     Lru,
     /// Any.
     Random,
@@ -155,7 +155,7 @@ impl Device {
     }
 }
 
-/// What was given, or what is usual.
+/// The given values, or the default ones.
 fn given<T: Clone>(given: &[T], usual: Vec<T>) -> Vec<T> {
     if given.is_empty() { usual } else { given.to_vec() }
 }

@@ -16,7 +16,7 @@ pub(super) struct LoadFactor {
     /// How full a fresh table would be with all of them.
     #[arg(long, default_value_t = 1.0)]
     load: f64,
-    /// Only these layouts, such as 2L-2H-8S; all there are if not said.
+    /// Only these layouts, such as 2L-2H-8S; by default all.
     #[arg(long, value_delimiter = ',', value_name = "GEOMETRY,...")]
     geometries: Vec<Geometry>,
     /// Fresh tables of each geometry, each with keys of its own.

@@ -8,7 +8,7 @@ use warpkeep_bench::page;
 use crate::failure::Failure;
 use crate::output;
 
-/// What to make it of.
+/// Its sources.
 #[derive(Debug, Args)]
 pub(super) struct Page {
     /// Files that benchmarks wrote with --json, in the order they should have.

@@ -21,7 +21,7 @@ pub(super) struct Paper {
 enum Which {
     /// GPHash: figures 7, 12, 13 and 14 by the CPU engine; 5, 6, 9, 11 and 15 by a device.
     ///
-    /// For figures that cannot be measured it says what they need.
+    /// For figures that cannot be measured it reports their requirements.
     #[command(after_help = EXIT_CODES)]
     Gphash(Gphash),
     /// TurboHash: figures 1, 6, 10, 11 and 12, and how long coming back takes.
@@ -34,10 +34,10 @@ enum Which {
 struct Gphash {
     #[command(flatten)]
     places: Places,
-    /// Only these figures, by number; if not said, 7,12,13,14, or with a device 5,6,9,11,15.
+    /// Only these figures, by number; by default 7,12,13,14, or with a device 5,6,9,11,15.
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     figure: Vec<gphash::Figure>,
-    /// What works the tables of figures that need a device: cuda:0 and so on, or sim, whose figures mean nothing.
+    /// The device for figures that need one: cuda:0 and so on, or sim, whose figures mean nothing.
     #[arg(long, default_value_t, value_name = "DEVICE")]
     device: DeviceChoice,
     /// Items of a table.
@@ -46,13 +46,13 @@ struct Gphash {
     /// Threads at work; 0 stands for all cores.
     #[arg(long, default_value_t = 0)]
     threads: usize,
-    /// How often everything is loaded and measured anew; three times if not said, and once with a device.
+    /// How often everything is loaded and measured anew; by default three times, and once with a device.
     #[arg(long)]
     repeats: Option<u32>,
-    /// Rounds of each repeat; three if not said, and one with a device.
+    /// Rounds of each repeat; by default three, and one with a device.
     #[arg(long)]
     rounds: Option<u32>,
-    /// How long a round takes; 500ms if not said, and 20ms with a device.
+    /// How long a round takes; by default 500ms, and 20ms with a device.
     #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
     round_time: Option<Duration>,
     /// Seed of everything random.
@@ -67,7 +67,7 @@ struct Gphash {
 struct Turbohash {
     #[command(flatten)]
     places: Places,
-    /// Only these, by number, or restart; all of them if not said.
+    /// Only these, by number, or restart; by default all.
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     figure: Vec<turbohash::Figure>,
     /// Items of a table.

@@ -14,16 +14,17 @@ use crate::failure::Failure;
 pub(super) struct ScaleArgs {
     #[command(flatten)]
     places: Places,
-    /// What works the tables: cuda:0 and so on, or sim, whose figures mean nothing.
+    /// The device: cuda:0 and so on, or sim, whose figures mean nothing.
     #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
     device: DeviceChoice,
-    /// Numbers of items, one case each; 1, 4, 16 and 64 million if not said, and a few thousand on the simulator.
+    /// Numbers of items, one case each; by default 1, 4, 16 and 64 million, and a few thousand on the simulator.
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     sizes: Vec<u64>,
     /// Bytes in a value.
     #[arg(long, default_value_t = 128, value_name = "BYTES")]
     value_bytes: usize,
-    /// Operations in a batch, but no more than a quarter of the items: all sizes are measured with the first, the largest with the others, too.
+    /// Operations in a batch, but no more than a quarter of the items: all sizes are measured with the first, the
+    /// largest also with the others.
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     batch: Vec<usize>,
     /// How often each is measured.

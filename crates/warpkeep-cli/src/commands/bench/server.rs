@@ -12,7 +12,7 @@ use crate::failure::Failure;
 /// How to run it.
 #[derive(Debug, Args)]
 pub(super) struct Server {
-    /// Servers that run, each HOST:PORT or unix:PATH. Keys that begin with k or a digit are overwritten there.
+    /// Running servers, each HOST:PORT or unix:PATH. Keys that begin with k or a digit are overwritten there.
     #[arg(
         long,
         value_delimiter = ',',
@@ -21,7 +21,7 @@ pub(super) struct Server {
         requires = "protocol"
     )]
     address: Vec<Address>,
-    /// What servers are spoken to in: memcached (its text protocol), meta (its meta commands) or resp (Redis).
+    /// The protocol: memcached (its text protocol), meta (its meta commands) or resp (Redis).
     #[arg(long, value_name = "PROTOCOL")]
     protocol: Option<Protocol>,
     /// Servers to start for the run and stop after it: memcached, redis, warpkeep.
@@ -66,7 +66,7 @@ pub(super) struct Server {
     /// Keys of a get, one case each: 1 is a plain get, more are a multiget.
     #[arg(long, default_value = "1", value_delimiter = ',', value_name = "N,...")]
     keys_a_get: Vec<usize>,
-    /// Ask for so many operations a second by the clock, and count latencies from when each was due.
+    /// Send this many operations a second by the clock, and measure latencies from when each was due.
     #[arg(long, value_name = "N")]
     rate: Option<f64>,
     /// How long a round runs before it is measured.
@@ -128,7 +128,7 @@ impl Server {
         self.files.run(|progress| server::run(&options, progress))
     }
 
-    /// Those that run first. A protocol that a program does not speak is meant for the others.
+    /// The running servers first. A protocol that a started program does not speak applies to the others.
     fn targets(&self) -> Vec<Target> {
         let running = self.address.iter().zip(self.protocol.iter().cycle());
         let running =

@@ -1,4 +1,4 @@
-//! `warpkeep demo`: the engine at work, and what a crash does to it.
+//! `warpkeep demo`: the engine at work, and the effects of crashes.
 
 mod model;
 mod places;

@@ -1,15 +1,15 @@
-//! What must be there, may be there and cannot be there.
+//! Which rows must, may and cannot be there.
 
 use warpkeep::Durability;
 
 use super::plan::{Plan, Stamp, Step};
 
-/// The writes of a round that were acknowledged, in the order in which the parent learnt of them.
+/// The acknowledged writes of a round, in the order in which the parent received the acknowledgements.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Acks(pub(crate) Vec<Stamp>);
 
 impl Acks {
-    /// How many of a writer: its first so many steps.
+    /// The number of acknowledged steps of a writer, from its first.
     fn of(&self, writer: u32) -> u32 {
         self.0.iter().filter(|stamp| stamp.writer() == writer).count() as u32
     }
@@ -35,7 +35,7 @@ pub(crate) struct Model {
     stamps: Vec<Stamp>,
 }
 
-/// What a power cut left of a round.
+/// The part of a round that survived a power cut.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Survived {
     pub(crate) power_commits: u64,
@@ -54,8 +54,9 @@ impl Model {
         }
     }
 
-    /// After the process died: everything acknowledged is there, and nothing else but what each writer had in hand. A
-    /// write with `Power` that was in hand is there as a whole or not at all. What was found is what is expected next.
+    /// After the process died: everything acknowledged is there, and beyond that only each writer's write in
+    /// progress. A write with `Power` that was in progress is there as a whole or not at all. The found state
+    /// becomes the expected one.
     pub(crate) fn check_reattached(
         &mut self,
         round: u32,
@@ -134,8 +135,8 @@ impl Model {
         Ok(survived)
     }
 
-    /// A write that a writer began after it had been told of its last one comes after everything that was acknowledged
-    /// by then. So if it is there, all that must be.
+    /// A write that a writer began after the acknowledgement of its last one comes after everything acknowledged by
+    /// then. So if it is there, all of that must be.
     fn check_order(&self, acks: &Acks, prefixes: &[u32]) -> Result<(), String> {
         for (writer, &there) in prefixes.iter().enumerate() {
             let Some(before) = there.checked_sub(2) else { continue };

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tempfile::TempDir;
-use warpkeep::{DeviceChoice, DeviceIndex, DeviceValues};
+use warpkeep::{DeviceChoice, DeviceValues};
 use warpkeep_bench::machine::placement_in;
 use warpkeep_image::Medium;
 
@@ -11,7 +11,7 @@ use super::report::Place;
 use crate::failure::Failure;
 use crate::store::{StoreAt, Worked};
 
-/// What a row takes in the image at most, its growth included.
+/// The most bytes that a row takes in the image, including its growth.
 const IMAGE_BYTES_PER_ROW: u64 = 256;
 
 /// Directories that go when the demonstration ends.
@@ -49,7 +49,6 @@ impl Places {
             // A power cut is shown by taking it away.
             abandon_image: true,
             device: DeviceChoice::default(),
-            device_index: DeviceIndex::default(),
             device_values: DeviceValues::default(),
             get_way: None,
             threads: 0,

@@ -1,5 +1,5 @@
-//! What is written when: parent and child work it out on their own from the same seed, so the parent can tell what
-//! must be there without having been told more than how far the child came.
+//! The plan of all writes: parent and child derive it from the same seed, so the parent knows which rows must be
+//! there from the child's progress alone.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use warpkeep_core::{Seed, mix64};
 pub(crate) const ROW_BYTES: usize = 128;
 const NUMBERS: u64 = 30;
 
-/// One write of one writer, and the name of what it wrote. The rows of the loading have number 0.
+/// One write of one writer, and the name of its contents. The initially loaded rows have number 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Stamp(pub(crate) u64);
 
@@ -35,7 +35,7 @@ impl Stamp {
     }
 }
 
-/// The rows, and who writes them.
+/// The rows, and their writers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Plan {
     pub(crate) writers: u32,
 }
 
-/// What a write does: it gives these rows new numbers.
+/// The effect of a write: it gives these rows new numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) stamp: Stamp,
@@ -75,7 +75,7 @@ impl Plan {
         })
     }
 
-    /// Replaces what is in `out` by a row.
+    /// Replaces the contents of `out` by a row.
     pub(crate) fn row(&self, key: u64, stamp: Stamp, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(&stamp.0.to_le_bytes());

@@ -1,4 +1,4 @@
-//! What the demonstration found, for people and for programs.
+//! The results of the demonstration, as text and JSON.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -62,7 +62,7 @@ pub(crate) struct PowerCut {
     pub(crate) process_writes_gone: u64,
 }
 
-/// What the rows take at the end.
+/// The space of the rows at the end.
 #[derive(Debug, Serialize)]
 pub(crate) struct Space {
     pub(crate) table: TableStats,
@@ -149,7 +149,7 @@ impl PowerCut {
 }
 
 impl Report {
-    /// What remains to be said when everything has been shown.
+    /// The closing text.
     pub(crate) fn text(&self) -> String {
         let mut table = Table::new(["", ""]);
         let rate = |rate: f64| format!("{}/s", count(rate as u64));

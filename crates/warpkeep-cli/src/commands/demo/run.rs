@@ -21,7 +21,7 @@ use crate::progress::Bars;
 
 /// Operations in a batch of the loading and of the lookups.
 const BATCH: u64 = 4096;
-/// One batch in so many is loaded with `Power`.
+/// One batch in this many is loaded with `Power`.
 const POWER_EVERY: u64 = 16;
 
 pub(crate) struct Run<'a> {
@@ -67,7 +67,7 @@ impl Run<'_> {
         }
         let (power_cut, store) = self.cut_power(kills + 1, &mut model)?;
         self.format.say(power_cut.line())?;
-        let space = Space { table: store.table(TABLE)?.stats(), heap: store.usage() };
+        let space = Space { table: store.table(TABLE)?.stats()?, heap: store.usage() };
         store.close()?;
         let seed = self.plan.seed;
         let store = self.places.store();
@@ -86,7 +86,7 @@ impl Run<'_> {
         })
     }
 
-    /// Opens the store, which should come back in this way.
+    /// Opens the store, whose origin must be the expected one.
     fn open(&self, expected: Origin) -> Result<Store, Failure> {
         let at = self.places.store();
         let options = warpkeep::StoreOptions {
@@ -210,8 +210,8 @@ impl Run<'_> {
         Ok(stamps)
     }
 
-    /// Loses the image the way a power cut would, and rebuilds it from the log directory. What the kernel had not yet
-    /// written of the log it keeps here; that it may lose that, too, is what the crash explorer's tests are for.
+    /// Loses the image as in a power cut, and rebuilds it from the log directory. Here the kernel still has the
+    /// unwritten part of the log; the crash explorer's tests cover its loss.
     fn cut_power(&self, round: u32, model: &mut Model) -> Result<(PowerCut, Store), Failure> {
         let killed = self.write_until_killed(round)?;
         std::fs::remove_file(self.places.store().image_path())

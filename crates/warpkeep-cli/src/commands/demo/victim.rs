@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Commits with `Power` that must have been acknowledged before the writer is killed.
 const FIRST_COMMITS: u64 = 4;
 
-/// What a killed writer had acknowledged.
+/// The acknowledgements of a killed writer.
 pub(crate) struct Killed {
     pub(crate) acks: Acks,
     pub(crate) power: u64,
@@ -31,7 +31,7 @@ struct Reaper(Child);
 
 impl Drop for Reaper {
     fn drop(&mut self) {
-        // Either may fail because it is gone already, which is what is wanted.
+        // Either may fail because the process is gone already, which is the goal.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -65,7 +65,7 @@ pub(crate) fn run(
     let (acks, first) = std::thread::scope(|scope| {
         let listener = scope.spawn(|| {
             let (mut acks, mut first, mut word) = (Vec::new(), None, [0; 8]);
-            // The pipe ends when the writer has been killed; what it had acknowledged is all in it.
+            // The pipe ends when the writer has been killed; it holds all acknowledgements.
             while pipe.read_exact(&mut word).is_ok() {
                 let stamp = Stamp(u64::from_le_bytes(word));
                 first.get_or_insert_with(Instant::now);

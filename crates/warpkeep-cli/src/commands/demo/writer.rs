@@ -10,7 +10,7 @@ use super::plan::{Plan, Stamp, Step};
 use crate::failure::Failure;
 use crate::store::{StoreAt, Worked};
 
-/// What to write where.
+/// The plan and the store.
 #[derive(Debug, Args)]
 pub(crate) struct DemoWriter {
     #[command(flatten)]
@@ -56,7 +56,7 @@ impl DemoWriter {
     }
 }
 
-fn write_step(table: &Table<'_>, plan: &Plan, step: &Step) -> Result<(), Failure> {
+fn write_step(table: &Table, plan: &Plan, step: &Step) -> Result<(), Failure> {
     let (mut batch, mut row) = (table.batch(), Vec::new());
     for &key in &step.keys {
         plan.row(key, step.stamp, &mut row);

@@ -11,17 +11,17 @@ use crate::output::count;
 const BATCH: usize = 4096;
 /// Bytes in a batch, about: with `Power` it is one record of the log.
 const BATCH_BYTES: usize = 4 << 20;
-/// Bad records that are told in full.
+/// Bad records that are reported in full.
 const EXAMPLES: usize = 5;
 
 /// How things stand before the first batch.
 pub(crate) const NOTHING: &str = "nothing was loaded";
 
-/// What has been done.
+/// The progress.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Loaded {
     pub(crate) loaded: u64,
-    /// Those that were not there before.
+    /// Items whose key was new.
     pub(crate) new: u64,
     #[serde(skip)]
     pub(crate) value_bytes: u64,
@@ -64,7 +64,7 @@ impl Skipped {
         }
     }
 
-    /// An error that tells of the first of these that makes no sense, if there is one.
+    /// An error about the first invalid entry, if there is one.
     pub(crate) fn first(&self, entries: &[Entry]) -> Option<Failure> {
         let (at, why) = entries.iter().find_map(|entry| entry.as_ref().err())?;
         Some(Failure::error(format!("{}, {} {at}: {why} ({NOTHING})", self.name, self.unit)))
@@ -86,10 +86,11 @@ impl Skipped {
     }
 }
 
-/// A record, or where there is none and why.
+/// A record, or the position and fault of an invalid one.
 pub(crate) type Entry = Result<Record, (u64, String)>;
 
-/// Reads records for one batch; none at the end. Unless bad ones may be left out, the first one is the last entry.
+/// Reads records for one batch; none at the end. Unless bad ones may be skipped, the first bad one is the last
+/// entry.
 pub(crate) fn read_some(
     source: &mut dyn Source,
     skipped: &Skipped,
@@ -133,7 +134,7 @@ fn fit(
 
 /// Puts records into a table.
 pub(crate) struct Loader<'a> {
-    table: &'a Table<'a>,
+    table: &'a Table,
     batch: Batch,
     durability: Durability,
     form: ValueForm,
@@ -143,7 +144,7 @@ pub(crate) struct Loader<'a> {
 
 impl<'a> Loader<'a> {
     pub(crate) fn new(
-        table: &'a Table<'a>,
+        table: &'a Table,
         durability: Durability,
         form: ValueForm,
         skipped: &'a mut Skipped,
@@ -151,7 +152,7 @@ impl<'a> Loader<'a> {
         Loader { table, batch: table.batch(), durability, form, skipped, loaded: Loaded::default() }
     }
 
-    /// How far it has come, for whoever must stop.
+    /// The progress, for the message of an interrupted command.
     pub(crate) fn standing(&self) -> String {
         match self.loaded.loaded {
             0 => NOTHING.to_owned(),

@@ -26,7 +26,7 @@ use crate::store::{StoreAt, Worked};
 use loader::{Loaded, Loader, NOTHING, Skipped};
 use plan::Plan;
 
-/// What to load where.
+/// The file, and the table.
 #[derive(Debug, Args)]
 pub(crate) struct Load {
     #[command(flatten)]
@@ -37,17 +37,18 @@ pub(crate) struct Load {
     table: String,
     /// The file; - is standard input.
     file: PathBuf,
-    /// What kind of file it is; by default as its name says: .csv, .jsonl, .npy.
+    /// The format of the file; by default from its name: .csv, .jsonl, .npy.
     #[arg(long, value_enum)]
     format: Option<FileFormat>,
-    /// How values are written in CSV and JSON lines; text if not said.
+    /// How values are written in CSV and JSON lines; default: text.
     #[arg(long = "as", value_enum, value_name = "CODING", conflicts_with = "dtype")]
     coding: Option<Coding>,
     /// CSV: all columns but the key are a row of numbers of this type; JSON lines: values are arrays of such numbers. f32, f16, f64, i8 to
     /// i64, u8 to u64, bool, complex64 and so on. CSV files with no column called value are rows of f32 without it.
     #[arg(long, value_name = "TYPE")]
     dtype: Option<Dtype>,
-    /// Convert the elements of an array that has others than the table. What would be changed by more than rounding is an error.
+    /// Convert the elements of an array that have another type than the table's. A change beyond rounding is an
+    /// error.
     #[arg(long)]
     convert: bool,
     /// The column of a CSV file that holds keys, by name or by number from 1.
@@ -56,7 +57,7 @@ pub(crate) struct Load {
     /// The column that holds values.
     #[arg(long, value_name = "COLUMN")]
     value_column: Option<String>,
-    /// The first line of the CSV file is data already, in columns 1 and 2 unless said otherwise.
+    /// The first line of the CSV file is data, in columns 1 and 2 by default.
     #[arg(long)]
     no_headers: bool,
     /// A NumPy array of integers: the keys of the rows. Without it the number of a row is its key.
@@ -65,13 +66,13 @@ pub(crate) struct Load {
     /// Leave records out that make no sense, and count them.
     #[arg(long)]
     skip_bad: bool,
-    /// Create the table, and the store if need be; keys and values as the file has them, unless said otherwise.
+    /// Create the table, and the store if necessary; by default with the keys and values of the file.
     #[arg(long)]
     create: bool,
-    /// What keys of the new table are: u64, fixed:BYTES, or var[:LONGEST].
+    /// The keys of the new table: u64, fixed:BYTES, or var[:LONGEST].
     #[arg(long, value_name = "SPEC", requires = "create")]
     key: Option<KeySpec>,
-    /// What values of the new table are: u64, f32xNUMBERS, fixed:BYTES, or var[:LONGEST].
+    /// The values of the new table: u64, f32xNUMBERS, fixed:BYTES, or var[:LONGEST].
     #[arg(long, value_name = "SPEC", requires = "create")]
     value: Option<ValueType>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! What a file is to become in a table: settled before the first item is stored.
+//! How a file becomes a table: decided before the first item is stored.
 
 use warpkeep::{CoreError, KeySpec, Store, Table, TableOptions, ValueSpec};
 
@@ -9,24 +9,25 @@ use crate::elements::{COLUMNS, Dtype, Elements, elements_of, remember};
 use crate::failure::Failure;
 use crate::files::{RawValue, Record, Source, ValueForm};
 
-/// What a file is to become in a table.
+/// How a file becomes a table.
 pub(super) struct Plan {
-    /// What a new table is created with.
+    /// The options of a new table.
     new: Option<TableOptions>,
-    /// What the file's values are rows of, if it says so.
+    /// The elements of the file's values, if it records them.
     file: Option<Elements>,
-    /// The type that was asked for.
+    /// The requested type.
     asked: Option<Dtype>,
     /// Numbers in a row, if values are texts of numbers.
     numbers: Option<u64>,
-    /// Whether rows are of f32 where nothing says otherwise: columns of a CSV file are, arrays of JSON lines are not.
+    /// Whether rows are of f32 by default: columns of a CSV file are, arrays of JSON lines are not.
     f32_rows: bool,
     /// The header line of a CSV file of rows.
     columns: Option<String>,
 }
 
 impl Plan {
-    /// `first` are the first records of the file. `whole` if it is a file and not a pipe: what a pipe promises need not come.
+    /// `first` are the first records of the file. `whole` if it is a file and not a pipe: a pipe may end before its
+    /// announced length.
     pub(super) fn new(
         load: &Load,
         source: &dyn Source,
@@ -57,7 +58,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// What rows are to be where no table says it.
+    /// The elements of rows if the table does not record them.
     fn wanted(&self) -> Option<Elements> {
         if self.file.is_some() {
             return self.file.clone();
@@ -66,7 +67,7 @@ impl Plan {
         Some(Elements::row(dtype, self.numbers?))
     }
 
-    /// What the new table takes: as asked for, or else what suits the first records.
+    /// The specs of the new table: as requested, or else those that suit the first records.
     fn specs(
         &self,
         load: &Load,
@@ -74,7 +75,7 @@ impl Plan {
         bad: impl Fn() -> Option<Failure>,
     ) -> Result<(KeySpec, ValueSpec), Failure> {
         let known = |spec: Result<ValueSpec, CoreError>| spec.map_err(warpkeep::Error::from);
-        // None of the first records made sense, or there is none.
+        // None of the first records was valid, or there is none.
         let nothing = || {
             bad().unwrap_or_else(|| {
                 Failure::Usage(format!(
@@ -111,28 +112,28 @@ impl Plan {
         Ok((key, value))
     }
 
-    /// The table, created if that was asked for.
-    pub(super) fn table<'s>(&self, store: &'s Store, name: &str) -> Result<Table<'s>, Failure> {
+    /// The table, created if requested.
+    pub(super) fn table(&self, store: &Store, name: &str) -> Result<Table, Failure> {
         Ok(match self.new {
             Some(options) => store.create_table(name, options)?,
             None => store.table(name)?,
         })
     }
 
-    /// Has a table that is empty and does not say what its values are say it from now on.
-    pub(super) fn remember(&self, table: &Table<'_>) -> Result<(), Failure> {
+    /// Records the element type in an empty table that has none.
+    pub(super) fn remember(&self, table: &Table) -> Result<(), Failure> {
         let Some(elements) = self.wanted().filter(|_| table.is_empty() && elements_of(table).is_none())
         else {
             return Ok(());
         };
         remember(table, &elements)?;
-        // A line that is too long for an attribute is left out: a dump names the columns by itself then.
+        // A line that is too long for an attribute is left out; a dump then makes its own column names.
         let _ = self.columns.as_deref().map(|columns| table.set_attribute(COLUMNS, Some(columns)));
         Ok(())
     }
 
-    /// What becomes of values on their way into the table.
-    pub(super) fn form(&self, table: &Table<'_>, file: &str, convert: bool) -> Result<ValueForm, Failure> {
+    /// How values are converted on their way into the table.
+    pub(super) fn form(&self, table: &Table, file: &str, convert: bool) -> Result<ValueForm, Failure> {
         let Some(to) = elements_of(table) else {
             return Ok(ValueForm { to: self.wanted(), convert: None });
         };

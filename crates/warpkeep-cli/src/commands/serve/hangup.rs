@@ -7,7 +7,7 @@ use signal_hook::consts::SIGHUP;
 
 use crate::failure::Failure;
 
-/// Whether somebody wants the settings to be read again.
+/// Whether a signal requested that the settings be read again.
 pub(super) struct Hangup(Arc<AtomicBool>);
 
 impl Hangup {
@@ -18,7 +18,7 @@ impl Hangup {
         Ok(Hangup(asked))
     }
 
-    /// Whether it was asked since the last time.
+    /// Whether it was requested since the last call.
     pub(super) fn take(&self) -> bool {
         self.0.swap(false, Ordering::Relaxed)
     }

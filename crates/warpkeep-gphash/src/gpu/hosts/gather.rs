@@ -105,7 +105,7 @@ impl<P: Persist> DeviceEngine<P> {
         let staying = self.stay();
         // A record that the device points at stays what it is while the epoch is pinned: whoever replaces it from now on keeps it until
         // then, and what was replaced before is told to the mirror first.
-        let guard = crossbeam_epoch::pin();
+        let guard = table.heap.pin();
         let Some(mirror) = self.mirror.join(self, table, For::Reading)? else { return Ok(None) };
         watch.host("gathering: the mirror is brought up to date");
         let mut launches = Launches::new();
@@ -131,7 +131,7 @@ impl<P: Persist> DeviceEngine<P> {
         let copying = Copying {
             table,
             exact: mirror.tells_keys_apart(table),
-            streamed: table.value.max_len() * wave.whole >= self.streamed_from.load(Ordering::Relaxed),
+            streamed: table.value.max_len() * wave.whole >= self.profile().streamed_from_bytes,
         };
         let (found, absent) = (AtomicU64::new(0), AtomicU64::new(0));
         let launch = |number: usize| -> Result<(), TableError> {
@@ -205,7 +205,7 @@ impl<P: Persist> DeviceEngine<P> {
         };
         let grid = Grid::covering(params.count.max(1), THREADS);
         // SAFETY: the caller's promise; there are as many keys, and there is room for as many records.
-        unsafe { self.kernels.point.launch(grid, &params, site.stream)? };
+        unsafe { self.kernels.index()?.point.launch(grid, &params, site.stream)? };
         Ok(())
     }
 }

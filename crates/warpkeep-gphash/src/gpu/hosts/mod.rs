@@ -1,26 +1,19 @@
 //! Gets from host memory to host memory, by a device and several threads of the host: keys are copied to pinned memory by all of them,
 //! and so are the answers from it; what the device does goes on beside it.
 //!
-//! Three ways. The device [fetches](DeviceEngine::fetch_rows) the values, and they come to the host as the link brings them; or it
-//! [points](DeviceEngine::gather_rows) at the records only, and the host copies the values from where they lie; or they
+//! Two ways. The device [locates](DeviceEngine::gather_rows) the records, and the host copies the values from where they lie; or the two
 //! [share](DeviceEngine::share_rows) a batch, where the device reaches the caller's memory.
 
 mod arrived;
-mod balance;
-mod board;
 mod clock;
 mod copying;
-mod fetch;
 mod filling;
 mod gather;
 mod launches;
-mod rows;
 mod sharing;
 mod write;
 
-pub(in crate::gpu) use balance::Balance;
 pub use gather::Gathered;
-pub(in crate::gpu) use rows::{Hands, Left};
 pub use write::{HostWrites, PartAnswers, SentPart};
 
 use warpkeep_core::{AnswerRows, CoreError, HostCells};

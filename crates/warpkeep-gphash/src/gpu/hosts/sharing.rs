@@ -1,7 +1,6 @@
 //! The device fetches some of the values to where the caller wants them, and the host copies the others meanwhile.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use warpkeep_core::{AnswerRows, HostCells, Status};
 use warpkeep_device::DevicePtr;
@@ -9,7 +8,6 @@ use warpkeep_image::Persist;
 use warpkeep_record::Pool;
 
 use super::arrived::arrived;
-use super::balance::Done;
 use super::filling::Filling;
 use super::gather::wave_of;
 use super::{Gathered, HostGets, SHARE};
@@ -77,7 +75,7 @@ impl<P: Persist> DeviceEngine<P> {
     ) -> Result<Option<Gathered>, TableError> {
         let Wave { keys, first, answers, rows, pool, at_once } = wave;
         let count = answers.len();
-        let taken = self.balance.part(count);
+        let taken = self.profile().device_keys(count);
         let (gathered, fetched) = answers.split_at(count - taken);
         let gets = HostGets { keys, answers: gathered, pool, at_once };
         if taken == 0 {
@@ -87,7 +85,7 @@ impl<P: Persist> DeviceEngine<P> {
         let mut place = self.take_place()?;
         let staying = self.stay();
         // What kernels find stays while the epoch is pinned.
-        let guard = &crossbeam_epoch::pin();
+        let guard = &table.heap.pin();
         let (mut mirror, mut all) = (None, None);
         let work = || {
             let (begun, ended) = (self.device().event()?, self.device().event()?);
@@ -104,15 +102,11 @@ impl<P: Persist> DeviceEngine<P> {
             mirror = unsafe { self.ask_sent(table, &mut place, asked, guard)? };
             ended.record(&place.stream)?;
             watch.host("sharing: the device's part is under way");
-            let since = Instant::now();
             let came = self.gather_from(table, gets, first, watch)?;
-            let host = Done { keys: count - taken, took: since.elapsed() };
             place.stream.synchronize()?;
             watch.host("sharing: the device is waited for");
             let Some(mut came) = came else { return Ok(()) };
-            let device = Done { keys: taken, took: ended.elapsed_since(&begun)? };
-            watch.note("sharing: the device's part, by its clock", device.took);
-            self.balance.note(device, host);
+            watch.note("sharing: the device's part, by its clock", ended.elapsed_since(&begun)?);
             came += answer_filled(&place, fetched, pool);
             all = Some(came);
             watch.host("sharing: its answers are noted");

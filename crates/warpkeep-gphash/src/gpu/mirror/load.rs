@@ -13,7 +13,7 @@ use crate::{Table, TableError};
 impl<P: Persist> DeviceEngine<P> {
     /// Makes a mirror of the table: the record of every key, in device memory. Batches of gets use it from then on, and it is kept
     /// up with what is written and made larger as the table grows. Where the device's memory budget does not allow it there is none,
-    /// as the report says, and kernels read the image, or the [bucket cache](DeviceEngine::load_cache).
+    /// as the report says, and kernels read the image.
     ///
     /// Where keys are longer than their hashes they are kept there, too, unless the budget does not allow that, or somebody
     /// [says otherwise](DeviceEngine::keep_keys); without them such keys are compared with those in the image.
@@ -48,6 +48,6 @@ impl<P: Persist> DeviceEngine<P> {
         let _turn = self.turn();
         let mut state = self.mirror.state();
         state.wanted = false;
-        state.replace(None, &table.notes);
+        state.replace(None, &table.changes);
     }
 }

@@ -1,14 +1,16 @@
 //! Batches of gets through a mirror.
 
-use warpkeep_device::{Device, DevicePtr, Grid, Kernel, Stream};
+use warpkeep_device::{Device, DevicePtr, Grid, Stream, TypedKernel};
 
 use super::state::Reflection;
 use crate::TableError;
 use crate::gpu::columns::Columns;
 use crate::gpu::deals::Deal;
-use crate::gpu::engine::{Kernels, THREADS};
+use crate::gpu::engine::THREADS;
 use crate::gpu::homes::{self, Homes};
+use crate::gpu::kernels::Kernels;
 use crate::gpu::params::{GetParams, LookupParams, WarmParams};
+use crate::gpu::profile::GetStrategy;
 use crate::gpu::regions::{Division, Regions};
 use crate::gpu::steps::Watch;
 
@@ -39,14 +41,9 @@ pub(crate) struct Lookup<'l> {
     pub(crate) apart: u64,
     /// Bytes of the image.
     pub(crate) image_len: u64,
-    /// Whether the values are fetched in the order of their addresses; and that while other kernels want something of the link.
-    pub(crate) ordered: bool,
+    pub(crate) strategy: GetStrategy,
+    /// Whether other kernels want something of the link meanwhile.
     pub(crate) beside_others: bool,
-    /// Otherwise: whether one launch does all of it.
-    pub(crate) few: bool,
-    /// In order: whether they are dealt instead; and below how many found ones each is fetched at home.
-    pub(crate) dealt: bool,
-    pub(crate) at_home_below: u64,
 }
 
 impl Lookup<'_> {
@@ -65,7 +62,7 @@ impl Lookup<'_> {
     ) -> Result<(), TableError> {
         let (mut get, count) = (self.get, self.get.count as usize);
         get.table = get.table.reflected(self.mirror.params());
-        let ordered = self.ordered && !get.values.is_null();
+        let ordered = matches!(self.strategy, GetStrategy::Scattered | GetStrategy::Sorted { .. });
         let mut params = LookupParams {
             get,
             asked: DevicePtr::NULL,
@@ -83,19 +80,20 @@ impl Lookup<'_> {
             heat.count(get.count);
             // SAFETY: the caller's promise; the heat is as long as the mirror, which keeps it.
             watch.device("warm", device, stream, || unsafe {
-                Ok(kernels.values_warm.launch(each, &warm, stream)?)
+                Ok(kernels.values()?.warm.launch(each, &warm, stream)?)
             })?;
         }
-        if self.few && !ordered {
+        if self.strategy == GetStrategy::Fused {
             // SAFETY: the caller's promise.
-            return watch
-                .device("few", device, stream, || unsafe { Ok(kernels.few.launch(each, &params, stream)?) });
+            return watch.device("few", device, stream, || unsafe {
+                Ok(kernels.index()?.few.launch(each, &params, stream)?)
+            });
         }
         params.asks = scratch.asks.room(device, 4 * count)?;
         let mut deal = None;
         if ordered {
             params.located = scratch.records.room(device, 16 * count)?;
-            if self.dealt && scratch.deals.may_begin() {
+            if self.strategy == GetStrategy::Scattered && scratch.deals.may_begin() {
                 deal = match self.deal(device, kernels, scratch, stream, &mut params) {
                     // Hands take more memory than what is in order.
                     Err(TableError::Device(error)) if error.is_out_of_memory() => {
@@ -116,7 +114,7 @@ impl Lookup<'_> {
                 Ok(())
             })?;
         }
-        let launch = |watch: &mut Watch<'_>, step, kernel: &Kernel, grid| {
+        let launch = |watch: &mut Watch<'_>, step, kernel: &TypedKernel<LookupParams>, grid| {
             // SAFETY: the caller's promise; the scratch is as long as the kernels take it to be.
             watch.device(step, device, stream, || unsafe { Ok(kernel.launch(grid, &params, stream)?) })
         };
@@ -125,25 +123,23 @@ impl Lookup<'_> {
             // room for at once, those of a batch that finds nothing would be started one after the other, only to end.
             let some = |most: u32| Grid { blocks: each.blocks.min(most), ..each };
             if deal.is_some() {
-                launch(watch, "locate and deal", &kernels.deal, each)?;
+                launch(watch, "locate and deal", &kernels.index()?.deal, each)?;
             } else {
-                launch(watch, "locate", &kernels.locate, each)?;
+                launch(watch, "locate", &kernels.index()?.locate, each)?;
                 // SAFETY: the same.
                 watch.device("line up", device, stream, || unsafe {
-                    params.regions.line_up(&kernels.line_up, stream)
+                    params.regions.line_up(&kernels.index()?.line_up, stream)
                 })?;
-                launch(watch, "order", &kernels.order, some(kernels.ordering))?;
+                launch(watch, "order", &kernels.index()?.order, some(kernels.resident()?.order))?;
             }
-            launch(watch, "fetch", &kernels.fetch, params.homes.grid(self.room_threads()))?;
-        } else if get.values.is_null() {
-            launch(watch, "locate", &kernels.locate, each)?;
+            launch(watch, "fetch", &kernels.index()?.fetch, params.homes.grid(self.room_threads()))?;
         } else {
-            launch(watch, "lookup", &kernels.lookup, each)?;
+            launch(watch, "locate", &kernels.index()?.locate, each)?;
         }
         launch(
             watch,
             "ask",
-            &kernels.ask,
+            &kernels.index()?.ask,
             Grid { blocks: ASKING_BLOCKS, threads: THREADS, shared_bytes: 0 },
         )?;
         if let Some(deal) = &deal {
@@ -162,7 +158,8 @@ impl Lookup<'_> {
         params: &mut LookupParams,
     ) -> Result<Deal, TableError> {
         let count = homes::multiprocessors(device);
-        let (homes, division) = Homes::dealt(count, self.image_len, self.get.count, kernels.fetching);
+        let (homes, division) =
+            Homes::dealt(count, self.image_len, self.get.count, kernels.resident()?.fetch);
         let fetchings = scratch.fetchings.room(device, 16 * homes.places())?;
         let deal = scratch.deals.begin(device, division.bytes() + Homes::bytes(count), stream)?;
         params.asked = deal.asked;
@@ -193,13 +190,18 @@ impl Lookup<'_> {
         params: &mut LookupParams,
     ) -> Result<(), TableError> {
         let (count, keys) = (homes::multiprocessors(device), self.get.count);
+        // A batch that found no memory to be scattered is small.
+        let unassigned_from = match self.strategy {
+            GetStrategy::Sorted { unassigned_from } => unassigned_from,
+            _ => u64::MAX,
+        };
         let division = Division::of(self.image_len, keys);
         // One look for zeros is enough: before the counts of regions there is room for that of what is asked for.
         params.asked = scratch.regions.zeros(device, division.bytes() + Homes::bytes(count), stream)?;
         params.regions = division.at(params.asked);
-        let homes = Homes::ordered(count, division, self.image_len, keys, kernels.fetching);
+        let homes = Homes::ordered(count, division, self.image_len, keys, kernels.resident()?.fetch);
         params.homes =
-            self.at_ease(homes).at(params.asked.offset(division.bytes() as u64)).below(self.at_home_below);
+            self.at_ease(homes).at(params.asked.offset(division.bytes() as u64)).below(unassigned_from);
         params.fetchings = scratch.fetchings.room(device, 16 * keys as usize)?;
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! It is a hash table of its own, laid out for that memory: one look at 64 bytes finds a key, or that it is not there. Keys that are longer than
 //! their hashes stand beside the entries, where there is memory for them: `kernels/keys.h`. It knows nothing
 //! of slots, so a table that grows keeps it. What a device publishes reaches the image and the mirror, in an order that shows nobody
-//! anything older than what he has seen; what the CPU writes is [noted](super::cache::Notes) and told before the next kernel reads.
+//! anything older than what he has seen; what the CPU writes is [recorded](super::change_feed::ChangeFeed) and told before the next kernel reads.
 //! The image stays the truth: a mirror is made anew whenever a table is opened.
 
 mod index;
@@ -12,7 +12,7 @@ mod lookup;
 mod reflect;
 mod state;
 
-pub(crate) use lookup::{Lookup, spread};
+pub(crate) use lookup::Lookup;
 pub(crate) use state::{For, Mirror, Reflection};
 
 use std::time::Duration;

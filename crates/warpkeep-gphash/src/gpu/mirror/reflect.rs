@@ -114,7 +114,7 @@ impl Way {
     ) -> Result<u64, TableError> {
         let (device, kernels) = (engine.device(), &engine.kernels);
         // SAFETY: the list has room for the records of all slots, and stays until the stream is synchronised; nobody writes to the table.
-        unsafe { place.launch(&kernels.collect, part.count, &part)? };
+        unsafe { place.launch(&kernels.index()?.collect, part.count, &part)? };
         let items: Vec<u64> = place.columns.counters.take(1, &place.stream)?;
         let count = items[0];
         if count == 0 {
@@ -126,14 +126,14 @@ impl Way {
             let sort = SortParams { blocks: part.records, count, ranks, regions, sorted };
             // SAFETY: as above.
             unsafe {
-                place.launch(&kernels.sort_count, count, &sort)?;
-                regions.line_up(&kernels.line_up, &place.stream)?;
-                place.launch(&kernels.sort, count, &sort)?;
+                place.launch(&kernels.index()?.sort_count, count, &sort)?;
+                regions.line_up(&kernels.index()?.line_up, &place.stream)?;
+                place.launch(&kernels.index()?.sort, count, &sort)?;
             }
             reflect.records = sorted;
         }
         // SAFETY: as above; the mirror has as many buckets as it says and stays, too.
-        unsafe { place.launch(&kernels.reflect, count, &reflect)? };
+        unsafe { place.launch(&kernels.index()?.reflect, count, &reflect)? };
         // The next part uses the same columns.
         place.stream.synchronize()?;
         Ok(count)

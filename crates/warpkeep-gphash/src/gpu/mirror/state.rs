@@ -9,7 +9,7 @@ use warpkeep_image::Persist;
 
 use super::index::Index;
 use super::reflect::Way;
-use crate::gpu::cache::Notes;
+use crate::gpu::change_feed::ChangeFeed;
 use crate::gpu::engine::{DeviceEngine, Workplace};
 use crate::gpu::params::{
     CensusParams, GONE, MirrorParams, RehashParams, Run, TableParams, TellParams, Told, VEILED,
@@ -31,7 +31,7 @@ pub(in crate::gpu) struct State {
     pub(super) index: Option<Arc<Index>>,
     /// Values of some keys, and what is known of how hot keys are.
     pub(in crate::gpu) values: Values,
-    notes: Option<Arc<Notes>>,
+    feed: Option<Arc<ChangeFeed>>,
     telling: Option<Workplace>,
 }
 
@@ -100,16 +100,16 @@ impl State {
     }
 
     /// Puts a mirror in place of the one that was there, or none.
-    pub(super) fn replace(&mut self, index: Option<Index>, notes: &Arc<Notes>) {
+    pub(super) fn replace(&mut self, index: Option<Index>, feed: &Arc<ChangeFeed>) {
         if self.index.is_some() != index.is_some() {
-            notes.mirror(index.is_some());
+            feed.subscribe(index.is_some());
         }
         if index.is_none() {
             // No entry leads to a row any more, nor to what is known of it.
             self.values.forget();
         }
         self.index = index.map(Arc::new);
-        self.notes = Some(Arc::clone(notes));
+        self.feed = Some(Arc::clone(feed));
     }
 
     /// A stream for what is done between batches.
@@ -128,7 +128,7 @@ impl State {
         more: u64,
     ) -> Result<(), TableError> {
         let device = engine.device();
-        self.replace(None, &table.notes);
+        self.replace(None, &table.changes);
         let key_words =
             (!hashes_are_keys(table) && !self.without_keys).then(|| table.key_row().div_ceil(8) as u64);
         let Some(index) = Index::with_room_for(device, table.len() + more, key_words)? else {
@@ -137,7 +137,7 @@ impl State {
             return Ok(());
         };
         let image = engine.image.cover()?;
-        let guard = &crossbeam_epoch::pin();
+        let guard = &table.heap.pin();
         let levels = table.levels(guard);
         let params = TableParams::new(table, levels, image).reflected(index.params());
         let way = Way { image_len: table.heap.image().len(), slots: table.shape.slots() as u64 };
@@ -151,7 +151,7 @@ impl State {
             made => made?,
         };
         index.used.store(items, Ordering::Relaxed);
-        self.replace(Some(index), &table.notes);
+        self.replace(Some(index), &table.changes);
         Ok(())
     }
 
@@ -176,7 +176,7 @@ impl State {
         }
         // Those of keys that are gone are left behind.
         let Some(larger) = Index::with_room_for(engine.device(), counts.kept + more, None)? else {
-            self.replace(None, &table.notes);
+            self.replace(None, &table.changes);
             self.wanted = false;
             return Ok(());
         };
@@ -193,11 +193,11 @@ impl State {
         };
         let place = self.workplace(engine.device())?;
         // SAFETY: both have as many buckets as they say, and stay until the stream is synchronised, which follows.
-        unsafe { place.launch(&engine.kernels.rehash, old.entry_count(), &params)? };
+        unsafe { place.launch(&engine.kernels.index()?.rehash, old.entry_count(), &params)? };
         place.stream.synchronize()?;
         larger.used.store(counts.kept, Ordering::Relaxed);
         self.values.heat = hotter.map(Arc::new);
-        self.replace(Some(larger), &table.notes);
+        self.replace(Some(larger), &table.changes);
         Ok(())
     }
 
@@ -211,7 +211,7 @@ impl State {
         let counts = place.columns.counters.put(engine.device(), &[0_u64; 2], &place.stream)?;
         let params = CensusParams { mirror: index.params(), counts };
         // SAFETY: it has as many buckets as it says, and stays until the stream is synchronised, as do the counters.
-        unsafe { place.launch(&engine.kernels.census, index.entry_count(), &params)? };
+        unsafe { place.launch(&engine.kernels.index()?.census, index.entry_count(), &params)? };
         let counts: Vec<u64> = place.columns.counters.take(2, &place.stream)?;
         Ok(Counts { taken: counts[0], kept: counts[1] })
     }
@@ -236,7 +236,7 @@ impl State {
         };
         // SAFETY: the column is as long as the kernel takes it to be and stays until it is done, as does the index. Nobody else
         // changes these entries: what a device publishes meanwhile is of other keys.
-        unsafe { place.launch(&engine.kernels.tell, params.count, &params)? };
+        unsafe { place.launch(&engine.kernels.index()?.tell, params.count, &params)? };
         place.stream.synchronize()?;
         let new = told.iter().filter(|one| one.record != 0).count() as u64;
         index.used.fetch_add(new, Ordering::Relaxed);
@@ -301,8 +301,8 @@ impl State {
         let may_replace = turn.is_some() || purpose != For::Reading;
         let more = if let For::Writing(more) = purpose { more } else { 0 };
         // Records that are told of are looked at.
-        let guard = &crossbeam_epoch::pin();
-        let told = table.notes.changed().take_told();
+        let guard = &table.heap.pin();
+        let told = table.changes.pending().take_items();
         let (Some(told), true) = (told, self.index.is_some()) else {
             if may_replace {
                 self.reflect(engine, table, more)?;
@@ -314,7 +314,7 @@ impl State {
         let had =
             if may_replace && !roomy(self) { self.make_room(engine, table, new + more) } else { Ok(()) };
         if had.is_err() {
-            table.notes.changed().put_back(told);
+            table.changes.pending().put_back(told);
             return had.map(|()| false);
         }
         if told.is_empty() {
@@ -325,7 +325,7 @@ impl State {
             false => Ok(false),
         };
         if !matches!(passed, Ok(true)) {
-            table.notes.changed().put_back(told);
+            table.changes.pending().put_back(told);
         }
         passed
     }
@@ -333,8 +333,8 @@ impl State {
 
 impl Drop for Mirror {
     fn drop(&mut self) {
-        if let Some(notes) = self.state().notes.take() {
-            notes.mirror(false);
+        if let Some(feed) = self.state().feed.take() {
+            feed.subscribe(false);
         }
     }
 }

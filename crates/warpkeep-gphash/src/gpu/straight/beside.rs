@@ -124,7 +124,7 @@ impl<P: Persist> WithHost<'_, P> {
         let grid = Grid::covering((params.end - first).max(1), THREADS);
         // SAFETY: the batch's columns are as the first launch had them, and stay until all streams are synchronised.
         watch.device("decide the rest", device, beside, || unsafe {
-            Ok(self.engine.kernels.decide.launch(grid, &params, beside)?)
+            Ok(self.engine.kernels.fused()?.decide.launch(grid, &params, beside)?)
         })
     }
 }

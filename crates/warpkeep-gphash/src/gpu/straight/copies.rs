@@ -24,7 +24,7 @@ impl LevelCopies {
 
     /// They are what the levels are again.
     pub(super) fn confirm<P: Persist>(&mut self, table: &Table<P>) {
-        self.generation = Some(table.notes.generation());
+        self.generation = Some(table.changes.generation());
     }
 
     /// Up to date with what was written before; `None` if there is no memory for them.
@@ -37,8 +37,8 @@ impl LevelCopies {
         place: &mut Workplace,
     ) -> Result<Option<DevicePtr>, TableError> {
         let (device, bytes) = (engine.device(), 8 * slots as usize);
-        let generation = table.notes.generation();
-        let changed = table.notes.changed().take_states();
+        let generation = table.changes.generation();
+        let changed = table.changes.pending().take_words();
         let known = self.generation.take() == Some(generation);
         if self.buffer.as_ref().is_none_or(|buffer| buffer.len() < bytes) {
             self.buffer = None;
@@ -64,7 +64,7 @@ impl LevelCopies {
         if count > 0 {
             let params = RecopyParams { table: params, copies, count, offsets };
             // SAFETY: there are as many slots as the open levels have, and all of it stays until the stream is synchronised.
-            unsafe { place.launch(&engine.kernels.recopy, count, &params)? };
+            unsafe { place.launch(&engine.kernels.fused()?.recopy, count, &params)? };
             place.stream.synchronize()?;
         }
         self.generation = Some(generation);

@@ -7,6 +7,7 @@ use warpkeep_image::Persist;
 
 use super::list::ListForm;
 use crate::Table;
+use crate::gpu::PublishBy;
 use crate::gpu::engine::DeviceEngine;
 
 /// The values of a part of a batch, which the host stores in the image itself, with the tails of their records. What is the device's to do is
@@ -40,8 +41,8 @@ impl<P: Persist> DeviceEngine<P> {
     pub(in crate::gpu) fn stores_values_by_host(&self, table: &Table<P>, op: Op, count: u64) -> bool {
         let form = ListForm::of(table.form, op, count, 0, table.image().len());
         form.is_some_and(|form| form.tails().is_some())
-            && self.straight.parts(count, true) > 1
-            && self.straight.words.hands().is_some()
+            && self.profile().chunks(count, true) > 1
+            && self.profile().publish_by != PublishBy::Device
             && !self.mirror.has_rows()
     }
 }

@@ -95,10 +95,10 @@ impl<P: Persist> Turn<'_, P> {
         value: &[u8],
         version: u64,
     ) -> Result<Status, TableError> {
-        let hash = table.hash_of(key);
+        let lock = table.lock_key(key);
         loop {
-            let mut stage = table.stage([hash]);
-            let seat = stage.seat(key, hash);
+            let mut stage = table.stage([lock]);
+            let seat = stage.seat(key, lock);
             let there = seat.version().is_some();
             let status = match (op, there) {
                 (Op::Insert, true) => return Ok(Status::AlreadyExists),

@@ -20,7 +20,6 @@ mod sorting;
 mod stage;
 mod supply;
 mod told;
-mod verify;
 mod words;
 
 pub(crate) use copies::LevelCopies;
@@ -29,18 +28,14 @@ pub use stage::{Decided, StraightStage};
 pub(crate) use supply::Supply;
 #[doc(hidden)]
 pub use words::HostStep;
-pub use words::WordsBy;
-
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpkeep_core::Op;
 use warpkeep_device::DevicePtr;
 use warpkeep_image::Persist;
 
-use self::params::MOST_PARTS;
 use self::words::Words;
-use super::DeviceEngine;
 use super::steps::{StepTime, StepTimes, Watch};
+use super::{DeviceEngine, PublishBy};
 
 /// A batch in device memory whose operations all do the same. Keys may come more than once: they act in the order of the batch.
 #[derive(Clone, Copy, Debug)]
@@ -70,68 +65,21 @@ pub struct Wrote {
     pub by_cpu: u64,
 }
 
-/// Operations in a part of a batch: so many records take the link a hundred microseconds, and then the host has something to do.
-const PART: u64 = 1 << 15;
-
-/// Parts of a batch that has more than one, at the least, where the host stores the words.
-const LEAST_PARTS: u64 = 4;
-
-/// Operations from which on records are read in order: for fewer of them the order costs more than it saves.
-const VERIFIED_FROM: u64 = 1 << 16;
-
-/// How an engine writes straight through.
+/// State of an engine's fused writes.
+#[derive(Default)]
 pub(crate) struct Straight {
-    part: AtomicU64,
     words: Words,
     /// Also of gets from host memory.
     pub(in crate::gpu) steps: StepTimes,
 }
 
-impl Default for Straight {
-    fn default() -> Straight {
-        Straight { part: AtomicU64::new(PART), words: Words::default(), steps: StepTimes::default() }
-    }
-}
-
-impl Straight {
-    /// Batches of long keys of this size and more have their records read in the order of their addresses.
-    fn verified_from(&self) -> u64 {
-        self.part.load(Ordering::Relaxed).saturating_mul(2).min(VERIFIED_FROM)
-    }
-
-    /// Batches of this size and more have some of them sent while the rest is decided: of smaller ones that is soon done.
-    fn headed_from(&self) -> u64 {
-        self.part.load(Ordering::Relaxed).saturating_mul(LEAST_PARTS)
-    }
-
-    /// Into how many parts a batch of so many operations is cut. Where the device stores the words each is a launch, so there are fewer; where the host
-    /// does, there are some at least, or it would begin when the device has ended.
-    fn parts(&self, count: u64, by_host: bool) -> u64 {
-        let part = self.part.load(Ordering::Relaxed).max(1);
-        match by_host {
-            true if count / part > 1 => (count / part).clamp(LEAST_PARTS.min(count), MOST_PARTS as u64),
-            true => 1,
-            false => (count / part.saturating_mul(2)).clamp(1, MOST_PARTS as u64 / 2),
-        }
-    }
-}
-
 impl<P: Persist> DeviceEngine<P> {
-    /// Has batches that are [written straight through](super::Turn::write_straight) go in parts of about so many operations, or of twice as many
-    /// where the device stores the words: records of one cross the link beside the words that make those of another count.
-    pub fn write_in_parts_of(&self, operations: u64) {
-        self.straight.part.store(operations, Ordering::Relaxed);
-    }
-
-    /// Has the words of such parts stored by the host or by the device; if nothing is said, by what [suits the machine](WordsBy::usual).
-    pub fn store_words_by(&self, by: WordsBy) {
-        self.straight.words.store_by(by, None);
-    }
-
-    /// The same, by a thread of the host, which tells what it is about to do: for tests that crash it there.
+    /// Has the words of fused writes published by one thread of the host, which calls this before each of its steps: for tests that
+    /// crash it there.
     #[doc(hidden)]
     pub fn observe_words(&self, observer: impl Fn(HostStep) + Send + Sync + 'static) {
-        self.straight.words.store_by(WordsBy::Host(1), Some(std::sync::Arc::new(observer)));
+        self.adjust(|profile| profile.publish_by = PublishBy::Host(1));
+        self.straight.words.observe(std::sync::Arc::new(observer));
     }
 
     /// Has a thread take blocks of the heap ahead of need, as many as two more batches like the last one can take that was written straight
@@ -142,8 +90,7 @@ impl<P: Persist> DeviceEngine<P> {
 
     /// Begins, or ceases, to note how long the steps of batches take that are written straight through, of gets from host memory
     /// whose values the host [gathers](DeviceEngine::gather_rows), and of gets [in device memory](DeviceEngine::get_rows). Kernels that are timed run
-    /// one after the other, or beside each other, as they do otherwise, with a few microseconds between them. Gets of which the host
-    /// [fetches](DeviceEngine::fetch_values_by) the values are one step, the host's.
+    /// one after the other, or beside each other, as they do otherwise, with a few microseconds between them.
     pub fn time_steps(&self, wanted: bool) {
         self.straight.steps.want(wanted);
     }
@@ -156,22 +103,5 @@ impl<P: Persist> DeviceEngine<P> {
     /// What was noted since the last call, batch by batch.
     pub fn take_step_times(&self) -> Vec<Vec<StepTime>> {
         self.straight.steps.take()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn small_batches_have_one_part_and_large_ones_not_too_many() {
-        let straight = Straight::default();
-        assert_eq!([1, PART - 1, PART, 2 * PART - 1].map(|count| straight.parts(count, true)), [1; 4]);
-        let large = [1 << 17, 1 << 20, 1 << 22, 1 << 31];
-        assert_eq!([2 * PART, 3 * PART].map(|count| straight.parts(count, true)), [LEAST_PARTS; 2]);
-        assert_eq!(large.map(|count| straight.parts(count, true)), [4, 32, 64, 64]);
-        assert_eq!(large.map(|count| straight.parts(count, false)), [2, 16, 32, 32]);
-        straight.part.store(0, Ordering::Relaxed);
-        assert_eq!([straight.parts(3, true), straight.parts(7, false)], [3, 3]);
     }
 }

@@ -1,4 +1,4 @@
-//! What kernels are given: the structs of `kernels/straight.h`, `parts.h`, `verify.h` and `supply.h`, byte for byte.
+//! What kernels are given: the structs of `kernels/straight.h`, `parts.h` and `supply.h`, byte for byte.
 
 use bytemuck::{NoUninit, Pod, Zeroable};
 use warpkeep_device::DevicePtr;
@@ -44,7 +44,6 @@ pub(crate) struct StraightParams {
     pub(crate) copies: DevicePtr,
     pub(crate) enrolled: DevicePtr,
     pub(crate) enrolments: u64,
-    pub(crate) records: DevicePtr,
     pub(crate) blocks: DevicePtr,
     pub(crate) acts: DevicePtr,
     pub(crate) came: DevicePtr,
@@ -92,18 +91,6 @@ pub(crate) struct FollowParams {
     pub(crate) rows: GetParams,
     pub(crate) spares: DevicePtr,
     pub(crate) spare_count: u64,
-}
-
-#[derive(Clone, Copy, Debug, NoUninit)]
-#[repr(C)]
-pub(crate) struct VerifyParams {
-    pub(crate) table: TableParams,
-    pub(crate) count: u64,
-    pub(crate) keys: DevicePtr,
-    pub(crate) records: DevicePtr,
-    pub(crate) ranks: DevicePtr,
-    pub(crate) regions: Regions,
-    pub(crate) suspects: DevicePtr,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]

@@ -14,10 +14,10 @@ use super::params::{
     VEILS, WHOLE_BEAT,
 };
 use super::stage::{Held, StraightStage};
-use super::verify::Verifying;
 use super::{StraightRows, Wrote};
 use crate::bucket::Body;
-use crate::gpu::engine::{DeviceEngine, Kernels, MOST_OPERATIONS, THREADS, Turn, Workplace};
+use crate::gpu::engine::{DeviceEngine, MOST_OPERATIONS, THREADS, Turn, Workplace};
+use crate::gpu::kernels::FusedKernels;
 use crate::gpu::mirror::For;
 use crate::gpu::params::TableParams;
 use crate::gpu::regions::{Division, Regions};
@@ -44,8 +44,10 @@ pub(super) fn cleared_for(enrolments: u64) -> usize {
 
 /// Launches beats, each with its parameters and about how many stores it takes. The one beat of a batch of one part does all that is left
 /// to do.
-pub(super) fn beats(kernels: &Kernels) -> impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError> {
-    let Kernels { finish, beat, send, veil, settle, .. } = kernels;
+pub(super) fn beats(
+    kernels: &FusedKernels,
+) -> impl FnMut(&BeatParams, u64, &Stream) -> Result<(), TableError> {
+    let FusedKernels { finish, beat, send, veil, settle, .. } = kernels;
     move |params: &BeatParams, stores: u64, stream: &Stream| {
         let (blocks, threads) = match (params.parts, params.does) {
             (1, WHOLE_BEAT) => (params.straight.count.div_ceil(WARP) as u32, THREADS),
@@ -136,7 +138,7 @@ impl<'e, P: Persist> Turn<'e, P> {
         first_version: u64,
         stream: &Stream,
     ) -> Result<Option<Wrote>, TableError> {
-        let launch = beats(&self.engine.kernels);
+        let launch = beats(self.engine.kernels.fused()?);
         // SAFETY: the caller's promise.
         unsafe { self.write_in_beats(table, rows, None, first_version, stream, launch) }
     }
@@ -153,7 +155,7 @@ impl<'e, P: Persist> Turn<'e, P> {
         first_version: u64,
         stream: &Stream,
     ) -> Result<Option<Wrote>, TableError> {
-        let launch = beats(&self.engine.kernels);
+        let launch = beats(self.engine.kernels.fused()?);
         // SAFETY: the caller's promise.
         unsafe { self.write_in_beats(table, rows, Some(values), first_version, stream, launch) }
     }
@@ -239,6 +241,10 @@ impl<'e, P: Persist> Turn<'e, P> {
         }
         let mut watch = engine.straight.steps.watch();
         let Some(mirror) = engine.mirror.join(engine, table, For::Writing(count))? else { return Ok(None) };
+        if !mirror.tells_keys_apart(table) {
+            // There was no memory for the keys. To compare them in the records would read each over the link.
+            return Ok(None);
+        }
         watch.host("host: mirror");
         let mut supply = engine.supply();
         supply.serve(table.len());
@@ -249,7 +255,7 @@ impl<'e, P: Persist> Turn<'e, P> {
         watch.host("host: blocks");
         // Items stay where they are for whoever reads; who moves them has the turn, too.
         let staying = engine.stay();
-        let guard = crossbeam_epoch::pin();
+        let guard = table.heap.pin();
         let levels = table.levels(&guard);
         if levels.drained > 0 {
             return Ok(None);
@@ -288,7 +294,6 @@ impl<'e, P: Persist> Turn<'e, P> {
             copies: copied,
             enrolled: DevicePtr::NULL,
             enrolments,
-            records: DevicePtr::NULL,
             blocks: if takes_blocks { supply.at() } else { DevicePtr::NULL },
             acts: columns.pending.room(device, ACT_BYTES * count as usize)?,
             came: DevicePtr::NULL,
@@ -315,46 +320,36 @@ impl<'e, P: Persist> Turn<'e, P> {
             index_bits: 0,
         };
         let form = ListForm::of(table.form, rows.op, count, first_version, table.image().len());
-        // Small ones are one part, whoever could store the words.
-        let (hands, choice) = match form.filter(|_| engine.straight.parts(count, true) > 1) {
-            Some(form) if values.is_some() => {
-                (engine.straight.words.hands().map(|hands| (hands, form)), None)
-            }
-            Some(form) => {
-                let (hands, choice) = engine.straight.words.choose(count, (rows.op, tells));
-                (hands.map(|hands| (hands, form)), choice)
-            }
-            None => (None, None),
-        };
+        let profile = engine.profile();
+        // Small ones are one chunk, whoever publishes the words.
+        let form = form.filter(|_| profile.chunks(count, true) > 1);
+        let mut hands = form.and_then(|form| Some((engine.straight.words.hands(profile.publish_by)?, form)));
         if values.is_some() && hands.as_ref().is_none_or(|(_, form)| form.tails().is_none()) {
             return Ok(None);
         }
-        let parts = engine.straight.parts(count, hands.is_some());
-        let mut take_room = || -> Result<(), TableError> {
-            if let Some((_, form)) = hands {
-                columns.told_words.host::<[u64; 2]>(device, 2 * MOST_PARTS + form.pieces(count))?;
-                params.words = columns.told_words.host_ptr();
-                params.index_bits = form.index_bits();
-            } else if parts > 1 {
-                params.decided = columns.fetchings.room(device, ACT_BYTES * count as usize)?;
-                params.ranks = columns.act_ranks.room(device, 4 * count as usize)?;
-                params.regions = Division::of(slots, count).zeros(device, &mut columns.regions, own)?;
+        if let Some((_, form)) = &hands {
+            match columns.told_words.host::<[u64; 2]>(device, 2 * MOST_PARTS + form.pieces(count)) {
+                Ok(_) => {
+                    params.words = columns.told_words.host_ptr();
+                    params.index_bits = form.index_bits();
+                }
+                // There is no memory for the host's list, so the device publishes.
+                Err(TableError::Device(error)) if error.is_out_of_memory() && values.is_none() => {
+                    hands = None;
+                }
+                Err(error) => return Err(error),
             }
-            Ok(())
-        };
-        let mut take_room = || -> Result<(), TableError> {
-            take_room()?;
-            // Digests of few and short values are computed by the threads that write them: that takes less than a launch.
-            let is_long = row > MOST_DIGESTED;
-            if table.form.has_checksums() && takes_blocks && values.is_none() && (parts > 1 || is_long) {
-                params.digests = columns.digests.room(device, 4 * count as usize)?;
-            }
-            Ok(())
-        };
-        if let Err(error) = take_room() {
-            // The other way may take less.
-            choice.into_iter().for_each(|choice| engine.straight.words.gave_up(&choice));
-            return Err(error);
+        }
+        let parts = profile.chunks(count, hands.is_some());
+        if hands.is_none() && parts > 1 {
+            params.decided = columns.fetchings.room(device, ACT_BYTES * count as usize)?;
+            params.ranks = columns.act_ranks.room(device, 4 * count as usize)?;
+            params.regions = Division::of(slots, count).zeros(device, &mut columns.regions, own)?;
+        }
+        // Digests of few and short values are computed by the threads that write them: that takes less than a launch.
+        let is_long = row > MOST_DIGESTED;
+        if table.form.has_checksums() && takes_blocks && values.is_none() && (parts > 1 || is_long) {
+            params.digests = columns.digests.room(device, 4 * count as usize)?;
         }
         // It has somewhere to go before anything is in the image.
         columns.enrolled.host::<Came>(device, 1)?;
@@ -368,17 +363,12 @@ impl<'e, P: Persist> Turn<'e, P> {
             params.enrolled = params.came.offset(BEFORE_ENROLMENTS as u64);
             Ok(())
         })?;
-        if !mirror.tells_keys_apart(table) && count >= engine.straight.verified_from() {
-            let verifying = Verifying { image_len: table.image().len(), key_len: table.key_row() as u64 };
-            // SAFETY: the caller's promise; the columns are as long as the kernels take them to be, and stay until they are done.
-            params.records = unsafe { verifying.launch(engine, place, &params, &mut watch)? };
-        }
         // What is in the copies, if one of these fails or it is given up, nobody knows.
         copies.outdate();
         let held = Held { watch, supply, copies, staying, guard };
         // Whoever logs wants to know all of it first; and what becomes of rows is found out for all acts at once.
         let head = match hands.is_some() && !tells && cached.is_none() {
-            true => Head::of_parts(count, parts, engine.straight.headed_from()),
+            true => Head::of_parts(count, parts, profile.sends_early_from()),
             false => None,
         };
         let mut stage = StraightStage {
@@ -390,7 +380,6 @@ impl<'e, P: Persist> Turn<'e, P> {
             parts,
             head,
             hands,
-            choice,
             mirror,
             held: Some(held),
         };
@@ -420,10 +409,12 @@ pub(super) unsafe fn launch_deciding<P: Persist>(
     unsafe {
         if !params.digests.is_null() {
             let threads = count * digest_lanes(u64::from(params.table.value_len));
-            watch.device("digests", device, stream, || place.launch(&kernels.digest, threads, params))?;
+            watch.device("digests", device, stream, || {
+                place.launch(&kernels.fused()?.digest, threads, params)
+            })?;
         }
-        watch.device("enrol", device, stream, || place.launch(&kernels.enrol, count, params))?;
-        watch.device("decide", device, stream, || place.launch(&kernels.decide, now.end, &now))?;
+        watch.device("enrol", device, stream, || place.launch(&kernels.fused()?.enrol, count, params))?;
+        watch.device("decide", device, stream, || place.launch(&kernels.fused()?.decide, now.end, &now))?;
         if head.is_some() {
             // Before the others are counted, too.
             let [acts, early] = [offset_of!(Came, acts), offset_of!(Came, early)];
@@ -431,8 +422,12 @@ pub(super) unsafe fn launch_deciding<P: Persist>(
             device.copy_raw(at(early), at(acts), size_of::<u64>(), stream)?;
         }
         if !params.decided.is_null() {
-            watch.device("line up", device, stream, || params.regions.line_up(&kernels.line_up, stream))?;
-            watch.device("arrange", device, stream, || place.launch(&kernels.arrange, count, params))?;
+            watch.device("line up", device, stream, || {
+                params.regions.line_up(&kernels.fused()?.line_up, stream)
+            })?;
+            watch.device("arrange", device, stream, || {
+                place.launch(&kernels.fused()?.arrange, count, params)
+            })?;
         }
         // Before entries are veiled: it looks which of them lead to rows.
         if let Some(rows) = cached {

@@ -2,27 +2,18 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use warpkeep_device::fault_point;
 use warpkeep_image::{Image, Persist};
 use warpkeep_record::{Digest, Streaming, prefetch};
 
 use super::host_values::HostValues;
 use super::list::{ListForm, Tails};
 use super::words::{HostStep, Observer};
-use crate::gpu::left_out::is_left_out;
 
 /// Acts ahead of the one whose word, or tail, is stored: their lines are on their way meanwhile.
 const AHEAD: usize = 24;
 /// Words of the list ahead of those: the device has just written them, and the machine asks for what comes next only within a page.
 const TOLD_AHEAD: usize = 128;
-
-/// Steps of `kernels/steps.h` that are the host's. Tails are stored before words; and fenced; and stored at all.
-const TAILED: u32 = 23;
-const TAILS_FENCED: u32 = 24;
-const TAILS: u32 = 25;
-/// Values are stored before words.
-const VALUED: u32 = 26;
-/// Checksums are stored at all.
-const SUMMED: u32 = 29;
 
 /// Values whose length is not known before.
 const ANY: usize = 0;
@@ -64,7 +55,8 @@ impl<P: Persist> Share<'_, P> {
     /// The same, where so many words are told of an act; 0 if that is not known before.
     #[inline(always)]
     fn store_by<const LEN: usize>(&self, values: impl Fn(), put: impl Fn(u64, u64), fencing: impl Fn()) {
-        let (values_late, tails_late) = (is_left_out(VALUED), is_left_out(TAILED));
+        let (values_late, tails_late) =
+            (fault_point!("host.values_before_words"), fault_point!("host.tails_before_words"));
         if !values_late {
             values();
         }
@@ -126,10 +118,10 @@ impl<P: Persist> Share<'_, P> {
 
     #[inline(always)]
     fn store_tails<const LEN: usize>(&self, put: impl Fn(u64, u64), fencing: impl Fn()) {
-        let Some(tails) = self.form.tails().filter(|_| !is_left_out(TAILS)) else { return };
+        let Some(tails) = self.form.tails().filter(|_| !fault_point!("host.tails_stored")) else { return };
         let image = self.image.pointer(0, 8);
         let soon = |act: &[AtomicU64]| prefetch::line_to_write(image.wrapping_add(tails.at(act) as usize));
-        let summed = !is_left_out(SUMMED);
+        let summed = !fault_point!("host.checksum");
         self.each::<LEN>(soon, |number, act| {
             let (begin, (key, version)) = (tails.at(act), tails.words(act));
             let mut at = begin;
@@ -147,7 +139,7 @@ impl<P: Persist> Share<'_, P> {
             }
         });
         // Records, before words lead to them.
-        if !is_left_out(TAILS_FENCED) {
+        if !fault_point!("host.tail_fence") {
             fencing();
             self.image.fence("straight-tails");
         }

@@ -4,7 +4,8 @@ use warpkeep_device::{Buffer, Device, Event, Stream};
 
 use super::params::SortParams;
 use crate::TableError;
-use crate::gpu::engine::{Kernels, Workplace};
+use crate::gpu::engine::Workplace;
+use crate::gpu::kernels::Kernels;
 use crate::gpu::regions::Division;
 
 /// Offsets of blocks in device memory.
@@ -125,8 +126,8 @@ pub(super) unsafe fn sort(
     };
     // SAFETY: the caller's promise; the columns have just got the room.
     unsafe {
-        place.launch(&kernels.sort_count, count, &params)?;
-        params.regions.line_up(&kernels.line_up, &place.stream)?;
-        place.launch(&kernels.sort, count, &params)
+        place.launch(&kernels.fused()?.sort_count, count, &params)?;
+        params.regions.line_up(&kernels.fused()?.line_up, &place.stream)?;
+        place.launch(&kernels.fused()?.sort, count, &params)
     }
 }

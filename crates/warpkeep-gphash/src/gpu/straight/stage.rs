@@ -3,7 +3,6 @@
 use std::mem::offset_of;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use crossbeam_epoch::Guard;
 use warpkeep_core::Op;
@@ -16,7 +15,7 @@ use super::left::{ANSWERED, sort};
 use super::list::ListForm;
 use super::params::{BeatParams, Came, StraightParams};
 use super::run::{Head, beats, cleared_for, launch_beats, launch_deciding};
-use super::words::{Choice, Hands};
+use super::words::Hands;
 use super::{LevelCopies, StraightRows, Supply, Wrote};
 use crate::gpu::engine::Turn;
 use crate::gpu::mirror::Reflection;
@@ -37,8 +36,6 @@ pub struct StraightStage<'s, 'e, P: Persist> {
     pub(super) head: Option<Head>,
     /// Who stores its words, if it is the host, and how it is told of them.
     pub(super) hands: Option<(Hands, ListForm)>,
-    /// If that is measured.
-    pub(super) choice: Option<Choice>,
     pub(super) mirror: Reflection,
     /// Until it is published.
     pub(super) held: Option<Held<'e, P>>,
@@ -121,7 +118,7 @@ impl<P: Persist> StraightStage<'_, '_, P> {
     /// the host stores words, when that is done and the device sets entries. Once it has begun an error means
     /// that some of it may be there, and some not; then the device is not to be used again.
     pub fn publish(&mut self, beside: impl FnOnce()) -> Result<Wrote, TableError> {
-        let launch = beats(&self.turn.engine.kernels);
+        let launch = beats(self.turn.engine.kernels.fused()?);
         self.finish(launch, beside)
     }
 
@@ -131,7 +128,6 @@ impl<P: Persist> StraightStage<'_, '_, P> {
         beside: impl FnOnce(),
     ) -> Result<Wrote, TableError> {
         let Some(mut held) = self.held.take() else { return Ok(Wrote::default()) };
-        let begun = Instant::now();
         let takes_blocks = self.takes_blocks();
         if takes_blocks {
             let (engine, own) = (self.turn.engine, &self.turn.place.stream);
@@ -142,9 +138,6 @@ impl<P: Persist> StraightStage<'_, '_, P> {
         let came = self.write(&mut held.watch, beat, beside);
         let Held { mut watch, mut supply, mut copies, staying, guard } = held;
         let came = came?;
-        if let Some(choice) = self.choice.take() {
-            self.turn.engine.straight.words.note(&choice, came.acts, begun.elapsed());
-        }
         copies.confirm(self.table);
         drop(copies);
         supply.left_over(if takes_blocks { self.rows.count - came.acts } else { 0 });

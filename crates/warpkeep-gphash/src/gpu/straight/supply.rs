@@ -17,7 +17,8 @@ use super::provider::{Provider, Slab};
 use super::returns::Returns;
 use super::sorting::{List, Sorting, put_together, sort};
 use crate::TableError;
-use crate::gpu::engine::{Kernels, Workplace};
+use crate::gpu::engine::Workplace;
+use crate::gpu::kernels::Kernels;
 
 /// The free blocks of a table. They count as allocated until they are given back; after a crash, marking finds them.
 pub(crate) struct Supply<P: Persist> {
@@ -251,7 +252,9 @@ impl<P: Persist> Supply<P> {
             if self.returns.pending() == 0 {
                 return;
             }
-            crate::hasten_freeing();
+            if let Some(heap) = self.heap.upgrade() {
+                heap.reclaim();
+            }
         }
     }
 
@@ -370,7 +373,7 @@ impl<P: Persist> Supply<P> {
                     value_len: self.form.tile().map_or(0, |tile| tile.value() as u32),
                     blocks: blocks.ptr().offset(8 * again),
                 };
-                place.launch(&kernels.spell, params.count, &params)?;
+                place.launch(&kernels.fused()?.spell, params.count, &params)?;
             }
         }
         place.stream.synchronize()?;
@@ -432,7 +435,7 @@ mod tests {
     use warpkeep_core::{KeySpec, MergeRule, Seed, ValueSpec};
     use warpkeep_device::Mode;
     use warpkeep_image::{Coherent, MIN_CHUNK};
-    use warpkeep_suites::{heap, is_alone};
+    use warpkeep_suites::heap;
 
     use super::*;
     use crate::gpu::{DeviceEngine, DeviceImage};
@@ -484,7 +487,7 @@ mod tests {
             // SAFETY: there is room for as many.
             unsafe { device.copy_raw(to, from.ptr(), 8 * blocks.len(), &stream).unwrap() };
             stream.synchronize().unwrap();
-            supply.retire(count, &crossbeam_epoch::pin());
+            supply.retire(count, &self.table.heap.pin());
             supply.recall(count);
             assert_eq!(supply.returns.pending(), 0, "somebody reads");
         }
@@ -502,9 +505,6 @@ mod tests {
     #[test]
     fn blocks_that_are_used_again_lie_near_each_other() {
         const BATCH: usize = 20;
-        if !is_alone("gpu::straight::supply::tests::blocks_that_are_used_again_lie_near_each_other") {
-            return;
-        }
         let shop = Shop::new(2000);
         // Items all over the image, of which each batch replaces some anywhere.
         let mut items: Vec<u64> = (0..200).flat_map(|_| shop.take(100).unwrap()).collect();
@@ -542,9 +542,6 @@ mod tests {
 
     #[test]
     fn what_little_there_is_is_used_if_there_is_no_space() {
-        if !is_alone("gpu::straight::supply::tests::what_little_there_is_is_used_if_there_is_no_space") {
-            return;
-        }
         let shop = Shop::new(40);
         let mut blocks = Vec::new();
         for batch in [20, 1] {

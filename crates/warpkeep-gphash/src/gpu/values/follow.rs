@@ -54,6 +54,6 @@ impl<P: Persist> DeviceEngine<P> {
             spare_count,
         };
         // SAFETY: the caller's promise; spare rows are read by nobody.
-        unsafe { place.launch(&self.kernels.values_follow, batch.count, &params) }
+        unsafe { place.launch(&self.kernels.values()?.follow, batch.count, &params) }
     }
 }

@@ -111,7 +111,7 @@ impl<P: Persist> DeviceEngine<P> {
 
     /// The table with its mirror as it is now.
     fn reflected_params(&self, table: &Table<P>) -> Result<TableParams, TableError> {
-        let guard = &crossbeam_epoch::pin();
+        let guard = &table.heap.pin();
         let params = TableParams::new(table, table.levels(guard), self.image.cover()?);
         let mirror = self.mirror.state().reflection();
         Ok(mirror.map_or(params, |mirror| params.reflected(mirror.params())))
@@ -127,7 +127,7 @@ impl<P: Persist> DeviceEngine<P> {
         let weights = place.columns.counters.zeros(self.device(), 8 * HEATS, &place.stream)?;
         let weigh = WeighParams { table: params, heat: heat_at, weights };
         // SAFETY: the mirror and the heat beside it are as long as they say, and stay until the stream is synchronised.
-        unsafe { place.launch(&self.kernels.values_weigh, entries, &weigh)? };
+        unsafe { place.launch(&self.kernels.values()?.weigh, entries, &weigh)? };
         let weights: Vec<u64> = place.columns.counters.take(HEATS, &place.stream)?;
         let (enough, ties) = enough(&weights, rows.to_fill());
         let release = Release { heat: heat_at, enough, ties };
@@ -186,9 +186,9 @@ impl<P: Persist> DeviceEngine<P> {
         let entries = params.mirror.buckets * MIRROR_ENTRIES;
         // SAFETY: the lists have a word for each row, the heat a byte for each entry, and all of it stays until the stream is synchronised.
         let counted: Vec<u64> = unsafe {
-            place.launch(&self.kernels.values_release, entries, &release)?;
-            place.launch(&self.kernels.values_hold, held_count, &hold)?;
-            place.launch(&self.kernels.values_spare, rows.count, &spare)?;
+            place.launch(&self.kernels.values()?.release, entries, &release)?;
+            place.launch(&self.kernels.values()?.hold, held_count, &hold)?;
+            place.launch(&self.kernels.values()?.spare, rows.count, &spare)?;
             place.columns.counters.take(2, &place.stream)?
         };
         Ok(counted[1])
@@ -206,7 +206,7 @@ impl<P: Persist> DeviceEngine<P> {
         let Some(fill) = self.choose(&mut turn.place, table, rows, some, filled)? else { return Ok(0) };
         // SAFETY: the lists are as long as the kernel takes them to be, and stay until the stream is synchronised, which follows; so do the
         // records, because the turn keeps others from replacing them. Nobody reads rows that no entry leads to.
-        unsafe { turn.place.launch(&self.kernels.values_fill, fill.count, &fill)? };
+        unsafe { turn.place.launch(&self.kernels.values()?.fill, fill.count, &fill)? };
         turn.place.stream.synchronize()?;
         Ok(fill.count)
     }
@@ -241,7 +241,7 @@ impl<P: Persist> DeviceEngine<P> {
             regions: division.zeros(device, &mut columns.regions, stream)?,
         };
         // SAFETY: there is room for as many as are chosen, and all of it stays until the stream is synchronised.
-        unsafe { place.launch(&self.kernels.values_choose, some.entries, &choose)? };
+        unsafe { place.launch(&self.kernels.values()?.choose, some.entries, &choose)? };
         let (columns, stream) = (&mut place.columns, &place.stream);
         let chosen: Vec<u64> = columns.counters.take(1, stream)?;
         let count = chosen[0].min(room);
@@ -273,7 +273,7 @@ impl<P: Persist> DeviceEngine<P> {
             wide: u64::from((row | table.form.value_step()).is_multiple_of(16)),
         };
         // SAFETY: the lists are as long as the kernel takes them to be, and whoever fills rows synchronises the stream.
-        unsafe { place.launch(&self.kernels.values_order, count, &fill)? };
+        unsafe { place.launch(&self.kernels.values()?.order, count, &fill)? };
         Ok(Some(fill))
     }
 }

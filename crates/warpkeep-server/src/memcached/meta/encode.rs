@@ -1,4 +1,4 @@
-//! Saying what became of meta commands.
+//! Encodes results of meta commands.
 
 use super::super::encode::refused;
 use super::encoded;
@@ -63,7 +63,7 @@ pub(in super::super) fn encode(
     out.extend_from_slice(b"\r\n");
 }
 
-/// An item, with what was asked about it.
+/// An item, with the requested fields.
 fn hit(
     batch: &Batch,
     command: &Command,

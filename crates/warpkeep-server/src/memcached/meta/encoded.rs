@@ -9,7 +9,7 @@ use crate::memcached::MAX_KEY;
 use crate::session::Session;
 use crate::span::Span;
 
-/// With padding; bits that say nothing may be anything, as memcached has it.
+/// With padding; unused trailing bits may have any value, as in memcached.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -24,7 +24,7 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// From base64 of up to [`MAX_KEY`] letters. `None` if it is none, or of nothing.
+    /// Decodes up to [`MAX_KEY`] letters of base64. `None` if it is invalid or empty.
     pub(super) fn decode(letters: &[u8]) -> Option<Key> {
         let mut bytes = [0; MAX_KEY];
         let len = BASE64.decode_slice(letters, &mut bytes).ok()?;
@@ -38,7 +38,7 @@ impl Key {
     }
 }
 
-/// Adds a key to an answer, in the letters it was asked for in.
+/// Adds a key to an answer, in the encoding of the request.
 pub(super) fn answer(out: &mut Vec<u8>, command: &Command, key: &[u8]) {
     match command.is(bits::DECODED) {
         false => out.extend_from_slice(key),

@@ -8,7 +8,7 @@ use crate::item::Head;
 use crate::outcome::{Current, Outcome, Place, Version};
 use crate::span::Span;
 
-/// Does a meta command on what its key has.
+/// Executes a meta command on its key's item.
 pub(in super::super) fn execute(work: &mut Work, command: &Command, inputs: &impl Inputs) -> Outcome {
     if command.verb == Verb::MetaGet && command.entry == NONE {
         return work.current(command).map_or(Outcome::Miss, look);
@@ -59,8 +59,8 @@ fn changed(
     }
 }
 
-/// A get that changes nothing, unless the item is stale and nobody was told to renew it: then it is asked again, as one
-/// that holds its key.
+/// A get without changes, unless the item is stale and no client was asked to renew it: then the command is
+/// repeated as one that locks its key.
 fn look(current: Current) -> Outcome {
     let marks = current.head.marks;
     if marks & Head::STALE != 0 && marks & Head::WON == 0 {
@@ -107,7 +107,7 @@ fn set(
             match (flags.compare, current.version) {
                 (None, _) => {}
                 (Some(expected), Version::Stored(version)) if expected == version => {}
-                // What was made from an older value is taken, but is stale, and lives as long as that would have.
+                // A value made from an older one is stored, but is stale and keeps the older one's lifetime.
                 (Some(expected), version)
                     if flags.invalidate && is_older(expected, version) && !matches!(mode, b'A' | b'P') =>
                 {
@@ -127,8 +127,8 @@ fn set(
     work.put(command, Place::Input(command.connection, command.value), head)
 }
 
-/// Whether a CAS value is of an item before this one. One that is yet to be stored comes after all that were ever given out, which
-/// are far below the limit.
+/// Whether a CAS value belongs to an earlier item. An item that is not stored yet comes after all values ever given
+/// out, which are far below the limit.
 fn is_older(expected: u64, version: Version) -> bool {
     const NEVER_GIVEN: u64 = 1 << 62;
     match version {

@@ -8,7 +8,7 @@ const INVALID: &[u8] = b"CLIENT_ERROR invalid flag\r\n";
 const DUPLICATE: &[u8] = b"CLIENT_ERROR duplicate flag\r\n";
 const BAD_TOKEN: &[u8] = b"CLIENT_ERROR bad token in command line format\r\n";
 
-/// What the flags of a command ask for, beside what is answered.
+/// The effects that the flags of a command request, beside the returned fields.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flags {
     pub(super) quiet: bool,
@@ -37,7 +37,7 @@ pub(super) struct Flags {
 }
 
 impl Flags {
-    /// Reads flags; the error is what is answered.
+    /// Parses flags; the error is the answer.
     pub(super) fn of(verb: Verb, text: &[u8]) -> Result<Flags, &'static [u8]> {
         let mut flags = Flags { delta: 1, ..Flags::default() };
         let (invalid, duplicate, allowed): (_, _, &[u8]) = match verb {
@@ -60,7 +60,7 @@ impl Flags {
             if !allowed.contains(&name) {
                 return Err(invalid);
             }
-            // What is allowed is ASCII.
+            // Valid flags are ASCII.
             if seen & 1 << name != 0 {
                 return Err(duplicate);
             }

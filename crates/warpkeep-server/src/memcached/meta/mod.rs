@@ -39,7 +39,7 @@ pub(super) fn parse(session: &mut Session, line: &Line<'_>, batch: &mut Batch) -
     add(session, line.input, verb, (key, rest(line, 2)), line.next, batch)
 }
 
-/// Parses an `mg`, whose line ends at `end`. The most frequent command is worth a way of its own.
+/// Parses an `mg`, whose line ends at `end`. The most frequent command has its own fast path.
 #[inline]
 pub(super) fn get(
     session: &mut Session,

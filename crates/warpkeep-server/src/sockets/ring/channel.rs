@@ -1,4 +1,4 @@
-//! What a ring knows of a socket: what was received and not yet read, what was written and not yet sent.
+//! A ring's state of a socket: input received and not read, output written and not sent.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,15 +11,15 @@ use super::lent::{Filled, Lent};
 pub(super) enum Sending {
     /// None.
     Nothing,
-    /// It is tried once, when it is submitted, and says nothing if it succeeds.
+    /// Tried once, when it is submitted; no completion if it succeeds.
     Silent,
-    /// The same, and it tells.
+    /// The same, with a completion.
     Told,
-    /// It waits until the socket takes something.
+    /// Waits until the socket accepts something.
     Patient,
 }
 
-/// A socket, and what is between it and its connection.
+/// A socket, and the bytes between it and its connection.
 #[derive(Debug)]
 pub(super) struct Channel {
     pub(super) socket: OwnedFd,
@@ -29,24 +29,24 @@ pub(super) struct Channel {
     pub(super) receiving: bool,
     /// Requests to cancel that are under way.
     pub(super) cancels: u32,
-    /// Buffers that have come and were not read.
+    /// Received buffers that were not read.
     pub(super) filled: VecDeque<Filled>,
-    /// What came before them and was not read in its turn, from `read` on.
+    /// Earlier input that was not read in its turn, from `read` on.
     pub(super) backlog: Vec<u8>,
     pub(super) read: usize,
-    /// No more will come.
+    /// No more input will come.
     pub(super) ended: bool,
-    /// What the system said when it failed.
+    /// The system's error.
     pub(super) failed: Option<i32>,
-    /// What was written and is not under way.
+    /// Output written and not submitted.
     pub(super) out: Vec<u8>,
-    /// What is under way, from `sent` on. It is not touched while there is a request.
+    /// Output in progress, from `sent` on. It is not touched while there is a request.
     pub(super) under_way: Vec<u8>,
     pub(super) sent: usize,
     pub(super) sending: Sending,
-    /// The socket has refused something: the next request waits.
+    /// The socket has refused output: the next request waits.
     pub(super) is_full: bool,
-    /// It is to be told when everything is sent.
+    /// An event is requested when everything is sent.
     pub(super) watched: bool,
 }
 
@@ -77,7 +77,7 @@ impl Channel {
         self.out.len() + self.under_way.len() - self.sent
     }
 
-    /// Bytes that are kept because nobody has read them in their turn.
+    /// Bytes kept because the connection did not read them in its turn.
     pub(super) fn kept(&self) -> usize {
         self.backlog.len() - self.read
     }
@@ -87,12 +87,12 @@ impl Channel {
         !self.receiving && self.sending == Sending::Nothing && self.cancels == 0
     }
 
-    /// Whether nothing that has come is left to be read.
+    /// Whether all received input has been read.
     pub(super) fn is_read(&self) -> bool {
         self.filled.is_empty() && self.backlog.is_empty()
     }
 
-    /// Copies what has come, in its order.
+    /// Copies received input, in order.
     pub(super) fn read(&mut self, lent: &mut Lent, into: &mut [u8]) -> io::Result<usize> {
         let mut count = 0;
         if !self.backlog.is_empty() {
@@ -119,7 +119,7 @@ impl Channel {
         }
     }
 
-    /// Copies what was not read in its turn, so that others can have the buffers.
+    /// Copies unread input, so that its buffers become free for other sockets.
     pub(super) fn keep(&mut self, lent: &mut Lent) {
         for filled in self.filled.drain(..) {
             self.backlog.extend_from_slice(lent.bytes(&filled));
@@ -127,7 +127,7 @@ impl Channel {
         }
     }
 
-    /// Whether it takes what is written.
+    /// Whether it accepts output.
     pub(super) fn takes(&self) -> io::Result<()> {
         self.failed.map_or(Ok(()), |code| Err(io::Error::from_raw_os_error(code)))
     }

@@ -1,5 +1,4 @@
-//! Memory that is lent to the kernel to receive into: it chooses a buffer when something comes, so that connections that
-//! say nothing need none.
+//! Receive buffers lent to the kernel: it picks a buffer when input arrives, so that idle connections need none.
 
 use std::io;
 use std::ptr::{NonNull, null_mut};
@@ -9,14 +8,14 @@ use io_uring::Submitter;
 use io_uring::types::BufRingEntry;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-/// So many buffers; a power of two. Tests have few, so that there are too few.
+/// The number of buffers; a power of two. Tests have few, so that they run out.
 const COUNT: u16 = if cfg!(test) { 16 } else { 256 };
 /// Bytes of each.
 pub(super) const BYTES: usize = 16 << 10;
 /// How many there are, for tests.
 #[cfg(test)]
 pub(super) const BUFFERS: usize = COUNT as usize;
-/// What the kernel finds them by, before the buffers themselves.
+/// The entries by which the kernel finds the buffers, before the buffers themselves.
 const ENTRIES: usize = (COUNT as usize * size_of::<BufRingEntry>()).next_multiple_of(4096);
 const ALL: usize = ENTRIES + COUNT as usize * BYTES;
 /// The group that requests name.
@@ -29,7 +28,7 @@ pub(super) struct Lent {
     tail: u16,
 }
 
-/// A buffer that has come back, with bytes in it. There is one for each at most.
+/// A buffer returned by the kernel, with bytes in it. There is at most one for each.
 #[derive(Debug)]
 pub(super) struct Filled {
     buffer: u16,
@@ -45,10 +44,10 @@ impl Lent {
     ///
     /// # Safety
     ///
-    /// The memory must stay, that is, this must not be dropped, while the ring has requests that receive.
+    /// The memory must stay, that is, this must not be dropped, while the ring has receive requests.
     pub(super) unsafe fn to(submitter: &Submitter<'_>) -> io::Result<Lent> {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: a new mapping, of memory that nobody has.
+        // SAFETY: a new mapping, of memory that no other code uses.
         let base = unsafe { mmap_anonymous(null_mut(), ALL, protection, flags) }?;
         let base = NonNull::new(base.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
         let mut lent = Lent { base, tail: 0 };
@@ -62,19 +61,20 @@ impl Lent {
     ///
     /// # Safety
     ///
-    /// A completion must have named the buffer and said that so many bytes are in it, and this is called once for it.
+    /// A completion must have named the buffer and reported `bytes` bytes in it, and this is called once for it.
     pub(super) unsafe fn filled(&self, buffer: u16, bytes: usize) -> Filled {
         Filled { buffer, from: 0, to: bytes.min(BYTES) }
     }
 
-    /// What is left in a buffer.
+    /// The unread bytes of a buffer.
     pub(super) fn bytes(&self, filled: &Filled) -> &[u8] {
         let start = ENTRIES + usize::from(filled.buffer) * BYTES + filled.from;
-        // SAFETY: `filled` is a buffer of this mapping that is not lent at the moment, so nobody writes to it.
+        // SAFETY: `filled` is a buffer of this mapping that is not lent at the moment, so neither the kernel nor
+        // this process writes to it.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(start), filled.to - filled.from) }
     }
 
-    /// Copies from a buffer, as much as there is room for. Whether it is empty now.
+    /// Copies from a buffer as much as fits. Returns whether it is empty now.
     pub(super) fn read(&self, filled: &mut Filled, into: &mut [u8]) -> (usize, bool) {
         let bytes = self.bytes(filled);
         let count = bytes.len().min(into.len());
@@ -92,8 +92,8 @@ impl Lent {
     fn give(&mut self, buffer: u16) {
         let base = self.base.as_ptr();
         let entries = base.cast::<BufRingEntry>();
-        // SAFETY: the index is within the entries, and the kernel does not look at this one until the tail says so; the
-        // buffer is within the mapping.
+        // SAFETY: the index is within the entries, and the kernel does not read this one before the tail is
+        // advanced past it; the buffer is within the mapping.
         let address = unsafe {
             let entry = &mut *entries.add(usize::from(self.tail & (COUNT - 1)));
             let address = base.add(ENTRIES + usize::from(buffer) * BYTES) as u64;
@@ -110,7 +110,7 @@ impl Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this one's own; by the promise to `to` no request receives into it any more.
+        // SAFETY: this value owns the mapping; by the promise to `to` no request receives into it any more.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), ALL) };
     }
 }

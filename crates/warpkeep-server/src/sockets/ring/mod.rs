@@ -1,12 +1,12 @@
-//! Sockets over io_uring: one call of the system submits what all of them have to send, and waits for what any receives.
+//! Sockets over io_uring: one system call submits the output of all of them and waits for input of any.
 //!
-//! Each socket has one request that receives until it ends, into buffers that are [lent](lent) to the kernel. What is
-//! written is sent when the ring is next waited, all in the call that waits: such a request is tried once, by that call,
-//! and says nothing if everything was sent, so that nobody is woken for it. What a socket does not take at once goes into
-//! a request that waits.
+//! Each socket has one multishot receive request, into buffers that are [lent](lent) to the kernel. Output is sent
+//! in the next wait, all in the same system call: such a request is tried once, by that call, and has no completion
+//! if everything was sent, so that it wakes no thread. Output that a socket does not accept at once goes into a
+//! request that waits.
 //!
-//! The kernel holds no memory of a socket that is gone: its requests are cancelled, and socket and memory are kept until
-//! it has said of each that it is done.
+//! The kernel holds no memory of a closed socket: its requests are cancelled, and socket and memory are kept until
+//! each of them has completed.
 
 mod channel;
 mod lent;
@@ -34,11 +34,11 @@ pub(super) use self::probe::probe;
 use self::requests::Of;
 use super::Event;
 
-/// Bytes that are kept for a connection that does not read, before no more are received for it.
+/// Bytes kept for a connection that does not read, before receiving for it stops.
 const KEPT: usize = 64 << 10;
-/// Memory of answers that were sent: so many are kept, of so many bytes at most.
+/// Buffers of sent answers to keep: their number, and the largest size of each.
 const SPARE: (usize, usize) = (128, 256 << 10);
-/// How long the kernel has, at the end, to let go of what it was given.
+/// How long the kernel has, at the end, to complete all requests.
 const LETTING_GO: Duration = Duration::from_secs(2);
 /// No channel.
 const NONE: usize = usize::MAX;
@@ -46,27 +46,27 @@ const NONE: usize = usize::MAX;
 /// Sockets over io_uring.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    /// Before the memory that it has, so that it goes first.
+    /// Before the memory that its requests use, so that it is dropped first.
     uring: ManuallyDrop<Uring>,
     lent: ManuallyDrop<Lent>,
     channels: ManuallyDrop<Slab<Channel>>,
     /// The channel of a number.
     places: Vec<usize>,
-    /// Whoever writes to it wakes the worker.
+    /// Writing to it wakes the worker.
     bell: Arc<OwnedFd>,
     bell_is_watched: bool,
     is_enabled: bool,
-    /// Channels to look at before the next wait: to send, to receive, to keep what was not read, to cancel.
+    /// Channels to handle before the next wait: to send, to receive, to keep unread input, to cancel.
     to_send: Vec<usize>,
     to_receive: Vec<usize>,
     to_keep: Vec<usize>,
     leaving: Vec<usize>,
-    /// Channels whose request to send says nothing if it succeeds.
+    /// Channels whose send request has no completion if it succeeds.
     silent: Vec<usize>,
     spare: Vec<Vec<u8>>,
 }
 
-/// The ring itself; it shows nothing of what is in it.
+/// The ring itself; its debug form hides the contents.
 struct Uring(IoUring);
 
 impl std::fmt::Debug for Uring {
@@ -75,7 +75,7 @@ impl std::fmt::Debug for Uring {
     }
 }
 
-/// What a completion says.
+/// Decodes a completion's result.
 fn outcome(result: i32) -> Result<usize, Errno> {
     usize::try_from(result).map_err(|_| Errno::from_raw_os_error(-result))
 }
@@ -90,7 +90,7 @@ pub(super) fn ring_bell(bell: &OwnedFd) -> io::Result<()> {
 }
 
 impl Ring {
-    /// What wakes whoever waits.
+    /// The event file that wakes the worker.
     pub(super) fn bell(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.bell)
     }
@@ -117,12 +117,12 @@ impl Ring {
         Ok((place, channel))
     }
 
-    /// Lets a socket go. What was just written is tried once.
+    /// Closes a socket. Output just written is tried once.
     pub(super) fn remove(&mut self, number: usize) {
         let Ok((place, channel)) = self.channel(number) else { return };
         channel.number = None;
         if channel.sending == Sending::Patient || channel.is_full || channel.failed.is_some() {
-            // It has not taken what came before.
+            // It has not accepted earlier output.
             channel.out.clear();
         }
         for filled in std::mem::take(&mut channel.filled) {
@@ -133,7 +133,7 @@ impl Ring {
         self.forget_if_still(place);
     }
 
-    /// Frees a channel that has left and of which the kernel has nothing.
+    /// Frees a closed channel if the kernel has no more requests for it.
     fn forget_if_still(&mut self, place: usize) {
         let gone =
             |channel: &Channel| channel.number.is_none() && channel.is_still() && channel.out.is_empty();
@@ -144,7 +144,7 @@ impl Ring {
 
     pub(super) fn end_reading(&mut self, number: usize) {
         if let Ok((_, channel)) = self.channel(number) {
-            // Who has gone has ended it himself.
+            // Fails if the client has already closed.
             let _ = shutdown(&channel.socket, Shutdown::Read);
         }
     }
@@ -155,7 +155,7 @@ impl Ring {
         self.channels.get(place).map_or(0, Channel::unsent)
     }
 
-    pub(super) fn tell_when_sent(&mut self, number: usize) {
+    pub(super) fn notify_when_sent(&mut self, number: usize) {
         if let Ok((_, channel)) = self.channel(number) {
             channel.watched = true;
         }
@@ -199,7 +199,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Submits what there is to do, waits, and tells what happened. Whether the bell has rung.
+    /// Submits requests, waits, and collects events. Returns whether the worker was woken.
     pub(super) fn wait(&mut self, timeout: Duration, events: &mut Vec<Event>) -> io::Result<bool> {
         if !self.is_enabled {
             self.uring.0.submitter().register_enable_rings()?;
@@ -212,7 +212,7 @@ impl Ring {
             self.enter(Duration::ZERO)?;
             rung |= self.collect(events);
         }
-        // What the kernel has consumed and says nothing of is sent.
+        // A request that the kernel consumed without a completion is sent.
         if self.uring.0.submission().is_empty() {
             for place in std::mem::take(&mut self.silent) {
                 if self.channels.get(place).is_some_and(|channel| channel.sending == Sending::Silent) {
@@ -224,7 +224,7 @@ impl Ring {
         Ok(rung)
     }
 
-    /// Calls the kernel, unless it has nothing to do and is not waited for.
+    /// Calls the kernel, unless there is nothing to submit and nothing to wait for.
     fn enter(&mut self, timeout: Duration) -> io::Result<()> {
         let done = if timeout.is_zero() {
             let queue = self.uring.0.submission();
@@ -239,13 +239,13 @@ impl Ring {
         };
         match done.map_err(|error| (Errno::from_io_error(&error), error)) {
             Ok(_) => Ok(()),
-            // Nothing has come; or it is to be tried again, after what has come was looked at.
+            // Nothing happened; or the call must be repeated after the completions are handled.
             Err((Some(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN), _)) => Ok(()),
             Err((_, error)) => Err(error),
         }
     }
 
-    /// Looks at what is done.
+    /// Handles completions.
     fn collect(&mut self, events: &mut Vec<Event>) -> bool {
         let mut rung = false;
         while let Some(entry) = { self.uring.0.completion().next() } {
@@ -284,7 +284,7 @@ impl Ring {
         match result {
             Ok(0) => channel.ended = true,
             Ok(_) => {}
-            // There was no buffer free, or it was told to stop, and begins again when it is read.
+            // No buffer was free, or the request was cancelled; it begins again when the channel is read.
             Err(Errno::NOBUFS | Errno::CANCELED | Errno::INTR | Errno::AGAIN) => {}
             Err(error) => channel.failed = Some(error.raw_os_error()),
         }
@@ -302,12 +302,12 @@ impl Ring {
 
     fn has_sent(&mut self, place: usize, result: Result<usize, Errno>, events: &mut Vec<Event>) {
         let Some(channel) = self.channels.get_mut(place) else { return };
-        let told = channel.sending != Sending::Silent;
+        let is_awaited = channel.sending != Sending::Silent;
         channel.sending = Sending::Nothing;
         channel.sent += result.unwrap_or(0);
         match result {
             Ok(_) if channel.sent >= channel.under_way.len() => self.sent(place),
-            // The rest goes when the socket takes it.
+            // The rest is sent when the socket accepts it.
             Ok(_) | Err(Errno::AGAIN | Errno::INTR) => channel.is_full = true,
             Err(error) if channel.failed.is_none() => {
                 channel.failed = Some(error.raw_os_error());
@@ -319,12 +319,12 @@ impl Ring {
         }
         let Some(channel) = self.channels.get_mut(place) else { return };
         if let Some(number) = channel.number
-            && told
+            && is_awaited
         {
             events.push(Event { number, writable: true, ..Event::default() });
         }
         if channel.number.is_none() || channel.failed.is_some() {
-            // Nobody waits for it.
+            // The connection is gone.
             channel.out.clear();
             channel.under_way.clear();
             channel.sent = 0;
@@ -354,7 +354,7 @@ impl Ring {
         let Some(channel) = self.channels.get_mut(place) else { return };
         channel.cancels -= 1;
         if channel.number.is_none() && channel.cancels == 0 && !channel.is_still() {
-            // It was not found, being about to be done: this ends what waits for the client.
+            // The request was not found because it is about to complete: this ends one that waits for the client.
             let _ = shutdown(&channel.socket, Shutdown::Both);
         }
         self.forget_if_still(place);
@@ -389,8 +389,8 @@ impl Drop for Ring {
         if !is_free {
             tracing::warn!("the kernel did not let go of {} sockets in time", self.channels.len());
         }
-        // SAFETY: they are not used again. What the kernel may still have is not freed: memory is lost rather than given
-        // to somebody else.
+        // SAFETY: they are not used again. Memory that the kernel may still use is not freed: it is leaked rather
+        // than reused.
         unsafe {
             ManuallyDrop::drop(&mut self.uring);
             if is_free {

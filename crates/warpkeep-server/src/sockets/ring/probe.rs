@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::Ring;
 use crate::ServerError;
 
-/// Where the system says who may use io_uring.
+/// Where the system stores who may use io_uring.
 const DISABLED: &str = "/proc/sys/kernel/io_uring_disabled";
 
 /// Receives and sends through a ring, as a worker does.
@@ -19,13 +19,14 @@ pub(in crate::sockets) fn probe() -> Result<(), ServerError> {
         let (what, remedy) = explain(Errno::from_io_error(&error), disabled.as_deref().map(str::trim));
         ServerError::Uring { what: what.to_owned(), remedy: remedy.to_owned(), source: error }
     };
-    // In a thread of its own: the kernel tells the one that used a ring of what ends after it, and interrupts it for that.
+    // In a thread of its own: the kernel delivers late completions to the thread that used the ring, and interrupts
+    // it for that.
     let probed = std::thread::Builder::new().name("probe".to_owned()).spawn(converse);
     let probed = probed.and_then(|thread| thread.join().unwrap_or_else(|_| Err(Errno::INVAL.into())));
     probed.map_err(refused)
 }
 
-/// What an error means, and what can be done.
+/// The meaning of an error, and its remedy.
 fn explain(error: Option<Errno>, disabled: Option<&str>) -> (&'static str, &'static str) {
     match (error, disabled) {
         (Some(Errno::PERM | Errno::ACCESS), Some("2")) => {
@@ -70,7 +71,7 @@ fn converse() -> io::Result<()> {
         })?;
         let is_received = &read[..count] == QUESTION && ring.is_receiving(0);
         ring.write(0, ANSWER)?;
-        // It is sent by this call, which finds nothing else to do, and it has nothing to say of that.
+        // This call sends it, finds nothing else to do, and gets no completion.
         ring.wait(Duration::ZERO, &mut events)?;
         if !is_received || events.len() != 1 || ring.unsent(0) != 0 {
             return Err(wrong());
@@ -95,7 +96,7 @@ mod tests {
 
     #[test]
     fn what_is_refused_is_explained() {
-        let mut told: Vec<(&str, &str)> = Vec::new();
+        let mut messages: Vec<(&str, &str)> = Vec::new();
         for (error, disabled) in [
             (Errno::PERM, Some("2")),
             (Errno::PERM, Some("1")),
@@ -106,8 +107,8 @@ mod tests {
             (Errno::IO, Some("0")),
         ] {
             let said = explain(Some(error), disabled);
-            assert!(!told.contains(&said), "{error} is told as another");
-            told.push(said);
+            assert!(!messages.contains(&said), "{error} has the message of another");
+            messages.push(said);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The requests of a ring, and how their completions are told apart.
+//! The requests of a ring, and the tags of their completions.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -13,7 +13,7 @@ use super::channel::Sending;
 use super::lent::GROUP;
 use super::{KEPT, Ring};
 
-/// What a completion is of.
+/// The request that a completion belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
     Bell,
@@ -55,7 +55,7 @@ impl Ring {
         for place in std::mem::take(&mut self.to_keep) {
             self.keep(place)?;
         }
-        // In the order of their lists: goodbyes are sent before what waits is cancelled.
+        // In the order of the lists: last answers are sent before waiting requests are cancelled.
         for place in std::mem::take(&mut self.to_send) {
             self.send(place)?;
         }
@@ -68,7 +68,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Keeps what a connection has not read; if that is much, no more is received for it.
+    /// Keeps a connection's unread input; if it is much, receiving stops.
     fn keep(&mut self, place: usize) -> io::Result<()> {
         let Some(channel) = self.channels.get_mut(place) else { return Ok(()) };
         if channel.filled.is_empty() {
@@ -81,7 +81,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Has the kernel receive for a channel until it is told to stop.
+    /// Has the kernel receive for a channel until it is cancelled.
     fn receive(&mut self, place: usize) -> io::Result<()> {
         let Some(channel) = self.channels.get_mut(place) else { return Ok(()) };
         let is_over = channel.ended || channel.failed.is_some() || channel.number.is_none();
@@ -93,7 +93,7 @@ impl Ring {
         self.push(&receive.user_data(Of::Receiving(place).user_data()))
     }
 
-    /// Sends what a channel has.
+    /// Sends a channel's output.
     fn send(&mut self, place: usize) -> io::Result<()> {
         let Some(channel) = self.channels.get_mut(place) else { return Ok(()) };
         if channel.sending != Sending::Nothing || channel.unsent() == 0 || channel.failed.is_some() {
@@ -121,13 +121,13 @@ impl Ring {
         self.push(&send.user_data(Of::Sending(place).user_data()))
     }
 
-    /// Cancels what the kernel does for a channel that leaves.
+    /// Cancels the requests of a closed channel.
     fn cancel_all(&mut self, place: usize) -> io::Result<()> {
         let Some(channel) = self.channels.get_mut(place) else { return Ok(()) };
         if channel.number.is_some() || !channel.receiving && channel.sending != Sending::Patient {
             return Ok(());
         }
-        // One by one: to have all of a socket's cancelled the kernel would look at the requests of all others, too.
+        // One by one: to cancel all requests of a socket the kernel would search the requests of all sockets.
         let receiving = channel.receiving.then_some(Of::Receiving(place));
         let sending = (channel.sending == Sending::Patient).then_some(Of::Sending(place));
         for request in receiving.into_iter().chain(sending) {
@@ -142,12 +142,12 @@ impl Ring {
         self.push(&cancel.user_data(Of::Cancelling(place).user_data()))
     }
 
-    /// Queues a request; if the queue is full, submits what is in it first.
+    /// Queues a request; if the queue is full, submits its requests first.
     fn push(&mut self, entry: &Entry) -> io::Result<()> {
         loop {
-            // SAFETY: a request names a socket, and memory of its channel or of `lent`, that stay until it is done: a
-            // channel is freed when it is still, and `under_way` is touched when nothing is being sent. The bell stays
-            // as long as the ring.
+            // SAFETY: a request refers to a socket, and to memory of its channel or of `lent`, that stay until it
+            // is done: a channel is freed only when it has no requests, and `under_way` is changed only when
+            // nothing is being sent. The event file lives as long as the ring.
             match unsafe { self.uring.0.submission().push(entry) } {
                 Ok(()) => return Ok(()),
                 Err(_full) => self.enter(std::time::Duration::ZERO)?,
@@ -156,6 +156,6 @@ impl Ring {
     }
 }
 
-/// `MSG_WAITALL`, which rustix has for receiving alone: what is sent in part is reported as a failure, and not as a success
-/// that may go unsaid.
+/// `MSG_WAITALL`, which rustix defines for receiving only: a partial send is reported as a failure, and not as a
+/// success without a completion.
 const WAITALL: u32 = 0x100;

@@ -1,4 +1,4 @@
-//! How a ring is made: with all that the kernel has of what makes it fast.
+//! Sets up a ring with the fastest features that the kernel has.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -12,20 +12,20 @@ use slab::Slab;
 use super::lent::Lent;
 use super::{Ring, Uring};
 
-/// Requests that are submitted at a time; more are submitted in several calls, which tests see to by having few.
+/// Requests submitted at a time; more take several calls. Tests have few, so that this happens.
 const REQUESTS: u32 = if cfg!(test) { 16 } else { 1024 };
 /// Completions that may wait to be looked at; the kernel keeps more by itself.
 const COMPLETIONS: u32 = if cfg!(test) { 32 } else { 8192 };
 
 type Make = fn(&mut Builder<squeue::Entry, cqueue::Entry>);
 
-/// From what new kernels have to what all have that can be used.
+/// From the features of new kernels to those of all usable kernels.
 const WAYS: [Make; 3] = [
-    // Completions are gathered when the thread asks for them, which alone submits: Linux 6.1.
+    // Completions are gathered when the thread asks for them, and only this thread submits: Linux 6.1.
     |builder| {
         builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().setup_submit_all();
     },
-    // Nobody is interrupted for a completion: 5.19.
+    // No thread is interrupted for a completion: Linux 5.19.
     |builder| {
         builder.setup_coop_taskrun().setup_taskrun_flag().setup_submit_all();
     },

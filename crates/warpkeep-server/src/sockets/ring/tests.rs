@@ -1,4 +1,4 @@
-//! What a ring does where it is stressed: no buffers left, clients that do not read, sockets that leave, full queues.
+//! A ring under stress: no buffers left, clients that do not read, sockets that close, full queues.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{KEPT, Ring, lent};
 
-/// A ring with so many sockets, and their other ends; none where there is no io_uring.
+/// A ring with this many sockets, and their other ends; `None` without io_uring.
 fn ring_with(sockets: usize) -> Option<(Ring, Vec<UnixStream>)> {
     if let Err(error) = super::probe() {
         writeln!(std::io::stdout().lock(), "SKIPPED: {error}").unwrap();
@@ -23,7 +23,7 @@ fn ring_with(sockets: usize) -> Option<(Ring, Vec<UnixStream>)> {
     Some((ring, ends))
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 fn wait_until(ring: &mut Ring, mut is_so: impl FnMut(&mut Ring) -> bool) {
     let begun = Instant::now();
     while !is_so(ring) {
@@ -32,7 +32,7 @@ fn wait_until(ring: &mut Ring, mut is_so: impl FnMut(&mut Ring) -> bool) {
     }
 }
 
-/// Reads what has come for a socket, to the end of what is there. Whether that is the end of all.
+/// Reads all available input of a socket. Returns whether its end was reached.
 fn read_on(ring: &mut Ring, number: usize, into: &mut Vec<u8>) -> bool {
     let mut some = [0; 1000];
     loop {
@@ -124,7 +124,7 @@ fn what_is_not_taken_at_once_is_sent_when_it_is() {
 #[test]
 fn a_socket_leaves_when_the_kernel_has_let_go_of_it() {
     let Some((mut ring, mut ends)) = ring_with(3) else { return };
-    // One says nothing, one does not read, one is told goodbye.
+    // One is silent, one does not read, one is sent a last answer.
     ring.take_all(1, &mut pattern(5 << 20)).unwrap();
     ring.wait(Duration::ZERO, &mut Vec::new()).unwrap();
     ring.write(2, b"goodbye").unwrap();
@@ -158,7 +158,7 @@ fn a_ring_that_is_dropped_lets_everything_go() {
     assert!(ring.let_go(), "the kernel holds on to {} sockets", ring.channels.len());
     drop(ring);
     for end in &mut ends {
-        // Those that are closed.
+        // The closed ones.
         end.read_to_end(&mut Vec::new()).unwrap();
     }
 }
@@ -172,7 +172,7 @@ fn the_end_of_a_client_and_its_failure_are_found() {
     wait_until(&mut ring, |ring| read_on(ring, 0, &mut read));
     assert_eq!(read, b"last words");
     drop(ends);
-    // Nobody is there to take it: that is told by the next attempt, or by the read.
+    // The other end is closed: the next attempt or the read reports that.
     ring.write(1, b"anybody?").unwrap();
     wait_until(&mut ring, |ring| ring.write(1, b"anybody?").is_err());
     assert!(ring.read(1, &mut [0; 10]).is_err());

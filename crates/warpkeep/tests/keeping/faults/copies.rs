@@ -62,7 +62,7 @@ fn a_copy_of_an_image_in_use_is_not_trusted() {
         assert_remedy(&error, &["rebuild it from the log directory"]);
         assert!(error.to_string().contains("copy"), "{error}");
     }
-    // An empty log has nothing to put in its place.
+    // An empty log has no replacement for it.
     let elsewhere = Home { log: home.directory().join("new log"), ..Home::at(home.directory()) };
     let error = elsewhere.refuses();
     assert!(matches!(error, Error::Image(ImageError::NotIntact { .. })), "{error}");
@@ -75,7 +75,7 @@ fn a_copy_of_an_image_in_use_is_not_trusted() {
     assert_no_leak(&store, &found, "rebuilt");
 }
 
-/// An image restored from a copy taken while it was in use, which got the number of the file that it replaces.
+/// An image restored from a copy taken while it was in use, with the inode number of the file that it replaces.
 #[test]
 fn a_copy_with_the_number_of_the_original_is_still_a_copy() {
     use std::os::unix::fs::MetadataExt;
@@ -89,7 +89,7 @@ fn a_copy_with_the_number_of_the_original_is_still_a_copy() {
     drop(store);
     let number = home.image.metadata().expect("metadata").ino();
     home.lose_image();
-    // Others make files meanwhile, so the number may take some looking for.
+    // Other tests make files meanwhile, so finding the number may take several attempts.
     let restored = (0..64).map(|turn| home.directory().join(format!("restored-{turn}"))).find(|copy| {
         std::fs::copy(&backup, copy).expect("copied");
         copy.metadata().expect("metadata").ino() == number

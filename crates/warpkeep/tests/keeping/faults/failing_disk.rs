@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use warpkeep::{Durability, Edit, Error, LogPlace, Origin};
+use warpkeep::engine::{Edit, LogPlace};
+use warpkeep::{Durability, Error, Origin};
 use warpkeep_crashlab::{DiskCall, Fault, LabDisk, Trace};
 use warpkeep_log::{LogError, LogOptions};
 
@@ -37,13 +38,13 @@ impl Rig {
     }
 }
 
-/// What was done to a store, and what it may hold.
+/// The history of a store, and its possible contents.
 struct History {
     /// After each step that was acknowledged, the last one last.
     states: Vec<Model>,
     /// How many of these are sure to survive the image.
     durable: usize,
-    /// After the step whose outcome nobody knows, if the log broke in it.
+    /// The state after the step with an unknown outcome, if the log failed in it.
     maybe: Option<Model>,
     errors: u64,
 }
@@ -79,7 +80,7 @@ impl History {
             }
             Err(Error::Log(LogError::Poisoned { .. })) => {
                 self.errors += 1;
-                // Only the first failure leaves a doubt: after it nothing is begun.
+                // Only the first failure leaves a doubt: after it no step begins.
                 self.maybe.get_or_insert(next);
             }
             Err(error) => {
@@ -128,7 +129,7 @@ impl History {
     }
 }
 
-/// An error of the log that says what to do.
+/// Whether it is an error of the log that gives the next step.
 fn is_sorted_out(error: &Error) -> bool {
     let Error::Log(error) = error else { return false };
     let text = error.to_string();
@@ -136,7 +137,7 @@ fn is_sorted_out(error: &Error) -> bool {
     remedies.iter().any(|remedy| text.contains(remedy))
 }
 
-/// Runs a history with one fault in it, and sees what is left.
+/// Runs a history with one fault in it, and checks the remaining state.
 fn suffer(fault: Fault, lose_image: bool, what: &str) -> u64 {
     let rig = Rig::new();
     let mut history = History::new();
@@ -189,8 +190,8 @@ fn every_call_of_the_disk_fails_once() {
                 (runs, errors, struck) = (runs + 1, errors + failed, struck + failed.min(1));
             }
         }
-        // A segment that cannot be had is tried for again, and what is to be removed has no use any more: nobody
-        // hears of it.
+        // Making a segment is tried again, and a file to be removed has no use any more: no caller sees these
+        // failures.
         let unheard = [DiskCall::Allocate, DiskCall::Remove].contains(&call);
         assert!(struck > 2 || unheard, "{call:?}: the faults hit nothing");
     }
@@ -279,7 +280,7 @@ fn a_failed_sync_poisons_until_the_store_is_opened_again() {
         assert!(matches!(error, Error::Log(LogError::Poisoned { .. })), "{error}");
         assert_remedy(&error, &["open the store again to find out"]);
         assert!(error.to_string().contains("sync"), "{error}");
-        // The disk is good again, and that proves nothing.
+        // The disk works again, and that proves nothing.
         let later = [
             store.put(2, b"later", Durability::Power),
             store.put(2, b"later", Durability::Process),
@@ -294,7 +295,7 @@ fn a_failed_sync_poisons_until_the_store_is_opened_again() {
         assert_holds(&store, &acknowledged, "reading goes on");
         assert!(matches!(store.close(), Err(Error::Log(LogError::Poisoned { .. }))));
 
-        // Only its own log knows what became of the commit in doubt.
+        // Only its own log has the outcome of the commit in doubt.
         let error = rig.home.refuses_without_log();
         assert!(matches!(error, Error::LogNeeded), "{error}");
         assert_remedy(&error, &["open it with its log directory"]);
@@ -314,7 +315,7 @@ fn a_failed_sync_poisons_until_the_store_is_opened_again() {
     }
 }
 
-/// An older copy of the log cannot tell what became of commits that it never saw.
+/// An older copy of the log does not have the outcome of commits that it never saw.
 #[test]
 fn commits_in_doubt_are_not_settled_by_an_older_log() {
     let home = Home::on_disk();
@@ -333,7 +334,7 @@ fn commits_in_doubt_are_not_settled_by_an_older_log() {
 fn leave_a_commit_pending(image: &Path, home: &Home) {
     let (store, _) = home.open().expect("clean");
     let mut pending = store.image().claim_pending().expect("a line");
-    pending.name(warpkeep::Lsn::new(store.image().epoch(), 1));
+    pending.name(warpkeep::engine::Lsn::new(store.image().epoch(), 1));
     drop(pending);
     drop(store);
     assert!(image.exists());

@@ -1,4 +1,4 @@
-//! Real file systems that fill up: an error and never a signal, and the store goes on when there is room.
+//! Real file systems that fill up: an error and never a signal, and the store continues when there is room.
 
 use warpkeep::{Durability, Error};
 use warpkeep_image::{HugePages, ImageError};
@@ -8,7 +8,7 @@ use crate::common::{
     Home, Model, Mounted, Store, assert_holds, assert_no_leak, assert_remedy, content, say, value_of,
 };
 
-/// Puts until something is refused.
+/// Puts until a put is refused.
 fn fill(store: &Store, model: &mut Model, durability: Durability, from: u64) -> Option<Error> {
     (from..store.items().count()).find_map(|cell| {
         let value = value_of(cell, 2000 + (cell * 131 % 3000) as usize);
@@ -38,7 +38,7 @@ fn an_image_on_a_full_file_system() {
             assert!(model.len() > 500, "{} records", model.len());
             assert_holds(&store, &model, "when full");
             assert_no_leak(&store, &model, "when full");
-            // Others take what is left, to the last byte; stores to the image must still be possible.
+            // Other files take the remaining space, to the last byte; stores to the image must still be possible.
             let filler = mounted.path().join("filler");
             let _ = std::fs::write(&filler, vec![1; 4 << 20]);
             for cell in 0..200 {

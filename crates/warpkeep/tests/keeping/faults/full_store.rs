@@ -1,4 +1,4 @@
-//! A store whose log disk is full: it is left by a checkpoint, opened from the reserve, and read without any space.
+//! A store whose log disk is full: a checkpoint frees space, the reserve lets it open, and reading needs no space.
 
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ impl Rig {
     /// Takes all that is free.
     fn fill(&self) -> Filler {
         let path = self.mounted.path().join("filler");
-        // The system writes what there is room for, and then says that there is no more.
+        // The system writes as much as fits, and then reports that there is no more space.
         let _ = std::fs::write(&path, vec![1; 8 << 20]);
         Filler(path)
     }
@@ -57,7 +57,7 @@ impl Drop for Filler {
     }
 }
 
-/// Space is set aside, but no checkpoint is taken that is not asked for.
+/// Space is set aside, but only requested checkpoints are taken.
 const BY_HAND: CheckpointOptions =
     CheckpointOptions { automatic: false, min_log_bytes: u64::MAX, live_share: 1.0, reserve: true };
 
@@ -102,7 +102,7 @@ fn check(store: &Store, value: u8) {
     assert_eq!(seen, ROWS);
 }
 
-/// Waits until the thread in the background has set aside what is wanted.
+/// Waits until the background thread has set the wanted space aside.
 fn wait_for_reserve(store: &Store) {
     for _ in 0..6000 {
         let log = store.status().log.expect("a log");
@@ -142,7 +142,7 @@ fn a_full_disk_is_left_by_a_checkpoint() {
     store.close().expect("closed");
 }
 
-/// Nothing is asked for: the store leaves the full disk by itself.
+/// Without a request: the store recovers from the full disk by itself.
 #[test]
 fn a_full_disk_is_left_without_being_asked() {
     let Some(rig) = Rig::new("a full log disk is left by itself") else { return };
@@ -151,7 +151,7 @@ fn a_full_disk_is_left_without_being_asked() {
     create(&store);
     let table = store.table("rows").expect("a table");
     let mut written = 0;
-    // Many times what there is room for.
+    // Many times as much as fits.
     for round in 0..400_u64 {
         for row in 0..ROWS / 10 {
             let put = table.put(row, &[round as u8; 100], Durability::Power);
@@ -189,7 +189,7 @@ fn a_full_disk_is_opened_from_the_reserve() {
         assert_eq!(report.only_reads, None, "turn {turn}");
         assert_eq!(report.origin, [Origin::Reattached, Origin::Rebuilt, Origin::Clean][turn]);
         check(&store, 2);
-        // In the first turn the checkpoint that is owed comes first, from what is set aside.
+        // In the first round the owed checkpoint comes first, from the reserve.
         store.table("rows").expect("a table").put(0, &[2; 100], Durability::Power).expect("a small segment");
         if turn == 0 {
             drop(store);
@@ -245,7 +245,7 @@ fn without_any_space_a_store_is_read() {
     check(&rig.open(BY_HAND).expect("rebuilt"), 4);
 }
 
-/// The image has no room to grow: writes are refused with that reason, and go on when there is room.
+/// The image has no room to grow: writes are refused with that reason, and continue when there is room.
 #[test]
 fn an_image_that_cannot_grow_is_told() {
     let Some(mounted) = Mounted::tmpfs(16 << 20, "an image that cannot grow") else { return };

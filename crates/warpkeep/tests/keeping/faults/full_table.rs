@@ -1,5 +1,5 @@
-//! Tables filled to the brim of their disk: every refusal is told, nothing that was acknowledged is lost, and what is
-//! deleted makes room.
+//! Tables that fill their disk completely: every refusal is reported, no acknowledged write is lost, and deletes
+//! make room.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ fn value(spec: ValueSpec, number: u64) -> Vec<u8> {
     number.to_le_bytes().into_iter().cycle().take(len).collect()
 }
 
-/// Puts batches until one of them is mostly refused, for one shard may have no room while others have; gives the number
-/// after the last.
+/// Puts batches until one of them is mostly refused, because one shard may have no room while others have; returns
+/// the number after the last.
 fn fill(store: &Store, model: &mut BTreeMap<u64, Vec<u8>>, from: u64) -> u64 {
     let table = store.table("brim").unwrap();
     for first in (from..).step_by(BATCH as usize) {
@@ -82,7 +82,7 @@ fn a_table_on_a_full_file_system() {
         let numbers = fill(&store, &mut model, 0);
         let full = model.len();
         assert_holds(&store, &model, numbers, "full");
-        // What is deleted makes room for as many again, at the least for most of them.
+        // Deletes make room for as many items again, or at least for most of them.
         let table = store.table("brim").unwrap();
         for number in (0..numbers).filter(|number| number % 2 == 0) {
             let was_there = model.remove(&number).is_some();

@@ -15,7 +15,7 @@ struct Patient {
     good: Vec<u8>,
 }
 
-/// What opening a damaged image came to.
+/// The outcomes of opening damaged images.
 #[derive(Default)]
 struct Count {
     refused: u64,
@@ -41,7 +41,7 @@ impl Patient {
         Patient { home, model, good }
     }
 
-    /// Opens the damaged image: it is refused, or holds what it should.
+    /// Opens the damaged image: it is refused, or has the expected contents.
     fn examine(&self, what: &str, count: &mut Count) {
         match self.home.open_without_log() {
             Ok((store, report)) => {
@@ -83,7 +83,7 @@ fn flip_header(close: bool) -> Count {
     }
     patient.examine("nothing damaged", &mut count);
     assert_eq!(count.refused + count.repaired + count.unharmed, MIN_CHUNK + 1);
-    // Two state slots of a page each can be mended; descriptors of chunks that are yet to come do not count.
+    // Two state slots of a page each can be repaired; descriptors of future chunks do not count.
     let chunks = patient.good.len() as u64 / MIN_CHUNK;
     assert_eq!((count.repaired, count.unharmed), (2 * 4096, MIN_CHUNK - 20480 - 8 * chunks + 1));
     count
@@ -105,7 +105,7 @@ fn every_flipped_byte_of_the_header_is_found_or_mended() {
     });
 }
 
-/// A byte that nobody looked at comes into use when the image grows: it must not spoil it then.
+/// An unchecked byte comes into use when the image grows: it must do no harm then.
 #[test]
 fn flipped_bytes_of_descriptors_to_come_do_no_harm() {
     let patient = Patient::new(false);
@@ -134,7 +134,7 @@ fn flipped_bytes_of_records_are_found() {
     let patient = Patient::new(true);
     let mut count = Count::default();
     for (cell, value) in &patient.model {
-        // Records of 16 bytes of head and the value: looked for by the value, which is unlike any other.
+        // Records of a header of 16 bytes and the value: found by the value, which is unique.
         let Some(at) = (value.len() >= 24).then(|| find(&patient.good, value)).flatten() else { continue };
         for place in (at - 16..at + value.len()).step_by(7) {
             flip(&patient.home.image, &patient.good, place, 0x20);
@@ -192,7 +192,7 @@ fn a_damaged_image_is_not_thrown_away_unasked_and_can_be_rebuilt() {
         assert_eq!(std::fs::read(&home.image).expect("still there"), damaged, "byte {at}: it was changed");
         refused += 1;
 
-        // As the message says: out of the way, and opened with the log.
+        // As the message advises: moved away, and opened with the log.
         std::fs::rename(&home.image, home.directory().join("moved away")).expect("moved");
         let (store, report) = home.open().expect("rebuilt");
         assert_eq!(report.origin, Origin::Rebuilt);

@@ -3,17 +3,18 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use warpkeep::{Change, ChangeKind, Error, Origin};
+use warpkeep::engine::{Change, ChangeKind};
+use warpkeep::{Error, Origin};
 use warpkeep_log::{LogError, OsDisk, Recovery};
 
 use super::written::Written;
 use crate::common::{Home, Model, assert_holds, assert_remedy, copy_directory, files_in, flip, restore, say};
 
-/// What reading a damaged log came to.
+/// The outcomes of reading damaged logs.
 #[derive(Debug, Default)]
 pub(crate) struct Count {
     pub(crate) refused: u64,
-    /// It ends earlier, and says so.
+    /// It ends earlier, and reports that.
     pub(crate) shorter: u64,
     pub(crate) unharmed: u64,
 }
@@ -46,7 +47,7 @@ fn read(home: &Home) -> Result<(Model, Recovery), LogError> {
     Ok((model, recovery))
 }
 
-/// Reads a damaged log: it is refused, or gives a state that was, and says so if it is not the last.
+/// Reads a damaged log: it is refused, or gives an earlier state, and reports it if that is not the last.
 pub(crate) fn examine(written: &Written, what: &str, count: &mut Count) {
     match read(&written.home) {
         Err(error) => {
@@ -91,7 +92,7 @@ fn flipped_bytes_are_refused_or_cut_off() {
         assert!(files.keys().filter(|name| name.starts_with("seg-")).count() >= 3, "{:?}", files.keys());
         let mut count = Count::default();
         for (name, good) in files.iter().filter(|(name, _)| *name != "LOCK") {
-            // Bytes that say something, and some of the zeros between them.
+            // Nonzero bytes, and some of the zeros between them.
             let telling = (0..good.len()).filter(|&at| good[at] != 0).step_by(5);
             for at in telling.chain((0..good.len()).step_by(97)) {
                 flip(&log.join(name), good, at, 1 << (at % 8));
@@ -109,7 +110,7 @@ fn flipped_bytes_are_refused_or_cut_off() {
         ));
         assert!(count.all() > 3000, "{count:?}");
         assert!(count.refused > 1000, "{count:?}");
-        // A log that was closed says where it ends.
+        // A closed log records where it ends.
         assert_eq!(count.shorter == 0, close, "{count:?}");
         assert_eq!(files_in(log), files, "reading changed something");
         let (store, _) = written.home.open().expect("mended");
@@ -166,7 +167,7 @@ fn a_store_rebuilt_from_a_damaged_log_is_refused_or_a_state_that_was() {
         match home.open() {
             Err(Error::Log(error)) => {
                 assert_typed(&error, &format!("round {round}: byte {at} of {name}"));
-                // The image is made before the checkpoint is read; it is none yet, and tells nobody otherwise.
+                // The image is made before the checkpoint is read; it does not count as one yet.
                 restore(&home.log.join(name), &files[name]);
                 let (store, report) = home.open().expect("mended");
                 assert_eq!(report.origin, Origin::Rebuilt);

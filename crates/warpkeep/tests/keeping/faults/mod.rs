@@ -1,7 +1,7 @@
 //! The store under faults: damaged, cut, foreign, copied and read-only files, full and failing disks, second openers.
 //!
-//! Each gives a typed error that says what to do next; nothing committed is lost, and when the fault is undone, or
-//! the image rebuilt from the log, everything is back.
+//! Each gives a typed error that ends with the next step; nothing committed is lost, and when the fault is undone,
+//! or the image rebuilt from the log, everything is back.
 
 mod copies;
 mod failing_disk;

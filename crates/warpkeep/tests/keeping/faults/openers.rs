@@ -42,7 +42,7 @@ impl Drop for Other {
     }
 }
 
-/// Not a test of its own: what the other process does.
+/// Not a test of its own: the code of the other process.
 #[test]
 fn other_process() {
     let Some(role) = torture::role() else { return };
@@ -53,7 +53,7 @@ fn other_process() {
     store.put(2, b"process", Durability::Process).expect("there is room");
     let store = match role.as_str() {
         "hold" => Some(store),
-        // The locks are free, but the process that the image names is not gone: as when its end takes long.
+        // The locks are free, but the process named in the image has not ended: as when its end takes long.
         "linger" => {
             let in_use = slots(&home.image);
             drop(store);
@@ -86,7 +86,7 @@ fn left_by_other() -> Model {
     Model::from([(1, b"power".to_vec()), (2, b"process".to_vec())])
 }
 
-/// The error for an image in use says who has it, where the system tells.
+/// The error for an image in use names the holder, where the system reports it.
 fn assert_held(error: &Error, directory: &Path, holder: &str) {
     assert!(matches!(error, Error::Image(ImageError::Held { .. })), "{error}");
     assert_remedy(error, &["close it there first"]);
@@ -127,7 +127,7 @@ fn a_second_process_is_refused_and_a_killed_one_is_not_in_the_way() {
         assert_log_held(&home.refuses(), pid);
 
         other.kill();
-        // Its locks are let go some time before it is gone, and it is gone some time before anybody collects it.
+        // Its locks are released some time before it ends, and it ends some time before it is reaped.
         let begun = Instant::now();
         let (store, report) = loop {
             match home.open() {
@@ -155,7 +155,12 @@ fn a_holder_that_is_still_ending_is_waited_for() {
     let mut place = home.place();
     place.open.wait_for_holder = Duration::from_millis(50);
     let log = || home.log_place().expect("the log directory is free");
-    let opened = warpkeep::open::<_, warpkeep::Cells<_>>(&place, Some(log()), home.heap.clone(), &home.cells);
+    let opened = warpkeep::engine::open::<_, warpkeep::engine::Cells<_>>(
+        &place,
+        Some(log()),
+        home.heap.clone(),
+        &home.cells,
+    );
     let error = opened.map(|_| ()).expect_err("its last holder is there");
     assert!(matches!(error, Error::Image(ImageError::Held { .. })), "{error}");
     assert!(error.to_string().contains(&format!("process {pid}")), "{error}");
@@ -178,17 +183,21 @@ fn a_store_that_was_dropped_is_opened_by_others_at_once() {
         let mut place = home.place();
         place.open.wait_for_holder = Duration::ZERO;
         let log = home.log_place().expect("the log directory is free");
-        let opened =
-            warpkeep::open::<_, warpkeep::Cells<_>>(&place, Some(log), home.heap.clone(), &home.cells);
+        let opened = warpkeep::engine::open::<_, warpkeep::engine::Cells<_>>(
+            &place,
+            Some(log),
+            home.heap.clone(),
+            &home.cells,
+        );
         let (store, report) = opened.expect("it is free");
         assert!(other.0.try_wait().expect("a child").is_none(), "the process that dropped it still runs");
-        // It was not closed: what it had is re-attached, not thrown away.
+        // It was not closed: its contents are re-attached, not discarded.
         assert_eq!(report.origin, Origin::Reattached);
         assert_holds(&store, &left_by_other(), "after the drop");
     }
 }
 
-/// What the image says after a drop: in use, to be re-attached, and no holder.
+/// The state of the image after a drop: in use, to be re-attached, and no holder.
 #[test]
 fn a_dropped_store_names_no_holder() {
     let home = Home::in_memory();

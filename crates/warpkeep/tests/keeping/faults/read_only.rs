@@ -16,7 +16,7 @@ fn filled(home: &Home) -> Model {
     model
 }
 
-/// Opening says what is wrong, in both halves of the store, and looking still works.
+/// Opening reports the problem, in both halves of the store, and reading still works.
 fn assert_read_only(home: &Home) {
     let error = home.refuses();
     assert!(matches!(error, Error::Log(LogError::NotWritable { .. })), "{error}");
@@ -74,7 +74,7 @@ fn files_without_permission_to_write() {
     assert_holds(&store, &model, "writable again");
 }
 
-/// What may not be written can be read, also what the last holder left without closing, and after its image was lost.
+/// A read-only store can be read, also if the last holder did not close it, and after its image was lost.
 #[test]
 fn a_store_on_a_read_only_file_system_is_read() {
     let Some(mounted) = Mounted::tmpfs(24 << 20, "a store that is read on a read-only file system") else {

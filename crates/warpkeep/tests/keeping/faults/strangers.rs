@@ -1,4 +1,4 @@
-//! Files that are not what their names say: of other programs, of newer versions, not files at all.
+//! Files that do not match their names: of other programs, of newer versions, not files at all.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn foreign_bytes() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// What it is called, and how it is made.
+/// Its name, and how it is made.
 type Thing = (&'static str, fn(&Path));
 
 /// Things that have a name but are no files.
@@ -186,7 +186,7 @@ fn newer_files_are_told_from_damage() {
             restore(&home.log.join(name), good);
         }
     }
-    // A feature that this program does not know is a reason, too.
+    // An unknown feature is a reason, too.
     let good = std::fs::read(&home.image).expect("an image");
     let mut bytes = good.clone();
     bytes[56] = 4;

@@ -7,10 +7,10 @@ use warpkeep_log::LogOptions;
 
 use crate::common::{Home, Model, Store, content, value_of};
 
-/// A store that was used and left, and what it held after every step.
+/// A store that was used and left, and its contents after every step.
 pub(crate) struct Written {
     pub(crate) home: Home,
-    /// The last is what it holds.
+    /// The last is its current contents.
     pub(crate) states: Vec<Model>,
 }
 
@@ -21,7 +21,7 @@ impl Written {
         home.log_options = LogOptions {
             segment_bytes: 16 << 10,
             fill_ahead_bytes: 4096,
-            // Frames as the history has them: nothing is written behind its back.
+            // Exactly the frames of the history: no background thread writes.
             background: false,
             flush_interval: Duration::from_secs(60),
             ..LogOptions::default()

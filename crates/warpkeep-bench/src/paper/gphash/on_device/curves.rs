@@ -1,4 +1,4 @@
-//! Figures 5 and 6: rate against latency over sizes of batches, with keys of 8 and of 32 bytes.
+//! Figures 5 and 6: rate against latency over batch sizes, with keys of 8 and of 32 bytes.
 
 use warpkeep_device::DeviceChoice;
 

@@ -1,11 +1,11 @@
-//! Figure 15: gets while the bucket cache is loaded, with gets that go on and with gets that wait.
+//! Figure 15: gets while the bucket cache is loaded, with gets that continue and with gets that wait.
 
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use warpkeep_gphash::Layout;
-use warpkeep_gphash::gpu::{CachePolicy, CacheReport};
+use warpkeep_gphash::gpu::paper::{CachePolicy, CacheReport};
 
 use super::Site;
 use crate::chart::{Chart, Curve, Drawing, Scale};
@@ -19,7 +19,7 @@ const SHARES: [u32; 2] = [20, 100];
 const STEPS: u32 = 10;
 const RATE: &str = "rate";
 
-/// What happened when: times since the beginning.
+/// The times of events since the beginning.
 struct Course {
     /// When each batch was done.
     batches: Vec<Duration>,
@@ -71,7 +71,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) -> Result<(), BenchError
 fn load(site: &Site<'_>, rig: &Rig, share: u32, beside: bool) -> Result<Course, BenchError> {
     let variant = Variant { way: Way::BucketCache, share: 0.0 };
     let batch = site.batches()[0];
-    // Copies of none, and nothing is known of what is hot but what the batches below show.
+    // An empty cache, and only the batches below show which keys are hot.
     rig.prepare(variant, CachePolicy::Lfu, &site.pool, batch)?;
     let (gate, over) = (RwLock::new(()), AtomicBool::new(false));
     let pause = site.options.round_time;
@@ -96,7 +96,8 @@ fn load(site: &Site<'_>, rig: &Rig, share: u32, beside: bool) -> Result<Course, 
         std::thread::sleep(pause);
         let from = begun.elapsed();
         let gate = (!beside).then(|| gate.write());
-        let loaded = rig.engine.load_cache(&rig.table, f64::from(share) / 100.0, CachePolicy::Lfu);
+        let loaded =
+            rig.paper.load_cache(&rig.engine, &rig.table, f64::from(share) / 100.0, CachePolicy::Lfu);
         drop(gate);
         let loading = (from, begun.elapsed());
         std::thread::sleep(pause);
@@ -135,7 +136,7 @@ fn curve(course: &Course, pause: Duration, name: &str) -> Curve {
     let end = course.batches.last().copied().unwrap_or_default();
     let mut points = Vec::new();
     let mut from = Duration::ZERO;
-    // What is less than a step at the end says little.
+    // Less than a step at the end is not significant.
     while from + step <= end && points.len() < 1000 {
         let middle = (from + step / 2).as_secs_f64() - start.as_secs_f64();
         points.push((1e3 * middle, course.rate(from, from + step).unwrap_or(0.0) * 1e-6));

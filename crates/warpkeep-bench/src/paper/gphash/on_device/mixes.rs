@@ -6,9 +6,9 @@ use warpkeep_core::Op;
 
 use super::Site;
 use crate::BenchError;
-use crate::device::{Expected, FINDING_OUT, Rig, Variant, Written};
+use crate::device::{Expected, Rig, Variant, Written};
 
-/// The workloads that are made of what a device can be given in batches.
+/// The workloads whose operations a device takes in batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mix {
     /// YCSB C: gets.
@@ -34,7 +34,7 @@ impl Mix {
         }
     }
 
-    /// Updates in a batch of so many.
+    /// Updates in a batch of `batch` operations.
     fn updates(self, batch: usize) -> usize {
         match self {
             Mix::A => batch / 2,
@@ -83,7 +83,6 @@ impl<'l> Load<'l> {
         let (mut done, mut unheeded) = (Done::default(), Done::default());
         let cold = match mix {
             Mix::C => 0,
-            _ if self.rig.writes_straight(variant) => FINDING_OUT,
             _ => 1,
         };
         let mut turn = 0;

@@ -1,4 +1,4 @@
-//! The figures that need a device: what each technique brings, the bucket cache, and how it is loaded.
+//! The figures that need a device: the gain of each technique, the bucket cache, and its loading.
 
 mod cache;
 mod curves;
@@ -18,7 +18,7 @@ use crate::{Amount, BenchError, Progress};
 
 /// The paper's skew.
 const SKEW: Distribution = Distribution::Zipfian(0.99);
-/// Batches that differ, so that no round meets what the one before brought near.
+/// Different batches, so that no round finds its data cached by the one before.
 const BATCHES: usize = 4;
 
 /// Measures one of these figures.
@@ -41,7 +41,7 @@ pub(super) fn run(
     }
 }
 
-/// Where figures are measured: a device, and keys that all of them ask for.
+/// The setting of the figures: a device, and the keys that all of them request.
 struct Site<'s> {
     options: &'s Options,
     device: &'s Device,
@@ -65,7 +65,7 @@ impl<'s> Site<'s> {
         Ok(Site { options, device, scratch, progress, workload, pool })
     }
 
-    /// Keys that show what is hot.
+    /// Keys that show which values are hot.
     fn lessons(&self) -> Result<Lessons, BenchError> {
         Lessons::drawn(self.device, self.workload, SKEW)
     }
@@ -97,7 +97,8 @@ impl<'s> Site<'s> {
     }
 }
 
-/// The largest batch: a million, or what the simulator does in a moment; a quarter of the items at the most.
+/// The largest batch: a million, or as many as the simulator handles in a moment; a quarter of the items at the
+/// most.
 fn largest_batch(options: &Options) -> usize {
     let most = if options.device == DeviceChoice::Sim { 1 << 8 } else { 1 << 20 };
     most.min((options.items / 4) as usize).max(1)

@@ -1,3 +1,0 @@
-// All kernels of the benchmarks.
-#include "answers.h"
-#include "limits.h"

@@ -1,2 +1,0 @@
-// The kernels, for the simulator.
-#include "bench.cu"

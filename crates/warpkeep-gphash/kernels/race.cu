@@ -1,0 +1,2 @@
+// For tests: readers beside writers in one launch.
+#include "race.h"

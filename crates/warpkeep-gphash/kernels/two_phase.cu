@@ -1,0 +1,88 @@
+// Writes in two phases: a kernel decides and stages, the host looks, a kernel publishes.
+#include "stage.h"
+
+// A thread an operation.
+WK_KERNEL(gphash_plan, gphash::PlanParams) {
+    using namespace gphash;
+    u64 mine = global_index();
+    if (mine >= p.count) return;
+    u64 hash = planned_hash(p, mine);
+    for (u64 at = hash & p.place_mask;; at = (at + 1) & p.place_mask) {
+        // Looked at first: a hot key has thousands of operations, and only one of them comes to an empty place.
+        u32 there = load<Scope::Device, Order::Relaxed>(p.places + at);
+        if (there == kNobody) there = cas(p.places + at, kNobody, (u32)mine);
+        if (there == kNobody) return;
+        if (planned_hash(p, there) == hash) {
+            leave(p, mine);
+            leave(p, there);
+            return;
+        }
+    }
+}
+
+// A warp for every 32 operations; it serves them one by one, with all its lanes.
+WK_KERNEL(gphash_stage, gphash::StageParams) {
+    using namespace gphash;
+    Warp warp;
+    u64 first = (u64)global_index() / kWarp * kWarp;
+    if (first >= p.count) return;
+    u64 mine = first + lane();
+    Key own{p.keys + mine * p.table.key_words(), p.table.key_len()};
+    u64 own_hash = mine < p.count ? own.hash(p.table.seed) : 0;
+    u64 rest = p.count - first;
+    for (u32 i = 0; i < kWarp && i < rest; i++) {
+        u64 index = first + i;
+        if (p.left && load(p.left + index)) {
+            if (lane() == 0) note_pending(p, index, kPendingStatus, 0, Pending{0, 0, 0, kNone, 0});
+            continue;
+        }
+        Key key{p.keys + index * p.table.key_words(), p.table.key_len()};
+        Work work{&p, index, load(p.ops + index), p.arguments ? load(p.arguments + index) : 0, nothing()};
+        stage_one(work, warp.shfl(own_hash, i), key);
+    }
+    // Records and slots before the words that lead to them, which the next kernel stores.
+    fence_at(Step::Staged);
+}
+
+// A thread an operation.
+WK_KERNEL(gphash_publish, gphash::PublishParams) {
+    using namespace gphash;
+    u64 i = global_index();
+    if (i < p.count) publish_one(p, i);
+}
+
+// Gives claimed slots back instead. A thread an operation.
+WK_KERNEL(gphash_abandon, gphash::PublishParams) {
+    using namespace gphash;
+    u64 i = global_index();
+    if (i >= p.count) return;
+    const Pending* pending = p.pending + i;
+    // The mirror never showed it.
+    if ((load(&pending->flags) & kKindMask) == kFill) poke(p.table, load(&pending->at), kEmpty);
+}
+
+// The host has the same: src/gpu/kernels.rs.
+WK_AGREE(gphash_pending_bytes, sizeof(gphash::Pending))
+WK_AGREE(gphash_created, gphash::kCreated)
+WK_AGREE(gphash_already_exists, gphash::kAlreadyExists)
+WK_AGREE(gphash_version_mismatch, gphash::kVersionMismatch)
+WK_AGREE(gphash_wrong_type, gphash::kWrongType)
+WK_AGREE(gphash_table_full, gphash::kTableFull)
+WK_AGREE(gphash_pending, gphash::kPendingStatus)
+WK_AGREE(gphash_malformed, gphash::kMalformed)
+WK_AGREE(gphash_op_get, gphash::kGet)
+WK_AGREE(gphash_op_put, gphash::kPut)
+WK_AGREE(gphash_op_insert, gphash::kInsertOp)
+WK_AGREE(gphash_op_update, gphash::kUpdate)
+WK_AGREE(gphash_op_delete, gphash::kDelete)
+WK_AGREE(gphash_op_compare_and_swap, gphash::kCompareAndSwap)
+WK_AGREE(gphash_op_fetch_add, gphash::kFetchAdd)
+WK_AGREE(gphash_op_merge, gphash::kMerge)
+WK_AGREE(gphash_merge_none, gphash::kNoRule)
+WK_AGREE(gphash_merge_replace, gphash::kReplace)
+WK_AGREE(gphash_merge_add_u64, gphash::kAddU64)
+WK_AGREE(gphash_merge_max_u64, gphash::kMaxU64)
+WK_AGREE(gphash_merge_min_u64, gphash::kMinU64)
+WK_AGREE(gphash_merge_add_f32, gphash::kAddF32)
+WK_AGREE(gphash_merge_add_f64, gphash::kAddF64)
+WK_AGREE(gphash_merge_or, gphash::kOr)

@@ -1,0 +1,2 @@
+// Gets of keys or values of any length.
+#include "variable.h"
