@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use warpkeep_crashlab::{
-    Crash, Exploration, Explorer, Gate, LabMemory, MemoryModel, Recorder, Reopen, Trace, mutation_gate,
+    Crash, Exploration, Explorer, Gate, LabMemory, MemoryModel, Recorder, Reopen, Trace, mutation_gate_of,
 };
 use warpkeep_image::{Attachment, Image, ImageError, MIN_CHUNK, Persist, Surroundings};
 
+use crate::Dropped;
 use crate::lab_place::{format, surroundings};
 
 const FORMATTED: u64 = 1;
@@ -121,6 +122,6 @@ pub(crate) fn explore() -> Exploration {
     explorer().explore(&trace, |reopen| check(&(), reopen))
 }
 
-pub(crate) fn gate() -> Gate {
-    mutation_gate(&explorer(), scenario, check)
+pub(crate) fn gate(drop: &Dropped) -> Gate {
+    mutation_gate_of(&drop.sampled(explorer()), |site| drop.has(site), scenario, check)
 }

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use warpkeep_crashlab::{Exploration, Gate, LabMemory, Reopen, Trace, mutation_gate};
+use warpkeep_crashlab::{Exploration, Gate, LabMemory, Reopen, Trace, mutation_gate_of};
 use warpkeep_image::{Heap, HeapOptions, Image, ImageError, MIN_CHUNK};
 
+use crate::Dropped;
 use crate::heap::{Scene, Step, check, explorer, run};
 use crate::lab_place::{format, surroundings};
 
@@ -68,9 +69,14 @@ pub(crate) fn explore_directory() -> Exploration {
     explorer().per_boundary(4).depth(1).explore(&trace, |reopen| check_across(&(), reopen))
 }
 
-pub(crate) fn gate() -> Gate {
-    let small = mutation_gate(&explorer(), scenario, check);
-    let mut large = mutation_gate(&explorer().per_boundary(12).depth(1), across, check_across);
+pub(crate) fn gate(drop: &Dropped) -> Gate {
+    let small = mutation_gate_of(&drop.sampled(explorer()), |site| drop.has(site), scenario, check);
+    let mut large = mutation_gate_of(
+        &drop.sampled(explorer().per_boundary(12).depth(1)),
+        |site| drop.has(site),
+        across,
+        check_across,
+    );
     large.baseline.assert_clean();
     large.caught.extend(small.caught);
     large.missed.extend(small.missed);

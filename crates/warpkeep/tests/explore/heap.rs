@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use warpkeep_crashlab::{
-    Crash, Exploration, Explorer, Gate, LabMemory, MemoryModel, Recorder, Reopen, Trace, mutation_gate,
+    Crash, Exploration, Explorer, Gate, LabMemory, MemoryModel, Recorder, Reopen, Trace, mutation_gate_of,
 };
 use warpkeep_image::{Heap, HeapOptions, Image, ImageError, MIN_CHUNK};
 
+use crate::Dropped;
 use crate::lab_place::{format, surroundings};
 
 const CHUNKS: u64 = 20;
@@ -260,10 +261,10 @@ fn explore_scene(scenario: fn(&Trace) -> Scene) -> Exploration {
     explorer().explore(&trace, |reopen| check(&scene, reopen))
 }
 
-pub(crate) fn gate() -> Gate {
-    mutation_gate(&explorer(), scenario, check)
+pub(crate) fn gate(drop: &Dropped) -> Gate {
+    mutation_gate_of(&drop.sampled(explorer()), |site| drop.has(site), scenario, check)
 }
 
-pub(crate) fn gate_release() -> Gate {
-    mutation_gate(&explorer(), release, check)
+pub(crate) fn gate_release(drop: &Dropped) -> Gate {
+    mutation_gate_of(&drop.sampled(explorer()), |site| drop.has(site), release, check)
 }

@@ -6,10 +6,12 @@
 use std::io;
 use std::sync::Arc;
 
+use crate::Dropped;
+
 use warpkeep::Durability;
 use warpkeep::engine::{Change, ChangeKind, Lsn};
 use warpkeep_crashlab::{
-    Crash, Exploration, Explorer, Gate, LabDisk, Reopen, Trace, explores_fully, mutation_gate,
+    Crash, Exploration, Explorer, Gate, LabDisk, Reopen, Trace, explores_fully, mutation_gate_of,
 };
 use warpkeep_log::{ChangeBatch, Disk, DiskFile, Log, LogError, LogOptions, Recovery};
 
@@ -220,6 +222,6 @@ pub(crate) fn explore() -> Exploration {
     explorer().explore(&trace, |reopen| check(&(), reopen))
 }
 
-pub(crate) fn gate() -> Gate {
-    mutation_gate(&explorer().per_boundary(100), scenario, check)
+pub(crate) fn gate(drop: &Dropped) -> Gate {
+    mutation_gate_of(&drop.sampled(explorer().per_boundary(100)), |site| drop.has(site), scenario, check)
 }

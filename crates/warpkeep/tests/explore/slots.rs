@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use warpkeep::engine::Lsn;
 use warpkeep_crashlab::{
-    Crash, Exploration, Explorer, Gate, LabMemory, MemoryModel, Recorder, Reopen, Trace, mutation_gate,
+    Crash, Exploration, Explorer, Gate, LabMemory, MemoryModel, Recorder, Reopen, Trace, mutation_gate_of,
 };
 use warpkeep_image::{Heap, Image, ImageError, MIN_CHUNK};
 
+use crate::Dropped;
 use crate::lab_place::{format, surroundings};
 
 const FORMATTED: u64 = 1;
@@ -117,6 +118,6 @@ pub(crate) fn explore() -> Exploration {
     explorer().explore(&trace, |reopen| check(&(), reopen))
 }
 
-pub(crate) fn gate() -> Gate {
-    mutation_gate(&explorer(), scenario, check)
+pub(crate) fn gate(drop: &Dropped) -> Gate {
+    mutation_gate_of(&drop.sampled(explorer()), |site| drop.has(site), scenario, check)
 }

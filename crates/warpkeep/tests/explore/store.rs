@@ -7,11 +7,12 @@ use warpkeep::Durability;
 use warpkeep::engine::{Cells, Edit, Keeper, LogPlace, open};
 use warpkeep_crashlab::{
     Crash, Exploration, Explorer, Gate, LabDisk, MemoryModel, Recorder, Reopen, Trace, explores_fully,
-    mutation_gate,
+    mutation_gate_of,
 };
 use warpkeep_image::HeapOptions;
 use warpkeep_log::LogOptions;
 
+use crate::Dropped;
 use crate::lab_place::LabPlace;
 
 const CELLS: u64 = 8;
@@ -237,9 +238,11 @@ fn explore(persistent: bool) -> Exploration {
     explorer(persistent).explore(&trace, |reopen| check(reopen, persistent))
 }
 
-fn gate(persistent: bool) -> Gate {
-    mutation_gate(
-        &explorer(persistent).per_boundary(if explores_fully() { 24 } else { 12 }).per_recovery(40),
+fn gate(persistent: bool, drop: &Dropped) -> Gate {
+    let explorer = explorer(persistent).per_boundary(if explores_fully() { 24 } else { 12 }).per_recovery(40);
+    mutation_gate_of(
+        &drop.sampled(explorer),
+        |site| drop.has(site),
         |trace| scenario(trace, persistent),
         |(), reopen| check(reopen, persistent),
     )
@@ -253,10 +256,10 @@ pub(crate) fn explore_persistent() -> Exploration {
     explore(true)
 }
 
-pub(crate) fn gate_volatile() -> Gate {
-    gate(false)
+pub(crate) fn gate_volatile(drop: &Dropped) -> Gate {
+    gate(false, drop)
 }
 
-pub(crate) fn gate_persistent() -> Gate {
-    gate(true)
+pub(crate) fn gate_persistent(drop: &Dropped) -> Gate {
+    gate(true, drop)
 }
