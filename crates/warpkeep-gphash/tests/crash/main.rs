@@ -1,7 +1,4 @@
 //! The crash explorer over a table on persistent memory: put, replace, remove, growth, recovery.
-//!
-//! In a program of its own: what a table frees waits for the readers of the whole process, so other tests would decide
-//! when it happens.
 
 #[path = "../table/rig.rs"]
 #[allow(dead_code, reason = "shared with the tests that do not crash")]

@@ -1,7 +1,4 @@
 //! The crash explorer over a table on persistent memory: put, replace, remove, batches, rebuilt shards, recovery.
-//!
-//! In a program of its own: freeing waits for the readers of the whole process, so other tests would influence when
-//! it happens.
 
 #[path = "../table/rig.rs"]
 #[allow(dead_code, reason = "shared with the tests that do not crash")]
