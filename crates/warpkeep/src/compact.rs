@@ -24,7 +24,6 @@ impl<P: Persist> Table<P> {
     pub fn shrink(&self) -> Result<bool> {
         let call = self.lease.enter()?;
         call.keeper.check_writable()?;
-        let _alone = call.named.engine.alone();
         call.named.table.shrink()
     }
 }
@@ -68,12 +67,10 @@ impl<P: Persist> Store<P> {
         let mut done = Compacted { free_before: free(), ..Compacted::default() };
         let tables = self.keeper.items().list();
         for named in &tables {
-            let _alone = named.engine.alone();
             done.shrunk += u64::from(named.table.shrink()?);
         }
         let clearing = heap.begin_clearing(Clear::Surplus);
         for named in &tables {
-            let _turn = named.engine.turn();
             done.moved += named.table.defragment(&clearing)?;
         }
         // Slabs that are empty by the end give their chunks back while they are still closed.

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use warpkeep_core::{CoreError, KeySpec, Op, Status, ValueSpec};
-use warpkeep_gphash::TableError;
+use warpkeep_device::DeviceError;
 use warpkeep_image::ImageError;
 use warpkeep_log::LogError;
 use warpkeep_record::DamagedItem;
+
+use crate::index::GpHashError;
 
 /// Why a store could not be opened, written or closed. Each message ends with the next step.
 #[derive(Debug, thiserror::Error)]
@@ -111,11 +113,15 @@ pub enum Error {
 
     /// Of a GPHash table.
     #[error(transparent)]
-    Table(TableError),
+    Table(GpHashError),
 
     /// Of a TurboHash table.
     #[error(transparent)]
     TurboHash(warpkeep_turbohash::TableError),
+
+    /// Of the device that tables run on.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
 
     /// A key, value or batch that does not go with its table.
     #[error(transparent)]
@@ -294,7 +300,7 @@ impl Error {
                     | LogError::ForeignStore { .. }
                     | LogError::ForeignFile { .. }
             ),
-            Error::Table(TableError::Image(error))
+            Error::Table(GpHashError::Image(error))
             | Error::TurboHash(warpkeep_turbohash::TableError::Image(error)) => {
                 matches!(error, ImageError::Damaged { .. })
             }

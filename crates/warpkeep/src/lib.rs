@@ -67,9 +67,7 @@ mod closable;
 mod compact;
 #[doc(hidden)]
 pub mod compiled;
-mod device_index;
-mod device_stats;
-mod device_values;
+mod device;
 mod error;
 mod index;
 mod items;
@@ -99,18 +97,15 @@ mod tables;
 mod testing;
 mod typed;
 mod upkeep;
-mod value_watch;
 mod verify;
-mod ways;
-mod worker;
 
 pub use backup::{BackupReport, RestoreReport, restore};
 pub use compact::Compacted;
-pub use device_index::DeviceIndex;
-pub use device_stats::DeviceStats;
-pub use device_values::DeviceValues;
+pub use device::{DeviceIndex, DeviceStats, DeviceValues, HostGetBatches, HostGetStrategy};
 pub use error::{Error, Result};
-pub use index::{IndexKind, IndexOptions, TableStats};
+pub use index::{
+    DeviceProfile, Geometry, GpHashError, IndexKind, IndexOptions, Layout, PublishBy, TableStats,
+};
 pub use look::TablePeek;
 pub use manifest_repair::repair_manifest;
 pub use opening::{OpenReport, Origin};
@@ -131,15 +126,12 @@ pub use warpkeep_core::{
     ToCell, ValueSpec,
 };
 pub use warpkeep_device::{Device, DeviceChoice, DeviceError, DeviceInfo, devices};
-pub use warpkeep_gphash::gpu::{DeviceProfile, PublishBy};
-pub use warpkeep_gphash::{Geometry, Layout, TableError as GpHashError};
 pub use warpkeep_image::{
     Coherent, CreateOptions, HeapOptions, HeapUsage, ImageError, MapOptions, OpenOptions, Persist,
 };
 pub use warpkeep_log::{CheckpointInfo, LogError, LogOptions, RecoveryReport, RepairedManifest};
 pub use warpkeep_record::{Damage, DamagedItem, ScanPosition};
 pub use warpkeep_turbohash::TableError as TurboHashError;
-pub use ways::{GetWay, WayFigures};
 
 use engine::{ImageFile, ImagePlace, Items, Keeper, LogPlace, Tables, open};
 
@@ -167,7 +159,7 @@ pub mod parts {
 
 /// The parts of each index's statistics.
 pub mod stats {
-    pub use warpkeep_gphash::{LevelStats, TableStats as GpHashStats};
+    pub use crate::index::{GpHashStats, LevelStats};
     pub use warpkeep_turbohash::{Distances, TableStats as TurboHashStats};
 }
 

@@ -108,9 +108,9 @@ fn publish<P: Persist>(keeper: &Keeper<P, Tables<P>>) {
     }
     for named in keeper.items().list() {
         named.metrics.publish(&named.table.figures());
-        named.engine.ways.publish(&named.name);
+        named.table.publish_host_gets(&named.name);
         // A device failure is reported to its next user.
-        if let Ok(Some(stats)) = named.engine.device_stats() {
+        if let Ok(Some(stats)) = named.table.device_stats() {
             named.metrics.publish_device(&stats);
         }
     }

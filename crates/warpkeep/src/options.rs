@@ -8,7 +8,9 @@ use warpkeep_image::{CreateOptions, HeapOptions, OpenOptions};
 use warpkeep_log::LogOptions;
 
 use crate::typed::{Key, Value};
-use crate::{CheckpointOptions, DeviceIndex, DeviceValues, GetWay, IndexOptions, Result, WorkProgress};
+use crate::{
+    CheckpointOptions, DeviceIndex, DeviceValues, HostGetStrategy, IndexOptions, Result, WorkProgress,
+};
 
 /// The name of an image in a store's directory.
 const IMAGE: &str = "image";
@@ -39,7 +41,7 @@ pub struct StoreOptions {
     pub device_values: DeviceValues,
     /// The strategy for batches of gets with keys and answers in host memory, for tables on a device; by default
     /// the one that their size and the [device profile](crate::DeviceProfile) decide. The simulator always gathers.
-    pub get_way: Option<GetWay>,
+    pub host_gets: Option<HostGetStrategy>,
     /// Threads that work on one large batch at a time, including the caller; 0 for one a core, less one where there
     /// are eight or more. With 1 only the caller works. They are started by the first batch that is worth it.
     pub threads: usize,

@@ -1,40 +1,37 @@
-//! The planner: turns a batch into changes, the same for every engine.
+//! The planner: turns a batch into changes, on the CPU here and on a [`device`].
 //!
 //! Operations on one key act in the order of the batch. Keys are held while their operations are decided; the resulting
 //! changes are staged, logged, and published. With `Power` the batch is one group and so one record of the log, all or
 //! nothing; with `Process` it is cut into small groups, so that a large batch does not hold many keys at once.
 
+mod device;
 mod gets;
-mod logged;
-mod on_device;
-mod rows;
-mod straight;
 
 use std::borrow::Cow;
 
 use warpkeep_core::{
-    Answers, Change, ChangeKind, Durability, HostBatch, MergeRule, Op, Operation, Status, ValueSpec,
+    Answers, Change, ChangeKind, Durability, HostBatch, Lsn, MergeRule, Op, Operation, Status, ValueSpec,
 };
 use warpkeep_image::{ImageError, Persist};
 use warpkeep_log::ChangeBatch;
 use warpkeep_record::{Located, LockKey, LockRequest, Seat, Staged, Staging};
 
-pub(crate) use rows::execute_rows;
+pub(crate) use device::execute_rows;
 
-use crate::index::{Planned, with_table};
+use crate::device::Execution;
+use crate::index::{PlacedTable, Planned, with_placed};
 use crate::space::Search;
 use crate::tables::{NamedTable, Tables};
-use crate::worker::Engine;
 use crate::{Error, Keeper, Result};
 
 /// The number of gets in a batch from which on separating them from writes pays.
 const WORTH_APART: usize = 8;
 
 /// The table of a batch. Its index is dispatched once a batch: from there on the type is known.
-pub(crate) struct Target<'t, P: Persist, T> {
-    pub(crate) id: u32,
-    pub(crate) engine: &'t Engine<P>,
-    pub(crate) table: &'t T,
+pub(crate) struct Target<'t, P: Persist, T: Planned<P>> {
+    id: u32,
+    execution: &'t Execution<P, T>,
+    table: &'t T,
 }
 
 /// The stage of a table's changes, the position of a key, and the state of a full table.
@@ -70,9 +67,8 @@ struct Answer {
 }
 
 impl<'t, P: Persist, T: Planned<P>> Target<'t, P, T> {
-    /// The same, if it is such a table as devices can work.
-    fn on_device(&self) -> Option<Target<'t, P, warpkeep_gphash::Table<P>>> {
-        self.table.for_devices().map(|table| Target { id: self.id, engine: self.engine, table })
+    fn new(id: u32, placed: &'t PlacedTable<P, T>) -> Target<'t, P, T> {
+        Target { id, execution: &placed.execution, table: &placed.table }
     }
 }
 
@@ -84,9 +80,8 @@ pub(crate) fn execute<P: Persist>(
     durability: Durability,
     answers: &mut dyn Answers,
 ) -> Result<()> {
-    with_table!(&named.table, table => {
-        let target = Target { id: named.id, engine: &named.engine, table };
-        execute_on(keeper, &target, batch, durability, answers)
+    with_placed!(&named.table, placed => {
+        execute_on(keeper, &Target::new(named.id, placed), batch, durability, answers)
     })
 }
 
@@ -98,8 +93,8 @@ pub(crate) fn execute_as_one<P: Persist>(
     durability: Durability,
     answers: &mut dyn Answers,
 ) -> Result<()> {
-    with_table!(&named.table, table => {
-        let target = Target { id: named.id, engine: &named.engine, table };
+    with_placed!(&named.table, placed => {
+        let target = Target::new(named.id, placed);
         let operations: Vec<Operation<'_>> = batch.iter().collect();
         settle(write_in_space(keeper, &target, &operations, durability, answers), &operations, answers)
     })
@@ -112,44 +107,39 @@ fn execute_on<P: Persist, T: Planned<P>>(
     durability: Durability,
     answers: &mut dyn Answers,
 ) -> Result<()> {
+    if target.execution.device().is_some() {
+        return device::execute(keeper, target, batch, durability, answers);
+    }
     if batch.is_all(Op::Get) {
-        gets::read(keeper.items().pool(), target, batch, answers)?;
+        gets::read(keeper.items().pool(), target.table, batch, answers);
         return keeper.confirm(durability);
     }
-    let straight = match target.on_device() {
-        Some(target) => straight::write(keeper, &target, batch, durability, answers)?,
-        None => straight::Straight::default(),
-    };
-    if straight.done > 0 && straight.done == batch.len() {
-        return Ok(());
-    }
-    let others = batch.iter().skip(straight.done).collect();
-    match straight.interrupted {
-        None => run(keeper, target, others, durability, answers),
-        Some(first_version) => {
-            let mut again = straight::Again { answers, first_version, op: batch.uniform_op() };
-            run(keeper, target, others, durability, &mut again)
-        }
-    }
+    let mut operations = batch.iter().collect();
+    let reads = take_reads(target.table, &mut operations);
+    read(target.table, &reads, answers);
+    let seen = seen_by(keeper, &reads, durability)?;
+    write_all(keeper, target, &operations, durability, answers)?;
+    keeper.wait_seen(seen)
 }
 
-/// Does operations and answers every one of them.
-fn run<P: Persist, T: Planned<P>>(
+/// The record up to which the log must be durable for these reads. To be called before other operations of the batch are logged: making
+/// them durable then covers the reads, too.
+fn seen_by<P: Persist>(
+    keeper: &Keeper<P, Tables<P>>,
+    reads: &[Operation<'_>],
+    durability: Durability,
+) -> Result<Option<Lsn>> {
+    if reads.is_empty() { Ok(None) } else { keeper.seen(durability) }
+}
+
+/// Does operations with the CPU, in groups, and answers every one of them.
+fn write_all<P: Persist, T: Planned<P>>(
     keeper: &Keeper<P, Tables<P>>,
     target: &Target<'_, P, T>,
-    mut operations: Vec<Operation<'_>>,
+    operations: &[Operation<'_>],
     durability: Durability,
     answers: &mut dyn Answers,
 ) -> Result<()> {
-    let reads = take_reads(target.table, &mut operations);
-    read(target, || reads.iter().map(|get| get.key), |index| reads[index].index, answers)?;
-    // Before the other operations are logged: making them durable then covers the reads, too.
-    let seen = if reads.is_empty() { None } else { keeper.seen(durability)? };
-    let done = match target.on_device() {
-        Some(target) => on_device::write(keeper, &target, &operations, durability, answers)?,
-        None => 0,
-    };
-    let operations = &operations[done..];
     let group = match durability {
         Durability::Power => operations.len(),
         Durability::Process => target.table.keys_at_once(),
@@ -171,14 +161,13 @@ fn run<P: Persist, T: Planned<P>>(
             done => settle(done, group, answers)?,
         }
     }
-    keeper.wait_seen(seen)
+    Ok(())
 }
 
 /// The status of an operation that found no space.
 fn refusal(error: &Error) -> Option<Status> {
     match error {
-        Error::Table(warpkeep_gphash::TableError::Full)
-        | Error::TurboHash(warpkeep_turbohash::TableError::Full) => Some(Status::TableFull),
+        error if error.is_table_full() => Some(Status::TableFull),
         Error::Image(ImageError::OutOfSpace { .. }) => Some(Status::OutOfSpace),
         _ => None,
     }
@@ -211,26 +200,11 @@ fn take_reads<'a, P: Persist, T: Planned<P>>(
         .collect()
 }
 
-/// Looks keys up; `place` maps each to its operation in the batch.
-fn read<'k, P: Persist, T: Planned<P>, K: Iterator<Item = &'k [u8]>>(
-    target: &Target<'_, P, T>,
-    keys: impl Fn() -> K,
-    place: impl Fn(usize) -> usize,
-    answers: &mut dyn Answers,
-) -> Result<()> {
-    if let Some(target) = target.on_device()
-        && on_device::read(&target, keys(), &place, answers)?
-    {
-        return Ok(());
-    }
-    target.table.get_many(keys(), |index, value| match value {
-        None => answers.answer(place(index), Status::NotFound, 0),
-        Some(value) if value.is_damaged() => answers.answer(place(index), Status::Corrupt, value.version()),
-        Some(value) => {
-            answers.answer_value(place(index), Status::Ok, value.version(), value.bytes());
-        }
+/// Looks keys up with the CPU, and answers each at its place in the batch.
+fn read<P: Persist, T: Planned<P>>(table: &T, reads: &[Operation<'_>], answers: &mut dyn Answers) {
+    table.get_many(reads.iter().map(|get| get.key), |index, found| {
+        gets::answer(answers, reads[index].index, found);
     });
-    Ok(())
 }
 
 /// Writes a group; where space is missing that could be there, it is made.
@@ -258,18 +232,15 @@ fn write<P: Persist, T: Planned<P>>(
     answers: &mut dyn Answers,
 ) -> Result<()> {
     let table = target.table;
-    let mut order: Vec<(LockKey, u32)> =
-        group.iter().map(|operation| table.lock_key(operation.key)).zip(0..).collect();
-    // Operations on one key come together, in the order of the batch.
-    order.sort_unstable();
+    let order = lock_order(table, group);
     loop {
         keeper.admit(durability)?;
-        // Where a device works the table, its kernels have theirs.
-        let turn = target.engine.turn();
+        // Excludes the device's writes; there is none without a device.
+        let lock = target.execution.write_lock();
         let mut changes = ChangeBatch::new();
         let staged = match stage(keeper, target, group, &order, &mut changes)? {
             Err(full) => {
-                let _moving = target.engine.moving();
+                let _relocation = target.execution.relocation_lock();
                 table.make_room(full).map_err(Into::into)?;
                 continue;
             }
@@ -279,12 +250,20 @@ fn write<P: Persist, T: Planned<P>>(
             // The result holds the keys, until their record is in the log.
             drop(keeper.write(durability, &changes, || staged.stage.publish())?);
         } else {
-            drop((staged.stage, turn));
+            drop((staged.stage, lock));
             keeper.confirm(durability)?;
         }
         staged.given.into_iter().for_each(|answer| answer.give(answers));
         return Ok(());
     }
+}
+
+/// The operations of a group by their locks: those on one key come together, in the order of the batch.
+fn lock_order<P: Persist, T: Planned<P>>(table: &T, group: &[Operation<'_>]) -> Vec<(LockKey, u32)> {
+    let mut order: Vec<(LockKey, u32)> =
+        group.iter().map(|operation| table.lock_key(operation.key)).zip(0..).collect();
+    order.sort_unstable();
+    order
 }
 
 /// A staged group and its answers.

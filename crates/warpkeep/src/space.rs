@@ -36,7 +36,6 @@ fn vacate<P: Persist>(
         if blocks.is_empty() {
             break;
         }
-        let _turn = named.engine.turn();
         named.table.vacate(&clearing, &mut blocks)?;
     }
     if how == Vacate::Remove {
@@ -187,8 +186,8 @@ impl<P: Persist> Table<P> {
 
 impl<P: Persist> Index<P> {
     fn guess_items(&self, blocks: &[(u64, u64)], mut each: impl FnMut(Sampled<'_>)) {
-        if let Index::GpHash(table) = self {
-            table.guess_items(blocks, |key, version, bytes| each(Sampled { key, version, bytes }));
+        if let Index::GpHash(placed) = self {
+            placed.table.guess_items(blocks, |key, version, bytes| each(Sampled { key, version, bytes }));
         }
     }
 }

@@ -12,7 +12,7 @@ use warpkeep_image::{Coherent, HeapUsage, Persist};
 use warpkeep_log::{ChangeBatch, OsDisk};
 
 use crate::checkpointer::Checkpointer;
-use crate::device_values::OnDevice;
+use crate::device::DeviceOptions;
 use crate::index::{Figures, Spec};
 use crate::lease::{Shared, Threads};
 use crate::maintenance::Maintenance;
@@ -53,9 +53,9 @@ pub struct Store<P: Persist = Coherent> {
 }
 
 /// The device options; refuses invalid shares.
-pub(crate) fn on_device(options: &StoreOptions) -> Result<OnDevice> {
-    let StoreOptions { device_index: index, device_values: values, get_way, .. } = *options;
-    OnDevice { index, values, get_way }.check()
+pub(crate) fn device_options(options: &StoreOptions) -> Result<DeviceOptions> {
+    let StoreOptions { device_index: index, device_values: values, host_gets, .. } = *options;
+    DeviceOptions { index, values, host_gets }.check()
 }
 
 impl Store<Coherent> {
@@ -67,7 +67,7 @@ impl Store<Coherent> {
     /// Opens the store in a directory, or creates it.
     pub fn open_with(directory: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
         // Before anything else is touched: a device that is not there is an error of its own.
-        on_device(&options)?;
+        device_options(&options)?;
         let device = match options.device {
             DeviceChoice::Cpu => None,
             choice => Some(Device::open(choice)?),
@@ -90,12 +90,12 @@ impl Store<Coherent> {
     /// # Ok::<(), warpkeep::Error>(())
     /// ```
     pub fn open_on(directory: impl AsRef<Path>, options: StoreOptions, device: &Device) -> Result<Store> {
-        on_device(&options)?;
+        device_options(&options)?;
         Store::open_over(directory.as_ref(), options, Some(device))
     }
 
     fn open_over(directory: &Path, options: StoreOptions, device: Option<&Device>) -> Result<Store> {
-        let keeps = on_device(&options)?;
+        let device_options = device_options(&options)?;
         options.checkpoints.check()?;
         let mut private = std::fs::DirBuilder::new();
         private.recursive(true).mode(options.log.directory_mode());
@@ -120,7 +120,7 @@ impl Store<Coherent> {
             report.seconds += begun.elapsed().as_secs_f64();
         }
         if let Some(device) = device {
-            keeper.items().give_to(device, keeps)?;
+            keeper.items().move_to_device(device, device_options)?;
         }
         keeper.items().use_threads(options.threads);
         Ok(Store::over(keeper, report, options.checkpoints))

@@ -8,14 +8,15 @@ use warpkeep_core::{
     Results, Status, ToCell, ValueSpec,
 };
 use warpkeep_device::Stream;
-use warpkeep_gphash::gpu::{DeviceEngine, StepTime, Watch};
-use warpkeep_gphash::{Geometry, Layout};
 use warpkeep_image::{Coherent, Persist};
 
-use crate::index::{Form, Planned as _, with_table};
+use crate::index::{Form, StepTime, StepWatch};
 use crate::lease::{Lease, Leased, Shared};
 use crate::metrics::{Counted, Kind};
-use crate::{DeviceProfile, DeviceStats, Error, GetWay, IndexKind, Result, TableStats, WayFigures, planner};
+use crate::{
+    DeviceProfile, DeviceStats, Error, Geometry, HostGetBatches, HostGetStrategy, IndexKind, Layout, Result,
+    TableStats, planner,
+};
 
 /// A table of a store.
 ///
@@ -91,9 +92,7 @@ impl<P: Persist> Table<P> {
     /// The cells that represent its keys in batches whose columns lie in device memory, if keys have any length up to a short limit, and
     /// values one: see [`KeyCells`]. Keys in host memory are given as they are.
     pub fn key_cells(&self) -> Option<KeyCells> {
-        let call = self.lease.enter().ok()?;
-        with_table!(&call.named.table, table => table.for_devices())
-            .and_then(warpkeep_gphash::Table::key_cells)
+        self.lease.enter().ok()?.named.table.key_cells()
     }
 
     /// The values.
@@ -142,7 +141,7 @@ impl<P: Persist> Table<P> {
         Ok(self.lease.enter()?.named.table.stats())
     }
 
-    /// The device's copy of the table in its own memory, and its hit rates; `None` if the table runs on the CPU.
+    /// What the device keeps of the table in its own memory, and its hit rates; `None` if the table runs on the CPU.
     ///
     /// ```
     /// use warpkeep::{DeviceChoice, KeySpec, Store, StoreOptions, TableOptions, ValueSpec};
@@ -153,49 +152,46 @@ impl<P: Persist> Table<P> {
     /// # Ok::<(), warpkeep::Error>(())
     /// ```
     pub fn device_stats(&self) -> Result<Option<DeviceStats>> {
-        Ok(self.lease.enter()?.named.engine.device_stats()?)
+        self.lease.enter()?.named.table.device_stats()
     }
 
     /// The thresholds by which the device does batches of this table; `None` if the table runs on the CPU.
     pub fn device_profile(&self) -> Option<DeviceProfile> {
-        self.lease.enter().ok()?.named.engine.profile()
+        self.lease.enter().ok()?.named.table.device_profile()
     }
 
     /// Replaces the thresholds by which the device does batches of this table, until the store is closed.
     pub fn set_device_profile(&self, profile: DeviceProfile) {
         if let Ok(call) = self.lease.enter() {
-            call.named.engine.set_profile(profile);
+            call.named.table.set_device_profile(profile);
         }
     }
 
     /// Sets the strategy for batches of gets from host memory to host memory, for a table on a device; `None` for
-    /// the one that its size and the [device profile](Table::device_profile) decide. See [`StoreOptions::get_way`](crate::StoreOptions::get_way).
-    pub fn set_get_way(&self, way: Option<GetWay>) {
+    /// the one that its size and the [device profile](Table::device_profile) decide. See [`StoreOptions::host_gets`](crate::StoreOptions::host_gets).
+    pub fn set_host_gets(&self, strategy: Option<HostGetStrategy>) {
         if let Ok(call) = self.lease.enter() {
-            call.named.engine.set_get_way(way);
+            call.named.table.set_host_gets(strategy);
         }
     }
 
     /// How many batches of gets from host memory to host memory each strategy did, for a table on a device.
-    pub fn get_ways(&self) -> Vec<WayFigures> {
-        self.lease.enter().map_or_else(|_| Vec::new(), |call| call.named.engine.ways.figures())
+    pub fn host_get_batches(&self) -> Vec<HostGetBatches> {
+        self.lease.enter().map_or_else(|_| Vec::new(), |call| call.named.table.host_get_batches())
     }
 
-    /// Begins, or ceases, to note how long the steps of large batches take that a device does: for measurements of this library itself.
+    /// Begins, or ceases, to note how long the steps of large batches take on a device: for measurements of this library itself.
     #[doc(hidden)]
     pub fn time_steps(&self, wanted: bool) {
-        if let Ok(call) = self.lease.enter()
-            && let Some(device) = call.named.engine.device()
-        {
-            device.time_steps(wanted);
+        if let Ok(call) = self.lease.enter() {
+            call.named.table.time_steps(wanted);
         }
     }
 
     /// The step times since the last call, batch by batch.
     #[doc(hidden)]
     pub fn take_step_times(&self) -> Vec<Vec<StepTime>> {
-        let Ok(call) = self.lease.enter() else { return Vec::new() };
-        call.named.engine.device().map_or_else(Vec::new, DeviceEngine::take_step_times)
+        self.lease.enter().map_or_else(|_| Vec::new(), |call| call.named.table.take_step_times())
     }
 
     /// Makes the table twice as large now, rather than when it is nearly full. Other threads read and write
@@ -203,7 +199,6 @@ impl<P: Persist> Table<P> {
     pub fn grow(&self) -> Result<()> {
         let call = self.lease.enter()?;
         call.keeper.check_writable()?;
-        let _alone = call.named.engine.alone();
         call.named.table.grow()
     }
 
@@ -228,7 +223,7 @@ impl<P: Persist> Table<P> {
     ///
     /// For a table on a device, large batches of gets are fastest with keys and values in pinned memory: the device
     /// reads the keys in place, and writes some of the values to their destination while the host copies the others
-    /// ([`GetWay::Both`]).
+    /// ([`HostGetStrategy::Split`]).
     ///
     /// ```
     /// use warpkeep::rows::{BatchView, Cells, ColumnMut, Columns, Output, OutputValues};
@@ -254,7 +249,7 @@ impl<P: Persist> Table<P> {
     /// # Ok::<(), warpkeep::Error>(())
     /// ```
     ///
-    /// [`GetWay::Both`]: crate::GetWay::Both
+    /// [`HostGetStrategy::Split`]: crate::HostGetStrategy::Split
     pub fn run_into(
         &self,
         batch: &BatchView<'_>,
@@ -262,7 +257,7 @@ impl<P: Persist> Table<P> {
         answers: &mut dyn Answers,
     ) -> Result<()> {
         let call = self.lease.enter()?;
-        let mut watch = call.named.engine.device().map(DeviceEngine::watch_steps);
+        let mut watch = call.named.table.watch_steps();
         let mut note = |step| watch.iter_mut().for_each(|watch| watch.host(step));
         let batch = self.host(batch)?;
         if let Some(rows) = answers.rows_mut()
@@ -277,7 +272,7 @@ impl<P: Persist> Table<P> {
         call.named.metrics.add(&counted.tally());
         note("library: answers are counted");
         done?;
-        Ok(watch.map_or(Ok(()), Watch::finish)?)
+        Ok(watch.map_or(Ok(()), StepWatch::finish)?)
     }
 
     /// Does a batch as one, and answers as [`Table::run_into`] does: if an operation finds no room, none is done and all are answered so. With a log, all changes are one record.

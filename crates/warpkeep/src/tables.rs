@@ -7,16 +7,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use warpkeep_core::{Change, ChangeKind};
 use warpkeep_device::Device;
-use warpkeep_gphash::gpu::DeviceImage;
 use warpkeep_image::{Heap, Image, Marker, Owner, Persist};
-use warpkeep_record::{Budget, DamagedItem, Pool, Progress, Upkeep};
+use warpkeep_record::{Budget, DamagedItem, Pool, Progress};
 
 use crate::attributes::{self, Attributes};
 use crate::catalogue::{Catalogue, Entry, Written};
-use crate::device_values::OnDevice;
-use crate::index::{Index, Spec};
+use crate::device::DeviceOptions;
+use crate::index::{DeviceImage, Index, Spec};
 use crate::metrics::TableMetrics;
-use crate::worker::Engine;
 use crate::{Error, Items, Result};
 
 /// Changes of the catalogue are logged under this number.
@@ -31,7 +29,7 @@ pub struct Tables<P: Persist> {
     /// Held while the catalogue is changed.
     changing: Mutex<()>,
     /// The image on the device of the tables, if there is one.
-    device: OnceLock<(Arc<DeviceImage<P>>, OnDevice)>,
+    device: OnceLock<(Arc<DeviceImage<P>>, DeviceOptions)>,
     /// Threads for large batches.
     pool: OnceLock<Pool>,
     /// Tables that were dropped while in use: their space is freed later.
@@ -69,35 +67,25 @@ pub(crate) struct NamedTable<P: Persist> {
     /// The process that opened it.
     pub(crate) owner: Owner,
     pub(crate) metrics: TableMetrics,
-    // Dropped before the table it refers to.
-    pub(crate) engine: Engine<P>,
     pub(crate) table: Index<P>,
 }
 
 impl<P: Persist> NamedTable<P> {
     fn new(id: u32, name: &str, table: Index<P>, spec: Spec, since: u64) -> NamedTable<P> {
         let (gone, metrics) = (AtomicBool::new(false), TableMetrics::new(name, &table.figures()));
-        let (name, engine, owner) = (name.to_owned(), Engine::cpu(), table.owner());
-        NamedTable { id, name, engine, table, spec, since, gone, owner, metrics }
+        let (name, owner) = (name.to_owned(), table.owner());
+        NamedTable { id, name, table, spec, since, gone, owner, metrics }
     }
 
     /// A slice of growth.
     pub(crate) fn maintain(&self, budget: Budget) -> Result<Progress> {
-        match &self.table {
-            Index::GpHash(table) => Ok(self.engine.maintain(table, budget)?),
-            // Not only where it needs some: a shard that another thread rebuilds no longer does.
-            Index::TurboHash(table) => Ok(Upkeep::maintain(table, budget)?),
-        }
+        self.table.maintain(budget)
     }
 
-    /// Gives it to a device, if devices support such a table. It is not in use yet.
-    fn give_to(&self, image: &Arc<DeviceImage<P>>, keeps: OnDevice) -> Result<()> {
-        match &self.table {
-            // Values that a device reads are not checked.
-            Index::GpHash(_) if self.spec.check_gets => Ok(()),
-            Index::GpHash(table) => Ok(self.engine.give(image, table, keeps)?),
-            Index::TurboHash(_) => Ok(()),
-        }
+    /// Moves it to a device, if devices support such a table. It is not in use yet.
+    fn move_to_device(&self, image: &Arc<DeviceImage<P>>, options: DeviceOptions) -> Result<()> {
+        // Values that a device reads are not checked.
+        if self.spec.check_gets { Ok(()) } else { self.table.move_to_device(image, options) }
     }
 
     /// Gives out every item, each checked; the first that is damaged is the error.
@@ -136,7 +124,6 @@ fn unshare<T>(mut shared: Arc<T>, turns: usize) -> std::result::Result<T, Arc<T>
 impl<P: Persist> NamedTable<P> {
     /// Frees everything it has.
     fn demolish(self) -> Result<()> {
-        drop(self.engine);
         self.table.demolish()
     }
 }
@@ -154,13 +141,13 @@ impl<P: Persist> Tables<P> {
         self.open().by_name.values().cloned().collect()
     }
 
-    /// Gives all tables that devices support to a device, later ones included. They are not in use yet.
-    pub(crate) fn give_to(&self, device: &Device, keeps: OnDevice) -> Result<()> {
+    /// Moves all tables that devices support to a device, later ones included. They are not in use yet.
+    pub(crate) fn move_to_device(&self, device: &Device, options: DeviceOptions) -> Result<()> {
         let image = Arc::new(DeviceImage::new(device, self.heap.image())?);
         for named in self.list() {
-            named.give_to(&image, keeps)?;
+            named.move_to_device(&image, options)?;
         }
-        let _ = self.device.set((image, keeps));
+        let _ = self.device.set((image, options));
         Ok(())
     }
 
@@ -189,8 +176,8 @@ impl<P: Persist> Tables<P> {
         // Options left open are fixed now.
         let spec = Spec { form: table.spec().form, ..*spec };
         let named = NamedTable::new(id, name, table, spec, since);
-        if let Some((image, keeps)) = self.device.get() {
-            named.give_to(image, *keeps)?;
+        if let Some((image, options)) = self.device.get() {
+            named.move_to_device(image, *options)?;
         }
         Ok(named)
     }

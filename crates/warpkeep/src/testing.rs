@@ -1,10 +1,10 @@
-//! Ways into a store for tests, behind the feature `testing`.
+//! Access to a store for tests, behind the feature `testing`.
 
 use warpkeep_device::Device;
 use warpkeep_image::{HeapOptions, Persist};
 use warpkeep_record::{Budget, Progress};
 
-use crate::store::on_device;
+use crate::store::device_options;
 use crate::{CheckpointOptions, ImagePlace, LogPlace, Result, Store, StoreOptions, open};
 
 impl<P: Persist> Store<P> {
@@ -15,9 +15,9 @@ impl<P: Persist> Store<P> {
         Ok(Store::without_threads(keeper, report))
     }
 
-    /// Gives all tables to a device, as [`Store::open_on`] does.
+    /// Moves all tables to a device, as [`Store::open_on`] does.
     pub fn give_to(&self, device: &Device) -> Result<()> {
-        self.keeper.items().give_to(device, on_device(&StoreOptions::default())?)
+        self.keeper.items().move_to_device(device, device_options(&StoreOptions::default())?)
     }
 
     /// The work of the background threads, once: a slice of this many items for each table, and a checkpoint if the

@@ -2,7 +2,7 @@
 
 use warpkeep_image::Persist;
 
-use super::Index;
+use super::{Index, PlacedTable};
 
 /// The load of a GPHash table with as many items as its spec names, whether it was created for them or grew to
 /// them.
@@ -41,12 +41,12 @@ impl<P: Persist> Index<P> {
     pub(crate) fn figures(&self) -> Figures {
         let items = self.len();
         match self {
-            Index::GpHash(table) => {
+            Index::GpHash(PlacedTable { table, .. }) => {
                 let capacity = table.spec().capacity;
                 let load_factor = items as f64 * CREATION_LOAD / capacity.max(1) as f64;
                 Figures { items, load_factor, size: Size { capacity, grown: 0 } }
             }
-            Index::TurboHash(table) => Figures {
+            Index::TurboHash(PlacedTable { table, .. }) => Figures {
                 items,
                 load_factor: items as f64 / table.slots().max(1) as f64,
                 size: Size { capacity: 0, grown: table.shards_grown() },

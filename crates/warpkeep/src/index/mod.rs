@@ -1,58 +1,112 @@
 //! The index of a table: one of several, dispatched once a call or once a batch.
 
+mod device_table;
 mod figures;
+mod gphash_device;
 mod kind;
+mod no_device;
 mod options;
 mod spec;
 mod stats;
 
 use std::sync::Arc;
 
-use warpkeep_core::Change;
+use warpkeep_core::{Change, KeyCells};
 use warpkeep_image::{Clearing, Guard, Heap, Image, Marker, Owner, Persist};
-use warpkeep_record::{DamagedItem, Kept, ScanPosition, Staging, Value};
+use warpkeep_record::{Budget, DamagedItem, Kept, Progress, ScanPosition, Staging as _, Upkeep, Value};
 
+pub(crate) use device_table::{
+    CommitPart, DeviceReads, DeviceTable, FusedDecisions, FusedStage, FusedWrites, PartAnswers,
+    PinnedColumns, StepTimes, TwoPhaseStage, ValueCache, WriteLock,
+};
 pub(crate) use figures::{Figures, Size};
+pub(crate) use gphash_device::{
+    DeviceFailure, DeviceImage, FusedRows, GetRows, HostGets, HostRows, HostWrites, KeysFound, RowOps,
+    StepTime, StepWatch, ValueBudget, ValueCacheStats, WriteRows,
+};
+pub use gphash_device::{DeviceProfile, PublishBy};
 pub use kind::IndexKind;
 pub use options::IndexOptions;
 pub(crate) use spec::{Form, Spec};
 pub use stats::TableStats;
+pub use warpkeep_gphash::{
+    Geometry, Layout, LevelStats, TableError as GpHashError, TableStats as GpHashStats,
+};
 
+use self::gphash_device::GpHashDevice;
+use self::no_device::NoDevice;
+use crate::device::{DeviceOptions, DeviceStats, Execution, HostGetBatches, HostGetStrategy};
 use crate::{Error, Result};
 
 /// A table with any index. Neither is behind a pointer: single-key reads are sensitive to every cache line.
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum Index<P: Persist> {
-    GpHash(warpkeep_gphash::Table<P>),
-    TurboHash(warpkeep_turbohash::Table<P>),
+    GpHash(PlacedTable<P, warpkeep_gphash::Table<P>>),
+    TurboHash(PlacedTable<P, warpkeep_turbohash::Table<P>>),
 }
+
+/// A table, and where its batches run.
+pub(crate) struct PlacedTable<P: Persist, T: Planned<P>> {
+    // Dropped before the table that it refers to.
+    pub(crate) execution: Execution<P, T>,
+    pub(crate) table: T,
+}
+
+/// Does the same with the table of any index, and where its batches run.
+macro_rules! with_placed {
+    ($index:expr, $placed:ident => $result:expr) => {
+        match $index {
+            $crate::index::Index::GpHash($placed) => $result,
+            $crate::index::Index::TurboHash($placed) => $result,
+        }
+    };
+}
+pub(crate) use with_placed;
 
 /// Does the same with the table of any index.
 macro_rules! with_table {
     ($index:expr, $table:ident => $result:expr) => {
         match $index {
-            $crate::index::Index::GpHash($table) => $result,
-            $crate::index::Index::TurboHash($table) => $result,
+            Index::GpHash(PlacedTable { table: $table, .. }) => $result,
+            Index::TurboHash(PlacedTable { table: $table, .. }) => $result,
         }
     };
 }
-pub(crate) use with_table;
 
 /// The planner's view of a table.
-pub(crate) trait Planned<P: Persist>: Staging<P, Error: Into<Error>> {
-    /// The table, if devices can work such tables.
-    fn for_devices(&self) -> Option<&warpkeep_gphash::Table<P>>;
+pub(crate) trait Planned<P: Persist>: Upkeep<P, Error: Into<Error>> + Sized {
+    /// The device that can run its batches.
+    type Device: DeviceTable<P, Self>;
+
+    /// The cells that represent its keys in device memory, if keys have any length up to a short limit, and values one.
+    fn key_cells(&self) -> Option<KeyCells>;
+
+    /// Bytes of a key in device memory: of the key itself, or of its cell; `None` if keys have any length there, too.
+    fn key_row_len(&self) -> Option<usize> {
+        self.key_cells().map(KeyCells::row_len).or_else(|| self.key_spec().fixed_len())
+    }
 }
 
 impl<P: Persist> Planned<P> for warpkeep_gphash::Table<P> {
-    fn for_devices(&self) -> Option<&warpkeep_gphash::Table<P>> {
-        Some(self)
+    type Device = GpHashDevice<P>;
+
+    fn key_cells(&self) -> Option<KeyCells> {
+        warpkeep_gphash::Table::key_cells(self)
     }
 }
 
 impl<P: Persist> Planned<P> for warpkeep_turbohash::Table<P> {
-    fn for_devices(&self) -> Option<&warpkeep_gphash::Table<P>> {
+    type Device = NoDevice;
+
+    fn key_cells(&self) -> Option<KeyCells> {
         None
+    }
+}
+
+impl<P: Persist, T: Planned<P>> PlacedTable<P, T> {
+    /// A table on the CPU.
+    fn on_cpu(table: T) -> PlacedTable<P, T> {
+        PlacedTable { execution: Execution::cpu(), table }
     }
 }
 
@@ -63,12 +117,12 @@ impl<P: Persist> Index<P> {
             Form::GpHash { geometry, layout } => {
                 let Spec { key, value, capacity, merge, seed, .. } = *spec;
                 let spec = warpkeep_gphash::TableSpec { key, value, geometry, capacity, layout, merge, seed };
-                Index::GpHash(warpkeep_gphash::Table::create(heap, &spec)?)
+                Index::GpHash(PlacedTable::on_cpu(warpkeep_gphash::Table::create(heap, &spec)?))
             }
             Form::TurboHash { shards } => {
                 let Spec { key, value, capacity, merge, seed, .. } = *spec;
                 let spec = warpkeep_turbohash::TableSpec { key, value, capacity, shards, merge, seed };
-                Index::TurboHash(warpkeep_turbohash::Table::create(heap, &spec)?)
+                Index::TurboHash(PlacedTable::on_cpu(warpkeep_turbohash::Table::create(heap, &spec)?))
             }
         };
         index.check_gets(spec.check_gets);
@@ -91,8 +145,12 @@ impl<P: Persist> Index<P> {
     /// Opens a table that has just been marked.
     pub(crate) fn attach(kind: IndexKind, heap: &Arc<Heap<P>>, header: u64) -> Result<Index<P>> {
         Ok(match kind {
-            IndexKind::GpHash => Index::GpHash(warpkeep_gphash::Table::attach(heap, header)?),
-            IndexKind::TurboHash => Index::TurboHash(warpkeep_turbohash::Table::attach(heap, header)?),
+            IndexKind::GpHash => {
+                Index::GpHash(PlacedTable::on_cpu(warpkeep_gphash::Table::attach(heap, header)?))
+            }
+            IndexKind::TurboHash => {
+                Index::TurboHash(PlacedTable::on_cpu(warpkeep_turbohash::Table::attach(heap, header)?))
+            }
         })
     }
 
@@ -111,13 +169,13 @@ impl<P: Persist> Index<P> {
     /// The spec that would create this table.
     pub(crate) fn spec(&self) -> Spec {
         match self {
-            Index::GpHash(table) => {
+            Index::GpHash(PlacedTable { table, .. }) => {
                 let warpkeep_gphash::TableSpec { key, value, geometry, capacity, layout, merge, seed } =
                     table.spec();
                 let (form, check_gets) = (Form::GpHash { geometry, layout }, table.checks_gets());
                 Spec { key, value, capacity, merge, seed, form, check_gets }
             }
-            Index::TurboHash(table) => {
+            Index::TurboHash(PlacedTable { table, .. }) => {
                 let warpkeep_turbohash::TableSpec { key, value, capacity, shards, merge, seed } =
                     table.spec();
                 let (form, check_gets) = (Form::TurboHash { shards }, table.checks_gets());
@@ -211,14 +269,14 @@ impl<P: Persist> Index<P> {
     /// Keeps items in place, except for growth, until [`Index::let_move`] has been called as often.
     pub(crate) fn hold_still(&self) {
         // A scan of the other kind looks again where items may have moved to.
-        if let Index::GpHash(table) = self {
+        if let Index::GpHash(PlacedTable { table, .. }) = self {
             table.hold_still();
         }
     }
 
     /// Lets items move again.
     pub(crate) fn let_move(&self) {
-        if let Index::GpHash(table) = self {
+        if let Index::GpHash(PlacedTable { table, .. }) = self {
             table.let_move();
         }
     }
@@ -228,21 +286,50 @@ impl<P: Persist> Index<P> {
         with_table!(self, table => Ok(table.redo(change)?))
     }
 
+    /// Makes it twice as large. Items move, so that kernels and other writers wait.
     pub(crate) fn grow(&self) -> Result<()> {
-        with_table!(self, table => Ok(table.grow()?))
+        with_placed!(self, placed => {
+            let _exclusive = placed.execution.exclusive();
+            Ok(placed.table.grow()?)
+        })
     }
 
+    /// Makes it smaller, if its items allow that; returns whether they did. Items move, so that kernels and other writers wait.
     pub(crate) fn shrink(&self) -> Result<bool> {
-        with_table!(self, table => Ok(table.shrink()?))
+        with_placed!(self, placed => {
+            let _exclusive = placed.execution.exclusive();
+            Ok(placed.table.shrink()?)
+        })
     }
 
+    /// Moves records together; returns how many. Other writers wait where a device writes.
     pub(crate) fn defragment(&self, clearing: &Clearing<'_, P>) -> Result<u64> {
-        with_table!(self, table => Ok(table.defragment(clearing)?))
+        with_placed!(self, placed => {
+            let _lock = placed.execution.write_lock();
+            Ok(placed.table.defragment(clearing)?)
+        })
     }
 
-    /// Moves its records out of blocks that must become free; those that it moved are removed from the list.
+    /// Moves its records out of blocks that must become free; those that it moved are removed from the list. Other writers wait where a
+    /// device writes.
     pub(crate) fn vacate(&self, clearing: &Clearing<'_, P>, blocks: &mut Vec<(u64, u64)>) -> Result<u64> {
-        with_table!(self, table => Ok(table.vacate(clearing, blocks)?))
+        with_placed!(self, placed => {
+            let _lock = placed.execution.write_lock();
+            Ok(placed.table.vacate(clearing, blocks)?)
+        })
+    }
+
+    /// A slice of its growth, by the device or the CPU; or of the maintenance of its value cache.
+    pub(crate) fn maintain(&self, budget: Budget) -> Result<Progress> {
+        match self {
+            Index::GpHash(PlacedTable { execution, table }) if !table.wants_maintenance() => {
+                execution.maintain_value_cache(table);
+                Ok(Progress::Idle)
+            }
+            Index::GpHash(PlacedTable { execution, table }) => execution.maintain(table, budget),
+            // Not only where it needs some: a shard that another thread rebuilds no longer does.
+            Index::TurboHash(PlacedTable { execution, table }) => execution.maintain(table, budget),
+        }
     }
 
     /// Bytes of a record with a key and a value of these lengths.
@@ -257,15 +344,85 @@ impl<P: Persist> Index<P> {
 
     /// Frees everything it has.
     pub(crate) fn demolish(self) -> Result<()> {
-        with_table!(self, table => Ok(table.demolish()?))
+        with_placed!(self, placed => {
+            drop(placed.execution);
+            Ok(placed.table.demolish()?)
+        })
     }
 
     /// How full it is. Looks at every slot, or at a good part of them.
     pub(crate) fn stats(&self) -> TableStats {
         match self {
-            Index::GpHash(table) => TableStats::GpHash(table.stats()),
-            Index::TurboHash(table) => TableStats::TurboHash(table.stats()),
+            Index::GpHash(PlacedTable { table, .. }) => TableStats::GpHash(table.stats()),
+            Index::TurboHash(PlacedTable { table, .. }) => TableStats::TurboHash(table.stats()),
         }
+    }
+}
+
+/// Tables on a device.
+impl<P: Persist> Index<P> {
+    /// Moves it to a device, if devices support such a table. It is not in use yet.
+    pub(crate) fn move_to_device(&self, image: &Arc<DeviceImage<P>>, options: DeviceOptions) -> Result<()> {
+        with_placed!(self, placed => placed.execution.move_to_device(image, &placed.table, options))
+    }
+
+    /// The cells that represent its keys in device memory: see [`Planned::key_cells`].
+    pub(crate) fn key_cells(&self) -> Option<KeyCells> {
+        with_table!(self, table => Planned::key_cells(table))
+    }
+
+    /// What the device keeps of it; `None` if it runs on the CPU.
+    pub(crate) fn device_stats(&self) -> Result<Option<DeviceStats>> {
+        with_placed!(self, placed => placed.execution.device_stats())
+    }
+
+    pub(crate) fn device_profile(&self) -> Option<DeviceProfile> {
+        with_placed!(self, placed => placed.execution.profile())
+    }
+
+    pub(crate) fn set_device_profile(&self, profile: DeviceProfile) {
+        with_placed!(self, placed => placed.execution.set_profile(profile));
+    }
+
+    pub(crate) fn set_host_gets(&self, strategy: Option<HostGetStrategy>) {
+        with_placed!(self, placed => placed.execution.set_host_gets(strategy));
+    }
+
+    /// The batches of gets from host memory that each strategy did.
+    pub(crate) fn host_get_batches(&self) -> Vec<HostGetBatches> {
+        with_placed!(self, placed => placed.execution.host_get_counts.batches())
+    }
+
+    /// Passes their numbers to the metrics recorder.
+    pub(crate) fn publish_host_gets(&self, table: &str) {
+        with_placed!(self, placed => placed.execution.host_get_counts.publish(table));
+    }
+
+    pub(crate) fn time_steps(&self, wanted: bool) {
+        with_placed!(self, placed => {
+            placed.execution.device().into_iter().for_each(|device| device.time_steps(wanted));
+        });
+    }
+
+    pub(crate) fn take_step_times(&self) -> Vec<Vec<StepTime>> {
+        with_placed!(self, placed => {
+            placed.execution.device().map_or_else(Vec::new, StepTimes::take_step_times)
+        })
+    }
+
+    /// Begins to time the steps of a batch, if there is a device.
+    pub(crate) fn watch_steps(&self) -> Option<StepWatch<'_>> {
+        with_placed!(self, placed => placed.execution.device().map(StepTimes::watch_steps))
+    }
+}
+
+impl Error {
+    /// Whether a table has no place for a key.
+    pub(crate) fn is_table_full(&self) -> bool {
+        matches!(
+            self,
+            Error::Table(GpHashError::Full) | Error::TurboHash(warpkeep_turbohash::TableError::Full)
+        )
     }
 }
 
@@ -273,6 +430,7 @@ impl From<warpkeep_gphash::TableError> for Error {
     fn from(error: warpkeep_gphash::TableError) -> Error {
         match error {
             warpkeep_gphash::TableError::Image(error) => Error::Image(error),
+            warpkeep_gphash::TableError::Device(error) => Error::Device(error),
             other => Error::Table(other),
         }
     }

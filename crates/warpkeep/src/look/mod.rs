@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use warpkeep_core::{KeySpec, MergeRule, ValueSpec};
-use warpkeep_gphash::{Geometry, Layout};
 use warpkeep_image::{
     Attachment, Coherent, CreateOptions, Format, Heap, HeapOptions, HeapUsage, Image, ImageError, ImageHold,
     Placement, Surroundings, fill_random,
@@ -23,7 +22,7 @@ use private_memory::PrivateMemory;
 
 use crate::index::{Form, Spec};
 use crate::last_image;
-use crate::{Error, IndexKind, Items, Result, StoreOptions, Tables};
+use crate::{Error, Geometry, IndexKind, Items, Layout, Result, StoreOptions, Tables};
 
 /// A table, as a look finds it.
 #[derive(Clone, Debug, PartialEq, Serialize)]

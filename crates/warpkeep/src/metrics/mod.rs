@@ -9,11 +9,11 @@
 //! | `warpkeep_operations_total` | counter | `table`, `op`, `status` (a class: done, declined, refused, exhausted, failed) |
 //! | `warpkeep_batch_operations` | histogram | `table`, `kind` (read, process, power) |
 //! | `warpkeep_batch_seconds` | histogram | `table`, `kind` |
-//! | `warpkeep_get_batches_total` | counter | `table`, `way` (cpu, gather, both): batches of gets from host memory, where a device works the table |
+//! | `warpkeep_get_batches_total` | counter | `table`, `strategy` (cpu, gather, split): batches of gets from host memory, of tables on a device |
 //! | `warpkeep_items` | gauge | `table` |
 //! | `warpkeep_load_factor` | gauge | `table` |
 //! | `warpkeep_growths_total` | counter | `table` |
-//! | `warpkeep_device_bytes` | gauge | `table`, `part` (mirror, values): device memory |
+//! | `warpkeep_device_bytes` | gauge | `table`, `part` (index, values): device memory |
 //! | `warpkeep_device_cached` | gauge | `table`, `part` (values): how many of them are there |
 //! | `warpkeep_device_hit_share` | gauge | `table`, `part` (values) |
 //! | `warpkeep_checkpoints_total` | counter | |
@@ -327,7 +327,7 @@ impl TableMetrics {
         let set = |name: &'static str, part: &'static str, value: f64| {
             gauge!(name, "table" => self.name.clone(), "part" => part).set(value);
         };
-        set("warpkeep_device_bytes", "mirror", stats.mirror_bytes as f64);
+        set("warpkeep_device_bytes", "index", stats.index_bytes as f64);
         set("warpkeep_device_bytes", "values", stats.value_bytes as f64);
         set("warpkeep_device_cached", "values", stats.values as f64);
         set("warpkeep_device_hit_share", "values", stats.value_hits);
@@ -366,7 +366,7 @@ pub(crate) fn opened(report: &OpenReport) {
     describe_counter!("warpkeep_operations_total", "Operations by what became of them");
     describe_histogram!("warpkeep_batch_operations", Unit::Count, "Operations in a batch");
     describe_histogram!("warpkeep_batch_seconds", Unit::Seconds, "How long a batch took");
-    describe_counter!("warpkeep_get_batches_total", "Batches of gets from host memory by the way they went");
+    describe_counter!("warpkeep_get_batches_total", "Batches of gets from host memory by strategy");
     describe_counter!("warpkeep_checkpoint_failures_total", "Checkpoints that failed");
     describe_gauge!("warpkeep_checkpoint_owed", "Whether Power batches wait for a checkpoint");
     describe_gauge!(

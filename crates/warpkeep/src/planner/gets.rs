@@ -1,18 +1,12 @@
-//! Batches of gets alone, from host memory to host memory: by the table's device or by the CPU, whichever is
-//! faster, and by several threads if they are large.
+//! Batches of gets alone, from host memory to host memory, by the CPU: with several threads if they are large.
 
 use std::sync::OnceLock;
 
 use warpkeep_core::{Answers, HostBatch, HostCells, Status};
-use warpkeep_gphash::Table;
-use warpkeep_gphash::gpu::{DeviceEngine, Gathered, HostGets};
 use warpkeep_image::Persist;
 use warpkeep_record::{Pool, Value};
 
-use super::Target;
-use super::on_device::{self, step_back};
 use crate::index::Planned;
-use crate::{GetWay, Result};
 
 /// Gets that are worth more than one thread.
 const WORTH_THREADS: usize = 1 << 15;
@@ -21,86 +15,13 @@ const SHARE: usize = 1 << 12;
 /// Keys whose values are kept until they are answered, where answers are given one by one.
 const KEPT: usize = 1 << 17;
 
-/// Looks the keys of a batch up.
-pub(super) fn read<P: Persist, T: Planned<P>>(
-    pool: &Pool,
-    target: &Target<'_, P, T>,
-    batch: &HostBatch<'_>,
-    answers: &mut dyn Answers,
-) -> Result<()> {
-    let count = batch.len();
-    if count == 0 {
-        return Ok(());
-    }
-    let device = target.on_device().and_then(|target| Some((target.engine.device_for(count)?, target)));
-    let Some((device, target)) = device else {
-        by_cpu(pool, target.table, batch, answers);
-        return Ok(());
-    };
-    // The device copies to arrays, and only where keys and values have one length.
-    let mut rows = answers.rows_mut().filter(|_| target.engine.writer().is_some());
-    // Values of any length, and answers that are given one by one, come through the device.
-    let gathers = device.points(target.table) || target.engine.writer().is_none();
-    let shares = rows.as_mut().is_some_and(|rows| device.shares(target.table, rows));
-    let to_rows = rows.is_some();
-    let is_open = |way| match way {
-        GetWay::Gather => gathers,
-        GetWay::Both => shares,
-        GetWay::Cpu => true,
-    };
-    let way = match target.engine.way_for(device, count, is_open) {
-        GetWay::Both if !shares && gathers => GetWay::Gather,
-        way if !is_open(way) => GetWay::Cpu,
-        way => way,
-    };
-    let done = match (way, to_rows) {
-        (GetWay::Cpu, _) => false,
-        (way, true) => by_device(pool, &target, device, way, batch, answers)?,
-        (_, false) => {
-            let keys = batch.iter().map(|operation| operation.key);
-            on_device::read(&target, keys, |index| index, answers)?
-        }
-    };
-    if !done {
-        by_cpu(pool, target.table, batch, answers);
-    }
-    target.engine.ways.note(if done { way } else { GetWay::Cpu });
-    Ok(())
-}
-
-/// With the device, to arrays; `false` if it cannot, or has just been lost. Then the answers given so far do not
-/// count.
-fn by_device<P: Persist>(
-    pool: &Pool,
-    target: &Target<'_, P, Table<P>>,
-    device: &DeviceEngine<P>,
-    way: GetWay,
-    batch: &HostBatch<'_>,
-    answers: &mut dyn Answers,
-) -> Result<bool> {
-    let Some(rows) = answers.rows_mut() else { return Ok(false) };
-    let gets = HostGets { keys: batch.keys(), answers: rows, pool, at_once: 0 };
-    let gathered = match way {
-        GetWay::Both => device.share_rows(target.table, gets),
-        _ => device.gather_rows(target.table, gets),
-    };
-    match gathered {
-        Ok(gathered) => {
-            if let Some(Gathered { found, absent }) = gathered {
-                answers.tell_gets(found, absent);
-            }
-            Ok(gathered.is_some())
-        }
-        Err(error) => {
-            let _turn = device.turn();
-            step_back(target, error).map(|()| false)
-        }
-    }
-}
-
 /// Answers for a key that was looked up.
 #[inline]
-fn answer<P: Persist>(answers: &mut (impl Answers + ?Sized), index: usize, found: Option<Value<'_, P>>) {
+pub(super) fn answer<P: Persist>(
+    answers: &mut (impl Answers + ?Sized),
+    index: usize,
+    found: Option<Value<'_, P>>,
+) {
     match found {
         None => answers.answer(index, Status::NotFound, 0),
         Some(value) if value.is_damaged() => answers.answer(index, Status::Corrupt, value.version()),
@@ -110,8 +31,8 @@ fn answer<P: Persist>(answers: &mut (impl Answers + ?Sized), index: usize, found
     }
 }
 
-/// With the CPU.
-fn by_cpu<P: Persist, T: Planned<P>>(
+/// Looks the keys of a batch up.
+pub(super) fn read<P: Persist, T: Planned<P>>(
     pool: &Pool,
     table: &T,
     batch: &HostBatch<'_>,

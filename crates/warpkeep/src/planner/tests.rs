@@ -33,10 +33,10 @@ fn put_slowly(store: &Store, key: u64, value: u64, between: impl FnOnce()) {
     let named = store.keeper.items().get("rows").unwrap();
     let (key, value) = (key.to_le_bytes(), value.to_le_bytes());
     let group = [Operation { index: 0, op: Op::Put, key: &key, value: &value, argument: 0 }];
-    with_table!(&named.table, table => {
-        let target = Target { id: named.id, engine: &named.engine, table };
+    with_placed!(&named.table, placed => {
+        let target = Target::new(named.id, placed);
         let mut changes = ChangeBatch::new();
-        let order = [(table.lock_key(&key), 0)];
+        let order = lock_order(target.table, &group);
         let Ok(ready) = stage(&store.keeper, &target, &group, &order, &mut changes).unwrap() else {
             panic!("a table of one item is full")
         };

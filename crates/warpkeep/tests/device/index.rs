@@ -82,7 +82,7 @@ fn hot_values_come_to_the_device_by_themselves() {
     let table = store.create_table("t", options()).unwrap();
     put(&table, 0..200, 1);
     let stats = table.device_stats().unwrap().unwrap();
-    assert!(stats.mirror_bytes > 0 && stats.values == 0, "{stats:?}");
+    assert!(stats.index_bytes > 0 && stats.values == 0, "{stats:?}");
     let mut found = None;
     // The thread in the background loads them once there have been enough gets; how soon it gets a turn is up to the machine.
     for round in 0..4000_u64 {
@@ -105,22 +105,22 @@ fn hot_values_come_to_the_device_by_themselves() {
 }
 
 #[test]
-fn a_table_that_has_no_use_for_a_mirror_has_none() {
+fn a_table_that_has_no_use_for_a_device_index_has_none() {
     let home = tempfile::tempdir().unwrap();
     let device = Device::simulated(Mode::fast()).unwrap();
     let store = open(&device, home.path(), DeviceIndex::default());
     let rows = store.create_table("rows", options()).unwrap();
-    assert!(rows.device_stats().unwrap().unwrap().mirror_bytes > 0);
+    assert!(rows.device_stats().unwrap().unwrap().index_bytes > 0);
     let in_slots = store.create_table("counters", TableOptions::new(KeySpec::U64, ValueSpec::U64)).unwrap();
     assert_eq!(in_slots.device_stats().unwrap().unwrap().bytes(), 0);
 }
 
-/// Rows in device memory, with a mirror and no log: what is written never sees the host. Also keys that come more than once.
+/// Rows in device memory, with an index there and no log: nothing that is written passes through the host. Also keys that come more than once.
 #[test]
-fn rows_are_written_straight_through() {
+fn rows_are_written_in_one_pass() {
     let homes = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let device = Device::simulated(Mode::fast()).unwrap();
-    let one = open(&device, homes[0].path(), DeviceIndex::Mirrored);
+    let one = open(&device, homes[0].path(), DeviceIndex::Full);
     let other =
         Store::open_with(homes[1].path(), StoreOptions { without_log: true, ..StoreOptions::default() })
             .unwrap();

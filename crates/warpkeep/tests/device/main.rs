@@ -1,6 +1,6 @@
 //! Stores whose tables run on a device, here the simulator.
 
-mod host_ways;
+mod host_gets;
 #[path = "../common/in_log.rs"]
 mod in_log;
 mod index;

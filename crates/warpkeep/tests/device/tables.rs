@@ -225,7 +225,7 @@ fn a_device_that_is_not_there_is_an_error_and_nothing_is_touched() {
     }
     let home = tempfile::tempdir().unwrap();
     let error = Store::open_with(home.path().join("store"), options(DeviceChoice::Cuda(63))).unwrap_err();
-    assert!(matches!(error, Error::Table(_)) && error.to_string().contains("cuda:63"), "{error}");
+    assert!(matches!(error, Error::Device(_)) && error.to_string().contains("cuda:63"), "{error}");
     assert!(!home.path().join("store/image").exists());
 }
 

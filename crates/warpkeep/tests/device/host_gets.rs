@@ -4,16 +4,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use warpkeep::rows::{BatchView, Cells, ColumnMut, Columns, Output, OutputValues};
 use warpkeep::{
-    Batch, Device, DeviceChoice, Durability, GetWay, IndexKind, IndexOptions, KeySpec, Layout, Op, Results,
-    Status, Store, StoreOptions, Table, TableOptions, ValueSpec,
+    Batch, Device, DeviceChoice, Durability, HostGetStrategy, IndexKind, IndexOptions, KeySpec, Layout, Op,
+    Results, Status, Store, StoreOptions, Table, TableOptions, ValueSpec,
 };
 use warpkeep_device::Mode;
 
 /// More than one thread is worth for the CPU.
 const LARGE: u64 = 40_000;
 
-fn options(get_way: Option<GetWay>, threads: usize) -> StoreOptions {
-    StoreOptions { get_way, threads, without_log: true, ..StoreOptions::default() }
+fn options(host_gets: Option<HostGetStrategy>, threads: usize) -> StoreOptions {
+    StoreOptions { host_gets, threads, without_log: true, ..StoreOptions::default() }
 }
 
 fn rows(key: KeySpec, value: u32) -> TableOptions {
@@ -58,7 +58,7 @@ fn check(table: &Table, numbers: impl Iterator<Item = u64>, results: &Results) {
     assert_eq!(count, results.len());
 }
 
-/// The tables that a device works in different ways.
+/// The tables that a device works differently.
 fn kinds() -> [TableOptions; 6] {
     let any = TableOptions::new(KeySpec::variable(20).unwrap(), ValueSpec::variable(100).unwrap());
     [
@@ -76,9 +76,9 @@ fn kinds() -> [TableOptions; 6] {
 fn every_way_gives_the_same() {
     let device = Device::simulated(Mode::fast()).unwrap();
     for kind in kinds() {
-        for way in [None].into_iter().chain(GetWay::ALL.map(Some)) {
+        for strategy in [None].into_iter().chain(HostGetStrategy::ALL.map(Some)) {
             let home = tempfile::tempdir().unwrap();
-            let store = Store::open_on(home.path(), options(way, 3), &device).unwrap();
+            let store = Store::open_on(home.path(), options(strategy, 3), &device).unwrap();
             let table = store.create_table("t", kind.capacity(400)).unwrap();
             fill(&table, (0..600).step_by(2));
             for count in [0, 1, 33, 700] {
@@ -99,16 +99,20 @@ fn every_way_gives_the_same() {
             assert_eq!(results.statuses()[100], Status::NotFound);
             let ok = results.statuses().iter().filter(|status| **status == Status::Ok).count();
             assert_eq!(ok, 50);
-            let went: Vec<GetWay> = table.get_ways().iter().map(|figures| figures.way).collect();
+            let used: Vec<HostGetStrategy> =
+                table.host_get_batches().iter().map(|counted| counted.strategy).collect();
             let fixed = table.value_spec().fixed_len().is_some();
-            let mirrored = fixed && table.layout() == Some(Layout::Packed);
+            let indexed = fixed && table.layout() == Some(Layout::Packed);
             // Where the device does not know where values of one length lie, the CPU looks; and it does not reach where they go.
-            let expected = match way {
-                Some(GetWay::Cpu) => GetWay::Cpu,
-                _ if fixed && !mirrored => GetWay::Cpu,
-                _ => GetWay::Gather,
+            let expected = match strategy {
+                Some(HostGetStrategy::Cpu) => HostGetStrategy::Cpu,
+                _ if fixed && !indexed => HostGetStrategy::Cpu,
+                _ => HostGetStrategy::Gather,
             };
-            assert!(!went.is_empty() && went.iter().all(|way| *way == expected), "{way:?} {went:?}");
+            assert!(
+                !used.is_empty() && used.iter().all(|strategy| *strategy == expected),
+                "{strategy:?} {used:?}"
+            );
         }
     }
 }
@@ -121,14 +125,14 @@ fn a_way_can_be_changed_while_the_store_is_open() {
     let table = store.create_table("t", rows(KeySpec::U64, 40)).unwrap();
     fill(&table, (0..200).step_by(2));
     let batch = gets(&table, 0..200);
-    for way in GetWay::ALL {
-        table.set_get_way(Some(way));
+    for strategy in HostGetStrategy::ALL {
+        table.set_host_gets(Some(strategy));
         check(&table, 0..200, &table.run(&batch, Durability::Process).unwrap());
     }
-    let went: Vec<(GetWay, u64)> =
-        table.get_ways().iter().map(|figures| (figures.way, figures.batches)).collect();
+    let used: Vec<(HostGetStrategy, u64)> =
+        table.host_get_batches().iter().map(|counted| (counted.strategy, counted.batches)).collect();
     // Memory that the device does not reach is gathered.
-    assert_eq!(went, [(GetWay::Cpu, 1), (GetWay::Gather, 2)]);
+    assert_eq!(used, [(HostGetStrategy::Cpu, 1), (HostGetStrategy::Gather, 2)]);
 }
 
 /// To memory that the device reaches it writes values itself, where they are whole words.
@@ -136,7 +140,7 @@ fn a_way_can_be_changed_while_the_store_is_open() {
 fn pinned_memory_is_filled_by_both() {
     let home = tempfile::tempdir().unwrap();
     let device = Device::simulated(Mode::fast()).unwrap();
-    let store = Store::open_on(home.path(), options(Some(GetWay::Both), 3), &device).unwrap();
+    let store = Store::open_on(home.path(), options(Some(HostGetStrategy::Split), 3), &device).unwrap();
     for (number, kind) in kinds().into_iter().enumerate() {
         let table = store.create_table(&format!("t{number}"), kind.capacity(1200)).unwrap();
         let Some(len) = table.value_spec().fixed_len() else { continue };
@@ -160,13 +164,13 @@ fn pinned_memory_is_filled_by_both() {
             }
         }
         let expected = match (table.layout(), len % 8) {
-            (Some(Layout::Packed), 0) => GetWay::Both,
-            (Some(Layout::Packed), _) => GetWay::Gather,
-            _ => GetWay::Cpu,
+            (Some(Layout::Packed), 0) => HostGetStrategy::Split,
+            (Some(Layout::Packed), _) => HostGetStrategy::Gather,
+            _ => HostGetStrategy::Cpu,
         };
-        let went: Vec<(GetWay, u64)> =
-            table.get_ways().iter().map(|figures| (figures.way, figures.batches)).collect();
-        assert_eq!(went, [(expected, 3)]);
+        let used: Vec<(HostGetStrategy, u64)> =
+            table.host_get_batches().iter().map(|counted| (counted.strategy, counted.batches)).collect();
+        assert_eq!(used, [(expected, 3)]);
     }
 }
 
@@ -175,7 +179,7 @@ fn pinned_memory_is_filled_by_both() {
 fn pinned_rows_of_another_length_are_told() {
     let home = tempfile::tempdir().unwrap();
     let device = Device::simulated(Mode::fast()).unwrap();
-    let store = Store::open_on(home.path(), options(Some(GetWay::Both), 2), &device).unwrap();
+    let store = Store::open_on(home.path(), options(Some(HostGetStrategy::Split), 2), &device).unwrap();
     let long = store.create_table("long", rows(KeySpec::U64, 40)).unwrap();
     let short = store.create_table("short", rows(KeySpec::U64, 8)).unwrap();
     fill(&long, 0..600);
@@ -199,7 +203,7 @@ fn a_device_lost_while_both_answer_leaves_all_of_it_to_the_cpu() {
     for eighths in 0..TIMES {
         let home = tempfile::tempdir().unwrap();
         let device = Device::simulated(Mode::seeded(2)).unwrap();
-        let store = Store::open_on(home.path(), options(Some(GetWay::Both), 2), &device).unwrap();
+        let store = Store::open_on(home.path(), options(Some(HostGetStrategy::Split), 2), &device).unwrap();
         let table = store.create_table("t", rows(KeySpec::U64, 40).capacity(2000)).unwrap();
         fill(&table, (0..2000).step_by(2));
         let now = || device.last_run().map_or(0, |report| report.now);
@@ -223,8 +227,11 @@ fn a_device_lost_while_both_answer_leaves_all_of_it_to_the_cpu() {
             assert_eq!(statuses[number as usize], if there { Status::Ok } else { Status::NotFound });
             assert!(!there || row == item(&table, number).1, "key {number}, after {eighths} eighths");
         }
-        let went = if is_lost { GetWay::Cpu } else { GetWay::Both };
-        assert!(table.get_ways().iter().all(|figures| figures.way == went), "after {eighths} eighths");
+        let used = if is_lost { HostGetStrategy::Cpu } else { HostGetStrategy::Split };
+        assert!(
+            table.host_get_batches().iter().all(|counted| counted.strategy == used),
+            "after {eighths} eighths"
+        );
     }
     assert!(lost > 3, "only {lost} were lost in a batch");
 }
@@ -295,10 +302,10 @@ fn readers_of_every_way_beside_writers() {
         };
         put(0);
         let done = AtomicBool::new(false);
-        let read = |way| {
+        let read = |strategy| {
             let (batch, mut before) = (gets(&table, 0..KEYS), vec![0; KEYS as usize]);
             while !done.load(Ordering::Relaxed) {
-                table.set_get_way(Some(way));
+                table.set_host_gets(Some(strategy));
                 let results = table.run(&batch, Durability::Process).unwrap();
                 for (index, outcome) in results.iter().enumerate() {
                     let value = outcome.value.expect("every key is always there");
@@ -309,9 +316,9 @@ fn readers_of_every_way_beside_writers() {
             }
         };
         std::thread::scope(|scope| {
-            for way in GetWay::ALL {
+            for strategy in HostGetStrategy::ALL {
                 let read = &read;
-                scope.spawn(move || read(way));
+                scope.spawn(move || read(strategy));
             }
             (1..30).for_each(put);
             done.store(true, Ordering::Relaxed);
@@ -455,7 +462,7 @@ fn a_device_lost_while_it_deletes_leaves_the_rest_to_the_cpu() {
 
 /// The device is lost at some step of such a batch: the CPU does the rest, and answers as if nothing had happened.
 #[test]
-fn a_device_lost_while_it_writes_straight_leaves_the_rest_to_the_cpu() {
+fn a_device_lost_during_a_fused_write_leaves_the_rest_to_the_cpu() {
     const TIMES: u64 = 6;
     let (mut lost, mut steps) = (0, 0);
     // First how many steps it takes, and then it is lost after a sixth of them, two, and so on.

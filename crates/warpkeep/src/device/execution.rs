@@ -1,0 +1,196 @@
+//! Where the batches of a table run: on the CPU, or on a device.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use warpkeep_device::DeviceChoice;
+use warpkeep_image::Persist;
+use warpkeep_record::{Budget, Progress};
+
+use super::host_gets::{self, HostGetCounts};
+use super::value_cache::ValueCacheControl;
+use super::{DeviceIndex, DeviceOptions, DeviceStats, HostGetStrategy};
+use crate::index::{DeviceImage, DeviceProfile, DeviceTable, Planned, ValueCache as _, WriteLock};
+use crate::{Error, Result};
+
+/// Batches smaller than this are done before a kernel of a GPU would have begun.
+const WORTH_A_LAUNCH: usize = 512;
+
+/// Where the batches of one table run.
+pub(crate) struct Execution<P: Persist, T: Planned<P>> {
+    device: OnceLock<T::Device>,
+    lost: AtomicBool,
+    /// The device reads the table, and only the CPU writes to it.
+    only_reads: AtomicBool,
+    /// Maintains the value cache, if there is to be one.
+    value_cache: OnceLock<ValueCacheControl>,
+    /// The strategy of all batches of gets from host memory; `None` if the device profile decides.
+    host_gets: Mutex<Option<HostGetStrategy>>,
+    /// The batches that each strategy did.
+    pub(crate) host_get_counts: HostGetCounts,
+}
+
+impl<P: Persist, T: Planned<P>> Execution<P, T> {
+    /// On the CPU.
+    pub(crate) fn cpu() -> Execution<P, T> {
+        Execution {
+            device: OnceLock::new(),
+            lost: AtomicBool::new(false),
+            only_reads: AtomicBool::new(false),
+            value_cache: OnceLock::new(),
+            host_gets: Mutex::new(None),
+            host_get_counts: HostGetCounts::default(),
+        }
+    }
+
+    /// Moves a table that is not in use yet to a device, if devices support such a table.
+    pub(crate) fn move_to_device(
+        &self,
+        image: &Arc<DeviceImage<P>>,
+        table: &T,
+        options: DeviceOptions,
+    ) -> Result<()> {
+        let Some(device) = T::Device::open(image, table)? else { return Ok(()) };
+        self.set_host_gets(options.host_gets);
+        let writes = device.can_write(table);
+        if options.index == DeviceIndex::Full && writes && device.load_index(table)? {
+            let cache = options.values.budget().map(ValueCacheControl::new);
+            let _ = cache.map(|cache| self.value_cache.set(cache));
+        }
+        self.only_reads.store(!writes, Ordering::Release);
+        // Simulated batches are slower than any growth, and tests count blocks.
+        if writes && device.device().choice() != DeviceChoice::Sim {
+            device.allocate_ahead();
+        }
+        let _ = self.device.set(device);
+        Ok(())
+    }
+
+    /// What the device keeps of the table; `None` if it runs on the CPU.
+    pub(crate) fn device_stats(&self) -> Result<Option<DeviceStats>> {
+        let Some(device) = self.device() else { return Ok(None) };
+        let name = device.device().choice().to_string();
+        if self.only_reads() {
+            return Ok(Some(DeviceStats { device: name, ..DeviceStats::default() }));
+        }
+        let values = device.value_cache_stats()?;
+        Ok(Some(DeviceStats {
+            device: name,
+            index_bytes: device.index_bytes(),
+            value_bytes: values.bytes,
+            values: values.cached,
+            value_hits: values.hit_rate(),
+        }))
+    }
+
+    /// The device it runs on; `None` if there is none, or it is lost.
+    pub(crate) fn device(&self) -> Option<&T::Device> {
+        self.device.get().filter(|_| !self.lost.load(Ordering::Acquire))
+    }
+
+    /// The device, if this many operations are worth it. The simulator serves to run the kernels, not for speed.
+    pub(crate) fn device_for(&self, operations: usize) -> Option<&T::Device> {
+        self.device()
+            .filter(|device| operations >= WORTH_A_LAUNCH || device.device().choice() == DeviceChoice::Sim)
+    }
+
+    /// The device, if it can write: such a device also takes batches in device memory.
+    pub(crate) fn writer(&self) -> Option<&T::Device> {
+        self.device().filter(|_| !self.only_reads())
+    }
+
+    /// The device, if it can write, and this many operations are worth it.
+    pub(crate) fn writer_for(&self, operations: usize) -> Option<&T::Device> {
+        self.device_for(operations).filter(|_| !self.only_reads())
+    }
+
+    fn only_reads(&self) -> bool {
+        self.only_reads.load(Ordering::Acquire)
+    }
+
+    /// Sets the strategy of all batches of gets from host memory; with `None` the device profile decides.
+    pub(crate) fn set_host_gets(&self, strategy: Option<HostGetStrategy>) {
+        *self.host_gets.lock().unwrap_or_else(PoisonError::into_inner) = strategy;
+    }
+
+    /// The requested strategy for a batch of gets of this many keys from host memory; or one of those that are possible.
+    pub(crate) fn host_get_strategy(
+        &self,
+        device: &T::Device,
+        keys: usize,
+        is_possible: impl Fn(HostGetStrategy) -> bool,
+    ) -> HostGetStrategy {
+        let set = *self.host_gets.lock().unwrap_or_else(PoisonError::into_inner);
+        set.unwrap_or_else(|| host_gets::strategy(&device.profile(), keys, is_possible))
+    }
+
+    /// The thresholds by which the device does batches; `None` without a device.
+    pub(crate) fn profile(&self) -> Option<DeviceProfile> {
+        self.device().map(DeviceTable::profile)
+    }
+
+    /// Replaces them, for batches that begin from now on.
+    pub(crate) fn set_profile(&self, profile: DeviceProfile) {
+        if let Some(device) = self.device() {
+            device.set_profile(profile);
+        }
+    }
+
+    /// Waits for the right to write with the CPU; `None` if writers need not wait for each other, because no device writes. There is one
+    /// also after the device was lost: other writers may still be waiting for it.
+    #[must_use = "other threads write as soon as it is dropped"]
+    pub(crate) fn write_lock(&self) -> Option<impl WriteLock<T>> {
+        self.device.get().filter(|_| !self.only_reads()).map(DeviceTable::write_lock)
+    }
+
+    /// Excludes kernels that look for items. The caller has the write lock.
+    #[must_use = "kernels look for items as soon as it is dropped"]
+    pub(crate) fn relocation_lock(&self) -> Option<impl Sized> {
+        self.device.get().map(DeviceTable::relocation_lock)
+    }
+
+    /// Takes both locks, for a thread that moves items.
+    #[must_use = "other threads write as soon as it is dropped"]
+    pub(crate) fn exclusive(&self) -> impl Sized {
+        let write = self.write_lock();
+        (self.relocation_lock(), write)
+    }
+
+    /// Takes the table over from its device. The caller has the write lock.
+    pub(crate) fn take_over(&self, table: &T) {
+        let _relocation = self.relocation_lock();
+        if !self.lost.swap(true, Ordering::AcqRel) {
+            T::Device::take_over(table);
+        }
+    }
+
+    /// Maintains the value cache, if there is one.
+    pub(crate) fn maintain_value_cache(&self, table: &T) {
+        if let (Some(cache), Some(device)) = (self.value_cache.get(), self.writer()) {
+            cache.maintain(device, table);
+        }
+    }
+
+    /// A slice of the table's growth, by the device or the CPU.
+    pub(crate) fn maintain(&self, table: &T, budget: Budget) -> Result<Progress> {
+        let by_cpu = || table.maintain(budget).map_err(Into::<Error>::into);
+        let Some(device) = self.writer() else {
+            // Kernels that only read must not miss items either.
+            let _exclusive = self.exclusive();
+            return by_cpu();
+        };
+        let mut lock = device.write_lock();
+        match lock.maintain(table, budget) {
+            Err(Error::Device(error)) if error.is_out_of_memory() => {
+                // The device can still be used; and the CPU may move items, if kernels are excluded.
+                let _relocation = device.relocation_lock();
+                by_cpu()
+            }
+            Err(Error::Device(_)) => {
+                self.take_over(table);
+                Ok(Progress::Working)
+            }
+            done => done,
+        }
+    }
+}
