@@ -51,8 +51,8 @@
 //! | rebuild a damaged manifest | [`repair_manifest`] |
 //! | monitor it | [`Store::status`], [`metrics`] |
 //!
-//! The feature `gpu`, on by default, has tables worked by a GPU, or by a simulator of one ([`StoreOptions::device`]). Without it (`default-features = false`)
-//! no C++ is compiled and no CUDA binding, and the CPU works all tables.
+//! The feature `gpu`, on by default, runs tables on a GPU, or on a simulator of one ([`StoreOptions::device`]). Without it (`default-features = false`)
+//! no C++ is compiled and no CUDA binding, and all tables run on the CPU.
 //!
 //! Underneath, this crate combines the memory image ([`warpkeep_image`]) and the log ([`warpkeep_log`]) under an
 //! index: it decides the order of log and image, the meaning of an acknowledgement, and how a store recovers after

@@ -96,7 +96,7 @@ pub(crate) fn execute_as_one<P: Persist>(
     with_placed!(&named.table, placed => {
         let target = Target::new(named.id, placed);
         let operations: Vec<Operation<'_>> = batch.iter().collect();
-        settle(write_in_space(keeper, &target, &operations, durability, answers), &operations, answers)
+        answer_refused(write_in_space(keeper, &target, &operations, durability, answers), &operations, answers)
     })
 }
 
@@ -122,8 +122,8 @@ fn execute_on<P: Persist, T: Planned<P>>(
     keeper.wait_seen(seen)
 }
 
-/// The record up to which the log must be durable for these reads. To be called before other operations of the batch are logged: making
-/// them durable then covers the reads, too.
+/// The record up to which the log must be durable for these reads. To be called before other operations of the batch
+/// are logged: making them durable then covers the reads, too.
 fn seen_by<P: Persist>(
     keeper: &Keeper<P, Tables<P>>,
     reads: &[Operation<'_>],
@@ -151,14 +151,14 @@ fn write_all<P: Persist, T: Planned<P>>(
             {
                 // One of them does not fit. Each on its own, so that the others are not refused with it.
                 for operation in group {
-                    settle(
+                    answer_refused(
                         write_in_space(keeper, target, &[*operation], durability, answers),
                         &[*operation],
                         answers,
                     )?;
                 }
             }
-            done => settle(done, group, answers)?,
+            done => answer_refused(done, group, answers)?,
         }
     }
     Ok(())
@@ -174,7 +174,7 @@ fn refusal(error: &Error) -> Option<Status> {
 }
 
 /// Answers a group that was refused; nothing of it was done.
-fn settle(done: Result<()>, group: &[Operation<'_>], answers: &mut dyn Answers) -> Result<()> {
+fn answer_refused(done: Result<()>, group: &[Operation<'_>], answers: &mut dyn Answers) -> Result<()> {
     let Err(error) = done else { return Ok(()) };
     let status = refusal(&error).ok_or(error)?;
     group.iter().for_each(|operation| answers.answer(operation.index, status, 0));

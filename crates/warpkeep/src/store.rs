@@ -75,7 +75,7 @@ impl Store<Coherent> {
         Store::open_over(directory.as_ref(), options, device.as_ref())
     }
 
-    /// Opens the store in a directory, or creates it, and has its tables worked by a device that the caller has, such as one
+    /// Opens the store in a directory, or creates it, and runs its tables on a device that the caller has, such as one
     /// with a budget; [`StoreOptions::device`] says nothing then.
     ///
     /// ```

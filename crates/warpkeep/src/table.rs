@@ -323,7 +323,7 @@ impl<P: Persist> Table<P> {
     /// let table = store.create_table("rows", TableOptions::new(KeySpec::U64, ValueSpec::fixed(16)?))?;
     /// let (keys, values) = (device.upload(&[7_u64, 8])?, device.upload(&[1_u8; 32])?);
     /// let statuses = device.allocate(2)?;
-    /// // SAFETY: the buffers are as long as that, live on, and nobody else uses them.
+    /// // SAFETY: the buffers are as long as that, live on, and no other code uses them.
     /// let (put, answers) = unsafe {
     ///     let keys = Column::Device(DeviceSlice::from_raw(keys.ptr().address(), 16, 0));
     ///     let values = Column::Device(DeviceSlice::from_raw(values.ptr().address(), 32, 0));

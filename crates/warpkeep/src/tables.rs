@@ -326,7 +326,7 @@ impl<P: Persist> Tables<P> {
         }
     }
 
-    /// Frees the space of dropped tables that were still in use, each after so many attempts to find it unused.
+    /// Frees the space of dropped tables that were still in use, each after this many attempts to find it unused.
     pub(crate) fn demolish_dropped(&self, attempts: usize) -> Result<()> {
         let dropped = std::mem::take(&mut *self.dropped.lock().unwrap_or_else(PoisonError::into_inner));
         let mut done = Ok(());

@@ -113,7 +113,8 @@ impl<P: Persist, T: Planned<P>> Execution<P, T> {
         *self.host_gets.lock().unwrap_or_else(PoisonError::into_inner) = strategy;
     }
 
-    /// The requested strategy for a batch of gets of this many keys from host memory; or one of those that are possible.
+    /// The requested strategy for a batch of gets of this many keys from host memory; or one of those that are
+    /// possible.
     pub(crate) fn host_get_strategy(
         &self,
         device: &T::Device,
@@ -136,8 +137,8 @@ impl<P: Persist, T: Planned<P>> Execution<P, T> {
         }
     }
 
-    /// Waits for the right to write with the CPU; `None` if writers need not wait for each other, because no device writes. There is one
-    /// also after the device was lost: other writers may still be waiting for it.
+    /// Waits for the right to write with the CPU; `None` if writers need not wait for each other, because no device
+    /// writes. There is one also after the device was lost: other writers may still be waiting for it.
     #[must_use = "other threads write as soon as it is dropped"]
     pub(crate) fn write_lock(&self) -> Option<impl WriteLock<T>> {
         self.device.get().filter(|_| !self.only_reads()).map(DeviceTable::write_lock)

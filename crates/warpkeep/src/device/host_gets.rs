@@ -25,12 +25,13 @@ pub enum HostGetStrategy {
     /// The CPU looks the keys up, with as many threads as the store may use.
     Cpu,
     /// The device locates the records, and the CPU copies the values. Only for tables with an [index in device
-    /// memory](crate::DeviceIndex::Full), and for tables whose values have any length, which the device copies; the CPU does it for
-    /// others.
+    /// memory](crate::DeviceIndex::Full), and for tables whose values have any length, which the device copies; the CPU
+    /// does it for others.
     Gather,
-    /// The device locates the records and copies a share of the values to their destination, and the CPU copies the others meanwhile; the
-    /// share is such that both finish at the same time. Only to [memory that the device reaches](crate::Device::pin), and only for tables
-    /// with an index in device memory; `Gather` for others. It may also be written `both`.
+    /// The device locates the records and copies a share of the values to their destination, and the CPU copies the
+    /// others meanwhile; the share is such that both finish at the same time. Only to [memory that the device
+    /// reaches](crate::Device::pin), and only for tables with an index in device memory; `Gather` for others. It may
+    /// also be written `both`.
     Split,
 }
 

@@ -18,9 +18,9 @@ use crate::{Error, HostGetStrategy, Result};
 pub enum DeviceIndex {
     /// Nothing: kernels read the index in the image.
     InImage,
-    /// All of it: an index in device memory says where the record of every key lies, for packed tables of rows. A get reads one line
-    /// of device memory and fetches the value. Where the device's memory does not suffice, and for other tables, kernels read the index in the
-    /// image.
+    /// All of it: an index in device memory says where the record of every key lies, for packed tables of rows. A get
+    /// reads one line of device memory and fetches the value. Where the device's memory does not suffice, and for other
+    /// tables, kernels read the index in the image.
     #[default]
     Full,
 }

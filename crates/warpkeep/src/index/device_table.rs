@@ -5,8 +5,8 @@
 //! [two phases](TwoPhaseWrites), [fused](FusedWrites) writes, the [value cache](ValueCache). Code with one of them is
 //! compiled for each index, so a batch is dispatched once.
 //!
-//! The image is the truth, and the CPU can always read and write the table. A device is an accelerator that may be lost at
-//! any time; [`Execution`](crate::device::Execution) then takes the table over.
+//! The image is the truth, and the CPU can always read and write the table. A device is an accelerator that may be lost
+//! at any time; [`Execution`](crate::device::Execution) then takes the table over.
 #![allow(unsafe_code, reason = "the makers of columns in device memory promise that they are valid")]
 
 use std::sync::Arc;
@@ -24,9 +24,9 @@ use crate::Result;
 
 /// A device that runs the batches of a table of the type `T`.
 ///
-/// One thread at a time writes to the table, with the device or with the CPU: the one that has the [write lock](WriteLock). Items
-/// move only while a thread has the relocation lock, which excludes kernels that look for items. A thread that needs both
-/// takes the write lock first.
+/// One thread at a time writes to the table, with the device or with the CPU: the one that has the [write
+/// lock](WriteLock). Items move only while a thread has the relocation lock, which excludes kernels that look for
+/// items. A thread that needs both takes the write lock first.
 pub(crate) trait DeviceTable<P: Persist, T>:
     DeviceReads<T> + ValueCache<T> + StepTimes + Send + Sync + Sized
 {
@@ -42,7 +42,8 @@ pub(crate) trait DeviceTable<P: Persist, T>:
     /// Whether the device can do batches of this operation as [fused writes](FusedWrites) from host memory.
     fn can_write_fused(&self, table: &T, op: Op) -> bool;
 
-    /// Builds the index of the table in device memory; returns whether there is one. The device keeps it up to date from then on.
+    /// Builds the index of the table in device memory; returns whether there is one. The device keeps it up to date
+    /// from then on.
     fn load_index(&self, table: &T) -> Result<bool>;
 
     /// Bytes of device memory that the index takes.
@@ -88,11 +89,12 @@ pub(crate) trait DeviceReads<T> {
     /// Whether the device knows where records lie, so that [`gather`](DeviceReads::gather) is possible.
     fn can_gather(&self, table: &T) -> bool;
 
-    /// Looks up keys in host memory: the device locates the records, and threads of the host copy the values. `None`, with nothing
-    /// answered, if that is not possible.
+    /// Looks up keys in host memory: the device locates the records, and threads of the host copy the values. `None`,
+    /// with nothing answered, if that is not possible.
     fn gather(&self, table: &T, gets: HostGets<'_>) -> Result<Option<KeysFound>>;
 
-    /// Whether the device can write values to the memory of these answers, so that [`split`](DeviceReads::split) is possible.
+    /// Whether the device can write values to the memory of these answers, so that [`split`](DeviceReads::split) is
+    /// possible.
     fn can_split(&self, table: &T, answers: &mut AnswerRows<'_>) -> bool;
 
     /// As [`gather`](DeviceReads::gather), and the device copies a share of the values itself.
@@ -107,7 +109,8 @@ pub(crate) trait DeviceReads<T> {
     /// Copies keys and values of a batch to pinned host memory, after the work already in the stream.
     ///
     /// # Safety
-    /// The columns are memory of this device, as long as [`FusedRows`] says, and no other code writes to them meanwhile.
+    /// The columns are memory of this device, as long as [`FusedRows`] says, and no other code writes to them
+    /// meanwhile.
     unsafe fn pin_rows(&self, table: &T, rows: &FusedRows, stream: &Stream) -> Result<impl PinnedColumns>;
 
     /// Copies bytes to device memory, after the work already in the stream. They are there when it returns.
@@ -153,8 +156,8 @@ pub(crate) trait WriteLock<T>: TwoPhaseWrites<T> + FusedWrites<T> {
     fn maintain(&mut self, table: &T, budget: Budget) -> Result<Progress>;
 }
 
-/// Batches of any operations, in two phases: the device decides them and writes what is not reachable yet; once that is logged, it
-/// publishes them. In between the host knows all decisions.
+/// Batches of any operations, in two phases: the device decides them and writes what is not reachable yet; once that is
+/// logged, it publishes them. In between the host knows all decisions.
 pub(crate) trait TwoPhaseWrites<T> {
     /// Stages operations in host memory. Operation `i` that writes gives its item the version `first_version + i`.
     fn stage<'s>(
@@ -167,7 +170,8 @@ pub(crate) trait TwoPhaseWrites<T> {
     /// Stages operations in device memory, after the work already in the stream.
     ///
     /// # Safety
-    /// The columns are memory of this device and as long as [`WriteRows`] says, and stay until the stage has been published or dropped.
+    /// The columns are memory of this device and as long as [`WriteRows`] says, and stay until the stage has been
+    /// published or dropped.
     unsafe fn stage_rows<'s>(
         &'s mut self,
         table: &'s T,
@@ -182,8 +186,8 @@ pub(crate) trait TwoPhaseStage {
     /// The number of operations.
     fn count(&self) -> usize;
 
-    /// Whether the device has done nothing about operation `index`, and leaves it to the CPU: its key occurs more than once in the
-    /// batch, or found no place.
+    /// Whether the device has done nothing about operation `index`, and leaves it to the CPU: its key occurs more than
+    /// once in the batch, or found no place.
     fn is_for_cpu(&self, index: usize) -> bool;
 
     /// The status of operation `index`.
@@ -211,11 +215,12 @@ pub(crate) trait TwoPhaseStage {
     fn publish(&mut self) -> Result<()>;
 }
 
-/// Large batches of one operation, in one pass. Without a log nothing returns to the host between deciding and publishing; with one, only
-/// which operations take effect.
+/// Large batches of one operation, in one pass. Without a log nothing returns to the host between deciding and
+/// publishing; with one, only which operations take effect.
 pub(crate) trait FusedWrites<T> {
-    /// Writes a batch in device memory, after the work already in the stream, and answers there. Nothing is logged. `false`, with nothing
-    /// done, if a fused write is not possible at the moment. After an error some of it may be done.
+    /// Writes a batch in device memory, after the work already in the stream, and answers there. Nothing is logged.
+    /// `false`, with nothing done, if a fused write is not possible at the moment. After an error some of it may be
+    /// done.
     ///
     /// # Safety
     /// The columns are memory of this device, as long as [`FusedRows`] says, and no other code uses them meanwhile.
@@ -227,8 +232,8 @@ pub(crate) trait FusedWrites<T> {
         stream: &Stream,
     ) -> Result<bool>;
 
-    /// Decides a batch in device memory, after the work already in the stream, and answers there. `None` if a fused write is not possible at
-    /// the moment.
+    /// Decides a batch in device memory, after the work already in the stream, and answers there. `None` if a fused
+    /// write is not possible at the moment.
     ///
     /// # Safety
     /// As for [`write_rows`](FusedWrites::write_rows), until the stage has been published or dropped.
@@ -240,8 +245,9 @@ pub(crate) trait FusedWrites<T> {
         stream: &Stream,
     ) -> Result<Option<impl FusedStage>>;
 
-    /// Writes a batch in host memory, part by part, and answers. Nothing is logged. Counts in `done` how many operations are done, from
-    /// the first on: all of them, unless a fused write became impossible. After an error some of the others may be done.
+    /// Writes a batch in host memory, part by part, and answers. Nothing is logged. Counts in `done` how many
+    /// operations are done, from the first on: all of them, unless a fused write became impossible. After an error some
+    /// of the others may be done.
     fn write_from_host(
         &mut self,
         table: &T,
@@ -268,8 +274,8 @@ pub(crate) trait CommitPart {
     /// Waits until the log takes another part. The thread has the write lock.
     fn admit(&self) -> Result<()>;
 
-    /// Logs and publishes a part. `first` is the number of its first operation in the batch, which writes the version `first_version`. `None`,
-    /// with nothing of the part done, ends the fused write.
+    /// Logs and publishes a part. `first` is the number of its first operation in the batch, which writes the version
+    /// `first_version`. `None`, with nothing of the part done, ends the fused write.
     fn commit(&self, first: usize, first_version: u64, stage: impl FusedStage)
     -> Result<Option<PartAnswers>>;
 }
@@ -287,8 +293,8 @@ pub(crate) trait FusedStage {
     /// Waits until the batch is decided. After an error the stage can only be dropped.
     fn decided(&mut self) -> Result<FusedDecisions>;
 
-    /// Writes it: when this returns, all effects are in the image. Calls `meanwhile` while the device writes. After an error some
-    /// effects may be in the image, and the device must not be used again.
+    /// Writes it: when this returns, all effects are in the image. Calls `meanwhile` while the device writes. After an
+    /// error some effects may be in the image, and the device must not be used again.
     fn publish(&mut self, meanwhile: impl FnOnce()) -> Result<()>;
 }
 
@@ -300,4 +306,13 @@ pub(crate) struct FusedDecisions {
     pub(crate) statuses: Vec<u8>,
     /// The numbers of the operations that the device leaves to the CPU, in order. None of them has an effect.
     pub(crate) for_cpu: Vec<u32>,
+}
+
+/// Why a device could not do a batch: [`Error::device_failure`](crate::Error).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DeviceFailure {
+    /// It has no memory for it. It can be used for other batches.
+    OutOfMemory,
+    /// It cannot be used any more.
+    Lost,
 }

@@ -107,7 +107,7 @@ impl<P: Persist> DeviceReads<Table<P>> for GpHashDevice<P> {
 
     unsafe fn get_rows(&self, table: &Table<P>, rows: &GetRows, stream: &Stream) -> Result<()> {
         // SAFETY: as this function's contract says.
-        Ok(unsafe { self.0.get_bytes(table, rows, stream)? })
+        unsafe { self.0.get_bytes(table, rows, stream) }.map_err(Error::from)
     }
 
     fn can_gather(&self, table: &Table<P>) -> bool {
@@ -143,7 +143,7 @@ impl<P: Persist> DeviceReads<Table<P>> for GpHashDevice<P> {
 
     unsafe fn copy_bytes(&self, to: DevicePtr, bytes: &[u8], stream: &Stream) -> Result<()> {
         // SAFETY: as this function's contract says.
-        Ok(unsafe { self.0.copy_bytes(to, bytes, stream)? })
+        unsafe { self.0.copy_bytes(to, bytes, stream) }.map_err(Error::from)
     }
 }
 
@@ -245,7 +245,7 @@ impl<P: Persist> TwoPhaseStage for Staged<'_, '_, P> {
 
     unsafe fn answer_rows(&self, to: DevicePtr) -> Result<()> {
         // SAFETY: as this function's contract says.
-        Ok(unsafe { self.0.answer_rows(to)? })
+        unsafe { self.0.answer_rows(to) }.map_err(Error::from)
     }
 
     fn publish(&mut self) -> Result<()> {
@@ -316,26 +316,5 @@ impl<P: Persist> FusedStage for Fused<'_, '_, P> {
     fn publish(&mut self, meanwhile: impl FnOnce()) -> Result<()> {
         self.0.publish(meanwhile)?;
         Ok(())
-    }
-}
-
-/// Why a device could not do a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DeviceFailure {
-    /// It has no memory for it. It can be used for other batches.
-    OutOfMemory,
-    /// It cannot be used any more.
-    Lost,
-}
-
-impl Error {
-    /// The device's failure, if the error is one.
-    pub(crate) fn device_failure(&self) -> Option<DeviceFailure> {
-        match self {
-            Error::Device(error) if error.is_out_of_memory() => Some(DeviceFailure::OutOfMemory),
-            // The device does not reach all of the image.
-            Error::Device(_) | Error::Table(TableError::Scattered) => Some(DeviceFailure::Lost),
-            _ => None,
-        }
     }
 }

@@ -5,6 +5,7 @@ mod figures;
 mod gphash_device;
 mod kind;
 mod no_device;
+mod on_device;
 mod options;
 mod spec;
 mod stats;
@@ -16,13 +17,13 @@ use warpkeep_image::{Clearing, Guard, Heap, Image, Marker, Owner, Persist};
 use warpkeep_record::{Budget, DamagedItem, Kept, Progress, ScanPosition, Staging as _, Upkeep, Value};
 
 pub(crate) use device_table::{
-    CommitPart, DeviceReads, DeviceTable, FusedDecisions, FusedStage, FusedWrites, PartAnswers,
-    PinnedColumns, StepTimes, TwoPhaseStage, ValueCache, WriteLock,
+    CommitPart, DeviceFailure, DeviceReads, DeviceTable, FusedDecisions, FusedStage, FusedWrites,
+    PartAnswers, PinnedColumns, StepTimes, TwoPhaseStage, ValueCache, WriteLock,
 };
 pub(crate) use figures::{Figures, Size};
 pub(crate) use gphash_device::{
-    DeviceFailure, DeviceImage, FusedRows, GetRows, HostGets, HostRows, HostWrites, KeysFound, RowOps,
-    StepTime, StepWatch, ValueBudget, ValueCacheStats, WriteRows,
+    DeviceImage, FusedRows, GetRows, HostGets, HostRows, HostWrites, KeysFound, RowOps, StepTime, StepWatch,
+    ValueBudget, ValueCacheStats, WriteRows,
 };
 pub use gphash_device::{DeviceProfile, PublishBy};
 pub use kind::IndexKind;
@@ -35,7 +36,7 @@ pub use warpkeep_gphash::{
 
 use self::gphash_device::GpHashDevice;
 use self::no_device::NoDevice;
-use crate::device::{DeviceOptions, DeviceStats, Execution, HostGetBatches, HostGetStrategy};
+use crate::device::Execution;
 use crate::{Error, Result};
 
 /// A table with any index. Neither is behind a pointer: single-key reads are sensitive to every cache line.
@@ -72,6 +73,7 @@ macro_rules! with_table {
         }
     };
 }
+use with_table;
 
 /// The planner's view of a table.
 pub(crate) trait Planned<P: Persist>: Upkeep<P, Error: Into<Error>> + Sized {
@@ -294,7 +296,8 @@ impl<P: Persist> Index<P> {
         })
     }
 
-    /// Makes it smaller, if its items allow that; returns whether they did. Items move, so that kernels and other writers wait.
+    /// Makes it smaller, if its items allow that; returns whether they did. Items move, so that kernels and other
+    /// writers wait.
     pub(crate) fn shrink(&self) -> Result<bool> {
         with_placed!(self, placed => {
             let _exclusive = placed.execution.exclusive();
@@ -310,8 +313,8 @@ impl<P: Persist> Index<P> {
         })
     }
 
-    /// Moves its records out of blocks that must become free; those that it moved are removed from the list. Other writers wait where a
-    /// device writes.
+    /// Moves its records out of blocks that must become free; those that it moved are removed from the list. Other
+    /// writers wait where a device writes.
     pub(crate) fn vacate(&self, clearing: &Clearing<'_, P>, blocks: &mut Vec<(u64, u64)>) -> Result<u64> {
         with_placed!(self, placed => {
             let _lock = placed.execution.write_lock();
@@ -359,64 +362,17 @@ impl<P: Persist> Index<P> {
     }
 }
 
-/// Tables on a device.
-impl<P: Persist> Index<P> {
-    /// Moves it to a device, if devices support such a table. It is not in use yet.
-    pub(crate) fn move_to_device(&self, image: &Arc<DeviceImage<P>>, options: DeviceOptions) -> Result<()> {
-        with_placed!(self, placed => placed.execution.move_to_device(image, &placed.table, options))
-    }
-
-    /// The cells that represent its keys in device memory: see [`Planned::key_cells`].
-    pub(crate) fn key_cells(&self) -> Option<KeyCells> {
-        with_table!(self, table => Planned::key_cells(table))
-    }
-
-    /// What the device keeps of it; `None` if it runs on the CPU.
-    pub(crate) fn device_stats(&self) -> Result<Option<DeviceStats>> {
-        with_placed!(self, placed => placed.execution.device_stats())
-    }
-
-    pub(crate) fn device_profile(&self) -> Option<DeviceProfile> {
-        with_placed!(self, placed => placed.execution.profile())
-    }
-
-    pub(crate) fn set_device_profile(&self, profile: DeviceProfile) {
-        with_placed!(self, placed => placed.execution.set_profile(profile));
-    }
-
-    pub(crate) fn set_host_gets(&self, strategy: Option<HostGetStrategy>) {
-        with_placed!(self, placed => placed.execution.set_host_gets(strategy));
-    }
-
-    /// The batches of gets from host memory that each strategy did.
-    pub(crate) fn host_get_batches(&self) -> Vec<HostGetBatches> {
-        with_placed!(self, placed => placed.execution.host_get_counts.batches())
-    }
-
-    /// Passes their numbers to the metrics recorder.
-    pub(crate) fn publish_host_gets(&self, table: &str) {
-        with_placed!(self, placed => placed.execution.host_get_counts.publish(table));
-    }
-
-    pub(crate) fn time_steps(&self, wanted: bool) {
-        with_placed!(self, placed => {
-            placed.execution.device().into_iter().for_each(|device| device.time_steps(wanted));
-        });
-    }
-
-    pub(crate) fn take_step_times(&self) -> Vec<Vec<StepTime>> {
-        with_placed!(self, placed => {
-            placed.execution.device().map_or_else(Vec::new, StepTimes::take_step_times)
-        })
-    }
-
-    /// Begins to time the steps of a batch, if there is a device.
-    pub(crate) fn watch_steps(&self) -> Option<StepWatch<'_>> {
-        with_placed!(self, placed => placed.execution.device().map(StepTimes::watch_steps))
-    }
-}
-
 impl Error {
+    /// The failure of a device, if the error is one.
+    pub(crate) fn device_failure(&self) -> Option<DeviceFailure> {
+        match self {
+            Error::Device(error) if error.is_out_of_memory() => Some(DeviceFailure::OutOfMemory),
+            // The second says that the device does not reach all of the image.
+            Error::Device(_) | Error::Table(GpHashError::Scattered) => Some(DeviceFailure::Lost),
+            _ => None,
+        }
+    }
+
     /// Whether a table has no place for a key.
     pub(crate) fn is_table_full(&self) -> bool {
         matches!(

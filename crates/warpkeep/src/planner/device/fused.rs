@@ -1,6 +1,6 @@
-//! Fused writes: large batches of one operation, which the device decides and publishes in one pass. With a log the host encodes the changes in
-//! between, as one record and with several threads, once the device has decided which operations take effect and before any effect is in the
-//! image.
+//! Fused writes: large batches of one operation, which the device decides and publishes in one pass. With a log the
+//! host encodes the changes in between, as one record and with several threads, once the device has decided which
+//! operations take effect and before any effect is in the image.
 
 use std::cell::RefCell;
 
@@ -28,8 +28,8 @@ const SHARE: usize = 1 << 11;
 pub(super) struct FusedWrite {
     /// Operations that are answered, from the first on.
     pub(super) done: usize,
-    /// The device was lost, and some of the other operations may be done, too. This is the version of operation 0; the others have the
-    /// next ones.
+    /// The device was lost, and some of the other operations may be done, too. This is the version of operation 0; the
+    /// others have the next ones.
     pub(super) interrupted: Option<u64>,
 }
 
@@ -148,8 +148,9 @@ pub(super) struct FusedAnswers {
 }
 
 impl<P: Persist, T: Planned<P>> FusedCommit<'_, P, T> {
-    /// Logs and publishes a batch. `row` gives its operations by number; number `i` writes the version `first_version + i`. `None`, with
-    /// nothing done, if it has to be done in another way: the CPU would have to find a place for a new key, or the device cannot be used.
+    /// Logs and publishes a batch. `row` gives its operations by number; number `i` writes the version `first_version +
+    /// i`. `None`, with nothing done, if it has to be done in another way: the CPU would have to find a place for a new
+    /// key, or the device cannot be used.
     pub(super) fn run<'r>(
         &self,
         mut stage: impl FusedStage,

@@ -1,5 +1,5 @@
-//! Batches on a device. The CPU does the operations that the device leaves to it in the same commit, so that a `Power` batch is still one
-//! record of the log; and it does all of them if the device is lost or has no memory for the batch.
+//! Batches on a device. The CPU does the operations that the device leaves to it in the same commit, so that a `Power`
+//! batch is still one record of the log; and it does all of them if the device is lost or has no memory for the batch.
 
 mod fused;
 mod reads;
@@ -60,8 +60,8 @@ fn run<P: Persist, T: Planned<P>>(
     keeper.wait_seen(seen)
 }
 
-/// Leaves a batch to the CPU after an error of the device, with nothing of it done. If the device is lost the CPU takes the table over; the
-/// caller has the write lock. Other errors are returned.
+/// Leaves a batch to the CPU after an error of the device, with nothing of it done. If the device is lost the CPU takes
+/// the table over; the caller has the write lock. Other errors are returned.
 fn fall_back<P: Persist, T: Planned<P>>(target: &Target<'_, P, T>, error: Error) -> Result<()> {
     match error.device_failure() {
         Some(DeviceFailure::OutOfMemory) => Ok(()),
@@ -78,14 +78,15 @@ trait DevicePart<P: Persist, T: Planned<P>> {
     /// The operations that the device leaves to the CPU, in the order of the batch.
     fn cpu_remainder(&self) -> Vec<Operation<'_>>;
 
-    /// Prepares the device's changes for the log: those that are not encoded by [`DevicePart::log_and_publish`] itself are added to the log batch. Returns
-    /// whether there are any changes.
+    /// Prepares the device's changes for the log: those that are not encoded by [`DevicePart::log_and_publish`] itself
+    /// are added to the log batch. Returns whether there are any changes.
     fn prepare_changes(&mut self, changes: &mut ChangeBatch) -> Result<bool>;
 
     /// Ends the part where neither the device nor the CPU changes anything.
     fn finish_unchanged(&mut self) -> Result<()>;
 
-    /// Logs the changes of the device and of the CPU as one record, and publishes both. If the device is lost, the CPU does its part.
+    /// Logs the changes of the device and of the CPU as one record, and publishes both. If the device is lost, the CPU
+    /// does its part.
     fn log_and_publish(&mut self, changes: &ChangeBatch, cpu: StageOf<'_, P, T>) -> Result<()>;
 }
 

@@ -52,8 +52,8 @@ pub(super) fn read_batch<P: Persist, T: Planned<P>>(
     Ok(())
 }
 
-/// Looks keys up, and answers to arrays; `false` if the device cannot do that, or has just been lost. Then the answers given so far do not
-/// count.
+/// Looks keys up, and answers to arrays; `false` if the device cannot do that, or has just been lost. Then the answers
+/// given so far do not count.
 fn read_to_rows<P: Persist, T: Planned<P>>(
     pool: &Pool,
     target: &Target<'_, P, T>,
@@ -88,6 +88,9 @@ pub(super) fn read<P: Persist, T: Planned<P>>(
     reads: &[Operation<'_>],
     answers: &mut dyn Answers,
 ) -> Result<()> {
+    if reads.is_empty() {
+        return Ok(());
+    }
     let keys: Vec<&[u8]> = reads.iter().map(|get| get.key).collect();
     if !read_one_by_one(target, &keys, |index| reads[index].index, answers)? {
         crate::planner::read(target.table, reads, answers);
@@ -95,8 +98,8 @@ pub(super) fn read<P: Persist, T: Planned<P>>(
     Ok(())
 }
 
-/// Looks keys up; `place` maps each to its operation in the batch. `false`, with nothing answered, if the keys are too few for the device, or
-/// it is lost. If it is lost on the way, the CPU answers the others.
+/// Looks keys up; `place` maps each to its operation in the batch. `false`, with nothing answered, if the keys are too
+/// few for the device, or it is lost. If it is lost on the way, the CPU answers the others.
 fn read_one_by_one<P: Persist, T: Planned<P>>(
     target: &Target<'_, P, T>,
     keys: &[&[u8]],

@@ -1,5 +1,5 @@
-//! Batches whose columns lie in device memory: read and written there, on the caller's stream. Columns that the CPU needs, for the log and for
-//! the operations that the device leaves to it, are copied to the host.
+//! Batches whose columns lie in device memory: read and written there, on the caller's stream. Columns that the CPU
+//! needs, for the log and for the operations that the device leaves to it, are copied to the host.
 #![allow(unsafe_code, reason = "the makers of columns in device memory promise that they are valid")]
 
 use std::cell::OnceCell;
@@ -372,18 +372,19 @@ impl<P: Persist, T: Planned<P>> Rows<'_, P, T> {
             source.copy()?;
         }
         let Rows { keeper, target, device, durability, .. } = *self;
-        two_phase::write_group(keeper, target, device, &source, durability, |staged, by_cpu| {
-            self.put_staged(staged, by_cpu, output)
-        })
+        two_phase::write_group(keeper, target, device, &source, durability, RowSink { rows: self, output })
     }
+}
 
-    /// Puts the answers of a batch in two phases where the caller wants them.
-    fn put_staged(
-        &self,
-        staged: &dyn TwoPhaseStage,
-        by_cpu: Vec<Answer>,
-        output: OutputPointers,
-    ) -> Result<()> {
+/// Where the answers of a batch in two phases go, in device memory.
+struct RowSink<'a, P: Persist, T: Planned<P>> {
+    rows: &'a Rows<'a, P, T>,
+    output: OutputPointers,
+}
+
+impl<P: Persist, T: Planned<P>> two_phase::Sink for RowSink<'_, P, T> {
+    fn answer(self, staged: &impl TwoPhaseStage, by_cpu: Vec<Answer>) -> Result<()> {
+        let RowSink { rows, output } = self;
         let count = staged.count();
         let status = |index| match staged.is_for_cpu(index) {
             // The CPU has answered all operations that it was left, but malformed ones.
@@ -393,16 +394,16 @@ impl<P: Persist, T: Planned<P>> Rows<'_, P, T> {
         let mut statuses: Vec<u8> = (0..count).map(status).collect();
         let mut versions: Vec<u64> = (0..count).map(|index| staged.version(index)).collect();
         if output.values != DevicePtr::NULL {
-            // SAFETY: as in `put`.
+            // SAFETY: as in `Rows::put`.
             unsafe { staged.answer_rows(output.values)? };
         }
         for Answer { index, status, version, value } in by_cpu {
             (statuses[index], versions[index]) = (status as u8, version);
             if let Some(value) = value.filter(|_| output.values != DevicePtr::NULL) {
-                self.put(output.values.offset((index * value.len()) as u64), &value)?;
+                rows.put(output.values.offset((index * value.len()) as u64), &value)?;
             }
         }
-        self.put_answers(output, &statuses, &versions)
+        rows.put_answers(output, &statuses, &versions)
     }
 }
 

@@ -7,7 +7,7 @@ use warpkeep_record::Staged as _;
 
 use super::{Committed, DevicePart, commit, fall_back};
 use crate::index::{DeviceTable as _, Planned, TwoPhaseStage, WriteLock};
-use crate::planner::{Answer, StageOf, Target, refusal, settle};
+use crate::planner::{Answer, StageOf, Target, answer_refused, refusal};
 use crate::tables::Tables;
 use crate::{Keeper, Result};
 
@@ -34,6 +34,13 @@ pub(super) trait Source<T> {
     fn operation(&self, index: usize) -> Option<Operation<'_>>;
 }
 
+/// Where the answers of a batch go.
+pub(super) trait Sink {
+    /// Answers all operations, once: with what the device has decided, and those that it left to the CPU with the
+    /// CPU's answers.
+    fn answer(self, staged: &impl TwoPhaseStage, by_cpu: Vec<Answer>) -> Result<()>;
+}
+
 /// Does as much of a batch as the device can do; returns how many operations are answered. The CPU does the others.
 pub(super) fn write<P: Persist, T: Planned<P>>(
     keeper: &Keeper<P, Tables<P>>,
@@ -46,17 +53,14 @@ pub(super) fn write<P: Persist, T: Planned<P>>(
     let mut done = 0;
     for group in operations.chunks(group.max(1)) {
         let Some(device) = target.execution.writer_for(group.len()) else { break };
-        let written = write_group(keeper, target, device, group, durability, |staged, by_cpu| {
-            answer(group, staged, by_cpu, answers);
-            Ok(())
-        });
-        match written {
+        let sink = HostSink { group, answers: &mut *answers };
+        match write_group(keeper, target, device, group, durability, sink) {
             Ok(true) => done += group.len(),
             Ok(false) => break,
             // Nothing of it was done. With `Process` the CPU tries each on its own.
             Err(error) if refusal(&error).is_some() && durability == Durability::Process => break,
             Err(error) => {
-                settle(Err(error), group, answers)?;
+                answer_refused(Err(error), group, answers)?;
                 done += group.len();
             }
         }
@@ -87,32 +91,36 @@ impl<T> Source<T> for [Operation<'_>] {
     }
 }
 
-/// Answers a group in host memory.
-fn answer(
-    group: &[Operation<'_>],
-    staged: &dyn TwoPhaseStage,
-    by_cpu: Vec<Answer>,
-    answers: &mut dyn Answers,
-) {
-    for (index, operation) in group.iter().enumerate().filter(|(index, _)| !staged.is_for_cpu(*index)) {
-        let (place, status, version) = (operation.index, staged.status(index), staged.version(index));
-        if operation.op.answers_value() && status.is_ok() {
-            answers.answer_value(place, status, version, staged.answer(index));
-        } else {
-            answers.answer(place, status, version);
-        }
-    }
-    by_cpu.into_iter().for_each(|answer| answer.give(answers));
+/// The answers of a group in host memory.
+struct HostSink<'a> {
+    group: &'a [Operation<'a>],
+    answers: &'a mut dyn Answers,
 }
 
-/// Does a group, and passes its answers on: the device's, and the CPU's. `false`, with nothing done, if the CPU has to do it.
+impl Sink for HostSink<'_> {
+    fn answer(self, staged: &impl TwoPhaseStage, by_cpu: Vec<Answer>) -> Result<()> {
+        let HostSink { group, answers } = self;
+        for (index, operation) in group.iter().enumerate().filter(|(index, _)| !staged.is_for_cpu(*index)) {
+            let (place, status, version) = (operation.index, staged.status(index), staged.version(index));
+            if operation.op.answers_value() && status.is_ok() {
+                answers.answer_value(place, status, version, staged.answer(index));
+            } else {
+                answers.answer(place, status, version);
+            }
+        }
+        by_cpu.into_iter().for_each(|answer| answer.give(answers));
+        Ok(())
+    }
+}
+
+/// Does a group, and answers it. `false`, with nothing done, if the CPU has to do it.
 pub(super) fn write_group<P: Persist, T: Planned<P>>(
     keeper: &Keeper<P, Tables<P>>,
     target: &Target<'_, P, T>,
     device: &T::Device,
     source: &(impl Source<T> + ?Sized),
     durability: Durability,
-    answer: impl FnOnce(&dyn TwoPhaseStage, Vec<Answer>) -> Result<()>,
+    sink: impl Sink,
 ) -> Result<bool> {
     loop {
         keeper.admit(durability)?;
@@ -128,7 +136,7 @@ pub(super) fn write_group<P: Persist, T: Planned<P>>(
         let mut part = TwoPhase { keeper, target, durability, source, staged: &mut staged };
         match commit(keeper, target, durability, &mut part)? {
             Committed::Done(by_cpu) => {
-                answer(&staged, by_cpu)?;
+                sink.answer(&staged, by_cpu)?;
                 return Ok(true);
             }
             Committed::Refused(error) => return Err(error),
