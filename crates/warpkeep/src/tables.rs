@@ -48,7 +48,7 @@ struct Open<P: Persist> {
 }
 
 /// Another catalogue, ready to be installed.
-pub(crate) struct Planned<P: Persist> {
+pub(crate) struct NextCatalogue<P: Persist> {
     catalogue: Written<P>,
     next: Open<P>,
     removed: Option<Arc<NamedTable<P>>>,
@@ -228,7 +228,7 @@ impl<P: Persist> Tables<P> {
 
     /// Another catalogue, written but not reachable: everything that can fail fails here. The thread that
     /// [holds](Tables::hold) the catalogue installs it.
-    fn plan(&self, change: impl FnOnce(&mut Open<P>)) -> Result<Planned<P>> {
+    fn plan(&self, change: impl FnOnce(&mut Open<P>)) -> Result<NextCatalogue<P>> {
         let mut next = {
             let open = self.open();
             Open {
@@ -251,11 +251,11 @@ impl<P: Persist> Tables<P> {
         };
         let catalogue =
             Catalogue { entries: next.by_id.values().map(entry).collect(), next_id: next.next_id };
-        Ok(Planned { catalogue: catalogue.write(&self.heap)?, next, removed: None })
+        Ok(NextCatalogue { catalogue: catalogue.write(&self.heap)?, next, removed: None })
     }
 
     /// The catalogue with another table.
-    pub(crate) fn plan_add(&self, table: NamedTable<P>) -> Result<Planned<P>> {
+    pub(crate) fn plan_add(&self, table: NamedTable<P>) -> Result<NextCatalogue<P>> {
         let table = Arc::new(table);
         let planned = self.plan(|open| {
             open.next_id = open.next_id.max(table.id + 1);
@@ -270,7 +270,7 @@ impl<P: Persist> Tables<P> {
     }
 
     /// The catalogue without a table.
-    pub(crate) fn plan_removal(&self, name: &str) -> Result<Planned<P>> {
+    pub(crate) fn plan_removal(&self, name: &str) -> Result<NextCatalogue<P>> {
         let mut removed = None;
         let planned = self.plan(|open| {
             if let Some(table) = open.by_name.remove(name) {
@@ -280,7 +280,7 @@ impl<P: Persist> Tables<P> {
                 removed = Some(table);
             }
         })?;
-        Ok(Planned { removed, ..planned })
+        Ok(NextCatalogue { removed, ..planned })
     }
 
     /// The catalogue with other attributes of a table.
@@ -289,7 +289,7 @@ impl<P: Persist> Tables<P> {
         id: u32,
         version: u64,
         attributes: Attributes,
-    ) -> Result<Planned<P>> {
+    ) -> Result<NextCatalogue<P>> {
         self.plan(|open| {
             open.attributes.insert(id, (version, attributes));
         })
@@ -301,8 +301,8 @@ impl<P: Persist> Tables<P> {
     }
 
     /// Publishes the plan in the image, then in the running process; a removed table's space is freed.
-    pub(crate) fn install(&self, planned: Planned<P>) -> Result<()> {
-        let Planned { catalogue, next, removed } = planned;
+    pub(crate) fn install(&self, planned: NextCatalogue<P>) -> Result<()> {
+        let NextCatalogue { catalogue, next, removed } = planned;
         {
             let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
             if let Some(table) = &removed {
