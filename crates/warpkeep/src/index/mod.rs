@@ -401,3 +401,21 @@ impl From<warpkeep_turbohash::TableError> for Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use warpkeep_device::DeviceError;
+
+    use super::*;
+
+    #[test]
+    fn an_error_of_a_device_is_none_of_the_table() {
+        let short = Error::from(GpHashError::Device(DeviceError::OutOfBudget { asked: 2, left: 1 }));
+        assert!(matches!(short, Error::Device(_)), "{short:?}");
+        assert_eq!(short.device_failure(), Some(DeviceFailure::OutOfMemory));
+        assert_eq!(Error::from(GpHashError::Scattered).device_failure(), Some(DeviceFailure::Lost));
+        for kind in IndexKind::ALL {
+            assert_eq!((kind.full().device_failure(), kind.full().is_table_full()), (None, true), "{kind}");
+        }
+    }
+}
