@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use warpkeep::{
-    Durability, GetWay, IndexOptions, KeySpec, Op, Status, Store, StoreOptions, TableOptions, ValueSpec,
+    Durability, HostGetStrategy, IndexOptions, KeySpec, Op, Status, Store, StoreOptions, TableOptions,
+    ValueSpec,
 };
 use warpkeep_core::{BatchView, Cells, ColumnMut, Columns, HostCells, Output, OutputValues};
 use warpkeep_device::{Device, PinnedBuffer};
@@ -132,8 +133,8 @@ impl Library {
     }
 
     /// Has gets go this way, or the one that is the fastest.
-    pub(super) fn use_way(&self, way: Option<GetWay>) -> Result<(), BenchError> {
-        self.store.table(TABLE)?.set_get_way(way);
+    pub(super) fn use_way(&self, way: Option<HostGetStrategy>) -> Result<(), BenchError> {
+        self.store.table(TABLE)?.set_host_gets(way);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use warpkeep::{Durability, GetWay};
+use warpkeep::{Durability, HostGetStrategy};
 
 use super::Operation;
 
@@ -118,11 +118,11 @@ impl Way {
     }
 
     /// The way that the library's gets are to go; `None` if it chooses, or it is not the library.
-    pub(crate) const fn get_way(self) -> Option<GetWay> {
+    pub(crate) const fn get_way(self) -> Option<HostGetStrategy> {
         match self {
-            Way::LibraryBoth => Some(GetWay::Both),
-            Way::LibraryGather => Some(GetWay::Gather),
-            Way::LibraryCpu => Some(GetWay::Cpu),
+            Way::LibraryBoth => Some(HostGetStrategy::Split),
+            Way::LibraryGather => Some(HostGetStrategy::Gather),
+            Way::LibraryCpu => Some(HostGetStrategy::Cpu),
             _ => None,
         }
     }

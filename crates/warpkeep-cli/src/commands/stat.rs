@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use serde::Serialize;
-use warpkeep::{DeviceStats, Peek, PeekSource, TableStats, WayFigures};
+use warpkeep::{DeviceStats, HostGetBatches, Peek, PeekSource, TableStats};
 use warpkeep_bench::size::Size;
 use warpkeep_log::LogError;
 
@@ -49,7 +49,7 @@ struct TableReport<'a> {
     /// The device's copy of it.
     device: Option<DeviceStats>,
     /// Which way batches of gets go there.
-    get_ways: Vec<WayFigures>,
+    host_gets: Vec<HostGetBatches>,
 }
 
 impl Stat {
@@ -61,15 +61,15 @@ impl Stat {
     }
 
     fn table(&self, name: &str) -> Result<(), Failure> {
-        let (stats, device, get_ways) =
+        let (stats, device, host_gets) =
             self.store.on(self.worked).with_store_to_read(self.reading, |store| {
                 let table = store.table(name)?;
-                Ok((table.stats()?, table.device_stats()?, table.get_ways()))
+                Ok((table.stats()?, table.device_stats()?, table.host_get_batches()))
             })?;
-        let report = TableReport { table: name, stats, device, get_ways };
+        let report = TableReport { table: name, stats, device, host_gets };
         self.format.show(&report, || {
             let device = report.device.as_ref().map(table_stats::device).unwrap_or_default();
-            table_stats::text(report.table, &report.stats) + &device + &table_stats::ways(&report.get_ways)
+            table_stats::text(report.table, &report.stats) + &device + &table_stats::ways(&report.host_gets)
         })
     }
 

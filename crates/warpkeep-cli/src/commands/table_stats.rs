@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use warpkeep::stats::{Distances, GpHashStats, TurboHashStats};
-use warpkeep::{DeviceStats, TableStats, WayFigures};
+use warpkeep::{DeviceStats, HostGetBatches, TableStats};
 
 use warpkeep_bench::size::Size;
 
@@ -32,7 +32,7 @@ pub(crate) fn device(stats: &DeviceStats) -> String {
         "  {:<9}{} of its memory: {} for where records lie",
         stats.device,
         Size(stats.bytes()),
-        Size(stats.mirror_bytes)
+        Size(stats.index_bytes)
     );
     if stats.value_bytes > 0 {
         let _ = write!(text, ", {} for {} values", Size(stats.value_bytes), count(stats.values));
@@ -43,10 +43,10 @@ pub(crate) fn device(stats: &DeviceStats) -> String {
 }
 
 /// Its text about the strategies of batches of gets there.
-pub(crate) fn ways(ways: &[WayFigures]) -> String {
+pub(crate) fn ways(ways: &[HostGetBatches]) -> String {
     ways.iter().fold(String::new(), |mut text, figures| {
-        let WayFigures { way, batches } = *figures;
-        let _ = writeln!(text, "  {way:<9}{} batches of gets", count(batches));
+        let HostGetBatches { strategy, batches } = *figures;
+        let _ = writeln!(text, "  {strategy:<9}{} batches of gets", count(batches));
         text
     })
 }

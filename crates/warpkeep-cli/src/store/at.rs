@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use warpkeep::{DeviceChoice, DeviceValues, GetWay, Peek, Store, StoreOptions, peek};
+use warpkeep::{DeviceChoice, DeviceValues, HostGetStrategy, Peek, Store, StoreOptions, peek};
 use warpkeep_image::{Domain, OpenOptions, Placement};
 use warpkeep_log::{Log, LogOptions, ReadOnlyDisk, Recovery};
 
@@ -31,7 +31,7 @@ pub(crate) struct StoreAt {
     #[arg(skip)]
     pub(crate) device_values: DeviceValues,
     #[arg(skip)]
-    pub(crate) get_way: Option<GetWay>,
+    pub(crate) host_gets: Option<HostGetStrategy>,
     #[arg(skip)]
     pub(crate) threads: usize,
 }
@@ -67,7 +67,7 @@ impl StoreAt {
 
     fn options_for(&self, without_log: bool) -> StoreOptions {
         let (image, device) = (self.image.clone(), self.device);
-        let (device_values, get_way, threads) = (self.device_values, self.get_way, self.threads);
+        let (device_values, host_gets, threads) = (self.device_values, self.host_gets, self.threads);
         let open = OpenOptions { adopt: self.adopt_copy, ..OpenOptions::default() };
         StoreOptions {
             image,
@@ -75,7 +75,7 @@ impl StoreAt {
             abandon_image: self.abandon_image,
             device,
             device_values,
-            get_way,
+            host_gets,
             threads,
             without_log,
             ..StoreOptions::default()

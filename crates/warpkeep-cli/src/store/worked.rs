@@ -1,7 +1,7 @@
 //! The device for the tables of a store that a command opens.
 
 use clap::Args;
-use warpkeep::{DeviceChoice, DeviceValues, GetWay};
+use warpkeep::{DeviceChoice, DeviceValues, HostGetStrategy};
 use warpkeep_bench::size::Size;
 
 use super::StoreAt;
@@ -15,9 +15,9 @@ pub(crate) struct Worked {
     /// Keep the values that are requested most on the device.
     #[arg(long, value_name = "SIZE|%", value_parser = values, help_heading = DEVICE)]
     pub(crate) value_cache: Option<DeviceValues>,
-    /// How a device does batches of gets: cpu, gather or both.
-    #[arg(long, value_name = "WAY", help_heading = DEVICE)]
-    pub(crate) get_way: Option<GetWay>,
+    /// How a device does batches of gets: cpu, gather or split.
+    #[arg(long, value_name = "STRATEGY", help_heading = DEVICE)]
+    pub(crate) host_gets: Option<HostGetStrategy>,
     /// Threads for one large batch; 0 for as many as suit.
     #[arg(long, value_name = "COUNT", default_value_t, help_heading = DEVICE)]
     pub(crate) batch_threads: usize,
@@ -34,8 +34,8 @@ Options about devices, which many commands have:
                         ones. Batches too small for a GPU, and turbohash tables, are done by the CPU.
   --value-cache SIZE|%  Keep the values that are asked for most in the device's memory: those of a share of a table's items,
                         such as 20%, or as many as a number of bytes hold, such as 8G.
-  --get-way WAY         How batches of gets are done: cpu; gather (the device says where values lie, the CPU copies them);
-                        or both (the device fetches some and the CPU copies the others, to memory that the device reaches;
+  --host-gets STRATEGY  How batches of gets are done: cpu; gather (the device locates the records, the CPU copies the values);
+                        or split (the device copies some and the CPU copies the others, to memory that the device reaches;
                         elsewhere gather). If not given, the size of the batch and the thresholds of the device decide,
                         which `warpkeep info` shows.
   --batch-threads COUNT Threads that work on one large batch at a time; 0 for one a core, less one where there are eight or
@@ -65,7 +65,7 @@ impl StoreAt {
         StoreAt {
             device: worked.device,
             device_values: worked.values(),
-            get_way: worked.get_way,
+            host_gets: worked.host_gets,
             threads: worked.batch_threads,
             ..self.clone()
         }

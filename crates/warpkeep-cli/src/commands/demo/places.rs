@@ -50,7 +50,7 @@ impl Places {
             abandon_image: true,
             device: DeviceChoice::default(),
             device_values: DeviceValues::default(),
-            get_way: None,
+            host_gets: None,
             threads: 0,
         }
         .on(self.worked)
