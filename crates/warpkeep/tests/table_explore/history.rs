@@ -52,8 +52,10 @@ impl History {
     }
 
     fn take(&mut self, step: Step, number: u64) {
+        // A batch for a table that does not exist is skipped, and promises nothing.
+        let is_skipped = matches!(step, Step::Batch(_, name, _) if !self.now().contains_key(&name));
         self.past.push(applied(self.now(), step, number));
-        if step.survives_power() {
+        if step.survives_power() && !is_skipped {
             self.spared = self.past.len() - 1;
         }
     }
