@@ -23,7 +23,10 @@ use crate::program::{Agreement, Program};
 /// | `simt.h` | the machine: memory, atomics, fences, warps and tiles, shared memory |
 /// | `hash.h` | the hash functions of `warpkeep-core` |
 /// | `scan.h` | prefix sums of a warp and of a block |
+/// | `device_scan.h` | a prefix sum of an array in device memory |
 /// | `partition.h` | a counting sort by address |
+/// | `radix_sort.h` | a stable sort of keys with payloads |
+/// | `sorted_runs.h` | runs of equal keys in a sorted column; sorted columns merged |
 /// | `append.h` | positions in lists, one atomic operation for many threads |
 /// | `coop_read.h` | lines of 64 bytes that lanes read together |
 /// | `sm_affinity.h` | ranges of addresses that one multiprocessor reads |
@@ -32,13 +35,16 @@ use crate::program::{Agreement, Program};
 pub const SEAM: &[(&str, &str)] = &[
     ("warpkeep/append.h", include_str!("../../include/warpkeep/append.h")),
     ("warpkeep/coop_read.h", include_str!("../../include/warpkeep/coop_read.h")),
+    ("warpkeep/device_scan.h", include_str!("../../include/warpkeep/device_scan.h")),
     ("warpkeep/duplicates.h", include_str!("../../include/warpkeep/duplicates.h")),
     ("warpkeep/fault_point.h", include_str!("../../include/warpkeep/fault_point.h")),
     ("warpkeep/hash.h", include_str!("../../include/warpkeep/hash.h")),
     ("warpkeep/partition.h", include_str!("../../include/warpkeep/partition.h")),
+    ("warpkeep/radix_sort.h", include_str!("../../include/warpkeep/radix_sort.h")),
     ("warpkeep/scan.h", include_str!("../../include/warpkeep/scan.h")),
     ("warpkeep/simt.h", include_str!("../../include/warpkeep/simt.h")),
     ("warpkeep/sm_affinity.h", include_str!("../../include/warpkeep/sm_affinity.h")),
+    ("warpkeep/sorted_runs.h", include_str!("../../include/warpkeep/sorted_runs.h")),
 ];
 
 /// The first NVRTC with a cache of its own, and with the option that turns it off.

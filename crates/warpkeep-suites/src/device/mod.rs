@@ -24,7 +24,7 @@ mod gate;
 mod lost;
 mod oracle;
 
-pub use compiled::compile;
+pub use compiled::{compile, compile_programs};
 pub use container::Container;
 pub use crash::Recording;
 pub use dice::Dice;

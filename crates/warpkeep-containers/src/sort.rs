@@ -1,0 +1,447 @@
+//! Sort, scan, runs and merges: the host's side of `warpkeep/radix_sort.h`, `device_scan.h` and `sorted_runs.h`.
+
+use std::ops::Range;
+
+use bytemuck::NoUninit;
+use warpkeep_device::{
+    Buffer, Device, DeviceError, DevicePtr, Grid, KernelSet as _, Program, Result, StagedBuffer, Stream,
+    TypedKernel, Workspace, WorkspacePool,
+};
+
+use crate::{SortKey, SortValue};
+
+const DIGIT_BITS: u32 = 8;
+const DIGITS: u32 = 1 << DIGIT_BITS;
+const SORT_THREADS: u32 = 256;
+const SCAN_TILE: u64 = 4096;
+const SCAN_THREADS: u32 = 256;
+const RUN_TILE: u64 = 2048;
+const RUN_THREADS: u32 = 256;
+const MERGE_EACH: u64 = 16;
+const MERGE_THREADS: u32 = 128;
+/// Items of one call.
+const MOST_ITEMS: u64 = u32::MAX as u64;
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+struct RadixPass {
+    keys: DevicePtr,
+    values: DevicePtr,
+    sorted_keys: DevicePtr,
+    sorted_values: DevicePtr,
+    counts: DevicePtr,
+    count: u64,
+    tiles: u32,
+    shift: u32,
+    mask: u32,
+    reserved: u32,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+struct DeviceScan {
+    items: DevicePtr,
+    count: u64,
+    sums: DevicePtr,
+    tiles: u64,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+struct RunSearch {
+    keys: DevicePtr,
+    count: u64,
+    counts: DevicePtr,
+    begins: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+struct SortedMerge {
+    first_keys: DevicePtr,
+    first_values: DevicePtr,
+    first_count: u64,
+    second_keys: DevicePtr,
+    second_values: DevicePtr,
+    second_count: u64,
+    keys: DevicePtr,
+    values: DevicePtr,
+}
+
+warpkeep_device::kernel_set! {
+    struct SortKernels in "sort.cu", prefix "containers_" {
+        count_u32_8: RadixPass,
+        count_u32_16: RadixPass,
+        count_u64_8: RadixPass,
+        count_u64_16: RadixPass,
+        scatter_u32: RadixPass,
+        scatter_u32_u32: RadixPass,
+        scatter_u32_u64: RadixPass,
+        scatter_u64: RadixPass,
+        scatter_u64_u32: RadixPass,
+        scatter_u64_u64: RadixPass,
+        sum_tiles: DeviceScan,
+        scan_sums: DeviceScan,
+        scan_tiles: DeviceScan,
+        count_runs_u32: RunSearch,
+        count_runs_u64: RunSearch,
+        list_runs_u32: RunSearch,
+        list_runs_u64: RunSearch,
+        merge_u32: SortedMerge,
+        merge_u32_u32: SortedMerge,
+        merge_u32_u64: SortedMerge,
+        merge_u64: SortedMerge,
+        merge_u64_u32: SortedMerge,
+        merge_u64_u64: SortedMerge,
+    }
+    agree {
+        digits = DIGITS,
+        sort_threads = SORT_THREADS,
+        items_u32_u32 = items_per_thread(4, 4),
+        items_u64_u32 = items_per_thread(8, 4),
+        items_u32_u64 = items_per_thread(4, 8),
+        items_u64 = items_per_thread(8, 0),
+        scan_tile = SCAN_TILE,
+        run_tile = RUN_TILE,
+        merge_each = MERGE_EACH,
+    }
+}
+
+/// Items of a tile for each thread that sorts: `kSortItems` of the header.
+const fn items_per_thread(key_bytes: usize, value_bytes: usize) -> u32 {
+    if key_bytes + value_bytes > 8 { 8 } else { 16 }
+}
+
+/// Memory of one call.
+#[derive(Debug, Default)]
+struct Columns {
+    keys: StagedBuffer,
+    values: StagedBuffer,
+    counts: StagedBuffer,
+    sums: StagedBuffer,
+}
+
+/// Sorts, scans and merges columns in device memory.
+///
+/// Calls run after the work in the caller's stream and wait until they are done. Several threads may use one sorter, each with a
+/// stream of its own.
+///
+/// ```
+/// use warpkeep_containers::Sorter;
+/// use warpkeep_device::{Device, DeviceChoice};
+///
+/// # if warpkeep_device::devices()[1].unavailable.is_some() { return Ok(()); }
+/// let device = Device::open(DeviceChoice::Sim)?;
+/// let (sorter, stream) = (Sorter::new(&device)?, device.stream()?);
+/// let mut keys = device.upload(&[3_u32, 1, 3, 2])?;
+/// let mut rows = device.upload(&[0_u32, 1, 2, 3])?;
+/// sorter.sort_pairs::<u32, u32>(&mut keys, &mut rows, 4, &stream)?;
+/// assert_eq!(keys.to_vec::<u32>()?, [1, 2, 3, 3]);
+/// assert_eq!(rows.to_vec::<u32>()?, [1, 3, 0, 2]);
+/// # Ok::<(), warpkeep_device::DeviceError>(())
+/// ```
+#[derive(Debug)]
+pub struct Sorter {
+    device: Device,
+    kernels: SortKernels,
+    workspaces: WorkspacePool<Columns>,
+}
+
+impl Sorter {
+    /// The program that its kernels are in.
+    pub fn program() -> Program {
+        SortKernels::program()
+    }
+
+    /// A sorter for columns in the memory of this device.
+    pub fn new(device: &Device) -> Result<Sorter> {
+        let kernels = SortKernels::load(device)?;
+        Ok(Sorter { device: device.clone(), kernels, workspaces: WorkspacePool::default() })
+    }
+
+    /// Sorts the first `count` keys of a column.
+    pub fn sort<K: SortKey>(&self, keys: &mut Buffer, count: usize, stream: &Stream) -> Result<()> {
+        self.sort_bits::<K, ()>(keys, None, count, 0..8 * size_of::<K>() as u32, stream)
+    }
+
+    /// Sorts the first `count` keys of a column and moves the values along. Equal keys keep their order.
+    pub fn sort_pairs<K: SortKey, V: SortValue>(
+        &self,
+        keys: &mut Buffer,
+        values: &mut Buffer,
+        count: usize,
+        stream: &Stream,
+    ) -> Result<()> {
+        self.sort_bits::<K, V>(keys, Some(values), count, 0..8 * size_of::<K>() as u32, stream)
+    }
+
+    /// As [`sort_pairs`](Sorter::sort_pairs), by some bits of the keys only: fewer bits take fewer passes. With the upper bits of a
+    /// hash this is a stable partition.
+    ///
+    /// # Panics
+    /// If `V` has bytes and there are no values, or the bits are not bits of the keys.
+    pub fn sort_bits<K: SortKey, V: SortValue>(
+        &self,
+        keys: &mut Buffer,
+        values: Option<&mut Buffer>,
+        count: usize,
+        bits: Range<u32>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let (key_bytes, value_bytes) = (size_of::<K>(), size_of::<V>());
+        assert!(bits.end as usize <= 8 * key_bytes, "{bits:?} are not bits of keys of {key_bytes} bytes");
+        assert_eq!(value_bytes > 0, values.is_some(), "values are given if and only if their type has bytes");
+        check_len(keys, count * key_bytes, "keys")?;
+        let values = match values {
+            None => DevicePtr::NULL,
+            Some(values) => {
+                check_len(values, count * value_bytes, "values")?;
+                values.ptr()
+            }
+        };
+        check_count(count as u64)?;
+        if count < 2 || bits.is_empty() {
+            return Ok(());
+        }
+        let each = u64::from(items_per_thread(key_bytes, value_bytes) * SORT_THREADS);
+        let tiles = (count as u64).div_ceil(each) as u32;
+        let mut workspace = self.workspaces.take(&self.device)?;
+        let columns = &mut workspace.columns;
+        let mut here = (keys.ptr(), values);
+        let mut there = (
+            columns.keys.reserve(&self.device, count * key_bytes)?,
+            if value_bytes > 0 {
+                columns.values.reserve(&self.device, count * value_bytes)?
+            } else {
+                DevicePtr::NULL
+            },
+        );
+        let counters = u64::from(DIGITS) * u64::from(tiles);
+        let counts = columns.counts.reserve(&self.device, 4 * counters as usize)?;
+        let grid = Grid { blocks: tiles, threads: SORT_THREADS, shared_bytes: 0 };
+        let (count_kernel, scatter) = self.kernels_of(key_bytes, value_bytes);
+        let mut passes = 0;
+        for shift in bits.clone().step_by(DIGIT_BITS as usize) {
+            let mask = (1 << (bits.end - shift).min(DIGIT_BITS)) - 1;
+            let pass = RadixPass {
+                keys: here.0,
+                values: here.1,
+                sorted_keys: there.0,
+                sorted_values: there.1,
+                counts,
+                count: count as u64,
+                tiles,
+                shift,
+                mask,
+                reserved: 0,
+            };
+            // SAFETY: the columns have `count` items, the counters one for each digit and tile; all of it stays until the
+            // stream is synchronised.
+            unsafe {
+                count_kernel.launch(grid, &pass, stream)?;
+                self.enqueue_scan(counts, counters, &mut columns.sums, stream)?;
+                scatter.launch(grid, &pass, stream)?;
+            }
+            (here, there) = (there, here);
+            passes += 1;
+        }
+        if passes % 2 == 1 {
+            // SAFETY: both have `count` items and do not overlap.
+            unsafe {
+                self.device.copy_raw(there.0, here.0, count * key_bytes, stream)?;
+                if value_bytes > 0 {
+                    self.device.copy_raw(there.1, here.1, count * value_bytes, stream)?;
+                }
+            }
+        }
+        self.finish(workspace, stream)
+    }
+
+    /// Replaces each of the first `count` numbers by the sum of those before it, modulo 2^32.
+    pub fn exclusive_scan(&self, numbers: &mut Buffer, count: usize, stream: &Stream) -> Result<()> {
+        check_len(numbers, 4 * count, "numbers")?;
+        let mut workspace = self.workspaces.take(&self.device)?;
+        // SAFETY: the buffer has `count` numbers.
+        unsafe { self.enqueue_scan(numbers.ptr(), count as u64, &mut workspace.columns.sums, stream)? };
+        self.finish(workspace, stream)
+    }
+
+    /// Finds the runs of equal keys in a sorted column: the position of the first key of each, in `begins`, which has room for `count`
+    /// positions. Returns the number of runs.
+    pub fn find_runs<K: SortKey>(
+        &self,
+        keys: &Buffer,
+        count: usize,
+        begins: &mut Buffer,
+        stream: &Stream,
+    ) -> Result<usize> {
+        check_len(keys, count * size_of::<K>(), "keys")?;
+        check_len(begins, 4 * count, "positions of runs")?;
+        check_count(count as u64)?;
+        if count == 0 {
+            return Ok(0);
+        }
+        let tiles = (count as u64).div_ceil(RUN_TILE);
+        let mut workspace = self.workspaces.take(&self.device)?;
+        let columns = &mut workspace.columns;
+        let counts = columns.counts.reserve(&self.device, 4 * tiles as usize)?;
+        let search = RunSearch { keys: keys.ptr(), count: count as u64, counts, begins: begins.ptr() };
+        let kernels = &self.kernels;
+        let (count_runs, list_runs) = match size_of::<K>() {
+            4 => (&kernels.count_runs_u32, &kernels.list_runs_u32),
+            _ => (&kernels.count_runs_u64, &kernels.list_runs_u64),
+        };
+        let grid = Grid { blocks: tiles as u32, threads: RUN_THREADS, shared_bytes: 0 };
+        let sum_at = tiles.div_ceil(SCAN_TILE) as usize;
+        // SAFETY: the columns have `count` items, the counters one for each tile; the stream is synchronised below.
+        unsafe {
+            count_runs.launch(grid, &search, stream)?;
+            self.enqueue_scan(counts, tiles, &mut columns.sums, stream)?;
+            list_runs.launch(grid, &search, stream)?;
+        }
+        let sums: Vec<u32> = columns.sums.take(sum_at + 1, stream)?;
+        self.workspaces.put_back(workspace);
+        Ok(sums[sum_at] as usize)
+    }
+
+    /// Merges two sorted columns of keys with values into one. Of equal keys those of the first column come first; each column keeps its
+    /// order.
+    ///
+    /// # Panics
+    /// If `V` has bytes and a column has no values, or the other way round.
+    pub fn merge<K: SortKey, V: SortValue>(
+        &self,
+        first: Sorted<'_>,
+        second: Sorted<'_>,
+        merged_keys: &mut Buffer,
+        merged_values: Option<&mut Buffer>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let (key_bytes, value_bytes) = (size_of::<K>(), size_of::<V>());
+        let total = first.count + second.count;
+        check_len(merged_keys, total * key_bytes, "merged keys")?;
+        let mut values = [DevicePtr::NULL; 2];
+        for (column, values) in [first, second].iter().zip(&mut values) {
+            check_len(column.keys, column.count * key_bytes, "keys")?;
+            assert_eq!(value_bytes > 0, column.values.is_some(), "values are given if their type has bytes");
+            if let Some(given) = column.values {
+                check_len(given, column.count * value_bytes, "values")?;
+                *values = given.ptr();
+            }
+        }
+        let merged = match merged_values {
+            Some(merged) => {
+                check_len(merged, total * value_bytes, "merged values")?;
+                merged.ptr()
+            }
+            None => DevicePtr::NULL,
+        };
+        assert_eq!(value_bytes > 0, !merged.is_null(), "merged values are given if their type has bytes");
+        if total == 0 {
+            return Ok(());
+        }
+        let params = SortedMerge {
+            first_keys: first.keys.ptr(),
+            first_values: values[0],
+            first_count: first.count as u64,
+            second_keys: second.keys.ptr(),
+            second_values: values[1],
+            second_count: second.count as u64,
+            keys: merged_keys.ptr(),
+            values: merged,
+        };
+        let kernels = &self.kernels;
+        let kernel = match (key_bytes, value_bytes) {
+            (4, 0) => &kernels.merge_u32,
+            (4, 4) => &kernels.merge_u32_u32,
+            (4, _) => &kernels.merge_u32_u64,
+            (_, 0) => &kernels.merge_u64,
+            (_, 4) => &kernels.merge_u64_u32,
+            _ => &kernels.merge_u64_u64,
+        };
+        let threads = (total as u64).div_ceil(MERGE_EACH);
+        // SAFETY: all columns are as long as the parameters say, and borrowed until the stream is synchronised; the merged ones
+        // exclusively.
+        unsafe { kernel.launch(Grid::covering(threads, MERGE_THREADS), &params, stream)? };
+        stream.synchronize()
+    }
+
+    fn kernels_of(
+        &self,
+        key_bytes: usize,
+        value_bytes: usize,
+    ) -> (&TypedKernel<RadixPass>, &TypedKernel<RadixPass>) {
+        let kernels = &self.kernels;
+        let scatter = match (key_bytes, value_bytes) {
+            (4, 0) => &kernels.scatter_u32,
+            (4, 4) => &kernels.scatter_u32_u32,
+            (4, _) => &kernels.scatter_u32_u64,
+            (_, 0) => &kernels.scatter_u64,
+            (_, 4) => &kernels.scatter_u64_u32,
+            _ => &kernels.scatter_u64_u64,
+        };
+        let count = match (key_bytes, items_per_thread(key_bytes, value_bytes)) {
+            (4, 8) => &kernels.count_u32_8,
+            (4, _) => &kernels.count_u32_16,
+            (_, 8) => &kernels.count_u64_8,
+            _ => &kernels.count_u64_16,
+        };
+        (count, scatter)
+    }
+
+    /// # Safety
+    /// There are `count` numbers, which stay until the stream is synchronised; so does `sums`.
+    unsafe fn enqueue_scan(
+        &self,
+        items: DevicePtr,
+        count: u64,
+        sums: &mut StagedBuffer,
+        stream: &Stream,
+    ) -> Result<()> {
+        let tiles = count.div_ceil(SCAN_TILE);
+        let sums = sums.reserve(&self.device, 4 * (tiles as usize + 1))?;
+        let scan = DeviceScan { items, count, sums, tiles };
+        let grid =
+            |blocks: u64| Grid { blocks: blocks.max(1) as u32, threads: SCAN_THREADS, shared_bytes: 0 };
+        // SAFETY: the caller's promise; there is a sum for each tile, and one more.
+        unsafe {
+            self.kernels.sum_tiles.launch(grid(tiles), &scan, stream)?;
+            self.kernels.scan_sums.launch(grid(1), &scan, stream)?;
+            self.kernels.scan_tiles.launch(grid(tiles), &scan, stream)
+        }
+    }
+
+    /// Waits for the kernels of a call, and keeps its memory for the next one.
+    fn finish(&self, workspace: Workspace<Columns>, stream: &Stream) -> Result<()> {
+        stream.synchronize()?;
+        self.workspaces.put_back(workspace);
+        Ok(())
+    }
+}
+
+/// A sorted column, for [`Sorter::merge`].
+#[derive(Clone, Copy, Debug)]
+pub struct Sorted<'a> {
+    /// The keys, in ascending order.
+    pub keys: &'a Buffer,
+    /// Their values, if they have any.
+    pub values: Option<&'a Buffer>,
+    /// How many.
+    pub count: usize,
+}
+
+/// Positions have 32 bits.
+fn check_count(count: u64) -> Result<()> {
+    check_range("items of one call", count, MOST_ITEMS)
+}
+
+fn check_len(buffer: &Buffer, bytes: usize, what: &'static str) -> Result<()> {
+    check_range(what, bytes as u64, buffer.len() as u64)
+}
+
+fn check_range(what: &'static str, len: u64, size: u64) -> Result<()> {
+    match len <= size {
+        true => Ok(()),
+        false => Err(DeviceError::OutOfBounds { what, offset: 0, len, size }),
+    }
+}

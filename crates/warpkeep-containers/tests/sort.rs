@@ -1,0 +1,171 @@
+//! Sort, scan, runs and merges on the simulator, beside the standard library.
+
+#![cfg(not(no_simulator))]
+
+use std::ops::Range;
+
+use bytemuck::Pod;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed};
+use warpkeep_containers::{SortKey, SortValue, Sorted, Sorter};
+use warpkeep_device::{Device, DeviceError, Mode};
+
+fn config(cases: u32) -> Config {
+    Config { cases, rng_seed: RngSeed::Fixed(25), failure_persistence: None, ..Config::default() }
+}
+
+fn device(seed: Option<u64>) -> Device {
+    Device::simulated(seed.map_or_else(Mode::fast, Mode::seeded)).unwrap()
+}
+
+/// Sorts pairs on the device.
+fn sorted<K: SortKey, V: SortValue + Pod>(
+    device: &Device,
+    pairs: &[(K, V)],
+    bits: Range<u32>,
+) -> Vec<(K, V)> {
+    let sorter = Sorter::new(device).unwrap();
+    let keys: Vec<K> = pairs.iter().map(|pair| pair.0).collect();
+    let values: Vec<V> = pairs.iter().map(|pair| pair.1).collect();
+    let (mut on_keys, mut on_values) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+    let stream = device.stream().unwrap();
+    sorter.sort_bits::<K, V>(&mut on_keys, Some(&mut on_values), pairs.len(), bits, &stream).unwrap();
+    on_keys.to_vec::<K>().unwrap().into_iter().zip(on_values.to_vec::<V>().unwrap()).collect()
+}
+
+/// A number of the upper bits, so that many keys are equal.
+fn few_keys() -> impl Strategy<Value = Vec<u32>> {
+    prop::collection::vec(prop_oneof![0..20_u32, any::<u32>(), Just(u32::MAX)], 0..9000)
+}
+
+proptest! {
+    #![proptest_config(config(24))]
+
+    #[test]
+    fn pairs_are_sorted_and_equal_keys_keep_their_order(keys in few_keys()) {
+        let device = device(None);
+        let pairs: Vec<(u32, u32)> = keys.iter().copied().zip(0..).collect();
+        let mut expected = pairs.clone();
+        expected.sort_by_key(|pair| pair.0);
+        prop_assert_eq!(sorted(&device, &pairs, 0..32), expected);
+        let wide: Vec<(u64, u64)> =
+            keys.iter().map(|&key| u64::from(key).rotate_left(19)).zip(0..).collect();
+        let mut expected = wide.clone();
+        expected.sort_by_key(|pair| pair.0);
+        prop_assert_eq!(sorted(&device, &wide, 0..64), expected);
+    }
+
+    #[test]
+    fn bits_partition_stably(keys in few_keys(), low in 0..32_u32, len in 0..20_u32) {
+        let high = (low + len).min(32);
+        let digit = |key: u32| (u64::from(key) >> low) & ((1 << (high - low)) - 1);
+        let pairs: Vec<(u32, u64)> = keys.iter().copied().zip(0..).collect();
+        let mut expected = pairs.clone();
+        expected.sort_by_key(|pair| digit(pair.0));
+        prop_assert_eq!(sorted(&device(None), &pairs, low..high), expected);
+    }
+
+    #[test]
+    fn scans_are_sums_of_what_is_before(numbers in prop::collection::vec(any::<u32>(), 0..20_000)) {
+        let device = device(None);
+        let mut buffer = device.upload(&numbers).unwrap();
+        let stream = device.stream().unwrap();
+        Sorter::new(&device).unwrap().exclusive_scan(&mut buffer, numbers.len(), &stream).unwrap();
+        let mut sum = 0_u32;
+        let expected: Vec<u32> = numbers
+            .iter()
+            .map(|number| {
+                sum = sum.wrapping_add(*number);
+                sum.wrapping_sub(*number)
+            })
+            .collect();
+        prop_assert_eq!(buffer.to_vec::<u32>().unwrap(), expected);
+    }
+
+    #[test]
+    fn runs_begin_where_keys_change(mut keys in few_keys()) {
+        keys.sort_unstable();
+        let device = device(None);
+        let (buffer, stream) = (device.upload(&keys).unwrap(), device.stream().unwrap());
+        let mut begins = device.allocate(4 * keys.len()).unwrap();
+        let runs = Sorter::new(&device).unwrap().find_runs::<u32>(&buffer, keys.len(), &mut begins, &stream).unwrap();
+        let expected: Vec<u32> =
+            (0..keys.len()).filter(|&at| at == 0 || keys[at] != keys[at - 1]).map(|at| at as u32).collect();
+        prop_assert_eq!(&begins.to_vec::<u32>().unwrap()[..runs], &expected[..]);
+    }
+
+    #[test]
+    fn merges_are_sorted_and_stable(mut one in few_keys(), mut two in few_keys()) {
+        one.sort_unstable();
+        two.sort_unstable();
+        let device = device(None);
+        let stream = device.stream().unwrap();
+        let marked = |keys: &[u32], first: u64| -> Vec<u64> { (first..).take(keys.len()).collect() };
+        let (values_one, values_two) = (marked(&one, 0), marked(&two, 1 << 40));
+        let buffers = [device.upload(&one).unwrap(), device.upload(&two).unwrap()];
+        let values = [device.upload(&values_one).unwrap(), device.upload(&values_two).unwrap()];
+        let total = one.len() + two.len();
+        let (mut keys, mut merged) = (device.allocate(4 * total).unwrap(), device.allocate(8 * total).unwrap());
+        let column = |at: usize, count| Sorted { keys: &buffers[at], values: Some(&values[at]), count };
+        Sorter::new(&device)
+            .unwrap()
+            .merge::<u32, u64>(column(0, one.len()), column(1, two.len()), &mut keys, Some(&mut merged), &stream)
+            .unwrap();
+        let mut expected: Vec<(u32, u64)> = one.iter().copied().zip(values_one).collect();
+        expected.extend(two.iter().copied().zip(values_two));
+        expected.sort_by_key(|pair| pair.0);
+        let found: Vec<(u32, u64)> =
+            keys.to_vec::<u32>().unwrap().into_iter().zip(merged.to_vec::<u64>().unwrap()).collect();
+        prop_assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn every_schedule_sorts_alike() {
+    let keys: Vec<(u32, u32)> = (0..6000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 25, i)).collect();
+    let mut expected = keys.clone();
+    expected.sort_by_key(|pair| pair.0);
+    for seed in 0..8 {
+        assert_eq!(sorted(&device(Some(seed)), &keys, 0..8), expected, "seed {seed}");
+    }
+}
+
+#[test]
+fn keys_alone_are_sorted_too() {
+    let device = device(None);
+    let keys: Vec<u64> = (0..10_000_u64).map(|i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
+    let mut buffer = device.upload(&keys).unwrap();
+    Sorter::new(&device).unwrap().sort::<u64>(&mut buffer, keys.len(), &device.stream().unwrap()).unwrap();
+    let mut expected = keys;
+    expected.sort_unstable();
+    assert_eq!(buffer.to_vec::<u64>().unwrap(), expected);
+}
+
+#[test]
+fn short_buffers_are_refused_with_their_lengths() {
+    let device = device(None);
+    let (sorter, stream) = (Sorter::new(&device).unwrap(), device.stream().unwrap());
+    let mut keys = device.allocate(40).unwrap();
+    let error = sorter.sort::<u64>(&mut keys, 6, &stream).unwrap_err();
+    assert!(matches!(error, DeviceError::OutOfBounds { len: 48, size: 40, .. }), "{error}");
+    let mut begins = device.allocate(4).unwrap();
+    assert!(sorter.find_runs::<u64>(&keys, 5, &mut begins, &stream).is_err());
+    sorter.sort::<u64>(&mut keys, 5, &stream).unwrap();
+}
+
+#[test]
+fn memory_that_is_short_is_an_error_and_changes_nothing() {
+    let device = device(None);
+    let keys: Vec<u32> = (0..5000).rev().collect();
+    let mut buffer = device.upload(&keys).unwrap();
+    let stream = device.stream().unwrap();
+    let poor = Sorter::new(&device.with_budget(device.allocated() + 100)).unwrap();
+    let error = poor.sort::<u32>(&mut buffer, keys.len(), &stream).unwrap_err();
+    assert!(error.is_out_of_memory(), "{error}");
+    assert_eq!(buffer.to_vec::<u32>().unwrap(), keys);
+}
+
+#[test]
+fn kernels_compile_for_a_gpu_and_do_not_spill() {
+    warpkeep_suites::device::compile_programs("sort", &[Sorter::program()]);
+}
