@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use warpkeep_bench::chart::Drawing;
-use warpkeep_bench::device::{CachePolicy, Operation, Options, ScaleOptions, Way, run, run_scale};
+use warpkeep_bench::device::{CachePolicy, Operation, Options, ScaleOptions, Strategy, run, run_scale};
 use warpkeep_bench::page::{self, Source};
 use warpkeep_bench::report::Summary;
 use warpkeep_bench::workload::{Distribution, Workload};
@@ -37,39 +37,41 @@ fn has_simulator() -> bool {
 }
 
 #[test]
-fn every_way_does_every_operation_and_is_right() {
+fn every_strategy_does_every_operation_and_is_right() {
     if !has_simulator() {
         return;
     }
     let directory = directory();
-    let options =
-        Options { ways: Way::ALL.to_vec(), value_shares: vec![0.2, 1.0], steps: true, ..small(&directory) };
+    let options = Options {
+        strategies: Strategy::ALL.to_vec(),
+        value_shares: vec![0.2, 1.0],
+        steps: true,
+        ..small(&directory)
+    };
     let report = run(&options, &Quiet).expect("all answers are right");
     assert!(is_empty(&directory));
-    for step in ["clearing", "enrol", "decide", "finish", "first to last", "host: blocks", "host: waiting"] {
-        for variant in ["mirror, written straight", "value cache, 20 %"] {
+    for step in ["clear", "dedup", "decide", "write", "first to last", "host: block pool", "host: wait"] {
+        for variant in ["fused writes", "value cache, 20 %"] {
             let case = format!("insert, batches of 200, {variant}: steps");
             assert_series(&report, &case, step, "time in a batch", 2);
         }
     }
     assert!(
-        report
-            .series("delete, batches of 50, mirror, written straight: steps", "beat", "time in a batch")
-            .is_empty()
+        report.series("delete, batches of 50, fused writes: steps", "step", "time in a batch").is_empty()
     );
-    for step in ["locate and deal", "fetch", "ask", "first to last", "host: waiting"] {
-        let case = "absent get, uniform, batches of 200, mirror, values in order: steps";
+    for step in ["locate and scatter", "fetch", "fall back", "first to last", "host: wait"] {
+        let case = "absent get, uniform, batches of 200, index, values in order: steps";
         assert_series(&report, case, step, "time in a batch", 2);
-        let written = "insert, batches of 200, mirror, written straight: steps";
+        let written = "insert, batches of 200, fused writes: steps";
         assert!(
-            !["locate and deal", "ask"].contains(&step)
+            !["locate and scatter", "fall back"].contains(&step)
                 || report.series(written, step, "time in a batch").is_empty(),
             "of another batch"
         );
     }
-    let ours = ["over the link", "mirror", "mirror, values in order", "library, host to host"];
+    let ours = ["over the link", "index", "index, values in order", "library, host to host"];
     let both = [&ours[..], &["value cache, 20 %", "value cache, 100 %"]].concat();
-    let writing = [&["mirror, written straight"][..], &both].concat();
+    let writing = [&["fused writes"][..], &both].concat();
     let papers = ["over the link, a thread each", "bucket cache, 20 %", "bucket cache, 100 %"];
     let gets = ["library, gathered by the host", "library, by the CPU"];
     let reading = [&papers[..], &both, &gets].concat();
@@ -81,7 +83,7 @@ fn every_way_does_every_operation_and_is_right() {
         }
     }
     let locate = "locate, uniform, batches of 200";
-    assert_series(&report, locate, "mirror", "rate", 2);
+    assert_series(&report, locate, "index", "rate", 2);
     assert_series(&report, locate, "over the link", "rate, 4 batches under way", 2);
     assert!(report.series(locate, "library, host to host", "rate").is_empty());
     for case in ["update, zipfian:0.99, batches of 50", "insert, batches of 200", "delete, batches of 50"] {
@@ -160,7 +162,7 @@ fn other_keys_values_layouts_and_loads_are_right_too() {
             layout,
             load_factor,
             policy,
-            ways: Way::ALL.to_vec(),
+            strategies: Strategy::ALL.to_vec(),
             batches: vec![64],
             distributions: vec![Distribution::Zipfian(0.8)],
             rounds: 1,
@@ -174,7 +176,7 @@ fn other_keys_values_layouts_and_loads_are_right_too() {
         let left_out =
             report.notes.iter().any(|note| note.starts_with("left out") && note.contains("straight"));
         assert_eq!(left_out, layout == Layout::InPlace);
-        let straight = report.series("insert, batches of 64", "mirror, written straight", "rate");
+        let straight = report.series("insert, batches of 64", "fused writes", "rate");
         assert_eq!(straight.len(), usize::from(!left_out));
         if let Some(load) = load_factor {
             let note = report.notes.iter().find(|note| note.contains("% full")).expect("a note");
@@ -196,7 +198,7 @@ fn nonsense_is_refused_and_whoever_interrupts_leaves_nothing() {
     let refused = |change: &dyn Fn(&mut Options)| refusal(small(&directory), change, run);
     refused(&|options| options.device = DeviceChoice::Cpu);
     refused(&|options| options.rounds = 0);
-    refused(&|options| options.ways = vec![]);
+    refused(&|options| options.strategies = vec![]);
     refused(&|options| options.operations = vec![]);
     refused(&|options| options.distributions = vec![]);
     refused(&|options| options.distributions = vec![Distribution::Latest(0.9)]);
@@ -205,10 +207,10 @@ fn nonsense_is_refused_and_whoever_interrupts_leaves_nothing() {
     refused(&|options| options.cache_shares = vec![1.5]);
     refused(&|options| options.load_factor = Some(0.99));
     refused(&|options| options.word_threads = Some(0));
-    assert!("warp".parse::<Way>().is_err() && "put".parse::<Operation>().is_err());
+    assert!("warp".parse::<Strategy>().is_err() && "put".parse::<Operation>().is_err());
     refused(&|options| {
         options.layout = Layout::InPlace;
-        options.ways = vec![Way::Mirror];
+        options.strategies = vec![Strategy::Index];
     });
     for patience in [0, 3, 40] {
         let stopped = run(&small(&directory), &Impatient::after(patience));
@@ -260,7 +262,7 @@ fn keys_of_any_length_go_every_way() {
     let small = small(&directory);
     let workload = Workload { key_bytes: 24, ..small.workload };
     let options = Options {
-        ways: Way::ALL.to_vec(),
+        strategies: Strategy::ALL.to_vec(),
         variable_keys: true,
         workload,
         batches: vec![200],
@@ -268,10 +270,10 @@ fn keys_of_any_length_go_every_way() {
         ..small
     };
     let report = run(&options, &Quiet).expect("all answers are right");
-    for variant in ["mirror, values in order", "value cache, 20 %", "library, gathered by the host"] {
+    for variant in ["index, values in order", "value cache, 20 %", "library, gathered by the host"] {
         assert_series(&report, "get, uniform, batches of 200", variant, "rate", 1);
     }
-    for variant in ["mirror, written straight", "library, host to host", "library, logged, power"] {
+    for variant in ["fused writes", "library, host to host", "library, logged, power"] {
         assert_series(&report, "update, uniform, batches of 200", variant, "rate", 1);
     }
     for (layout, key_bytes, told) in [(Layout::InPlace, 24, "packed"), (Layout::Packed, 64, "var:63")] {

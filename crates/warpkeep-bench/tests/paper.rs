@@ -140,7 +140,7 @@ fn a_device_does_the_others() {
         "2 + warps that work together",
         "3 + keys in place",
         "4 + bucket cache of 20 %",
-        "5 + mirror, in place of the cache",
+        "5 + device index, in place of the cache",
         "6 + batches in the order of their addresses",
         "7 + writes straight through",
         "8 + value cache of 20 %",
@@ -195,7 +195,7 @@ fn a_device_does_the_others() {
     }
     for number in [5, 6] {
         let case = format!("figure {number}: get, zipfian:0.99, batches of 256");
-        assert_series(&report, &case, "mirror, values in order", "p50 of a batch", 1);
+        assert_series(&report, &case, "index, values in order", "p50 of a batch", 1);
     }
     let curves = report.charts.iter().filter(|chart| chart.title.starts_with("figure 1")).count();
     assert_eq!(curves, 2 + 2);

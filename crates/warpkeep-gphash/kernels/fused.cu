@@ -1,37 +1,36 @@
-// Fused writes: deciding and publishing without the host in between.
-#include "decide.h"
-#include "entries.h"
-#include "line_up.h"
-#include "parts.h"
-#include "supply.h"
+// Fused writes: deciding and publishing without the host in between. write/fused.h describes the steps.
+#include "write/decide.h"
+#include "write/entries.h"
+#include "write/pipeline.h"
+#include "write/block_pool.h"
 
-// Puts acts in the order of their slots, and hands blocks out in that order: words of a part are near each other then. A thread an
-// operation, of which those that act have one.
-WK_KERNEL(gphash_arrange, gphash::StraightParams) {
+// Sorts effects by slot and assigns blocks in that order, so that the words of a chunk lie together. One thread per
+// operation, of which the first `effects` have work.
+WK_KERNEL(gphash_order_effects, gphash::FusedParams) {
     using namespace gphash;
     u64 i = global_index();
-    if (i >= load(&p.came->acts)) return;
-    Act act = load_act(p.decided + i);
-    u64 place = p.regions.place(slot_of_act(p, act), load(p.ranks + i));
-    // It has what of its word comes from the key.
-    act.word = act.kind == kClear ? kEmpty : act.word | p.table.state_of(0, load(p.blocks + place));
-    store_act(p.acts + place, act);
+    if (i >= load(&p.summary->effects)) return;
+    Effect effect = load_effect(p.unsorted + i);
+    u64 position = p.partition.position(slot_of_effect(p, effect), load(p.ranks + i));
+    // `word` has the bits that come from the key; the bits of the record are added.
+    effect.word = effect.kind == kClear ? kEmpty : effect.word | p.table.state_of(0, load(p.blocks + position));
+    store_effect(p.effects + position, effect);
 }
 
-// As many blocks as run at the same time, or fewer.
-WK_KERNEL(gphash_beat, gphash::BeatParams) {
+// At most as many blocks as run at once.
+WK_KERNEL(gphash_step, gphash::StepParams) {
     using namespace gphash;
-    beat(p, Hand{global_index(), global_size()}, block_index());
+    pipeline_step(p, GridStride{global_index(), global_size()}, block_index());
 }
 
-// What crosses the link, where the host stores the words. A few blocks.
-WK_KERNEL_AT_ONCE(gphash_send, gphash::BeatParams, gphash::kSendThreads, 1) {
+// Sends chunks, where the host publishes. A few blocks saturate the link.
+WK_KERNEL_AT_ONCE(gphash_send, gphash::StepParams, gphash::kSendThreads, 1) {
     using namespace gphash;
-    send(p, Hand{global_index(), global_size()});
+    send_chunks(p, GridStride{global_index(), global_size()});
 }
 
-// Copies states again. A thread each.
-WK_KERNEL(gphash_recopy, gphash::RecopyParams) {
+// Copies states of the open levels again. One thread per state.
+WK_KERNEL(gphash_copy_levels, gphash::CopyLevelsParams) {
     using namespace gphash;
     const Table& t = p.table;
     u64 i = global_index();
@@ -51,26 +50,28 @@ WK_KERNEL(gphash_recopy, gphash::RecopyParams) {
     }
 }
 
-// Makes the digests of all values. `digest_lanes` threads an operation.
-WK_KERNEL(gphash_digest, gphash::StraightParams) {
+// Computes the digests of all values. `digest_lanes` threads per operation.
+WK_KERNEL(gphash_digest, gphash::FusedParams) {
     using namespace gphash;
     u32 lanes = digest_lanes(p.table), own = lane() % lanes, words = p.table.value_words();
     u64 index = global_index() / lanes;
     bool inside = index < p.count;
     u64 sum = 0;
-    for (u32 i = own; inside && i < words; i += lanes) sum += value_share(p.table, i, load(p.values + index * words + i));
-    sum = sum_of_lanes(sum, lanes);
+    for (u32 i = own; inside && i < words; i += lanes) {
+        sum += value_term(p.table, i, load(p.values + index * words + i));
+    }
+    sum = sum_over_lanes(sum, lanes);
     if (inside && own == 0) store(p.digests + index, digest_of_sum(sum));
 }
 
-// Writes records and makes them count, of a small batch. A block for as many acts as a warp has lanes.
-WK_KERNEL(gphash_finish, gphash::StraightParams) {
+// Writes and publishes a batch of one chunk. One block per kWarp effects.
+WK_KERNEL(gphash_write_whole, gphash::FusedParams) {
     using namespace gphash;
-    finish(p, block_index());
+    write_and_publish(p, block_index());
 }
 
-// A thread a block.
-WK_KERNEL(gphash_spell, gphash::SpellParams) {
+// Lists the offsets of the blocks in runs. One thread per block.
+WK_KERNEL(gphash_expand_runs, gphash::ExpandParams) {
     using namespace gphash;
     u64 i = global_index();
     if (i >= p.count) return;
@@ -85,10 +86,10 @@ WK_KERNEL(gphash_spell, gphash::SpellParams) {
     store(p.blocks + i, block);
 }
 
-// The host has the same: src/gpu/kernels.rs.
-WK_AGREE(gphash_enrolled_bytes, sizeof(gphash::Enrolled))
-WK_AGREE(gphash_act_bytes, sizeof(gphash::Act))
-WK_AGREE(gphash_came_bytes, sizeof(gphash::Came))
+// The host checks these values when it loads the kernels: src/gpu/kernels.rs.
+WK_AGREE(gphash_dedup_bytes, sizeof(gphash::DuplicateEntry))
+WK_AGREE(gphash_effect_bytes, sizeof(gphash::Effect))
+WK_AGREE(gphash_summary_bytes, sizeof(gphash::WriteSummary))
 WK_AGREE(gphash_block_run_bytes, sizeof(gphash::BlockRun))
-WK_AGREE(gphash_most_parts, gphash::kMostParts)
+WK_AGREE(gphash_most_chunks, gphash::kMaxChunks)
 WK_AGREE(gphash_send_threads, gphash::kSendThreads)

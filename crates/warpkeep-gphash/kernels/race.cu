@@ -1,2 +1,2 @@
-// For tests: readers beside writers in one launch.
+// For tests: readers and writers in one launch.
 #include "race.h"

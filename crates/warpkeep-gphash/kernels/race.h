@@ -1,75 +1,81 @@
-// Readers beside whoever publishes, in one launch: for tests on the simulator.
+// Readers and writers in one launch, for tests on the simulator, which never runs two launches at a time.
+//
+// Blocks of one warp each are assigned to readers, publishers, fillers of the value cache, pipeline steps and appliers
+// of CPU changes. The scheduler interleaves them, and the test checks every result.
 #pragma once
-#include "parts.h"
-#include "reflect.h"
-#include "value_load.h"
+#include "write/pipeline.h"
+#include "index/build.h"
+#include "value_cache/load.h"
 
 namespace gphash {
 
 struct RaceParams {
-    GetParams plain;
-    GetParams get;
+    GetParams image_get;
+    GetParams index_get;
     PublishParams publish;
     FillParams fill;
-    // What the CPU has written; or null.
-    const TellParams* tell;
-    // A beat of a batch that is written straight through, or all of it if it has one part; or null.
-    const BeatParams* beat;
-    // Readers that have looked at the image, which those of a beat wait for; or null, if they do not wait.
-    u64* arrived;
-    // Answers from the image, once more; or null.
-    u8* statuses_again;
-    u64* versions_again;
-    u64* values_again;
-    // The first so many blocks, of a warp each, read, in the image and then through the mirror; the next so many publish; the next fill rows; the
-    // next do a beat; the others tell.
+    // Changes made by the CPU; or null.
+    const ApplyParams* apply;
+    // A pipeline step of a fused write, or the whole batch if it has one chunk; or null.
+    const StepParams* step;
+    // Counts readers that have read the image. The warps of a pipeline step wait for the first one; null if they do not
+    // wait.
+    u64* readers_done;
+    // Results of a second read of the image; or null.
+    u8* second_statuses;
+    u64* second_versions;
+    u64* second_values;
+    // Blocks of each kind, in this order. Readers read the image and then the index.
     u64 readers;
     u64 publishers;
     u64 fillers;
-    u64 beaters;
-    u64 tellers;
+    u64 steppers;
+    u64 appliers;
 };
 
-// How often a small batch pauses, if nobody waits for anybody: until readers have looked at what there is.
-constexpr u32 kPauses = 2000;
+// Pauses of a small batch before it sets entries, where it does not wait for readers: enough for them to read
+// meanwhile.
+constexpr u32 kTestPauses = 2000;
 
-// Looks 32 keys up, of those that there are.
-WK_DEVICE void read_all(const GetParams& p, u64 first) {
-    u64 mine = first + lane();
-    get_keys(p, first, hash_of_row(p, mine), Warp().ballot(mine < p.count));
+// Gets 32 keys from the image.
+WK_DEVICE void get_warp(const GetParams& p, u64 first) {
+    u64 own_index = first + lane();
+    get_keys(p, first, hash_of_row(p, own_index), Warp().ballot(own_index < p.count));
 }
 
 }  // namespace gphash
 
-// One launch, because two never run at the same time on the simulator.
 WK_KERNEL(gphash_race, gphash::RaceParams) {
     using namespace gphash;
     u64 warp = block_index();
     if (warp < p.readers) {
-        read_all(p.plain, warp * kWarp);
-        if (p.arrived && lane() == 0) fetch_add(p.arrived, (u64)1);
-        look_up_or_ask(p.get, warp * kWarp);
-        if (p.statuses_again) {
-            GetParams again = p.plain;
-            again.statuses = p.statuses_again;
-            again.versions = p.versions_again;
-            again.values = p.values_again;
-            read_all(again, warp * kWarp);
+        get_warp(p.image_get, warp * kWarp);
+        if (p.readers_done && lane() == 0) fetch_add(p.readers_done, (u64)1);
+        get_or_fall_back(p.index_get, warp * kWarp);
+        if (p.second_statuses) {
+            GetParams second = p.image_get;
+            second.statuses = p.second_statuses;
+            second.versions = p.second_versions;
+            second.values = p.second_values;
+            get_warp(second, warp * kWarp);
         }
     } else if (warp < p.readers + p.publishers) {
         u64 i = (warp - p.readers) * kWarp + lane();
         if (i < p.publish.count) publish_one(p.publish, i);
     } else if (warp < p.readers + p.publishers + p.fillers) {
         fill_rows(p.fill, (warp - p.readers - p.publishers) * kWarp + lane());
-    } else if (warp < p.readers + p.publishers + p.fillers + p.beaters) {
+    } else if (warp < p.readers + p.publishers + p.fillers + p.steppers) {
         u64 block = warp - p.readers - p.publishers - p.fillers;
-        // Somebody has seen in the image what there is, and not yet looked into the mirror.
-        while (p.arrived && load<Scope::Device, Order::Acquire>(p.arrived) == 0) backoff(kPauseNanoseconds);
+        // Continue when a reader has read the image and not yet the index.
+        while (p.readers_done && load<Scope::Device, Order::Acquire>(p.readers_done) == 0) backoff(kBackoffNanoseconds);
         Warp().sync();
-        if (p.beat->parts == 1 && !p.beat->straight.words) finish(p.beat->straight, block, p.arrived ? 0 : kPauses);
-        else beat(*p.beat, Hand{block * kWarp + lane(), p.beaters * kWarp}, block);
+        if (p.step->chunks == 1 && !p.step->batch.mailbox) {
+            write_and_publish(p.step->batch, block, p.readers_done ? 0 : kTestPauses);
+        } else {
+            pipeline_step(*p.step, GridStride{block * kWarp + lane(), p.steppers * kWarp}, block);
+        }
     } else {
-        u64 i = (warp - p.readers - p.publishers - p.fillers - p.beaters) * kWarp + lane();
-        if (i < p.tell->count) tell_one(*p.tell, i);
+        u64 i = (warp - p.readers - p.publishers - p.fillers - p.steppers) * kWarp + lane();
+        if (i < p.apply->count) apply_change(*p.apply, i);
     }
 }

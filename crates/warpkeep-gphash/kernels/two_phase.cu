@@ -1,67 +1,68 @@
-// Writes in two phases: a kernel decides and stages, the host looks, a kernel publishes.
-#include "stage.h"
+// Writes in two phases: a kernel decides and stages, the host logs, a kernel publishes. write/two_phase.h describes the
+// protocol.
+#include "write/two_phase.h"
 
-// A thread an operation.
+// Marks operations whose key occurs several times. One thread per operation.
 WK_KERNEL(gphash_plan, gphash::PlanParams) {
     using namespace gphash;
-    u64 mine = global_index();
-    if (mine >= p.count) return;
-    u64 hash = planned_hash(p, mine);
-    for (u64 at = hash & p.place_mask;; at = (at + 1) & p.place_mask) {
-        // Looked at first: a hot key has thousands of operations, and only one of them comes to an empty place.
-        u32 there = load<Scope::Device, Order::Relaxed>(p.places + at);
-        if (there == kNobody) there = cas(p.places + at, kNobody, (u32)mine);
-        if (there == kNobody) return;
-        if (planned_hash(p, there) == hash) {
-            leave(p, mine);
-            leave(p, there);
+    u64 index = global_index();
+    if (index >= p.count) return;
+    u64 hash = planned_hash(p, index);
+    for (u64 at = hash & p.hash_mask;; at = (at + 1) & p.hash_mask) {
+        // Load first: a hot key has thousands of operations, and only one of them finds an empty slot.
+        u32 occupant = load<Scope::Device, Order::Relaxed>(p.hash_slots + at);
+        if (occupant == kNoThread) occupant = cas(p.hash_slots + at, kNoThread, (u32)index);
+        if (occupant == kNoThread) return;
+        if (planned_hash(p, occupant) == hash) {
+            leave_to_cpu(p, index);
+            leave_to_cpu(p, occupant);
             return;
         }
     }
 }
 
-// A warp for every 32 operations; it serves them one by one, with all its lanes.
+// One warp per 32 operations, which it serves one by one with all its lanes.
 WK_KERNEL(gphash_stage, gphash::StageParams) {
     using namespace gphash;
     Warp warp;
     u64 first = (u64)global_index() / kWarp * kWarp;
     if (first >= p.count) return;
-    u64 mine = first + lane();
-    Key own{p.keys + mine * p.table.key_words(), p.table.key_len()};
-    u64 own_hash = mine < p.count ? own.hash(p.table.seed) : 0;
+    u64 own_index = first + lane();
+    Key own{p.keys + own_index * p.table.key_words(), p.table.key_len()};
+    u64 own_hash = own_index < p.count ? own.hash(p.table.seed) : 0;
     u64 rest = p.count - first;
     for (u32 i = 0; i < kWarp && i < rest; i++) {
         u64 index = first + i;
-        if (p.left && load(p.left + index)) {
-            if (lane() == 0) note_pending(p, index, kPendingStatus, 0, Pending{0, 0, 0, kNone, 0});
+        if (p.is_fallback && load(p.is_fallback + index)) {
+            if (lane() == 0) store_pending(p, index, kPendingStatus, 0, Pending{0, 0, 0, kNone, 0});
             continue;
         }
         Key key{p.keys + index * p.table.key_words(), p.table.key_len()};
-        Work work{&p, index, load(p.ops + index), p.arguments ? load(p.arguments + index) : 0, nothing()};
-        stage_one(work, warp.shfl(own_hash, i), key);
+        Operation operation{&p, index, load(p.ops + index), p.arguments ? load(p.arguments + index) : 0, no_item()};
+        stage_one(operation, warp.shfl(own_hash, i), key);
     }
-    // Records and slots before the words that lead to them, which the next kernel stores.
-    fence_at(Step::Staged);
+    // Records and slots before the words that refer to them, which the next kernel stores.
+    fence_at(FaultPoint::StageEndFence);
 }
 
-// A thread an operation.
+// One thread per operation.
 WK_KERNEL(gphash_publish, gphash::PublishParams) {
     using namespace gphash;
     u64 i = global_index();
     if (i < p.count) publish_one(p, i);
 }
 
-// Gives claimed slots back instead. A thread an operation.
+// Releases claimed slots instead of publishing. One thread per operation.
 WK_KERNEL(gphash_abandon, gphash::PublishParams) {
     using namespace gphash;
     u64 i = global_index();
     if (i >= p.count) return;
     const Pending* pending = p.pending + i;
-    // The mirror never showed it.
-    if ((load(&pending->flags) & kKindMask) == kFill) poke(p.table, load(&pending->at), kEmpty);
+    // Nothing to undo in the index: it never had an entry for the change.
+    if ((load(&pending->flags) & kKindMask) == kFill) poke(p.table, load(&pending->word_at), kEmpty);
 }
 
-// The host has the same: src/gpu/kernels.rs.
+// The host checks these values when it loads the kernels: src/gpu/kernels.rs.
 WK_AGREE(gphash_pending_bytes, sizeof(gphash::Pending))
 WK_AGREE(gphash_created, gphash::kCreated)
 WK_AGREE(gphash_already_exists, gphash::kAlreadyExists)

@@ -1,2 +1,2 @@
-// Gets of keys or values of any length.
-#include "variable.h"
+// Gets from tables with keys or values of variable length.
+#include "read/variable.h"

@@ -1,20 +1,20 @@
 //! Buckets: how their bytes are arranged.
 //!
-//! A bucket begins with one state word a slot: 0 is empty, [`INSERT`](crate::slot::INSERT) is claimed and not yet filled,
-//! anything else is an item. What the state of an item says, and what follows, depends on the layout:
+//! A bucket begins with one state word per slot: 0 is empty, [`INSERT`](crate::slot::INSERT) is claimed and not yet
+//! filled, anything else is an item. The meaning of an item's state, and the bytes that follow, depend on the layout:
 //!
-//! | layout | state | then, a slot each |
+//! | layout | state | then, for each slot |
 //! | --- | --- | --- |
 //! | packed | tag and reference, see [`crate::slot`] | nothing |
 //! | in place, values to 8 bytes | fingerprint | key; head u64, value u64, value u64 |
 //! | in place, other values | fingerprint | key; offset of the record u64 |
 //!
 //! The fingerprint is the key's hash. That of an 8-byte key is a bijection of it, so such keys are not stored again;
-//! others are, with zeros to a multiple of 8. Keys come first, all of them, then what is beside them.
+//! others are, padded with zeros to a multiple of 8. All keys of the bucket come first, then the other fields.
 //!
-//! A value in the slot is there twice: the lowest bit of the head says which of the two counts, and the rest of the head
-//! is the version. An update writes the one that does not count and then the head, so it commits with one word, as every
-//! change does, and a reader who finds the head as it was has the value that goes with it.
+//! A slot has two copies of its value: the lowest bit of the head selects the valid one, and the rest of the head is
+//! the version. An update writes the other copy and then the head, so it commits with one word, as every change does. A
+//! reader that finds the head unchanged after reading has a consistent value.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use warpkeep_record::prefetch;
@@ -28,7 +28,7 @@ use crate::{Geometry, Layout};
 pub(crate) enum Body {
     /// Nothing: the state leads to a record of key and value.
     Packed,
-    /// Values of so many bytes.
+    /// Values of this many bytes.
     Inline { len: u8 },
     /// Offsets of records of a value.
     Reference,
@@ -163,7 +163,7 @@ impl<'a> Bucket<'a> {
         Slot { state: at(slot), key: at(shape.key_at(slot)), payload: at(shape.payload_at(slot)) }
     }
 
-    /// Brings what lies beside the state of a slot nearer.
+    /// Prefetches the fields of a slot beside its state.
     #[inline]
     pub(crate) fn prefetch_slot(&self, shape: &Shape, slot: usize) {
         let address = |word: usize| self.words.as_ptr().wrapping_add(word).cast();

@@ -1,4 +1,4 @@
-//! A close look at items while the table is in use: slot and record belong together, lengths are possible, checksums are right.
+//! Checks of items while the table is in use: slot and record belong together, lengths are possible, checksums match.
 
 use warpkeep_core::{Change, ChangeKind, hash_bytes, unmix64};
 use warpkeep_image::Persist;
@@ -11,7 +11,7 @@ use crate::read::Position;
 use crate::slot::{EMPTY, INSERT, offset_of, pack};
 use crate::{Table, Value};
 
-/// Where keys are looked for.
+/// The buckets and slots that lookups read.
 pub(crate) struct LookedFor<'a> {
     pub(crate) geometry: Geometry,
     pub(crate) shape: &'a Shape,
@@ -20,7 +20,7 @@ pub(crate) struct LookedFor<'a> {
 }
 
 impl<'a> LookedFor<'a> {
-    /// Whether a reader who looks for a key with this hash looks here, and recognises it.
+    /// Whether a lookup of a key with this hash reads this slot and recognises the key.
     pub(crate) fn belongs(&self, run: &Level, number: u64, slot: usize, state: u64, hash: u64) -> bool {
         if self.specials.is_some_and(|specials| specials.offset == run.offset) {
             return crate::find::TAKEN.get(slot) == Some(&hash);
@@ -32,7 +32,7 @@ impl<'a> LookedFor<'a> {
         recognised && self.buckets(hash).any(|(other, bucket)| (other.offset, bucket) == (run.offset, number))
     }
 
-    /// The buckets where a key is looked for.
+    /// The buckets that a lookup of a key reads.
     pub(crate) fn buckets(&self, hash: u64) -> impl Iterator<Item = (&'a Level, u64)> + use<'a> {
         let levels = self.levels;
         let locations = self.geometry.locations(hash, levels.base_buckets());
@@ -56,8 +56,8 @@ struct Read {
 }
 
 impl<P: Persist> Table<P> {
-    /// Gives out every item as [`Table::scan`] does, each checked: that its slot and its record belong together, that its lengths are
-    /// possible, and that its checksum is right, if it has one. What is damaged is given out as that.
+    /// As [`Table::scan`], with each item checked: its slot and its record belong together, its lengths are possible,
+    /// and its checksum matches, if it has one. Damaged items are errors.
     pub fn scan_checked<E>(
         &self,
         table: u32,
@@ -141,7 +141,7 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// The item that was read of a slot, or what is wrong with it, and whether its key is looked for there.
+    /// The item of a slot, or its damage, and whether lookups of its key read the slot.
     fn check_read(
         &self,
         levels: &Levels,

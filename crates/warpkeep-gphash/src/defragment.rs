@@ -8,8 +8,8 @@ use crate::slot::{EMPTY, INSERT, pack};
 use crate::{Table, TableError};
 
 impl<P: Persist> Table<P> {
-    /// Moves its records out of slabs that are being cleared, while reads and writes go on; gives how many it moved.
-    /// A record that is replaced or moved at the same moment may be passed over.
+    /// Moves the table's records out of slabs that are being cleared, while reads and writes go on; returns the number
+    /// of records moved. May skip a record that is replaced or moved at the same time.
     pub fn defragment(&self, clearing: &Clearing<'_, P>) -> Result<u64, TableError> {
         if matches!(self.shape.body, Body::Inline { .. }) || clearing.slabs() == 0 {
             return Ok(0);
@@ -33,9 +33,10 @@ impl<P: Persist> Table<P> {
         Ok(moved)
     }
 
-    /// Moves the records in these blocks, each given with its size, out of slabs that are being cleared, while reads and writes go
-    /// on; gives how many it moved, and takes them from the list. Their keys are read from the blocks, so that only these items are
-    /// looked for; where slots tell keys, the whole table is looked through. What finds no other place stays.
+    /// Moves the records in these blocks, each with its size, out of slabs that are being cleared, while reads and
+    /// writes go on. Removes the moved ones from the list and returns their number. The keys are read from the blocks,
+    /// so that only these items are looked up; a table with keys in slots is scanned. Records for which there is no
+    /// other block stay.
     pub fn vacate(
         &self,
         clearing: &Clearing<'_, P>,
@@ -106,8 +107,8 @@ impl<P: Persist> Table<P> {
         self.form.len(key, value)
     }
 
-    /// The keys and versions of what may be items of the table in these blocks, each given with its size, which is given out, too.
-    /// The caller looks a key up before it relies on it.
+    /// The keys and versions of what may be items of the table in these blocks, each given with its size, which is
+    /// given out, too. The caller looks a key up before it relies on it.
     pub fn guess_items(&self, blocks: &[(u64, u64)], mut each: impl FnMut(&[u8], u64, u64)) {
         if self.shape.body != Body::Packed || !self.form.has_keys() {
             return;
@@ -168,7 +169,8 @@ impl<P: Persist> Table<P> {
         guard: &Guard,
     ) -> Result<(), TableError> {
         let image = self.image();
-        // SAFETY: the record is reached by a word that cannot change while its key is held, so nobody frees or writes it.
+        // SAFETY: the word that refers to the record cannot change while its key is locked, so the record is neither
+        // freed nor written.
         let copy = unsafe { clearing.copy_of(old)? };
         copy.flush(["gphash.relocate", "gphash.relocate_tail"], copy.size());
         image.fence("gphash.relocate");

@@ -1,8 +1,8 @@
-//! Displacement: an item that has another place moves on to it, so that a key that has none can have its slot.
+//! Displacement: an item moves to another of its slots, so that a key without a free slot gets the one it leaves.
 //!
-//! Items move only to places that are looked at later, and are there before they leave the old ones, so a reader who
-//! goes through the places of a key in order meets it at least once. A word in the header names the slot that is being
-//! left: after a crash that leaves an item in both places, opening knows where to look.
+//! An item moves only to a slot that lookups read later, and is stored there before it leaves the old slot. A reader
+//! that goes through the slots of a key in order therefore finds it at least once. A word in the header names the slot
+//! that the item leaves: after a crash with the item in both slots, opening clears that one.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,11 +16,11 @@ use crate::header::JOURNAL_AT;
 use crate::levels::{Level, Levels};
 use crate::slot::{EMPTY, INSERT};
 
-/// Who may displace items, and when. At the most one item moves at a time: there is one word that names it.
+/// When items may be displaced. One item moves at a time, because one word names the slot.
 pub(crate) struct Displacing {
-    /// Nobody goes by the levels before the present ones; until then "later" does not mean the same to all.
+    /// All readers use the present levels; until then they do not agree on the order of slots.
     settled: Mutex<Arc<AtomicBool>>,
-    /// Scans under way: they go by buckets and would miss what moves.
+    /// Running scans, which read bucket by bucket and would miss an item that moves.
     scans: AtomicU64,
     /// Items moved since the table was opened.
     pub(crate) moved: AtomicU64,
@@ -43,7 +43,7 @@ impl Displacing {
     /// Keeps items where they are while a scan is under way.
     pub(crate) fn scan(&self) -> Scanning<'_> {
         self.scans.fetch_add(1, Ordering::SeqCst);
-        // Whoever did not see this has moved its item when the lock is free.
+        // A displacement that did not see this has moved its item when the lock is free.
         drop(self.hold());
         Scanning(self)
     }
@@ -98,7 +98,7 @@ impl<P: Persist> Table<P> {
         None
     }
 
-    /// The buckets of a key, in the order they are looked at, without the overflow.
+    /// The buckets of a key in the order of lookups, without the overflow.
     fn seats<'l>(&self, levels: &'l Levels, hash: u64) -> Vec<Seat<'l>> {
         let locations = self.geometry.locations(hash, levels.base_buckets());
         let seats = levels.open().flat_map(|(below, level)| {
@@ -107,7 +107,8 @@ impl<P: Persist> Table<P> {
         seats.collect()
     }
 
-    /// Moves the item in a slot on, if it has a later place, and claims the slot; whether it did.
+    /// Moves the item in a slot to a later one of its slots, if one is free, and claims the slot; returns whether it
+    /// did.
     fn move_on(&self, levels: &Levels, seat: &Seat<'_>, bucket: Bucket<'_>, slot: usize) -> bool {
         let state = bucket.state(slot);
         let mut key = Vec::new();
@@ -122,11 +123,11 @@ impl<P: Persist> Table<P> {
             let states = later.level.bucket(&self.shape, later.bucket).states(&self.shape).iter();
             states.map(|state| state.load(Ordering::Relaxed)).any(|state| state == EMPTY)
         };
-        // Looked at first without its lock: mostly there is none.
+        // A first look without its lock: usually there is no free slot.
         if !later().any(has_room) {
             return false;
         }
-        // Never waited for: whoever holds it may be waiting for this thread. A key of the same batch is left alone, too.
+        // Never waits for the lock: its holder may be waiting for this thread. Skips keys of the same batch, too.
         let Some(_held) = self.try_lock(hash) else { return false };
         if bucket.state(slot) != state {
             return false;
@@ -136,7 +137,7 @@ impl<P: Persist> Table<P> {
         let (image, journal) = (self.image(), self.header + JOURNAL_AT);
         image.store(journal, bucket.slot(&self.shape, slot).state);
         image.flush("gphash.journal", journal, 8);
-        // Known where it is leaving before it is in two places.
+        // The slot is named before the item is in two slots.
         image.fence("gphash.journal");
         self.move_item(bucket, slot, to, INSERT);
         true

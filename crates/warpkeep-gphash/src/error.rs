@@ -12,11 +12,11 @@ pub enum TableError {
         "{levels} levels x {hashes} hashes x {slots} slots is no geometry; the product must be 32, such as 2L-2H-8S"
     )]
     Geometry {
-        /// Levels asked for.
+        /// The requested number of levels.
         levels: u8,
-        /// Hash locations asked for.
+        /// The requested number of hash locations.
         hashes: u8,
-        /// Slots a bucket asked for.
+        /// The requested number of slots per bucket.
         slots: u8,
     },
 
@@ -92,7 +92,7 @@ pub enum TableError {
     #[error(transparent)]
     Core(#[from] CoreError),
 
-    /// No place for an item, although the table is not full: too many keys with the same hash.
+    /// No slot for an item, although the table is not full: too many keys with the same hash.
     #[error(
         "no place is left for this key: too many keys share its hash locations; if they are not hostile, create the \
          table with more capacity or another geometry"

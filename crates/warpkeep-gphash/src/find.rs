@@ -1,4 +1,4 @@
-//! Finding: the slots of a key, the item in one of them, a place for a new one.
+//! Lookup: the slots of a key, the item in one of them, a free slot for a new item.
 
 use std::sync::atomic::Ordering;
 
@@ -13,9 +13,9 @@ use crate::levels::{Level, Levels, overflow_buckets};
 use crate::matching::Matching;
 use crate::slot::{EMPTY, INSERT, offset_of};
 
-/// The state of an item whose fingerprint would be a state of another meaning; its slot in the header says whose.
+/// The state of an item whose fingerprint is a reserved state. Its slot in the header identifies the key.
 const SPECIAL: u64 = 1;
-/// The fingerprints that are states of another meaning, in the order of their slots in the header.
+/// The fingerprints that are reserved states, in the order of their slots in the header.
 pub(crate) const TAKEN: [u64; 2] = [EMPTY, INSERT];
 
 /// A slot with the item of a key in it.
@@ -39,7 +39,7 @@ pub(crate) struct Place {
     pub(crate) in_overflow: bool,
 }
 
-/// A key that is looked for.
+/// A key to look up.
 #[derive(Clone, Copy)]
 pub(crate) struct Sought<'k> {
     pub(crate) hash: u64,
@@ -51,8 +51,8 @@ pub(crate) struct Sought<'k> {
 impl<P: Persist> Table<P> {
     /// The item of a key.
     ///
-    /// While a level is drained, it is looked at first: an item is put into its new place before it is taken from the
-    /// old one, so whoever looks in this order meets it at least once.
+    /// A level that is being drained is read first: an item is stored in its new slot before it leaves the old one, so
+    /// a lookup in this order finds it at least once.
     #[inline]
     pub(crate) fn find<M: Matching>(
         &self,
@@ -84,7 +84,8 @@ impl<P: Persist> Table<P> {
         self.find_in_overflow(matching, &levels.overflow, sought)
     }
 
-    /// Loops, not `find_map`: a closure that the compiler does not inline is not compiled for the vector instructions of `matching`.
+    /// Loops, not `find_map`: a closure that the compiler does not inline is not compiled for the vector instructions
+    /// of `matching`.
     #[inline(always)]
     fn find_in_levels<'l, M: Matching>(
         &self,
@@ -167,8 +168,8 @@ impl<P: Persist> Table<P> {
         })
     }
 
-    /// The item in a slot that has its key in place. What is read is believed only if the slot still has the same
-    /// state and the same commit word afterwards: slots are used again at once.
+    /// The item in a slot of the in-place layout. The bytes are valid only if the slot still has the same state and the
+    /// same commit word after reading them: slots are reused at once.
     #[inline(always)]
     fn read_in_place(&self, bucket: Bucket<'_>, slot: usize, state: u64, key: &[u8]) -> Option<Found> {
         if bucket.state(slot) != state {
@@ -179,13 +180,13 @@ impl<P: Persist> Table<P> {
             if !bucket.has_key(&self.shape, slot, key) {
                 return None;
             }
-            // A record stays while the epoch is pinned, but only one that was reached while its slot had this state is
-            // known to be one. So it is looked into further down.
+            // A record stays while the epoch is pinned, but the word is a reference only if the slot had this state
+            // when it was read. So the record is read below, after that check.
             let word = match self.shape.body {
                 Body::Inline { .. } => bucket.payload(&self.shape, slot, Head(commit).value_word()),
                 Body::Reference | Body::Packed => 0,
             };
-            // The state before the head: if the slot was emptied and filled again, whoever sees the new state sees the
+            // The state before the head: if the slot was emptied and filled again, a reader of the new state reads the
             // new head.
             if bucket.state(slot) != state {
                 return None;
@@ -205,7 +206,7 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// The item that a commit word, and a value beside it, tell of.
+    /// The item of a commit word and of the value beside it.
     pub(crate) fn item_of(&self, commit: u64, word: u64) -> ItemRef {
         match self.shape.body {
             Body::Packed => self.form.at(self.image(), offset_of(commit)).item(),
@@ -217,7 +218,7 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// The item in a slot, whatever its key, which is appended to `key`; `None` if there is none.
+    /// The item in a slot; its key is appended to `key`. `None` for an empty slot.
     pub(crate) fn read_any(&self, bucket: Bucket<'_>, slot: usize, key: &mut Vec<u8>) -> Option<ItemRef> {
         let start = key.len();
         loop {
@@ -284,8 +285,8 @@ impl<P: Persist> Table<P> {
     }
 
     /// Claims an empty slot for a key: in the first of its top buckets while that is half empty, then in the emptiest,
-    /// else further down, else where an item can move on, else in the overflow. Filling the top first makes tables fuller before the first failure, and
-    /// keeps most items where they are looked for first.
+    /// else in a lower level, else by displacing an item, else in the overflow. Filling the top first makes tables
+    /// fuller before the first failure, and keeps most items in the bucket that lookups read first.
     pub(crate) fn claim(&self, levels: &Levels, hash: u64) -> Option<Place> {
         if let Some(slot) = self.special_slot(hash) {
             let slot = self.specials.bucket(&self.shape, 0).slot(&self.shape, slot);
@@ -315,8 +316,8 @@ impl<P: Persist> Table<P> {
             states.filter(|state| state.load(Ordering::Relaxed) == EMPTY).count()
         };
         let first = locations.tops()[0] >> below;
-        // Going by room alone, tables would be full at 0.95 and not at 0.94, but every second item would be in a bucket
-        // that is looked at second.
+        // Choosing by free slots alone, tables would be full at 0.95 instead of 0.94, but every second item would be in
+        // the bucket that lookups read second.
         if 2 * room(first) >= self.shape.slots() {
             return Some(first);
         }
@@ -338,7 +339,7 @@ impl<P: Persist> Table<P> {
         self.image().cas(slot.state, EMPTY, INSERT).is_ok()
     }
 
-    /// Gives a claimed slot back.
+    /// Releases a claimed slot.
     pub(crate) fn unclaim(&self, place: Place) {
         self.image().store(place.slot.state, EMPTY);
         if place.in_overflow {
@@ -347,8 +348,8 @@ impl<P: Persist> Table<P> {
     }
 }
 
-/// The fingerprint of a key that has one of its own. Keys that are not told by their fingerprints alone may share one,
-/// so theirs keep clear of the other states.
+/// The fingerprint of a key that is stored in full. Such keys may share fingerprints, so reserved states are mapped to
+/// others.
 #[inline]
 pub(crate) fn fingerprint(hash: u64) -> u64 {
     if hash == EMPTY || hash == INSERT { hash ^ 1 } else { hash }

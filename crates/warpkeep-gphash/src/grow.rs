@@ -1,9 +1,9 @@
-//! Growth: a new top level twice as large, the bottom drained into the others, item by item. Shrinking is the same the
-//! other way round: a new bottom level half as large, the top drained.
+//! Growth: a new top level twice as large; the bottom level is drained into the others, item by item. Shrinking is the
+//! reverse: a new bottom level half as large; the top level is drained.
 //!
-//! The work is done in slices, by whoever calls [`Table::maintain`]: a thread in the background, or a writer that finds
-//! no place. Reads and writes go on meanwhile. Each item is put into its new place, durably, before it leaves the old
-//! one; a crash leaves it in one of them or in both, and opening removes the older.
+//! Callers of [`Table::maintain`] do the work in slices: a background thread, or a writer that finds no slot. Reads and
+//! writes go on meanwhile. Each item is stored in its new slot, durably, before it leaves the old one; a crash leaves
+//! it in one of them or in both, and opening clears the old one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
@@ -16,26 +16,26 @@ use crate::slot::{EMPTY, INSERT};
 use crate::table::{new_level, overflow_buckets_for};
 use crate::{Progress, Table, TableError};
 
-/// A table grows when it is this full.
+/// A table grows at this load factor.
 const FULL: f64 = 0.92;
-/// Below this a key that finds no place is up against others with the same hashes, and growing would not help it. No
-/// geometry fails so early by chance, once a table has some buckets.
+/// Below this load factor, a key that finds no slot collides with others of the same hashes, and growth would not help
+/// it. No geometry fails so early by chance, once a table has some buckets.
 const HOSTILE: f64 = 0.2;
-/// So many; below, chance can do anything, and growing costs nothing.
+/// That many buckets. Smaller tables can fail by chance at any load factor, and their growth is cheap.
 const FEW_BUCKETS: u64 = 4096;
-/// A table that is asked to shrink does so while it is not fuller than this afterwards.
+/// A table shrinks only if its load factor is not above this afterwards.
 const SHRUNK: f64 = 0.75;
-/// Buckets drained at a time by those who want it all.
+/// Buckets drained at a time when a growth is finished in one call.
 const SLICE: u64 = 64;
 
 /// How far a growth has come.
 pub(crate) struct Growth {
     draining: bool,
-    /// Nobody writes by the old levels any more.
+    /// No writer uses the old levels any more.
     ready: Arc<AtomicBool>,
     /// The next bucket to drain, counted over everything that is drained.
     next: u64,
-    /// Items that found no other place.
+    /// Items that found no other slot.
     stuck: u64,
 }
 
@@ -58,9 +58,9 @@ impl Seen {
     }
 }
 
-/// What came of draining some buckets.
+/// The result of draining some buckets.
 pub(crate) struct Drained {
-    /// Items that found no other place.
+    /// Items that found no other slot.
     pub(crate) stuck: u64,
 }
 
@@ -78,28 +78,28 @@ impl<P: Persist> Table<P> {
             || (2 * self.in_overflow.load(Ordering::Relaxed) > overflow.max(8) && self.may_grow(levels))
     }
 
-    /// Whether the room that is left belongs to items that are yet to be drained: who takes it leaves them where they are, and
-    /// a growth that cannot end is of no use.
+    /// Whether the free slots are needed for items that are still to be drained. A new item that took one would prevent
+    /// the growth from ending.
     pub(crate) fn is_owed(&self, levels: &Levels) -> bool {
         levels.drained > 0 && self.len() as f64 > FULL * levels.capacity(self.geometry) as f64
     }
 
-    /// Whether growing can help a key that finds no place.
+    /// Whether growth can help a key that finds no slot.
     fn may_grow(&self, levels: &Levels) -> bool {
         let capacity = levels.capacity(self.geometry) as f64;
         levels.top().buckets < FEW_BUCKETS || self.len() as f64 >= HOSTILE * capacity
     }
 
-    /// Does a slice of whatever is to be done: begins a growth if the table is nearly full, drains up to so many
-    /// buckets, ends it. Beginning takes as long as it takes to have the new level's space.
+    /// Does a slice of the pending work: begins a growth if the table is nearly full, drains up to `buckets` buckets,
+    /// ends the growth. Beginning takes as long as the allocation of the new level.
     pub fn maintain(&self, buckets: u64) -> Result<Progress, TableError> {
         self.maintain_with(buckets, |levels, run, first, count, from_overflow| {
             Ok(self.drain_buckets(levels, run, first, count, from_overflow))
         })
     }
 
-    /// The same, with somebody else to move the items: given the levels, a run, the first of its buckets and how many, and
-    /// whether it is an overflow.
+    /// As [`Table::maintain`], with a function that moves the items. It gets the levels, a run, the first of its
+    /// buckets and their number, and whether the run is an overflow.
     pub(crate) fn maintain_with(
         &self,
         buckets: u64,
@@ -112,7 +112,7 @@ impl<P: Persist> Table<P> {
         };
         match self.step_with(&mut growth, false, buckets, drain)? {
             Progress::Stuck => {
-                // Items that cannot leave the old levels are in nobody's way, unless the others are filling up.
+                // Items that cannot leave the old levels do no harm unless the other levels fill up.
                 let guard = &self.heap.pin();
                 let levels = self.levels(guard);
                 if !self.is_nearly_full(levels) || !self.may_add_level(levels) {
@@ -125,8 +125,8 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// A little of what [`Table::maintain`] does, by a writer who has just added so many items: if nobody else comes to
-    /// it, a growth is finished long before the levels it added are full.
+    /// A part of [`Table::maintain`], for a writer that has just added `added` items: even without a background thread,
+    /// a growth is finished long before the levels it added are full.
     pub(crate) fn assist(&self, added: u64) {
         /// Growth adds four times the slots it drains, so this is twice what is needed.
         const ADDED_A_BUCKET: u64 = 8;
@@ -143,8 +143,8 @@ impl<P: Persist> Table<P> {
         }
         let Ok(mut growth) = self.growth.try_lock() else { return };
         if growth.draining && growth.ready.load(Ordering::Acquire) {
-            // An item that finds no place now may find one later; only an end that cannot be written is an error, and
-            // whoever comes next meets it again.
+            // An item that finds no slot now may find one later. Only an end that cannot be written is an error, which
+            // the next caller gets again.
             let _ = self.step(&mut growth, false, turns * ADDED_A_TURN / ADDED_A_BUCKET);
         }
     }
@@ -163,13 +163,13 @@ impl<P: Persist> Table<P> {
         self.step(&mut growth, true, 0).map(|_| ())
     }
 
-    /// Whether a growth is under way and everybody has left who goes by the levels before it.
+    /// Whether a growth is under way and no reader or writer uses the levels before it any more.
     pub fn may_drain(&self) -> bool {
         let growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
         growth.draining && growth.ready.load(Ordering::Acquire)
     }
 
-    /// Makes the table twice as large, and sees it through. The caller must not hold a stage.
+    /// Makes the table twice as large, and waits for the end of the growth. The caller must not hold a stage.
     pub fn grow(&self) -> Result<(), TableError> {
         let mut growth: MutexGuard<'_, Growth> = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
         let mut begun = growth.draining;
@@ -183,8 +183,8 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// Makes the table half as large, again and again while its items then take no more than three quarters of it, and
-    /// sees each through; whether it became smaller. The space it gives back is there for other tables and values.
+    /// Halves the table as long as its items then take at most three quarters of it, and waits for the end of each
+    /// shrink; returns whether it became smaller. The freed space is available to other tables and values.
     pub fn shrink(&self) -> Result<bool, TableError> {
         let mut growth: MutexGuard<'_, Growth> = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.levels(&self.heap.pin()).capacity(self.geometry);
@@ -234,9 +234,10 @@ impl<P: Persist> Table<P> {
         Ok(())
     }
 
-    /// Makes room for a key that found none: begins a growth, or sees the one under way through, unless somebody has
-    /// done so since the [`Stage`](crate::Stage) that failed was begun: `seen` is its [`Stage::seen`](crate::Stage::seen).
-    /// The caller must not hold a stage any more. [`TableError::Full`] if growing would not help.
+    /// Makes space for a key that found no slot: begins a growth, or finishes the one under way, unless another thread
+    /// has done so since the [`Stage`](crate::Stage) that failed began: `seen` is its
+    /// [`Stage::seen`](crate::Stage::seen). The caller must have dropped that stage. [`TableError::Full`] if growth
+    /// would not help.
     pub fn make_room(&self, seen: Seen) -> Result<(), TableError> {
         let mut growth: MutexGuard<'_, Growth> = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
         if Seen::of(self.levels(&self.heap.pin())) != seen {
@@ -252,7 +253,7 @@ impl<P: Persist> Table<P> {
             match self.step(&mut growth, true, SLICE)? {
                 Progress::Idle => return Ok(()),
                 Progress::Working | Progress::Busy => std::thread::yield_now(),
-                // Some items cannot leave the old levels. One more level gives them, and the key, a place.
+                // Some items cannot leave the old levels. One more level has slots for them and for the key.
                 Progress::Stuck => {
                     let guard = &self.heap.pin();
                     let levels = self.levels(guard);
@@ -344,15 +345,15 @@ impl<P: Persist> Table<P> {
         let ready = Arc::new(AtomicBool::new(false));
         self.swing_levels(guard, next, Some(Arc::clone(&ready)))?;
         *growth = Growth { draining: true, ready, next: 0, stuck: 0 };
-        // A writer that still goes by the old levels may put an item where the drain has been. So it begins when
-        // everybody who was inside has left.
+        // A writer that still uses the old levels could put an item into a bucket that is already drained. So draining
+        // begins when all of them have finished.
         let ready = Arc::clone(&growth.ready);
         guard.defer(move || ready.store(true, Ordering::Release));
         guard.flush();
         Ok(())
     }
 
-    /// Moves the items of a bucket to where they can stay; gives how many could not be.
+    /// Moves the items of a bucket to their new slots; returns the number of items without one.
     fn drain_bucket(&self, levels: &Levels, bucket: Bucket<'_>, from_overflow: bool) -> u64 {
         let mut key = Vec::new();
         let mut stuck = 0;
@@ -401,17 +402,17 @@ impl<P: Persist> Table<P> {
             }
         }
         if self.shape.body != Body::Packed {
-            // What is beside the state before the state.
+            // The other fields before the state.
             image.fence("gphash.copy");
         }
         image.store(to.state, bucket.state(slot));
         image.flush("gphash.move", to.state, 8);
-        // In its new place before it leaves the old one.
+        // Stored in its new slot before it leaves the old one.
         image.fence("gphash.move");
         image.store(from.state, leaves);
         image.flush("gphash.moved", from.state, 8);
-        // Gone from the old one before the key is let go: once it is replaced, its record is used again, and a
-        // word that came back would lead there.
+        // Cleared before the key is unlocked: once the item is replaced, its record is reused, and an old word that
+        // survived a crash would refer to it.
         image.fence("gphash.moved");
     }
 
@@ -429,7 +430,7 @@ impl<P: Persist> Table<P> {
             return Ok(Progress::Working);
         }
         if growth.stuck > 0 {
-            // Some items have no other place. The level stays, and is tried again: deletes may have made room.
+            // Some items have no other slot. The level stays and is drained again: deletes may have freed slots.
             growth.stuck = 0;
             return Ok(Progress::Stuck);
         }

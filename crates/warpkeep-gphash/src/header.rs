@@ -12,7 +12,7 @@
 //! | 56 | zeros |
 //! | 64 | offset of the block that describes the levels |
 //! | 72 | offset of the slot that the last displaced item left |
-//! | 128 | where fingerprints are keys: a bucket for the keys whose fingerprints are states of another meaning |
+//! | 128 | where fingerprints are keys: a bucket for the keys whose fingerprints are reserved states |
 
 use warpkeep_core::{KeyCells, KeySpec, MergeRule, Seed, ValueSpec};
 use warpkeep_image::{Heap, Image, ImageError, Persist};
@@ -25,11 +25,11 @@ use crate::{Geometry, Layout, TableSpec};
 const MAGIC: u64 = u64::from_le_bytes(*b"WKGPHASH");
 /// Where the word lies that leads to the levels.
 pub(crate) const LEVELS_AT: u64 = 64;
-/// Where the word lies that names the slot that is being left.
+/// The offset of the word that names the slot that a displaced item leaves.
 pub(crate) const JOURNAL_AT: u64 = 72;
 /// Where slots begin, if the header has some.
 const SPECIALS_AT: u64 = 128;
-/// The bit beside the merge rule that says that keys lie in cells: a program that does not know it refuses the rule.
+/// The flag for keys in cells, in the byte of the merge rule: a program that does not know it refuses the rule.
 const CELLS: u8 = 0x20;
 
 /// What a table is, for good.
@@ -53,7 +53,7 @@ impl Header {
     pub(crate) fn of(spec: &TableSpec) -> Header {
         let TableSpec { key, value, geometry, layout, merge, seed, capacity: _ } = *spec;
         let cells = cells_for(layout, key, value);
-        // In place, values of up to 8 bytes have no records.
+        // In the in-place layout, values of up to 8 bytes have no records.
         let checksums = !matches!(Shape::new(geometry, layout, key, value).body, Body::Inline { .. });
         let tiling = Tiling::of(record_key(layout, key, cells), value, checksums);
         Header { geometry, key, value, seed, layout, merge, tiling, cells, checksums }
@@ -63,7 +63,7 @@ impl Header {
         Shape::new(self.geometry, self.layout, self.key, self.value)
     }
 
-    /// What records look like: in place, keys are in the slots, and records have none.
+    /// The layout of records. In-place tables have keys in the slots and none in the records.
     pub(crate) fn form(&self) -> RecordForm {
         let key = record_key(self.layout, self.key, self.cells);
         // What is read is checked first, and what is made suits.
@@ -83,7 +83,7 @@ impl Header {
         shape.fingerprint_is_key().then(|| Level::new(image, &shape, at + SPECIALS_AT, 1))
     }
 
-    /// Writes it, durably, and gives its offset.
+    /// Writes it, durably, and returns its offset.
     pub(crate) fn write<P: Persist>(&self, heap: &Heap<P>, levels: u64) -> Result<u64, ImageError> {
         let mut bytes = vec![0; self.len() as usize];
         bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
@@ -152,7 +152,7 @@ impl Header {
     }
 }
 
-/// What records have for keys: in place the slots have the keys.
+/// The keys of records. In-place tables have keys in the slots and none in the records.
 fn record_key(layout: Layout, key: KeySpec, cells: Option<KeyCells>) -> RecordKey {
     match (layout, cells) {
         (Layout::InPlace, _) => RecordKey::Fixed(0),
@@ -206,7 +206,7 @@ mod tests {
             assert_eq!((read.tiling, read.checksums, read.merge), (tiling, checksums, MergeRule::AddU64));
             assert_eq!(read.form().block_len(), block, "{tiling:?}, {checksums}");
         }
-        // Tails that short have no room for such a key.
+        // Such short tails cannot hold such a key.
         let long = Header { key: KeySpec::fixed(16).unwrap(), ..new };
         let at = long.write(&heap, 0).unwrap();
         assert!(Header::read(heap.image(), at).unwrap_err().to_string().contains("tiles"));

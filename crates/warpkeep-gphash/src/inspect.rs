@@ -1,4 +1,4 @@
-//! A close look at a table that nobody works on: is every item where it is looked for, and there once?
+//! Inspection of a table that is not in use: every item is in a slot that lookups read, and in one only.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use warpkeep_core::{hash_bytes, unmix64};
@@ -26,8 +26,8 @@ pub(crate) struct Inspector<'a, P: Persist> {
 }
 
 impl<P: Persist> Table<P> {
-    /// Looks at every item of the table whose header lies at an offset. Changes nothing; the table has just been
-    /// [marked](Table::mark), so that its references are known to be good, and nobody writes to it.
+    /// Inspects every item of the table whose header is at an offset, and changes nothing. The table has just been
+    /// [marked](Table::mark), so that its references are valid, and is not written meanwhile.
     pub fn inspect(image: &Image<P>, header: u64) -> Result<Inspection, TableError> {
         Inspector::new(image, header)?.inspect()
     }
@@ -55,7 +55,7 @@ impl<'a, P: Persist> Inspector<'a, P> {
         runs.find_map(|run| run.slot_at(&self.shape, bucket).map(|(number, _)| (run, number)))
     }
 
-    /// The key that a slot has itself, wherever its record may be, and whether it is looked for there.
+    /// The key that is stored in a slot, and whether lookups of it read the slot.
     pub(crate) fn key_in_slot(
         &self,
         run: &Level,
@@ -73,13 +73,13 @@ impl<'a, P: Persist> Inspector<'a, P> {
         (key, belongs)
     }
 
-    /// Whether the record of a slot, which another slot leads to as well, does not tell which of the two it is of.
+    /// Whether a record that two slots refer to does not identify the one it belongs to.
     pub(crate) fn is_doubtful(&self, run: &Level, bucket: Bucket<'_>, slot: usize) -> bool {
         let keyless = self.shape.body != Body::Packed && !self.form.has_checksums();
         keyless || self.has_copy(run, bucket, slot, bucket.state(slot))
     }
 
-    /// Whether the item of a slot, whose reference is known to be good, is in another slot of its key as well.
+    /// Whether the item of a slot, whose reference is valid, is in another slot of its key as well.
     pub(crate) fn has_copy(&self, run: &Level, bucket: Bucket<'_>, slot: usize, state: u64) -> bool {
         let mut key = Vec::new();
         self.append_key(run, bucket, slot, &mut key);
@@ -131,10 +131,10 @@ impl<'a, P: Persist> Inspector<'a, P> {
             key.clear();
             self.append_key(run, bucket, slot, &mut key);
             let hash = hash_bytes(self.header.seed, &key);
-            // Nobody finds a key whose cell is none, wherever it lies.
+            // No lookup finds a key in a malformed cell.
             let is_key = self.header.cells.is_none_or(|cells| cells.key_in(&key).is_some());
             found[3] += u64::from(!is_key || !self.looked_for().belongs(run, number, slot, state, hash));
-            // Each pair is met twice, and told by its first half, in whatever order the places of a key come.
+            // Each pair is found twice, and counted at its first half, in any order of the slots of a key.
             let places = self.places(hash, &key);
             if places.len() > 1 {
                 let here = bucket.slot(&self.shape, slot).state;
@@ -188,7 +188,7 @@ impl<'a, P: Persist> Inspector<'a, P> {
         places
     }
 
-    /// Whether one of two places is being left.
+    /// Whether an item is leaving one of two slots.
     fn is_moving(&self, places: &[u64]) -> bool {
         let outgoing = |at: &u64| {
             let drained = |run: &Level| run.offset..run.offset + run.buckets * self.shape.bytes();

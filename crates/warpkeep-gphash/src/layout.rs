@@ -20,7 +20,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// What suits such keys and values: in place where both fit into the slot, packed otherwise.
+    /// The default for such keys and values: in place where both fit into the slot, packed otherwise.
     pub fn for_items(key: KeySpec, value: ValueSpec) -> Layout {
         match (key.fixed_len(), value.fixed_len()) {
             (Some(8), Some(1..=8)) => Layout::InPlace,
@@ -33,7 +33,7 @@ impl Layout {
         self as u8
     }
 
-    /// The layout of a stored code; `None` if this version knows none.
+    /// The layout of a stored code; `None` if this version does not know the code.
     pub fn from_code(code: u8) -> Option<Layout> {
         [Layout::Packed, Layout::InPlace].into_iter().find(|layout| layout.code() == code)
     }

@@ -13,9 +13,10 @@ use crate::bucket::{Bucket, Shape};
 use crate::geometry::Geometry;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"WKLEVEL1");
-/// Magic, checksum, number of levels, how many of them are being drained and which; then the overflows, then the levels.
+/// Magic, checksum, number of levels, how many of them are being drained and which; then the overflows, then the
+/// levels.
 const HEAD: u64 = 32;
-/// Beside the number of levels that are being drained: they are the first.
+/// The flag, beside the number of levels that are being drained, that these are the first levels.
 const SHRINKING_BIT: u32 = 63;
 /// Offset and buckets.
 const ENTRY: u64 = 16;
@@ -67,7 +68,7 @@ impl Level {
         (bucket < self.buckets && slot < shape.slots()).then_some((bucket, slot))
     }
 
-    /// Brings the line of a bucket nearer.
+    /// Prefetches the line of a bucket.
     #[inline]
     pub(crate) fn prefetch(&self, shape: &Shape, bucket: u64) {
         prefetch::line(self.words.wrapping_add(bucket as usize * shape.words()).cast());
@@ -88,11 +89,11 @@ pub(crate) struct Levels {
     pub(crate) drained: usize,
     /// They are the first, because the table shrinks; otherwise the last, because it grows.
     pub(crate) shrinking: bool,
-    /// Where items go that find no place in the levels.
+    /// The overflow, for items that find no slot in the levels.
     pub(crate) overflow: Level,
     /// The overflows before those growths; drained, too.
     pub(crate) old_overflows: Vec<Level>,
-    /// Where the block lies that says all this.
+    /// The offset of the block that stores all this.
     pub(crate) block: u64,
 }
 
@@ -140,7 +141,7 @@ impl Levels {
         self.overflows().chain(&self.levels)
     }
 
-    /// Writes the block, flushed and fenced, and gives its offset.
+    /// Writes the block, flushed and fenced, and returns its offset.
     pub(crate) fn write<P: Persist>(&self, heap: &Heap<P>) -> Result<u64, ImageError> {
         let mut bytes = vec![0; (HEAD + ENTRY * self.runs().count() as u64) as usize];
         bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());

@@ -1,12 +1,12 @@
 //! GPHash: a level-based hash table in a Warpkeep image.
 //!
 //! Only the top level is addressed by hash; the buckets of each level below are shared by two of the one above. With
-//! several hash locations a key has 32 slots it can be in, and no item ever moves except when the table grows, or to make
-//! room for a key that has no other place. A slot is one word, a tag and a reference; the key lies beside its value in a
+//! several hash locations a key has 32 possible slots. An item moves only when the table grows or shrinks, or to free
+//! its slot for a key that has no other. A slot is one word, a tag and a reference; the key lies beside its value in a
 //! record.
 //!
-//! The table knows no log and no durability but that of the image. Whoever writes stages changes while their keys are
-//! held ([`Table::stage`]), logs them if there is a log, and publishes them ([`Stage::publish`]).
+//! The table has no log, and no durability but that of the image. A writer stages changes while their keys are locked
+//! ([`Table::stage`]), logs them if there is a log, and publishes them ([`Stage::publish`]).
 
 mod bucket;
 mod check;

@@ -1,7 +1,7 @@
 //! Marking: the records that the slots of a table lead to, each by one slot.
 //!
-//! A record that two slots lead to would be freed with the first of them that changes, and used again under the other. A
-//! crash between the two steps of a move leaves that, and nothing else does: so slots that items are moved from are
+//! A record that two slots lead to would be freed with the first of them that changes, and used again under the other.
+//! A crash between the two steps of a move leaves that, and nothing else does: so slots that items are moved from are
 //! marked after all others, and only they may lead to a record that was reached before.
 
 use std::sync::atomic::Ordering;
@@ -47,7 +47,8 @@ impl<'a, P: Persist> Marking<'a, P> {
         Marking { image, marker, shape, form, header, levels, specials, left, taken: None }
     }
 
-    /// Marks the records, and gives the items that lead to none, or to that of another: they are taken out.
+    /// Marks the records. Removes the items that refer to no record, or to the record of another item, and returns
+    /// them.
     pub(crate) fn salvage_records(mut self) -> Result<Vec<DamagedItem>, TableError> {
         self.taken = Some(Mutex::default());
         self.records()?;
@@ -89,7 +90,7 @@ impl<'a, P: Persist> Marking<'a, P> {
         })
     }
 
-    /// Marks the record of a slot that its item may have been moved from, to where it is looked for now.
+    /// Marks the record of a slot that its item may have left for another slot.
     fn mark_left(&self, run: &Level, bucket: Bucket<'_>, slot: usize) -> Result<(), TableError> {
         self.mark(bucket, slot, |state| {
             let inspector = Inspector::new(self.image, self.header);
@@ -97,7 +98,7 @@ impl<'a, P: Persist> Marking<'a, P> {
         })
     }
 
-    /// Marks the record of a slot. Only if `may_share` says so of its state may another have led there before.
+    /// Marks the record of a slot. Another slot may have referred to it only if `may_share` allows that for its state.
     fn mark(
         &self,
         bucket: Bucket<'_>,
@@ -143,7 +144,7 @@ impl<'a, P: Persist> Marking<'a, P> {
         let inspector = Inspector::new(self.image, self.header)?;
         let Some((run, number)) = inspector.run_of(slots(0)) else { return Err(error.into()) };
         if damage == Damage::Shared && !inspector.is_doubtful(run, bucket, slot) {
-            // Which of the two slots it is that the record does not belong to, a look at the record tells.
+            // The record identifies the slot that it does not belong to.
             return Ok(());
         }
         let (key, key_belongs) = inspector.key_in_slot(run, number, bucket, slot);

@@ -1,7 +1,7 @@
 //! Comparing all states of a bucket at once.
 //!
-//! What comes out is a hint: whoever follows it loads the state again. So it does not matter that a bucket may change
-//! while it is looked at, only that each state is seen as it was or as it is.
+//! The result is a hint: its user loads the state again. So a bucket may change during the comparison, as long as each
+//! state is read as it was or as it is.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -50,7 +50,7 @@ impl Level {
         Level::Portable
     }
 
-    /// Its name as people know it.
+    /// Its usual name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Level::Portable => "portable",

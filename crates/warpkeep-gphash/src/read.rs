@@ -14,11 +14,12 @@ use crate::matching::{self, Matching, Portable};
 use crate::slot::offset_of;
 use crate::{Table, Value};
 
-/// Keys of a batch that are looked up under one guard.
+/// Keys of a batch that are looked up under one epoch guard.
 const SOME: usize = 1024;
-/// Keys that are under way at once, at the most.
+/// The most keys in flight at once.
 const RING: usize = 128;
-/// Keys that have their turn between two stages of one: enough to keep every miss the core can have in flight.
+/// Keys that are processed between two stages of one key: enough to use all cache misses that a core can have in
+/// flight.
 const APART: usize = 12;
 
 /// A slot that is probably the key's, judging by its state.
@@ -28,12 +29,12 @@ struct Hint<'a> {
     slot: usize,
 }
 
-/// A key that is being looked up. Small, for the cache is needed for what is on its way.
+/// A lookup in flight. Small, because the prefetched lines need the cache.
 #[derive(Clone, Copy)]
 struct Probe<'k, 'a> {
     key: &'k [u8],
     hash: u64,
-    /// The hash of the location that is looked at next.
+    /// The hash of the location to read next.
     location: u64,
     hint: Option<Hint<'a>>,
 }
@@ -43,7 +44,7 @@ impl Probe<'_, '_> {
 }
 
 impl<P: Persist> Table<P> {
-    /// Looks a key up and gives what is found to `then`.
+    /// Looks a key up and passes the item to `then`.
     #[inline]
     pub fn get<R>(&self, key: &[u8], then: impl FnOnce(Value<'_, P>) -> R) -> Option<R> {
         self.get_pinned(&self.heap.pin(), key, then)
@@ -79,7 +80,7 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// Looks many keys up and gives each answer, in order, to `each`.
+    /// Looks many keys up and passes each answer, in order, to `each`.
     pub fn get_many<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k [u8]>,
@@ -109,11 +110,11 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// Looks up to [`SOME`] keys up; gives how many there were.
+    /// Looks up to [`SOME`] keys up; returns their number.
     ///
-    /// Each key goes through stages: its first bucket is asked for; then bucket by bucket is looked at, and either its
-    /// item is asked for or the next bucket; then the item is read. In every turn one key is in each stage, and between
-    /// two stages of a key others have theirs, so that the memory always has something to fetch.
+    /// Each key goes through stages: its first bucket is prefetched; then bucket after bucket is read, and either its
+    /// item or the next bucket is prefetched; then the item is read. In every round one key is in each stage, and other
+    /// keys are processed between two stages of a key, so that memory always has outstanding requests.
     #[inline(always)]
     fn get_some<'k, M: Matching>(
         &self,
@@ -185,14 +186,14 @@ impl<P: Persist> Table<P> {
         self.find(matching, levels, Sought { hash, key, value_is_read: true })
     }
 
-    /// Brings the buckets of a key in the first level nearer.
+    /// Prefetches the buckets of a key in the first level.
     #[inline]
     pub(crate) fn prefetch_buckets(&self, levels: &Levels, hash: u64) {
         let locations = self.geometry.locations(hash, levels.base_buckets());
         locations.tops().iter().for_each(|&top| levels.levels[0].prefetch(&self.shape, top));
     }
 
-    /// Brings the buckets of a key in the other levels nearer.
+    /// Prefetches the buckets of a key in the other levels.
     #[inline]
     fn prefetch_below(&self, levels: &Levels, hash: u64) {
         let locations = self.geometry.locations(hash, levels.base_buckets());
@@ -201,7 +202,7 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// Brings the item in a slot nearer, if there is one; of a record perhaps its key alone.
+    /// Prefetches the item in a slot, if there is one; of a record possibly its key alone.
     #[inline(always)]
     pub(crate) fn prefetch_slot(&self, bucket: Bucket<'_>, slot: usize, with_value: bool) {
         if self.shape.body != Body::Packed {
@@ -215,7 +216,7 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// Brings what a writer will look at nearer: the items of keys whose first buckets were asked for.
+    /// Prefetches for a writer the items of keys whose first buckets were prefetched.
     pub(crate) fn prefetch_items(&self, levels: &Levels, keys: Vec<LockRequest>) {
         match self.matching {
             matching::Level::Portable => self.prefetch_with(Portable, levels, keys),
@@ -244,8 +245,8 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// The item of a key, if it is in the level so far below the first; otherwise its buckets in the next level. Whether
-    /// it found an item.
+    /// The item of a key, if it is in the level so far below the first; otherwise its buckets in the next level.
+    /// Whether it found an item.
     #[inline(always)]
     fn prefetch_item<M: Matching>(
         &self,
@@ -269,8 +270,8 @@ impl<P: Persist> Table<P> {
         false
     }
 
-    /// Gives out every item, while writers go on. An item that is there throughout is given out at least once; during
-    /// a growth it may be given out twice.
+    /// Visits every item, while writers go on. An item that is present throughout is visited at least once, and during
+    /// a growth possibly twice.
     pub fn scan<E>(&self, table: u32, mut each: impl FnMut(&Change<'_>) -> Result<(), E>) -> Result<(), E> {
         let _scanning = self.displacing.scan();
         let mut position = ScanPosition::default();
@@ -278,8 +279,9 @@ impl<P: Persist> Table<P> {
         Ok(())
     }
 
-    /// Gives out the items of a few buckets and moves the position on; whether there is more. Where the table has grown
-    /// since, it starts over. Items that were moved on since may be missed, unless [nothing moves](Self::hold_still).
+    /// Visits the items of a few buckets and advances the position; returns whether there are more. Starts over if the
+    /// table has grown since. May miss items that were displaced since, unless [displacement is
+    /// stopped](Self::hold_still).
     pub fn scan_some<E>(
         &self,
         table: u32,
@@ -399,7 +401,8 @@ fn get_some_avx512<'k, P: Persist>(
     table.get_some(avx512, guard, keys, each)
 }
 
-/// Where a scan stands. Levels may change under it: then it starts over, which gives items out twice, never not.
+/// The position of a scan. If the levels change it starts over, so that an item may be visited twice but is never
+/// missed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Position {
     block: u64,

@@ -9,7 +9,7 @@
 
 /// A slot that nothing is in.
 pub(crate) const EMPTY: u64 = 0;
-/// A slot that somebody has claimed and not yet filled.
+/// A slot that is claimed and not yet filled.
 pub(crate) const INSERT: u64 = u64::MAX << REFERENCE_BITS;
 
 pub(crate) const REFERENCE_BITS: u32 = 45;

@@ -14,7 +14,7 @@ use crate::slot::{EMPTY, offset_of, pack};
 use crate::table::stripe_of;
 use crate::{Table, TableError, Value};
 
-/// Blocks that are had ready, at the most: more would leave the cache again before they are written.
+/// The most blocks that are allocated ahead: more would be evicted from the cache before they are written.
 const AT_HAND: usize = 256;
 
 /// Where a key is in a table, or that it is not there: what a [`Stage`] finds out once and needs again.
@@ -24,9 +24,9 @@ pub type Seat = warpkeep_record::Seat<Found>;
 enum Change {
     /// An item in a slot that was claimed for it: the state that makes it visible, and the record it leads to.
     Fill { hash: u64, place: Place, state: u64, record: Option<u64> },
-    /// Another commit word in place of the old one.
+    /// A new commit word replaces the old one.
     Replace { hash: u64, at: u64, word: u64, record: Option<u64>, old: Option<u64> },
-    /// Nothing in place of the old item.
+    /// The old item is removed.
     Clear { hash: u64, found: Found, old: Option<u64> },
 }
 
@@ -48,7 +48,7 @@ impl<P: Persist> Table<P> {
         LockKey::new(self.hash(key))
     }
 
-    /// Holds these keys against other writers, and brings what they have nearer.
+    /// Locks these keys against other writers, and prefetches their items.
     pub fn stage(&self, keys: impl IntoIterator<Item = impl Into<LockRequest>>) -> Stage<'_, P> {
         let keys = keys.into_iter();
         let mut stripes: Vec<usize> = Vec::with_capacity(keys.size_hint().0);
@@ -106,12 +106,12 @@ impl<'t, P: Persist> Stage<'t, P> {
         self.table.levels(&self.guard)
     }
 
-    /// How the table stands: what [`Table::make_room`] wants to know.
+    /// The state of the table at the beginning of the stage, for [`Table::make_room`].
     pub fn seen(&self) -> Seen {
         Seen::of(self.levels())
     }
 
-    /// Has blocks ready for so many values to come, and brings them nearer.
+    /// Allocates blocks ahead for this many values, and prefetches them.
     pub fn expect_values(&mut self, count: usize) {
         let table = self.table;
         if let Some(pool) = table.pool {
@@ -125,7 +125,7 @@ impl<'t, P: Persist> Stage<'t, P> {
     /// Where a key is. A change to it that was staged before is not seen: stage one change a key.
     pub fn seat(&self, key: &[u8], lock: LockKey) -> Seat {
         let hash = lock.bits();
-        // A value that is read has been asked for already.
+        // A value that is read has been prefetched already.
         let sought = Sought { hash, key, value_is_read: false };
         let found = self.table.find_with_best(self.levels(), sought);
         Seat::new(lock, found, |found| self.table.is_damaged(found, key))
@@ -136,8 +136,8 @@ impl<'t, P: Persist> Stage<'t, P> {
         seat.value(self.table.image())
     }
 
-    /// Stages a value for the key of a seat, new or not. [`TableError::Full`] asks for [`Table::make_room`] and
-    /// another stage.
+    /// Stages a value for the key of a seat, present or not. After [`TableError::Full`] the caller calls
+    /// [`Table::make_room`] and begins another stage.
     pub fn put(&mut self, seat: &Seat, key: &[u8], value: &[u8], version: u64) -> Result<(), TableError> {
         let change = match seat.found() {
             Some(found) => self.replacement(&found, seat.lock().bits(), key, value, version)?,
@@ -234,7 +234,7 @@ impl<'t, P: Persist> Stage<'t, P> {
         true
     }
 
-    /// Makes all of it visible, durably. Cannot fail. The keys are held until what it gives is dropped.
+    /// Makes all changes visible, durably. Cannot fail. The keys are locked until the result is dropped.
     pub fn publish(mut self) -> Published<'t, P> {
         let (table, image) = (self.table, self.table.image());
         let changes = std::mem::take(&mut self.changes);
@@ -245,7 +245,7 @@ impl<'t, P: Persist> Stage<'t, P> {
         image.fence("gphash.record");
         let (mut items, mut left_overflow) = (0, 0);
         let mut retired = Vec::new();
-        // A device that works the table may have its index in its memory: the feed has a change before anybody sees it.
+        // A device may have an index of the table: the change feed gets a change before it is visible.
         let mut feed = table.changes.record();
         for change in &changes {
             let (hash, at, word, record) = match *change {
@@ -301,7 +301,7 @@ impl<P: Persist> Drop for Stage<'_, P> {
                 Change::Replace { record, .. } => record,
                 Change::Clear { .. } => None,
             };
-            // Nobody has seen it.
+            // It was never visible.
             let freed = record.map_or(Ok(()), |record| self.table.heap.free(record));
             debug_assert!(freed.is_ok(), "{freed:?}");
         }

@@ -30,7 +30,7 @@ pub struct TableStats {
     pub levels: Vec<LevelStats>,
     /// The overflow; during a growth the old one, too.
     pub overflow: Vec<LevelStats>,
-    /// Items that moved on to make room for others, since the table was opened.
+    /// Items displaced since the table was opened.
     pub displaced: u64,
     /// A growth is under way.
     pub growing: bool,

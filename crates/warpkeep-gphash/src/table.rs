@@ -30,7 +30,7 @@ pub(crate) const SHARE: u64 = 16 * 1024;
 const STRIPES: usize = 1 << 16;
 /// How full a table is when it has the items it was created for.
 const CREATION_LOAD: f64 = 0.85;
-/// The overflow has one bucket for so many of the levels.
+/// The overflow has one bucket for this many of the levels.
 const OVERFLOW_SHARE: u64 = 1000;
 
 /// What a table is created with.
@@ -42,7 +42,7 @@ pub struct TableSpec {
     pub value: ValueSpec,
     /// How the table is laid out.
     pub geometry: Geometry,
-    /// Items to make room for at once; the table grows beyond.
+    /// Items that the table holds without growth.
     pub capacity: u64,
     /// What a slot holds.
     pub layout: Layout,
@@ -62,7 +62,7 @@ pub struct Table<P: Persist> {
     pub(crate) header: u64,
     pub(crate) geometry: Geometry,
     pub(crate) shape: Shape,
-    /// Slots in the header, for keys whose fingerprint is a state of another meaning.
+    /// Slots in the header, for keys whose fingerprint is a reserved state.
     pub(crate) specials: Level,
     pub(crate) matching: matching::Level,
     /// Lines of memory that a record takes, as far as they are fetched ahead.
@@ -82,7 +82,7 @@ pub struct Table<P: Persist> {
     /// Items that writers added while levels were being drained.
     pub(crate) added: AtomicU64,
     pub(crate) displacing: Displacing,
-    /// Values are checked when they are looked up.
+    /// Lookups check values against their checksums.
     pub(crate) checks_gets: bool,
     /// A device works it: its kernels may be looking for items, which stay where they are but for turns of its engine.
     pub(crate) by_device: AtomicBool,
@@ -91,12 +91,12 @@ pub struct Table<P: Persist> {
 }
 
 impl<P: Persist> Table<P> {
-    /// Lays out an empty table and gives it; [`Table::header`] says where. Nothing leads to it yet.
+    /// Creates an empty table. Nothing refers to its [header](Table::header) yet.
     pub fn create(heap: &Arc<Heap<P>>, spec: &TableSpec) -> Result<Table<P>, TableError> {
         Table::create_as(heap, spec, &Header::of(spec))
     }
 
-    /// The same, as programs made it to whom some of it was not known.
+    /// Creates a table with this header, which may be that of an older program.
     pub(crate) fn create_as(
         heap: &Arc<Heap<P>>,
         spec: &TableSpec,
@@ -138,8 +138,8 @@ impl<P: Persist> Table<P> {
         Marking::new(image, marker, &identity, header, &levels).records()
     }
 
-    /// The same for a table that may be damaged: items that lead to no record, or to that of another item, are taken out,
-    /// and given.
+    /// The same for a table that may be damaged: items that lead to no record, or to that of another item, are taken
+    /// out, and given.
     pub fn mark_salvaging(
         image: &Image<P>,
         marker: &Marker<'_, P>,
@@ -255,7 +255,7 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// Whether an item that was being moved has reached its new place already.
+    /// Whether an item that was being moved has reached its new slot.
     pub(crate) fn is_elsewhere(&self, levels: &Levels, bucket: Bucket<'_>, slot: usize, state: u64) -> bool {
         let mut key = Vec::new();
         if self.read_any(bucket, slot, &mut key).is_none() {
@@ -286,7 +286,7 @@ impl<P: Persist> Table<P> {
         self.header
     }
 
-    /// Items in it. Exact while nobody writes.
+    /// The number of items. Exact while there are no writers.
     pub fn len(&self) -> u64 {
         self.items.load(Ordering::Relaxed).max(0) as u64
     }
@@ -306,8 +306,8 @@ impl<P: Persist> Table<P> {
         self.form.cells()
     }
 
-    /// Bytes of a key in rows of a batch in device memory: of the key itself, or of its [cell](Table::key_cells); `None` if keys have any length
-    /// there, too.
+    /// Bytes of a key in rows of a batch in device memory: of the key itself, or of its [cell](Table::key_cells);
+    /// `None` if keys have any length there, too.
     pub fn key_row_len(&self) -> Option<usize> {
         self.key_cells().map(KeyCells::row_len).or_else(|| self.key.fixed_len())
     }
@@ -379,7 +379,8 @@ impl<P: Persist> Table<P> {
         self.by_device.load(Ordering::Acquire)
     }
 
-    /// Takes the table over from a device that is lost: empties slots that it had claimed. Nobody writes to it.
+    /// Takes the table over from a lost device: empties the slots that the device had claimed. There must be no
+    /// writers.
     pub fn take_over(&self) {
         let (guard, image) = (&self.heap.pin(), self.image());
         for bucket in self.runs(self.levels(guard)).flat_map(|run| run.iter(&self.shape)) {
@@ -387,8 +388,8 @@ impl<P: Persist> Table<P> {
                 image.store(bucket.slot(&self.shape, slot).state, EMPTY);
             }
         }
-        // What it was writing when it was lost nobody has counted. Items that are being moved can be in two places; but then it was moving
-        // them, and did not write.
+        // The items that the lost device was writing are not counted yet. Items can be in two slots only if the device
+        // was moving them, and then it did not write.
         let levels = self.levels(guard);
         if levels.drained == 0 && levels.old_overflows.is_empty() {
             let items: u64 = self.runs(levels).map(|run| self.count_items(run)).sum();
@@ -413,13 +414,13 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// Whether its records have checksums: those of tables that were made before there were any have none, nor do values in slots.
+    /// Whether its records have checksums. Tables of older programs have none, nor have values in slots.
     pub fn has_checksums(&self) -> bool {
         !matches!(self.shape.body, Body::Inline { .. }) && self.form.has_checksums()
     }
 
-    /// Whether values are to be checked against their checksums when they are looked up, by the CPU: what is not what was written is then
-    /// [damaged](warpkeep_record::Value::is_damaged). The table is not in use yet, and no device works it.
+    /// Whether lookups of the CPU check values against their checksums, and report a mismatch as
+    /// [damaged](warpkeep_record::Value::is_damaged). To be set before the table is used; not for tables on a device.
     pub fn check_gets(&mut self, on: bool) {
         self.checks_gets = on && self.has_checksums();
     }
@@ -471,8 +472,8 @@ impl<P: Persist> Table<P> {
         unsafe { self.levels.load(Ordering::Acquire, guard).deref() }
     }
 
-    /// Puts other levels in place of the present ones, durably, and frees the old block when nobody looks at it. If the
-    /// order changes in which they are looked at, no item is displaced until `settled`.
+    /// Replaces the levels, durably, and frees the old block when no reader uses it. If the order of lookups changes,
+    /// no item is displaced until `settled`.
     pub(crate) fn swing_levels(
         &self,
         guard: &Guard,
@@ -494,7 +495,7 @@ impl<P: Persist> Table<P> {
         // SAFETY: just unlinked; readers that still see it hold guards.
         let block = unsafe { old.deref() }.block;
         self.heap.retire(vec![block], guard);
-        // SAFETY: as above, and nobody else destroys it, because only one thread swings at a time.
+        // SAFETY: as above; it is destroyed once, because one thread at a time replaces the levels.
         unsafe { guard.defer_destroy(old) };
         // Out of this thread's bag: the domain of the heap ends with the heap, not with this thread.
         guard.flush();
@@ -506,7 +507,7 @@ impl<P: Persist> Table<P> {
         self.lock_stripe(stripe_of(hash))
     }
 
-    /// The same, unless somebody holds it already, this thread included.
+    /// The same, unless a thread, this one included, already holds it.
     pub(crate) fn try_lock(&self, hash: u64) -> Option<MutexGuard<'_, ()>> {
         match self.stripes[stripe_of(hash)].try_lock() {
             Ok(held) => Some(held),
@@ -515,7 +516,7 @@ impl<P: Persist> Table<P> {
         }
     }
 
-    /// Items that a bucket has room for.
+    /// Slots of a bucket.
     pub fn bucket_items(&self) -> u64 {
         self.shape.slots() as u64
     }
@@ -536,7 +537,7 @@ impl<P: Persist> Drop for Table<P> {
         // SAFETY: `&mut self`: no reader of this table is left.
         let guard = unsafe { crossbeam_epoch::unprotected() };
         let levels = self.levels.swap(Shared::null(), Ordering::Relaxed, guard);
-        // SAFETY: it was made by `Owned` and nobody refers to it any more.
+        // SAFETY: it was made by `Owned`, and no reference to it is left.
         drop(unsafe { levels.into_owned() });
     }
 }
@@ -546,7 +547,7 @@ pub(crate) fn stripe_of(hash: u64) -> usize {
     (hash >> (u64::BITS - STRIPES.ilog2())) as usize
 }
 
-/// Buckets of the overflow for a top level of so many: a thousandth of a table of two levels.
+/// Buckets of the overflow for a top level of this many: a thousandth of a table of two levels.
 pub(crate) fn overflow_buckets_for(top: u64) -> u64 {
     (top + top / 2).div_ceil(OVERFLOW_SHARE).max(1)
 }

@@ -2,7 +2,7 @@
 
 use warpkeep_gphash::Layout;
 
-use super::{Operation, Options, Variant, Way, case_name};
+use super::{Operation, Options, Strategy, Variant, case_name};
 use crate::limits::device::{Access, DeviceLimits};
 use crate::limits::median;
 use crate::report::{Relation, Report};
@@ -22,17 +22,19 @@ pub(super) fn bound(
     let is_inline = options.layout == Layout::InPlace && workload.key_bytes == 8 && workload.value_bytes <= 8;
     // Absent keys have no value, and a value in its slot comes with the bucket.
     let without_record = matches!(operation, Operation::AbsentGet | Operation::Locate) || is_inline;
-    let cached = variant.way == Way::BucketCache && variant.share >= 1.0 || variant.has_mirror();
+    let cached = variant.strategy == Strategy::BucketCache && variant.share >= 1.0 || variant.has_index();
     // Values need not be fetched one by one if the device knows the positions of all of them.
-    let ordered = matches!(variant.way, Way::Ordered | Way::Straight | Way::StraightLink | Way::Values)
-        || variant.way.is_library();
-    let straight = matches!(variant.way, Way::Straight | Way::StraightLink)
-        || variant.way == Way::Values && workload.key_bytes == 8;
+    let ordered = matches!(
+        variant.strategy,
+        Strategy::Ordered | Strategy::Fused | Strategy::FusedLink | Strategy::Values
+    ) || variant.strategy.is_library();
+    let straight = matches!(variant.strategy, Strategy::Fused | Strategy::FusedLink)
+        || variant.strategy == Strategy::Values && workload.key_bytes == 8;
     let rows = workload.value_bytes.div_ceil(128).max(1) as f64;
     let mut bounds = Vec::new();
     match (operation.only_reads(), without_record && cached) {
         // How many of them cross the link depends on the requested keys.
-        (true, false) if variant.way == Way::Values => {
+        (true, false) if variant.strategy == Strategy::Values => {
             let access = Access::RandomRead(128);
             bounds.push((format!("device memory, {access}"), limits.device(access) / rows));
         }
@@ -57,7 +59,7 @@ pub(super) fn bound(
             bounds.push((format!("the link, {access}"), limits.link(access) / rows));
         }
     }
-    let comes_from_host = variant.way.is_library() || !straight && !operation.only_reads();
+    let comes_from_host = variant.strategy.is_library() || !straight && !operation.only_reads();
     if comes_from_host {
         let value = workload.value_bytes as f64;
         let writes = matches!(operation, Operation::Insert | Operation::Update);
@@ -67,7 +69,7 @@ pub(super) fn bound(
             bounds.push(("copies from the device".to_owned(), limits.copy_out / value));
         }
     }
-    if variant.way.is_logged() {
+    if variant.strategy.is_logged() {
         // Head, key and value of a change, in words.
         let value = if operation == Operation::Delete { 0 } else { workload.value_bytes };
         let change = (24 + (workload.key_bytes + value).next_multiple_of(8)) as f64;
@@ -76,12 +78,14 @@ pub(super) fn bound(
     let lowest =
         bounds.into_iter().filter(|bound| bound.1 > 0.0).min_by(|one, other| one.1.total_cmp(&other.1));
     let fetched = lowest.unwrap_or_default();
-    // The host can copy the values of existing keys; the library takes the better way.
+    // The host can copy the values of existing keys; the library takes the better strategy.
     let (name, rate) = &limits.gathered;
     let gathered = || (name.clone(), rate / rows);
-    match (variant.way, operation) {
-        (Way::LibraryGather | Way::LibraryCpu, Operation::Get) => gathered(),
-        (Way::Library | Way::LibraryPinned | Way::LibraryBoth, Operation::Get) if rate / rows > fetched.1 => {
+    match (variant.strategy, operation) {
+        (Strategy::LibraryGather | Strategy::LibraryCpu, Operation::Get) => gathered(),
+        (Strategy::Library | Strategy::LibraryPinned | Strategy::LibrarySplit, Operation::Get)
+            if rate / rows > fetched.1 =>
+        {
             gathered()
         }
         _ => fetched,

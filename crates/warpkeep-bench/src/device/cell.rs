@@ -10,7 +10,7 @@ use super::library::Library;
 use super::pool::Pool;
 use super::rig::{Rig, UNDER_WAY};
 use super::steps::Steps;
-use super::way::Variant;
+use super::strategy::Variant;
 use crate::measure::Latencies;
 use crate::report::{Report, Unit};
 use crate::{BenchError, Progress};
@@ -37,7 +37,7 @@ pub(crate) struct Outcome {
     /// The part of it that kernels took, where that is known apart.
     kernels: Duration,
     latencies: Latencies,
-    /// Operations a second with several batches under way.
+    /// Operations a second with several batches under strategy.
     together: Option<f64>,
     /// Where the time went, if requested.
     steps: Steps,
@@ -193,7 +193,7 @@ impl Cell<'_> {
         let (mut outcome, mut cold, mut unheeded) = (Outcome::default(), COLD, Outcome::default());
         let mut turn = self.round as usize * 7;
         let combines = match &*worker {
-            Worker::Rig(rig) => rig.writes_straight(variant),
+            Worker::Rig(rig) => rig.writes_fused(variant),
             Worker::Library(_) => true,
         };
         while self.goes_on(&outcome) && outcome.latencies.count() < MOST_WRITES {
@@ -248,7 +248,7 @@ impl Cell<'_> {
     /// How many batches are written one after the other.
     fn row_of(&self, worker: &Worker<'_>, variant: Variant) -> usize {
         match worker {
-            Worker::Rig(rig) if rig.writes_straight(variant) => self.row,
+            Worker::Rig(rig) if rig.writes_fused(variant) => self.row,
             _ => 1,
         }
     }
@@ -268,8 +268,8 @@ impl Cell<'_> {
             Worker::Rig(rig) => {
                 // The steps of batches that were read back.
                 rig.engine.take_step_times();
-                let written = match rig.writes_straight(variant) {
-                    true => rig.write_straight(op, &batches, generation)?,
+                let written = match rig.writes_fused(variant) {
+                    true => rig.write_fused(op, &batches, generation)?,
                     false => batches
                         .iter()
                         .map(|batch| rig.write(op, batch, generation))

@@ -1,7 +1,7 @@
 //! Curves: rate against latency over batch sizes, rate over the share of buckets that have copies, rate over skew.
 
 use super::bounds::bound;
-use super::{Operation, Options, Variant, Way, case_name};
+use super::{Operation, Options, Strategy, Variant, case_name};
 use crate::chart::{Chart, Curve, Drawing, Limit, Scale, Trade, TradePoint};
 use crate::limits::device::DeviceLimits;
 use crate::limits::median;
@@ -28,16 +28,16 @@ pub(super) fn of(options: &Options, limits: &DeviceLimits, report: &Report) -> V
     charts.extend(shares(
         options,
         report,
-        Way::Image,
-        Way::BucketCache,
+        Strategy::Image,
+        Strategy::BucketCache,
         "buckets with copies",
         "% of the buckets",
     ));
     charts.extend(shares(
         options,
         report,
-        Way::Ordered,
-        Way::Values,
+        Strategy::Ordered,
+        Strategy::Values,
         "values in device memory",
         "% of the values",
     ));
@@ -95,13 +95,13 @@ fn trades(
 fn shares(
     options: &Options,
     report: &Report,
-    without: Way,
-    with: Way,
+    without: Strategy,
+    with: Strategy,
     what: &str,
     axis: &str,
 ) -> Option<Chart> {
     let variants = options.variants();
-    let cached = |variant: &&Variant| variant.way == without || variant.way == with;
+    let cached = |variant: &&Variant| variant.strategy == without || variant.strategy == with;
     let mut cached: Vec<Variant> = variants.iter().filter(cached).copied().collect();
     cached.sort_by(|one, other| one.share.total_cmp(&other.share));
     if cached.len() < 2 {

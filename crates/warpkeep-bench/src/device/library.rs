@@ -132,9 +132,9 @@ impl Library {
         Ok(begun.elapsed())
     }
 
-    /// Has gets go this way, or the one that is the fastest.
-    pub(super) fn use_way(&self, way: Option<HostGetStrategy>) -> Result<(), BenchError> {
-        self.store.table(TABLE)?.set_host_gets(way);
+    /// Has gets go this strategy, or the one that is the fastest.
+    pub(super) fn use_strategy(&self, strategy: Option<HostGetStrategy>) -> Result<(), BenchError> {
+        self.store.table(TABLE)?.set_host_gets(strategy);
         Ok(())
     }
 

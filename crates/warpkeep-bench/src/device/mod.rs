@@ -17,7 +17,7 @@ mod pool;
 mod rig;
 mod scale;
 mod steps;
-mod way;
+mod strategy;
 
 use warpkeep_device::Device;
 use warpkeep_gphash::gpu::PublishBy;
@@ -33,8 +33,8 @@ use self::options::batches_in_row;
 pub(crate) use self::pool::Pool;
 pub(crate) use self::rig::{Form, Rig, Written};
 pub use self::scale::{ScaleOptions, run_scale};
-pub(crate) use self::way::Variant;
-pub use self::way::Way;
+pub use self::strategy::Strategy;
+pub(crate) use self::strategy::Variant;
 use crate::limits::Rounds;
 use crate::limits::device::{DeviceLimits, Extent};
 use crate::report::{Report, Unit};
@@ -119,9 +119,13 @@ impl<'w> Workshop<'w> {
             largest: largest.max(options.most_inserted()),
             straight: false,
         };
-        let uses =
-            |library: bool| options.ways.iter().any(|&way| !way.is_logged() && way.is_library() == library);
-        let logs = options.ways.iter().any(|way| way.is_logged());
+        let uses = |library: bool| {
+            options
+                .strategies
+                .iter()
+                .any(|&strategy| !strategy.is_logged() && strategy.is_library() == library)
+        };
+        let logs = options.strategies.iter().any(|strategy| strategy.is_logged());
         let tables = [uses(false), uses(true), logs].into_iter().map(u64::from).sum::<u64>();
         progress.begin("loading", Amount::Count(tables * options.workload.items));
         let rig = match uses(false) {
@@ -152,18 +156,18 @@ impl<'w> Workshop<'w> {
             pools.push((distribution, drawn(false)?, drawn(true)?));
         }
         let mut lessons = Vec::new();
-        if options.variants().iter().any(|variant| variant.way == Way::Values) {
+        if options.variants().iter().any(|variant| variant.strategy == Strategy::Values) {
             for &distribution in &options.distributions {
                 progress.check()?;
                 lessons.push(Lessons::drawn(device, options.keys()?, distribution)?);
             }
         }
         report.notes.push(note(options, rig.as_ref()));
-        let closed = options.ways.iter().filter(|&&way| !options.is_open(way));
+        let closed = options.strategies.iter().filter(|&&strategy| !options.is_open(strategy));
         let closed: Vec<String> = closed.map(ToString::to_string).collect();
         if !closed.is_empty() {
             report.notes.push(format!(
-                "left out, because such tables cannot be used that way: {}; mirrors, and writing straight, want the layout packed",
+                "left out, because such tables cannot be used that strategy: {}; snapshots, and writing straight, want the layout packed",
                 closed.join(", ")
             ));
         }
@@ -205,29 +209,29 @@ impl<'w> Workshop<'w> {
         for (number, (distribution, pool, absent)) in pools.iter().enumerate() {
             if let (true, Some(rig)) = (variant.is_on_device(), &*rig) {
                 rig.prepare(variant, options.policy, pool, options.main_batch())?;
-                if let (Way::Straight, Some(threads)) = (variant.way, options.word_threads) {
+                if let (Strategy::Fused, Some(threads)) = (variant.strategy, options.word_threads) {
                     rig.engine.adjust(|profile| profile.publish_by = PublishBy::Host(threads));
                 }
-                if variant.way == Way::Values {
+                if variant.strategy == Strategy::Values {
                     rig.cache_values(variant.share, &lessons[number])?;
                 }
             }
-            if let (true, Some(library)) = (variant.way.is_library(), &mut *library) {
-                library.use_way(variant.way.get_way())?;
-                library.use_pinned(variant.way.is_pinned());
+            if let (true, Some(library)) = (variant.strategy.is_library(), &mut *library) {
+                library.use_strategy(variant.strategy.host_gets())?;
+                library.use_pinned(variant.strategy.is_pinned());
             }
-            if let (true, Some(logged)) = (variant.way.is_logged(), &mut *logged) {
-                logged.use_durability(variant.way.durability())?;
+            if let (true, Some(logged)) = (variant.strategy.is_logged(), &mut *logged) {
+                logged.use_durability(variant.strategy.durability())?;
             }
             for &operation in options.operations.iter().filter(|&&operation| variant.does(operation)) {
                 for batch in options.batch_sizes() {
                     let case = case_name(operation, *distribution, batch);
                     let cell = cell_of(options, operation, batch, round, *progress);
                     let hits = Hits::now(variant, rig.as_ref())?;
-                    let library = if variant.way.is_logged() { &mut *logged } else { &mut *library };
-                    let mut worker = match (variant.way, &mut *rig, library) {
-                        (way, _, Some(library)) if way.is_library() => Worker::Library(library),
-                        (way, Some(rig), _) if !way.is_library() => Worker::Rig(rig),
+                    let library = if variant.strategy.is_logged() { &mut *logged } else { &mut *library };
+                    let mut worker = match (variant.strategy, &mut *rig, library) {
+                        (strategy, _, Some(library)) if strategy.is_library() => Worker::Library(library),
+                        (strategy, Some(rig), _) if !strategy.is_library() => Worker::Rig(rig),
                         _ => continue,
                     };
                     let outcome = match operation {
@@ -261,10 +265,10 @@ impl<'w> Workshop<'w> {
             return Ok(());
         }
         for batch in options.batch_sizes().into_iter().filter(|&batch| batch <= options.most_inserted()) {
-            let library = if variant.way.is_logged() { &mut *logged } else { &mut *library };
-            let mut worker = match (variant.way, &mut *rig, library) {
-                (way, _, Some(library)) if way.is_library() => Worker::Library(library),
-                (way, Some(rig), _) if !way.is_library() => Worker::Rig(rig),
+            let library = if variant.strategy.is_logged() { &mut *logged } else { &mut *library };
+            let mut worker = match (variant.strategy, &mut *rig, library) {
+                (strategy, _, Some(library)) if strategy.is_library() => Worker::Library(library),
+                (strategy, Some(rig), _) if !strategy.is_library() => Worker::Rig(rig),
                 _ => return Ok(()),
             };
             let operation = Operation::Insert;
@@ -302,11 +306,11 @@ pub(crate) struct Hits(Option<(u64, u64)>);
 impl Hits {
     pub(crate) fn now(variant: Variant, rig: Option<&Rig>) -> Result<Hits, BenchError> {
         match rig {
-            Some(rig) if variant.way == Way::BucketCache => {
+            Some(rig) if variant.strategy == Strategy::BucketCache => {
                 let stats = rig.paper.cache_stats()?;
                 Ok(Hits(Some((stats.lookups, stats.hits))))
             }
-            Some(rig) if variant.way == Way::Values => {
+            Some(rig) if variant.strategy == Strategy::Values => {
                 let stats = rig.engine.values_stats()?;
                 Ok(Hits(Some((stats.gets, stats.hits))))
             }

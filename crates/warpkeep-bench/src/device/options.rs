@@ -8,8 +8,8 @@ use warpkeep_gphash::gpu::paper::CachePolicy;
 use warpkeep_gphash::{Geometry, Layout};
 
 use super::keys::Keys;
-use super::way::Variant;
-use super::{Operation, Way};
+use super::strategy::Variant;
+use super::{Operation, Strategy};
 use crate::BenchError;
 use crate::compare::MAX_BATCH;
 use crate::workload::{Distribution, Workload};
@@ -22,7 +22,7 @@ const MOST_WORD_THREADS: usize = 1024;
 pub struct Options {
     /// A directory on a disk, which the library needs; a directory of its own is made in it, and removed.
     pub dir: PathBuf,
-    /// A directory for images, which a GPU wants on tmpfs; used the same way.
+    /// A directory for images, which a GPU wants on tmpfs; used the same strategy.
     pub image_dir: PathBuf,
     /// Which device.
     pub device: DeviceChoice,
@@ -37,7 +37,7 @@ pub struct Options {
     /// Items as a share of the table's slots; by default as full as a new table, with room for the inserted items.
     pub load_factor: Option<f64>,
     /// How the table is used.
-    pub ways: Vec<Way>,
+    pub strategies: Vec<Strategy>,
     /// The operations.
     pub operations: Vec<Operation>,
     /// How items are drawn.
@@ -82,9 +82,11 @@ impl Options {
             geometry: Geometry::default(),
             load_factor: None,
             // A log of all that is written takes a disk, and space on it.
-            ways: Way::ALL
+            strategies: Strategy::ALL
                 .into_iter()
-                .filter(|&way| !matches!(way, Way::Alone | Way::StraightLink) && !way.is_logged())
+                .filter(|&strategy| {
+                    !matches!(strategy, Strategy::Alone | Strategy::FusedLink) && !strategy.is_logged()
+                })
                 .collect(),
             operations: Operation::ALL.to_vec(),
             distributions: vec![Distribution::Uniform, Distribution::Zipfian(0.99)],
@@ -111,7 +113,7 @@ impl Options {
             return wrong("the CPU is no device; give --device cuda:0, or sim for the simulator".to_owned());
         }
         let lists = [
-            ("way", self.ways.is_empty()),
+            ("strategy", self.strategies.is_empty()),
             ("operation", self.operations.is_empty()),
             ("distribution", self.distributions.is_empty()),
             ("batch size", self.batches.is_empty()),
@@ -122,7 +124,7 @@ impl Options {
         }
         if self.variants().is_empty() {
             return wrong(format!(
-                "tables with the layout {} cannot be used in any of these ways; mirrors, and writing straight, want the layout packed",
+                "tables with the layout {} cannot be used in any of these strategies; snapshots, and writing straight, want the layout packed",
                 self.layout
             ));
         }
@@ -144,7 +146,7 @@ impl Options {
             );
         }
         if self.distributions.iter().any(|distribution| matches!(distribution, Distribution::Latest(_))) {
-            return wrong("nothing here asks for the latest items; take uniform or zipfian".to_owned());
+            return wrong("nothing here fallbacks for the latest items; take uniform or zipfian".to_owned());
         }
         for &distribution in &self.distributions {
             self.workload.picks(distribution, 0)?;
@@ -165,30 +167,30 @@ impl Options {
         sizes
     }
 
-    /// Whether such tables can be used in a way.
-    pub(super) fn is_open(&self, way: Way) -> bool {
-        match way {
-            Way::Mirror | Way::Ordered | Way::Values => self.layout == Layout::Packed,
-            Way::Straight | Way::StraightLink | Way::LibraryGather | Way::LibraryBoth => {
+    /// Whether such tables can be used in a strategy.
+    pub(super) fn is_open(&self, strategy: Strategy) -> bool {
+        match strategy {
+            Strategy::Index | Strategy::Ordered | Strategy::Values => self.layout == Layout::Packed,
+            Strategy::Fused | Strategy::FusedLink | Strategy::LibraryGather | Strategy::LibrarySplit => {
                 self.layout == Layout::Packed
             }
-            Way::Alone | Way::Image | Way::BucketCache => true,
-            Way::Library | Way::LibraryPinned | Way::LibraryCpu => true,
-            Way::LibraryProcess | Way::LibraryPower => true,
+            Strategy::Alone | Strategy::Image | Strategy::BucketCache => true,
+            Strategy::Library | Strategy::LibraryPinned | Strategy::LibraryCpu => true,
+            Strategy::LibraryProcess | Strategy::LibraryPower => true,
         }
     }
 
     /// The compared variants, each once.
     pub(super) fn variants(&self) -> Vec<Variant> {
         let mut variants = Vec::new();
-        let ways = self.ways.iter().flat_map(|way| way.with_kin());
-        for &way in ways.filter(|&&way| self.is_open(way)) {
-            let shares = match way {
-                Way::BucketCache => self.cache_shares.clone(),
-                Way::Values => self.value_shares.clone(),
+        let strategies = self.strategies.iter().flat_map(|strategy| strategy.with_kin());
+        for &strategy in strategies.filter(|&&strategy| self.is_open(strategy)) {
+            let shares = match strategy {
+                Strategy::BucketCache => self.cache_shares.clone(),
+                Strategy::Values => self.value_shares.clone(),
                 _ => vec![0.0],
             };
-            for variant in shares.into_iter().map(|share| Variant { way, share }) {
+            for variant in shares.into_iter().map(|share| Variant { strategy, share }) {
                 if !variants.contains(&variant) {
                     variants.push(variant);
                 }

@@ -11,7 +11,7 @@ use warpkeep_core::{MergeRule, Op, Seed, Status, ValueSpec};
 use warpkeep_device::{Buffer, Device, DevicePtr, Stream};
 use warpkeep_gphash::gpu::paper::{CachePolicy, Paper, PaperReading};
 use warpkeep_gphash::gpu::{
-    DeviceBatch, DeviceEngine, DeviceImage, GetRows, PublishBy, Reading, StraightRows, ValueRoom,
+    DeviceBatch, DeviceEngine, DeviceImage, FusedRows, GetRows, PublishBy, Reading, ValueRoom,
 };
 use warpkeep_gphash::{Geometry, Layout, Table, TableError, TableSpec};
 use warpkeep_image::{Access, Coherent, CreateOptions, Heap, HeapOptions, Image, OpenOptions};
@@ -20,7 +20,7 @@ use super::answers::{Answers, Expected};
 use super::keys::{KeyColumn, Keys};
 use super::lessons::Lessons;
 use super::pool::Pool;
-use super::way::{Variant, Way};
+use super::strategy::{Strategy, Variant};
 use crate::compare::warpkeep_image_bytes;
 use crate::workload::Workload;
 use crate::{BenchError, Progress};
@@ -44,7 +44,7 @@ pub(crate) struct Form {
     pub(crate) extra: u64,
     /// Operations in the largest batch.
     pub(crate) largest: usize,
-    /// Whether it is loaded from device memory, which is faster; only where tables can be written that way.
+    /// Whether it is loaded from device memory, which is faster; only where tables can be written that strategy.
     pub(crate) straight: bool,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Rig {
     pub(crate) stream: Stream,
     /// A second one: while the values of one batch cross the link, the next is located in the other.
     beside: Stream,
-    /// Room for the answers to each batch that is under way.
+    /// Room for the answers to each batch that is under strategy.
     answers: Vec<Answers>,
     image: Arc<Image<Coherent>>,
     workload: Workload,
@@ -83,8 +83,8 @@ pub(crate) struct Reattached {
     pub(crate) open: Duration,
     /// Registering the image with the device, and its kernels.
     pub(crate) register: Duration,
-    /// Making the mirror.
-    pub(crate) mirror: Duration,
+    /// Making the device index.
+    pub(crate) index: Duration,
 }
 
 /// Values of items, in rows of a given length, by all cores: one core makes them slower than a device takes them.
@@ -148,7 +148,7 @@ impl Rig {
         let table = Table::create(&heap, &spec(capacity))?;
         let on_device = Arc::new(DeviceImage::new(device, &image)?);
         let engine = DeviceEngine::new(&on_device, &table)?;
-        engine.provide_ahead();
+        engine.refill_ahead();
         let paper = Paper::new(device, &table)?;
         let answers = (0..UNDER_WAY)
             .map(|_| Answers::new(device, &workload, form.largest))
@@ -157,13 +157,13 @@ impl Rig {
         let mut rig =
             Rig { paper, engine, table, stream, beside, answers, image, workload, keys, version: 0, folder };
         if form.straight {
-            rig.engine.load_mirror(&rig.table)?;
+            rig.engine.build_index(&rig.table)?;
         }
         for first in (0..workload.items).step_by(LOADED as usize) {
             progress.check()?;
             let numbers: Vec<u64> = (first..(first + LOADED).min(workload.items)).collect();
             match form.straight {
-                true => rig.write_straight(Op::Put, &[&numbers], 0)?[0],
+                true => rig.write_fused(Op::Put, &[&numbers], 0)?[0],
                 false => rig.write(Op::Put, &numbers, 0)?,
             };
             progress.advance(numbers.len() as u64);
@@ -190,11 +190,11 @@ impl Rig {
         let open = begun.elapsed();
         let engine = DeviceEngine::new(&Arc::new(DeviceImage::new(device, &image)?), &table)?;
         let register = begun.elapsed() - open;
-        engine.load_mirror(&table)?;
-        let mirror = begun.elapsed() - open - register;
+        engine.build_index(&table)?;
+        let index = begun.elapsed() - open - register;
         let rig =
             Rig { paper, engine, table, stream, beside, answers, image, workload, keys, version, folder };
-        Ok((rig, Reattached { open, register, mirror }))
+        Ok((rig, Reattached { open, register, index }))
     }
 
     /// Bytes of the image.
@@ -220,37 +220,37 @@ impl Rig {
         let Rig { paper, engine, table, .. } = self;
         // Nothing is known of what is hot at first.
         paper.load_cache(engine, table, 0.0, CachePolicy::Random)?;
-        if variant.has_mirror() {
+        if variant.has_index() {
             engine.adjust(|profile| {
-                profile.ordered_from = if variant.way == Way::Mirror { usize::MAX } else { 0 };
-                profile.publish_by = match variant.way {
-                    Way::StraightLink => PublishBy::Device,
+                profile.ordered_from = if variant.strategy == Strategy::Index { usize::MAX } else { 0 };
+                profile.publish_by = match variant.strategy {
+                    Strategy::FusedLink => PublishBy::Device,
                     _ => PublishBy::usual(),
                 };
             });
-            let report = engine.load_mirror(table)?;
+            let report = engine.build_index(table)?;
             if report.bytes == 0 && !table.is_empty() {
                 return Err(BenchError::Invalid(format!(
-                    "no mirror of a table with the layout {}, or no device memory for one; take --layout packed and fewer --items, or leave \
-                     out the ways mirror and ordered",
+                    "no device index of a table with the layout {}, or no device memory for one; take --layout packed and fewer --items, or leave \
+                     out the strategies index and ordered",
                     table.layout()
                 )));
             }
             return Ok(());
         }
-        engine.drop_mirror(table);
-        if variant.way != Way::BucketCache {
+        engine.drop_index(table);
+        if variant.strategy != Strategy::BucketCache {
             return Ok(());
         }
         paper.load_cache(engine, table, 0.0, policy)?;
-        for turn in 0..WARMING {
-            self.get(variant, pool, &pool.batch(turn, batch))?;
+        for lock in 0..WARMING {
+            self.get(variant, pool, &pool.batch(lock, batch))?;
         }
         paper.load_cache(engine, table, variant.share, policy)?;
         Ok(())
     }
 
-    /// Puts a share of the values into device memory, those that lessons show to be hot. The table has a mirror.
+    /// Puts a share of the values into device memory, those that lessons show to be hot. The table has a device index.
     pub(crate) fn cache_values(&self, share: f64, lessons: &Lessons) -> Result<(), BenchError> {
         let Rig { engine, table, stream, answers, .. } = self;
         // At first no key is known to be hot.
@@ -315,9 +315,9 @@ impl Rig {
         let batches = batches.iter().zip([stream, beside].into_iter().cycle());
         // SAFETY: the pool has as many keys as a part, and there is room for as many answers; both stay until it is done.
         unsafe {
-            if let Way::Alone | Way::BucketCache = variant.way {
-                let begin = |(rows, stream)| match variant.way {
-                    Way::Alone => paper.get_alone(engine, table, rows, stream),
+            if let Strategy::Alone | Strategy::BucketCache = variant.strategy {
+                let begin = |(rows, stream)| match variant.strategy {
+                    Strategy::Alone => paper.get_alone(engine, table, rows, stream),
                     _ => paper.get_cached(engine, table, rows, stream),
                 };
                 let readings = batches.map(begin).collect::<Result<Vec<_>, _>>()?;
@@ -366,8 +366,8 @@ impl Rig {
         let first_version = self.version + 1;
         self.version += numbers.len() as u64;
         let begun = Instant::now();
-        let mut turn = self.engine.turn();
-        let mut stage = turn.stage(&self.table, &batch, first_version)?;
+        let mut lock = self.engine.write_lock();
+        let mut stage = lock.stage(&self.table, &batch, first_version)?;
         let staged = stage.kernel_time();
         let right = |status: Status| matches!(status, Status::Ok | Status::Created);
         let statuses = stage.statuses().to_vec();
@@ -382,7 +382,7 @@ impl Rig {
         stage.publish()?;
         let kernels = staged + publishing.elapsed();
         // Items without a place on the device are put by the CPU, which can displace others, as a store does.
-        let _moving = self.engine.moving();
+        let _relocation = self.engine.relocation_write();
         for index in left {
             let lock = self.table.lock_key(batch.keys[index]);
             let mut stage = self.table.stage([lock]);
@@ -402,16 +402,16 @@ impl Rig {
     }
 
     /// Whether a variant writes straight through.
-    pub(crate) fn writes_straight(&self, variant: Variant) -> bool {
-        match variant.way {
-            Way::Straight | Way::StraightLink => true,
-            Way::Values => self.workload.key_bytes == 8,
+    pub(crate) fn writes_fused(&self, variant: Variant) -> bool {
+        match variant.strategy {
+            Strategy::Fused | Strategy::FusedLink => true,
+            Strategy::Values => self.workload.key_bytes == 8,
             _ => false,
         }
     }
 
     /// The same with keys and values in device memory, where all of it is decided. Batches are written one after the other.
-    pub(crate) fn write_straight(
+    pub(crate) fn write_fused(
         &mut self,
         op: Op,
         batches: &[impl AsRef<[u64]>],
@@ -429,7 +429,7 @@ impl Rig {
             let Rig { engine, table, stream, .. } = self;
             let begun = Instant::now();
             // SAFETY: the columns have the lengths of the rows, stay until it returns, and no other code has them.
-            let wrote = unsafe { engine.turn().write_straight(table, &rows, first_version, stream)? };
+            let wrote = unsafe { engine.write_lock().write_fused(table, &rows, first_version, stream)? };
             let whole = begun.elapsed();
             written.push(Written { whole, kernels: whole });
             if wrote.is_none() {
@@ -446,7 +446,7 @@ impl Rig {
     pub(crate) fn check_written(&self, numbers: Vec<u64>, expected: Expected) -> Result<(), BenchError> {
         let pool = Pool::of(self.engine.device(), self.keys, numbers)?;
         let part = 0..pool.numbers.len();
-        self.get(Variant { way: Way::Image, share: 0.0 }, &pool, &part)?;
+        self.get(Variant { strategy: Strategy::Image, share: 0.0 }, &pool, &part)?;
         self.check(&pool, &[part], expected)
     }
 }
@@ -482,8 +482,8 @@ impl Columns {
         })
     }
 
-    fn rows(&self, op: Op) -> StraightRows {
-        StraightRows {
+    fn rows(&self, op: Op) -> FusedRows {
+        FusedRows {
             op,
             count: self.count as u64,
             keys: self.keys.ptr(),

@@ -9,7 +9,7 @@ use warpkeep_device::Device;
 use warpkeep_gphash::{Geometry, Layout};
 
 use super::cell::{Cell, Outcome, Worker};
-use super::{CachePolicy, Expected, Form, Operation, Pool, Rig, Variant, Way};
+use super::{CachePolicy, Expected, Form, Operation, Pool, Rig, Strategy, Variant};
 use crate::chart::{Chart, Curve, Drawing, Scale};
 use crate::compare::MAX_BATCH;
 use crate::limits::device::{Access, DeviceLimits, Extent};
@@ -23,8 +23,8 @@ use crate::{Amount, BenchError, Progress};
 const MOST_FOR_LIMITS: u64 = 16 << 30;
 /// Items that are looked at after coming back.
 const LOOKED_AT: u64 = 1 << 16;
-const ORDERED: Variant = Variant { way: Way::Ordered, share: 0.0 };
-const STRAIGHT: Variant = Variant { way: Way::Straight, share: 0.0 };
+const ORDERED: Variant = Variant { strategy: Strategy::Ordered, share: 0.0 };
+const STRAIGHT: Variant = Variant { strategy: Strategy::Fused, share: 0.0 };
 const BACK: &str = "coming back";
 
 /// Which sizes, and how thoroughly.
@@ -32,7 +32,7 @@ const BACK: &str = "coming back";
 pub struct ScaleOptions {
     /// A directory on a disk; a directory of its own is made in it, and removed.
     pub dir: PathBuf,
-    /// A directory for images, which a GPU wants on tmpfs; used the same way.
+    /// A directory for images, which a GPU wants on tmpfs; used the same strategy.
     pub image_dir: PathBuf,
     /// Which device.
     pub device: DeviceChoice,
@@ -142,7 +142,7 @@ pub fn run_scale(options: &ScaleOptions, progress: &dyn Progress) -> Result<Repo
         Size { options, device: &device, items, progress }.measure(&scratch, &limits, &mut report)?;
     }
     report.notes.push(format!(
-        "keys of 8 bytes and values of {}, keys, values and answers in device memory, a mirror of the index there; batches of {} operations, \
+        "keys of 8 bytes and values of {}, keys, values and answers in device memory, with a device index; batches of {} operations, \
          but of no more than a quarter of the items; gets of equal keys cross the link once, and updates of them are combined; every answer was checked, and \
          items were read back after coming back",
         options.value_bytes,
@@ -261,13 +261,13 @@ impl Size<'_> {
         let batch = self.options.cases_of(self.items).first().map_or(1, |case| case.0);
         // Of a generation that all of them have.
         for part in some.chunks(batch) {
-            rig.write_straight(Op::Put, &[part], generation + 1)?;
+            rig.write_fused(Op::Put, &[part], generation + 1)?;
         }
         let (rig, took) = rig.reattach(self.device)?;
         for part in some.chunks(batch) {
             rig.check_written(part.to_vec(), Expected::Generation(generation + 1))?;
         }
-        let parts = [("image", took.open), ("registration", took.register), ("mirror", took.mirror)];
+        let parts = [("image", took.open), ("registration", took.register), ("device index", took.index)];
         for (metric, time) in parts {
             report.add(case, BACK, 0, metric, Unit::Seconds, time.as_secs_f64());
         }
@@ -289,7 +289,7 @@ fn charts(options: &ScaleOptions, report: &Report) -> Vec<Chart> {
     let names = [Operation::Get, Operation::Update, Operation::Insert].map(|operation| operation.to_string());
     let rates: Vec<Curve> =
         names.into_iter().map(|name| Curve { points: curve(&name, "rate", 1e-6), name }).collect();
-    let back = ["image", "registration", "mirror", "total"]
+    let back = ["image", "registration", "device index", "total"]
         .map(|metric| Curve { name: metric.to_owned(), points: curve(BACK, metric, 1.0) });
     let drawn = |title: &str, y: &str, curves: Vec<Curve>| {
         Chart::new(title.to_owned(), "million items", y, Drawing::Curves(curves))

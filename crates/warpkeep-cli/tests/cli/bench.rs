@@ -110,26 +110,26 @@ fn a_device_is_measured_by_batch_size() {
     let Some(report) = on_the_simulator(&arguments) else { return };
     let rows = report["rows"].as_array().expect("rows");
     let ours =
-        ["over the link", "bucket cache, 50 %", "mirror", "mirror, values in order", "value cache, 20 %"];
+        ["over the link", "bucket cache, 50 %", "index", "index, values in order", "value cache, 20 %"];
     let library = [
         "host to host",
         "pinned memory to pinned memory",
-        "pinned memory, by both",
+        "pinned memory, split",
         "gathered by the host",
         "by the CPU",
     ]
-    .map(|way| format!("library, {way}"));
+    .map(|strategy| format!("library, {strategy}"));
     let reading: Vec<&str> = ours.into_iter().chain(library.iter().map(String::as_str)).collect();
-    let writing = [&ours[..1], &ours[2..4], &["mirror, written straight"], &reading[4..6]].concat();
+    let writing = [&ours[..1], &ours[2..4], &["fused writes"], &reading[4..6]].concat();
     let cases = [
         ("get, uniform, batches of 16", &reading),
         ("get, zipfian:0.99, batches of 64", &reading),
         ("insert, batches of 16", &writing),
     ];
-    for (case, ways) in cases {
+    for (case, strategies) in cases {
         let rates = rows.iter().filter(|row| row["case"] == case && row["metric"] == "rate");
         let measured: Vec<&str> = rates.filter_map(|row| row["variant"].as_str()).collect();
-        assert_eq!(&measured, ways, "{case}");
+        assert_eq!(&measured, strategies, "{case}");
     }
 }
 
@@ -137,8 +137,8 @@ fn a_device_is_measured_by_batch_size() {
 fn keys_of_any_length_are_measured_on_a_device() {
     let arguments = ["device", "--items", "400", "--batch", "64", "--rounds", "1", "--round-time", "1us"];
     let of = |key_bytes| [&arguments[..], &["--key-bytes", key_bytes]].concat();
-    let ways = "ordered,values,straight,library,library-process";
-    let all = [&of("var:24")[..], &["--ways", ways, "--operations", "get,update"]].concat();
+    let strategies = "ordered,values,fused,library,library-process";
+    let all = [&of("var:24")[..], &["--strategies", strategies, "--operations", "get,update"]].concat();
     let Some(report) = on_the_simulator(&all) else { return };
     let rows = report["rows"].as_array().expect("rows");
     for (case, count) in [("get, uniform, batches of 64", 6), ("update, uniform, batches of 64", 4)] {

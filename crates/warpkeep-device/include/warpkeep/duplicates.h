@@ -21,16 +21,16 @@ struct Duplicate {
 };
 
 // All threads of the block ask, once in a kernel. Threads that are not `inside` have no key. `same(other)` says whether the thread `other`, whose
-// hash is equal, has the same key; different keys with one hash are treated as keys without duplicates.
-template <class Same> WK_DEVICE Duplicate find_duplicate(u64 hash, bool inside, Same same) {
+// hash is equal, has the same key; different keys with one hash are treated as keys without duplicates. `uses` is counted only if `Counts` says so.
+template <bool Counts = true, class Same> WK_DEVICE Duplicate find_duplicate(u64 hash, bool inside, Same same) {
     WK_SHARED(u64, hashes, kDuplicateThreads);
     WK_SHARED(u32, threads, kDuplicatePlaces);
-    WK_SHARED(u32, uses, kDuplicateThreads);
+    WK_SHARED(u32, uses, Counts ? kDuplicateThreads : 1);
     WK_SHARED(u32, repeats, 1);
     u32 me = thread_index();
     for (u32 i = me; i < kDuplicatePlaces; i += block_size()) threads.store(i, kNoThread);
     hashes.store(me, hash);
-    uses.store(me, 1);
+    if (Counts) uses.store(me, 1);
     if (me == 0) repeats.store(0, 0);
     sync_block();
     Duplicate duplicate{me, 1, false};
@@ -41,13 +41,13 @@ template <class Same> WK_DEVICE Duplicate find_duplicate(u64 hash, bool inside, 
         if (hashes.load(there) != hash) continue;
         if (same(there)) {
             duplicate.first = there;
-            uses.fetch_add(there, 1u);
+            if (Counts) uses.fetch_add(there, 1u);
             repeats.store_relaxed(0, 1u);
         }
         break;
     }
     sync_block();
-    duplicate.uses = uses.load(me);
+    if (Counts) duplicate.uses = uses.load(me);
     duplicate.repeats = repeats.load(0) != 0;
     return duplicate;
 }

@@ -515,28 +515,6 @@ template <class T> struct Shared {
     }
 };
 
-// What the threads of a block need to agree on their room.
-constexpr u32 kRoomWords = 2;
-
-// A room for each block of a launch, at home if there is one left: a home is a multiprocessor's, and each has as many rooms. Every room is taken by one block, wherever blocks run, so
-// what is done room by room is done. The counts, one for each home, are zero before the launch; all threads of a block ask.
-struct Room {
-    u32 home;
-    u32 number;
-
-    WK_DEVICE Room(u32* taken, u32 homes, u32 rooms, const Shared<u32>& told) {
-        if (thread_index() == 0) {
-            u32 at = multiprocessor() % homes, room;
-            while ((room = fetch_add(taken + at, 1u)) >= rooms) at = at + 1 == homes ? 0 : at + 1;
-            told.store(0, at);
-            told.store(1, room);
-        }
-        sync_block();
-        home = told.load(0);
-        number = told.load(1);
-    }
-};
-
 // The launch's shared_bytes from byte `offset` on, as elements of T.
 template <class T> WK_DEVICE Shared<T> dynamic_shared(u32 offset = 0 WK_AT) {
 #if WK_ON_GPU

@@ -1,4 +1,4 @@
-//! Batches that are written, as whoever has them, and how they come into columns.
+//! Write batches in host memory, and their conversion to the columns that kernels read.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,20 +6,20 @@ use warpkeep_core::{CoreError, KeyCells, Op, Operation};
 use warpkeep_image::Persist;
 use warpkeep_record::in_parallel;
 
-use super::columns::Columns;
+use crate::gpu::engine::Columns;
 use crate::{Table, TableError};
 
-/// Rows that one thread copies at a time.
-const SHARE: usize = 1 << 13;
+/// Rows of a task.
+const TASK_ROWS: usize = 1 << 13;
 
-/// The operations of a batch, in host memory.
+/// The operations of a batch in host memory.
 pub trait BatchRows: Sync {
     /// How many there are.
     fn count(&self) -> usize;
     /// Operation `index`, with a value if it takes one.
     fn row(&self, index: usize) -> Operation<'_>;
 
-    /// An error if the columns do not go with each other.
+    /// An error if the columns have different lengths.
     fn check(&self) -> Result<(), CoreError> {
         Ok(())
     }
@@ -35,16 +35,16 @@ impl BatchRows for [Operation<'_>] {
     }
 }
 
-/// Operations, by columns.
+/// Operations in columns.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceBatch<'b> {
-    /// What to do.
+    /// The operations.
     pub ops: Vec<Op>,
-    /// To which key.
+    /// Their keys.
     pub keys: Vec<&'b [u8]>,
-    /// The value that goes with it; empty if it takes none.
+    /// Their values; empty where an operation takes none.
     pub values: Vec<&'b [u8]>,
-    /// The version or the number that goes with it.
+    /// Their arguments: a version or a number.
     pub arguments: Vec<u64>,
 }
 
@@ -83,26 +83,26 @@ impl BatchRows for DeviceBatch<'_> {
     }
 }
 
-/// Which columns a batch needs beside operations and keys.
+/// The columns that a batch needs besides operations and keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
     pub(crate) values: bool,
     pub(crate) arguments: bool,
-    /// Some operation answers with a value.
+    /// Whether an operation answers with a value.
     pub(crate) answers: bool,
     /// Operations that may need a block for a record.
     pub(crate) blocks: usize,
-    /// Operations that may bring a new key.
+    /// Operations that may create a key.
     pub(crate) new: usize,
 }
 
-/// Whether an operation may bring a new key.
+/// Whether an operation may create a key.
 pub(super) fn creates(op: Op) -> bool {
     !matches!(op, Op::Get | Op::Delete | Op::Update | Op::CompareAndSwap)
 }
 
 impl Needs {
-    pub(crate) fn of(self, op: Op) -> Needs {
+    pub(crate) fn with_op(self, op: Op) -> Needs {
         Needs {
             values: self.values | op.takes_value(),
             arguments: self.arguments | op.takes_argument(),
@@ -112,7 +112,7 @@ impl Needs {
         }
     }
 
-    fn with(self, other: Needs) -> Needs {
+    fn merge(self, other: Needs) -> Needs {
         Needs {
             values: self.values | other.values,
             arguments: self.arguments | other.arguments,
@@ -124,7 +124,7 @@ impl Needs {
 }
 
 /// Rows of all columns that one thread fills.
-struct Part<'a> {
+struct Task<'a> {
     first: usize,
     ops: &'a mut [u8],
     keys: &'a mut [u64],
@@ -132,7 +132,8 @@ struct Part<'a> {
     arguments: &'a mut [u64],
 }
 
-/// Copies a batch to the host's side of the columns, by as many threads as it is worth, and checks every operation: kernels take it for granted.
+/// Copies a batch to the host side of the columns, with as many threads as pay off, and checks every operation:
+/// kernels do not.
 pub(crate) fn fill<P: Persist>(
     table: &Table<P>,
     batch: &(impl BatchRows + ?Sized),
@@ -142,57 +143,57 @@ pub(crate) fn fill<P: Persist>(
     batch.check()?;
     let count = batch.count();
     let (key_words, value_words) = (table.key_row().div_ceil(8), table.value.max_len().div_ceil(8));
-    let parts = {
-        let ops = columns.ops.host::<u8>(device, count)?.chunks_mut(SHARE);
-        let keys = columns.keys.host::<u64>(device, count * key_words)?.chunks_mut(SHARE * key_words);
-        let arguments = columns.arguments.host::<u64>(device, count)?.chunks_mut(SHARE);
+    let tasks = {
+        let ops = columns.ops.host::<u8>(device, count)?.chunks_mut(TASK_ROWS);
+        let keys = columns.keys.host::<u64>(device, count * key_words)?.chunks_mut(TASK_ROWS * key_words);
+        let arguments = columns.arguments.host::<u64>(device, count)?.chunks_mut(TASK_ROWS);
         let values = columns.values.host::<u64>(device, count * value_words)?;
         // Values may have no bytes at all.
-        let mut values = values.chunks_mut((SHARE * value_words).max(1));
+        let mut values = values.chunks_mut((TASK_ROWS * value_words).max(1));
         let columns = ops.zip(keys).zip(arguments).enumerate();
-        let part = |(number, ((ops, keys), arguments))| Part {
-            first: number * SHARE,
+        let task = |(number, ((ops, keys), arguments))| Task {
+            first: number * TASK_ROWS,
             ops,
             keys,
             values: values.next().unwrap_or_default(),
             arguments,
         };
-        columns.map(part).collect::<Vec<_>>()
+        columns.map(task).collect::<Vec<_>>()
     };
-    let (count, needs) = (parts.len() as u64, Mutex::new(Needs::default()));
-    let parts = Mutex::new(parts.into_iter());
+    let (count, needs) = (tasks.len() as u64, Mutex::new(Needs::default()));
+    let tasks = Mutex::new(tasks.into_iter());
     in_parallel(count, 1, |numbers| {
         for _ in numbers {
-            let part = parts.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let Some(part) = part else { return Ok(()) };
-            let found = fill_part(table, batch, part, (key_words, value_words))?;
+            let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(task) = task else { return Ok(()) };
+            let task_needs = fill_task(table, batch, task, (key_words, value_words))?;
             let mut needs = needs.lock().unwrap_or_else(PoisonError::into_inner);
-            *needs = needs.with(found);
+            *needs = needs.merge(task_needs);
         }
         Ok::<(), TableError>(())
     })?;
     Ok(needs.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-fn fill_part<P: Persist>(
+fn fill_task<P: Persist>(
     table: &Table<P>,
     batch: &(impl BatchRows + ?Sized),
-    part: Part<'_>,
+    task: Task<'_>,
     (key_words, value_words): (usize, usize),
 ) -> Result<Needs, CoreError> {
     let (mut needs, cells) = (Needs::default(), table.key_cells());
-    let values: &mut [u8] = bytemuck::cast_slice_mut(part.values);
-    let keys: &mut [u8] = bytemuck::cast_slice_mut(part.keys);
-    for (row, (to_op, to_argument)) in part.ops.iter_mut().zip(part.arguments).enumerate() {
-        let index = part.first + row;
+    let values: &mut [u8] = bytemuck::cast_slice_mut(task.values);
+    let keys: &mut [u8] = bytemuck::cast_slice_mut(task.keys);
+    for (row, (to_op, to_argument)) in task.ops.iter_mut().zip(task.arguments).enumerate() {
+        let index = task.first + row;
         let Operation { op, key, value, argument, .. } = batch.row(index);
-        let fits = table.key.check(key).and_then(|()| match (op.takes_value(), value.len()) {
+        let checked = table.key.check(key).and_then(|()| match (op.takes_value(), value.len()) {
             (false, 0) => Ok(()),
             (false, len) => Err(CoreError::ValueLength { len: len as u64, spec: table.value }),
             (true, _) => table.value.check(value),
         });
-        fits.map_err(|reason| CoreError::Operation { index, op, reason: Box::new(reason) })?;
-        needs = needs.of(op);
+        checked.map_err(|reason| CoreError::Operation { index, op, reason: Box::new(reason) })?;
+        needs = needs.with_op(op);
         *to_op = op as u8;
         *to_argument = argument;
         put_key(&mut keys[8 * key_words * row..][..8 * key_words], key, cells);
@@ -203,14 +204,14 @@ fn fill_part<P: Persist>(
     Ok(needs)
 }
 
-/// A row of whole words, with zeros behind it.
+/// Writes a row of whole words, padded with zeros.
 pub(super) fn put_row(to: &mut [u8], row: &[u8]) {
     let (bytes, padding) = to.split_at_mut(row.len());
     bytes.copy_from_slice(row);
     padding.fill(0);
 }
 
-/// The row of a key, which has been checked: with cells, its cell.
+/// Writes the row of a key that has been checked: its cell, where the table stores keys in cells.
 #[inline]
 pub(super) fn put_key(to: &mut [u8], key: &[u8], cells: Option<KeyCells>) {
     match cells.and_then(|cells| cells.cell(key)) {
@@ -219,7 +220,7 @@ pub(super) fn put_key(to: &mut [u8], key: &[u8], cells: Option<KeyCells>) {
     }
 }
 
-/// Rows of whole words from keys, as [`fill`] does for a batch.
+/// Writes the rows of keys, as [`fill`] does for a batch.
 pub(crate) fn fill_keys<P: Persist>(table: &Table<P>, keys: &[&[u8]], to: &mut [u64]) {
     let (rows, cells): (&mut [u8], _) = (bytemuck::cast_slice_mut(to), table.key_cells());
     for (key, to) in keys.iter().zip(rows.chunks_exact_mut(8 * table.key_row().div_ceil(8).max(1))) {

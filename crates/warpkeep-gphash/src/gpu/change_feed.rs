@@ -1,22 +1,26 @@
-//! The change feed: what the CPU writes to a table whose index a device has in its memory.
+//! The change feed: changes that the CPU makes to a table with a device index.
+//!
+//! The device index and the copies of the levels in device memory must not miss a write of the CPU. The CPU records
+//! each change here, and the engine applies it before the next kernel reads. The CPU holds the feed from before it
+//! stores a word until the word is in the image, so that no reader sees a change in the image that is neither in the
+//! feed nor applied.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::gpu::params::Told;
+use crate::gpu::params::IndexChange;
 
-/// Words beyond this are not kept one by one: then the copies of all levels are made anew.
+/// With more words than this the feed drops them all, and the copies of all levels are made again.
 const MOST_WORDS: usize = 1 << 16;
-/// Items beyond this are not kept one by one: then the device index is made anew.
+/// With more items than this the feed drops them all, and the device index is built again.
 const MOST_ITEMS: usize = 1 << 20;
 
-/// Between a table and the engine that has its index in device memory. The CPU records here what it changes, and the engine applies it before
-/// the next kernel reads.
+/// Changes of the CPU for the engine that has the table's index in device memory.
 #[derive(Debug, Default)]
 pub(crate) struct ChangeFeed {
-    /// Whether an engine reads it.
+    /// Whether an engine reads the feed.
     subscribed: AtomicBool,
-    /// How often the levels have changed.
+    /// Incremented before the levels change.
     generation: AtomicU64,
     pending: Mutex<Pending>,
 }
@@ -26,15 +30,16 @@ pub(crate) struct ChangeFeed {
 pub(crate) struct Pending {
     subscribed: bool,
     /// The record of each key that was written, or 0, in the order of the writes.
-    items: Vec<Told>,
+    items: Vec<IndexChange>,
     too_many_items: bool,
-    /// Offsets of words of slots that were written.
+    /// Offsets of slot words that were written.
     words: Vec<u64>,
     too_many_words: bool,
 }
 
 impl ChangeFeed {
-    /// To be held by the CPU from before it stores words until they are in the image; `None` if no engine reads the feed.
+    /// For the CPU, to be held from before it stores words until they are in the image; `None` if no engine reads the
+    /// feed.
     pub(crate) fn record(&self) -> Option<MutexGuard<'_, Pending>> {
         self.subscribed.load(Ordering::Acquire).then(|| self.pending())
     }
@@ -43,7 +48,7 @@ impl ChangeFeed {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The levels are about to change: copies of their buckets are of no use from now on.
+    /// The levels are about to change: copies of their buckets are invalid from now on.
     pub(crate) fn levels_change(&self) {
         self.generation.fetch_add(1, Ordering::SeqCst);
     }
@@ -52,16 +57,16 @@ impl ChangeFeed {
         self.generation.load(Ordering::SeqCst)
     }
 
-    /// Begins or ends to record changes. Nobody writes meanwhile.
+    /// Starts or stops recording. The caller holds the write lock.
     pub(in crate::gpu) fn subscribe(&self, subscribed: bool) {
-        // Words that were written before are not known.
+        // Words that were written before are unknown.
         *self.pending() = Pending { subscribed, too_many_words: true, ..Pending::default() };
         self.subscribed.store(subscribed, Ordering::Release);
     }
 }
 
 impl Pending {
-    /// A word of a slot changes: its state, or what commits its item.
+    /// Records a slot word that changes: the state, or the word that publishes the item.
     pub(crate) fn word(&mut self, offset: u64) {
         if self.words.len() >= MOST_WORDS {
             (self.words, self.too_many_words) = (Vec::new(), true);
@@ -71,44 +76,44 @@ impl Pending {
         }
     }
 
-    /// A key has another record, or none.
+    /// Records that a key has another record, or none.
     pub(crate) fn item(&mut self, hash: u64, record: Option<u64>) {
         if self.items.len() >= MOST_ITEMS {
             (self.items, self.too_many_items) = (Vec::new(), true);
         }
         if self.subscribed && !self.too_many_items {
-            self.items.push(Told { hash, record: record.unwrap_or_default() });
+            self.items.push(IndexChange { hash, record: record.unwrap_or_default() });
         }
     }
 
-    /// The last change of each key since this was last called; `None` if there were too many.
-    pub(in crate::gpu) fn take_items(&mut self) -> Option<Vec<Told>> {
+    /// Takes the last change of each hash; `None` if there were too many.
+    pub(in crate::gpu) fn take_items(&mut self) -> Option<Vec<IndexChange>> {
         if self.too_many_items {
             return None;
         }
         let mut items = std::mem::take(&mut self.items);
         // Stable, so that the last change of a hash stays the last.
         items.sort_by_key(|item| item.hash);
-        let mut last: Vec<Told> = Vec::with_capacity(items.len());
+        let mut last: Vec<IndexChange> = Vec::with_capacity(items.len());
         for item in items {
             match last.last_mut() {
-                Some(before) if before.hash == item.hash => *before = item,
+                Some(previous) if previous.hash == item.hash => *previous = item,
                 _ => last.push(item),
             }
         }
         Some(last)
     }
 
-    /// Words that have changed since this was last called; `None` if there were too many.
+    /// Takes the words that have changed; `None` if there were too many.
     pub(in crate::gpu) fn take_words(&mut self) -> Option<Vec<u64>> {
         let words = std::mem::take(&mut self.words);
         (!std::mem::take(&mut self.too_many_words)).then_some(words)
     }
 
     /// Puts items back that could not be applied.
-    pub(in crate::gpu) fn put_back(&mut self, items: Vec<Told>) {
-        let since = std::mem::replace(&mut self.items, items);
-        self.items.extend(since);
+    pub(in crate::gpu) fn put_back(&mut self, items: Vec<IndexChange>) {
+        let later = std::mem::replace(&mut self.items, items);
+        self.items.extend(later);
     }
 }
 
@@ -121,13 +126,13 @@ mod tests {
         let feed = ChangeFeed::default();
         assert!(feed.record().is_none());
         feed.subscribe(true);
-        assert_eq!(feed.pending().take_words(), None, "of what was written before nothing is known");
+        assert_eq!(feed.pending().take_words(), None, "words written before the subscription are unknown");
         feed.record().unwrap().word(8);
         assert_eq!(feed.pending().take_words(), Some(vec![8]));
         for offset in 0..2 * MOST_WORDS as u64 {
             feed.record().unwrap().word(offset);
         }
-        assert!(feed.pending().words.is_empty(), "they take no space then");
+        assert!(feed.pending().words.is_empty(), "dropped words take no memory");
         assert_eq!(feed.pending().take_words(), None);
         assert_eq!(feed.pending().take_words(), Some(Vec::new()));
         feed.subscribe(false);
@@ -135,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_key_the_last_change_counts() {
+    fn last_change_of_a_key_wins() {
         let feed = ChangeFeed::default();
         feed.subscribe(true);
         let mut pending = feed.record().unwrap();
@@ -143,10 +148,10 @@ mod tests {
             pending.item(hash, record);
         }
         let items = pending.take_items().unwrap();
-        assert_eq!(items, [Told { hash: 5, record: 24 }, Told { hash: 7, record: 0 }]);
+        assert_eq!(items, [IndexChange { hash: 5, record: 24 }, IndexChange { hash: 7, record: 0 }]);
         pending.put_back(items);
         pending.item(5, None);
-        assert_eq!(pending.take_items().unwrap()[0], Told { hash: 5, record: 0 });
+        assert_eq!(pending.take_items().unwrap()[0], IndexChange { hash: 5, record: 0 });
         for hash in 0..2 * MOST_ITEMS as u64 {
             pending.item(hash, None);
         }

@@ -1,4 +1,8 @@
-//! An image that a device reaches.
+//! The image of a store, registered with a device.
+//!
+//! Registration pins the pages and takes long. An image grows by chunks, so the thread that makes it grow registers
+//! the new chunk before the heap uses it, and batches do not wait. Kernels need one base address: all parts must be
+//! contiguous for the device as well.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,10 +16,11 @@ use crate::TableError;
 /// An image, registered with a device: one for all tables of a store.
 pub struct DeviceImage<P: Persist> {
     device: Device,
-    // Before the image: what is registered must be mapped.
+    // Declared before the image, so that it is dropped first: registered memory must be mapped.
     registered: Mutex<Vec<Registered>>,
-    /// Where kernels have its beginning, while whatever is in use of it is registered; 0 if that has to be looked into.
-    covered: AtomicU64,
+    /// The address of the image for kernels while all of it that is in use is registered; 0 if
+    /// [`register`](DeviceImage::register) has to be called.
+    base: AtomicU64,
     image: Arc<Image<P>>,
 }
 
@@ -23,32 +28,31 @@ impl<P: Persist> DeviceImage<P> {
     /// Registers all of an image.
     pub fn new(device: &Device, image: &Arc<Image<P>>) -> Result<DeviceImage<P>, TableError> {
         let registered = Mutex::new(Vec::new());
-        let covered = AtomicU64::new(0);
-        let image = DeviceImage { device: device.clone(), registered, covered, image: Arc::clone(image) };
+        let base = AtomicU64::new(0);
+        let image = DeviceImage { device: device.clone(), registered, base, image: Arc::clone(image) };
         image.cover()?;
         Ok(image)
     }
 
-    /// Has what the image grows by registered before the heap uses it, by whoever makes it grow; so that nobody else has to wait for that,
-    /// which takes long.
+    /// Registers what the image grows by from now on, in the thread that makes it grow and before the heap uses it.
     pub(crate) fn follow(self: &Arc<Self>, heap: &Heap<P>) -> Result<(), TableError> {
-        if self.covered.load(Ordering::Acquire) != 0 {
+        if self.base.load(Ordering::Acquire) != 0 {
             return Ok(());
         }
-        // Before anybody can find that it does not cover any more.
-        self.covered.store(self.register()?.address(), Ordering::Release);
+        // Set before the growth hook, which resets it after an error.
+        self.base.store(self.register()?.address(), Ordering::Release);
         let image = Arc::downgrade(self);
         heap.on_growth(move || {
             let Some(image) = image.upgrade() else { return false };
             if image.register().is_err() {
-                // Whoever launches the next kernel tries again, and is told.
-                image.covered.store(0, Ordering::Release);
+                // The next launch tries again and reports the error.
+                image.base.store(0, Ordering::Release);
             }
             true
         });
-        // What it has grown by in between.
+        // The image may have grown before the hook was set.
         if let Err(error) = self.register() {
-            self.covered.store(0, Ordering::Release);
+            self.base.store(0, Ordering::Release);
             return Err(error);
         }
         Ok(())
@@ -59,11 +63,11 @@ impl<P: Persist> DeviceImage<P> {
         &self.device
     }
 
-    /// Has all of the image registered that can be in use; gives where kernels have its beginning.
+    /// Makes sure that all of the image that is in use is registered; returns its address for kernels.
     pub(crate) fn cover(&self) -> Result<DevicePtr, TableError> {
-        match self.covered.load(Ordering::Acquire) {
+        match self.base.load(Ordering::Acquire) {
             0 => self.register(),
-            at => Ok(DevicePtr::new(at)),
+            base => Ok(DevicePtr::new(base)),
         }
     }
 
@@ -75,8 +79,8 @@ impl<P: Persist> DeviceImage<P> {
             let more = len - covered;
             let at = self.image.pointer(covered as u64, more as u64).cast_mut();
             let at = NonNull::new(at).expect("an image is mapped somewhere");
-            // SAFETY: the image is mapped, and writable, for as long as `self.image` lives, which is longer than the
-            // registration. The program reads and writes it by words, atomically, and never through references.
+            // SAFETY: the image is mapped and writable while `self.image` lives, which outlives the registration. The
+            // program accesses it by atomic words and never through references.
             let part = unsafe { self.device.register(at, more, RegisterOptions::IMAGE)? };
             let expected = registered.first().map(|first| first.ptr().offset(covered as u64));
             if expected.is_some_and(|expected| expected != part.ptr()) {
@@ -87,7 +91,7 @@ impl<P: Persist> DeviceImage<P> {
         Ok(registered.first().map_or(DevicePtr::NULL, Registered::ptr))
     }
 
-    /// What the simulator's store log calls the parts of it, with where each begins.
+    /// The regions of the simulator's store log that the parts of the image are, with the offset of each.
     pub fn regions(&self) -> Vec<(warpkeep_device::sim::RegionId, u64)> {
         let registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
         let mut offset = 0;

@@ -1,27 +1,34 @@
-//! The kernels, in sets by use: a table compiles those that it needs.
+//! The kernels of a table, in sets by use, and the constants that they are specialised by.
+//!
+//! A set is one program, compiled when it is first used, so that a table compiles only what it needs. The `agree`
+//! lists are checked when a program is loaded: a kernel that was built with another layout or another constant is
+//! refused.
 
 use std::sync::OnceLock;
 
-use warpkeep_core::{MergeRule, Op, Status};
-use warpkeep_device::{Device, KernelSet as _, LazyKernels, Program};
-
-use super::engine::THREADS;
-use super::homes::{HOME_WORDS, Homes};
-use super::params::*;
-use super::program::Constants;
-use super::regions::{HEAD, LINED_UP, Regions, SCAN_THREADS};
-use super::straight::params::{
-    ACT_BYTES, BeatParams, BlockRun, Came, ENROLLED_BYTES, FollowParams, MOST_PARTS, RecopyParams,
-    SEND_THREADS, SortParams, SpellParams, StraightParams,
+use warpkeep_core::{KeyCells, KeySpec, MergeRule, Op, Seed, Status, ValueSpec};
+use warpkeep_device::{
+    Device, DuplicateTable, KernelSet as _, LazyKernels, Partition, PartitionPlan, Program, SmAffinity,
 };
-use crate::TableError;
+use warpkeep_image::Persist;
+use warpkeep_record::RecordForm;
+
+use crate::bucket::{Body, Shape};
+use crate::gpu::engine::THREADS;
+use crate::gpu::params::*;
+use crate::gpu::write::params::{
+    BlockRun, CopyLevelsParams, EFFECT_BYTES, ExpandParams, FusedParams, MOST_CHUNKS, RedirectParams,
+    SEND_THREADS, SortParams, StepParams, WriteSummary,
+};
+use crate::header::Header;
 use crate::slot::{EMPTY, INSERT, REFERENCE_BITS};
+use crate::{Geometry, Layout, Table, TableError, TableSpec};
 
 warpkeep_device::kernel_set! {
-    /// Gets from the image, and rows of a caller's as kernels have them.
+    /// Gets from the image, and conversion between a caller's rows and rows of whole words.
     pub(crate) struct ReadKernels in "read.cu", prefix "gphash_" {
         get: GetParams,
-        spread: SpreadParams,
+        unpack: UnpackParams,
         pack: PackParams,
     }
     agree {
@@ -40,7 +47,7 @@ warpkeep_device::kernel_set! {
 }
 
 warpkeep_device::kernel_set! {
-    /// Gets of keys or values of any length.
+    /// Gets of keys or values with variable lengths.
     pub(crate) struct VariableKernels in "variable.cu", prefix "gphash_" {
         measure: MeasureParams,
         copy: CopyParams,
@@ -48,37 +55,37 @@ warpkeep_device::kernel_set! {
 }
 
 warpkeep_device::kernel_set! {
-    /// The device index: building it, gets through it, and changes of it.
+    /// The device index: construction, gets, and changes.
     pub(crate) struct IndexKernels in "index.cu", prefix "gphash_" {
         locate: LookupParams,
-        line_up: Regions,
-        order: LookupParams,
+        scan: Partition,
+        partition: LookupParams,
         fetch: LookupParams,
-        ask: LookupParams,
-        few: LookupParams,
-        deal: LookupParams,
-        point: PointParams,
+        fall_back: LookupParams,
+        get_small: LookupParams,
+        scatter: LookupParams,
+        host_locate: HostLocateParams,
         collect: CollectParams,
         sort_count: SortParams,
         sort: SortParams,
-        reflect: ReflectParams,
-        census: CensusParams,
+        build: BuildParams,
+        count_entries: CountEntriesParams,
         rehash: RehashParams,
-        tell: TellParams,
+        apply: ApplyParams,
     }
     agree {
-        mirror_bytes = size_of::<MirrorParams>(),
-        told_bytes = size_of::<Told>(),
-        fetching_bytes = size_of::<[u64; 2]>(),
-        tallies = TALLIES,
-        lined_up = LINED_UP,
-        scan_threads = SCAN_THREADS,
-        head = HEAD,
-        home_words = HOME_WORDS,
-        homes_bytes = size_of::<Homes>(),
-        mirror_entries = MIRROR_ENTRIES,
-        gone = GONE,
-        veiled = VEILED,
+        index_bytes = size_of::<IndexParams>(),
+        change_bytes = size_of::<IndexChange>(),
+        fetch_bytes = size_of::<[u64; 2]>(),
+        hit_counters = HIT_COUNTERS,
+        scanned_buckets = PartitionPlan::SCANNED_BUCKETS,
+        scan_threads = PartitionPlan::SCAN_THREADS,
+        partition_head = PartitionPlan::HEAD_WORDS,
+        sm_words = SmAffinity::SM_WORDS,
+        affinity_bytes = size_of::<SmAffinity>(),
+        line_entries = LINE_ENTRIES,
+        tombstone = TOMBSTONE,
+        busy = BUSY,
         unwritten = u64::from_ne_bytes([UNWRITTEN; 8]),
     }
 }
@@ -120,29 +127,29 @@ warpkeep_device::kernel_set! {
 }
 
 warpkeep_device::kernel_set! {
-    /// Fused writes: deciding and publishing without the host in between.
+    /// Fused writes: the device decides and publishes without a round trip to the host.
     pub(crate) struct FusedKernels in "fused.cu", prefix "gphash_" {
-        recopy: RecopyParams,
-        digest: StraightParams,
-        enrol: StraightParams,
-        decide: StraightParams,
-        line_up: Regions,
-        arrange: StraightParams,
-        finish: StraightParams,
-        beat: BeatParams,
-        send: BeatParams,
-        veil: StraightParams,
-        settle: BeatParams,
-        spell: SpellParams,
+        copy_levels: CopyLevelsParams,
+        digest: FusedParams,
+        dedup: FusedParams,
+        decide: FusedParams,
+        scan: Partition,
+        order_effects: FusedParams,
+        write_whole: FusedParams,
+        step: StepParams,
+        send: StepParams,
+        mark_busy: FusedParams,
+        set_entries: StepParams,
+        expand_runs: ExpandParams,
         sort_count: SortParams,
         sort: SortParams,
     }
     agree {
-        enrolled_bytes = ENROLLED_BYTES,
-        act_bytes = ACT_BYTES,
-        came_bytes = size_of::<Came>(),
+        dedup_bytes = DuplicateTable::ENTRY_BYTES,
+        effect_bytes = EFFECT_BYTES,
+        summary_bytes = size_of::<WriteSummary>(),
         block_run_bytes = size_of::<BlockRun>(),
-        most_parts = MOST_PARTS,
+        most_chunks = MOST_CHUNKS,
         send_threads = SEND_THREADS,
     }
 }
@@ -157,34 +164,34 @@ warpkeep_device::kernel_set! {
 
 warpkeep_device::kernel_set! {
     /// The value cache.
-    pub(crate) struct ValueKernels in "values.cu", prefix "gphash_values_" {
-        warm: WarmParams,
-        weigh: WeighParams,
+    pub(crate) struct ValueKernels in "value_cache.cu", prefix "gphash_values_" {
+        count_gets: CountGetsParams,
+        histogram: HistogramParams,
         release: ReleaseParams,
-        hold: SpareParams,
-        spare: SpareParams,
+        keep: FreeRowsParams,
+        free: FreeRowsParams,
         choose: ChooseParams,
-        order: FillParams,
+        partition: FillParams,
         fill: FillParams,
-        follow: FollowParams,
+        redirect: RedirectParams,
     }
     agree {
         params_bytes = size_of::<ValuesParams>(),
         choice_bytes = CHOICE_BYTES,
         in_row = 1_u64 << 63,
-        heats = HEATS,
+        frequencies = FREQUENCIES,
     }
 }
 
 #[cfg(test)]
 warpkeep_device::kernel_set! {
-    /// Readers beside writers in one launch.
+    /// Readers and writers in one launch.
     pub(crate) struct RaceKernels in "race.cu", prefix "gphash_" {
         race: RaceParams,
     }
 }
 
-/// All sets of a table. Each is compiled when it is first used.
+/// All kernel sets of a table.
 #[derive(Debug)]
 pub(crate) struct Kernels {
     read: LazyKernels<ReadKernels>,
@@ -197,18 +204,18 @@ pub(crate) struct Kernels {
     resident: OnceLock<Resident>,
 }
 
-/// Blocks of these kernels that the device runs at once: more of them would wait for the others.
+/// Blocks of these kernels that the device runs at once. More blocks would wait for the first ones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Resident {
-    pub(crate) order: u32,
+    pub(crate) partition: u32,
     pub(crate) fetch: u32,
 }
 
 macro_rules! sets {
     ($($(#[$about:meta])* $set:ident: $kernels:ty),* $(,)?) => {
         impl Kernels {
-            /// The kernels of a table with these constants. Those that every table uses are loaded at once, so that a device that cannot
-            /// compile is found when the table is opened.
+            /// The kernels of a table with these constants. The set that every table uses is loaded now, so that
+            /// opening the table fails if the device cannot compile.
             pub(crate) fn load(device: &Device, constants: &Constants) -> Result<Kernels, TableError> {
                 let kernels = Kernels {
                     $($set: LazyKernels::with_constants(device, constants.iter().copied()),)*
@@ -218,7 +225,7 @@ macro_rules! sets {
                 Ok(kernels)
             }
 
-            /// The programs of all sets, specialised.
+            /// The programs of all sets with these constants.
             pub(super) fn programs(constants: &Constants) -> Vec<Program> {
                 vec![$(<$kernels>::program().with_constants(constants.iter().copied())),*]
             }
@@ -237,7 +244,7 @@ macro_rules! sets {
 sets! {
     /// Every table uses these.
     read: ReadKernels,
-    /// For tables whose keys or values have any length.
+    /// For tables whose keys or values have variable lengths.
     variable: VariableKernels,
     /// For tables with a device index.
     index: IndexKernels,
@@ -259,9 +266,102 @@ impl Kernels {
         }
         let index = self.index()?;
         let resident = Resident {
-            order: index.order.resident_blocks(THREADS, 0)?.max(1),
+            partition: index.partition.resident_blocks(THREADS, 0)?.max(1),
             fetch: index.fetch.resident_blocks(THREADS, 0)?.max(1),
         };
         Ok(*self.resident.get_or_init(|| resident))
+    }
+}
+
+/// Lengths and geometry of a table, as compile-time constants.
+pub(crate) type Constants = [(&'static str, u64); 9];
+
+/// The programs of all kernel sets for new tables of one kind; `None` if no device can work such tables, whose keys
+/// or values have variable lengths and are stored in place.
+pub fn programs_for(
+    geometry: Geometry,
+    layout: Layout,
+    key: KeySpec,
+    value: ValueSpec,
+) -> Option<Vec<Program>> {
+    constants_for(geometry, layout, key, value).map(|constants| Kernels::programs(&constants))
+}
+
+pub(crate) fn constants_for(
+    geometry: Geometry,
+    layout: Layout,
+    key: KeySpec,
+    value: ValueSpec,
+) -> Option<Constants> {
+    let spec = TableSpec { key, value, geometry, capacity: 0, layout, merge: MergeRule::None, seed: Seed(0) };
+    let header = Header::of(&spec);
+    constants(geometry, layout, (key, header.cells), value, header.form())
+}
+
+pub(crate) fn constants_of<P: Persist>(table: &Table<P>) -> Option<Constants> {
+    constants(table.geometry, table.layout, (table.key, table.key_cells()), table.value, table.form)
+}
+
+/// Bytes of a record's tail in its tile; 0 if records are not stored in tiles.
+pub(crate) fn tail_len(form: RecordForm) -> u64 {
+    form.tile().map_or(0, warpkeep_image::Tile::tail)
+}
+
+fn constants(
+    geometry: Geometry,
+    layout: Layout,
+    (key, cells): (KeySpec, Option<KeyCells>),
+    value: ValueSpec,
+    form: RecordForm,
+) -> Option<Constants> {
+    let key_len = cells.map(KeyCells::row_len).or_else(|| key.fixed_len());
+    let variable = key_len.is_none() || value.fixed_len().is_none();
+    let body = Shape::new(geometry, layout, key, value).body;
+    if variable && body != Body::Packed {
+        return None;
+    }
+    Some([
+        ("GPHASH_HASHES", geometry.hashes() as u64),
+        ("GPHASH_SLOTS", geometry.slots() as u64),
+        ("GPHASH_BODY", u64::from(body_code(body))),
+        ("GPHASH_KEY_LEN", key_len.unwrap_or_default() as u64),
+        ("GPHASH_VALUE_LEN", value.fixed_len().unwrap_or_default() as u64),
+        ("GPHASH_VARIABLE", u64::from(variable)),
+        ("GPHASH_TAIL_LEN", tail_len(form)),
+        ("GPHASH_LONGEST", cells.map_or(0, |cells| cells.max_len() as u64)),
+        ("GPHASH_CHECKSUMS", u64::from(form.has_checksums())),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(not(no_simulator))]
+    use warpkeep_device::KernelCache;
+
+    use super::*;
+
+    #[test]
+    #[cfg(not(no_simulator))]
+    fn kernels_and_host_agree() {
+        let device = Device::simulated(warpkeep_device::Mode::fast()).unwrap();
+        let value = ValueSpec::fixed(128).unwrap();
+        let programs = programs_for(Geometry::default(), Layout::Packed, KeySpec::U64, value).unwrap();
+        // Loading compares both sides.
+        for program in &programs {
+            device.load_with(program, &KernelCache::none()).unwrap();
+        }
+        assert_eq!(programs.len(), 7);
+        assert!(programs.iter().map(|program| program.agreements.len()).sum::<usize>() > 50);
+    }
+
+    #[test]
+    fn variable_lengths_need_the_packed_layout() {
+        let (fixed, variable) = (ValueSpec::fixed(8).unwrap(), ValueSpec::variable(8).unwrap());
+        let keys = KeySpec::variable(8).unwrap();
+        let programs = |layout, key, value| programs_for(Geometry::default(), layout, key, value);
+        for (key, value) in [(KeySpec::U64, variable), (keys, fixed), (keys, variable)] {
+            assert!(programs(Layout::Packed, key, value).is_some());
+        }
+        assert!(programs(Layout::InPlace, KeySpec::U64, variable).is_none());
     }
 }

@@ -1,15 +1,15 @@
-//! What kernels are given: the structs of `kernels/*.h`, byte for byte.
+//! The parameters of kernels: the structs of `kernels/`, byte for byte. Where both sides must agree on a size or a
+//! constant, `kernels.rs` checks it when a program is loaded.
 
 use std::sync::atomic::Ordering;
 
 use bytemuck::{NoUninit, Pod, Zeroable};
-use warpkeep_device::DevicePtr;
+use warpkeep_device::{DevicePtr, Partition, SmAffinity};
 use warpkeep_image::Persist;
 
-use super::homes::Homes;
-use super::regions::Regions;
 use crate::Table;
 use crate::bucket::Body;
+use crate::gpu::kernels::tail_len;
 use crate::levels::{Level, Levels};
 
 pub(crate) const MAX_LEVELS: usize = 16;
@@ -29,74 +29,75 @@ impl From<&Level> for Run {
     }
 }
 
-/// Pairs of counters that warps spread what they count over.
-pub(crate) const TALLIES: usize = 64;
+/// Pairs of hit counters, so that warps rarely add to the same one.
+pub(crate) const HIT_COUNTERS: usize = 64;
 
-/// Entries of a bucket of a mirror.
-pub(crate) const MIRROR_ENTRIES: u64 = 4;
-/// What an entry of a mirror says of a key that was removed; and of one that the image is to be asked for. Records lie further on.
-pub(crate) const GONE: u64 = 1;
-pub(crate) const VEILED: u64 = 4;
-/// What there is before a key is written beside an entry: nothing that words of keys often are.
+/// Entries of a line of a device index.
+pub(crate) const LINE_ENTRIES: u64 = 4;
+/// Entry values that are no records, which have larger offsets: the key was removed; the reader has to fall back to
+/// the image.
+pub(crate) const TOMBSTONE: u64 = 1;
+pub(crate) const BUSY: u64 = 4;
+/// The fill pattern of the key column, before a key is written: a byte that words of keys rarely consist of.
 pub(crate) const UNWRITTEN: u8 = 0xb7;
 
-/// The values of some keys; null if there are none.
+/// The rows of the value cache; null if there is none.
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
 pub(crate) struct ValuesParams {
     pub(crate) rows: DevicePtr,
     pub(crate) tails: DevicePtr,
-    pub(crate) tallies: DevicePtr,
+    pub(crate) hit_counters: DevicePtr,
 }
 
 impl ValuesParams {
     pub(crate) const NONE: ValuesParams =
-        ValuesParams { rows: DevicePtr::NULL, tails: DevicePtr::NULL, tallies: DevicePtr::NULL };
+        ValuesParams { rows: DevicePtr::NULL, tails: DevicePtr::NULL, hit_counters: DevicePtr::NULL };
 }
 
-/// Words beside a row of the value cache, for keys of so many bytes: the record, the version, and keys that are not their hashes.
+/// Words of the tail of a row of the value cache: the record, the version, and keys longer than their hashes.
 pub(crate) fn tail_words(key_len: usize) -> usize {
     if key_len == 8 { 2 } else { 2 + key_len.div_ceil(8).next_multiple_of(2) }
 }
 
-/// How hot an entry of a mirror can be.
-pub(crate) const HEATS: usize = 256;
+/// Values of a frequency counter.
+pub(crate) const FREQUENCIES: usize = 256;
 
-/// The record of each key; null if there is no mirror.
+/// The device index; null if there is none.
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
-pub(crate) struct MirrorParams {
+pub(crate) struct IndexParams {
     pub(crate) entries: DevicePtr,
-    pub(crate) buckets: u64,
+    pub(crate) lines: u64,
     pub(crate) unplaced: DevicePtr,
     pub(crate) keys: DevicePtr,
     pub(crate) values: ValuesParams,
 }
 
-impl MirrorParams {
-    pub(crate) const NONE: MirrorParams = MirrorParams {
+impl IndexParams {
+    pub(crate) const NONE: IndexParams = IndexParams {
         entries: DevicePtr::NULL,
-        buckets: 0,
+        lines: 0,
         unplaced: DevicePtr::NULL,
         keys: DevicePtr::NULL,
         values: ValuesParams::NONE,
     };
 }
 
-/// A table, at this moment.
+/// A table, as it is when the kernel is launched.
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
 pub(crate) struct TableParams {
     pub(crate) image: DevicePtr,
     seed: u64,
-    specials: u64,
+    special_slots: u64,
     levels: u32,
     open_first: u32,
     open_count: u32,
     drained_first: u32,
     drained_count: u32,
     overflows: u32,
-    look_in_overflow: u32,
+    overflow_in_use: u32,
     hashes: u32,
     slots: u32,
     body: u32,
@@ -110,10 +111,10 @@ pub(crate) struct TableParams {
     reserved: u32,
     level: [Run; MAX_LEVELS],
     overflow: [Run; MAX_OVERFLOWS],
-    pub(crate) mirror: MirrorParams,
+    pub(crate) index: IndexParams,
 }
 
-/// The code of what a slot holds.
+/// The code of the contents of a slot.
 pub(crate) fn body_code(body: Body) -> u32 {
     match body {
         Body::Packed => 0,
@@ -138,14 +139,14 @@ impl TableParams {
         TableParams {
             image,
             seed: table.seed.0,
-            specials: table.specials().map_or(0, |specials| specials.offset),
+            special_slots: table.specials().map_or(0, |specials| specials.offset),
             levels: levels.levels.len() as u32,
             open_first: open_first as u32,
             open_count: open_count as u32,
             drained_first: drained_first as u32,
             drained_count: levels.drained as u32,
             overflows: levels.overflows().count() as u32,
-            look_in_overflow: u32::from(table.in_overflow.load(Ordering::Acquire) > 0),
+            overflow_in_use: u32::from(table.in_overflow.load(Ordering::Acquire) > 0),
             hashes: table.geometry.hashes() as u32,
             slots: table.geometry.slots() as u32,
             body: body_code(table.shape.body),
@@ -153,19 +154,19 @@ impl TableParams {
             value_len: table.value.fixed_len().unwrap_or_default() as u32,
             merge_rule: u32::from(table.merge_rule().code()),
             variable: u32::from(table.key_row_len().is_none() || table.value.fixed_len().is_none()),
-            tail_len: super::program::tail_len(table.form) as u32,
+            tail_len: tail_len(table.form) as u32,
             longest: table.key_cells().map_or(0, |cells| cells.max_len() as u32),
             checksums: u32::from(table.form.has_checksums()),
             reserved: 0,
             level: runs(levels.levels.iter()),
             overflow: runs(levels.overflows()),
-            mirror: MirrorParams::NONE,
+            index: IndexParams::NONE,
         }
     }
 
-    /// The same, with a mirror.
-    pub(crate) fn reflected(self, mirror: MirrorParams) -> TableParams {
-        TableParams { mirror, ..self }
+    /// The same, with a device index.
+    pub(crate) fn with_index(self, index: IndexParams) -> TableParams {
+        TableParams { index, ..self }
     }
 }
 
@@ -195,7 +196,7 @@ pub(crate) struct StageParams {
     pub(crate) versions: DevicePtr,
     pub(crate) answers: DevicePtr,
     pub(crate) pending: DevicePtr,
-    pub(crate) left: DevicePtr,
+    pub(crate) is_fallback: DevicePtr,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -204,9 +205,9 @@ pub(crate) struct PlanParams {
     pub(crate) table: TableParams,
     pub(crate) count: u64,
     pub(crate) keys: DevicePtr,
-    pub(crate) places: DevicePtr,
-    pub(crate) place_mask: u64,
-    pub(crate) left: DevicePtr,
+    pub(crate) hash_slots: DevicePtr,
+    pub(crate) hash_mask: u64,
+    pub(crate) is_fallback: DevicePtr,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -222,19 +223,19 @@ pub(crate) struct PublishParams {
 #[repr(C)]
 pub(crate) struct LookupParams {
     pub(crate) get: GetParams,
-    pub(crate) asked: DevicePtr,
-    pub(crate) asks: DevicePtr,
+    pub(crate) fallback_count: DevicePtr,
+    pub(crate) fallbacks: DevicePtr,
     pub(crate) located: DevicePtr,
-    pub(crate) regions: Regions,
-    pub(crate) fetchings: DevicePtr,
+    pub(crate) partition: Partition,
+    pub(crate) fetches: DevicePtr,
     pub(crate) wide: u64,
-    pub(crate) homes: Homes,
-    pub(crate) cleans: u64,
+    pub(crate) affinity: SmAffinity,
+    pub(crate) clear_count: u64,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
-pub(crate) struct PointParams {
+pub(crate) struct HostLocateParams {
     pub(crate) table: TableParams,
     pub(crate) count: u64,
     pub(crate) keys: DevicePtr,
@@ -254,7 +255,7 @@ pub(crate) struct CollectParams {
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
-pub(crate) struct ReflectParams {
+pub(crate) struct BuildParams {
     pub(crate) table: TableParams,
     pub(crate) records: DevicePtr,
     pub(crate) count: u64,
@@ -262,55 +263,55 @@ pub(crate) struct ReflectParams {
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
-pub(crate) struct CensusParams {
-    pub(crate) mirror: MirrorParams,
+pub(crate) struct CountEntriesParams {
+    pub(crate) index: IndexParams,
     pub(crate) counts: DevicePtr,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
 pub(crate) struct RehashParams {
-    pub(crate) from: MirrorParams,
-    pub(crate) to: MirrorParams,
-    pub(crate) from_heat: DevicePtr,
-    pub(crate) to_heat: DevicePtr,
+    pub(crate) from: IndexParams,
+    pub(crate) to: IndexParams,
+    pub(crate) from_frequencies: DevicePtr,
+    pub(crate) to_frequencies: DevicePtr,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
-pub(crate) struct WarmParams {
+pub(crate) struct CountGetsParams {
     pub(crate) table: TableParams,
     pub(crate) count: u64,
     pub(crate) keys: DevicePtr,
-    pub(crate) heat: DevicePtr,
+    pub(crate) frequencies: DevicePtr,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
-pub(crate) struct WeighParams {
+pub(crate) struct HistogramParams {
     pub(crate) table: TableParams,
-    pub(crate) heat: DevicePtr,
-    pub(crate) weights: DevicePtr,
+    pub(crate) frequencies: DevicePtr,
+    pub(crate) histogram: DevicePtr,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
 pub(crate) struct ReleaseParams {
     pub(crate) table: TableParams,
-    pub(crate) heat: DevicePtr,
-    pub(crate) enough: u64,
-    pub(crate) ties: u64,
-    pub(crate) tied: DevicePtr,
+    pub(crate) frequencies: DevicePtr,
+    pub(crate) threshold: u64,
+    pub(crate) ties_kept: u64,
+    pub(crate) tie_count: DevicePtr,
     pub(crate) used: DevicePtr,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
-pub(crate) struct SpareParams {
+pub(crate) struct FreeRowsParams {
     pub(crate) count: u64,
     pub(crate) used: DevicePtr,
-    pub(crate) spare_count: DevicePtr,
-    pub(crate) spares: DevicePtr,
+    pub(crate) free_count: DevicePtr,
+    pub(crate) free_rows: DevicePtr,
 }
 
 /// Bytes of an entry that was chosen to get a row.
@@ -320,14 +321,14 @@ pub(crate) const CHOICE_BYTES: usize = 16;
 #[repr(C)]
 pub(crate) struct ChooseParams {
     pub(crate) table: TableParams,
-    pub(crate) heat: DevicePtr,
-    pub(crate) coldest: u64,
-    pub(crate) hottest: u64,
-    pub(crate) room: u64,
-    pub(crate) chosen: DevicePtr,
+    pub(crate) frequencies: DevicePtr,
+    pub(crate) min_frequency: u64,
+    pub(crate) max_frequency: u64,
+    pub(crate) capacity: u64,
+    pub(crate) chosen_count: DevicePtr,
     pub(crate) choices: DevicePtr,
     pub(crate) ranks: DevicePtr,
-    pub(crate) regions: Regions,
+    pub(crate) partition: Partition,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -337,26 +338,26 @@ pub(crate) struct FillParams {
     pub(crate) count: u64,
     pub(crate) choices: DevicePtr,
     pub(crate) ranks: DevicePtr,
-    pub(crate) regions: Regions,
+    pub(crate) partition: Partition,
     pub(crate) ordered: DevicePtr,
-    pub(crate) spares: DevicePtr,
+    pub(crate) free_rows: DevicePtr,
     pub(crate) wide: u64,
 }
 
-/// What the CPU has given a key: a record, or 0 if the key is gone.
+/// A change that the CPU made: the key's record, or 0 if the key was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub(crate) struct Told {
+pub(crate) struct IndexChange {
     pub(crate) hash: u64,
     pub(crate) record: u64,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
-pub(crate) struct TellParams {
+pub(crate) struct ApplyParams {
     pub(crate) table: TableParams,
     pub(crate) count: u64,
-    pub(crate) told: DevicePtr,
+    pub(crate) changes: DevicePtr,
     pub(crate) removed: u64,
 }
 
@@ -369,7 +370,7 @@ pub(crate) struct DrainParams {
     pub(crate) count: u64,
     pub(crate) moved: DevicePtr,
     pub(crate) overflowed: DevicePtr,
-    pub(crate) stuck: DevicePtr,
+    pub(crate) unplaced: DevicePtr,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -381,30 +382,30 @@ pub(crate) struct RepairParams {
     pub(crate) cleared: DevicePtr,
 }
 
-/// Readers and publishers in one launch.
+/// Readers beside one writer of each kind, in one launch.
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
 pub(crate) struct RaceParams {
-    pub(crate) plain: GetParams,
-    pub(crate) get: GetParams,
+    pub(crate) image_get: GetParams,
+    pub(crate) index_get: GetParams,
     pub(crate) publish: PublishParams,
     pub(crate) fill: FillParams,
-    pub(crate) tell: DevicePtr,
-    pub(crate) beat: DevicePtr,
-    pub(crate) arrived: DevicePtr,
-    pub(crate) statuses_again: DevicePtr,
-    pub(crate) versions_again: DevicePtr,
-    pub(crate) values_again: DevicePtr,
+    pub(crate) apply: DevicePtr,
+    pub(crate) step: DevicePtr,
+    pub(crate) readers_done: DevicePtr,
+    pub(crate) second_statuses: DevicePtr,
+    pub(crate) second_versions: DevicePtr,
+    pub(crate) second_values: DevicePtr,
     pub(crate) readers: u64,
     pub(crate) publishers: u64,
     pub(crate) fillers: u64,
-    pub(crate) beaters: u64,
-    pub(crate) tellers: u64,
+    pub(crate) steppers: u64,
+    pub(crate) appliers: u64,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
-pub(crate) struct SpreadParams {
+pub(crate) struct UnpackParams {
     pub(crate) count: u64,
     pub(crate) from: DevicePtr,
     pub(crate) to: DevicePtr,
@@ -449,19 +450,19 @@ pub(crate) struct CopyParams {
     pub(crate) values: DevicePtr,
 }
 
-/// A change that is staged.
+/// A staged change of a slot.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Pending {
     pub(crate) at: u64,
     pub(crate) word: u64,
-    /// The record that goes, or 0.
+    /// The record that is replaced or removed, or 0.
     pub(crate) old: u64,
     flags: u32,
     reserved: u32,
 }
 
-/// What becomes of a slot.
+/// The effect of a staged change on its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PendingKind {
     None,

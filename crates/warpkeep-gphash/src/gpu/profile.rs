@@ -1,8 +1,8 @@
-//! The device profile: the thresholds by which an engine decides how to do a batch.
+//! The device profile: the thresholds that decide how a batch runs.
 //!
-//! A batch is always done the same way under one profile, so that its latency does not depend on the batches before it. The values are those
-//! measured on an H200 with a host of 16 cores. A file beside the cache of compiled kernels overrides them for one device, see
-//! [`DeviceProfile::of`].
+//! With one profile a batch of a given size always runs the same way, so that its latency does not depend on earlier
+//! batches. The default values were measured on an H200 with 16 host cores. A file beside the cache of compiled
+//! kernels overrides them for one device; see [`DeviceProfile::of`].
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,18 +12,19 @@ use warpkeep_device::{DeviceChoice, DeviceInfo, KernelCache};
 
 use crate::TableError;
 
-/// Threads that publish words, at the most, the caller's among them. Sixteen cores are about as fast as the link brings records.
+/// Threads that publish words, at most, the caller's included. Sixteen cores are about as fast as the link delivers
+/// records.
 const MOST_THREADS: usize = 16;
-/// Cores that a host has at least if it is to publish words: with fewer the device is faster.
+/// Cores from which on the host publishes words by default: with fewer the device is faster.
 const LEAST_CORES: usize = 8;
-/// The largest batch that can be scattered: each region has a bucket of fixed capacity, which takes more memory than sorting does.
+/// The largest batch that is scattered: buckets of fixed capacity take more memory than a sorted list.
 const MOST_SCATTERED: usize = 1 << 20;
-/// Chunks of a batch, at the least, where the host publishes the words and there is more than one.
+/// Chunks of a batch, at least, where the host publishes the words and there is more than one.
 const LEAST_CHUNKS: u64 = 4;
-/// Chunks of a batch, at the most: more of them overlap hardly more.
-const MOST_CHUNKS: u64 = super::straight::params::MOST_PARTS as u64;
+/// Chunks of a batch, at most: more chunks hardly overlap more.
+const MOST_CHUNKS: u64 = super::write::params::MOST_CHUNKS as u64;
 
-/// Who publishes the words of the index of fused writes that have several chunks.
+/// Who publishes the slot words of fused writes that have several chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PublishBy {
     /// The device, over the link.
@@ -33,7 +34,7 @@ pub enum PublishBy {
 }
 
 impl PublishBy {
-    /// What suits this machine.
+    /// The default for this machine.
     pub fn usual() -> PublishBy {
         match std::thread::available_parallelism().map_or(1, usize::from) {
             cores if cores >= LEAST_CORES => PublishBy::Host(cores.min(MOST_THREADS)),
@@ -64,12 +65,13 @@ impl FromStr for PublishBy {
     }
 }
 
-/// Declares the profile with its fields, so that text has each of them by its name.
+/// Declares the profile, and its text form with a line for each field.
 macro_rules! profile {
     ($($(#[$about:meta])* $field:ident: $kind:ty = $usual:expr),* $(,)?) => {
-        /// The thresholds by which an engine decides how to do a batch.
+        /// The thresholds that decide how a batch runs.
         ///
-        /// As text it has a line for each field, such as `ordered_from = 1024`; lines that begin with `#` are comments.
+        /// Its text form has a line for each field, such as `ordered_from = 1024`; lines that begin with `#` are
+        /// comments.
         ///
         /// ```
         /// use warpkeep_gphash::gpu::DeviceProfile;
@@ -115,51 +117,52 @@ macro_rules! profile {
 }
 
 profile! {
-    /// Gets in device memory: keys from which on values are fetched in the order of their addresses. Over the link that is ten times as
-    /// fast, and takes a few launches more.
+    /// Gets in device memory: keys from which on values are fetched in address order. Over the link that is ten times
+    /// as fast, but takes a few more launches.
     ordered_from: usize = 1 << 10,
-    /// Keys up to which an ordered batch is scattered to buckets of address ranges instead of sorted: three launches instead of six. At most a
-    /// million; 0 for none.
+    /// Keys up to which an ordered batch is scattered to buckets of address ranges instead of sorted: three launches
+    /// instead of six. At most a million; 0 for none.
     scattered_to: usize = 1 << 14,
-    /// Records to fetch from which on a sorted batch is fetched by all multiprocessors alike. Below, each fetches the address ranges that are
-    /// assigned to it, whose translations it has cached.
+    /// Records to fetch from which on a sorted batch is fetched without SM affinity. Below, each multiprocessor
+    /// fetches the address ranges that are assigned to it, whose translations it has cached.
     unassigned_from: u64 = 1 << 20,
-    /// Keys up to which a batch that asks only which keys exist takes one launch instead of two.
+    /// Keys up to which a batch without values, which only finds out which keys exist, takes one launch instead of two.
     located_at_once_to: usize = 1 << 15,
-    /// Gets from host memory: keys from which on the device locates records. Below, the CPU is done before a kernel would have begun.
+    /// Gets from host memory: keys from which on the device locates records. Below, the CPU is done before a kernel
+    /// would have started.
     gathered_from: usize = 1 << 9,
     /// Keys from which on the device fetches a share of the values itself, where it reaches the destination.
     shared_from: usize = 1 << 18,
-    /// The share of the keys of such a batch that the device takes, from 0 to 1.
+    /// The share of the keys of such a batch that the device fetches, from 0 to 1.
     device_share: f64 = 0.4,
-    /// Bytes of values from which on the host writes those that it copies past its caches.
+    /// Bytes of values from which on the host's copies bypass its caches.
     streamed_from_bytes: usize = 32 << 20,
-    /// Fused writes: operations of a chunk. The link takes a hundred microseconds for the records of one.
+    /// Fused writes: operations of a chunk. The link takes a hundred microseconds for the records of a chunk.
     chunk_operations: u64 = 1 << 15,
-    /// Who publishes the words of the index where a batch has several chunks.
+    /// Who publishes the slot words where a batch has several chunks.
     publish_by: PublishBy = PublishBy::usual(),
 }
 
-/// How a batch of gets in device memory is done.
+/// How a batch of gets in device memory runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GetStrategy {
-    /// One launch locates keys and fetches values as they come.
+    /// One launch locates keys and fetches values in key order.
     Fused,
     /// Keys are located; no values are wanted.
     Locate,
-    /// Records are scattered to buckets of address ranges, and fetched by the multiprocessors that own these.
+    /// Records are scattered to buckets of address ranges, and fetched with SM affinity.
     Scattered,
-    /// Records are partitioned by address range, and fetched by the multiprocessors that own these, or by all alike from this many records on.
+    /// Records are partitioned by address range, and fetched with SM affinity if they are few enough.
     Sorted {
-        /// Records from which on all multiprocessors fetch alike.
+        /// Records from which on they are fetched without SM affinity.
         unassigned_from: u64,
     },
 }
 
 impl DeviceProfile {
-    /// The profile of a device: of its file, if there is one, and the usual values for fields that the file does not have. The file is
-    /// `profiles/NAME` in the folder that has the cache of compiled kernels, `~/.cache/warpkeep` or `$WARPKEEP_CACHE`; see
-    /// [`file_of`](DeviceProfile::file_of).
+    /// The profile of a device: from its file, if there is one, with default values for fields that the file does not
+    /// have. The file is `profiles/NAME` in the folder that has the cache of compiled kernels, `~/.cache/warpkeep` or
+    /// `$WARPKEEP_CACHE`; see [`file_of`](DeviceProfile::file_of).
     pub fn of(device: &DeviceInfo) -> Result<DeviceProfile, TableError> {
         if device.choice == DeviceChoice::Sim {
             return Ok(DeviceProfile::simulated());
@@ -170,7 +173,7 @@ impl DeviceProfile {
         }
     }
 
-    /// Where the profile of a device of this name is looked for; `None` if there is no cache.
+    /// The path of the profile of a device of this name; `None` if there is no cache.
     pub fn file_of(device: &str) -> Option<PathBuf> {
         let plain =
             |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' };
@@ -179,7 +182,7 @@ impl DeviceProfile {
         Some(cache.folder()?.parent()?.join("profiles").join(name))
     }
 
-    /// The profile in a file; the usual values if there is no such file.
+    /// The profile in a file; the default values if there is no such file.
     fn read(path: &Path) -> Result<DeviceProfile, TableError> {
         let error = |problem: String| TableError::DeviceProfile { path: path.to_owned(), problem };
         match std::fs::read_to_string(path) {
@@ -189,8 +192,8 @@ impl DeviceProfile {
         }
     }
 
-    /// The simulator has no link, and its batches are small: most of them are to take the short way, and all of those from host memory the
-    /// device's.
+    /// The simulator has no link, and its batches are small: most of them use one launch, and all from host memory
+    /// use the device.
     fn simulated() -> DeviceProfile {
         DeviceProfile {
             ordered_from: 1 << 16,
@@ -211,14 +214,14 @@ impl DeviceProfile {
         }
     }
 
-    /// How many keys of a batch the device takes that it shares with the host: whole warps.
+    /// Keys that the device fetches of a batch that is split with the host: whole warps.
     pub(super) fn device_keys(&self, keys: usize) -> usize {
         const WARP: usize = 32;
         ((keys as f64 * self.device_share.clamp(0.0, 1.0)) as usize).next_multiple_of(WARP).min(keys)
     }
 
-    /// The chunks of a fused write. Where the device publishes the words each is a launch, so there are fewer. Where the host does, there are
-    /// some at least, or it would begin when the device has ended.
+    /// The number of chunks of a fused write. Where the device publishes the words each chunk is a launch, so there
+    /// are fewer. Where the host does, there are at least a few, because it begins when the first chunk is complete.
     pub(super) fn chunks(&self, operations: u64, by_host: bool) -> u64 {
         let chunk = self.chunk_operations.max(1);
         match by_host {
@@ -230,7 +233,8 @@ impl DeviceProfile {
         }
     }
 
-    /// Operations from which on a fused write sends its first chunks while the rest is decided: deciding fewer takes little time.
+    /// Operations from which on a fused write sends its first chunks while the rest is decided: smaller batches are
+    /// decided quickly.
     pub(super) fn sends_early_from(&self) -> u64 {
         self.chunk_operations.saturating_mul(LEAST_CHUNKS)
     }
@@ -259,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_strategy_of_gets_follows_from_their_number() {
+    fn get_strategy_depends_on_batch_size() {
         let profile = DeviceProfile::default();
         let sorted = GetStrategy::Sorted { unassigned_from: 1 << 20 };
         for (keys, with_values, without) in [
@@ -278,11 +282,11 @@ mod tests {
             );
         }
         let wide = DeviceProfile { scattered_to: usize::MAX, ..profile };
-        assert_eq!(wide.gets(2 << 20, true), sorted, "buckets of so many take too much memory");
+        assert_eq!(wide.gets(2 << 20, true), sorted, "buckets for this many keys take too much memory");
     }
 
     #[test]
-    fn small_batches_have_one_chunk_and_large_ones_not_too_many() {
+    fn chunks_grow_with_the_batch_up_to_a_limit() {
         let profile = DeviceProfile::default();
         let chunk = profile.chunk_operations;
         assert_eq!([1, chunk - 1, chunk, 2 * chunk - 1].map(|count| profile.chunks(count, true)), [1; 4]);
@@ -295,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_whole_warps() {
+    fn device_share_is_whole_warps() {
         let profile = DeviceProfile::default();
         assert_eq!([0, 1, 31, 100, 1000].map(|keys| profile.device_keys(keys)), [0, 0, 31, 64, 416]);
         let all = DeviceProfile { device_share: 7.0, ..profile };
@@ -306,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn files_override_fields_and_nonsense_is_refused() {
+    fn files_override_fields_and_invalid_lines_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("device");
         assert_eq!(DeviceProfile::read(&path).unwrap(), DeviceProfile::default());
@@ -315,7 +319,7 @@ mod tests {
             DeviceProfile { publish_by: PublishBy::Host(3), shared_from: 9, ..DeviceProfile::default() };
         assert_eq!(DeviceProfile::read(&path).unwrap(), expected);
         assert_eq!(expected.to_string().parse(), Ok(expected));
-        for (text, told) in [
+        for (text, expected) in [
             ("ordered_from", "line 1 is not"),
             ("\nfast = 1", "no field `fast`"),
             ("ordered_from = many", "ordered_from"),
@@ -324,7 +328,7 @@ mod tests {
         ] {
             std::fs::write(&path, text).unwrap();
             let error = DeviceProfile::read(&path).unwrap_err().to_string();
-            assert!(error.contains(told) && error.contains("delete the file"), "{error}");
+            assert!(error.contains(expected) && error.contains("delete the file"), "{error}");
         }
     }
 }

@@ -16,29 +16,29 @@ use warpkeep_suites::crash::{
 
 use rig::Kind;
 
-/// No script has a key beyond.
+/// The keys of the scripts are below this.
 const KEYS: u64 = 30;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Put(u64),
     Remove(u64),
-    /// Grow now, and see it through.
+    /// Grow, to the end.
     Grow,
     /// Begin to grow.
     Begin,
     /// Drain one bucket.
     Drain,
-    /// Shrink now, and see it through.
+    /// Shrink, to the end.
     Shrink,
     /// Move all records.
     Defragment,
-    /// Let go of what was replaced.
+    /// Free replaced records.
     Settle,
 }
 use Step::{Begin, Defragment, Drain, Grow, Put, Remove, Settle, Shrink};
 
-/// What is done to a table, and what the table is.
+/// A table and the work on it.
 struct Script {
     name: &'static str,
     geometry: fn() -> Geometry,
@@ -78,7 +78,7 @@ const FILLED: Script = Script {
         Put(22),
         Put(23),
         Grow,
-        // What was freed is used again at once, so that a crash shows whether it was still referred to.
+        // Freed blocks are reused at once, so that a crash shows whether they were still referenced.
         Settle,
         Put(24),
         Remove(3),
@@ -138,7 +138,7 @@ const DRAINED: Script = Script {
     ],
 };
 
-/// A table too large for what is left in it, made smaller and used on.
+/// A table too large for its remaining items: shrunk, and used on.
 const SHRUNK: Script = Script {
     name: "shrunk",
     geometry: Geometry::default,
@@ -172,8 +172,8 @@ const SHRUNK: Script = Script {
     ],
 };
 
-/// A table of two buckets in the top level, of whose first five items could be in the second, and all others could not:
-/// each of those moves on when its slot is all that is left.
+/// A table of two buckets in the top level. Its first five items can be in both buckets, all others in the first alone,
+/// so that the five are displaced when the first bucket is full.
 const CROWDED: Script = Script {
     name: "crowded",
     geometry: Geometry::default,
@@ -210,9 +210,9 @@ const CROWDED: Script = Script {
     ],
 };
 /// Keys of the crowded table below this can be in both buckets of the top level, the others in the first alone.
-const AT_HOME_IN_BOTH: usize = 10;
+const KEYS_OF_BOTH: usize = 10;
 
-/// The numbers of the keys of the crowded table, by kind.
+/// The key numbers of the crowded table, by kind.
 static CROWD: LazyLock<Vec<Vec<u64>>> = LazyLock::new(|| Kind::ALL.map(crowd).to_vec());
 
 fn crowd(kind: Kind) -> Vec<u64> {
@@ -220,9 +220,9 @@ fn crowd(kind: Kind) -> Vec<u64> {
         let hash = kind.hash(*number);
         (reduce(hash, 2), reduce(second_hash(hash), 2))
     };
-    // From 2 on: the first are special in some kinds.
-    let both = (2..).filter(|number| buckets_of(number) == (0, 1)).take(AT_HOME_IN_BOTH);
-    let first = (2..).filter(|number| buckets_of(number) == (0, 0)).take(KEYS as usize - AT_HOME_IN_BOTH);
+    // From 2 on: the first two are special in some kinds.
+    let both = (2..).filter(|number| buckets_of(number) == (0, 1)).take(KEYS_OF_BOTH);
+    let first = (2..).filter(|number| buckets_of(number) == (0, 0)).take(KEYS as usize - KEYS_OF_BOTH);
     both.chain(first).collect()
 }
 
@@ -230,24 +230,24 @@ fn is_crowded(script: &Script) -> bool {
     std::ptr::eq(script.steps, CROWDED.steps)
 }
 
-/// A kind of slots, and what is done to a table of them.
+/// A kind of table, and a script.
 #[derive(Clone, Copy)]
 struct Case(Kind, &'static Script);
 
 impl Step {
-    /// The step as the explorer takes it.
+    /// The step in the explorer's terms.
     fn of(self) -> warpkeep_suites::crash::Step<Table<Recorder>> {
-        use warpkeep_suites::crash::Step as Taken;
+        use warpkeep_suites::crash::Step as ExplorerStep;
         match self {
-            Put(key) => Taken::Put(key),
-            Remove(key) => Taken::Remove(key),
-            Grow => Taken::Grow,
-            Shrink => Taken::Shrink,
-            Defragment => Taken::Defragment,
-            Settle => Taken::Settle,
-            Begin => Taken::Upkeep(Table::begin_growth),
-            Drain => Taken::Upkeep(|table| {
-                // Not before everybody has left who goes by the old levels.
+            Put(key) => ExplorerStep::Put(key),
+            Remove(key) => ExplorerStep::Remove(key),
+            Grow => ExplorerStep::Grow,
+            Shrink => ExplorerStep::Shrink,
+            Defragment => ExplorerStep::Defragment,
+            Settle => ExplorerStep::Settle,
+            Begin => ExplorerStep::Upkeep(Table::begin_growth),
+            Drain => ExplorerStep::Upkeep(|table| {
+                // Not before all readers have left the old levels.
                 for _ in 0..1000 {
                     table.heap().reclaim();
                     if table.may_drain() {
@@ -289,26 +289,27 @@ impl Scenario for Case {
 
     fn key(&self, number: u64) -> Vec<u8> {
         let Case(kind, script) = *self;
-        let place = Kind::ALL.iter().position(|&other| other == kind).expect("one of all");
-        kind.key(if is_crowded(script) { CROWD[place][number as usize] } else { number })
+        let index = Kind::ALL.iter().position(|&other| other == kind).expect("one of all");
+        kind.key(if is_crowded(script) { CROWD[index][number as usize] } else { number })
     }
 
     fn value(&self, number: u64, version: u64) -> Vec<u8> {
         self.0.value(number, version)
     }
 
-    /// Header, levels and one record an item, if it has one. An item that was being moved has one record, too.
+    /// Header, levels, and one record per item, for kinds with records. An item that is being moved has one record,
+    /// too.
     fn blocks(&self, items: u64) -> u64 {
         2 + self.0.blocks() * items
     }
 
-    /// Those that move on.
+    /// The keys that are displaced.
     fn put_again(&self) -> std::ops::Range<u64> {
-        0..if is_crowded(self.1) { AT_HOME_IN_BOTH as u64 } else { 0 }
+        0..if is_crowded(self.1) { KEYS_OF_BOTH as u64 } else { 0 }
     }
 
     fn assert_meant(&self, table: &Table<Recorder>) {
-        assert!(!is_crowded(self.1) || table.stats().displaced > 0, "{:?}: nobody had to move on", self.0);
+        assert!(!is_crowded(self.1) || table.stats().displaced > 0, "{:?}: no item was displaced", self.0);
     }
 }
 
@@ -323,7 +324,7 @@ fn crashes_are_survived() {
 
 #[test]
 fn missing_flushes_and_fences_are_noticed() {
-    // A site is caught by any of them; these reach all sites.
+    // Together these cases reach all sites. One that notices the absence of a site is enough.
     let cases = [
         Case(Kind::Packed, &FILLED),
         Case(Kind::Packed, &DRAINED),

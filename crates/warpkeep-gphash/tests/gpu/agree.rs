@@ -1,5 +1,5 @@
-//! One table, two engines: what the CPU wrote the device reads, changes and moves, and back, in the middle of growing and
-//! shrinking.
+//! CPU and device alternate on one table: each reads, changes and moves the items of the other, while the table grows
+//! or shrinks.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use warpkeep_device::Device;
 use warpkeep_gphash::{Geometry, Table};
 use warpkeep_image::Coherent;
 
-use crate::bench::{Bench, Dice, Model, Space, open};
+use crate::harness::{Dice, Harness, Model, Space, open};
 use crate::rig::{Kind, get, heap, put, remove};
 
 const KEYS: u64 = 300;
 
-fn on_the_cpu(
+fn write_on_the_cpu(
     table: &Table<Coherent>,
     kind: Kind,
     model: &mut Model,
@@ -33,7 +33,7 @@ fn on_the_cpu(
     }
 }
 
-/// Begins to move items, as soon as nobody goes by the levels before, and moves those of some buckets.
+/// Begins a growth, waits until no reader uses the old levels, and moves the items of some buckets.
 fn grow_a_little(table: &Table<Coherent>, buckets: u64) {
     table.begin_growth().unwrap();
     while !table.may_drain() {
@@ -44,54 +44,54 @@ fn grow_a_little(table: &Table<Coherent>, buckets: u64) {
     assert!(table.stats().growing);
 }
 
-/// Gives the device what the CPU has done, and lets it work.
-fn on_the_device(
+/// Continues on a device with the table that the CPU has written.
+fn work_on_the_device(
     device: &Device,
     table: Table<Coherent>,
     kind: Kind,
     state: (Model, u64),
     dice: &mut Dice,
-) -> Bench {
-    let mut bench = Bench::over(device, kind, table);
-    (bench.model, bench.version) = state;
-    bench.check(KEYS);
-    bench.inspect();
+) -> Harness {
+    let mut harness = Harness::over(device, kind, table);
+    (harness.model, harness.version) = state;
+    harness.check(KEYS);
+    harness.inspect();
     for _ in 0..3 {
-        bench.batch(dice, KEYS, 40);
-        bench.engine.turn().maintain(&bench.table, 2).unwrap();
-        bench.check(KEYS);
-        bench.inspect();
+        harness.batch(dice, KEYS, 40);
+        harness.engine.write_lock().maintain(&harness.table, 2).unwrap();
+        harness.check(KEYS);
+        harness.inspect();
     }
-    bench
+    harness
 }
 
-pub(crate) fn growing_tables_go_from_hand_to_hand(device: &Device, space: Space) {
+pub(crate) fn cpu_and_device_alternate_on_a_growing_table(device: &Device, space: Space) {
     let geometries = [Geometry::default(), Geometry::new(1, 4, 8).unwrap(), Geometry::new(4, 2, 4).unwrap()];
     for (seed, kind) in Kind::ALL.into_iter().enumerate() {
-        let (mut dice, geometry) = (Dice(seed as u64), geometries[seed % geometries.len()]);
+        let (mut dice, geometry) = (Dice::new(seed as u64), geometries[seed % geometries.len()]);
         let mut table = Table::create(&space(200), &spec(kind, geometry)).unwrap();
         let (mut model, mut version) = (Model::new(), 0);
-        // The first two keys are the special ones where there are such.
+        // The first two keys are the special ones of some kinds.
         for number in [0, 1] {
             version += 1;
             put(&table, &kind.key(number), &kind.value(number, version), version).unwrap();
             model.insert(number, (version, kind.value(number, version)));
         }
         for round in 0..3 {
-            on_the_cpu(&table, kind, &mut model, &mut dice, 120, &mut version);
+            write_on_the_cpu(&table, kind, &mut model, &mut dice, 120, &mut version);
             grow_a_little(&table, 1 + round);
-            on_the_cpu(&table, kind, &mut model, &mut dice, 10, &mut version);
-            let mut bench = on_the_device(device, table, kind, (model, version), &mut dice);
+            write_on_the_cpu(&table, kind, &mut model, &mut dice, 10, &mut version);
+            let mut harness = work_on_the_device(device, table, kind, (model, version), &mut dice);
             if round == 1 {
-                // Seen through by the device; otherwise the CPU gets it half done.
-                bench.settle(3);
-                assert!(!bench.table.stats().growing);
-                bench.batch(&mut dice, KEYS, 40);
-                bench.check(KEYS);
-                bench.inspect();
+                // In this round the device finishes the growth; in the others the CPU continues it.
+                harness.finish_growth(3);
+                assert!(!harness.table.stats().growing);
+                harness.batch(&mut dice, KEYS, 40);
+                harness.check(KEYS);
+                harness.inspect();
             }
-            version = bench.version;
-            (_, table, model) = bench.reopened();
+            version = harness.version;
+            (_, table, model) = harness.reopened();
         }
         table.grow().unwrap();
         for (&number, item) in &model {
@@ -106,14 +106,14 @@ fn spec(kind: Kind, geometry: Geometry) -> warpkeep_gphash::TableSpec {
     spec
 }
 
-/// A table that has begun to shrink, and has moved nothing yet: as a crash would leave it.
+/// A table that has begun to shrink but moved nothing yet, as a crash would leave it.
 fn shrinking(table: &Table<Coherent>) -> Table<Coherent> {
     std::thread::scope(|scope| {
-        // Nothing is moved while somebody may go by the levels before.
+        // The pinned epoch prevents moves.
         let pinned = table.heap().pin();
         let shrunk = scope.spawn(|| table.shrink().unwrap());
         while !table.stats().shrinking {
-            assert!(!shrunk.is_finished(), "it is not too large");
+            assert!(!shrunk.is_finished(), "the table has shrunk without moves");
             std::thread::yield_now();
         }
         let copy = crate::snapshot::image_of(&crate::snapshot::bytes_of(table.heap().image()), 150).unwrap();
@@ -122,55 +122,55 @@ fn shrinking(table: &Table<Coherent>) -> Table<Coherent> {
     })
 }
 
-pub(crate) fn shrinking_tables_go_from_hand_to_hand(device: &Device, _space: Space) {
+pub(crate) fn cpu_and_device_alternate_on_a_shrinking_table(device: &Device, _space: Space) {
     for (seed, kind) in Kind::ALL.into_iter().enumerate() {
-        let mut dice = Dice(40 + seed as u64);
+        let mut dice = Dice::new(40 + seed as u64);
         let mut spec = spec(kind, Geometry::default());
         spec.capacity = 600;
-        // In memory: a copy of a file that is in use is not to be trusted.
+        // In memory: a copy of a file in use is not reliable.
         let table = Table::create(&heap(200), &spec).unwrap();
         let (mut model, mut version) = (Model::new(), 0);
-        on_the_cpu(&table, kind, &mut model, &mut dice, 150, &mut version);
+        write_on_the_cpu(&table, kind, &mut model, &mut dice, 150, &mut version);
         let table = shrinking(&table);
         assert!(table.stats().shrinking);
-        on_the_cpu(&table, kind, &mut model, &mut dice, 10, &mut version);
-        let bench = on_the_device(device, table, kind, (model, version), &mut dice);
-        bench.settle(5);
-        assert!(!bench.table.stats().shrinking);
-        bench.check(KEYS);
-        bench.inspect();
-        let (kind, table, mut model) = bench.reopened();
+        write_on_the_cpu(&table, kind, &mut model, &mut dice, 10, &mut version);
+        let harness = work_on_the_device(device, table, kind, (model, version), &mut dice);
+        harness.finish_growth(5);
+        assert!(!harness.table.stats().shrinking);
+        harness.check(KEYS);
+        harness.inspect();
+        let (kind, table, mut model) = harness.reopened();
         let mut version = version + 1000;
-        on_the_cpu(&table, kind, &mut model, &mut dice, 50, &mut version);
+        write_on_the_cpu(&table, kind, &mut model, &mut dice, 50, &mut version);
         let image = Arc::clone(table.heap().image());
         let inspection = Table::inspect(&image, table.header()).unwrap();
         assert!(inspection.is_clean() && inspection.items == model.len() as u64, "{inspection:?}");
     }
 }
 
-/// The two 8-byte keys whose fingerprints mean something else lie in the header, wherever they were written.
-pub(crate) fn special_keys_go_from_hand_to_hand(device: &Device, space: Space) {
+/// The two 8-byte keys whose fingerprints are reserved states have slots in the header, for both engines.
+pub(crate) fn cpu_and_device_alternate_on_special_keys(device: &Device, space: Space) {
     let kind = Kind::Inline;
     let table = Table::create(&space(200), &spec(kind, Geometry::default())).unwrap();
     put(&table, &kind.key(0), &kind.value(0, 1), 1).unwrap();
-    let mut bench = Bench::over(device, kind, table);
-    bench.model.insert(0, (1, kind.value(0, 1)));
-    bench.version = 1;
-    // The first is replaced and the second is new; a slot of the header is never full for its own key.
-    assert!(bench.run(&bench.puts(0..6, 2)).is_empty());
-    bench.check(8);
-    bench.inspect();
-    let mut rows = bench.puts(0..2, 3);
+    let mut harness = Harness::over(device, kind, table);
+    harness.model.insert(0, (1, kind.value(0, 1)));
+    harness.version = 1;
+    // The first key is replaced and the second is new. The slots of the header are never occupied by other keys.
+    assert!(harness.run(&harness.puts(0..6, 2)).is_empty());
+    harness.check(8);
+    harness.inspect();
+    let mut rows = harness.puts(0..2, 3);
     rows.iter_mut().for_each(|row| row.op = warpkeep_core::Op::Delete);
-    assert!(bench.run(&rows).is_empty());
-    bench.check(8);
-    assert!(bench.run(&bench.puts(0..2, 4)).is_empty());
-    let (kind, table, mut model) = bench.reopened();
+    assert!(harness.run(&rows).is_empty());
+    harness.check(8);
+    assert!(harness.run(&harness.puts(0..2, 4)).is_empty());
+    let (kind, table, mut model) = harness.reopened();
     assert!(remove(&table, &kind.key(1)));
     model.remove(&1);
-    let mut bench = Bench::over(device, kind, table);
-    bench.model = model;
-    bench.version = 100;
-    bench.check(8);
-    bench.inspect();
+    let mut harness = Harness::over(device, kind, table);
+    harness.model = model;
+    harness.version = 100;
+    harness.check(8);
+    harness.inspect();
 }

@@ -1,20 +1,24 @@
-//! What is tested on the simulator and on a GPU alike.
+//! The tests that run on the simulator and on a GPU.
 
-/// A test for each case, with a function that brings the device.
+/// A test for each case, run by a function that brings the device.
 macro_rules! all_cases {
     ($on:path) => {
         all_cases! {
             $on;
-            oracle: batches_do_what_a_map_does, every_geometry_does_what_a_map_does,
-                rows_in_device_memory_are_answered_there, equal_keys_are_answered_alike,
-                keys_that_come_twice_are_left;
-            variable: keys_and_values_of_any_length_are_found, keys_are_found_in_blocks_that_were_used;
-            agree: growing_tables_go_from_hand_to_hand, shrinking_tables_go_from_hand_to_hand,
-                special_keys_go_from_hand_to_hand;
-            adversary: colliding_keys_are_told_and_harm_nobody, a_batch_larger_than_the_table_is_answered_in_full,
-                small_batches_are_batches, operations_that_change_nothing_use_nothing,
-                a_stage_that_is_dropped_leaves_nothing_behind,
-                a_full_heap_refuses_and_stays_good, arguments_that_do_not_fit_are_told
+            oracle:
+                batches_agree_with_a_map, every_geometry_agrees_with_a_map,
+                gets_in_device_memory_are_answered_in_device_memory, duplicate_keys_get_equal_answers,
+                duplicate_keys_fall_back_to_the_cpu;
+            variable:
+                keys_and_values_of_any_length_are_found, keys_are_found_in_reused_blocks;
+            agree:
+                cpu_and_device_alternate_on_a_growing_table,
+                cpu_and_device_alternate_on_a_shrinking_table, cpu_and_device_alternate_on_special_keys;
+            adversary:
+                colliding_keys_are_refused_and_others_stay_intact,
+                a_batch_larger_than_the_table_is_answered_in_full, empty_and_small_batches_work,
+                operations_without_effect_allocate_nothing, a_dropped_stage_leaves_nothing_behind,
+                a_full_heap_refuses_batches_and_stays_intact, invalid_arguments_are_refused
         }
     };
     ($on:path; $($module:ident: $($case:ident),*);*) => {

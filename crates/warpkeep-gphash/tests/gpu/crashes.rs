@@ -1,11 +1,11 @@
-//! Every crash is survived.
+//! Recovery from every crash of the kernels that write.
 
 use warpkeep_crashlab::explores_fully;
+use warpkeep_suites::device::report;
 
-use crate::bench::tell;
 use crate::crash::{Script, explore, record};
 
-fn survived(script: Script, seeds: u64) {
+fn survives(script: Script, seeds: u64) {
     for &kind in script.kinds() {
         let images: u64 = (0..seeds)
             .map(|seed| {
@@ -13,40 +13,40 @@ fn survived(script: Script, seeds: u64) {
                 explored.unwrap_or_else(|what| panic!("seed {seed}: {what}"))
             })
             .sum();
-        tell(&format!("crashed the kernels of a table, {kind:?}, {script:?}: {images} images"));
+        report(&format!("crashes of the kernels of a table, {kind:?}, {script:?}: {images} images"));
     }
 }
 
-fn straight_seeds() -> u64 {
+fn fused_seeds() -> u64 {
     if explores_fully() { 12 } else { 4 }
 }
 
 #[test]
-fn every_crash_of_a_batch_is_survived() {
-    survived(Script::Batches, 4);
+fn every_crash_of_a_two_phase_write_is_survived() {
+    survives(Script::TwoPhase, 4);
 }
 
 #[test]
 fn every_crash_of_a_drain_is_survived() {
-    survived(Script::Drain, 4);
+    survives(Script::Drain, 4);
 }
 
 #[test]
-fn every_crash_of_a_straight_batch_is_survived() {
-    survived(Script::Straight, straight_seeds());
+fn every_crash_of_a_fused_write_is_survived() {
+    survives(Script::Fused, fused_seeds());
 }
 
 #[test]
-fn every_crash_of_a_straight_batch_in_parts_is_survived() {
-    survived(Script::Parts, straight_seeds());
+fn every_crash_of_a_fused_write_in_chunks_is_survived() {
+    survives(Script::FusedInChunks, fused_seeds());
 }
 
 #[test]
-fn every_crash_of_a_batch_whose_words_the_host_stores_is_survived() {
-    survived(Script::Words, straight_seeds());
+fn every_crash_of_a_fused_write_published_by_the_host_is_survived() {
+    survives(Script::PublishedByHost, fused_seeds());
 }
 
 #[test]
-fn every_crash_of_a_batch_whose_values_the_host_stores_is_survived() {
-    survived(Script::Values, straight_seeds());
+fn every_crash_of_a_write_from_host_memory_is_survived() {
+    survives(Script::FromHost, fused_seeds());
 }

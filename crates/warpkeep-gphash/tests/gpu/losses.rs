@@ -1,4 +1,4 @@
-//! Every loss of a device is survived.
+//! Recovery from every loss of a device.
 
 use crate::lost::{During, losses};
 

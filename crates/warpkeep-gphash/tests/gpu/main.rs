@@ -1,5 +1,5 @@
-//! Tables worked by a device, on the simulator: seeded schedules, crashes, hand-over to the CPU and back.
-//! What does not depend on the simulator runs on a GPU, too: see the tests named `gpu_cuda`.
+//! Tables on the simulator: seeded schedules, crashes, lost devices, and work shared with the CPU. The cases that do
+//! not need the simulator run on a GPU, too: see `gpu_cuda`.
 
 #![cfg(not(no_simulator))]
 
@@ -7,20 +7,19 @@
 mod cases;
 mod adversary;
 mod agree;
-mod bench;
+mod harness;
 #[macro_use]
 mod cells;
 mod crash;
 mod crashes;
 #[macro_use]
-mod hosts;
+mod host_gets;
 #[macro_use]
 mod keys;
 mod losses;
 mod lost;
 #[macro_use]
-mod mirror;
-mod mirror_schedules;
+mod device_index;
 mod oracle;
 #[macro_use]
 mod paper;
@@ -29,27 +28,25 @@ mod paper;
 mod rig;
 mod schedules;
 #[macro_use]
-mod sharing;
+mod host_split;
 mod snapshot;
 #[macro_use]
-mod straight;
-mod straight_schedules;
+mod fused;
 #[macro_use]
-mod values;
-mod values_schedules;
+mod value_cache;
 mod variable;
 
-fn on_the_simulator(case: fn(&warpkeep_device::Device, bench::Space)) {
+fn on_the_simulator(case: fn(&warpkeep_device::Device, harness::Space)) {
     let device = warpkeep_device::Device::simulated(warpkeep_device::Mode::fast()).unwrap();
     case(&device, rig::heap);
 }
 
 all_cases!(crate::on_the_simulator);
 paper_cases!(crate::on_the_simulator);
-mirror_cases!(crate::on_the_simulator);
+device_index_cases!(crate::on_the_simulator);
 keys_cases!(crate::on_the_simulator);
-straight_cases!(crate::on_the_simulator);
-values_cases!(crate::on_the_simulator);
-hosts_cases!(crate::on_the_simulator);
-sharing_cases!(crate::on_the_simulator);
+fused_cases!(crate::on_the_simulator);
+value_cache_cases!(crate::on_the_simulator);
+host_gets_cases!(crate::on_the_simulator);
+host_split_cases!(crate::on_the_simulator);
 cells_cases!(crate::on_the_simulator);

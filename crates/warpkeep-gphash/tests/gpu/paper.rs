@@ -1,4 +1,5 @@
-//! The paper's gets, which benchmarks compare with: through the bucket cache and by threads that work alone, answers are those of a map.
+//! The paper's gets, the baselines of benchmarks: through the bucket cache and with one thread per key, answers agree
+//! with a map.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,42 +9,44 @@ use warpkeep_gphash::gpu::paper::{CacheError, CachePolicy, CacheStats, Paper};
 use warpkeep_gphash::gpu::{DeviceEngine, DeviceImage, GetRows};
 use warpkeep_gphash::{Geometry, Progress, Table};
 
-use crate::bench::{Bench, Space};
+use crate::harness::{Harness, Space};
 use crate::rig::Kind;
 
-/// A test for each case, with a function that brings the device.
+/// A test for each case, run by a function that brings the device.
 macro_rules! paper_cases {
     ($on:path) => {
         all_cases! {
             $on;
-            paper: the_papers_gets_find_what_a_map_has, hits_are_counted_for_every_use, the_hottest_have_copies,
-                a_small_budget_makes_a_small_cache, gets_go_on_while_a_cache_is_loaded, caches_that_cannot_be_are_refused
+            paper:
+                the_papers_gets_agree_with_a_map, every_use_of_a_paper_bucket_is_counted,
+                the_hottest_paper_buckets_are_cached, a_small_budget_makes_a_small_paper_cache,
+                gets_continue_while_a_paper_cache_is_loaded, invalid_paper_caches_are_refused
         }
     };
 }
 
 const POLICIES: [CachePolicy; 3] = [CachePolicy::Lfu, CachePolicy::Lru, CachePolicy::Random];
 
-/// A table with keys from 0 on.
-fn filled(device: &Device, space: Space, kind: Kind, geometry: Geometry, keys: u64) -> (Bench, Paper) {
-    let mut bench = Bench::new(device, space, kind, geometry, 2 * keys);
-    assert!(bench.run(&bench.puts(0..keys, 1)).is_empty());
-    let paper = Paper::new(bench.engine.device(), &bench.table).unwrap();
-    (bench, paper)
+/// A table with the keys from 0 to `keys`.
+fn filled(device: &Device, space: Space, kind: Kind, geometry: Geometry, keys: u64) -> (Harness, Paper) {
+    let mut harness = Harness::new(device, space, kind, geometry, 2 * keys);
+    assert!(harness.run(&harness.puts(0..keys, 1)).is_empty());
+    let paper = Paper::new(harness.engine.device(), &harness.table).unwrap();
+    (harness, paper)
 }
 
-/// Loads the cache, and checks that it is as large as was asked for.
-fn load(bench: &Bench, paper: &Paper, share: f64, policy: CachePolicy) {
-    let report = paper.load_cache(&bench.engine, &bench.table, share, policy).unwrap();
+/// Loads the cache, and checks its size.
+fn load(harness: &Harness, paper: &Paper, share: f64, policy: CachePolicy) {
+    let report = paper.load_cache(&harness.engine, &harness.table, share, policy).unwrap();
     assert_eq!(report.cached, (share * report.buckets as f64).round() as u64, "{report:?}");
 }
 
-/// Looks keys up, through the cache or by threads alone, and checks the answers.
-fn check(bench: &Bench, paper: &Paper, numbers: &[u64], alone: bool) {
-    let keys: Vec<_> = numbers.iter().map(|&number| bench.kind.key(number)).collect();
+/// Looks keys up, through the cache or with one thread per key, and checks the answers.
+fn check(harness: &Harness, paper: &Paper, numbers: &[u64], alone: bool) {
+    let keys: Vec<_> = numbers.iter().map(|&number| harness.kind.key(number)).collect();
     let look = |rows: &GetRows, stream: &Stream| {
-        let (engine, table) = (&bench.engine, &bench.table);
-        // SAFETY: the buffers are as long as the rows say, and it is waited for.
+        let (engine, table) = (&harness.engine, &harness.table);
+        // SAFETY: the columns have `count` rows, and live until the reading has finished.
         let reading = unsafe {
             match alone {
                 true => paper.get_alone(engine, table, rows, stream),
@@ -52,8 +55,13 @@ fn check(bench: &Bench, paper: &Paper, numbers: &[u64], alone: bool) {
         };
         reading.unwrap().finish().unwrap();
     };
-    for (number, found) in numbers.iter().zip(bench.got_rows(&keys, true, look)) {
-        assert_eq!(found.as_ref(), bench.model.get(number), "{:?}, key {number}, alone {alone}", bench.kind);
+    for (number, found) in numbers.iter().zip(harness.found_rows(&keys, true, look)) {
+        assert_eq!(
+            found.as_ref(),
+            harness.model.get(number),
+            "{:?}, key {number}, alone {alone}",
+            harness.kind
+        );
     }
 }
 
@@ -61,73 +69,73 @@ fn stats(paper: &Paper) -> CacheStats {
     paper.cache_stats().unwrap()
 }
 
-/// Tables of every kind, with keys that come twice and keys that are not there, before and after they were written and have grown.
-pub(crate) fn the_papers_gets_find_what_a_map_has(device: &Device, space: Space) {
+/// Tables of every kind, with duplicate and absent keys, before and after writes and growth.
+pub(crate) fn the_papers_gets_agree_with_a_map(device: &Device, space: Space) {
     const KEYS: u64 = 150;
     let geometries =
         [(2, 2, 8), (1, 4, 8), (4, 2, 4), (2, 1, 16)].map(|(l, h, s)| Geometry::new(l, h, s).unwrap());
-    for (turn, kind) in Kind::ALL.into_iter().enumerate() {
-        let (mut bench, paper) = filled(device, space, kind, geometries[turn % 4], KEYS);
+    for (index, kind) in Kind::ALL.into_iter().enumerate() {
+        let (mut harness, paper) = filled(device, space, kind, geometries[index % 4], KEYS);
         let numbers: Vec<u64> = (0..KEYS + 40).chain((0..KEYS).step_by(3)).collect();
-        check(&bench, &paper, &numbers, false);
+        check(&harness, &paper, &numbers, false);
         for (round, policy) in POLICIES.into_iter().enumerate() {
             for share in [0.0, 0.2, 1.0] {
-                load(&bench, &paper, share, policy);
-                check(&bench, &paper, &numbers, false);
-                check(&bench, &paper, &numbers, true);
+                load(&harness, &paper, share, policy);
+                check(&harness, &paper, &numbers, false);
+                check(&harness, &paper, &numbers, true);
             }
-            // A snapshot, so it is taken anew after writes.
-            assert!(bench.run(&bench.puts((0..KEYS).step_by(2), 10 + round as u64)).is_empty());
+            // The cache is a snapshot: the next round loads it again after this write.
+            assert!(harness.run(&harness.puts((0..KEYS).step_by(2), 10 + round as u64)).is_empty());
         }
-        load(&bench, &paper, 1.0, CachePolicy::Lfu);
-        // Copies of levels that are gone are not read.
-        bench.table.begin_growth().unwrap();
-        while bench.engine.turn().maintain(&bench.table, 8).unwrap() == Progress::Working {
-            check(&bench, &paper, &numbers, false);
-            check(&bench, &paper, &numbers, true);
+        load(&harness, &paper, 1.0, CachePolicy::Lfu);
+        // Gets do not read copies of levels that a growth has replaced.
+        harness.table.begin_growth().unwrap();
+        while harness.engine.write_lock().maintain(&harness.table, 8).unwrap() == Progress::Working {
+            check(&harness, &paper, &numbers, false);
+            check(&harness, &paper, &numbers, true);
         }
-        check(&bench, &paper, &numbers, false);
-        load(&bench, &paper, 1.0, CachePolicy::Lfu);
-        check(&bench, &paper, &numbers, false);
-        bench.inspect();
+        check(&harness, &paper, &numbers, false);
+        load(&harness, &paper, 1.0, CachePolicy::Lfu);
+        check(&harness, &paper, &numbers, false);
+        harness.inspect();
     }
 }
 
-pub(crate) fn hits_are_counted_for_every_use(device: &Device, space: Space) {
+pub(crate) fn every_use_of_a_paper_bucket_is_counted(device: &Device, space: Space) {
     for kind in Kind::ALL {
-        let (bench, paper) = filled(device, space, kind, Geometry::default(), 600);
+        let (harness, paper) = filled(device, space, kind, Geometry::default(), 600);
         assert_eq!(stats(&paper), CacheStats::default());
-        // Without places everything is asked for and nothing found.
-        load(&bench, &paper, 0.0, CachePolicy::Lfu);
-        // Of equal keys of a block one is looked up, for all.
+        // Without frames every lookup is a miss.
+        load(&harness, &paper, 0.0, CachePolicy::Lfu);
+        // Of duplicate keys in a block one is looked up, but all are counted.
         let numbers: Vec<u64> = (10..110).chain(10..60).collect();
-        check(&bench, &paper, &numbers, false);
+        check(&harness, &paper, &numbers, false);
         assert_eq!((stats(&paper).lookups, stats(&paper).hits), (4 * 150, 0));
-        load(&bench, &paper, 1.0, CachePolicy::Lfu);
-        check(&bench, &paper, &numbers, false);
+        load(&harness, &paper, 1.0, CachePolicy::Lfu);
+        check(&harness, &paper, &numbers, false);
         assert_eq!((stats(&paper).lookups, stats(&paper).hits), (4 * 150, 4 * 150));
         assert_eq!(stats(&paper).hit_rate(), 1.0);
-        let none = paper.load_cache(&bench.engine, &bench.table, 0.0, CachePolicy::Random).unwrap();
+        let none = paper.load_cache(&harness.engine, &harness.table, 0.0, CachePolicy::Random).unwrap();
         assert_eq!(none.cached, 0);
-        check(&bench, &paper, &numbers, false);
+        check(&harness, &paper, &numbers, false);
         assert_eq!(stats(&paper), CacheStats::default());
     }
 }
 
-pub(crate) fn the_hottest_have_copies(device: &Device, space: Space) {
-    let (bench, paper) = filled(device, space, Kind::Packed, Geometry::default(), 3000);
+pub(crate) fn the_hottest_paper_buckets_are_cached(device: &Device, space: Space) {
+    let (harness, paper) = filled(device, space, Kind::Packed, Geometry::default(), 3000);
     for policy in [CachePolicy::Lfu, CachePolicy::Lru] {
-        load(&bench, &paper, 0.0, policy);
+        load(&harness, &paper, 0.0, policy);
         let (hot, cold): (Vec<u64>, Vec<u64>) = ((0..50).collect(), (50..1050).collect());
-        // Those used most were used first, those used last only once.
+        // The keys used most were used first; the keys used last were used once.
         for _ in 0..20 {
-            check(&bench, &paper, &hot, false);
+            check(&harness, &paper, &hot, false);
         }
-        check(&bench, &paper, &cold, false);
-        load(&bench, &paper, 200.0 / stats(&paper).buckets as f64, policy);
+        check(&harness, &paper, &cold, false);
+        load(&harness, &paper, 200.0 / stats(&paper).buckets as f64, policy);
         let rate_of = |numbers: &[u64]| {
             let before = stats(&paper);
-            check(&bench, &paper, numbers, false);
+            check(&harness, &paper, numbers, false);
             let after = stats(&paper);
             (after.hits - before.hits) as f64 / (after.lookups - before.lookups) as f64
         };
@@ -139,7 +147,7 @@ pub(crate) fn the_hottest_have_copies(device: &Device, space: Space) {
     }
 }
 
-pub(crate) fn a_small_budget_makes_a_small_cache(device: &Device, space: Space) {
+pub(crate) fn a_small_budget_makes_a_small_paper_cache(device: &Device, space: Space) {
     for kind in Kind::ALL {
         for bytes in [0, 60_000, 400_000] {
             let table = Table::create(&space(200), &kind.spec(Geometry::default(), 40_000)).unwrap();
@@ -157,34 +165,34 @@ pub(crate) fn a_small_budget_makes_a_small_cache(device: &Device, space: Space) 
 }
 
 /// On a GPU all of it happens at once; on the simulator one launch after the other.
-pub(crate) fn gets_go_on_while_a_cache_is_loaded(device: &Device, space: Space) {
+pub(crate) fn gets_continue_while_a_paper_cache_is_loaded(device: &Device, space: Space) {
     for kind in Kind::ALL {
-        let (bench, paper) = filled(device, space, kind, Geometry::default(), 200);
+        let (harness, paper) = filled(device, space, kind, Geometry::default(), 200);
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let numbers: Vec<u64> = (0..220).collect();
                 while !done.load(Ordering::Relaxed) {
-                    check(&bench, &paper, &numbers, false);
+                    check(&harness, &paper, &numbers, false);
                 }
             });
             for round in 0..12 {
-                load(&bench, &paper, [0.3, 1.0, 0.0][round % 3], POLICIES[round / 3 % 3]);
+                load(&harness, &paper, [0.3, 1.0, 0.0][round % 3], POLICIES[round / 3 % 3]);
             }
             done.store(true, Ordering::Relaxed);
         });
     }
 }
 
-pub(crate) fn caches_that_cannot_be_are_refused(device: &Device, space: Space) {
-    let (bench, paper) = filled(device, space, Kind::Packed, Geometry::default(), 60);
+pub(crate) fn invalid_paper_caches_are_refused(device: &Device, space: Space) {
+    let (harness, paper) = filled(device, space, Kind::Packed, Geometry::default(), 60);
     for share in [-0.1, 1.1, f64::NAN] {
-        let error = paper.load_cache(&bench.engine, &bench.table, share, CachePolicy::Lfu).unwrap_err();
-        assert!(matches!(error, CacheError::Share { .. }), "{error}");
+        let error = paper.load_cache(&harness.engine, &harness.table, share, CachePolicy::Lfu).unwrap_err();
+        assert!(matches!(error, CacheError::InvalidShare { .. }), "{error}");
     }
-    load(&bench, &paper, 1.0, CachePolicy::Lfu);
-    bench.table.begin_growth().unwrap();
-    let error = paper.load_cache(&bench.engine, &bench.table, 1.0, CachePolicy::Lfu).unwrap_err();
-    assert!(matches!(error, CacheError::Moving), "{error}");
-    check(&bench, &paper, &(0..60).collect::<Vec<_>>(), false);
+    load(&harness, &paper, 1.0, CachePolicy::Lfu);
+    harness.table.begin_growth().unwrap();
+    let error = paper.load_cache(&harness.engine, &harness.table, 1.0, CachePolicy::Lfu).unwrap_err();
+    assert!(matches!(error, CacheError::TableResizing), "{error}");
+    check(&harness, &paper, &(0..60).collect::<Vec<_>>(), false);
 }

@@ -1,4 +1,4 @@
-//! The bytes of an image, and an image made of bytes: what is there after a crash.
+//! The bytes of an image, and an image from bytes, as a crash leaves it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use warpkeep_gphash::{Table, TableError};
 use warpkeep_image::{Backing as _, Coherent, Image, MIN_CHUNK, PlainMemory, Surroundings};
 
-use crate::bench::open;
+use crate::harness::open;
 
 /// All bytes of an image.
 pub(crate) fn bytes_of(image: &Image<Coherent>) -> Vec<u8> {
@@ -15,11 +15,11 @@ pub(crate) fn bytes_of(image: &Image<Coherent>) -> Vec<u8> {
     bytes
 }
 
-/// An image with these bytes, with room for so many chunks more.
+/// An image with these bytes that can grow by `more_chunks` chunks.
 pub(crate) fn image_of(bytes: &[u8], more_chunks: u64) -> Result<Arc<Image<Coherent>>, TableError> {
     let len = bytes.len() as u64;
     let memory = PlainMemory::new(len, len + more_chunks * MIN_CHUNK);
-    // SAFETY: the memory is new, has this length, and nobody else knows of it.
+    // SAFETY: the memory is new, `len` bytes long, and not shared yet.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.base(), bytes.len()) };
     let surroundings = Surroundings { persistent: true, pid: 1, ..Surroundings::default() };
     Ok(Arc::new(Image::attach(Arc::new(memory), Coherent, Path::new("memory"), surroundings, true)?.image))

@@ -10,13 +10,13 @@ use warpkeep_gphash::gpu::{DeviceBatch, DeviceEngine, DeviceImage};
 use warpkeep_gphash::{Geometry, Layout, Progress, Table, TableError};
 use warpkeep_image::Coherent;
 
-use crate::bench::{Dice, PATIENCE, Space};
+use crate::harness::{Dice, Space, TIMEOUT};
 use crate::rig::{put, remove, spec_in};
 
-/// Version and value of each key that is there.
+/// The expected items: version and value by key.
 type Items = BTreeMap<Vec<u8>, (u64, Vec<u8>)>;
 
-/// A key of a number; some differ only in how many zeros they end with.
+/// The key of a number. Some keys differ only in the number of zeros at their end.
 fn key(number: u64, longest: u64) -> Vec<u8> {
     let mut key = number.to_le_bytes()[..2].to_vec();
     key.resize(2 + (number * 7 % (longest - 1)) as usize, if number.is_multiple_of(3) { 0 } else { b'k' });
@@ -40,10 +40,10 @@ fn found(
 
 /// Writes with the CPU and reads with the device, while the table grows.
 pub(crate) fn run(device: &Device, space: Space, seed: u64, numbers: u64, rounds: u64) {
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     let (key_spec, value_spec) = match seed % 3 {
         0 => (KeySpec::variable(40).unwrap(), ValueSpec::variable(3000).unwrap()),
-        // Shorter ones would lie in cells.
+        // Shorter keys would be stored in cells.
         1 => (KeySpec::variable(70).unwrap(), ValueSpec::fixed(12).unwrap()),
         _ => (KeySpec::fixed(13).unwrap(), ValueSpec::variable(300).unwrap()),
     };
@@ -63,7 +63,7 @@ pub(crate) fn run(device: &Device, space: Space, seed: u64, numbers: u64, rounds
     let keys: Vec<Vec<u8>> = (0..numbers).map(key_of).collect();
     let mut items = Items::new();
     for round in 0..rounds {
-        let turn = engine.turn();
+        let lock = engine.write_lock();
         for _ in 0..numbers / 2 {
             let key = &keys[dice.below(numbers) as usize];
             let len = value_spec.fixed_len().unwrap_or(dice.below(value_spec.max_len() as u64 / 10) as usize);
@@ -77,30 +77,33 @@ pub(crate) fn run(device: &Device, space: Space, seed: u64, numbers: u64, rounds
                 assert_eq!(remove(&table, key), items.remove(key).is_some());
             } else {
                 let value: Vec<u8> = (0..len).map(|_| dice.below(256) as u8).collect();
-                let moving = engine.moving();
+                let relocation = engine.relocation_write();
                 put(&table, key, &value, version).unwrap();
-                drop(moving);
+                drop(relocation);
                 items.insert(key.clone(), (version, value));
             }
         }
         {
-            // Growth is the CPU's, too.
-            let _moving = engine.moving();
+            // The CPU grows such tables, too.
+            let _relocation = engine.relocation_write();
             while table.maintain(8).unwrap() == Progress::Working {
                 table.heap().reclaim();
             }
         }
-        drop(turn);
+        drop(lock);
         for (key, answer) in keys.iter().zip(found(&engine, &table, &keys)) {
             assert_eq!(answer.as_ref(), items.get(key), "seed {seed}, round {round}: {key:?}");
         }
     }
-    // It does not write.
+    // The device does not write such tables.
     let mut batch = DeviceBatch::default();
     batch.push(Op::Delete, &keys[0], &[], 0);
-    assert!(matches!(engine.turn().stage(&table, &batch, 1).err(), Some(TableError::NotForDevices { .. })));
-    assert!(matches!(engine.turn().maintain(&table, 1), Err(TableError::NotForDevices { .. })));
-    assert!(matches!(engine.load_mirror(&table), Err(TableError::NotForDevices { .. })));
+    assert!(matches!(
+        engine.write_lock().stage(&table, &batch, 1).err(),
+        Some(TableError::NotForDevices { .. })
+    ));
+    assert!(matches!(engine.write_lock().maintain(&table, 1), Err(TableError::NotForDevices { .. })));
+    assert!(matches!(engine.build_index(&table), Err(TableError::NotForDevices { .. })));
 }
 
 pub(crate) fn keys_and_values_of_any_length_are_found(device: &Device, space: Space) {
@@ -109,12 +112,12 @@ pub(crate) fn keys_and_values_of_any_length_are_found(device: &Device, space: Sp
     }
 }
 
-/// Blocks that held something else have zeros behind a key, too.
-pub(crate) fn keys_are_found_in_blocks_that_were_used(device: &Device, space: Space) {
+/// The padding behind a key is zero even in a block that held other bytes.
+pub(crate) fn keys_are_found_in_reused_blocks(device: &Device, space: Space) {
     let value = ValueSpec::fixed(8).unwrap();
     for len in [5, 11] {
         let heap = space(200);
-        // All blocks of the size that records of such a table have, full of ones.
+        // Fills blocks of the record size with ones.
         let pool = heap.pool(8 + (len as u64).next_multiple_of(8) + 8).unwrap();
         let mut dirty: Vec<_> = (0..500).map(|_| heap.allocate_from(pool).unwrap()).collect();
         for block in &mut dirty {
@@ -137,11 +140,11 @@ pub(crate) fn keys_are_found_in_blocks_that_were_used(device: &Device, space: Sp
             put(&table, key, &[7; 8], 1).unwrap();
         }
         assert!(found(&engine, &table, &keys).iter().all(|item| item == &Some((1, vec![7; 8]))));
-        // Their hashes are taken from the records when the device moves them.
+        // A move by the device hashes the keys in the records.
         table.begin_growth().unwrap();
         let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
-            if engine.turn().maintain(&table, 64).unwrap() == Progress::Idle {
+        while begun.elapsed() < TIMEOUT {
+            if engine.write_lock().maintain(&table, 64).unwrap() == Progress::Idle {
                 break;
             }
             table.heap().reclaim();

@@ -1,83 +1,65 @@
-//! Every step of the protocol that kernels follow is needed: left out, a crash or a schedule shows it.
+//! Every fault point of the kernels' protocol is needed: a crash or a schedule fails without it.
 //!
-//! In a program of its own, and one test: what is left out is left out of all kernels of the process.
+//! One test in a program of its own: an active fault point is active in all kernels of the process.
 
 #![cfg(not(no_simulator))]
 
-#[path = "../gpu/bench.rs"]
-#[allow(dead_code, reason = "shared with the tests that leave nothing out")]
-mod bench;
 #[path = "../gpu/crash.rs"]
-#[allow(dead_code, reason = "shared with the tests that leave nothing out")]
+#[allow(dead_code, reason = "shared with the tests without faults")]
 mod crash;
+#[path = "../gpu/harness.rs"]
+#[allow(dead_code, reason = "shared with the tests without faults")]
+mod harness;
 #[path = "../gpu/lost.rs"]
-#[allow(dead_code, reason = "shared with the tests that leave nothing out")]
+#[allow(dead_code, reason = "shared with the tests without faults")]
 mod lost;
 #[path = "../table/rig.rs"]
 #[allow(dead_code, reason = "shared with the tests of the CPU")]
 mod rig;
 #[path = "../gpu/snapshot.rs"]
-#[allow(dead_code, reason = "shared with the tests that leave nothing out")]
+#[allow(dead_code, reason = "shared with the tests without faults")]
 mod snapshot;
 
 use warpkeep_core::Op;
 use warpkeep_device::{Device, Mode, fault};
-use warpkeep_gphash::gpu::StraightRows;
+use warpkeep_gphash::gpu::FusedRows;
 use warpkeep_gphash::{Geometry, Table, TableError};
+use warpkeep_suites::device::{Gate, report};
 
-use bench::{Bench, batch_of, tell};
 use crash::{Script, explore, record};
+use harness::{Harness, batch_of};
 use rig::{Kind, get, heap};
 
-/// What shows that a step is missing.
-#[derive(Clone, Copy, Debug)]
-enum Shown {
-    /// A crash of this script.
-    By(Script),
-    /// A schedule.
-    BySchedule,
-    /// A schedule of a batch that is written straight through.
-    ByStraightSchedule,
-    /// A schedule of a batch that is staged, of keys of which two have the same hash, with a mirror.
-    ByTwins,
-    /// A device that is lost while it moves items.
-    ByLoss,
-    /// Nothing can: the end of the launch orders the same stores, and the host waits for it before it goes on.
-    ByNothing,
-}
-
-/// Fault points, of `kernels/steps.h` and of the host; in which form of a batch, where there are several; and what shows that the step is missing.
-const STEPS: [(&str, &str, Shown); 27] = [
-    ("drain.copy_fence", "", Shown::By(Script::Drain)),
-    ("drain.lane_sync", "", Shown::By(Script::Drain)),
-    ("drain.new_before_old", "", Shown::By(Script::Drain)),
-    ("two_phase.stage_end_fence", "", Shown::ByNothing),
-    ("two_phase.publish_end_fence", "", Shown::ByNothing),
-    ("drain.end_fence", "", Shown::ByNothing),
-    ("slot.atomic_claim", "", Shown::BySchedule),
-    ("batch.publish_after_stage", "", Shown::By(Script::Batches)),
-    ("batch.publish_after_stage", "of a straight batch", Shown::By(Script::Straight)),
-    ("slot.atomic_claim", "of a straight batch", Shown::ByStraightSchedule),
-    ("write.record_fence", "", Shown::By(Script::Straight)),
-    ("recover.finish_moves", "", Shown::ByLoss),
-    ("write.words_a_step_later", "", Shown::By(Script::Parts)),
-    ("write.words_a_step_later", "with words that the host stores", Shown::By(Script::Words)),
-    ("write.step_end_fence", "", Shown::ByNothing),
-    ("index.key_stored", "", Shown::ByTwins),
-    ("host.tails_before_words", "", Shown::By(Script::Words)),
-    ("host.tail_fence", "", Shown::By(Script::Words)),
-    ("host.tails_stored", "", Shown::By(Script::Words)),
-    ("host.tail_fence", "with values that the host stores", Shown::By(Script::Values)),
-    ("host.values_before_words", "", Shown::By(Script::Values)),
-    ("write.result_after_words", "", Shown::By(Script::Straight)),
-    ("record.checksum", "", Shown::By(Script::Batches)),
-    ("record.checksum", "of a straight batch", Shown::By(Script::Straight)),
-    ("record.checksum", "in parts", Shown::By(Script::Parts)),
-    ("host.checksum", "", Shown::By(Script::Words)),
-    ("host.checksum", "with values that the host stores", Shown::By(Script::Values)),
+/// Fault points of kernels and host, the form of the write where there are several, and the script of which a crash
+/// notices the absence.
+const CRASHES: [(&str, &str, Script); 19] = [
+    ("drain.copy_fence", "", Script::Drain),
+    ("drain.lane_sync", "", Script::Drain),
+    ("drain.new_before_old", "", Script::Drain),
+    ("batch.publish_after_stage", "two-phase write", Script::TwoPhase),
+    ("batch.publish_after_stage", "fused write", Script::Fused),
+    ("write.record_fence", "", Script::Fused),
+    ("write.words_a_step_later", "published by the device", Script::FusedInChunks),
+    ("write.words_a_step_later", "published by the host", Script::PublishedByHost),
+    ("host.tails_before_words", "", Script::PublishedByHost),
+    ("host.tail_fence", "published by the host", Script::PublishedByHost),
+    ("host.tails_stored", "", Script::PublishedByHost),
+    ("host.tail_fence", "from host memory", Script::FromHost),
+    ("host.values_before_words", "", Script::FromHost),
+    ("write.result_after_words", "", Script::Fused),
+    ("record.checksum", "two-phase write", Script::TwoPhase),
+    ("record.checksum", "fused write in one chunk", Script::Fused),
+    ("record.checksum", "fused write in chunks", Script::FusedInChunks),
+    ("host.checksum", "published by the host", Script::PublishedByHost),
+    ("host.checksum", "from host memory", Script::FromHost),
 ];
 
-/// Crashes a script, with so many seeds, until something is wrong: what.
+/// Fault points whose absence cannot be noticed: the end of the launch orders the same stores, and the host waits for
+/// it.
+const REDUNDANT: [&str; 4] =
+    ["two_phase.stage_end_fence", "two_phase.publish_end_fence", "drain.end_fence", "write.step_end_fence"];
+
+/// Crashes a script, with this many seeds, until a check fails; returns the failure.
 fn crashes(script: Script, seeds: u64) -> Option<String> {
     (0..seeds).flat_map(|seed| script.kinds().iter().map(move |&kind| (kind, seed))).find_map(
         |(kind, seed)| {
@@ -87,22 +69,24 @@ fn crashes(script: Script, seeds: u64) -> Option<String> {
     )
 }
 
-/// Puts more keys than one warp has at a time into a table with hardly more slots, in many orders, until something is wrong.
+/// Puts more keys than one warp holds into a table with hardly more slots, in many schedules, until a key is lost.
 fn schedules() -> Option<String> {
     (0..40).find_map(|seed| {
         let device = Device::simulated(Mode::seeded(seed)).unwrap();
         let heap = heap(24);
         let kind = Kind::ALL[(seed % 4) as usize];
         let table = Table::create(&heap, &kind.spec(Geometry::default(), 60)).unwrap();
-        let bench = Bench::over(&device, kind, table);
-        let rows = bench.puts(0..64, 1);
+        let harness = Harness::over(&device, kind, table);
+        let rows = harness.puts(0..64, 1);
         let batch = batch_of(&rows);
-        let mut turn = bench.engine.turn();
-        let mut stage = turn.stage(&bench.table, &batch, 1).unwrap();
-        let placed: Vec<bool> = (0..rows.len()).map(|index| stage.change(index).is_some()).collect();
+        let mut lock = harness.engine.write_lock();
+        let mut stage = lock.stage(&harness.table, &batch, 1).unwrap();
+        let have_slots: Vec<bool> = (0..rows.len()).map(|index| stage.change(index).is_some()).collect();
         stage.publish().unwrap();
-        let lost =
-            rows.iter().zip(placed).filter(|(row, placed)| *placed && get(&bench.table, &row.key).is_none());
+        let lost = rows
+            .iter()
+            .zip(have_slots)
+            .filter(|(row, has_slot)| *has_slot && get(&harness.table, &row.key).is_none());
         match lost.count() {
             0 => None,
             lost => Some(format!("seed {seed}: {lost} keys are lost")),
@@ -110,48 +94,49 @@ fn schedules() -> Option<String> {
     })
 }
 
-/// The same, straight through.
-fn straight_schedules() -> Option<String> {
+/// The same with fused writes.
+fn fused_schedules() -> Option<String> {
     (0..40).find_map(|seed| {
         let device = Device::simulated(Mode::seeded(seed)).unwrap();
         let heap = heap(24);
         let table = Table::create(&heap, &Kind::Packed.spec(Geometry::default(), 60)).unwrap();
-        let bench = Bench::over(&device, Kind::Packed, table);
-        bench.engine.load_mirror(&bench.table).unwrap();
+        let harness = Harness::over(&device, Kind::Packed, table);
+        harness.engine.build_index(&harness.table).unwrap();
         let keys: Vec<u64> = (0..64).collect();
         let values: Vec<u64> = (0..128).collect();
         let columns = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
         let (statuses, stream) = (device.allocate_zeroed(64).unwrap(), device.stream().unwrap());
-        let rows = StraightRows {
+        let rows = FusedRows {
             op: Op::Put,
             count: 64,
             keys: columns.0.ptr(),
             values: columns.1.ptr(),
             statuses: statuses.ptr(),
         };
-        // SAFETY: the columns are as long as the rows say, and nobody else has them.
-        let wrote = unsafe { bench.engine.turn().write_straight(&bench.table, &rows, 1, &stream) };
-        assert!(wrote.unwrap().is_some());
-        let lost = keys.iter().filter(|key| get(&bench.table, &key.to_le_bytes()).is_none()).count();
+        // SAFETY: the columns have 64 rows and are used by this call only.
+        let written = unsafe { harness.engine.write_lock().write_fused(&harness.table, &rows, 1, &stream) };
+        assert!(written.unwrap().is_some());
+        let lost = keys.iter().filter(|key| get(&harness.table, &key.to_le_bytes()).is_none()).count();
         (lost > 0).then(|| format!("seed {seed}: {lost} keys are lost"))
     })
 }
 
-/// Puts keys of which two have the same hash, in many orders, and looks them up in the mirror, until something is wrong.
-fn twins() -> Option<String> {
+/// Puts pairs of keys with equal hashes, in many schedules, and looks them up through the device index, until a get
+/// fails.
+fn equal_hashes() -> Option<String> {
     (0..40).find_map(|seed| {
         let device = Device::simulated(Mode::seeded(seed)).unwrap();
-        let table = Table::create(&heap(24), &Kind::Twins.spec(Geometry::default(), 200)).unwrap();
-        let bench = Bench::over(&device, Kind::Twins, table);
-        bench.engine.load_mirror(&bench.table).unwrap();
-        let rows = bench.puts((0..32).step_by(2).chain((1..32).step_by(2)), 1);
+        let table = Table::create(&heap(24), &Kind::EqualHashes.spec(Geometry::default(), 200)).unwrap();
+        let harness = Harness::over(&device, Kind::EqualHashes, table);
+        harness.engine.build_index(&harness.table).unwrap();
+        let rows = harness.puts((0..32).step_by(2).chain((1..32).step_by(2)), 1);
         let mut wrong = None;
         let mut work = || {
-            // Of two with one hash in one batch, both would be left to the CPU.
+            // Two keys with equal hashes in one batch would both fall back to the CPU.
             for rows in [&rows[..16], &rows[16..]] {
-                bench.engine.turn().stage(&bench.table, &batch_of(rows), 1)?.publish()?;
+                harness.engine.write_lock().stage(&harness.table, &batch_of(rows), 1)?.publish()?;
             }
-            bench.engine.get_many(&bench.table, rows.iter().map(|row| &row.key[..]), |index, found| {
+            harness.engine.get_many(&harness.table, rows.iter().map(|row| &row.key[..]), |index, found| {
                 if found.map(|(_, value)| value) != Some(&rows[index].value[..]) {
                     wrong = Some(format!("key {index} has {found:?}"));
                 }
@@ -162,55 +147,42 @@ fn twins() -> Option<String> {
     })
 }
 
-/// Loses a device wherever it can be lost while it moves items, until something is wrong: what.
+/// Loses a device after each store of a drain, until a check fails; returns the failure.
 fn losses() -> Option<String> {
-    // What is wrong is told below.
+    // The failure is returned, not printed.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
-    let gone_through = std::panic::catch_unwind(|| lost::losses(lost::During::Drain));
+    let outcome = std::panic::catch_unwind(|| lost::losses(lost::During::Drain));
     std::panic::set_hook(hook);
-    let wrong = gone_through.err()?;
+    let wrong = outcome.err()?;
     Some(wrong.downcast_ref::<String>().map_or_else(|| "a check failed".to_owned(), Clone::clone))
 }
 
 #[test]
-fn every_step_that_is_left_out_is_missed() {
+fn the_absence_of_every_fault_point_is_noticed() {
+    use Script::{Drain, FromHost, Fused, FusedInChunks, PublishedByHost, TwoPhase};
     assert_eq!(schedules(), None);
-    assert_eq!(straight_schedules(), None);
-    assert_eq!(twins(), None);
-    use Script::{Batches, Drain, Parts, Straight, Values, Words};
-    for script in [Batches, Drain, Straight, Parts, Words, Values] {
-        assert_eq!(crashes(script, 2), None, "{script:?}, with nothing left out");
+    assert_eq!(fused_schedules(), None);
+    assert_eq!(equal_hashes(), None);
+    for script in [TwoPhase, Drain, Fused, FusedInChunks, PublishedByHost, FromHost] {
+        assert_eq!(crashes(script, 2), None, "{script:?}, with all fault points");
     }
-    let (mut caught, mut of, mut kept) = (0, 0, Vec::new());
-    for (point, form, shown) in STEPS {
-        let name = if form.is_empty() { point.to_owned() } else { format!("{point}, {form}") };
+    for point in REDUNDANT {
         let fault = fault::activate(point);
-        let wrong = match shown {
-            Shown::By(script) => crashes(script, 4),
-            Shown::BySchedule => schedules(),
-            Shown::ByTwins => twins(),
-            Shown::ByLoss => losses(),
-            Shown::ByStraightSchedule => straight_schedules(),
-            Shown::ByNothing => [Script::Batches, Script::Drain, Script::Straight, Script::Parts]
-                .into_iter()
-                .find_map(|script| crashes(script, 1)),
-        };
-        assert!(fault.reached() > 0, "nothing comes to {point}");
-        drop(fault);
-        if let Shown::ByNothing = shown {
-            // If this fails the step can be shown after all: then say by what.
-            assert_eq!(wrong, None, "{name} is missed");
-            kept.push(name);
-            continue;
+        // A failure means that a script notices the absence: then list the point in `CRASHES`.
+        for script in [TwoPhase, Drain, Fused, FusedInChunks] {
+            assert_eq!(crashes(script, 1), None, "without {point}");
         }
-        of += 1;
-        caught += u32::from(wrong.is_some());
-        tell(&format!("without {name}: {}", wrong.as_deref().unwrap_or("NOT NOTICED")));
+        assert!(fault.reached() > 0, "no kernel reaches {point}");
     }
-    tell(&format!(
-        "mutation gate of the kernels: {caught} of {of} caught; at the end of a launch, which orders as much: {}",
-        kept.join(", ")
-    ));
-    assert_eq!(caught, of);
+    report(&format!("without {}: nothing, the end of a launch orders as much", REDUNDANT.join(", ")));
+    let attempts = CRASHES.map(|(point, form, script)| (point, form, move || crashes(script, 4)));
+    let gate = attempts
+        .iter()
+        .fold(Gate::new("the kernels"), |gate, (point, form, attempt)| gate.with(point, form, attempt));
+    gate.with("slot.atomic_claim", "two-phase write", &schedules)
+        .with("slot.atomic_claim", "fused write", &fused_schedules)
+        .with("index.key_stored", "", &equal_hashes)
+        .with("recover.finish_moves", "", &losses)
+        .run();
 }

@@ -1,4 +1,4 @@
-//! Tables that keep keys of any length in cells: what their headers say, what a damaged cell does, and tables made before there were any.
+//! Tables that store short variable keys in padded cells: their headers, damaged cells, and tables of older programs.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::rig::{Kind, get, heap, put, remove, spec_in};
 use crate::tiles::{opened, reseal, states};
 
 const CELLS: u64 = 0x20 << 8;
-/// Bits of tiles, and of cells.
+/// The flags of tiles and of cells.
 const BITS: u64 = 0xe0 << 8;
 
 fn variable(max: u32) -> KeySpec {
@@ -32,7 +32,7 @@ fn headers_say_whether_keys_lie_in_cells() {
         (variable(7), fixed(8), Some(8)),
         (variable(24), fixed(100), Some(32)),
         (variable(63), fixed(256), Some(64)),
-        // Too long, or records have any length anyway.
+        // Keys too long, or records of variable length.
         (variable(64), fixed(8), None),
         (variable(24), ValueSpec::variable(100).unwrap(), None),
     ] {
@@ -48,18 +48,18 @@ fn headers_say_whether_keys_lie_in_cells() {
         drop(table);
         if row.is_none() {
             reseal(&image, header, 48, word | CELLS);
-            let error = opened(&image, header).err().expect("it cannot have any");
+            let error = opened(&image, header).err().expect("such a table has no cells");
             assert!(error.to_string().contains("cells"), "{error}");
         }
     }
 }
 
-/// What an older program made, which knew no cells: records say themselves how long they are.
+/// Older programs did not know cells: their records have a length field.
 #[test]
-fn tables_made_before_there_were_cells_go_on() {
+fn tables_from_before_key_cells_stay_usable() {
     for value_len in [12, 128] {
         let (image, header) = made(variable(24), ValueSpec::fixed(value_len).unwrap());
-        // Nothing is in it yet, so nothing but its header says what it is.
+        // The table is empty, so only its header has to change.
         reseal(&image, header, 48, image.load(header + 48) & !BITS);
         let value = |number: u64| vec![number as u8; value_len as usize];
         let mut table = opened(&image, header).unwrap();
@@ -82,7 +82,6 @@ fn tables_made_before_there_were_cells_go_on() {
     }
 }
 
-/// A key that is too long is in no table, and is not put into one.
 #[test]
 fn keys_that_are_too_long_are_refused() {
     let heap = heap(200);
@@ -96,7 +95,7 @@ fn keys_that_are_too_long_are_refused() {
     assert_eq!((table.len(), heap.usage().used_blocks()), (0, 2));
 }
 
-/// Each byte of each cell, changed in turn: nobody panics, the item is not taken for another, and a close look tells.
+/// Changes each byte of each cell: nothing panics, no get returns the item for another key, and an inspection finds it.
 #[test]
 fn damaged_cells_are_noticed() {
     let kind = Kind::Cells;

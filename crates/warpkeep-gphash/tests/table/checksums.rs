@@ -1,4 +1,4 @@
-//! Records have checksums: what was not written is not given out as a value.
+//! Checksums of records: damaged bytes are never returned as a value.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ fn filled(kind: Kind, items: u64) -> Table<warpkeep_image::Coherent> {
 
 fn damaged(table: &Table<warpkeep_image::Coherent>) -> Vec<DamagedItem> {
     let mut damaged = Vec::new();
-    let looked = table.scan_checked::<()>(1, |item| {
+    let scan = table.scan_checked::<()>(1, |item| {
         damaged.extend(item.err().cloned());
         Ok(())
     });
-    looked.unwrap();
+    scan.unwrap();
     damaged
 }
 
@@ -45,19 +45,19 @@ fn no_flipped_bit_gives_out_another_item() {
     ] {
         let table = filled(kind, 60);
         assert!(table.has_checksums());
-        let came = no_flip_gives_out_another_item(&table, FLIPS);
-        writeln!(std::io::stdout().lock(), "flips of a table, gphash, {kind:?}: {came:?}").unwrap();
-        assert!(came.told > FLIPS / 2, "{came:?}");
+        let summary = no_flip_gives_out_another_item(&table, FLIPS);
+        writeln!(std::io::stdout().lock(), "flips of a table, gphash, {kind:?}: {summary:?}").unwrap();
+        assert!(summary.told > FLIPS / 2, "{summary:?}");
     }
-    // Keys lie in the slots, and the records of their values belong to them.
+    // Keys in slots, with records that belong to them.
     let table = filled(Kind::Reference, 60);
-    let came = no_flip_gives_out_another_item(&table, FLIPS);
-    writeln!(std::io::stdout().lock(), "flips of a table, gphash, Reference: {came:?}").unwrap();
-    assert!(came.told > FLIPS / 2, "{came:?}");
+    let summary = no_flip_gives_out_another_item(&table, FLIPS);
+    writeln!(std::io::stdout().lock(), "flips of a table, gphash, Reference: {summary:?}").unwrap();
+    assert!(summary.told > FLIPS / 2, "{summary:?}");
 }
 
 #[test]
-fn what_is_damaged_is_told_with_its_key_and_place() {
+fn damage_is_reported_with_its_key_and_slot() {
     let kind = Kind::Tiled;
     let table = filled(kind, 6);
     assert_eq!(damaged(&table), []);
@@ -73,7 +73,7 @@ fn what_is_damaged_is_told_with_its_key_and_place() {
         assert_eq!((one.record, one.bucket + 8 * one.slot as u64), (Some(record), at));
         assert!(matches!(one.damage, Damage::Checksum { .. }), "{one}");
         image.store(value, image.load(value) ^ 1);
-        // The record of another key: all of it is right, but not here.
+        // The intact record of another key.
         let other = states(&image, header).into_iter().find(|&other| other != at).unwrap();
         let mask = (1 << 45) - 1;
         image.store(at, word & !mask | image.load(other) & mask);
@@ -95,7 +95,7 @@ fn headers_say_whether_there_are_checksums_and_older_tables_have_none() {
         assert_eq!(table.has_checksums(), has, "{kind:?}");
         assert_eq!(table.heap().image().load(table.header() + 48) & CHECKSUMS != 0, has, "{kind:?}");
     }
-    // As a program from before made it: the bit is not there, nor are the checksums. Where they would be nothing is written, and nothing is checked.
+    // A table of an older program has neither the flag nor the checksums: none is written, and none is checked.
     let any =
         spec(KeySpec::variable(40).unwrap(), ValueSpec::variable(200).unwrap(), Geometry::default(), 10);
     let table = Table::create(&heap(400), &any).unwrap();
@@ -109,5 +109,5 @@ fn headers_say_whether_there_are_checksums_and_older_tables_have_none() {
     let record = (image.load(states(&image, header)[0]) & ((1 << 45) - 1)) << 3;
     let value = record + 16 + 8;
     image.store(value, image.load(value) ^ 1);
-    assert_eq!(damaged(&table), [], "there is nothing to tell it by");
+    assert_eq!(damaged(&table), [], "without a checksum damage is not detected");
 }

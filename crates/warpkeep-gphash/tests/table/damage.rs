@@ -1,4 +1,4 @@
-//! Slots that lead nowhere, or where another leads: noticed before anything is read or written by them.
+//! Slots without a record, or with the record of another slot, are detected at opening.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use warpkeep_image::{Coherent, Image};
 use crate::rig::{Kind, get, heap, put};
 use crate::tiles::{opened, states};
 
-/// A table with two items, and where their states lie.
+/// A table with two items, and the offsets of their states.
 fn two_items(kind: Kind) -> (Arc<Image<Coherent>>, u64, [u64; 2]) {
     let heap = heap(2000);
     let table = Table::create(&heap, &kind.spec(Geometry::default(), 20)).unwrap();
@@ -39,8 +39,7 @@ fn a_state_with_a_tag_and_no_record_is_noticed() {
     }
 }
 
-/// The slot that the last displaced item left may lead to a record that another slot has, but only if that is the same
-/// item.
+/// The slot that the last displaced item left may refer to the record of another slot, if that is the same item.
 #[test]
 fn a_record_is_shared_by_the_two_halves_of_a_move_and_by_no_others() {
     const JOURNAL: u64 = 72;
@@ -48,7 +47,8 @@ fn a_record_is_shared_by_the_two_halves_of_a_move_and_by_no_others() {
     let (image, header, [first, _]) = two_items(kind);
     let good = image.load(first);
     // The same item in the next slot of its bucket, as a move leaves it.
-    let free = (0..8).map(|slot| first / 64 * 64 + 8 * slot).find(|&at| image.load(at) == 0).expect("room");
+    let free =
+        (0..8).map(|slot| first / 64 * 64 + 8 * slot).find(|&at| image.load(at) == 0).expect("a free slot");
     image.store(free, good);
     image.store(header + JOURNAL, first);
     let table = opened(&image, header).unwrap();
@@ -56,5 +56,5 @@ fn a_record_is_shared_by_the_two_halves_of_a_move_and_by_no_others() {
     drop(table);
     image.store(first, good);
     image.store(header + JOURNAL, 0);
-    refused(&image, header, "an item twice, and none was moving");
+    refused(&image, header, "an item in two slots without a displacement");
 }

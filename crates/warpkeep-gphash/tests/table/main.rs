@@ -1,4 +1,5 @@
-//! What only this index has, beside the suites that all indexes pass: geometries, levels that are drained, items that move on.
+//! Properties of this index alone, beside the suites that all indexes pass: geometries, drained levels, displaced
+//! items.
 
 mod adversary;
 mod cells;

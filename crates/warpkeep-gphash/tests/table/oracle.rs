@@ -1,4 +1,4 @@
-//! Every geometry against a plain map. The default one is tried with every kind of items by the suites that all indexes pass.
+//! Every geometry against a map. The suites that all indexes pass run the default one with every kind of items.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ fn geometries() -> Vec<Geometry> {
     all
 }
 
-/// Each with another kind of items, so that all come up.
+/// The geometries rotate through the kinds of items.
 #[test]
 fn every_geometry() {
     for layout in [Layout::Packed, Layout::InPlace] {

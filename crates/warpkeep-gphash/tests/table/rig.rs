@@ -1,4 +1,4 @@
-//! Kinds of tables, and the simplest way to write to one.
+//! Kinds of tables, with their keys and values.
 
 use std::sync::Arc;
 
@@ -28,62 +28,64 @@ pub(crate) fn default_spec(capacity: u64) -> TableSpec {
     Kind::Packed.spec(Geometry::default(), capacity)
 }
 
-/// The 8-byte keys whose fingerprints are states of another meaning.
+/// The 8-byte keys whose fingerprints are reserved states.
 pub(crate) const SPECIAL_KEYS: [u64; 2] = [unmix64(SEED, 0), unmix64(SEED, u64::MAX << 45)];
 
-/// What slots can look like.
+/// A layout with lengths of keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Packed,
-    /// Packed, with keys that are not one word.
-    #[allow(dead_code, reason = "of the tests of a mirror")]
+    /// Packed, with keys longer than a word.
+    #[allow(dead_code, reason = "of the tests with a device index")]
     LongPacked,
-    /// In place, the fingerprint is the key, the value in the slot.
+    /// In place: the fingerprint is the key, the value in the slot.
     Inline,
-    /// In place, with the key in the slot, the value too.
+    /// In place: key and value in the slot.
     KeyedInline,
-    /// In place, with the key in the slot, the value in a record.
+    /// In place: the key in the slot, the value in a record.
     Reference,
     /// Packed, with records in tiles of four.
     Tiled,
-    /// The same, in tiles of two, with keys that are not one word.
-    #[allow(dead_code, reason = "of the tests of a mirror")]
+    /// The same, in tiles of two, with keys longer than a word.
+    #[allow(dead_code, reason = "of the tests with a device index")]
     LongTiled,
     /// The same, with keys that do not fill their last word.
-    #[allow(dead_code, reason = "of the tests of a mirror")]
+    #[allow(dead_code, reason = "of the tests with a device index")]
     OddTiled,
     /// Packed, with keys of four words.
-    #[allow(dead_code, reason = "of the tests of a mirror")]
+    #[allow(dead_code, reason = "of the tests with a device index")]
     Wide,
-    /// Packed, with keys of two words, of which two after the other have the same hash.
-    #[allow(dead_code, reason = "of the tests of a mirror")]
-    Twins,
+    /// Packed, with keys of two words. Keys 2n and 2n + 1 have equal hashes.
+    #[allow(dead_code, reason = "of the tests with a device index")]
+    EqualHashes,
     /// Packed, with keys of 0 to 24 bytes in cells.
     Cells,
     /// The same, with keys of up to 6 bytes in cells of one word, and records in tiles.
-    #[allow(dead_code, reason = "of the tests of a mirror")]
+    #[allow(dead_code, reason = "of the tests with a device index")]
     TiledCells,
 }
 
-/// A key of up to so many bytes, at least 4: of every length; many are prefixes of others or differ from them in zeros at their ends.
+/// A key of 0 to `max` bytes, with `max` at least 4. Many keys are prefixes of others, or differ only in trailing
+/// zeros.
 fn short_key(number: u64, max: usize) -> Vec<u8> {
-    let (len, what) = ((number % (max as u64 + 1)) as usize, number / (max as u64 + 1));
-    match what {
+    let (len, pattern) = ((number % (max as u64 + 1)) as usize, number / (max as u64 + 1));
+    match pattern {
         0 => vec![0; len],
         1 if len > 0 => vec![b'k'; len],
-        // Lengths from 4 on, and the number, tell these apart.
+        // The number distinguishes these keys, which have at least 4 bytes.
         _ => {
             let mut key = (number as u32).to_le_bytes().to_vec();
             key[3] |= 0x80;
-            key.resize(len.max(4), if what % 2 == 0 { 0 } else { b'k' });
+            key.resize(len.max(4), if pattern % 2 == 0 { 0 } else { b'k' });
             key
         }
     }
 }
 
-/// Two keys of 16 bytes that have the same hash, for each number but 0.
-pub(crate) fn twins(number: u64) -> [[u64; 2]; 2] {
-    // What the hash of such a key begins with; then it multiplies two words, one of which is 0 here.
+/// Two keys of 16 bytes with equal hashes, for each number but 0.
+pub(crate) fn equal_hash_keys(number: u64) -> [[u64; 2]; 2] {
+    // The hash multiplies `x ^ first word` by `y ^ second word`. One factor is 0 here, so the hash depends on the other
+    // alone, and is the same for both keys.
     let x = (SEED.0 ^ 0x1F83_D9AB_FB41_BD6B).wrapping_add(0x3C6E_F372_FE94_F82B_u64.wrapping_mul(16));
     let y = SEED.0.rotate_left(32) ^ 0x5BE0_CD19_137E_2179;
     [[x, y ^ number], [x ^ number.rotate_left(32), y]]
@@ -106,7 +108,7 @@ impl Kind {
             Kind::LongTiled => (Layout::Packed, KeySpec::fixed(40).unwrap(), fixed(256)),
             Kind::OddTiled => (Layout::Packed, KeySpec::fixed(27).unwrap(), fixed(128)),
             Kind::Wide => (Layout::Packed, KeySpec::fixed(32).unwrap(), fixed(16)),
-            Kind::Twins => (Layout::Packed, KeySpec::fixed(16).unwrap(), fixed(16)),
+            Kind::EqualHashes => (Layout::Packed, KeySpec::fixed(16).unwrap(), fixed(16)),
             Kind::Cells => (Layout::Packed, KeySpec::variable(24).unwrap(), fixed(16)),
             Kind::TiledCells => (Layout::Packed, KeySpec::variable(6).unwrap(), fixed(128)),
         };
@@ -120,17 +122,19 @@ impl Kind {
             Kind::LongPacked | Kind::KeyedInline | Kind::Reference => format!("{number:020}").into_bytes(),
             Kind::LongTiled => format!("{number:040}").into_bytes(),
             Kind::OddTiled => format!("{number:027}").into_bytes(),
-            // What there is in a mirror before keys are written is one, too, and in part.
+            // The fill pattern of the key column, as a whole key and as the end of one.
             Kind::Wide if number == 70 => vec![0xb7; 32],
             Kind::Wide if number == 71 => [[b'0'; 24].as_slice(), &[0xb7; 8]].concat(),
             Kind::Wide => format!("{number:032}").into_bytes(),
             Kind::Cells => short_key(number, 24),
             Kind::TiledCells => short_key(number, 6),
-            Kind::Twins => twins(number / 2 + 1)[number as usize % 2].map(u64::to_le_bytes).concat(),
+            Kind::EqualHashes => {
+                equal_hash_keys(number / 2 + 1)[number as usize % 2].map(u64::to_le_bytes).concat()
+            }
         }
     }
 
-    /// A key as rows of a batch in device memory have it: with zeros behind it, or in its cell.
+    /// A key as a row of a batch in device memory: padded with zeros, or in its cell.
     #[allow(dead_code, reason = "of the tests with a device")]
     pub(crate) fn key_row(self, number: u64) -> Vec<u8> {
         let mut key = self.key(number);
@@ -150,10 +154,10 @@ impl Kind {
         hash_bytes(SEED, &cells.map_or_else(|| self.key(number), |_| self.key_row(number)))
     }
 
-    /// A value that says whose it is.
+    /// A value that contains its key and version.
     pub(crate) fn value(self, key: u64, version: u64) -> Vec<u8> {
         match self {
-            Kind::Packed | Kind::Reference | Kind::Wide | Kind::Twins | Kind::Cells => {
+            Kind::Packed | Kind::Reference | Kind::Wide | Kind::EqualHashes | Kind::Cells => {
                 [key.to_le_bytes(), version.to_le_bytes()].concat()
             }
             Kind::LongPacked => [key, version, !key].map(u64::to_le_bytes).concat(),
@@ -165,11 +169,11 @@ impl Kind {
         }
     }
 
-    /// Bytes in a bucket of the default geometry, as docs/format.md has it.
+    /// Bytes of a bucket of the default geometry, from docs/format.md.
     #[allow(dead_code, reason = "of the tests that do not crash")]
     pub(crate) fn bucket_bytes(self) -> u64 {
         match self {
-            Kind::Packed | Kind::LongPacked | Kind::Wide | Kind::Twins => 64,
+            Kind::Packed | Kind::LongPacked | Kind::Wide | Kind::EqualHashes => 64,
             Kind::Tiled | Kind::LongTiled | Kind::OddTiled => 64,
             Kind::Cells | Kind::TiledCells => 64,
             Kind::Inline => 256,
@@ -178,7 +182,7 @@ impl Kind {
         }
     }
 
-    /// Blocks that an item takes besides its slot.
+    /// Blocks that an item takes beside its slot.
     #[allow(dead_code, reason = "of the tests that crash")]
     pub(crate) fn blocks(self) -> u64 {
         u64::from(!matches!(self, Kind::Inline | Kind::KeyedInline))

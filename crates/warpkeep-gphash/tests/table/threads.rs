@@ -1,4 +1,4 @@
-//! Levels that are drained and items that move on, and readers that never miss what is there.
+//! Readers find every item while levels are drained and items are displaced.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use warpkeep_gphash::{Geometry, Table};
 
 use crate::rig::{Kind, get, heap, put, remove, reopen};
 
-/// A checkpoint is such a scan: what it misses is lost.
+/// A checkpoint is such a scan: an item that it misses is lost.
 #[test]
 fn a_scan_misses_nothing_while_items_move() {
     Kind::ALL.into_iter().for_each(a_scan_misses_nothing_while_items_move_with);
@@ -25,7 +25,7 @@ fn a_scan_misses_nothing_while_items_move_with(kind: Kind) {
         stage.publish();
         keys += 1;
     };
-    // Until something is in the overflow: that is the first to be moved, and the last place one would look.
+    // Until some items are in the overflow, which is drained first and looked up last.
     while table.stats().overflow[0].used < 4 {
         put_next();
     }
@@ -34,7 +34,7 @@ fn a_scan_misses_nothing_while_items_move_with(kind: Kind) {
     while !table.may_drain() {
         table.heap().reclaim();
     }
-    // Into the new top level, so that the scan has something to say when it has passed most of it.
+    // Into the new top level, so that the scan has items to return after it has passed most of it.
     (0..500).for_each(|_| put_next());
     let (mut seen, mut given) = (std::collections::BTreeSet::new(), 0);
     table
@@ -50,7 +50,7 @@ fn a_scan_misses_nothing_while_items_move_with(kind: Kind) {
     assert_eq!(seen.len() as u64, keys, "missed some");
 }
 
-/// Nobody maintains the table: writers alone must see each growth through before the next is due.
+/// Without a maintenance thread, writers must finish each growth before the next is due.
 #[test]
 fn a_table_grows_with_writers_alone() {
     for kind in [Kind::Packed, Kind::Inline] {
@@ -74,29 +74,29 @@ fn a_table_grows_with_writers_alone() {
     }
 }
 
-/// Keys that stay while the table around them is so full that others find a place only where they move on.
+/// Keys stay while the table is so full that others find a slot only by displacing them.
 #[test]
-fn nobody_misses_what_moves_on() {
-    Kind::ALL.into_iter().for_each(nobody_misses_what_moves_on_with);
+fn readers_find_items_that_are_displaced() {
+    Kind::ALL.into_iter().for_each(readers_find_items_that_are_displaced_with);
 }
 
-fn nobody_misses_what_moves_on_with(kind: Kind) {
+fn readers_find_items_that_are_displaced_with(kind: Kind) {
     let heap = heap(4000);
     let table = Table::create(&heap, &kind.spec(Geometry::default(), 10_000)).unwrap();
     drop(heap);
     let slots: u64 = table.stats().levels.iter().map(|level| level.slots).sum();
-    // From 2 on: the first two have slots of their own in some kinds.
+    // From 2 on: the first two keys have slots of their own in some kinds.
     let staying = 2..slots / 2;
     let passing = staying.end..slots * 97 / 100;
     for key in staying.clone().chain(passing.clone()) {
         put(&table, &kind.key(key), &kind.value(key, 1), 1).unwrap();
     }
-    assert!(!table.stats().growing, "meant to be filled as it is");
+    assert!(!table.stats().growing, "the table must not grow");
     let before = table.stats().displaced;
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (table, stop, staying) = (&table, &stop, &staying);
-        let passers: Vec<_> = (0..2)
+        let writers: Vec<_> = (0..2)
             .map(|half| {
                 let passing = passing.clone();
                 scope.spawn(move || {
@@ -126,9 +126,9 @@ fn nobody_misses_what_moves_on_with(kind: Kind) {
                     let value = value.map(|value| value.to_vec());
                     assert_eq!(value, Some(kind.value(staying.start + index as u64, 1)), "key {index}");
                 });
-                // Nothing moves on while a scan is under way, so the others have to have their turn.
+                // A scan prevents displacement, so there are pauses between scans.
                 let mut missed: BTreeSet<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-                // Nor is anything damaged, whatever is being written and moved.
+                // Checksums hold while items are written and moved.
                 let scan = table.scan_checked::<String>(1, |item| {
                     missed.remove(item.map_err(ToString::to_string)?.key);
                     Ok(())
@@ -138,12 +138,12 @@ fn nobody_misses_what_moves_on_with(kind: Kind) {
                 std::thread::sleep(std::time::Duration::from_millis(5));
             }
         });
-        let ended: Vec<_> = passers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        let ended: Vec<_> = writers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         stop.store(true, Ordering::Relaxed);
         ended.into_iter().for_each(|ended| ended.unwrap());
     });
     let stats = table.stats();
-    assert!(stats.displaced > before, "nobody had to move on");
+    assert!(stats.displaced > before, "no item was displaced");
     assert_eq!(table.len(), passing.end - staying.start);
     let table = reopen(table);
     assert_eq!(table.len(), passing.end - staying.start);

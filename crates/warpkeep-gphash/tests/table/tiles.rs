@@ -1,4 +1,4 @@
-//! Tables whose records lie in tiles: what their headers and words say is checked before it is believed.
+//! Tables with records in tiles: headers and slot words are checked before they are used.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) fn opened(image: &Arc<Image<Coherent>>, header: u64) -> Result<Table<
     Table::attach(&Arc::new(heap), header)
 }
 
-/// Gives a header another word, and the checksum that goes with it.
+/// Stores a word of a header, and the new checksum.
 pub(crate) fn reseal(image: &Image<Coherent>, header: u64, at: u64, word: u64) {
     image.store(header + at, word);
     let mut bytes = [0; 48];
@@ -26,7 +26,7 @@ pub(crate) fn reseal(image: &Image<Coherent>, header: u64, at: u64, word: u64) {
     image.store(header + 8, u64::from(crc32c::crc32c(&bytes)));
 }
 
-/// Where the states lie that are not empty.
+/// The offsets of the states that are not empty.
 pub(crate) fn states(image: &Image<Coherent>, header: u64) -> Vec<u64> {
     let levels = image.load(header + 64);
     // The overflow, and two levels of buckets of eight.
@@ -44,7 +44,7 @@ fn headers_say_whether_records_lie_in_tiles() {
         (Layout::Packed, keys[0], 384, true),
         (Layout::InPlace, keys[0], 128, true),
         (Layout::InPlace, keys[1], 128, true),
-        // The tail would be longer than a line; nothing is gained.
+        // Tails longer than a line gain nothing.
         (Layout::Packed, keys[1], 128, false),
         (Layout::Packed, keys[0], 120, false),
         (Layout::Packed, keys[0], 192, false),
@@ -57,13 +57,13 @@ fn headers_say_whether_records_lie_in_tiles() {
         let word = image.load(header + 48);
         assert_eq!(word & TILED != 0, tiled, "{layout:?}, {key:?}, {len}");
         assert!(opened(&image, header).is_ok());
-        // In tiles although it cannot be; flags, and bytes, of a newer version.
+        // Tiles that are not possible; flags and bytes of a newer version.
         let nonsense = if tiled { Vec::new() } else { vec![(48, word | TILED)] };
-        // One bit alone says that tails are short, and not that there are any.
+        // The flag of short tails without the flag of tiles.
         let newer = [
             (48, if word & CLOSE == 0 { word | CLOSE } else { word ^ TILED }),
             (48, word | 0x0f << 8),
-            // Cells, of keys that need none.
+            // Cells for fixed keys.
             (48, word | 0x20 << 8),
             (48, word | 1 << 16),
             (48, word | 1 << 63),
@@ -73,8 +73,9 @@ fn headers_say_whether_records_lie_in_tiles() {
             let good = image.load(header + at);
             reseal(&image, header, at, wrong);
             let error = opened(&image, header).err().unwrap_or_else(|| panic!("{wrong:#x} at {at}"));
-            let told = ["newer", "tiles", "cells"].into_iter().any(|word| error.to_string().contains(word));
-            assert!(told, "{error}");
+            let is_explained =
+                ["newer", "tiles", "cells"].into_iter().any(|word| error.to_string().contains(word));
+            assert!(is_explained, "{error}");
             reseal(&image, header, at, good);
         }
         assert!(opened(&image, header).is_ok());
@@ -97,7 +98,7 @@ fn words_that_name_no_record_are_noticed() {
         let record = (good & ((1 << 45) - 1)) << 3;
         let (value, within) = (record & !127, record % 128 / 8);
         assert!(within < 16 && value.is_multiple_of(128));
-        // The number of another record, more than there are, another line of the tile, and the tails.
+        // Another record number, one that is too large, another line of the tile, and the tails.
         let numbers = (0..16).filter(|&other| other != within).map(|other| value + 8 * other);
         let others = [value + 128 + 8 * within, value - 128 * within + 2048, header, 64, image.len()];
         for wrong in numbers.chain(others) {
@@ -113,7 +114,7 @@ fn words_that_name_no_record_are_noticed() {
     }
 }
 
-/// Records of tiles move one by one, while their neighbours stay or are used again.
+/// Records of a tile move one by one, while their neighbours stay or are reused.
 #[test]
 fn tiles_are_defragmented() {
     for kind in [Kind::Tiled, Kind::LongTiled] {
@@ -125,7 +126,7 @@ fn tiles_are_defragmented() {
         for number in (0..2000).filter(|number| number % 5 != 0) {
             assert!(remove(&table, &kind.key(number)));
         }
-        // Opening frees what is gone: other tests, which share their epochs with this one, cannot hold that up.
+        // Opening frees the removed records. Other tests, which share their epochs with this one, cannot delay that.
         let (image, header) = (Arc::clone(heap.image()), table.header());
         drop((table, heap));
         let table = opened(&image, header).unwrap();

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use warpkeep_core::{AnswerRows, Answers, ChangeKind, Op, Operation, Status};
 use warpkeep_device::{Device, DevicePtr, Stream};
 use warpkeep_gphash::gpu::{
-    self, Decided, DeviceEngine, DeviceStage, PinnedRows, SentPart, StraightStage, Turn,
+    self, Decided, DeviceEngine, DeviceStage, FusedStage as DeviceFusedStage, PinnedRows, SentPart,
+    WriteLock as DeviceWriteLock,
 };
 use warpkeep_gphash::{Table, TableError};
 use warpkeep_image::Persist;
@@ -14,9 +15,8 @@ use warpkeep_record::{Budget, Progress};
 
 // Plain data, the same for every index on a device.
 pub(crate) use warpkeep_gphash::gpu::{
-    DeviceImage, Gathered as KeysFound, GetRows, HostGets, HostRows, HostWrites, RowOps, StepTime,
-    StraightRows as FusedRows, ValueRoom as ValueBudget, ValuesStats as ValueCacheStats, Watch as StepWatch,
-    WriteRows,
+    DeviceImage, FusedRows, Gathered as KeysFound, GetRows, HostGets, HostRows, HostWrites, RowOps, StepTime,
+    TimedBatch as StepWatch, ValueRoom as ValueBudget, ValuesStats as ValueCacheStats, WriteRows,
 };
 pub use warpkeep_gphash::gpu::{DeviceProfile, PublishBy};
 
@@ -30,13 +30,13 @@ use crate::{Error, Result};
 pub(crate) struct GpHashDevice<P: Persist>(DeviceEngine<P>);
 
 /// The right to write to such a table.
-struct Writer<'d, P: Persist>(Turn<'d, P>);
+struct Writer<'d, P: Persist>(DeviceWriteLock<'d, P>);
 
 /// A batch that is staged in two phases.
 struct Staged<'s, 'd, P: Persist>(DeviceStage<'s, 'd, P>);
 
 /// A fused write that is decided.
-struct Fused<'s, 'd, P: Persist>(StraightStage<'s, 'd, P>);
+struct Fused<'s, 'd, P: Persist>(DeviceFusedStage<'s, 'd, P>);
 
 /// Columns in pinned memory.
 struct Pinned<'d, P: Persist>(PinnedRows<'d, P>);
@@ -59,19 +59,19 @@ impl<P: Persist> DeviceTable<P, Table<P>> for GpHashDevice<P> {
     }
 
     fn can_write_fused(&self, table: &Table<P>, op: Op) -> bool {
-        self.0.writes_straight(table, op)
+        self.0.writes_fused(table, op)
     }
 
     fn load_index(&self, table: &Table<P>) -> Result<bool> {
-        Ok(self.0.load_mirror(table)?.bytes > 0)
+        Ok(self.0.build_index(table)?.bytes > 0)
     }
 
     fn index_bytes(&self) -> u64 {
-        self.0.mirror_bytes()
+        self.0.index_bytes()
     }
 
     fn allocate_ahead(&self) {
-        self.0.provide_ahead();
+        self.0.refill_ahead();
     }
 
     fn profile(&self) -> DeviceProfile {
@@ -83,11 +83,11 @@ impl<P: Persist> DeviceTable<P, Table<P>> for GpHashDevice<P> {
     }
 
     fn write_lock(&self) -> impl WriteLock<Table<P>> {
-        Writer(self.0.turn())
+        Writer(self.0.write_lock())
     }
 
     fn relocation_lock(&self) -> impl Sized {
-        self.0.moving()
+        self.0.relocation_write()
     }
 
     fn take_over(table: &Table<P>) {
@@ -111,7 +111,7 @@ impl<P: Persist> DeviceReads<Table<P>> for GpHashDevice<P> {
     }
 
     fn can_gather(&self, table: &Table<P>) -> bool {
-        self.0.points(table)
+        self.0.locates_for_host(table)
     }
 
     fn gather(&self, table: &Table<P>, gets: HostGets<'_>) -> Result<Option<KeysFound>> {
@@ -119,11 +119,11 @@ impl<P: Persist> DeviceReads<Table<P>> for GpHashDevice<P> {
     }
 
     fn can_split(&self, table: &Table<P>, answers: &mut AnswerRows<'_>) -> bool {
-        self.0.shares(table, answers)
+        self.0.can_split(table, answers)
     }
 
     fn split(&self, table: &Table<P>, gets: HostGets<'_>) -> Result<Option<KeysFound>> {
-        Ok(self.0.share_rows(table, gets)?)
+        Ok(self.0.split_rows(table, gets)?)
     }
 
     unsafe fn copy_rows(&self, table: &Table<P>, rows: &WriteRows, stream: &Stream) -> Result<HostRows> {
@@ -219,7 +219,7 @@ impl<P: Persist> TwoPhaseStage for Staged<'_, '_, P> {
     }
 
     fn is_for_cpu(&self, index: usize) -> bool {
-        self.0.is_left(index)
+        self.0.is_fallback(index)
     }
 
     fn status(&self, index: usize) -> Status {
@@ -262,7 +262,7 @@ impl<P: Persist> FusedWrites<Table<P>> for Writer<'_, P> {
         stream: &Stream,
     ) -> Result<bool> {
         // SAFETY: as this function's contract says.
-        Ok(unsafe { self.0.write_straight(table, rows, first_version, stream)? }.is_some())
+        Ok(unsafe { self.0.write_fused(table, rows, first_version, stream)? }.is_some())
     }
 
     unsafe fn decide_rows<'s>(
@@ -273,7 +273,7 @@ impl<P: Persist> FusedWrites<Table<P>> for Writer<'_, P> {
         stream: &Stream,
     ) -> Result<Option<impl FusedStage>> {
         // SAFETY: as this function's contract says.
-        Ok(unsafe { self.0.decide_straight(table, rows, first_version, stream)? }.map(Fused))
+        Ok(unsafe { self.0.decide_fused(table, rows, first_version, stream)? }.map(Fused))
     }
 
     fn write_from_host(
@@ -296,7 +296,9 @@ impl<P: Persist> FusedWrites<Table<P>> for Writer<'_, P> {
         done: &mut usize,
         commit: &impl CommitPart,
     ) -> Result<()> {
-        let each = |turn: &mut Turn<'_, P>, part: &SentPart<'_, P>| -> Result<Option<gpu::PartAnswers>> {
+        let each = |turn: &mut DeviceWriteLock<'_, P>,
+                    part: &SentPart<'_, P>|
+         -> Result<Option<gpu::PartAnswers>> {
             commit.admit()?;
             let Some(stage) = part.decide(turn)? else { return Ok(None) };
             let answered = commit.commit(part.first, part.version, Fused(stage))?;
@@ -309,8 +311,8 @@ impl<P: Persist> FusedWrites<Table<P>> for Writer<'_, P> {
 
 impl<P: Persist> FusedStage for Fused<'_, '_, P> {
     fn decided(&mut self) -> Result<FusedDecisions> {
-        let Decided { acting, statuses, left } = self.0.learn()?;
-        Ok(FusedDecisions { effects: acting, statuses, for_cpu: left })
+        let Decided { effective, statuses, fallbacks } = self.0.learn()?;
+        Ok(FusedDecisions { effects: effective, statuses, for_cpu: fallbacks })
     }
 
     fn publish(&mut self, meanwhile: impl FnOnce()) -> Result<()> {

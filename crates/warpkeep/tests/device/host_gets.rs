@@ -361,7 +361,7 @@ fn deletes_from_host_memory_come_to_the_same() {
             tables[0].time_steps(true);
             let statuses = delete_all(&tables[0], &keys);
             let steps = tables[0].take_step_times().concat();
-            assert!(steps.iter().any(|step| step.step == "enrol"), "it was staged: {steps:?}");
+            assert!(steps.iter().any(|step| step.step == "dedup"), "it was staged: {steps:?}");
             tables[0].time_steps(false);
             assert_eq!(statuses, delete_all(&tables[1], &keys), "round {round}");
             let batch = gets(&tables[0], 0..4000);
@@ -483,7 +483,7 @@ fn a_device_lost_during_a_fused_write_leaves_the_rest_to_the_cpu() {
         table.time_steps(true);
         assert_eq!(write(Op::Put, 5000..8000, 1).first_error(), None);
         let timed = table.take_step_times().concat();
-        assert!(timed.iter().any(|step| step.step == "enrol"), "it was staged: {timed:?}");
+        assert!(timed.iter().any(|step| step.step == "dedup"), "it was staged: {timed:?}");
         let now = || device.last_run().map_or(0, |report| report.now);
         let before = now();
         if sixths > 0 {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use warpkeep::{DeviceChoice, Geometry, Layout};
 use warpkeep_bench::BatchSizes;
-use warpkeep_bench::device::{self, CachePolicy, Operation, Way};
+use warpkeep_bench::device::{self, CachePolicy, Operation, Strategy};
 use warpkeep_bench::workload::{Distribution, Workload};
 
 use super::{Files, Places, command_line};
@@ -20,13 +20,13 @@ pub(super) struct Device {
     /// The device of the table: cuda:0 and so on, or sim, whose figures mean nothing.
     #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
     device: DeviceChoice,
-    /// How the table is used: image (over the link), cache (with copies of buckets, gets only), mirror (the device knows where records lie),
-    /// ordered (and fetches them in order), straight (writes from device memory),
-    /// straight-link (with the words of the index stored by the device, not by the host), values (and has hot values in its memory), library
-    /// (from host to host, with library-pinned, library-both, library-gather and library-cpu beside it), library-process and library-power (writes with a log, which takes a disk with space for it), alone (a thread a
-    /// key, gets only).
-    #[arg(long, value_delimiter = ',', value_name = "WAY,...")]
-    ways: Vec<Way>,
+    /// Strategies to compare: image (over the link), cache (copies of buckets in device memory, gets only), index (the device index
+    /// locates records), ordered (and values are fetched in address order), fused (writes from device memory), fused-link (with slot
+    /// words stored by the device, not by the host), values (with a value cache), library (from host to host; includes library-pinned,
+    /// library-split, library-gather and library-cpu), library-process and library-power (writes with a log, which needs disk space),
+    /// alone (a thread a key, gets only).
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
+    strategies: Vec<Strategy>,
     /// Operations: get, absent, locate (gets without values), insert, update, delete.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
     operations: Vec<Operation>,
@@ -134,7 +134,7 @@ impl Device {
             layout: self.layout,
             geometry: self.geometry,
             load_factor: self.load_factor,
-            ways: given(&self.ways, usual.ways),
+            strategies: given(&self.strategies, usual.strategies),
             operations: given(&self.operations, usual.operations),
             distributions: given(&self.distribution, usual.distributions),
             batches: given(&BatchSizes::all(&self.batch), usual.batches),

@@ -1,25 +1,23 @@
-//! The paper's gets with keys and answers in device memory: through the bucket cache, and by threads that work alone.
+//! The paper's gets with keys and answers in device memory: through the bucket cache, and with one thread per key.
 
 use std::sync::Arc;
 
 use warpkeep_device::{Grid, Stream};
 use warpkeep_image::Persist;
 
-use super::Paper;
-use super::copies::Copies;
-use super::params::CachedGetParams;
-use crate::gpu::engine::{DeviceEngine, THREADS, check_count};
+use super::cache::Cache;
+use super::{CachedGetParams, Paper};
+use crate::gpu::engine::{DeviceEngine, RelocationRead, THREADS, check_count};
 use crate::gpu::params::{GetParams, TableParams};
-use crate::gpu::reading::GetRows;
-use crate::gpu::staying::Staying;
+use crate::gpu::read::GetRows;
 use crate::{Table, TableError};
 
-/// A batch of gets under way.
+/// A batch of gets that is running.
 pub struct PaperReading<'r> {
     stream: &'r Stream,
-    // All of these stay until the kernel is done: the copies, the places of items, and records.
-    _copies: Option<Arc<Copies>>,
-    _staying: Staying<'r>,
+    // Held until the kernel has finished: the cache, the positions of items, and their records.
+    _cache: Option<Arc<Cache>>,
+    _relocation: RelocationRead<'r>,
     _guard: crossbeam_epoch::Guard,
 }
 
@@ -32,13 +30,15 @@ impl PaperReading<'_> {
 
 impl Drop for PaperReading<'_> {
     fn drop(&mut self) {
-        // Before the table may free what the kernel looks at. An error is the stream's, and the next use of it returns the error.
+        // The table may free what the kernel reads as soon as the fields are dropped. A failure belongs to the stream:
+        // its next use returns the error.
         let _ = self.stream.synchronize();
     }
 }
 
 impl Paper {
-    /// As [`get_rows`](DeviceEngine::get_rows), from the copies of buckets, where there are some, and otherwise from the image.
+    /// As [`get_rows`](DeviceEngine::get_rows), from the bucket cache, and from the image for buckets that it does not
+    /// hold.
     ///
     /// # Safety
     /// As [`get_rows`](DeviceEngine::get_rows).
@@ -51,14 +51,14 @@ impl Paper {
     ) -> Result<PaperReading<'r>, TableError> {
         let (mut reading, get) = begin(engine, table, rows, stream)?;
         let grid = Grid::covering(rows.count.max(1), THREADS);
-        let begun = self.state().begin(table, rows.count);
-        // SAFETY: the caller's promise; the rest is the table's, and stays while the reading lasts.
+        let cache = self.state().begin(table, rows.count);
+        // SAFETY: the caller promises the columns; `reading` holds the table's memory until the kernel has finished.
         unsafe {
-            match begun {
+            match cache {
                 None => engine.kernels.read()?.get.launch(grid, &get, stream)?,
-                Some((copies, clock)) => {
-                    let params = CachedGetParams { get, cache: copies.params(clock) };
-                    reading._copies = Some(copies);
+                Some((cache, clock)) => {
+                    let params = CachedGetParams { get, cache: cache.params(clock) };
+                    reading._cache = Some(cache);
                     self.kernels.get.launch(grid, &params, stream)?;
                 }
             }
@@ -66,7 +66,8 @@ impl Paper {
         Ok(reading)
     }
 
-    /// The same with a thread a key instead of a warp, always from the image: what warps that work together are compared with.
+    /// As [`get_rows`](DeviceEngine::get_rows), from the image, with one thread per key instead of a warp: the baseline
+    /// for warps that cooperate.
     ///
     /// # Safety
     /// As [`get_rows`](DeviceEngine::get_rows).
@@ -79,13 +80,13 @@ impl Paper {
     ) -> Result<PaperReading<'r>, TableError> {
         let (reading, get) = begin(engine, table, rows, stream)?;
         let grid = Grid::covering(rows.count.max(1), THREADS);
-        // SAFETY: the caller's promise; the rest is the table's, and stays while the reading lasts.
+        // SAFETY: the caller promises the columns; `reading` holds the table's memory until the kernel has finished.
         unsafe { self.kernels.get_alone.launch(grid, &get, stream)? };
         Ok(reading)
     }
 }
 
-/// What a batch needs before its kernel is launched.
+/// Takes what a batch holds while its kernel runs, and makes the kernel's parameters.
 fn begin<'r, P: Persist>(
     engine: &'r DeviceEngine<P>,
     table: &Table<P>,
@@ -93,7 +94,7 @@ fn begin<'r, P: Persist>(
     stream: &'r Stream,
 ) -> Result<(PaperReading<'r>, GetParams), TableError> {
     check_count(rows.count)?;
-    let (staying, guard) = (engine.stay(), table.heap.pin());
+    let (relocation, guard) = (engine.relocation_read(), table.heap.pin());
     let get = GetParams {
         table: TableParams::new(table, table.levels(&guard), engine.image.cover()?),
         count: rows.count,
@@ -102,5 +103,5 @@ fn begin<'r, P: Persist>(
         versions: rows.versions,
         values: rows.values,
     };
-    Ok((PaperReading { stream, _copies: None, _staying: staying, _guard: guard }, get))
+    Ok((PaperReading { stream, _cache: None, _relocation: relocation, _guard: guard }, get))
 }

@@ -6,7 +6,7 @@ use warpkeep_gphash::gpu::paper::CachePolicy;
 use super::Site;
 use super::mixes::{Load, Mix};
 use crate::chart::{Chart, Curve, Drawing, Scale};
-use crate::device::{Hits, Variant, Way};
+use crate::device::{Hits, Strategy, Variant};
 use crate::limits::median;
 use crate::report::{Report, Unit};
 use crate::{Amount, BenchError};
@@ -28,7 +28,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) -> Result<(), BenchError
     for round in 0..rounds {
         for share in SHARES {
             for (policy, name) in POLICIES {
-                let variant = Variant { way: Way::BucketCache, share: f64::from(share) / 100.0 };
+                let variant = Variant { strategy: Strategy::BucketCache, share: f64::from(share) / 100.0 };
                 rig.prepare(variant, policy, &site.pool, batch)?;
                 let hits = Hits::now(variant, Some(&rig))?;
                 let done = Load::new(site, &mut rig, batch).round(Mix::C, variant)?;

@@ -26,7 +26,7 @@ pub(super) fn run(
             workload,
             operations: Operation::ALL.to_vec(),
             distributions: vec![SKEW],
-            ways: usual.ways.clone(),
+            strategies: usual.strategies.clone(),
             cache_shares: vec![0.2],
             batches: if simulated { vec![64, 256] } else { usual.batches.clone() },
             rounds: options.rounds * options.repeats,

@@ -6,7 +6,7 @@ use warpkeep_gphash::gpu::paper::CachePolicy;
 
 use super::Site;
 use super::mixes::{Load, Mix};
-use crate::device::{Lessons, Rig, Variant, Way};
+use crate::device::{Lessons, Rig, Strategy, Variant};
 use crate::limits::median;
 use crate::report::{Report, Unit};
 use crate::{Amount, BenchError};
@@ -24,58 +24,58 @@ struct Step {
     published: &'static [(Option<Mix>, f64, &'static str)],
 }
 
-const fn over_link(way: Way) -> Variant {
-    Variant { way, share: 0.0 }
+const fn over_link(strategy: Strategy) -> Variant {
+    Variant { strategy, share: 0.0 }
 }
 
 const STEPS: [Step; 8] = [
     Step {
         name: "1 a thread an operation",
         layout: Layout::Packed,
-        variant: over_link(Way::Alone),
+        variant: over_link(Strategy::Alone),
         published: &[],
     },
     Step {
         name: "2 + warps that work together",
         layout: Layout::Packed,
-        variant: over_link(Way::Image),
+        variant: over_link(Strategy::Image),
         published: &[(None, 204.1, "at most")],
     },
     Step {
         name: "3 + keys in place",
         layout: Layout::InPlace,
-        variant: over_link(Way::Image),
+        variant: over_link(Strategy::Image),
         published: &[(None, 113.7, "at most")],
     },
     Step {
         name: "4 + bucket cache of 20 %",
         layout: Layout::InPlace,
-        variant: Variant { way: Way::BucketCache, share: 0.2 },
+        variant: Variant { strategy: Strategy::BucketCache, share: 0.2 },
         published: &[(Some(Mix::C), 140.9, "at most")],
     },
     // Ours. Values are in records again, so that they can be fetched in order.
     Step {
-        name: "5 + mirror, in place of the cache",
+        name: "5 + snapshot, in place of the cache",
         layout: Layout::Packed,
-        variant: over_link(Way::Mirror),
+        variant: over_link(Strategy::Index),
         published: &[],
     },
     Step {
         name: "6 + batches in the order of their addresses",
         layout: Layout::Packed,
-        variant: over_link(Way::Ordered),
+        variant: over_link(Strategy::Ordered),
         published: &[],
     },
     Step {
         name: "7 + writes straight through",
         layout: Layout::Packed,
-        variant: over_link(Way::Straight),
+        variant: over_link(Strategy::Fused),
         published: &[],
     },
     Step {
         name: "8 + value cache of 20 %",
         layout: Layout::Packed,
-        variant: Variant { way: Way::Values, share: 0.2 },
+        variant: Variant { strategy: Strategy::Values, share: 0.2 },
         published: &[],
     },
 ];
@@ -122,11 +122,11 @@ fn measure(
     report: &mut Report,
 ) -> Result<(), BenchError> {
     rig.prepare(step.variant, CachePolicy::Lfu, &site.pool, batch)?;
-    if step.variant.way == Way::Values {
+    if step.variant.strategy == Strategy::Values {
         rig.cache_values(step.variant.share, lessons)?;
     }
     let mut load = Load::new(site, rig, batch);
-    let only_reads = matches!(step.variant.way, Way::Alone | Way::BucketCache);
+    let only_reads = matches!(step.variant.strategy, Strategy::Alone | Strategy::BucketCache);
     for mix in MIXES.into_iter().filter(|mix| !only_reads || *mix == Mix::C) {
         let done = load.round(mix, step.variant)?;
         report.add(&case_name(mix, batch), step.name, round, RATE, Unit::PerSecond, done.rate());

@@ -9,7 +9,7 @@ use warpkeep_gphash::gpu::paper::{CachePolicy, CacheReport};
 
 use super::Site;
 use crate::chart::{Chart, Curve, Drawing, Scale};
-use crate::device::{Expected, Rig, Variant, Way};
+use crate::device::{Expected, Rig, Strategy, Variant};
 use crate::report::{Report, Unit};
 use crate::{Amount, BenchError};
 
@@ -69,7 +69,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) -> Result<(), BenchError
 
 /// Gets go on, and in their midst the cache is loaded.
 fn load(site: &Site<'_>, rig: &Rig, share: u32, beside: bool) -> Result<Course, BenchError> {
-    let variant = Variant { way: Way::BucketCache, share: 0.0 };
+    let variant = Variant { strategy: Strategy::BucketCache, share: 0.0 };
     let batch = site.batches()[0];
     // An empty cache, and only the batches below show which keys are hot.
     rig.prepare(variant, CachePolicy::Lfu, &site.pool, batch)?;
@@ -79,17 +79,17 @@ fn load(site: &Site<'_>, rig: &Rig, share: u32, beside: bool) -> Result<Course, 
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let mut times = Vec::new();
-            let mut turn = 0;
+            let mut lock = 0;
             while !over.load(Ordering::Relaxed) {
                 let _gate = (!beside).then(|| gate.read());
-                let part = site.pool.batch(turn, batch);
+                let part = site.pool.batch(lock, batch);
                 rig.get(variant, &site.pool, &part)?;
                 times.push(begun.elapsed());
                 // Not every one: it is the gets that are looked at.
-                if turn.is_multiple_of(64) {
+                if lock.is_multiple_of(64) {
                     rig.check(&site.pool, &[part], Expected::Whole)?;
                 }
-                turn += 1;
+                lock += 1;
             }
             Ok::<_, BenchError>(times)
         });

@@ -121,8 +121,8 @@ impl<'l> Load<'l> {
 
     fn write(&mut self, variant: Variant, op: Op, numbers: &[u64]) -> Result<Written, BenchError> {
         let generation = if op == Op::Update { self.generation } else { 0 };
-        match self.rig.writes_straight(variant) {
-            true => Ok(self.rig.write_straight(op, &[numbers], generation)?[0]),
+        match self.rig.writes_fused(variant) {
+            true => Ok(self.rig.write_fused(op, &[numbers], generation)?[0]),
             false => self.rig.write(op, numbers, generation),
         }
     }
