@@ -141,8 +141,8 @@ fn a_device_does_the_others() {
         "3 + keys in place",
         "4 + bucket cache of 20 %",
         "5 + device index, in place of the cache",
-        "6 + batches in the order of their addresses",
-        "7 + writes straight through",
+        "6 + values in address order",
+        "7 + fused writes",
         "8 + value cache of 20 %",
     ];
     for step in steps {

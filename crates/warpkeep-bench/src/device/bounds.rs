@@ -28,7 +28,7 @@ pub(super) fn bound(
         variant.strategy,
         Strategy::Ordered | Strategy::Fused | Strategy::FusedLink | Strategy::Values
     ) || variant.strategy.is_library();
-    let straight = matches!(variant.strategy, Strategy::Fused | Strategy::FusedLink)
+    let fused = matches!(variant.strategy, Strategy::Fused | Strategy::FusedLink)
         || variant.strategy == Strategy::Values && workload.key_bytes == 8;
     let rows = workload.value_bytes.div_ceil(128).max(1) as f64;
     let mut bounds = Vec::new();
@@ -52,14 +52,14 @@ pub(super) fn bound(
         }
         (false, _) => {
             let access = Access::RandomWrite;
-            if !straight || operation == Operation::Delete {
+            if !fused || operation == Operation::Delete {
                 bounds.push((format!("the link, {access}"), limits.link(access)));
             }
             let access = Access::OrderedWrite;
             bounds.push((format!("the link, {access}"), limits.link(access) / rows));
         }
     }
-    let comes_from_host = variant.strategy.is_library() || !straight && !operation.only_reads();
+    let comes_from_host = variant.strategy.is_library() || !fused && !operation.only_reads();
     if comes_from_host {
         let value = workload.value_bytes as f64;
         let writes = matches!(operation, Operation::Insert | Operation::Update);

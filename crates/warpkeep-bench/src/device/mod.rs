@@ -117,7 +117,7 @@ impl<'w> Workshop<'w> {
             load_factor: options.load_factor,
             extra: options.most_inserted() as u64,
             largest: largest.max(options.most_inserted()),
-            straight: false,
+            fused: false,
         };
         let uses = |library: bool| {
             options
@@ -167,7 +167,7 @@ impl<'w> Workshop<'w> {
         let closed: Vec<String> = closed.map(ToString::to_string).collect();
         if !closed.is_empty() {
             report.notes.push(format!(
-                "left out, because such tables cannot be used that strategy: {}; snapshots, and writing straight, want the layout packed",
+                "left out, because such tables do not support them: {}; the device index and fused writes need the layout packed",
                 closed.join(", ")
             ));
         }
@@ -339,14 +339,15 @@ fn note(options: &Options, rig: Option<&Rig>) -> String {
     let workload = &options.workload;
     let full = rig.map_or_else(String::new, |rig| format!(", {:.1} % full", 100.0 * rig.load_factor()));
     let inserted = match options.most_inserted() {
-        0 => "nothing is inserted: the smallest batch is more than a quarter of the items".to_owned(),
-        most => format!("batches of up to {most} new items are inserted and deleted again"),
+        0 => "Nothing is inserted: the smallest batch is more than a quarter of the items".to_owned(),
+        most => format!("Batches of up to {most} new items are inserted and deleted again"),
     };
     format!(
-        "{} items, keys of {}{} bytes, values of {}, layout {}, geometry {}{full}; keys and answers of gets lie in device memory, what is \
-         written straight lies there, too, small batches of it are written one after the other and then read back, what is written otherwise comes from host memory, and from the library everything comes and goes there, values and no versions, in memory that is used again and again; rates are of all batches of a round, but for the first of all; latencies \
-         those of its batches; gets of equal keys cross the link once if they are put in order; updates are as they were drawn where equal keys of a batch are combined, elsewhere each item is in a batch once; what is hot a value cache learns from other keys, drawn alike; {inserted}; every answer was checked, and all that was \
-         written was read back",
+        "{} items, keys of {}{} bytes, values of {}, layout {}, geometry {}{full}. Keys and answers of gets, and fused writes, lie in \
+         device memory; two-phase writes and the library use host memory, which is reused. Rates are of all batches of a round after the \
+         first; latencies are of single batches. Values that several keys of a batch share cross the link once if they are fetched in \
+         address order. Fused updates are drawn with repeats; elsewhere an item occurs once in a batch. A value cache learns from other \
+         keys of the same distribution. {inserted}. Every answer was checked, and everything written was read back",
         workload.items,
         if options.variable_keys { "8 to " } else { "" },
         workload.key_bytes,

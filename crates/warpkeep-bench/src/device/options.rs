@@ -50,9 +50,9 @@ pub struct Options {
     pub value_shares: Vec<f64>,
     /// Which buckets have copies.
     pub policy: CachePolicy,
-    /// Threads of the host that store words, and tails, of batches written straight through; if not given, as many as suit the machine.
+    /// Threads of the host that publish fused writes; if not given, the device profile decides.
     pub word_threads: Option<usize>,
-    /// Whether the steps of batches written straight through, and of gets, are timed, too.
+    /// Whether the steps of fused writes and of gets are timed, too.
     pub steps: bool,
     /// How often everything is measured.
     pub rounds: u32,
@@ -124,7 +124,7 @@ impl Options {
         }
         if self.variants().is_empty() {
             return wrong(format!(
-                "tables with the layout {} cannot be used in any of these strategies; snapshots, and writing straight, want the layout packed",
+                "tables with the layout {} support none of these strategies; the device index and fused writes need the layout packed",
                 self.layout
             ));
         }

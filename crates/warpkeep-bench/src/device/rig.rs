@@ -45,7 +45,7 @@ pub(crate) struct Form {
     /// Operations in the largest batch.
     pub(crate) largest: usize,
     /// Whether it is loaded from device memory, which is faster; only where tables can be written that strategy.
-    pub(crate) straight: bool,
+    pub(crate) fused: bool,
 }
 
 /// How long a batch of writes took.
@@ -156,13 +156,13 @@ impl Rig {
         let (stream, beside) = (device.stream()?, device.stream()?);
         let mut rig =
             Rig { paper, engine, table, stream, beside, answers, image, workload, keys, version: 0, folder };
-        if form.straight {
+        if form.fused {
             rig.engine.build_index(&rig.table)?;
         }
         for first in (0..workload.items).step_by(LOADED as usize) {
             progress.check()?;
             let numbers: Vec<u64> = (first..(first + LOADED).min(workload.items)).collect();
-            match form.straight {
+            match form.fused {
                 true => rig.write_fused(Op::Put, &[&numbers], 0)?[0],
                 false => rig.write(Op::Put, &numbers, 0)?,
             };
@@ -401,7 +401,7 @@ impl Rig {
         Ok(Written { whole: begun.elapsed(), kernels })
     }
 
-    /// Whether a variant writes straight through.
+    /// Whether a variant does fused writes.
     pub(crate) fn writes_fused(&self, variant: Variant) -> bool {
         match variant.strategy {
             Strategy::Fused | Strategy::FusedLink => true,
@@ -434,7 +434,7 @@ impl Rig {
             written.push(Written { whole, kernels: whole });
             if wrote.is_none() {
                 return Err(BenchError::Invalid(
-                    "this table cannot be written straight through; leave out the way straight".to_owned(),
+                    "this table does not support fused writes; leave out the strategy fused".to_owned(),
                 ));
             }
         }

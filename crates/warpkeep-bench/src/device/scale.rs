@@ -179,7 +179,7 @@ impl Size<'_> {
             load_factor: None,
             extra: largest as u64,
             largest,
-            straight: true,
+            fused: true,
         };
         let whole = case_name(items);
         progress.begin(&format!("loading {whole}"), Amount::Count(items));

@@ -1,4 +1,4 @@
-//! Where the time of batches goes that are written straight through, or read in device memory: a table of steps.
+//! Where the time of fused writes and of gets in device memory goes: a table of steps.
 
 use std::time::Duration;
 

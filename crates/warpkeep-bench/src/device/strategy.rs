@@ -23,14 +23,13 @@ pub enum Strategy {
     Image,
     /// The same, with copies of hot buckets in device memory. Gets only.
     BucketCache,
-    /// The record of every key in device memory, so that the link carries values alone, as they are asked for.
+    /// The device index locates records, so that the link carries values only, in the order of the keys.
     Index,
-    /// The same as the mirror, with values fetched in the order of their addresses.
+    /// The same, with values fetched in address order.
     Ordered,
-    /// The same, and writes go from device memory straight through: what they need is chosen there; the host stores words and
-    /// tails, if it has the cores for it. Writes only.
+    /// Fused writes from device memory; the host publishes slot words and record trailers if it has the cores for it. Writes only.
     Fused,
-    /// The same, with the words of the index stored by the device, over the link, also where the host's cores would do it.
+    /// Fused writes whose slot words the device stores over the link.
     FusedLink,
     /// The same, with the values that are asked for most in device memory.
     Values,

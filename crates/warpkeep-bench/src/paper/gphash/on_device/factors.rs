@@ -55,19 +55,19 @@ const STEPS: [Step; 8] = [
     },
     // Ours. Values are in records again, so that they can be fetched in order.
     Step {
-        name: "5 + snapshot, in place of the cache",
+        name: "5 + device index, in place of the cache",
         layout: Layout::Packed,
         variant: over_link(Strategy::Index),
         published: &[],
     },
     Step {
-        name: "6 + batches in the order of their addresses",
+        name: "6 + values in address order",
         layout: Layout::Packed,
         variant: over_link(Strategy::Ordered),
         published: &[],
     },
     Step {
-        name: "7 + writes straight through",
+        name: "7 + fused writes",
         layout: Layout::Packed,
         variant: over_link(Strategy::Fused),
         published: &[],

@@ -80,7 +80,7 @@ impl<'s> Site<'s> {
             load_factor: None,
             extra: self.batches().last().copied().unwrap_or(0) as u64,
             largest: largest_batch(self.options),
-            straight: false,
+            fused: false,
         };
         self.progress.begin(&format!("loading, {layout}"), Amount::Count(self.workload.items));
         let rig = Rig::load(self.device, self.scratch.images(), &form, self.progress)?;
