@@ -85,8 +85,8 @@ impl<'a> Output<'a> {
     }
 
     /// The arrays: statuses, versions, values.
-    pub fn into_columns(self) -> (ColumnMut<'a, Status>, Option<ColumnMut<'a, u64>>, OutputValues<'a>) {
-        (self.statuses, self.versions, self.values)
+    pub fn columns(&self) -> (&ColumnMut<'a, Status>, Option<&ColumnMut<'a, u64>>, &OutputValues<'a>) {
+        (&self.statuses, self.versions.as_ref(), &self.values)
     }
 
     /// Answers in host memory, all pending; `None` if the arrays are in device memory.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use bytemuck::Pod;
-use warpkeep_core::{Column, ColumnMut, DeviceSlice, DeviceSliceMut, MemorySpace};
+use warpkeep_core::{Column, ColumnMut, DeviceSlice, DeviceSliceMut, MemorySpace, Status};
 
 use crate::buffer::Buffer;
 use crate::choice::DeviceChoice;
@@ -61,6 +61,15 @@ impl Buffer {
         let (address, len) = self.elements::<T>(elements)?;
         // SAFETY: as `column_of`; the buffer is borrowed exclusively.
         Ok(ColumnMut::Device(unsafe { DeviceSliceMut::from_raw(address, len, self.ordinal()) }))
+    }
+
+    /// The whole buffer as the column of a batch's statuses, a byte each.
+    pub fn status_column_mut(&mut self) -> ColumnMut<'_, Status> {
+        // SAFETY: the buffer is borrowed exclusively, and a status is a byte. The host reads statuses as bytes, so that the bytes
+        // before the batch need not be statuses.
+        ColumnMut::Device(unsafe {
+            DeviceSliceMut::from_raw(self.ptr().address(), self.len(), self.ordinal())
+        })
     }
 
     fn elements<T: Pod>(&self, elements: Range<usize>) -> Result<(u64, usize)> {

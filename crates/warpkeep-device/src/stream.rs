@@ -46,6 +46,13 @@ impl Stream {
         self.raw.0 as *mut c_void
     }
 
+    /// An event behind all that is in the stream now, for other streams to [wait for](Self::wait_for).
+    pub fn record(&self) -> Result<Event> {
+        let event = Event::new(Arc::clone(&self.core))?;
+        event.record(self)?;
+        Ok(event)
+    }
+
     /// Waits until all that is in the stream is done. This is where a kernel's failure shows at the latest.
     pub fn synchronize(&self) -> Result<()> {
         self.core.backend.synchronize(self.raw)

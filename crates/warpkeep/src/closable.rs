@@ -213,6 +213,16 @@ impl<T> Deref for Read<'_, T> {
     }
 }
 
+impl<'a, T> Entered<'a, T> {
+    /// The value, independent of the borrow of this call.
+    ///
+    /// # Safety
+    /// The reference is not used after the call is dropped.
+    pub(crate) unsafe fn value(&self) -> &'a T {
+        self.value
+    }
+}
+
 impl<T> Deref for Entered<'_, T> {
     type Target = T;
 

@@ -68,6 +68,7 @@ mod compact;
 #[doc(hidden)]
 pub mod compiled;
 mod device;
+mod enqueued;
 mod error;
 mod index;
 mod items;
@@ -102,6 +103,7 @@ mod verify;
 pub use backup::{BackupReport, RestoreReport, restore};
 pub use compact::Compacted;
 pub use device::{DeviceIndex, DeviceStats, DeviceValues, HostGetBatches, HostGetStrategy};
+pub use enqueued::Enqueued;
 pub use error::{Error, Result};
 pub use index::{
     DeviceProfile, Geometry, GpHashError, IndexKind, IndexOptions, Layout, PublishBy, TableStats,

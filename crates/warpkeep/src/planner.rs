@@ -16,7 +16,7 @@ use warpkeep_image::{ImageError, Persist};
 use warpkeep_log::ChangeBatch;
 use warpkeep_record::{Located, LockKey, LockRequest, Seat, Staged, Staging};
 
-pub(crate) use device::execute_rows;
+pub(crate) use device::{enqueue_rows, execute_rows};
 
 use crate::device::Execution;
 use crate::index::{PlacedTable, Planned, with_placed};

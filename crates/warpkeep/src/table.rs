@@ -14,8 +14,8 @@ use crate::index::{Form, StepTime, StepWatch};
 use crate::lease::{Lease, Leased, Shared};
 use crate::metrics::{Counted, Kind};
 use crate::{
-    DeviceProfile, DeviceStats, Error, Geometry, HostGetBatches, HostGetStrategy, IndexKind, Layout, Result,
-    TableStats, planner,
+    DeviceProfile, DeviceStats, Enqueued, Error, Geometry, HostGetBatches, HostGetStrategy, IndexKind,
+    Layout, Result, TableStats, planner,
 };
 
 /// A table of a store.
@@ -315,24 +315,19 @@ impl<P: Persist> Table<P> {
     /// while the values of the other cross the link.
     ///
     /// ```
-    /// use warpkeep::rows::{BatchView, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, Output, OutputValues};
+    /// use warpkeep::rows::{BatchView, Cells, Columns, Output, OutputValues};
     /// use warpkeep::{Device, DeviceChoice, Durability, KeySpec, Op, Status, Store, StoreOptions, TableOptions, ValueSpec};
     /// # let directory = tempfile::tempdir().unwrap();
     /// # let Ok(device) = Device::open(DeviceChoice::Sim) else { return Ok(()) };
     /// let store = Store::open_on(directory.path(), StoreOptions::default(), &device)?;
     /// let table = store.create_table("rows", TableOptions::new(KeySpec::U64, ValueSpec::fixed(16)?))?;
     /// let (keys, values) = (device.upload(&[7_u64, 8])?, device.upload(&[1_u8; 32])?);
-    /// let statuses = device.allocate(2)?;
-    /// // SAFETY: the buffers are as long as that, live on, and no other code uses them.
-    /// let (put, answers) = unsafe {
-    ///     let keys = Column::Device(DeviceSlice::from_raw(keys.ptr().address(), 16, 0));
-    ///     let values = Column::Device(DeviceSlice::from_raw(values.ptr().address(), 32, 0));
-    ///     let (keys, values) = (Cells::Fixed { len: 8, bytes: keys }, Cells::Fixed { len: 16, bytes: values });
-    ///     let answers = ColumnMut::Device(DeviceSliceMut::from_raw(statuses.ptr().address(), 2, 0));
-    ///     (Columns::with_values(Op::Put, keys, values), answers)
-    /// };
-    /// let batch = BatchView::new(table.key_spec(), table.value_spec(), put)?;
-    /// let output = Output::new(&batch, answers, None, OutputValues::None)?;
+    /// let mut statuses = device.allocate(2)?;
+    /// let keys = Cells::Fixed { len: 8, bytes: keys.column()? };
+    /// let values = Cells::Fixed { len: 16, bytes: values.column()? };
+    /// let puts = Columns::with_values(Op::Put, keys, values);
+    /// let batch = BatchView::new(table.key_spec(), table.value_spec(), puts)?;
+    /// let output = Output::new(&batch, statuses.status_column_mut(), None, OutputValues::None)?;
     /// table.run_on(&batch, Durability::Power, output, &device.stream()?)?;
     /// assert_eq!(statuses.to_vec::<u8>()?, [Status::Created as u8; 2]);
     /// assert_eq!(table.get(8)?, Some(vec![1; 16]));
@@ -350,6 +345,60 @@ impl<P: Persist> Table<P> {
         // Kernels write as many rows as the batch has, as long as the table's values are.
         output.check(batch)?;
         planner::execute_rows(&call.keeper, &call.named, batch, durability, output, stream)
+    }
+
+    /// As [`run_on`](Table::run_on), but returns as soon as the kernels of a batch of gets are in the stream, so that kernels behind it
+    /// use the answers without a wait of the host. Other batches, and rows whose length is not a multiple of 8 bytes, are done when it
+    /// returns.
+    ///
+    /// ```
+    /// use warpkeep::rows::{BatchView, Cells, Columns, Output, OutputValues};
+    /// use warpkeep::{Device, DeviceChoice, Durability, KeySpec, Op, Status, Store, StoreOptions, TableOptions, ValueSpec};
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let Ok(device) = Device::open(DeviceChoice::Sim) else { return Ok(()) };
+    /// let store = Store::open_on(directory.path(), StoreOptions::default(), &device)?;
+    /// let table = store.create_table("rows", TableOptions::new(KeySpec::U64, ValueSpec::fixed(16)?))?;
+    /// table.put(7, &[1; 16], Durability::Process)?;
+    /// let (keys, stream) = (device.upload(&[7_u64, 8])?, device.stream()?);
+    /// let (mut statuses, mut values) = (device.allocate(2)?, device.allocate(32)?);
+    /// let gets = Columns::keys_only(Op::Get, Cells::Fixed { len: 8, bytes: keys.column()? });
+    /// let batch = BatchView::new(table.key_spec(), table.value_spec(), gets)?;
+    /// let rows = OutputValues::Rows { len: 16, bytes: values.column_mut()? };
+    /// let output = Output::new(&batch, statuses.status_column_mut(), None, rows)?;
+    /// // SAFETY: the buffers outlive the enqueued batch, and no other code uses them until it has been waited for.
+    /// let enqueued = unsafe { table.enqueue_on(&batch, Durability::Process, output, &stream)? };
+    /// // ... kernels of one's own, in the same stream or behind `enqueued.event()` ...
+    /// enqueued.wait()?;
+    /// assert_eq!(statuses.to_vec::<u8>()?, [Status::Ok as u8, Status::NotFound as u8]);
+    /// assert_eq!(values.to_vec::<u8>()?[..16], [1; 16]);
+    /// # Ok::<(), warpkeep::Error>(())
+    /// ```
+    ///
+    /// # Safety
+    /// The columns of the batch and of the output stay valid, and no other code on the host or outside the stream's order uses them, until
+    /// [`Enqueued::wait`] has returned or the result has been dropped. The result is not leaked.
+    #[allow(unsafe_code, reason = "kernels use the columns after it has returned")]
+    pub unsafe fn enqueue_on<'t>(
+        &'t self,
+        batch: &BatchView<'_>,
+        durability: Durability,
+        output: Output<'_>,
+        stream: &'t Stream,
+    ) -> Result<Enqueued<'t, P>> {
+        let call = self.lease.enter()?;
+        batch.check_table(self.key_spec(), self.value_spec())?;
+        output.check(batch)?;
+        // SAFETY: `Enqueued` drops the gets, which refer to this value, before the call.
+        let leased = unsafe { call.value() };
+        // SAFETY: as this function's contract says.
+        let gets = match unsafe { planner::enqueue_rows(&leased.named, batch, output, stream)? } {
+            Ok(gets) => Some(gets),
+            Err(output) => {
+                planner::execute_rows(&call.keeper, &call.named, batch, durability, output, stream)?;
+                None
+            }
+        };
+        Enqueued::new(gets, call, durability, stream)
     }
 
     fn host<'b>(&self, batch: &BatchView<'b>) -> Result<HostBatch<'b>> {

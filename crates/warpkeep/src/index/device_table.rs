@@ -86,6 +86,18 @@ pub(crate) trait DeviceReads<T> {
     /// The columns are memory of this device, as long as [`GetRows`] says, and no other code uses them meanwhile.
     unsafe fn get_rows(&self, table: &T, rows: &GetRows, stream: &Stream) -> Result<()>;
 
+    /// As [`get_rows`](DeviceReads::get_rows), but returns when the kernels are in the stream. `None`, with nothing enqueued, if
+    /// keys or values are rows that must be copied first.
+    ///
+    /// # Safety
+    /// As [`get_rows`](DeviceReads::get_rows), until the gets are finished or dropped.
+    unsafe fn enqueue_rows<'r>(
+        &'r self,
+        table: &'r T,
+        rows: &GetRows,
+        stream: &'r Stream,
+    ) -> Result<Option<Box<dyn EnqueuedGets + 'r>>>;
+
     /// Whether the device knows where records lie, so that [`gather`](DeviceReads::gather) is possible.
     fn can_gather(&self, table: &T) -> bool;
 
@@ -118,6 +130,13 @@ pub(crate) trait DeviceReads<T> {
     /// # Safety
     /// There is memory of this device for as many bytes, and no other code uses it meanwhile.
     unsafe fn copy_bytes(&self, to: DevicePtr, bytes: &[u8], stream: &Stream) -> Result<()>;
+}
+
+/// Gets whose kernels are in a stream. Until they are finished or dropped, both of which wait for them, the table keeps everything
+/// that the kernels read.
+pub(crate) trait EnqueuedGets {
+    /// Waits for the answers.
+    fn finish(self: Box<Self>) -> Result<()>;
 }
 
 /// Keys and values of a batch in pinned host memory.

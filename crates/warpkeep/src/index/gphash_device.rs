@@ -21,7 +21,7 @@ pub(crate) use warpkeep_gphash::gpu::{
 pub use warpkeep_gphash::gpu::{DeviceProfile, PublishBy};
 
 use super::device_table::{
-    CommitPart, DeviceReads, DeviceTable, FusedDecisions, FusedStage, FusedWrites, PartAnswers,
+    CommitPart, DeviceReads, DeviceTable, EnqueuedGets, FusedDecisions, FusedStage, FusedWrites, PartAnswers,
     PinnedColumns, StepTimes, TwoPhaseStage, TwoPhaseWrites, ValueCache, WriteLock,
 };
 use crate::{Error, Result};
@@ -40,6 +40,15 @@ struct Fused<'s, 'd, P: Persist>(DeviceFusedStage<'s, 'd, P>);
 
 /// Columns in pinned memory.
 struct Pinned<'d, P: Persist>(PinnedRows<'d, P>);
+
+/// Gets whose kernels are in a stream.
+struct Enqueued<'r>(gpu::Reading<'r>);
+
+impl EnqueuedGets for Enqueued<'_> {
+    fn finish(self: Box<Self>) -> Result<()> {
+        Ok(self.0.finish()?)
+    }
+}
 
 impl<P: Persist> DeviceTable<P, Table<P>> for GpHashDevice<P> {
     fn open(image: &Arc<DeviceImage<P>>, table: &Table<P>) -> Result<Option<Self>> {
@@ -108,6 +117,20 @@ impl<P: Persist> DeviceReads<Table<P>> for GpHashDevice<P> {
     unsafe fn get_rows(&self, table: &Table<P>, rows: &GetRows, stream: &Stream) -> Result<()> {
         // SAFETY: as this function's contract says.
         unsafe { self.0.get_bytes(table, rows, stream) }.map_err(Error::from)
+    }
+
+    unsafe fn enqueue_rows<'r>(
+        &'r self,
+        table: &'r Table<P>,
+        rows: &GetRows,
+        stream: &'r Stream,
+    ) -> Result<Option<Box<dyn EnqueuedGets + 'r>>> {
+        if !self.0.takes_rows(table, rows) {
+            return Ok(None);
+        }
+        // SAFETY: as this function's contract says.
+        let reading = unsafe { self.0.get_rows(table, rows, stream)? };
+        Ok(Some(Box::new(Enqueued(reading))))
     }
 
     fn can_gather(&self, table: &Table<P>) -> bool {

@@ -17,8 +17,8 @@ use warpkeep_image::{Clearing, Guard, Heap, Image, Marker, Owner, Persist};
 use warpkeep_record::{Budget, DamagedItem, Kept, Progress, ScanPosition, Staging as _, Upkeep, Value};
 
 pub(crate) use device_table::{
-    CommitPart, DeviceFailure, DeviceReads, DeviceTable, FusedDecisions, FusedStage, FusedWrites,
-    PartAnswers, PinnedColumns, StepTimes, TwoPhaseStage, ValueCache, WriteLock,
+    CommitPart, DeviceFailure, DeviceReads, DeviceTable, EnqueuedGets, FusedDecisions, FusedStage,
+    FusedWrites, PartAnswers, PinnedColumns, StepTimes, TwoPhaseStage, ValueCache, WriteLock,
 };
 pub(crate) use figures::{Figures, Size};
 pub(crate) use gphash_device::{

@@ -9,8 +9,8 @@ use warpkeep_image::Persist;
 use warpkeep_record::{Budget, Progress};
 
 use super::device_table::{
-    CommitPart, DeviceReads, DeviceTable, FusedDecisions, FusedStage, FusedWrites, PinnedColumns, StepTimes,
-    TwoPhaseStage, TwoPhaseWrites, ValueCache, WriteLock,
+    CommitPart, DeviceReads, DeviceTable, EnqueuedGets, FusedDecisions, FusedStage, FusedWrites,
+    PinnedColumns, StepTimes, TwoPhaseStage, TwoPhaseWrites, ValueCache, WriteLock,
 };
 use super::{
     DeviceImage, DeviceProfile, FusedRows, GetRows, HostGets, HostRows, HostWrites, KeysFound, StepTime,
@@ -92,6 +92,15 @@ impl<T> DeviceReads<T> for NoDevice {
     }
 
     fn split(&self, _: &T, _: HostGets<'_>) -> Result<Option<KeysFound>> {
+        match *self {}
+    }
+
+    unsafe fn enqueue_rows<'r>(
+        &'r self,
+        _: &'r T,
+        _: &GetRows,
+        _: &'r Stream,
+    ) -> Result<Option<Box<dyn EnqueuedGets + 'r>>> {
         match *self {}
     }
 

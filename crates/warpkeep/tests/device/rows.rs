@@ -423,3 +423,51 @@ fn rows_of_another_device_or_for_no_device_are_refused() {
         Store::open_with(home.path(), StoreOptions { device: DeviceChoice::Cpu, ..StoreOptions::default() });
     refused(&store.unwrap(), 0);
 }
+
+/// Enqueued gets are answered behind what is in the stream, writes are done at once, and the store can be closed afterwards.
+#[test]
+fn enqueued_gets_are_answered_in_the_stream() {
+    let device = Device::simulated(Mode::fast()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open_on(directory.path(), StoreOptions::default(), &device).unwrap();
+    let options = |len| TableOptions::new(KeySpec::U64, ValueSpec::fixed(len).unwrap());
+    // Rows of 24 bytes are read where they lie; rows of 20 bytes are copied first, so those gets are done at once.
+    for (name, len) in [("words", 24_usize), ("bytes", 20)] {
+        let table = store.create_table(name, options(len as u32)).unwrap();
+        for key in 0..100_u64 {
+            table.put(key, &vec![key as u8; len], Durability::Process).unwrap();
+        }
+        let (stream, asked) = (device.stream().unwrap(), [5_u64, 99, 100, 5]);
+        let keys = device.upload(&asked).unwrap();
+        let (mut statuses, mut values) = (device.allocate(4).unwrap(), device.allocate(4 * len).unwrap());
+        let gets = Columns::keys_only(Op::Get, Cells::Fixed { len: 8, bytes: keys.column().unwrap() });
+        let batch = BatchView::new(table.key_spec(), table.value_spec(), gets).unwrap();
+        for durability in [Durability::Process, Durability::Power] {
+            let rows = OutputValues::Rows { len, bytes: values.column_mut().unwrap() };
+            let output = Output::new(&batch, statuses.status_column_mut(), None, rows).unwrap();
+            // SAFETY: the buffers outlive the batch, and are read when it has been waited for.
+            let enqueued = unsafe { table.enqueue_on(&batch, durability, output, &stream).unwrap() };
+            device.stream().unwrap().wait_for(enqueued.event()).unwrap();
+            enqueued.wait().unwrap();
+            let codes = [Status::Ok, Status::Ok, Status::NotFound, Status::Ok].map(|status| status as u8);
+            assert_eq!(statuses.to_vec::<u8>().unwrap(), codes, "{name}");
+            let found = values.to_vec::<u8>().unwrap();
+            for (at, key) in [(0, 5), (1, 99), (3, 5)] {
+                assert_eq!(found[at * len..][..len], vec![key; len], "{name}");
+            }
+        }
+        // Dropped, it waits; and a batch that writes is done when the call returns.
+        let rows = OutputValues::Rows { len, bytes: values.column_mut().unwrap() };
+        let output = Output::new(&batch, statuses.status_column_mut(), None, rows).unwrap();
+        // SAFETY: as above.
+        drop(unsafe { table.enqueue_on(&batch, Durability::Process, output, &stream).unwrap() });
+        let deletes = Columns::keys_only(Op::Delete, Cells::Fixed { len: 8, bytes: keys.column().unwrap() });
+        let batch = BatchView::new(table.key_spec(), table.value_spec(), deletes).unwrap();
+        let output = Output::new(&batch, statuses.status_column_mut(), None, OutputValues::None).unwrap();
+        // SAFETY: as above.
+        let enqueued = unsafe { table.enqueue_on(&batch, Durability::Process, output, &stream).unwrap() };
+        assert_eq!(table.get(99).unwrap(), None);
+        enqueued.wait().unwrap();
+    }
+    store.close().unwrap();
+}

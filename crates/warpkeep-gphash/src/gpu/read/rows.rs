@@ -99,6 +99,12 @@ impl<P: Persist> DeviceEngine<P> {
         Ok(to)
     }
 
+    /// Whether [`DeviceEngine::get_rows`] takes these rows as they are: rows exactly as long as keys and values that are whole words.
+    pub fn takes_rows(&self, table: &Table<P>, rows: &GetRows) -> bool {
+        are_words(rows.keys, table.key_row())
+            && (rows.values.is_null() || are_words(rows.values, table.value.max_len()))
+    }
+
     /// As [`DeviceEngine::get_rows`], with rows exactly as long as keys and values. The answers are complete when
     /// this returns.
     ///

@@ -10,7 +10,7 @@ use warpkeep_core::{Answers, Durability, HostBatch, Op, Operation};
 use warpkeep_image::Persist;
 use warpkeep_log::ChangeBatch;
 
-pub(crate) use rows::execute_rows;
+pub(crate) use rows::{enqueue_rows, execute_rows};
 
 use self::fused::RetryAnswers;
 use super::{Answer, SeenOf, StageOf, Target, lock_order, refusal, seen_by, stage, take_reads, write_all};

@@ -14,8 +14,8 @@ use warpkeep_image::Persist;
 use super::fused::FusedCommit;
 use super::{fall_back, run, two_phase};
 use crate::index::{
-    DeviceReads as _, DeviceTable as _, FusedRows, FusedWrites as _, GetRows, HostRows, PinnedColumns as _,
-    Planned, RowOps, TwoPhaseStage, WriteLock, WriteRows, with_placed,
+    DeviceReads as _, DeviceTable as _, EnqueuedGets, FusedRows, FusedWrites as _, GetRows, HostRows,
+    PinnedColumns as _, Planned, RowOps, TwoPhaseStage, WriteLock, WriteRows, with_placed,
 };
 use crate::planner::{Answer, Target, execute_on, refusal};
 use crate::tables::{NamedTable, Tables};
@@ -48,15 +48,15 @@ fn pointer_mut<T>(column: &ColumnMut<'_, T>) -> DevicePtr {
 }
 
 impl OutputPointers {
-    fn of(output: Output<'_>) -> OutputPointers {
-        let (statuses, versions, values) = output.into_columns();
-        let (values, spans, value_bytes) = match &values {
+    fn of(output: &Output<'_>) -> OutputPointers {
+        let (statuses, versions, values) = output.columns();
+        let (values, spans, value_bytes) = match values {
             OutputValues::None => (DevicePtr::NULL, DevicePtr::NULL, 0),
             OutputValues::Rows { bytes, .. } => (pointer_mut(bytes), DevicePtr::NULL, bytes.len()),
             OutputValues::Spans { spans, bytes } => (pointer_mut(bytes), pointer_mut(spans), bytes.len()),
         };
-        let versions = versions.as_ref().map_or(DevicePtr::NULL, pointer_mut);
-        OutputPointers { statuses: pointer_mut(&statuses), versions, values, spans, value_bytes }
+        let versions = versions.map_or(DevicePtr::NULL, pointer_mut);
+        OutputPointers { statuses: pointer_mut(statuses), versions, values, spans, value_bytes }
     }
 }
 
@@ -125,6 +125,59 @@ pub(crate) fn execute_rows<P: Persist>(
     })
 }
 
+/// Enqueues a batch of gets whose columns and answers lie in device memory. `None`, with nothing enqueued, for other batches, which
+/// [`execute_rows`] runs.
+///
+/// # Safety
+/// The columns of the batch and of the output stay, and no other code uses them, until the gets are finished or dropped.
+pub(crate) unsafe fn enqueue_rows<'r, 'o, P: Persist>(
+    named: &'r NamedTable<P>,
+    batch: &BatchView<'_>,
+    output: Output<'o>,
+    stream: &'r Stream,
+) -> Result<EnqueuedOr<'r, 'o>> {
+    with_placed!(&named.table, placed => {
+        // SAFETY: as this function's contract says.
+        unsafe { enqueue_rows_on(&Target::new(named.id, placed), batch, output, stream) }
+    })
+}
+
+/// # Safety
+/// As [`enqueue_rows`].
+unsafe fn enqueue_rows_on<'r, 'o, P: Persist, T: Planned<P>>(
+    target: &Target<'r, P, T>,
+    batch: &BatchView<'_>,
+    output: Output<'o>,
+    stream: &'r Stream,
+) -> Result<EnqueuedOr<'r, 'o>> {
+    let Some(device) = target.execution.writer() else { return Ok(Err(output)) };
+    let ours = space_of(device.device());
+    let is_on_device = batch.space() == ours && output.space() == ours;
+    let pointers = OutputPointers::of(&output);
+    if !is_on_device || batch.uniform_op() != Some(Op::Get) || !pointers.spans.is_null() {
+        return Ok(Err(output));
+    }
+    let rows = rows_of(batch, target.table.key_row_len())?;
+    let gets = GetRows {
+        count: rows.count,
+        keys: rows.keys,
+        statuses: pointers.statuses,
+        versions: pointers.versions,
+        values: pointers.values,
+    };
+    // SAFETY: as this function's contract says; the view and the output have checked the lengths.
+    match unsafe { device.enqueue_rows(target.table, &gets, stream) } {
+        Ok(Some(gets)) => Ok(Ok(gets)),
+        // The ordinary path answers, and takes the table over from a device that is lost.
+        Ok(None) => Ok(Err(output)),
+        Err(error) if error.device_failure().is_some() => Ok(Err(output)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Enqueued gets, or the output of a batch that has to be run.
+pub(crate) type EnqueuedOr<'r, 'o> = std::result::Result<Box<dyn EnqueuedGets + 'r>, Output<'o>>;
+
 fn execute_rows_on<P: Persist, T: Planned<P>>(
     keeper: &Keeper<P, Tables<P>>,
     target: &Target<'_, P, T>,
@@ -156,7 +209,7 @@ fn execute_rows_on<P: Persist, T: Planned<P>>(
         (Some(host), MemorySpace::Device(_)) => {
             let mut results = Results::new(batch);
             run(keeper, target, host.iter().collect(), durability, &mut results)?;
-            rows.upload(&results, OutputPointers::of(output))
+            rows.upload(&results, OutputPointers::of(&output))
         }
         (None, MemorySpace::Host) => {
             let host = rows.copied(&rows_of(batch, target.table.key_row_len())?)?;
@@ -166,7 +219,7 @@ fn execute_rows_on<P: Persist, T: Planned<P>>(
             }
         }
         (None, MemorySpace::Device(_)) => {
-            rows.on_device(&rows_of(batch, target.table.key_row_len())?, OutputPointers::of(output))
+            rows.on_device(&rows_of(batch, target.table.key_row_len())?, OutputPointers::of(&output))
         }
     }
 }
