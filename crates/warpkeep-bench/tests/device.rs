@@ -173,11 +173,10 @@ fn other_keys_values_layouts_and_loads_are_right_too() {
             assert_series(&report, case, "over the link", "rate", 1);
         }
         assert!(report.notes.iter().any(|note| note.contains("% full")), "{:?}", report.notes);
-        let left_out =
-            report.notes.iter().any(|note| note.starts_with("left out") && note.contains("straight"));
+        let left_out = report.notes.iter().any(|note| note.starts_with("left out") && note.contains("fused"));
         assert_eq!(left_out, layout == Layout::InPlace);
-        let straight = report.series("insert, batches of 64", "fused writes", "rate");
-        assert_eq!(straight.len(), usize::from(!left_out));
+        let fused = report.series("insert, batches of 64", "fused writes", "rate");
+        assert_eq!(fused.len(), usize::from(!left_out));
         if let Some(load) = load_factor {
             let note = report.notes.iter().find(|note| note.contains("% full")).expect("a note");
             let (before, _) = note.split_once(" % full").expect("a share");
