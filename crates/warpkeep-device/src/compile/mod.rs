@@ -31,6 +31,7 @@ use crate::program::{Agreement, Program};
 /// | `coop_read.h` | lines of 64 bytes that lanes read together |
 /// | `sm_affinity.h` | ranges of addresses that one multiprocessor reads |
 /// | `duplicates.h` | equal keys in a block, and in a batch |
+/// | `slab_alloc.h` | units of one size that kernels claim and give back |
 /// | `fault_point.h` | steps that a test can have left out |
 pub const SEAM: &[(&str, &str)] = &[
     ("warpkeep/append.h", include_str!("../../include/warpkeep/append.h")),
@@ -43,6 +44,7 @@ pub const SEAM: &[(&str, &str)] = &[
     ("warpkeep/radix_sort.h", include_str!("../../include/warpkeep/radix_sort.h")),
     ("warpkeep/scan.h", include_str!("../../include/warpkeep/scan.h")),
     ("warpkeep/simt.h", include_str!("../../include/warpkeep/simt.h")),
+    ("warpkeep/slab_alloc.h", include_str!("../../include/warpkeep/slab_alloc.h")),
     ("warpkeep/sm_affinity.h", include_str!("../../include/warpkeep/sm_affinity.h")),
     ("warpkeep/sorted_runs.h", include_str!("../../include/warpkeep/sorted_runs.h")),
 ];
