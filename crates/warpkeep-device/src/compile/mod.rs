@@ -32,6 +32,7 @@ use crate::program::{Agreement, Program};
 /// | `sm_affinity.h` | ranges of addresses that one multiprocessor reads |
 /// | `duplicates.h` | equal keys in a block, and in a batch |
 /// | `slab_alloc.h` | units of one size that kernels claim and give back |
+/// | `slab_hash.h` | a hash table of chains of slabs |
 /// | `fault_point.h` | steps that a test can have left out |
 pub const SEAM: &[(&str, &str)] = &[
     ("warpkeep/append.h", include_str!("../../include/warpkeep/append.h")),
@@ -45,6 +46,7 @@ pub const SEAM: &[(&str, &str)] = &[
     ("warpkeep/scan.h", include_str!("../../include/warpkeep/scan.h")),
     ("warpkeep/simt.h", include_str!("../../include/warpkeep/simt.h")),
     ("warpkeep/slab_alloc.h", include_str!("../../include/warpkeep/slab_alloc.h")),
+    ("warpkeep/slab_hash.h", include_str!("../../include/warpkeep/slab_hash.h")),
     ("warpkeep/sm_affinity.h", include_str!("../../include/warpkeep/sm_affinity.h")),
     ("warpkeep/sorted_runs.h", include_str!("../../include/warpkeep/sorted_runs.h")),
 ];

@@ -1,0 +1,43 @@
+//! That SlabMap's fault points are needed. Alone in its program: a fault point is left out of the whole process.
+
+#![cfg(not(no_simulator))]
+
+mod slab_table;
+
+use slab_table::Map;
+use warpkeep_containers::{SlabAnswer, SlabMap, SlabMapOptions, SlabRequest};
+use warpkeep_device::sim::Seeded;
+use warpkeep_device::{Device, DeviceError, Mode};
+use warpkeep_suites::device::{Gate, wrong_schedule};
+
+/// Many insertions into four buckets, whose chains grow all the time; what is wrong after one of many schedules.
+fn wrong_chains() -> Option<String> {
+    (0..60).find_map(|seed| {
+        let run = || -> Result<Option<String>, DeviceError> {
+            let mode = Mode::Seeded(Seeded { switch_chance: 400, ..Seeded::new(seed) });
+            let options = SlabMapOptions { most_buckets: 4, ..SlabMapOptions::default() };
+            let mut map = SlabMap::new(&Device::simulated(mode)?, options)?;
+            let requests: Vec<SlabRequest> = (0..250).map(|key| SlabRequest::Insert(key, key)).collect();
+            let answers = map.apply(&requests)?;
+            let stored = answers.iter().filter(|answer| **answer == SlabAnswer::Inserted).count();
+            let listed = map.pairs()?.len();
+            map.clear()?;
+            let left = map.stats()?.chained_slabs;
+            let right = (stored, listed, left) == (250, 250, 0);
+            Ok((!right).then(|| format!("{stored} stored, {listed} listed, {left} slabs lost")))
+        };
+        let wrong = run().unwrap_or_else(|error| Some(error.to_string()))?;
+        Some(format!("seed {seed}: {wrong}"))
+    })
+}
+
+#[test]
+fn every_fault_point_is_noticed() {
+    let schedules = || wrong_schedule::<Map<64, false>>(40);
+    assert_eq!((schedules(), wrong_chains()), (None, None));
+    Gate::new("SlabMap")
+        .with("slab_hash.pair_as_seen", "", &schedules)
+        .with("slab_hash.slab_before_link", "", &wrong_chains)
+        .with("slab_hash.loser_releases", "", &wrong_chains)
+        .run();
+}
