@@ -4,19 +4,25 @@
 //! | --- | --- |
 //! | [`Sorter`] | stable radix sort of keys with payloads, exclusive scan, runs of equal keys, merge of sorted columns |
 //! | [`SlabAlloc`] | units of 32 to 512 bytes that kernels claim and give back |
-//! | [`SlabMap`] | a hash map of chains of slabs, with any mix of requests in one launch |
+//! | [`SlabMap`], [`SlabSet`], [`SlabMultiMap`] | hash tables of chains of slabs, with any mix of requests in one launch |
 //!
 //! Columns are [buffers](warpkeep_device::Buffer) of the caller. Calls run after the work in the caller's stream.
 
 mod columns;
 mod slab_alloc;
 mod slab_map;
+mod slab_multi_map;
 mod slab_request;
+mod slab_set;
+mod slab_table;
 mod sort;
 
 pub use columns::{SortKey, SortValue};
 pub use slab_alloc::{SlabAlloc, SlabAllocContents, SlabAllocOptions, SlabAllocRef, SlabAllocStats};
-pub use slab_map::{SlabMap, SlabMapOptions, SlabMapStats, SlabTableRef};
-pub use slab_request::{SlabAnswer, SlabRequest};
+pub use slab_map::SlabMap;
+pub use slab_multi_map::SlabMultiMap;
+pub use slab_request::{SlabAnswer, SlabMultiRequest, SlabRequest};
+pub use slab_set::SlabSet;
+pub use slab_table::{SlabHashOptions, SlabHashStats, SlabTableRef};
 pub use sort::{Sorted, Sorter};
 pub use warpkeep_device::{DeviceError, Result};

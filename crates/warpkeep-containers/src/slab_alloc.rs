@@ -163,7 +163,7 @@ impl SlabAlloc {
             });
         }
         let most_units = options.most_units.max(options.initial_units);
-        check_units(most_units, MOST_UNITS)?;
+        check_units(most_units, MOST_UNITS, unit_bytes)?;
         let most_blocks = most_units.div_ceil(BLOCK).max(1);
         let supers = most_blocks.div_ceil(BLOCK);
         // What does not exist counts as taken.
@@ -196,7 +196,8 @@ impl SlabAlloc {
     /// [`DeviceError::OutOfAddresses`] if it is more than the options said, or an error for which
     /// [`is_out_of_memory`](DeviceError::is_out_of_memory) holds.
     pub fn grow(&mut self, units: u32) -> Result<()> {
-        check_units(units, MOST_UNITS)?;
+        // The reserved addresses can be more: they are whole pages.
+        check_units(units, self.most_blocks * BLOCK, self.unit_bytes)?;
         let blocks = units.div_ceil(BLOCK);
         if blocks <= self.blocks {
             return Ok(());
@@ -424,9 +425,10 @@ fn check_run(length: u32) -> Result<()> {
     }
 }
 
-fn check_units(units: u32, most: u32) -> Result<()> {
+fn check_units(units: u32, most: u32, unit_bytes: u32) -> Result<()> {
+    let bytes = |units: u32| u64::from(units) * u64::from(unit_bytes);
     match units <= most {
         true => Ok(()),
-        false => Err(DeviceError::OutOfAddresses { asked: units.into(), reserved: most.into() }),
+        false => Err(DeviceError::OutOfAddresses { asked: bytes(units), reserved: bytes(most) }),
     }
 }

@@ -1,180 +1,9 @@
-//! A hash map of chains of slabs: the host's side of `warpkeep/slab_hash.h`.
+//! A map: a slab hash with unique keys.
 
-use bytemuck::NoUninit;
-use warpkeep_device::{
-    Buffer, Device, DeviceError, DevicePtr, Grid, KernelSet as _, Program, Result, StagedBuffer, TypedKernel,
-    Workspace, WorkspacePool,
-};
+use warpkeep_device::{Device, Program, Result};
 
-use crate::slab_request::{DELETE, FULL, INSERTED};
-use crate::{SlabAlloc, SlabAllocOptions, SlabAllocRef, SlabAnswer, SlabRequest};
-
-const THREADS: u32 = 128;
-/// Two bits of a pair say what it is: those that the number of the bucket saves.
-const LEAST_BITS: u32 = 2;
-const MOST_BITS: u32 = 30;
-/// Counters are spread over lines, as those of a [`SlabAlloc`].
-const COUNTER_LINES: usize = 32;
-const COUNTER_WORDS: usize = 16;
-/// Slabs that tiles which lose a link may hold for a moment: as many as a large GPU has tiles under way.
-const MOST_UNDER_WAY: u64 = 1 << 16;
-
-#[derive(Clone, Copy, Debug, NoUninit)]
-#[repr(C)]
-struct KeyMixer {
-    seed: u32,
-    multiplier: u32,
-    inverse: u32,
-}
-
-impl KeyMixer {
-    fn new(seed: u64) -> Self {
-        // Splitmix64: neighbouring seeds give unlike numbers.
-        let mixed =
-            (seed ^ (seed >> 30)).wrapping_add(0x9E37_79B9_7F4A_7C15).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        let multiplier = (mixed >> 32) as u32 | 1;
-        // Newton's method: each step doubles the number of right bits, of which an odd number has three.
-        let inverse = (0..4).fold(multiplier, |inverse: u32, _| {
-            inverse.wrapping_mul(2_u32.wrapping_sub(multiplier.wrapping_mul(inverse)))
-        });
-        Self { seed: mixed as u32, multiplier, inverse }
-    }
-}
-
-/// A table for the parameters of kernels: `wk::SlabTableRef` of `warpkeep/slab_hash.h`. Of use until the map grows, is flushed or dropped.
-#[derive(Clone, Copy, Debug, NoUninit)]
-#[repr(C)]
-pub struct SlabTableRef {
-    first: DevicePtr,
-    slabs: SlabAllocRef,
-    counters: DevicePtr,
-    mixer: KeyMixer,
-    bits: u32,
-}
-
-#[derive(Clone, Copy, Debug, NoUninit)]
-#[repr(C)]
-struct Requests {
-    table: SlabTableRef,
-    ops: DevicePtr,
-    keys: DevicePtr,
-    values: DevicePtr,
-    answers: DevicePtr,
-    count: u64,
-}
-
-#[derive(Clone, Copy, Debug, NoUninit)]
-#[repr(C)]
-struct Move {
-    from: SlabTableRef,
-    to: SlabTableRef,
-    failed: DevicePtr,
-}
-
-#[derive(Clone, Copy, Debug, NoUninit)]
-#[repr(C)]
-struct List {
-    table: SlabTableRef,
-    pairs: DevicePtr,
-    next: DevicePtr,
-    room: u64,
-}
-
-warpkeep_device::kernel_set! {
-    struct SlabMapKernels in "slab_map.cu", prefix "slab_map_" {
-        apply_8: Requests,
-        apply_16: Requests,
-        move_8: Move,
-        move_16: Move,
-        list_8: List,
-        list_16: List,
-        release_8: SlabTableRef,
-        release_16: SlabTableRef,
-    }
-    agree {
-        inserted = INSERTED,
-        full = FULL,
-        delete = DELETE,
-        reference = size_of::<SlabTableRef>(),
-    }
-}
-
-/// Columns of a batch.
-#[derive(Debug, Default)]
-struct Columns {
-    ops: StagedBuffer,
-    keys: StagedBuffer,
-    values: StagedBuffer,
-    answers: StagedBuffer,
-}
-
-/// How a [`SlabMap`] is laid out, and how large it may become.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlabMapOptions {
-    /// Pairs that there is room for at first.
-    pub capacity: u64,
-    /// Bytes of a slab: 64 for 7 pairs, or 128 for 15.
-    pub slab_bytes: u32,
-    /// Slabs behind the first ones of all buckets, at most.
-    pub most_slabs: u32,
-    /// Buckets, at most: a power of two.
-    pub most_buckets: u32,
-    /// What keys are mixed with. Who chooses keys should not know it.
-    pub seed: u64,
-}
-
-impl Default for SlabMapOptions {
-    fn default() -> Self {
-        Self { capacity: 0, slab_bytes: 64, most_slabs: 1 << 28, most_buckets: 1 << MOST_BITS, seed: 0 }
-    }
-}
-
-/// What is in a [`SlabMap`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SlabMapStats {
-    /// Pairs.
-    pub len: u64,
-    /// Places of deleted pairs, which their keys take again and a flush frees.
-    pub tombstones: u64,
-    /// Buckets.
-    pub buckets: u64,
-    /// Slabs behind the first ones of the buckets.
-    pub chained_slabs: u64,
-    /// Bytes of pairs in proportion to the bytes of all slabs.
-    pub utilisation: f64,
-    /// Bytes of device memory.
-    pub bytes: u64,
-}
-
-/// The first slabs of all buckets, and what they hold.
-#[derive(Debug)]
-struct Table {
-    first: Buffer,
-    counters: Buffer,
-    bits: u32,
-}
-
-impl Table {
-    fn new(device: &Device, bits: u32, slab_bytes: u32) -> Result<Self> {
-        Ok(Self {
-            first: device.allocate_zeroed((slab_bytes as usize) << bits)?,
-            counters: device.allocate_zeroed(COUNTER_LINES * COUNTER_WORDS * 8)?,
-            bits,
-        })
-    }
-
-    fn buckets(&self) -> u64 {
-        1 << self.bits
-    }
-
-    /// Pairs and tombstones.
-    fn counts(&self) -> Result<(u64, u64)> {
-        let lines = self.counters.to_vec::<[u64; COUNTER_WORDS]>()?;
-        let sum = |word: usize| lines.iter().fold(0_u64, |sum, line| sum.wrapping_add(line[word]));
-        Ok((sum(0), sum(1)))
-    }
-}
+use crate::slab_table::SlabTable;
+use crate::{SlabAnswer, SlabHashOptions, SlabHashStats, SlabRequest, SlabTableRef};
 
 /// A map from u32 to u32 in device memory: the slab hash. Every key and every value can be stored.
 ///
@@ -182,12 +11,12 @@ impl Table {
 /// gets more buckets after a batch that left 0.9 slabs of pairs a bucket, and is flushed if those are mostly tombstones.
 ///
 /// ```
-/// use warpkeep_containers::{SlabAnswer, SlabMap, SlabMapOptions, SlabRequest};
+/// use warpkeep_containers::{SlabAnswer, SlabHashOptions, SlabMap, SlabRequest};
 /// use warpkeep_device::{Device, DeviceChoice};
 ///
 /// # if warpkeep_device::devices()[1].unavailable.is_some() { return Ok(()); }
 /// let device = Device::open(DeviceChoice::Sim)?;
-/// let mut map = SlabMap::new(&device, SlabMapOptions::default())?;
+/// let mut map = SlabMap::new(&device, SlabHashOptions::default())?;
 /// map.apply(&[SlabRequest::Insert(7, 70), SlabRequest::Replace(8, 80)])?;
 /// let answers = map.apply(&[SlabRequest::Delete(7), SlabRequest::Insert(8, 81)])?;
 /// assert_eq!(answers, [SlabAnswer::Removed(70), SlabAnswer::Present(80)]);
@@ -197,50 +26,26 @@ impl Table {
 /// ```
 #[derive(Debug)]
 pub struct SlabMap {
-    device: Device,
-    kernels: SlabMapKernels,
-    options: SlabMapOptions,
-    mixer: KeyMixer,
-    table: Table,
-    slabs: SlabAlloc,
-    workspaces: WorkspacePool<Columns>,
+    table: SlabTable,
 }
 
 impl SlabMap {
     /// The programs that its kernels are in.
     pub fn programs() -> Vec<Program> {
-        vec![SlabMapKernels::program(), SlabAlloc::program()]
+        SlabTable::programs()
     }
 
     /// An empty map.
     ///
     /// # Errors
     /// If slabs of another size than 64 or 128 bytes are asked for, or there is no memory for so many pairs.
-    pub fn new(device: &Device, options: SlabMapOptions) -> Result<Self> {
-        if !matches!(options.slab_bytes, 64 | 128) {
-            return Err(DeviceError::Call {
-                call: "SlabMap::new",
-                code: "slab size".to_owned(),
-                text: format!("slabs of {} bytes", options.slab_bytes),
-                advice: "ask for slabs of 64 or 128 bytes",
-            });
-        }
-        let pool = SlabAllocOptions { initial_units: 1, most_units: options.most_slabs };
-        let bits = bits_for(options.capacity, &options);
-        Ok(Self {
-            device: device.clone(),
-            kernels: SlabMapKernels::load(device)?,
-            options,
-            mixer: KeyMixer::new(options.seed),
-            table: Table::new(device, bits, options.slab_bytes)?,
-            slabs: SlabAlloc::new(device, options.slab_bytes, pool)?,
-            workspaces: WorkspacePool::default(),
-        })
+    pub fn new(device: &Device, options: SlabHashOptions) -> Result<Self> {
+        Ok(Self { table: SlabTable::new(device, options, true)? })
     }
 
     /// How many pairs there are.
     pub fn len(&self) -> Result<u64> {
-        Ok(self.table.counts()?.0)
+        self.table.len()
     }
 
     /// Whether there are none.
@@ -249,66 +54,30 @@ impl SlabMap {
     }
 
     /// What is in it.
-    pub fn stats(&self) -> Result<SlabMapStats> {
-        let (len, tombstones) = self.table.counts()?;
-        let slabs = self.slabs.stats()?;
-        let all_slabs = (self.table.buckets() + slabs.in_use) * u64::from(self.options.slab_bytes);
-        Ok(SlabMapStats {
-            len,
-            tombstones,
-            buckets: self.table.buckets(),
-            chained_slabs: slabs.in_use,
-            utilisation: (8 * len) as f64 / all_slabs as f64,
-            bytes: (self.table.first.len() + self.table.counters.len()) as u64 + slabs.bytes,
-        })
+    pub fn stats(&self) -> Result<SlabHashStats> {
+        self.table.stats()
     }
 
-    /// The table for the parameters of a kernel of one's own. A kernel that stores pairs needs free slabs: see
-    /// [`reserve`](Self::reserve).
+    /// The table for the parameters of a kernel of one's own, which uses it as `wk::SlabTable<8, true>`, or `<16, true>` for slabs of 128
+    /// bytes. Kernels that store pairs can be answered [`Full`](SlabAnswer::Full): [`reserve`](Self::reserve) more before.
     pub fn reference(&self) -> SlabTableRef {
-        self.reference_of(&self.table)
-    }
-
-    fn reference_of(&self, table: &Table) -> SlabTableRef {
-        SlabTableRef {
-            first: table.first.ptr(),
-            slabs: self.slabs.reference(),
-            counters: table.counters.ptr(),
-            mixer: self.mixer,
-            bits: table.bits,
-        }
+        self.table.reference()
     }
 
     /// Runs requests at the same time; gives the answer to each.
     pub fn apply(&mut self, requests: &[SlabRequest]) -> Result<Vec<SlabAnswer>> {
-        let puts = requests.iter().filter(|request| request.puts()).count() as u64;
-        if puts > 0 {
-            self.make_room(puts)?;
-        }
-        let answers = self.run(requests.iter().copied())?;
-        if requests.iter().any(|request| !matches!(request, SlabRequest::Search(_))) {
-            self.tidy()?;
-        }
-        Ok(answers)
+        self.table.apply(requests.iter().map(|request| request.raw()))
     }
 
     /// The values of keys.
     pub fn search(&self, keys: &[u32]) -> Result<Vec<Option<u32>>> {
-        let answers = self.run(keys.iter().map(|key| SlabRequest::Search(*key)))?;
+        let answers = self.table.run(keys.iter().map(|key| SlabRequest::Search(*key).raw()), None)?;
         Ok(answers.into_iter().map(SlabAnswer::value).collect())
     }
 
     /// All pairs, in no order.
     pub fn pairs(&self) -> Result<Vec<(u32, u32)>> {
-        let room = self.len()?;
-        let (pairs, next) = (self.device.allocate(16 * room as usize)?, self.device.allocate_zeroed(8)?);
-        let stream = self.device.stream()?;
-        let list = List { table: self.reference(), pairs: pairs.ptr(), next: next.ptr(), room };
-        let kernel = self.pick(&self.kernels.list_8, &self.kernels.list_16);
-        // SAFETY: there is room for so many pairs; buffers and table stay until the stream is synchronised.
-        unsafe { kernel.launch(self.tiles(&self.table), &list, &stream)? };
-        stream.synchronize()?;
-        Ok(pairs.to_vec::<[u64; 2]>()?.into_iter().map(|[key, value]| (key as u32, value as u32)).collect())
+        self.table.pairs()
     }
 
     /// Makes room for so many pairs in all, so that no batch has to until then.
@@ -316,11 +85,7 @@ impl SlabMap {
     /// # Errors
     /// If there is no memory for it; the map is then as it was.
     pub fn reserve(&mut self, pairs: u64) -> Result<()> {
-        let bits = bits_for(pairs, &self.options);
-        if bits > self.table.bits {
-            self.rebuild(bits)?;
-        }
-        Ok(())
+        self.table.reserve(pairs)
     }
 
     /// Builds all chains anew, without tombstones, and gives slabs back.
@@ -328,141 +93,11 @@ impl SlabMap {
     /// # Errors
     /// If there is no memory for it; the map is then as it was.
     pub fn flush(&mut self) -> Result<()> {
-        self.rebuild(self.table.bits)
+        self.table.flush()
     }
 
     /// Removes all pairs. Buckets stay.
     pub fn clear(&mut self) -> Result<()> {
-        self.release_chains(&self.table)?;
-        self.table.first.fill(0)?;
-        self.table.counters.fill(0)
-    }
-
-    /// Pairs of a slab.
-    fn pairs_each(&self) -> u64 {
-        u64::from(self.options.slab_bytes / 8 - 1)
-    }
-
-    fn pick<'a, P>(&self, small: &'a TypedKernel<P>, large: &'a TypedKernel<P>) -> &'a TypedKernel<P> {
-        if self.options.slab_bytes == 64 { small } else { large }
-    }
-
-    /// A tile for each bucket.
-    fn tiles(&self, table: &Table) -> Grid {
-        Grid::covering(table.buckets() * u64::from(self.options.slab_bytes / 8), THREADS)
-    }
-
-    /// Before a batch that may store so many pairs: slabs for them, and buckets, if far too few are there. What cannot be had is missed
-    /// by those requests only that need it.
-    fn make_room(&mut self, puts: u64) -> Result<()> {
-        let (live, dead) = self.table.counts()?;
-        let slots = live + dead + puts;
-        if bits_for(slots, &self.options) > self.table.bits + 1 {
-            unless_short(self.rebuild(bits_for(live + puts, &self.options)))?;
-        }
-        unless_short(self.make_slabs(slots, puts))
-    }
-
-    /// Slabs for so many places: each chain has only full slabs before its last one.
-    fn make_slabs(&mut self, slots: u64, tiles: u64) -> Result<()> {
-        let needed = slots / self.pairs_each() + tiles.min(MOST_UNDER_WAY) + 1;
-        self.slabs.grow(needed.min(self.slabs.most_units()) as u32)
-    }
-
-    /// After a batch: more buckets if chains have become long, or the same number without tombstones.
-    fn tidy(&mut self) -> Result<()> {
-        let (live, dead) = self.table.counts()?;
-        let bits = bits_for(live + dead, &self.options);
-        if bits > self.table.bits {
-            unless_short(self.rebuild(bits_for(live, &self.options).max(self.table.bits)))?;
-        } else if dead > self.table.buckets() * self.pairs_each() / 2 {
-            unless_short(self.rebuild(self.table.bits))?;
-        }
-        Ok(())
-    }
-
-    fn rebuild(&mut self, bits: u32) -> Result<()> {
-        let (live, _) = self.table.counts()?;
-        let table = Table::new(&self.device, bits, self.options.slab_bytes)?;
-        // Both tables have their slabs for a moment.
-        let taken = self.slabs.in_use()? * self.pairs_each();
-        self.make_slabs(taken + live, self.table.buckets())?;
-        let (failed, stream) = (self.device.allocate_zeroed(8)?, self.device.stream()?);
-        let from = self.reference();
-        let step = Move { from, to: self.reference_of(&table), failed: failed.ptr() };
-        let kernel = self.pick(&self.kernels.move_8, &self.kernels.move_16);
-        // SAFETY: both tables and the pool stay until the stream is synchronised.
-        unsafe { kernel.launch(self.tiles(&self.table), &step, &stream)? };
-        stream.synchronize()?;
-        if failed.to_vec::<u64>()?[0] > 0 {
-            self.release_chains(&table)?;
-            let (asked, reserved) = (self.slabs.capacity() + 1, self.slabs.most_units());
-            return Err(DeviceError::OutOfAddresses { asked, reserved });
-        }
-        self.release_chains(&self.table)?;
-        self.table = table;
-        Ok(())
-    }
-
-    fn release_chains(&self, table: &Table) -> Result<()> {
-        let stream = self.device.stream()?;
-        let kernel = self.pick(&self.kernels.release_8, &self.kernels.release_16);
-        let grid = Grid::covering(table.buckets(), THREADS);
-        // SAFETY: the table and the pool stay until the stream is synchronised.
-        unsafe { kernel.launch(grid, &self.reference_of(table), &stream)? };
-        stream.synchronize()
-    }
-
-    fn run(&self, requests: impl ExactSizeIterator<Item = SlabRequest>) -> Result<Vec<SlabAnswer>> {
-        let count = requests.len();
-        if count == 0 {
-            return Ok(Vec::new());
-        }
-        let device = &self.device;
-        let mut workspace = self.workspaces.take(device)?;
-        let Workspace { columns, stream, .. } = &mut workspace;
-        let ops = columns.ops.host::<u32>(device, count)?;
-        let keys = columns.keys.host::<u32>(device, count)?;
-        let values = columns.values.host::<u32>(device, count)?;
-        for (((op, key), value), request) in ops.iter_mut().zip(keys).zip(values).zip(requests) {
-            [*op, *key, *value] = request.columns();
-        }
-        // SAFETY: the stream is synchronised before the columns are used again, and before the workspace is put back.
-        unsafe {
-            let batch = Requests {
-                table: self.reference(),
-                ops: columns.ops.send::<u32>(device, count, stream)?,
-                keys: columns.keys.send::<u32>(device, count, stream)?,
-                values: columns.values.send::<u32>(device, count, stream)?,
-                answers: columns.answers.reserve(device, 8 * count)?,
-                count: count as u64,
-            };
-            let kernel = self.pick(&self.kernels.apply_8, &self.kernels.apply_16);
-            workspace.launch(kernel, count as u64, THREADS, &batch)?;
-            workspace.columns.answers.fetch::<u64>(device, count, &workspace.stream)?;
-        }
-        workspace.stream.synchronize()?;
-        let answers =
-            workspace.columns.answers.fetched(count).iter().map(|word| SlabAnswer::of(*word)).collect();
-        self.workspaces.put_back(workspace);
-        Ok(answers)
-    }
-}
-
-/// The buckets for so many places, as a power of two: at most 0.9 slabs each.
-fn bits_for(slots: u64, options: &SlabMapOptions) -> u32 {
-    let each = u64::from(options.slab_bytes / 8 - 1);
-    let buckets = (slots * 10).div_ceil(9 * each).max(1);
-    let most = options.most_buckets.max(1).ilog2().clamp(LEAST_BITS, MOST_BITS);
-    buckets.next_power_of_two().ilog2().clamp(LEAST_BITS, most)
-}
-
-/// Goes on if memory is short: chains are longer then, or requests are answered with [`SlabAnswer::Full`].
-fn unless_short(done: Result<()>) -> Result<()> {
-    match done {
-        Err(error) if error.is_out_of_memory() || matches!(error, DeviceError::OutOfAddresses { .. }) => {
-            Ok(())
-        }
-        other => other,
+        self.table.clear()
     }
 }

@@ -13,7 +13,22 @@ pub enum SlabRequest {
     Delete(u32),
 }
 
-/// The answer to a [`SlabRequest`].
+/// A request of a batch of a [`SlabMultiMap`](crate::SlabMultiMap).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlabMultiRequest {
+    /// Asks for the first value of a key.
+    Search(u32),
+    /// Stores a pair.
+    Insert(u32, u32),
+    /// Removes the first pair with this key.
+    Delete(u32),
+    /// Asks how many pairs have this key.
+    Count(u32),
+    /// Removes all pairs with this key, and counts them.
+    DeleteAll(u32),
+}
+
+/// The answer to a [`SlabRequest`] or a [`SlabMultiRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabAnswer {
     /// The pair was stored, and there was none with its key.
@@ -30,32 +45,57 @@ pub enum SlabAnswer {
     Absent,
     /// The pair was not stored: there is no slab left for it. Let the map have more slabs, or delete and flush.
     Full,
+    /// So many pairs with this key were counted or removed.
+    Counted(u32),
 }
 
-pub(crate) const DELETE: u32 = 3;
+const SEARCH: u32 = 0;
+const INSERT: u32 = 1;
+const REPLACE: u32 = 2;
+const DELETE: u32 = 3;
+const COUNT: u32 = 4;
+const DELETE_ALL: u32 = 5;
+pub(crate) const GATHER: u32 = 6;
 pub(crate) const INSERTED: u32 = 1;
-pub(crate) const FULL: u32 = 7;
+pub(crate) const COUNTED: u32 = 8;
+
+/// The operation's number, the key and the value, as kernels read them.
+pub(crate) type RawRequest = [u32; 3];
+
+/// Whether a request may store a pair.
+pub(crate) fn is_put(request: &RawRequest) -> bool {
+    matches!(request[0], INSERT | REPLACE)
+}
 
 impl SlabRequest {
     /// The key it is about.
     pub fn key(self) -> u32 {
+        self.raw()[1]
+    }
+
+    pub(crate) fn raw(self) -> RawRequest {
         match self {
-            Self::Search(key) | Self::Insert(key, _) | Self::Replace(key, _) | Self::Delete(key) => key,
+            Self::Search(key) => [SEARCH, key, 0],
+            Self::Insert(key, value) => [INSERT, key, value],
+            Self::Replace(key, value) => [REPLACE, key, value],
+            Self::Delete(key) => [DELETE, key, 0],
         }
     }
+}
 
-    /// Whether it may store a pair.
-    pub(crate) fn puts(self) -> bool {
-        matches!(self, Self::Insert(..) | Self::Replace(..))
+impl SlabMultiRequest {
+    /// The key it is about.
+    pub fn key(self) -> u32 {
+        self.raw()[1]
     }
 
-    /// The operation's number, the key and the value.
-    pub(crate) fn columns(self) -> [u32; 3] {
+    pub(crate) fn raw(self) -> RawRequest {
         match self {
-            Self::Search(key) => [0, key, 0],
-            Self::Insert(key, value) => [1, key, value],
-            Self::Replace(key, value) => [2, key, value],
+            Self::Search(key) => [SEARCH, key, 0],
+            Self::Insert(key, value) => [INSERT, key, value],
             Self::Delete(key) => [DELETE, key, 0],
+            Self::Count(key) => [COUNT, key, 0],
+            Self::DeleteAll(key) => [DELETE_ALL, key, 0],
         }
     }
 }
@@ -71,6 +111,7 @@ impl SlabAnswer {
             4 => Self::Removed(value),
             5 => Self::Present(value),
             6 => Self::Absent,
+            COUNTED => Self::Counted(value),
             _ => Self::Full,
         }
     }
@@ -81,7 +122,20 @@ impl SlabAnswer {
             Self::Updated(value) | Self::Found(value) | Self::Removed(value) | Self::Present(value) => {
                 Some(value)
             }
-            Self::Inserted | Self::Absent | Self::Full => None,
+            Self::Inserted | Self::Absent | Self::Full | Self::Counted(_) => None,
+        }
+    }
+
+    /// Whether there may be more pairs or tombstones than before.
+    pub(crate) fn may_tell_of_a_change(self) -> bool {
+        matches!(self, Self::Inserted | Self::Removed(_) | Self::Counted(_))
+    }
+
+    /// How many pairs were counted.
+    pub(crate) fn count(self) -> u32 {
+        match self {
+            Self::Counted(count) => count,
+            _ => 0,
         }
     }
 }

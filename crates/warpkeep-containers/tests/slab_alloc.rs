@@ -209,6 +209,10 @@ fn what_cannot_be_had_is_an_error() {
     assert!(matches!(error, DeviceError::OutOfAddresses { .. }), "{error}");
     units.grow(2048).unwrap();
     assert_eq!(units.allocate(3000).unwrap().len(), 2048);
+    // Not even where the last page of the reserved addresses would have room.
+    let mut least = SlabAlloc::new(&device, 32, options(1, 1)).unwrap();
+    assert!(least.grow(1025).is_err());
+    assert_eq!(least.capacity(), 1024);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 mod slab_table;
 
 use slab_table::Map;
-use warpkeep_containers::{SlabAnswer, SlabMap, SlabMapOptions, SlabRequest};
+use warpkeep_containers::{SlabAnswer, SlabHashOptions, SlabMap, SlabRequest};
 use warpkeep_device::sim::Seeded;
 use warpkeep_device::{Device, Mode};
 
@@ -30,7 +30,7 @@ fn device() -> Device {
 
 /// A map with four buckets, whatever is stored.
 fn crowded(device: &Device) -> SlabMap {
-    SlabMap::new(device, SlabMapOptions { most_buckets: 4, ..SlabMapOptions::default() }).unwrap()
+    SlabMap::new(device, SlabHashOptions { most_buckets: 4, ..SlabHashOptions::default() }).unwrap()
 }
 
 fn inserts(keys: impl Iterator<Item = u32>) -> Vec<SlabRequest> {
@@ -89,7 +89,7 @@ fn trap_replace_stores_the_new_value_and_insert_keeps_the_old_one() {
 fn trap_out_of_slabs_is_an_answer() {
     let device = device();
     // The least that a pool has: 1024 slabs of 7 pairs behind 4 buckets.
-    let options = SlabMapOptions { most_buckets: 4, most_slabs: 1, ..SlabMapOptions::default() };
+    let options = SlabHashOptions { most_buckets: 4, most_slabs: 1, ..SlabHashOptions::default() };
     let mut map = SlabMap::new(&device, options).unwrap();
     let answers = map.apply(&inserts(0..9000)).unwrap();
     let stored = answers.iter().filter(|answer| **answer == SlabAnswer::Inserted).count();
@@ -131,7 +131,7 @@ fn trap_slabs_that_come_back_are_as_good_as_new() {
 #[test]
 fn trap_regular_keys_are_spread() {
     for stride in [1, 2, 1 << 10, 1 << 16, 1 << 20] {
-        let options = SlabMapOptions { capacity: 4000, ..SlabMapOptions::default() };
+        let options = SlabHashOptions { capacity: 4000, ..SlabHashOptions::default() };
         let mut map = SlabMap::new(&device(), options).unwrap();
         map.apply(&inserts((0..4000_u32).map(|i| i.wrapping_mul(stride) ^ i >> 12))).unwrap();
         let stats = map.stats().unwrap();
@@ -142,7 +142,7 @@ fn trap_regular_keys_are_spread() {
 #[test]
 fn trap_every_key_and_value_can_be_stored() {
     for seed in 0..20 {
-        let options = SlabMapOptions { seed, most_buckets: 4, ..SlabMapOptions::default() };
+        let options = SlabHashOptions { seed, most_buckets: 4, ..SlabHashOptions::default() };
         let mut map = SlabMap::new(&device(), options).unwrap();
         let odd = [0, 1, 2, u32::MAX, u32::MAX - 1, u32::MAX - 2, 1 << 31, (1 << 31) - 1];
         let batch: Vec<SlabRequest> =
@@ -155,7 +155,7 @@ fn trap_every_key_and_value_can_be_stored() {
 
 #[test]
 fn buckets_are_added_as_pairs_come_and_small_batches_too() {
-    let mut map = SlabMap::new(&device(), SlabMapOptions::default()).unwrap();
+    let mut map = SlabMap::new(&device(), SlabHashOptions::default()).unwrap();
     let mut next = 0;
     for size in [1, 5, 40, 300, 10, 5000, 3, 20_000, 64] {
         map.apply(&inserts(next..next + size)).unwrap();
@@ -169,7 +169,7 @@ fn buckets_are_added_as_pairs_come_and_small_batches_too() {
 
 #[test]
 fn churn_of_ever_new_keys_takes_no_more_memory() {
-    let mut map = SlabMap::new(&device(), SlabMapOptions::default()).unwrap();
+    let mut map = SlabMap::new(&device(), SlabHashOptions::default()).unwrap();
     let mut most = 0;
     for round in 0..40_u32 {
         let mut batch = inserts(round * 500..(round + 1) * 500);
@@ -184,7 +184,7 @@ fn churn_of_ever_new_keys_takes_no_more_memory() {
 #[test]
 fn memory_that_is_short_is_no_error_while_chains_can_grow() {
     let device = device();
-    let mut map = SlabMap::new(&device.with_budget(600 << 10), SlabMapOptions::default()).unwrap();
+    let mut map = SlabMap::new(&device.with_budget(600 << 10), SlabHashOptions::default()).unwrap();
     // The columns of batches are there before memory becomes short.
     map.search(&[0; 2000]).unwrap();
     let (mut stored, mut full) = (0, 0);
@@ -197,5 +197,5 @@ fn memory_that_is_short_is_no_error_while_chains_can_grow() {
     assert_eq!((map.len().unwrap(), map.pairs().is_err()), (stored as u64, true), "a list needs memory, too");
     let found = map.search(&(0..2000).collect::<Vec<_>>()).unwrap();
     assert!(found.iter().zip(0_u32..).all(|(value, key)| *value == Some(!key)));
-    assert!(SlabMap::new(&device, SlabMapOptions { slab_bytes: 96, ..SlabMapOptions::default() }).is_err());
+    assert!(SlabMap::new(&device, SlabHashOptions { slab_bytes: 96, ..SlabHashOptions::default() }).is_err());
 }

@@ -5,7 +5,7 @@
 mod slab_table;
 
 use slab_table::Map;
-use warpkeep_containers::{SlabAnswer, SlabMap, SlabMapOptions, SlabRequest};
+use warpkeep_containers::{SlabAnswer, SlabHashOptions, SlabMap, SlabRequest};
 use warpkeep_device::sim::Seeded;
 use warpkeep_device::{Device, DeviceError, Mode};
 use warpkeep_suites::device::{Gate, wrong_schedule};
@@ -15,7 +15,7 @@ fn wrong_chains() -> Option<String> {
     (0..60).find_map(|seed| {
         let run = || -> Result<Option<String>, DeviceError> {
             let mode = Mode::Seeded(Seeded { switch_chance: 400, ..Seeded::new(seed) });
-            let options = SlabMapOptions { most_buckets: 4, ..SlabMapOptions::default() };
+            let options = SlabHashOptions { most_buckets: 4, ..SlabHashOptions::default() };
             let mut map = SlabMap::new(&Device::simulated(mode)?, options)?;
             let requests: Vec<SlabRequest> = (0..250).map(|key| SlabRequest::Insert(key, key)).collect();
             let answers = map.apply(&requests)?;

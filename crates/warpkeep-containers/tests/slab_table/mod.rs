@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use warpkeep_containers::{SlabAnswer, SlabMap, SlabMapOptions, SlabRequest};
+use warpkeep_containers::{SlabAnswer, SlabHashOptions, SlabMap, SlabRequest};
 use warpkeep_device::{Device, DeviceError, Program};
 use warpkeep_suites::device::{Container, Dice};
 
@@ -30,7 +30,7 @@ impl<const SLAB_BYTES: u32, const GROWS: bool> Container for Map<SLAB_BYTES, GRO
 
     fn create(device: &Device, _operations: usize) -> Result<Self, DeviceError> {
         let most_buckets = if GROWS { 1 << 20 } else { 4 };
-        let options = SlabMapOptions { slab_bytes: SLAB_BYTES, most_buckets, ..SlabMapOptions::default() };
+        let options = SlabHashOptions { slab_bytes: SLAB_BYTES, most_buckets, ..SlabHashOptions::default() };
         SlabMap::new(device, options).map(Self)
     }
 

@@ -172,8 +172,8 @@ private:
             store<Scope::Device, Order::Relaxed>(word, there | first * kRun<Length>);
             return first & ~there;
         }
-        if constexpr (Length == 1) return first & ~fetch_or<Scope::Device, Order::AcqRel>(word, first);
-        return cas<Scope::Device, Order::AcqRel>(word, seen, seen | first * kRun<Length>) == seen ? first : 0;
+        if constexpr (Length == 1) return first & ~fetch_or<Scope::Device, Order::Acquire>(word, first);
+        return cas<Scope::Device, Order::Acquire>(word, seen, seen | first * kRun<Length>) == seen ? first : 0;
     }
 
     // Clears a bit of a level, or a run of bits, then the bit above if the word was all ones; false if it was clear before.
@@ -181,7 +181,7 @@ private:
         u32* word = pool.levels[level] + child / 32;
         u32 mask = kRun<Length> << child % 32, old;
         if constexpr (Length == 1) {
-            old = fetch_and<Scope::Device, Order::AcqRel>(word, ~mask);
+            old = fetch_and<Scope::Device, Order::Release>(word, ~mask);
         } else {
             // A run of which something is free stays as it is: the rest may be another's.
             u32 seen;
@@ -189,20 +189,20 @@ private:
             do {
                 seen = old;
                 if ((seen & mask) != mask) return false;
-                old = cas<Scope::Device, Order::AcqRel>(word, seen, seen & ~mask);
+                old = cas<Scope::Device, Order::Release>(word, seen, seen & ~mask);
             } while (old != seen);
         }
         bool was_full = old == ~0u;
         while (was_full && ++level < kSlabLevels && !WK_FAULT_POINT("slab_alloc.summary_opened")) {
             child /= kNodeBits;
-            was_full = fetch_and<Scope::Device, Order::AcqRel>(pool.levels[level] + child / 32, ~(1u << child % 32)) == ~0u;
+            was_full = fetch_and<Scope::Device, Order::Release>(pool.levels[level] + child / 32, ~(1u << child % 32)) == ~0u;
         }
         return (old & mask) == mask;
     }
 
     // Sets the bit above a node that this warp has seen all ones.
     WK_DEVICE void close(u32 level, u32 node) const {
-        if (lane() == 0) fetch_or<Scope::Device, Order::AcqRel>(pool.levels[level + 1] + node / 32, 1u << node % 32);
+        if (lane() == 0) fetch_or<Scope::Device, Order::Acquire>(pool.levels[level + 1] + node / 32, 1u << node % 32);
         // The node is read after that, by all lanes.
         sync_warp();
         if (WK_FAULT_POINT("slab_alloc.closed_then_read")) return;

@@ -1,4 +1,5 @@
-// Slab hash: a hash table of chains of slabs, from u32 to u32, with unique keys. The host's side is warpkeep_containers::SlabMap.
+// Slab hash: a hash table of chains of slabs, from u32 to u32, whose keys are unique or not. The host's side is SlabMap, SlabSet and SlabMultiMap of
+// warpkeep_containers.
 //
 // A slab is 64 or 128 bytes: pairs of eight bytes, and a last word that leads to the next slab. A tile with a lane for each word reads it at once. Each
 // lane of a tile may have a request; the tile serves them one after the other, and the four or two tiles of a warp take steps together, so that they ask
@@ -12,16 +13,21 @@
 //    there is before the first empty pair, and of two insertions of a key one loses the CAS and finds the other's pair.
 //  - A deleted pair keeps its key: a tombstone is taken by its own key only. So a key has one place, until the table is built anew.
 //  - Every change is a CAS on the whole pair as it was read. A change that comes between is noticed.
-//  - A slab is complete before it is linked, with the new pair in it, and links do not change. Who loses the CAS on the link gives its slab back.
+// Where keys need not be unique, an insertion does the same without looking for its key, and a tombstone stays until the table is built anew. Pairs
+// of a key are in the order in which they came.
+//
+// In both kinds a slab is complete before it is linked, with the new pair in it, and links do not change. Who loses the CAS on the link gives its
+// slab back.
 #pragma once
 #include "warpkeep/slab_alloc.h"
 
 namespace wk {
 
-enum class SlabOp : u32 { Search, Insert, Replace, Delete };
+// Those from Count on go through the whole chain: they count the pairs of a key, delete them, or write their values to a list.
+enum class SlabOp : u32 { Search, Insert, Replace, Delete, Count, DeleteAll, Gather };
 
-// What a request came to; 0 while it is not done. The upper half of an answer; the lower one is the value that was there.
-enum class SlabStatus : u32 { Pending, Inserted, Updated, Found, Removed, Present, Absent, Full };
+// What a request came to; 0 while it is not done. The upper half of an answer; the lower one is the value that was there, or a count.
+enum class SlabStatus : u32 { Pending, Inserted, Updated, Found, Removed, Present, Absent, Full, Counted };
 
 WK_DEVICE constexpr u64 answer_of(SlabStatus status, u32 value = 0) { return (u64)(u32)status << 32 | value; }
 
@@ -59,6 +65,12 @@ struct SlabTableRef {
     u32 bits;
 
     WK_DEVICE u32 buckets() const { return 1u << bits; }
+    // The first slab of a bucket.
+    template <u32 Words> WK_DEVICE u64* bucket(u32 number) const { return first + (u64)number * Words; }
+    // The slab that a last word leads to; null if to none.
+    WK_DEVICE u64* following(u64 link) const { return link ? slabs.as<u64>((u32)(link - 1)) : nullptr; }
+    // The key of a pair in a bucket.
+    WK_DEVICE u32 key(u32 bucket, u32 quotient) const { return mixer.unmix(quotient << bits | bucket); }
 };
 
 // A pair in a word: the value, a bit that is set, whether the pair is there or a tombstone, and the upper bits of the mixed key.
@@ -73,8 +85,9 @@ struct SlabPair {
     WK_DEVICE SlabPair tombstone() const { return SlabPair{word >> 34 << 34 | 1ull << 32}; }
 };
 
-// A warp's view of a table with slabs of so many words, 8 or 16. All lanes of a warp make one and call its functions together.
-template <u32 Words> struct SlabTable {
+// A warp's view of a table with slabs of so many words, 8 or 16. All lanes of a warp make one and call its functions together. Replace is for
+// unique keys.
+template <u32 Words, bool Unique> struct SlabTable {
     static constexpr u32 kPairs = Words - 1;
 
     SlabTableRef table;
@@ -82,12 +95,11 @@ template <u32 Words> struct SlabTable {
     // What this lane changed.
     u32 live = 0;
     u32 dead = 0;
+    // Where Gather writes, from the position on that is the request's value, and how many values fit.
+    u32* gathered = nullptr;
+    u64 room = 0;
 
     WK_DEVICE explicit SlabTable(const SlabTableRef& of) : table(of), slabs(of.slabs) {}
-
-    WK_DEVICE u64* bucket(u32 number) const { return table.first + (u64)number * Words; }
-    // The slab that a last word leads to; null if to none.
-    WK_DEVICE u64* following(u64 link) const { return link ? table.slabs.as<u64>((u32)(link - 1)) : nullptr; }
 
     // The answer to the request of this lane, if it has one.
     WK_DEVICE u64 serve(bool wants, SlabOp op, u32 key, u32 value) {
@@ -96,6 +108,8 @@ template <u32 Words> struct SlabTable {
         u32 mixed = table.mixer.mix(key), waiting = tile.ballot(wants);
         u64 answer = 0;
         u64* slab = nullptr;
+        // What the tile's request has counted so far.
+        u32 passed = 0;
         while (warp.any(waiting != 0)) {
             u32 turn = waiting ? ffs(waiting) - 1 : 0;
             u64 done = 0, fresh = 0;
@@ -104,14 +118,15 @@ template <u32 Words> struct SlabTable {
                 u32 its = tile.shfl(mixed, turn);
                 SlabOp what = (SlabOp)tile.shfl((u32)op, turn);
                 fresh = SlabPair::of(its >> table.bits, tile.shfl(value, turn)).word;
-                if (!slab) slab = bucket(its & (table.buckets() - 1));
-                done = step(slab, what, its >> table.bits, fresh, grows);
+                if (!slab) slab = table.bucket<Words>(its & (table.buckets() - 1));
+                done = step(slab, what, its >> table.bits, fresh, grows, passed);
             }
             if (warp.any(grows)) append(slab, fresh, grows, done);
             if (done) {
                 if (tile.rank() == turn) answer = done;
                 waiting &= waiting - 1;
                 slab = nullptr;
+                passed = 0;
             }
         }
         return answer;
@@ -128,24 +143,29 @@ template <u32 Words> struct SlabTable {
 
 private:
     // One look at a slab, by a tile. Gives the answer, moves on to the next slab, asks for one, or is to be called again.
-    WK_DEVICE u64 step(u64*& slab, SlabOp what, u32 quotient, u64 fresh, bool& grows) {
+    WK_DEVICE u64 step(u64*& slab, SlabOp what, u32 quotient, u64 fresh, bool& grows, u32& passed) {
         Tile<Words> tile;
         bool puts = what == SlabOp::Insert || what == SlabOp::Replace;
         // Not weak: what another tile has changed is to be seen when this one comes again.
         u64 word = load<Scope::Device, Order::Relaxed>(slab + tile.rank());
         bool is_pair = tile.rank() < kPairs;
-        u32 hits = tile.ballot(is_pair && SlabPair{word}.has(quotient));
+        u32 hits = tile.ballot(is_pair && SlabPair{word}.has(quotient) && (Unique || SlabPair{word}.is_live()));
         u32 empty = tile.ballot(is_pair && word == 0);
         u64 link = tile.shfl(word, kPairs);
-        if (hits) return change(slab, what, hits, word, fresh);
-        if (empty) {
+        if (what >= SlabOp::Count) {
+            sweep(slab, what, hits >> tile.rank() & 1, SlabPair{word}, fresh, passed);
+            if (empty || !link) return answer_of(SlabStatus::Counted, passed);
+        } else if (hits && (Unique || !puts)) {
+            return change(slab, what, hits, word, fresh);
+        }
+        if (empty && what < SlabOp::Count) {
             if (!puts) return answer_of(SlabStatus::Absent);
             if (!swap(slab + ffs(empty) - 1, 0, fresh)) return 0;
             tally(1, 0);
             return answer_of(SlabStatus::Inserted);
         }
         if (link) {
-            slab = following(link);
+            slab = table.following(link);
             // The lane that read the link orders the reads of the others, who see what was there before it was linked.
             fence();
             tile.sync();
@@ -180,6 +200,24 @@ private:
         return answer_of(what == SlabOp::Delete ? SlabStatus::Removed : SlabStatus::Found, seen.value());
     }
 
+    // What is to be done with the pairs of a slab that have the key, one a lane.
+    WK_DEVICE void sweep(u64* slab, SlabOp what, bool hit, SlabPair pair, u64 fresh, u32& passed) {
+        Tile<Words> tile;
+        bool counts = hit && pair.is_live();
+        u32* to = nullptr;
+        if (what == SlabOp::Gather) {
+            u64 at = (u64)SlabPair{fresh}.value() + passed + popc(tile.ballot(counts) & ((1u << tile.rank()) - 1));
+            if (counts && at < room) to = gathered + at;
+        }
+        if (to) store(to, pair.value());
+        // Whose CAS fails has lost its pair to another deletion, which counts it.
+        u64 left = pair.tombstone().word;
+        if (what == SlabOp::DeleteAll && counts) counts = cas<Scope::Device, Order::Relaxed>(slab + tile.rank(), pair.word, left) == pair.word;
+        u32 counted = popc(tile.ballot(counts));
+        passed += counted;
+        if (what == SlabOp::DeleteAll) tally(0u - counted, counted);
+    }
+
     // A new slab with the pair, behind a slab that is full and the last one, for each tile that grows.
     WK_DEVICE void append(u64*& slab, u64 fresh, bool grows, u64& done) {
         Tile<Words> tile;
@@ -199,7 +237,7 @@ private:
                 tile.sync();
                 lost = there != 0;
                 if (lost) {
-                    slab = following(there);
+                    slab = table.following(there);
                 } else {
                     done = answer_of(SlabStatus::Inserted);
                     tally(1, 0);
@@ -236,7 +274,7 @@ template <u32 Words> struct SlabChain {
     u64* slab;
 
     // The word of this lane, zero beyond the end; then the next slab is the chain's first. No other kernel changes the table.
-    WK_DEVICE u64 next(const SlabTable<Words>& table) {
+    WK_DEVICE u64 next(const SlabTableRef& table) {
         if (!slab) return 0;
         Tile<Words> tile;
         u64 word = load(slab + tile.rank());
