@@ -33,16 +33,16 @@ struct List {
     u64 room;
 };
 
-template <u32 Words, bool Unique> WK_DEVICE void apply(const Requests& p) {
+template <u32 Words, bool Unique, bool ReadOnly> WK_DEVICE void apply(const Requests& p) {
     SlabTable<Words, Unique> table(p.table);
     table.gathered = p.gathered;
     table.room = p.room;
     u64 i = global_index();
     bool wants = i < p.count;
     u32 op = wants ? load(p.ops + i) : 0, key = wants ? load(p.keys + i) : 0, value = wants ? load(p.values + i) : 0;
-    u64 answer = table.serve(wants, (SlabOp)op, key, value);
+    u64 answer = table.template serve<ReadOnly>(wants, (SlabOp)op, key, value);
     if (wants) store(p.answers + i, answer);
-    table.count();
+    if (!ReadOnly) table.count();
 }
 
 template <u32 Words> WK_DEVICE SlabChain<Words> chain_of_tile(const SlabTableRef& table) {
@@ -87,10 +87,14 @@ template <u32 Words> WK_DEVICE void release(const SlabTableRef& p) {
 
 }  // namespace slab_table
 
-WK_KERNEL(slab_table_apply_8, slab_table::Requests) { slab_table::apply<8, true>(p); }
-WK_KERNEL(slab_table_apply_16, slab_table::Requests) { slab_table::apply<16, true>(p); }
-WK_KERNEL(slab_table_apply_multi_8, slab_table::Requests) { slab_table::apply<8, false>(p); }
-WK_KERNEL(slab_table_apply_multi_16, slab_table::Requests) { slab_table::apply<16, false>(p); }
+WK_KERNEL(slab_table_apply_8, slab_table::Requests) { slab_table::apply<8, true, false>(p); }
+WK_KERNEL(slab_table_apply_16, slab_table::Requests) { slab_table::apply<16, true, false>(p); }
+WK_KERNEL(slab_table_apply_multi_8, slab_table::Requests) { slab_table::apply<8, false, false>(p); }
+WK_KERNEL(slab_table_apply_multi_16, slab_table::Requests) { slab_table::apply<16, false, false>(p); }
+WK_KERNEL(slab_table_read_8, slab_table::Requests) { slab_table::apply<8, true, true>(p); }
+WK_KERNEL(slab_table_read_16, slab_table::Requests) { slab_table::apply<16, true, true>(p); }
+WK_KERNEL(slab_table_read_multi_8, slab_table::Requests) { slab_table::apply<8, false, true>(p); }
+WK_KERNEL(slab_table_read_multi_16, slab_table::Requests) { slab_table::apply<16, false, true>(p); }
 WK_KERNEL(slab_table_move_8, slab_table::Move) { slab_table::move<8, true>(p); }
 WK_KERNEL(slab_table_move_16, slab_table::Move) { slab_table::move<16, true>(p); }
 WK_KERNEL(slab_table_move_multi_8, slab_table::Move) { slab_table::move<8, false>(p); }

@@ -71,7 +71,7 @@ impl SlabMap {
 
     /// The values of keys.
     pub fn search(&self, keys: &[u32]) -> Result<Vec<Option<u32>>> {
-        let answers = self.table.run(keys.iter().map(|key| SlabRequest::Search(*key).raw()), None)?;
+        let answers = self.table.read(keys.iter().map(|key| SlabRequest::Search(*key).raw()), None)?;
         Ok(answers.into_iter().map(SlabAnswer::value).collect())
     }
 

@@ -71,7 +71,7 @@ impl SlabMultiMap {
 
     /// The first value of each key.
     pub fn search(&self, keys: &[u32]) -> Result<Vec<Option<u32>>> {
-        let answers = self.table.run(keys.iter().map(|key| SlabMultiRequest::Search(*key).raw()), None)?;
+        let answers = self.table.read(keys.iter().map(|key| SlabMultiRequest::Search(*key).raw()), None)?;
         Ok(answers.into_iter().map(SlabAnswer::value).collect())
     }
 
@@ -82,7 +82,7 @@ impl SlabMultiMap {
     pub fn search_all(&self, keys: &[u32]) -> Result<Vec<Vec<u32>>> {
         let counts: Vec<u32> = self
             .table
-            .run(keys.iter().map(|key| SlabMultiRequest::Count(*key).raw()), None)?
+            .read(keys.iter().map(|key| SlabMultiRequest::Count(*key).raw()), None)?
             .into_iter()
             .map(SlabAnswer::count)
             .collect();
@@ -98,7 +98,8 @@ impl SlabMultiMap {
         });
         let begins: Vec<u32> = begins.collect();
         let column = self.device.allocate(4 * total as usize)?;
-        self.table.run(keys.iter().zip(&begins).map(|(key, begin)| [GATHER, *key, *begin]), Some(&column))?;
+        self.table
+            .read(keys.iter().zip(&begins).map(|(key, begin)| [GATHER, *key, *begin]), Some(&column))?;
         let values = column.to_vec::<u32>()?;
         let of_key = |(begin, count): (u32, u32)| values[begin as usize..][..count as usize].to_vec();
         Ok(begins.into_iter().zip(counts).map(of_key).collect())

@@ -2,8 +2,8 @@
 
 use bytemuck::NoUninit;
 use warpkeep_device::{
-    Buffer, Device, DeviceError, DevicePtr, Grid, KernelSet as _, Program, Result, StagedBuffer, Workspace,
-    WorkspacePool,
+    Buffer, Device, DeviceError, DevicePtr, Grid, KernelSet as _, Program, Result, StagedBuffer, TypedKernel,
+    Workspace, WorkspacePool,
 };
 
 use crate::slab_request::{COUNTED, GATHER, INSERTED, RawRequest, is_put};
@@ -89,6 +89,10 @@ warpkeep_device::kernel_set! {
         apply_16: Requests,
         apply_multi_8: Requests,
         apply_multi_16: Requests,
+        read_8: Requests,
+        read_16: Requests,
+        read_multi_8: Requests,
+        read_multi_16: Requests,
         move_8: Move,
         move_16: Move,
         move_multi_8: Move,
@@ -264,11 +268,34 @@ impl SlabTable {
         if puts > 0 {
             self.make_room(puts)?;
         }
-        let answers = self.run(requests, None)?;
+        let kernels = &self.kernels;
+        let kernel = match (self.unique, self.is_small()) {
+            (true, true) => &kernels.apply_8,
+            (true, false) => &kernels.apply_16,
+            (false, true) => &kernels.apply_multi_8,
+            (false, false) => &kernels.apply_multi_16,
+        };
+        let answers = self.run(kernel, requests, None)?;
         if answers.iter().any(|answer| answer.may_tell_of_a_change()) {
             self.tidy()?;
         }
         Ok(answers)
+    }
+
+    /// Runs requests that change nothing; values are gathered in the column, if there is one.
+    pub(crate) fn read(
+        &self,
+        requests: impl ExactSizeIterator<Item = RawRequest>,
+        gathered: Option<&Buffer>,
+    ) -> Result<Vec<SlabAnswer>> {
+        let kernels = &self.kernels;
+        let kernel = match (self.unique, self.is_small()) {
+            (true, true) => &kernels.read_8,
+            (true, false) => &kernels.read_16,
+            (false, true) => &kernels.read_multi_8,
+            (false, false) => &kernels.read_multi_16,
+        };
+        self.run(kernel, requests, gathered)
     }
 
     /// All pairs, in no order.
@@ -386,9 +413,9 @@ impl SlabTable {
         stream.synchronize()
     }
 
-    /// Runs requests at the same time; values are gathered in the column, if there is one. The caller knows that the table changes.
-    pub(crate) fn run(
+    fn run(
         &self,
+        kernel: &TypedKernel<Requests>,
         requests: impl ExactSizeIterator<Item = RawRequest>,
         gathered: Option<&Buffer>,
     ) -> Result<Vec<SlabAnswer>> {
@@ -416,12 +443,6 @@ impl SlabTable {
                 count: count as u64,
                 gathered: gathered.map_or(DevicePtr::NULL, Buffer::ptr),
                 room: gathered.map_or(0, |column| column.len() as u64 / 4),
-            };
-            let kernel = match (self.unique, self.is_small()) {
-                (true, true) => &self.kernels.apply_8,
-                (true, false) => &self.kernels.apply_16,
-                (false, true) => &self.kernels.apply_multi_8,
-                (false, false) => &self.kernels.apply_multi_16,
             };
             workspace.launch(kernel, count as u64, THREADS, &batch)?;
             workspace.columns.answers.fetch::<u64>(device, count, &workspace.stream)?;

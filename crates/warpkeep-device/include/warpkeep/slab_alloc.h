@@ -111,7 +111,7 @@ struct SlabAllocator {
         u32 handle = kNoUnit, wanting = warp.ballot(wants), asked = wanting, passed = 0;
         while (wanting) {
             // Warps begin at different words of a block, so that they seldom want the same bits.
-            u32* word = at(0, resident) + rotated(lane());
+            u32* word = at<0>(resident) + rotated(lane());
             u32 seen = load<Scope::Device, Order::Relaxed>(word);
             WarpBits free(first_of_runs<Length>(~seen));
             if (free.all == 0) {
@@ -141,7 +141,7 @@ struct SlabAllocator {
 
     // The same for a run of units. It is refused as a whole.
     template <u32 Length> WK_DEVICE bool release_run(u32 handle, bool wants) {
-        bool freed = wants && handle < pool.capacity() && handle % Length == 0 && open<Length>(0, handle);
+        bool freed = wants && handle < pool.capacity() && handle % Length == 0 && open<0, Length>(handle);
         u32 asked = Warp().ballot(wants), done = Warp().ballot(freed);
         count(SlabCount::InUse, 0 - (u64)popc(done) * Length);
         count(SlabCount::Refused, (u64)popc(asked & ~done));
@@ -149,7 +149,8 @@ struct SlabAllocator {
     }
 
 private:
-    WK_DEVICE u32* at(u32 level, u32 node) const { return pool.levels[level] + (u64)node * kNodeWords; }
+    // Levels are constants, or the parameters would have to lie in memory.
+    template <u32 Level> WK_DEVICE u32* at(u32 node) const { return pool.levels[Level] + (u64)node * kNodeWords; }
     WK_DEVICE u32 rotated(u32 word) const { return (word + (u32)global_warp()) % kNodeWords; }
 
     // A number below `limit`, another one in every warp and every time.
@@ -177,8 +178,8 @@ private:
     }
 
     // Clears a bit of a level, or a run of bits, then the bit above if the word was all ones; false if it was clear before.
-    template <u32 Length = 1> WK_DEVICE bool open(u32 level, u32 child) const {
-        u32* word = pool.levels[level] + child / 32;
+    template <u32 Level, u32 Length = 1> WK_DEVICE bool open(u32 child) const {
+        u32* word = pool.levels[Level] + child / 32;
         u32 mask = kRun<Length> << child % 32, old;
         if constexpr (Length == 1) {
             old = fetch_and<Scope::Device, Order::Release>(word, ~mask);
@@ -192,49 +193,47 @@ private:
                 old = cas<Scope::Device, Order::Release>(word, seen, seen & ~mask);
             } while (old != seen);
         }
-        bool was_full = old == ~0u;
-        while (was_full && ++level < kSlabLevels && !WK_FAULT_POINT("slab_alloc.summary_opened")) {
-            child /= kNodeBits;
-            was_full = fetch_and<Scope::Device, Order::Release>(pool.levels[level] + child / 32, ~(1u << child % 32)) == ~0u;
+        if constexpr (Level + 1 < kSlabLevels) {
+            if (old == ~0u && !WK_FAULT_POINT("slab_alloc.summary_opened")) open<Level + 1>(child / kNodeBits);
         }
         return (old & mask) == mask;
     }
 
     // Sets the bit above a node that this warp has seen all ones.
-    WK_DEVICE void close(u32 level, u32 node) const {
-        if (lane() == 0) fetch_or<Scope::Device, Order::Acquire>(pool.levels[level + 1] + node / 32, 1u << node % 32);
+    template <u32 Level> WK_DEVICE void close(u32 node) const {
+        if (lane() == 0) fetch_or<Scope::Device, Order::Acquire>(pool.levels[Level + 1] + node / 32, 1u << node % 32);
         // The node is read after that, by all lanes.
         sync_warp();
         if (WK_FAULT_POINT("slab_alloc.closed_then_read")) return;
-        u32 word = load<Scope::Device, Order::Relaxed>(at(level, node) + lane());
-        if (Warp().any(word != ~0u) && lane() == 0) open(level + 1, node);
+        u32 word = load<Scope::Device, Order::Relaxed>(at<Level>(node) + lane());
+        if (Warp().any(word != ~0u) && lane() == 0) open<Level + 1>(node);
     }
 
     // A random child of a node whose bit is clear; kNoUnit if none is.
-    WK_DEVICE u32 pick(u32 level, u32 node) {
-        WarpBits free(~load<Scope::Device, Order::Relaxed>(at(level, node) + lane()));
+    template <u32 Level> WK_DEVICE u32 pick(u32 node) {
+        WarpBits free(~load<Scope::Device, Order::Relaxed>(at<Level>(node) + lane()));
         u32 found = free.find(draw(free.all));
         return free.all ? node * kNodeBits + found : kNoUnit;
     }
 
     // Makes another block resident, because that one is full; false if all are. Each round finds a free unit's block, or closes a node.
     WK_DEVICE bool move_on() {
-        close(0, resident);
+        close<0>(resident);
         u32 supers = (pool.blocks + kNodeBits - 1) / kNodeBits, roots = (supers + kNodeBits - 1) / kNodeBits;
         u32 root = draw(roots);
         for (u32 left = roots; left;) {
-            u32 super_block = pick(2, root);
+            u32 super_block = pick<2>(root);
             if (super_block == kNoUnit) {
                 root = root + 1 == roots ? 0 : root + 1;
                 left--;
                 continue;
             }
-            u32 block = pick(1, super_block);
+            u32 block = pick<1>(super_block);
             if (block != kNoUnit) {
                 resident = block;
                 return true;
             }
-            close(1, super_block);
+            close<1>(super_block);
         }
         return false;
     }

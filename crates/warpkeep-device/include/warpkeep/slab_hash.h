@@ -101,8 +101,8 @@ template <u32 Words, bool Unique> struct SlabTable {
 
     WK_DEVICE explicit SlabTable(const SlabTableRef& of) : table(of), slabs(of.slabs) {}
 
-    // The answer to the request of this lane, if it has one.
-    WK_DEVICE u64 serve(bool wants, SlabOp op, u32 key, u32 value) {
+    // The answer to the request of this lane, if it has one. Where all requests only read, less is compiled.
+    template <bool ReadOnly = false> WK_DEVICE u64 serve(bool wants, SlabOp op, u32 key, u32 value) {
         Tile<Words> tile;
         Warp warp;
         u32 mixed = table.mixer.mix(key), waiting = tile.ballot(wants);
@@ -119,9 +119,11 @@ template <u32 Words, bool Unique> struct SlabTable {
                 SlabOp what = (SlabOp)tile.shfl((u32)op, turn);
                 fresh = SlabPair::of(its >> table.bits, tile.shfl(value, turn)).word;
                 if (!slab) slab = table.bucket<Words>(its & (table.buckets() - 1));
-                done = step(slab, what, its >> table.bits, fresh, grows, passed);
+                done = step<ReadOnly>(slab, what, its >> table.bits, fresh, grows, passed);
             }
-            if (warp.any(grows)) append(slab, fresh, grows, done);
+            if constexpr (!ReadOnly) {
+                if (warp.any(grows)) append(slab, fresh, grows, done);
+            }
             if (done) {
                 if (tile.rank() == turn) answer = done;
                 waiting &= waiting - 1;
@@ -143,9 +145,9 @@ template <u32 Words, bool Unique> struct SlabTable {
 
 private:
     // One look at a slab, by a tile. Gives the answer, moves on to the next slab, asks for one, or is to be called again.
-    WK_DEVICE u64 step(u64*& slab, SlabOp what, u32 quotient, u64 fresh, bool& grows, u32& passed) {
+    template <bool ReadOnly> WK_DEVICE u64 step(u64*& slab, SlabOp what, u32 quotient, u64 fresh, bool& grows, u32& passed) {
         Tile<Words> tile;
-        bool puts = what == SlabOp::Insert || what == SlabOp::Replace;
+        bool puts = !ReadOnly && (what == SlabOp::Insert || what == SlabOp::Replace);
         // Not weak: what another tile has changed is to be seen when this one comes again.
         u64 word = load<Scope::Device, Order::Relaxed>(slab + tile.rank());
         bool is_pair = tile.rank() < kPairs;
@@ -153,10 +155,10 @@ private:
         u32 empty = tile.ballot(is_pair && word == 0);
         u64 link = tile.shfl(word, kPairs);
         if (what >= SlabOp::Count) {
-            sweep(slab, what, hits >> tile.rank() & 1, SlabPair{word}, fresh, passed);
+            sweep<ReadOnly>(slab, what, hits >> tile.rank() & 1, SlabPair{word}, fresh, passed);
             if (empty || !link) return answer_of(SlabStatus::Counted, passed);
         } else if (hits && (Unique || !puts)) {
-            return change(slab, what, hits, word, fresh);
+            return change<ReadOnly>(slab, what, hits, word, fresh);
         }
         if (empty && what < SlabOp::Count) {
             if (!puts) return answer_of(SlabStatus::Absent);
@@ -176,9 +178,10 @@ private:
     }
 
     // What is to be done with the pair that has the key.
-    WK_DEVICE u64 change(u64* slab, SlabOp what, u32 hits, u64 word, u64 fresh) {
+    template <bool ReadOnly> WK_DEVICE u64 change(u64* slab, SlabOp what, u32 hits, u64 word, u64 fresh) {
         u32 slot = ffs(hits) - 1;
         SlabPair seen{Tile<Words>().shfl(word, slot)};
+        if (ReadOnly) return seen.is_live() ? answer_of(SlabStatus::Found, seen.value()) : answer_of(SlabStatus::Absent);
         bool was = seen.is_live(), stays = was;
         u64 wanted = seen.word;
         if (what == SlabOp::Delete && was) {
@@ -201,7 +204,7 @@ private:
     }
 
     // What is to be done with the pairs of a slab that have the key, one a lane.
-    WK_DEVICE void sweep(u64* slab, SlabOp what, bool hit, SlabPair pair, u64 fresh, u32& passed) {
+    template <bool ReadOnly> WK_DEVICE void sweep(u64* slab, SlabOp what, bool hit, SlabPair pair, u64 fresh, u32& passed) {
         Tile<Words> tile;
         bool counts = hit && pair.is_live();
         u32* to = nullptr;
@@ -210,12 +213,14 @@ private:
             if (counts && at < room) to = gathered + at;
         }
         if (to) store(to, pair.value());
+        bool deletes = !ReadOnly && what == SlabOp::DeleteAll;
         // Whose CAS fails has lost its pair to another deletion, which counts it.
-        u64 left = pair.tombstone().word;
-        if (what == SlabOp::DeleteAll && counts) counts = cas<Scope::Device, Order::Relaxed>(slab + tile.rank(), pair.word, left) == pair.word;
+        if (deletes && counts) {
+            counts = cas<Scope::Device, Order::Relaxed>(slab + tile.rank(), pair.word, pair.tombstone().word) == pair.word;
+        }
         u32 counted = popc(tile.ballot(counts));
         passed += counted;
-        if (what == SlabOp::DeleteAll) tally(0u - counted, counted);
+        if (deletes) tally(0u - counted, counted);
     }
 
     // A new slab with the pair, behind a slab that is full and the last one, for each tile that grows.
