@@ -73,6 +73,12 @@ template <u32 Words> WK_DEVICE void list(const List& p) {
     }
 }
 
+template <u32 Words> WK_DEVICE void flush(const SlabTableRef& p) {
+    SlabTable<Words, false> table(p);
+    flush_chain(table, chain_of_tile<Words>(p).slab);
+    table.count();
+}
+
 // Gives all slabs behind the first ones back, a lane for each bucket.
 template <u32 Words> WK_DEVICE void release(const SlabTableRef& p) {
     SlabAllocator slabs(p.slabs);
@@ -101,6 +107,8 @@ WK_KERNEL(slab_table_move_multi_8, slab_table::Move) { slab_table::move<8, false
 WK_KERNEL(slab_table_move_multi_16, slab_table::Move) { slab_table::move<16, false>(p); }
 WK_KERNEL(slab_table_list_8, slab_table::List) { slab_table::list<8>(p); }
 WK_KERNEL(slab_table_list_16, slab_table::List) { slab_table::list<16>(p); }
+WK_KERNEL(slab_table_flush_8, wk::SlabTableRef) { slab_table::flush<8>(p); }
+WK_KERNEL(slab_table_flush_16, wk::SlabTableRef) { slab_table::flush<16>(p); }
 WK_KERNEL(slab_table_release_8, wk::SlabTableRef) { slab_table::release<8>(p); }
 WK_KERNEL(slab_table_release_16, wk::SlabTableRef) { slab_table::release<16>(p); }
 

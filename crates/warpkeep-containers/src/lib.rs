@@ -9,7 +9,9 @@
 //! Columns are [buffers](warpkeep_device::Buffer) of the caller. Calls run after the work in the caller's stream.
 
 mod columns;
+mod key_mixer;
 mod slab_alloc;
+mod slab_hash_options;
 mod slab_map;
 mod slab_multi_map;
 mod slab_request;
@@ -19,10 +21,11 @@ mod sort;
 
 pub use columns::{SortKey, SortValue};
 pub use slab_alloc::{SlabAlloc, SlabAllocContents, SlabAllocOptions, SlabAllocRef, SlabAllocStats};
+pub use slab_hash_options::{SlabHashOptions, SlabHashStats};
 pub use slab_map::SlabMap;
 pub use slab_multi_map::SlabMultiMap;
 pub use slab_request::{SlabAnswer, SlabMultiRequest, SlabRequest};
 pub use slab_set::SlabSet;
-pub use slab_table::{SlabHashOptions, SlabHashStats, SlabTableRef};
+pub use slab_table::SlabTableRef;
 pub use sort::{Sorted, Sorter};
 pub use warpkeep_device::{DeviceError, Result};

@@ -88,10 +88,7 @@ impl SlabMap {
         self.table.reserve(pairs)
     }
 
-    /// Builds all chains anew, without tombstones, and gives slabs back.
-    ///
-    /// # Errors
-    /// If there is no memory for it; the map is then as it was.
+    /// Packs the pairs of all chains, without tombstones, and gives slabs back. Needs no memory.
     pub fn flush(&mut self) -> Result<()> {
         self.table.flush()
     }

@@ -118,10 +118,7 @@ impl SlabMultiMap {
         self.table.reserve(pairs)
     }
 
-    /// Builds all chains anew, without tombstones, and gives slabs back.
-    ///
-    /// # Errors
-    /// If there is no memory for it; the multimap is then as it was.
+    /// Packs the pairs of all chains, without tombstones, and gives slabs back. Needs no memory.
     pub fn flush(&mut self) -> Result<()> {
         self.table.flush()
     }

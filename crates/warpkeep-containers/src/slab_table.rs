@@ -6,41 +6,16 @@ use warpkeep_device::{
     Workspace, WorkspacePool,
 };
 
+use crate::key_mixer::KeyMixer;
 use crate::slab_request::{COUNTED, GATHER, INSERTED, RawRequest, is_put};
-use crate::{SlabAlloc, SlabAllocOptions, SlabAllocRef, SlabAnswer};
+use crate::{SlabAlloc, SlabAllocOptions, SlabAllocRef, SlabAnswer, SlabHashOptions, SlabHashStats};
 
 const THREADS: u32 = 128;
-/// Two bits of a pair say what it is: those that the number of the bucket saves.
-const LEAST_BITS: u32 = 2;
-const MOST_BITS: u32 = 30;
 /// Counters are spread over lines, as those of a [`SlabAlloc`].
 const COUNTER_LINES: usize = 32;
 const COUNTER_WORDS: usize = 16;
 /// Slabs that tiles which lose a link may hold for a moment: as many as a large GPU has tiles under way.
 const MOST_UNDER_WAY: u64 = 1 << 16;
-
-#[derive(Clone, Copy, Debug, NoUninit)]
-#[repr(C)]
-struct KeyMixer {
-    seed: u32,
-    multiplier: u32,
-    inverse: u32,
-}
-
-impl KeyMixer {
-    fn new(seed: u64) -> Self {
-        // Splitmix64: neighbouring seeds give unlike numbers.
-        let mixed =
-            (seed ^ (seed >> 30)).wrapping_add(0x9E37_79B9_7F4A_7C15).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        let multiplier = (mixed >> 32) as u32 | 1;
-        // Newton's method: each step doubles the number of right bits, of which an odd number has three.
-        let inverse = (0..4).fold(multiplier, |inverse: u32, _| {
-            inverse.wrapping_mul(2_u32.wrapping_sub(multiplier.wrapping_mul(inverse)))
-        });
-        Self { seed: mixed as u32, multiplier, inverse }
-    }
-}
 
 /// A table for the parameters of kernels: `wk::SlabTableRef` of `warpkeep/slab_hash.h`. Of use until the map grows, is flushed or dropped.
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -99,6 +74,8 @@ warpkeep_device::kernel_set! {
         move_multi_16: Move,
         list_8: List,
         list_16: List,
+        flush_8: SlabTableRef,
+        flush_16: SlabTableRef,
         release_8: SlabTableRef,
         release_16: SlabTableRef,
     }
@@ -117,44 +94,6 @@ struct Columns {
     keys: StagedBuffer,
     values: StagedBuffer,
     answers: StagedBuffer,
-}
-
-/// How a [`SlabMap`](crate::SlabMap), [`SlabSet`](crate::SlabSet) or [`SlabMultiMap`](crate::SlabMultiMap) is laid out, and how large it may become.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlabHashOptions {
-    /// Pairs that there is room for at first.
-    pub capacity: u64,
-    /// Bytes of a slab: 64 for 7 pairs, or 128 for 15.
-    pub slab_bytes: u32,
-    /// Slabs behind the first ones of all buckets, at most.
-    pub most_slabs: u32,
-    /// Buckets, at most: a power of two.
-    pub most_buckets: u32,
-    /// What keys are mixed with. Who chooses keys should not know it.
-    pub seed: u64,
-}
-
-impl Default for SlabHashOptions {
-    fn default() -> Self {
-        Self { capacity: 0, slab_bytes: 64, most_slabs: 1 << 28, most_buckets: 1 << MOST_BITS, seed: 0 }
-    }
-}
-
-/// What is in a [`SlabMap`](crate::SlabMap), [`SlabSet`](crate::SlabSet) or [`SlabMultiMap`](crate::SlabMultiMap).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SlabHashStats {
-    /// Pairs.
-    pub len: u64,
-    /// Places of deleted pairs, which a flush frees. Unless keys may have several values, their keys take them again, too.
-    pub tombstones: u64,
-    /// Buckets.
-    pub buckets: u64,
-    /// Slabs behind the first ones of the buckets.
-    pub chained_slabs: u64,
-    /// Bytes of pairs in proportion to the bytes of all slabs.
-    pub utilisation: f64,
-    /// Bytes of device memory.
-    pub bytes: u64,
 }
 
 /// The first slabs of all buckets, and what they hold.
@@ -214,7 +153,7 @@ impl SlabTable {
             });
         }
         let pool = SlabAllocOptions { initial_units: 1, most_units: options.most_slabs };
-        let bits = bits_for(options.capacity, &options);
+        let bits = options.bits_for(options.capacity);
         Ok(Self {
             device: device.clone(),
             kernels: SlabTableKernels::load(device)?,
@@ -313,16 +252,17 @@ impl SlabTable {
 
     /// Makes room for so many pairs in all.
     pub(crate) fn reserve(&mut self, pairs: u64) -> Result<()> {
-        let bits = bits_for(pairs, &self.options);
+        let bits = self.options.bits_for(pairs);
         if bits > self.table.bits {
             self.rebuild(bits)?;
         }
         Ok(())
     }
 
-    /// Builds all chains anew, without tombstones, and gives slabs back.
+    /// Packs the pairs of all chains, without tombstones, and gives slabs back. Needs no memory.
     pub(crate) fn flush(&mut self) -> Result<()> {
-        self.rebuild(self.table.bits)
+        let kernel = if self.is_small() { &self.kernels.flush_8 } else { &self.kernels.flush_16 };
+        self.visit(kernel, self.tiles(&self.table), &self.table)
     }
 
     /// Removes all pairs. Buckets stay.
@@ -351,8 +291,8 @@ impl SlabTable {
     fn make_room(&mut self, puts: u64) -> Result<()> {
         let (live, dead) = self.table.counts()?;
         let slots = live + dead + puts;
-        if bits_for(slots, &self.options) > self.table.bits + 1 {
-            unless_short(self.rebuild(bits_for(live + puts, &self.options)))?;
+        if self.options.bits_for(slots) > self.table.bits + 1 {
+            unless_short(self.rebuild(self.options.bits_for(live + puts).max(self.table.bits)))?;
         }
         unless_short(self.make_slabs(slots, puts))
     }
@@ -366,13 +306,16 @@ impl SlabTable {
     /// After a batch: more buckets if chains have become long, or the same number without tombstones.
     fn tidy(&mut self) -> Result<()> {
         let (live, dead) = self.table.counts()?;
-        let bits = bits_for(live + dead, &self.options);
+        let bits = self.options.bits_for(live + dead);
         if bits > self.table.bits {
-            unless_short(self.rebuild(bits_for(live, &self.options).max(self.table.bits)))?;
-        } else if dead > self.table.buckets() * self.pairs_each() / 2 {
-            unless_short(self.rebuild(self.table.bits))?;
+            let bits = self.options.bits_for(live);
+            if bits > self.table.bits {
+                return unless_short(self.rebuild(bits));
+            }
         }
-        Ok(())
+        // All places are in chains as long as they should be, or about half of them are tombstones.
+        let many = (self.table.buckets() * self.pairs_each()).max(live) / 2;
+        if dead > many || (bits > self.table.bits && dead > 0) { self.flush() } else { Ok(()) }
     }
 
     fn rebuild(&mut self, bits: u32) -> Result<()> {
@@ -405,9 +348,13 @@ impl SlabTable {
     }
 
     fn release_chains(&self, table: &Buckets) -> Result<()> {
-        let stream = self.device.stream()?;
         let kernel = if self.is_small() { &self.kernels.release_8 } else { &self.kernels.release_16 };
-        let grid = Grid::covering(table.buckets(), THREADS);
+        self.visit(kernel, Grid::covering(table.buckets(), THREADS), table)
+    }
+
+    /// Runs a kernel for all buckets of a table.
+    fn visit(&self, kernel: &TypedKernel<SlabTableRef>, grid: Grid, table: &Buckets) -> Result<()> {
+        let stream = self.device.stream()?;
         // SAFETY: the table and the pool stay until the stream is synchronised.
         unsafe { kernel.launch(grid, &self.reference_of(table), &stream)? };
         stream.synchronize()
@@ -455,14 +402,6 @@ impl SlabTable {
     }
 }
 
-/// The buckets for so many places, as a power of two: at most 0.9 slabs each.
-fn bits_for(slots: u64, options: &SlabHashOptions) -> u32 {
-    let each = u64::from(options.slab_bytes / 8 - 1);
-    let buckets = (slots * 10).div_ceil(9 * each).max(1);
-    let most = options.most_buckets.max(1).ilog2().clamp(LEAST_BITS, MOST_BITS);
-    buckets.next_power_of_two().ilog2().clamp(LEAST_BITS, most)
-}
-
 /// Goes on if memory is short: chains are longer then, or requests are answered with [`SlabAnswer::Full`].
 fn unless_short(done: Result<()>) -> Result<()> {
     match done {
@@ -470,46 +409,5 @@ fn unless_short(done: Result<()>) -> Result<()> {
             Ok(())
         }
         other => other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// `wk::KeyMixer::mix`.
-    fn mix(mixer: KeyMixer, key: u32) -> u32 {
-        let x = key ^ mixer.seed;
-        let x = (x ^ (x >> 16)).wrapping_mul(mixer.multiplier);
-        let x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
-        x ^ (x >> 16)
-    }
-
-    #[test]
-    fn multipliers_come_with_their_inverse() {
-        for seed in 0..1000 {
-            let mixer = KeyMixer::new(seed);
-            assert_eq!(mixer.multiplier.wrapping_mul(mixer.inverse), 1);
-        }
-    }
-
-    #[test]
-    fn keys_chosen_against_one_seed_are_spread_by_another() {
-        let (known, other) = (KeyMixer::new(1), KeyMixer::new(2));
-        let chosen: Vec<u32> = (0..1 << 18).filter(|key| mix(known, *key) % 256 == 7).collect();
-        let mut buckets = [0; 256];
-        for key in &chosen {
-            buckets[(mix(other, *key) % 256) as usize] += 1;
-        }
-        let most = buckets.iter().max().copied().unwrap_or(0);
-        assert!(chosen.len() > 900 && most < 20, "{} keys, {most} in one bucket", chosen.len());
-    }
-
-    #[test]
-    fn buckets_are_a_power_of_two_with_nine_tenths_of_a_slab_each() {
-        let options = SlabHashOptions { most_buckets: 1 << 20, ..SlabHashOptions::default() };
-        assert_eq!([0, 25, 26, 50, 51].map(|slots| bits_for(slots, &options)), [2, 2, 3, 3, 4]);
-        assert_eq!(bits_for(u64::from(u32::MAX), &options), 20);
-        assert_eq!(bits_for(100, &SlabHashOptions { slab_bytes: 128, ..options }), 3);
     }
 }

@@ -288,4 +288,42 @@ template <u32 Words> struct SlabChain {
     }
 };
 
+// Packs the pairs of a bucket at the beginning of its chain, in their order, and gives the slabs behind them back. All lanes of a warp take part, a
+// tile for each bucket; a tile that has none gives null. No other kernel changes the table. Needs no memory.
+template <u32 Words> WK_DEVICE void flush_chain(SlabTable<Words, false>& table, u64* first) {
+    constexpr u32 kPairs = Words - 1;
+    Tile<Words> tile;
+    u64 *from = first, *to = first, rest = 0;
+    u32 filled = 0;
+    while (from) {
+        u64 word = load(from + tile.rank()), link = tile.shfl(word, kPairs);
+        SlabPair pair{tile.rank() < kPairs ? word : 0};
+        u32 live = tile.ballot(pair.is_live()), dead = tile.ballot(pair.word != 0 && !pair.is_live());
+        // What is written never lies behind what was read: the slab itself at most, which all lanes have read then.
+        tile.sync();
+        u64* after = table.table.following(load(to + kPairs));
+        u32 at = filled + popc(live & ((1u << tile.rank()) - 1));
+        if (pair.is_live()) store(at < kPairs ? to + at : after + (at - kPairs), word);
+        filled += popc(live);
+        if (filled > kPairs) {
+            to = after;
+            filled -= kPairs;
+        }
+        if (tile.rank() == 0) table.dead -= popc(dead);
+        from = table.table.following(link);
+    }
+    if (first) {
+        rest = load(to + kPairs);
+        tile.sync();
+        // A lane each for the places that are left, and for the link.
+        if (tile.rank() >= filled) store(to + tile.rank(), 0);
+    }
+    while (Warp().any(rest != 0)) {
+        u64 next = rest ? load(table.table.following(rest) + kPairs) : 0;
+        tile.sync();
+        table.slabs.release((u32)(rest - 1), rest != 0 && tile.rank() == 0);
+        rest = next;
+    }
+}
+
 }  // namespace wk
