@@ -5,6 +5,7 @@
 //! | [`Sorter`] | stable radix sort of keys with payloads, exclusive scan, runs of equal keys, merge of sorted columns |
 //! | [`SlabAlloc`] | units of 32 to 512 bytes that kernels claim and give back |
 //! | [`SlabMap`], [`SlabSet`], [`SlabMultiMap`] | hash tables of chains of slabs, with any mix of requests in one launch |
+//! | [`HashMap`] | 64-bit keys to 64-bit values; grows by itself; batches of mixed operations in their order |
 //!
 //! Columns are [buffers](warpkeep_device::Buffer) of the caller. Calls run after the work in the caller's stream.
 
@@ -27,5 +28,15 @@ pub use slab_multi_map::SlabMultiMap;
 pub use slab_request::{SlabAnswer, SlabMultiRequest, SlabRequest};
 pub use slab_set::SlabSet;
 pub use slab_table::SlabTableRef;
+mod error;
+mod hash_map;
+mod sort;
+
+pub use columns::{SortKey, SortValue};
+pub use error::ContainerError;
+pub use hash_map::{
+    DeviceAnswers, DeviceOps, HashMap, HashMapOptions, HashMapRef, HashMapStats, MapAnswer, MapOp, MapOpKind,
+    MapOpKinds, MapStatus, Upsert,
+};
 pub use sort::{Sorted, Sorter};
 pub use warpkeep_device::{DeviceError, Result};

@@ -22,6 +22,7 @@ use crate::program::{Agreement, Program};
 /// | --- | --- |
 /// | `simt.h` | the machine: memory, atomics, fences, warps and tiles, shared memory |
 /// | `hash.h` | the hash functions of `warpkeep-core` |
+/// | `hash_map.h` | a hash map, for kernels that use one: `warpkeep_containers::HashMap` |
 /// | `scan.h` | prefix sums of a warp and of a block |
 /// | `device_scan.h` | a prefix sum of an array in device memory |
 /// | `partition.h` | a counting sort by address |
@@ -41,6 +42,7 @@ pub const SEAM: &[(&str, &str)] = &[
     ("warpkeep/duplicates.h", include_str!("../../include/warpkeep/duplicates.h")),
     ("warpkeep/fault_point.h", include_str!("../../include/warpkeep/fault_point.h")),
     ("warpkeep/hash.h", include_str!("../../include/warpkeep/hash.h")),
+    ("warpkeep/hash_map.h", include_str!("../../include/warpkeep/hash_map.h")),
     ("warpkeep/partition.h", include_str!("../../include/warpkeep/partition.h")),
     ("warpkeep/radix_sort.h", include_str!("../../include/warpkeep/radix_sort.h")),
     ("warpkeep/scan.h", include_str!("../../include/warpkeep/scan.h")),

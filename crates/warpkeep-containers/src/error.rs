@@ -1,0 +1,63 @@
+//! What can go wrong with containers.
+
+use std::io;
+use std::path::PathBuf;
+
+use warpkeep_device::DeviceError;
+
+/// Why a container could not do something. Every message ends with what to do next.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ContainerError {
+    /// The device said no.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A file could not be read or written.
+    #[error("{}: {source}; look at the path, its permissions and the space on its disk, and try again", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file is not what was saved.
+    #[error("{} is damaged: {what}; nothing was loaded from it, so take another copy of the file", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Columns of one call have different lengths.
+    #[error("{what}: {given} were given and {expected} are needed; give one for each key")]
+    WrongLength {
+        /// What there are too few or too many of.
+        what: &'static str,
+        /// How many were given.
+        given: usize,
+        /// How many are needed.
+        expected: usize,
+    },
+    /// A call with device memory, of a container that has none.
+    #[error("{what} works in device memory and this container is on the CPU; use the call that takes slices")]
+    OnCpu {
+        /// The call.
+        what: &'static str,
+    },
+    /// The contents contradict themselves: a kernel wrote where it should not have, or there is a mistake in this crate.
+    #[error("the contents are not consistent: {what}; do not go on with them, load the last saved file and report this")]
+    Inconsistent {
+        /// What was found.
+        what: String,
+    },
+}
+
+impl ContainerError {
+    /// What the device said, if it was the device.
+    pub fn device(&self) -> Option<&DeviceError> {
+        match self {
+            Self::Device(error) => Some(error),
+            _ => None,
+        }
+    }
+}

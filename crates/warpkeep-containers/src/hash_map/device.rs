@@ -1,0 +1,307 @@
+//! A map in device memory: its batches.
+
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use bytemuck::checked;
+use warpkeep_device::{
+    Device, DevicePtr, Grid, KernelSet as _, Program, Result, Stream, TypedKernel, WorkspacePool,
+};
+
+use super::HashMapOptions;
+use super::columns::{Columns, HostBatch, Planned, Staged};
+use super::kernels::{Batch, Lookup, MapKernels, PENDING, Plan, THREADS};
+use super::op::{MapAnswer, MapOpKind, MapStatus};
+use super::table::{Table, fits};
+use crate::Sorter;
+
+/// Batches of slices with no more operations than this are planned by the host.
+const HOST_PLANS: usize = 4096;
+/// How often displacement is tried again for keys that others were faster than.
+const MOST_DISPLACEMENTS: u32 = 8;
+
+#[derive(Debug)]
+pub(super) struct DeviceMap {
+    pub(super) device: Device,
+    pub(super) kernels: MapKernels,
+    sorter: Sorter,
+    table: RwLock<Table>,
+    seed: u64,
+    /// Operations of slices that are in device memory at once.
+    staged: usize,
+    pub(super) workspaces: WorkspacePool<Columns>,
+}
+
+impl DeviceMap {
+    pub(super) fn program() -> Program {
+        MapKernels::program()
+    }
+
+    pub(super) fn new(device: &Device, options: &HashMapOptions, seed: u64) -> Result<DeviceMap> {
+        Ok(DeviceMap {
+            device: device.clone(),
+            kernels: MapKernels::load(device)?,
+            sorter: Sorter::new(device)?,
+            table: RwLock::new(Table::new(device, options.items, options.most_bytes, seed)?),
+            seed,
+            staged: options.staged.max(1),
+            workspaces: WorkspacePool::default(),
+        })
+    }
+
+    /// The table, for what does not change it. Whatever did before has been waited for.
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Table> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn write(&self) -> RwLockWriteGuard<'_, Table> {
+        self.table.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a batch of slices, and gives each answer in the batch's order.
+    pub(super) fn run(
+        &self,
+        batch: &HostBatch<'_>,
+        with_before: bool,
+        mut answer: impl FnMut(MapAnswer),
+    ) -> Result<()> {
+        let is_lookup = matches!(batch, HostBatch::All(MapOpKind::Find | MapOpKind::Contains, ..));
+        for begin in (0..batch.len()).step_by(self.staged) {
+            let part = batch.part(begin..batch.len().min(begin.saturating_add(self.staged)));
+            let count = part.len();
+            let mut workspace = self.workspaces.take(&self.device)?;
+            let (device, columns, stream) = (&self.device, &mut workspace.columns, &workspace.stream);
+            let on_host = !is_lookup && count <= HOST_PLANS;
+            // SAFETY: the stream is synchronised before the columns are used again.
+            unsafe {
+                let staged = columns.stage(&part, !on_host, with_before, device, stream)?;
+                if is_lookup {
+                    self.look_up(&staged, stream)?;
+                } else {
+                    let rotation = self.read().bits;
+                    let planned = match on_host {
+                        true => columns.plan_on_host(&part, self.seed, rotation, device, stream)?,
+                        false => self.plan(&staged, rotation, columns, stream)?,
+                    };
+                    self.apply(&staged, &planned, columns, stream)?;
+                }
+                columns.statuses.fetch::<u8>(device, count, stream)?;
+                if with_before {
+                    columns.before.fetch::<u64>(device, count, stream)?;
+                }
+            }
+            stream.synchronize()?;
+            let statuses: &[MapStatus] = checked::cast_slice(columns.statuses.fetched::<u8>(count));
+            let before = if with_before { columns.before.fetched::<u64>(count) } else { &[] };
+            for (at, &status) in statuses.iter().enumerate() {
+                answer(MapAnswer { status, before: before.get(at).copied().unwrap_or(0) });
+            }
+            self.workspaces.put_back(workspace);
+        }
+        Ok(())
+    }
+
+    /// Runs a batch that is in device memory, after what is in the stream, and waits for it.
+    ///
+    /// # Safety
+    /// The columns are as long as `staged` says, and nobody else uses them meanwhile.
+    pub(super) unsafe fn run_staged(&self, staged: &Staged, stream: &Stream) -> Result<()> {
+        if staged.count == 0 {
+            return Ok(());
+        }
+        let is_lookup = staged.codes.is_null()
+            && (staged.code == MapOpKind::Find as u32 || staged.code == MapOpKind::Contains as u32);
+        if is_lookup {
+            // SAFETY: this function's contract.
+            return unsafe { self.look_up(staged, stream) };
+        }
+        let mut workspace = self.workspaces.take(&self.device)?;
+        let rotation = self.read().bits;
+        // SAFETY: this function's contract; both calls wait for the stream.
+        unsafe {
+            let planned = self.plan(staged, rotation, &mut workspace.columns, stream)?;
+            self.apply(staged, &planned, &mut workspace.columns, stream)?;
+        }
+        self.workspaces.put_back(workspace);
+        Ok(())
+    }
+
+    /// Finds keys, and waits for it.
+    ///
+    /// # Safety
+    /// As [`run_staged`](Self::run_staged).
+    unsafe fn look_up(&self, staged: &Staged, stream: &Stream) -> Result<()> {
+        let table = self.read();
+        let values = match staged.code == MapOpKind::Find as u32 {
+            true => staged.before,
+            false => DevicePtr::NULL,
+        };
+        let Staged { keys, statuses, count, .. } = *staged;
+        let params = Lookup { map: table.reference(), keys, statuses, values, count: count as u64 };
+        // SAFETY: the caller's promise; the table is borrowed until the stream is synchronised.
+        unsafe { self.kernels.find.launch(Grid::covering(count as u64, THREADS), &params, stream)? };
+        stream.synchronize()
+    }
+
+    /// Plans a batch on the device. It is sorted by bucket, so that neighbouring threads work neighbouring buckets.
+    ///
+    /// # Safety
+    /// As [`run_staged`](Self::run_staged).
+    unsafe fn plan(
+        &self,
+        staged: &Staged,
+        rotation: u32,
+        columns: &mut Columns,
+        stream: &Stream,
+    ) -> Result<Planned> {
+        let (device, count) = (&self.device, staged.count);
+        let sorted = columns.sorted.reserve(device, 8 * count)?;
+        let numbers = columns.numbers.reserve(device, 4 * count)?;
+        let begins = columns.begins.reserve(device, 4 * count)?;
+        let params = Plan {
+            keys: staged.keys,
+            sorted: sorted.ptr(),
+            numbers: numbers.ptr(),
+            count: count as u64,
+            seed: self.seed,
+            rotation: u64::from(rotation),
+        };
+        // SAFETY: the caller's promise; both columns have `count` elements, and sorting waits for the stream.
+        unsafe { self.kernels.plan.launch(Grid::covering(count as u64, THREADS), &params, stream)? };
+        self.sorter.sort_pairs::<u64, u32>(sorted, numbers, count, stream)?;
+        let runs = self.sorter.find_runs::<u64>(sorted, count, begins, stream)? as u64;
+        Ok(Planned { sorted: sorted.ptr(), numbers: numbers.ptr(), begins: begins.ptr(), runs, rotation })
+    }
+
+    /// Works a planned batch: grows if it must, and answers `Full` only if it cannot. Waits for it.
+    ///
+    /// # Safety
+    /// As [`run_staged`](Self::run_staged), for both.
+    unsafe fn apply(
+        &self,
+        staged: &Staged,
+        planned: &Planned,
+        columns: &mut Columns,
+        stream: &Stream,
+    ) -> Result<()> {
+        // All memory but that for growth is there before the first change.
+        let mut lists = [DevicePtr::NULL; 2];
+        for (list, column) in lists.iter_mut().zip(&mut columns.pending) {
+            *list = column.reserve(&self.device, 4 * planned.runs as usize)?;
+        }
+        let mut table = self.write();
+        let mut pass = Pass { map: self, staged, planned, lists, listed: None, stream };
+        // An empty map is given its size at once. Otherwise the keys that are new are not known yet.
+        let inserts = staged.codes.is_null() && staged.code <= MapOpKind::Max as u32;
+        if inserts && !fits(planned.runs, table.capacity()) && table.len()? == 0 {
+            table.grow_for(planned.runs, &self.kernels, stream)?;
+        }
+        loop {
+            // SAFETY: the caller's promise.
+            let mut left = unsafe { pass.run(&self.kernels.apply, &table)? };
+            if left.pending > 0 && fits(left.length + left.pending, table.capacity()) {
+                // SAFETY: as above.
+                left = unsafe { pass.displace(left, &table)? };
+            }
+            if left.pending == 0 {
+                return Ok(());
+            }
+            if !table.grow_for(left.length + left.pending, &self.kernels, stream)? {
+                // SAFETY: as above.
+                return unsafe {
+                    left = pass.displace(left, &table)?;
+                    pass.refuse(left, &table)
+                };
+            }
+        }
+    }
+}
+
+/// What a kernel left to do.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    /// Keys in the map.
+    length: u64,
+    /// Keys without a slot.
+    pending: u64,
+}
+
+/// The kernels that work one batch: first all its runs, then those on the list of the one before.
+struct Pass<'a> {
+    map: &'a DeviceMap,
+    staged: &'a Staged,
+    planned: &'a Planned,
+    lists: [DevicePtr; 2],
+    /// How many runs the first list has; `None` before there is one.
+    listed: Option<u64>,
+    stream: &'a Stream,
+}
+
+impl Pass<'_> {
+    /// # Safety
+    /// The columns are as long as the batch says, and the table is not used otherwise.
+    unsafe fn run(&mut self, kernel: &TypedKernel<Batch>, table: &Table) -> Result<Left> {
+        table.control.fill_on(8 * PENDING, 8, 0, self.stream)?;
+        // SAFETY: the caller's promise.
+        unsafe { self.launch(kernel, table)? };
+        let mut control = [0_u64; 2];
+        table.control.read_on(0, &mut control, self.stream)?;
+        let [length, pending] = control;
+        self.lists.swap(0, 1);
+        self.listed = Some(pending);
+        Ok(Left { length, pending })
+    }
+
+    /// # Safety
+    /// As [`run`](Self::run); the stream is synchronised before the columns are used again.
+    unsafe fn launch(&self, kernel: &TypedKernel<Batch>, table: &Table) -> Result<()> {
+        let (staged, planned) = (self.staged, self.planned);
+        let params = Batch {
+            map: table.reference(),
+            sorted: planned.sorted,
+            numbers: planned.numbers,
+            begins: planned.begins,
+            runs: planned.runs,
+            count: staged.count as u64,
+            codes: staged.codes,
+            operands: staged.operands,
+            statuses: staged.statuses,
+            before: staged.before,
+            list: if self.listed.is_some() { self.lists[0] } else { DevicePtr::NULL },
+            listed: self.listed.unwrap_or(0),
+            pending: self.lists[1],
+            rotation: planned.rotation,
+            code: staged.code,
+        };
+        let threads = self.listed.unwrap_or(planned.runs);
+        // SAFETY: the caller's promise; the lists have room for all runs.
+        unsafe { kernel.launch(Grid::covering(threads, THREADS), &params, self.stream) }
+    }
+
+    /// Moves keys that are there to make room for those on the list, as long as that helps.
+    ///
+    /// # Safety
+    /// As [`run`](Self::run).
+    unsafe fn displace(&mut self, mut left: Left, table: &Table) -> Result<Left> {
+        for _ in 0..MOST_DISPLACEMENTS {
+            let before = left.pending;
+            // SAFETY: the caller's promise.
+            left = unsafe { self.run(&self.map.kernels.place, table)? };
+            if left.pending == 0 || left.pending == before {
+                break;
+            }
+        }
+        Ok(left)
+    }
+
+    /// Answers `Full` for the keys on the list.
+    ///
+    /// # Safety
+    /// As [`run`](Self::run).
+    unsafe fn refuse(&mut self, left: Left, table: &Table) -> Result<()> {
+        if left.pending > 0 {
+            // SAFETY: the caller's promise.
+            unsafe { self.launch(&self.map.kernels.refuse, table)? };
+        }
+        self.stream.synchronize()
+    }
+}

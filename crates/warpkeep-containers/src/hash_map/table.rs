@@ -1,0 +1,128 @@
+//! The slots of a map in device memory, and how they grow.
+
+use bytemuck::NoUninit;
+use warpkeep_device::{Buffer, Device, DeviceError, DevicePtr, GrowingBuffer, Grid, Result, Stream};
+
+use super::kernels::{CONTROL_WORDS, Doubling, LEAST_BITS, MOST_BITS, MapKernels, SLOTS, THREADS};
+
+/// Bytes of a bucket.
+const BUCKET_BYTES: usize = 64;
+/// Percent of the slots beyond which the map grows, because displacement fails too often.
+const MOST_LOAD: u64 = 95;
+/// A map with fewer keys than one for so many slots does not grow: only chosen keys can need it, and there is no end to what they need.
+const LEAST_SHARE: u64 = 4;
+
+/// What kernels need to use a map: the struct of the same name in `warpkeep/hash_map.h`, to be a part of a kernel's parameters.
+///
+/// It stays good until the next call of the host that changes the map. The header says which operations of kernels may run at the
+/// same time.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub struct HashMapRef {
+    pub(super) slots: DevicePtr,
+    pub(super) control: DevicePtr,
+    pub(super) seed: u64,
+    pub(super) mask: u64,
+}
+
+/// Buckets of four slots, of which there are a power of two.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) slots: GrowingBuffer,
+    /// The number of keys, and words that kernels count in.
+    pub(super) control: Buffer,
+    pub(super) seed: u64,
+    pub(super) bits: u32,
+}
+
+/// Whether so many keys are few enough for so many slots.
+pub(super) fn fits(keys: u64, slots: u64) -> bool {
+    u128::from(keys) * 100 <= u128::from(slots) * u128::from(MOST_LOAD)
+}
+
+impl Table {
+    /// An empty table with room for `items` keys, whose slots never take more than `most_bytes`.
+    pub(super) fn new(device: &Device, items: u64, most_bytes: Option<u64>, seed: u64) -> Result<Table> {
+        let mut bits = LEAST_BITS;
+        while bits < MOST_BITS && !fits(items, slots_of(bits)) {
+            bits += 1;
+        }
+        let bytes_of = |bits: u32| (BUCKET_BYTES as u64) << bits;
+        let most = match most_bytes {
+            Some(most) => most,
+            None => device.memory()?.1.min(bytes_of(MOST_BITS)).next_power_of_two(),
+        };
+        let most = most.clamp(bytes_of(bits), bytes_of(MOST_BITS));
+        let mut slots = device.reserve(most as usize)?;
+        slots.grow_zeroed(BUCKET_BYTES << bits)?;
+        let control = device.allocate_zeroed(8 * CONTROL_WORDS)?;
+        Ok(Table { slots, control, seed, bits })
+    }
+
+    pub(super) fn buckets(&self) -> u64 {
+        1 << self.bits
+    }
+
+    /// How many slots there are.
+    pub(super) fn capacity(&self) -> u64 {
+        slots_of(self.bits)
+    }
+
+    pub(super) fn reference(&self) -> HashMapRef {
+        HashMapRef {
+            slots: self.slots.ptr(),
+            control: self.control.ptr(),
+            seed: self.seed,
+            mask: self.buckets() - 1,
+        }
+    }
+
+    pub(super) fn len(&self) -> Result<u64> {
+        self.control.view::<u64>()?.get(0)
+    }
+
+    /// Removes all keys, and keeps the memory.
+    pub(super) fn clear(&self) -> Result<()> {
+        self.slots.fill_range(0, BUCKET_BYTES << self.bits, 0)?;
+        self.control.fill(0)
+    }
+
+    /// Doubles until so many keys fit, and once at least; says whether it could. Without memory for that it stays as it is, or as far as it came.
+    pub(super) fn grow_for(&mut self, keys: u64, kernels: &MapKernels, stream: &Stream) -> Result<bool> {
+        if keys.saturating_mul(LEAST_SHARE) < self.capacity() {
+            return Ok(false);
+        }
+        let mut has_grown = false;
+        loop {
+            match self.double(kernels, stream) {
+                Ok(true) => has_grown = true,
+                Ok(false) => return Ok(has_grown),
+                Err(error) if error.is_out_of_memory() => return Ok(has_grown),
+                Err(DeviceError::OutOfAddresses { .. }) => return Ok(has_grown),
+                Err(error) => return Err(error),
+            }
+            if fits(keys, self.capacity()) {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Each bucket becomes two; `false` if there are as many as there can be.
+    fn double(&mut self, kernels: &MapKernels, stream: &Stream) -> Result<bool> {
+        if self.bits == MOST_BITS {
+            return Ok(false);
+        }
+        self.slots.grow(2 * BUCKET_BYTES << self.bits)?;
+        let slots = self.capacity();
+        let params = Doubling { map: self.reference(), slots };
+        // SAFETY: there are twice as many slots now; the table is borrowed exclusively until the stream is synchronised.
+        unsafe { kernels.double.launch(Grid::covering(slots, THREADS), &params, stream)? };
+        stream.synchronize()?;
+        self.bits += 1;
+        Ok(true)
+    }
+}
+
+fn slots_of(bits: u32) -> u64 {
+    u64::from(SLOTS) << bits
+}

@@ -1,0 +1,100 @@
+//! What is asked of a whole map in device memory: all its pairs, and whether it is sound.
+
+use warpkeep_device::{DeviceError, DevicePtr, Grid, Result, Stream};
+
+use super::device::DeviceMap;
+use super::kernels::{CONTROL_WORDS, FIRST_VERIFIED, HELD, PENDING, SECOND, SLOTS, THREADS, Whole};
+use super::mix::unmix;
+use super::table::Table;
+use crate::ContainerError;
+
+/// Buckets that are read at once.
+const CHUNK: u64 = 1 << 16;
+
+impl DeviceMap {
+    /// Gives all pairs to `take`, in parts.
+    pub(super) fn for_each_part<E: From<DeviceError>>(
+        &self,
+        mut take: impl FnMut(&[(u64, u64)]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let table = self.read();
+        let (mut slots, mut pairs) = (Vec::new(), Vec::new());
+        for first in (0..table.buckets()).step_by(CHUNK as usize) {
+            let count = (table.buckets() - first).min(CHUNK) * u64::from(SLOTS);
+            slots.resize(count as usize, [0_u64; 2]);
+            table.slots.read(64 * first as usize, &mut slots)?;
+            pairs.clear();
+            let held = slots.iter().enumerate().filter(|(_, slot)| slot[0] & HELD != 0);
+            pairs.extend(held.map(|(at, slot)| pair(&table, first + at as u64 / u64::from(SLOTS), *slot)));
+            take(&pairs)?;
+        }
+        Ok(())
+    }
+
+    /// Lists all pairs in device memory, in no order; gives their number. The columns have room for all.
+    ///
+    /// # Safety
+    /// Both pointers have room for as many elements as `room` says, and nobody else uses it meanwhile.
+    pub(super) unsafe fn retrieve(
+        &self,
+        keys: DevicePtr,
+        values: DevicePtr,
+        room: u64,
+        stream: &Stream,
+    ) -> Result<u64> {
+        // Exclusively, because kernels count in the control words.
+        let table = self.write();
+        let length = table.len()?;
+        if length > room {
+            return Err(DeviceError::OutOfBounds {
+                what: "pairs of a map",
+                offset: 0,
+                len: 8 * length,
+                size: 8 * room,
+            });
+        }
+        let params = Whole { map: table.reference(), keys, values, slots: table.capacity(), room };
+        table.control.fill_on(8 * PENDING, 8, 0, stream)?;
+        // SAFETY: the caller's promise; the table is borrowed until the stream is synchronised.
+        unsafe { self.kernels.retrieve.launch(Grid::covering(params.slots, THREADS), &params, stream)? };
+        let mut listed = [0_u64];
+        table.control.read_on(8 * PENDING, &mut listed, stream)?;
+        Ok(listed[0])
+    }
+
+    /// An error unless every key can be found in its slot, none is there twice, no slot is kept for nothing and the length is exact.
+    /// Gives the number of keys that are in their second bucket.
+    pub(super) fn verify(&self) -> Result<u64, ContainerError> {
+        let workspace = self.workspaces.take(&self.device)?;
+        let (stream, table) = (&workspace.stream, self.write());
+        let (from, none) = (8 * FIRST_VERIFIED, DevicePtr::NULL);
+        table.control.fill_on(from, 8 * CONTROL_WORDS - from, 0, stream)?;
+        let params =
+            Whole { map: table.reference(), keys: none, values: none, slots: table.capacity(), room: 0 };
+        // SAFETY: the table is borrowed until the stream is synchronised.
+        unsafe { self.kernels.verify.launch(Grid::covering(params.slots, THREADS), &params, stream)? };
+        let mut control = [0_u64; CONTROL_WORDS];
+        table.control.read_on(0, &mut control, stream)?;
+        drop(table);
+        self.workspaces.put_back(workspace);
+        let [length, _, lost, twice, reserved, held, second] = control;
+        let wrong = [
+            (lost, "keys cannot be found"),
+            (twice, "slots have a key that another has"),
+            (reserved, "slots are kept for nothing"),
+            (length.abs_diff(held), "is the difference between the length and the keys in slots"),
+        ];
+        match wrong.iter().find(|(count, _)| *count > 0) {
+            Some((count, what)) => Err(ContainerError::Inconsistent { what: format!("{count} {what}") }),
+            None => Ok(second),
+        }
+    }
+}
+
+/// The pair in a slot of this bucket: `HashMapRef::hash_in` of `warpkeep/hash_map.h`.
+fn pair(table: &Table, bucket: u64, [word, value]: [u64; 2]) -> (u64, u64) {
+    let mask = table.buckets() - 1;
+    let upper = word & !mask;
+    let first = if word & SECOND == 0 { bucket } else { bucket ^ (((upper >> 32) | 1) & mask) };
+    (unmix(table.seed, upper | first), value)
+}

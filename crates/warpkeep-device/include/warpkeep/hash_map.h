@@ -1,0 +1,246 @@
+// A hash map from 64-bit keys to 64-bit values: what kernels need to use one. The host's side, which grows it, is warpkeep_containers::HashMap.
+//
+//     struct Params { wk::HashMapRef map; const wk::u64* words; wk::u64 count; };
+//     WK_KERNEL(count_words, Params) {
+//         wk::u64 i = wk::global_index();
+//         if (i < p.count) p.map.upsert(wk::MapOp::Add, wk::load(p.words + i), 1);
+//     }
+//
+// There are 2^k buckets of four slots. A key has two buckets and is in one slot of one of them. The key goes through a bijection of 64 bits first; the
+// low k bits of the result number its first bucket, so the slot does not store them and has k bits for flags: every key can be stored, and an empty slot
+// is zero. The second bucket differs from the first by bits that the slot does store, so each follows from the other and the slot.
+//
+// What may run at the same time, in one kernel or in several: find and contains with each other and with everything here; insert and upsert with each
+// other; erase with erase. Not erase with insert or upsert: a slot that becomes free in between could let a key in twice. And nothing here while a call of
+// the host changes the map. A reference is good until the next such call, because that may double the buckets.
+#pragma once
+#include "warpkeep/coop_read.h"
+#include "warpkeep/fault_point.h"
+#include "warpkeep/hash.h"
+
+namespace wk {
+
+// Slots of a bucket.
+constexpr u32 kMapSlots = kLineParts;
+// A map has 2^k buckets, and k is one of these and of the numbers between.
+constexpr u32 kMapLeastBits = 6;
+constexpr u32 kMapMostBits = 31;
+
+// Flags in the first word of a slot: it holds a key; that key is in its second bucket; it holds none and is kept for one that is on its way.
+constexpr u64 kMapHeld = 1;
+constexpr u64 kMapSecond = 2;
+constexpr u64 kMapReserved = 4;
+
+// What came of an operation.
+enum class MapStatus : u8 {
+    // The key is new.
+    Inserted = 1,
+    // The key was there, and its value is another now, or could be.
+    Updated = 2,
+    // The key was there.
+    Found = 3,
+    // The key was not there.
+    Absent = 4,
+    // The key was there, and is gone.
+    Erased = 5,
+    // The key was not there, and there is no slot for it.
+    Full = 6,
+};
+
+enum class MapOp : u8 {
+    // Keeps the value of a key that is there.
+    Insert = 0,
+    // These change it: to the new value, the sum, the smaller and the larger of both.
+    Put = 1,
+    Add = 2,
+    Min = 3,
+    Max = 4,
+    Find = 5,
+    Contains = 6,
+    Erase = 7,
+};
+
+// Whether an operation gives a value to a key that has none.
+WK_DEVICE bool inserts(MapOp op) { return (u8)op <= (u8)MapOp::Max; }
+
+// The value of a key that had `old`.
+WK_DEVICE u64 updated(MapOp op, u64 old, u64 operand) {
+    switch (op) {
+        case MapOp::Put: return operand;
+        case MapOp::Add: return old + operand;
+        case MapOp::Min: return operand < old ? operand : old;
+        case MapOp::Max: return operand > old ? operand : old;
+        default: return old;
+    }
+}
+
+WK_DEVICE constexpr u64 odd_inverse(u64 odd) {
+    // Each step doubles the number of low bits that are right; five are at first.
+    u64 inverse = 3 * odd ^ 2;
+    for (u32 i = 0; i < 4; i++) inverse *= 2 - odd * inverse;
+    return inverse;
+}
+
+// The key that has this hash: mix64 is a bijection for each seed.
+WK_DEVICE u64 unmix64(u64 seed, u64 hash) {
+    constexpr u64 back3 = odd_inverse(kC3), back7 = odd_inverse(kC7), back11 = odd_inverse(kC11);
+    u64 x = hash ^ hash >> 29 ^ hash >> 58;
+    x *= back11;
+    x = (x ^ x >> 32) * back7;
+    x = (x ^ x >> 29 ^ x >> 58) ^ rotl(seed, 32);
+    x *= back3;
+    return x ^ x >> 32 ^ seed ^ kC13;
+}
+
+WK_DEVICE bool same(const U128& a, const U128& b) { return a.lo == b.lo && a.hi == b.hi; }
+
+// A map in device memory: plain data, to be a part of a kernel's parameters.
+struct HashMapRef {
+    // Slots of a bucket follow each other, and buckets do.
+    U128* slots;
+    // The number of keys, and words of the host's.
+    u64* control;
+    u64 seed;
+    // The number of buckets, less one.
+    u64 mask;
+
+    WK_DEVICE u64 hash(u64 key) const { return mix64(seed, key); }
+    WK_DEVICE u64 key(u64 hash) const { return unmix64(seed, hash); }
+    WK_DEVICE u64 first(u64 hash) const { return hash & mask; }
+    // The other bucket of a key that has this one. Odd, so that it is another.
+    WK_DEVICE u64 partner(u64 hash, u64 bucket) const { return bucket ^ ((hash >> 32 | 1) & mask); }
+    WK_DEVICE U128* bucket(u64 number) const { return slots + number * kMapSlots; }
+
+    // What the slot of a key has.
+    WK_DEVICE U128 word(u64 hash, bool second, u64 value) const {
+        return U128{(hash & ~mask) | kMapHeld | (second ? kMapSecond : 0), value};
+    }
+    // The hash of the key in a slot of this bucket.
+    WK_DEVICE u64 hash_in(const U128& word, u64 bucket) const {
+        u64 upper = word.lo & ~mask;
+        return upper | (word.lo & kMapSecond ? partner(upper, bucket) : bucket);
+    }
+
+    // A key's slot as it was read; no slot if the key is in none.
+    struct Place {
+        U128* at;
+        U128 word;
+    };
+
+    WK_DEVICE Place locate(u64 hash) const {
+        u64 number = first(hash);
+        for (u32 second = 0; second < 2; second++, number = partner(hash, number)) {
+            u64 wanted = word(hash, second, 0).lo;
+            U128* at = bucket(number);
+            for (u32 i = 0; i < kMapSlots; i++) {
+                U128 there = load<Scope::Device, Order::Relaxed>(at + i);
+                if (there.lo == wanted) return Place{at + i, there};
+            }
+        }
+        return Place{nullptr, U128{0, 0}};
+    }
+
+    // Takes an empty slot for a key that has none, unless both buckets are full. Of the threads that do this at the same time none has the same key.
+    WK_DEVICE bool claim(u64 hash, u64 value) const {
+        u64 number = first(hash);
+        for (u32 second = 0; second < 2; second++, number = partner(hash, number)) {
+            U128* at = bucket(number);
+            for (u32 i = 0; i < kMapSlots; i++) {
+                if (take(at + i, word(hash, second, value))) return true;
+            }
+        }
+        return false;
+    }
+
+    // Writes to a slot if it is empty.
+    WK_DEVICE static bool take(U128* slot, const U128& word) {
+        U128 empty{0, 0};
+        if (!same(load<Scope::Device, Order::Relaxed>(slot), empty)) return false;
+        if (WK_FAULT_POINT("hash_map.claim")) {
+            store<Scope::Device, Order::Relaxed>(slot, word);
+            return true;
+        }
+        return same(cas<Scope::Device, Order::Relaxed>(slot, empty, word), empty);
+    }
+
+    WK_DEVICE bool contains(u64 key) const { return locate(hash(key)).at != nullptr; }
+
+    // The value of a key, if it is there.
+    WK_DEVICE bool find(u64 key, u64& value) const {
+        Place place = locate(hash(key));
+        if (!place.at) return false;
+        value = place.word.hi;
+        return true;
+    }
+
+    // Adds a key, or keeps the value that it has; `before` is what it had. Full if there is no slot: the host makes room.
+    WK_DEVICE MapStatus insert(u64 key, u64 value, u64* before = nullptr) const {
+        return upsert(MapOp::Insert, key, value, before);
+    }
+
+    // The same with any operation that inserts. Threads may give the same key.
+    WK_DEVICE MapStatus upsert(MapOp op, u64 key, u64 operand, u64* before = nullptr) const {
+        u64 hashed = hash(key);
+        for (;;) {
+            Place place = locate(hashed);
+            while (place.at) {
+                if (before) *before = place.word.hi;
+                U128 next{place.word.lo, updated(op, place.word.hi, operand)};
+                if (same(next, place.word)) return op == MapOp::Insert ? MapStatus::Found : MapStatus::Updated;
+                U128 was = cas<Scope::Device, Order::Relaxed>(place.at, place.word, next);
+                if (same(was, place.word)) return MapStatus::Updated;
+                place.word = was;
+            }
+            switch (claim_shared(hashed, operand)) {
+                case Claim::Taken: fetch_add(control, 1); return MapStatus::Inserted;
+                case Claim::Full: return MapStatus::Full;
+                // Somebody took the slot, perhaps for this key.
+                case Claim::Lost: break;
+            }
+        }
+    }
+
+    // Removes a key; `before` is the value that it had.
+    WK_DEVICE MapStatus erase(u64 key, u64* before = nullptr) const {
+        Place place = locate(hash(key));
+        while (place.at) {
+            U128 was = cas<Scope::Device, Order::Relaxed>(place.at, place.word, U128{0, 0});
+            if (same(was, place.word)) {
+                if (before) *before = was.hi;
+                fetch_add(control, ~0ull);
+                return MapStatus::Erased;
+            }
+            // The value changed, or another thread was first.
+            if (was.lo != place.word.lo) break;
+            place.word = was;
+        }
+        return MapStatus::Absent;
+    }
+
+    enum class Claim { Taken, Lost, Full };
+
+    // Takes the first empty slot. While no slot becomes empty, all threads that have the same key come to the same slot, so one of them gets it and the
+    // others lose it.
+    WK_DEVICE Claim claim_shared(u64 hash, u64 value) const {
+        u64 number = first(hash);
+        for (u32 second = 0; second < 2; second++, number = partner(hash, number)) {
+            U128* at = bucket(number);
+            for (u32 i = 0; i < kMapSlots; i++) {
+                U128 empty{0, 0}, there = load<Scope::Device, Order::Relaxed>(at + i);
+                if (same(there, empty)) {
+                    U128 wanted = word(hash, second, value);
+                    if (WK_FAULT_POINT("hash_map.shared_claim")) {
+                        store<Scope::Device, Order::Relaxed>(at + i, wanted);
+                        return Claim::Taken;
+                    }
+                    U128 was = cas<Scope::Device, Order::Relaxed>(at + i, empty, wanted);
+                    return same(was, empty) ? Claim::Taken : Claim::Lost;
+                }
+                if (there.lo == word(hash, second, 0).lo) return Claim::Lost;
+            }
+        }
+        return Claim::Full;
+    }
+};
+
+}  // namespace wk
