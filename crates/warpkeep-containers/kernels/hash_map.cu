@@ -246,7 +246,7 @@ WK_KERNEL_OF(hash_map_apply, hash_map::Batch, hash_map::kThreads) {
 }
 
 // A thread for each listed run, whose keys are not there: displaces others for them.
-WK_KERNEL_OF(hash_map_place, hash_map::Batch, hash_map::kThreads) {
+WK_KERNEL_AT_ONCE(hash_map_place, hash_map::Batch, hash_map::kThreads, 4) {
     using namespace hash_map;
     Turn turn(p);
     bool is_pending = false, more = false;

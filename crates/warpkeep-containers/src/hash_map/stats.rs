@@ -28,7 +28,7 @@ impl HashMap {
             Kind::Device(map) => {
                 let table = map.read();
                 let bytes = table.slots.backed() + table.control.len();
-                let most = table.slots.reserved() as u64;
+                let most = table.most_bytes();
                 (table.len()?, table.buckets(), table.capacity(), bytes as u64, most)
             }
             Kind::Cpu(map) => {

@@ -33,6 +33,8 @@ pub(super) struct Table {
     pub(super) control: Buffer,
     pub(super) seed: u64,
     pub(super) bits: u32,
+    /// What `bits` can grow to. Reserved addresses are rounded up, and can be for more.
+    most_bits: u32,
 }
 
 /// Whether so many keys are few enough for so many slots.
@@ -47,16 +49,15 @@ impl Table {
         while bits < MOST_BITS && !fits(items, slots_of(bits)) {
             bits += 1;
         }
-        let bytes_of = |bits: u32| (BUCKET_BYTES as u64) << bits;
         let most = match most_bytes {
             Some(most) => most,
-            None => device.memory()?.1.min(bytes_of(MOST_BITS)).next_power_of_two(),
+            None => device.memory()?.1.checked_next_power_of_two().unwrap_or(u64::MAX),
         };
-        let most = most.clamp(bytes_of(bits), bytes_of(MOST_BITS));
-        let mut slots = device.reserve(most as usize)?;
+        let most_bits = (most / BUCKET_BYTES as u64).checked_ilog2().unwrap_or(0).clamp(bits, MOST_BITS);
+        let mut slots = device.reserve(BUCKET_BYTES << most_bits)?;
         slots.grow_zeroed(BUCKET_BYTES << bits)?;
         let control = device.allocate_zeroed(8 * CONTROL_WORDS)?;
-        Ok(Table { slots, control, seed, bits })
+        Ok(Table { slots, control, seed, bits, most_bits })
     }
 
     pub(super) fn buckets(&self) -> u64 {
@@ -66,6 +67,11 @@ impl Table {
     /// How many slots there are.
     pub(super) fn capacity(&self) -> u64 {
         slots_of(self.bits)
+    }
+
+    /// Bytes that the slots can grow to.
+    pub(super) fn most_bytes(&self) -> u64 {
+        (BUCKET_BYTES as u64) << self.most_bits
     }
 
     pub(super) fn reference(&self) -> HashMapRef {
@@ -109,7 +115,7 @@ impl Table {
 
     /// Each bucket becomes two; `false` if there are as many as there can be.
     fn double(&mut self, kernels: &MapKernels, stream: &Stream) -> Result<bool> {
-        if self.bits == MOST_BITS {
+        if self.bits == self.most_bits {
             return Ok(false);
         }
         self.slots.grow(2 * BUCKET_BYTES << self.bits)?;

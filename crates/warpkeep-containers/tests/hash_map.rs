@@ -1,0 +1,460 @@
+//! The hash map beside a map of the standard library: properties, limits and chosen keys.
+
+#![cfg(not(no_simulator))]
+
+mod hash_map_suite;
+
+use std::collections::BTreeMap;
+
+use hash_map_suite::{KINDS, check_answers, check_contents, expected, key_of_hash, random_op};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed};
+use warpkeep_containers::{
+    ContainerError, DeviceAnswers, DeviceOps, HashMap, HashMapOptions, MapAnswer, MapOp, MapOpKind,
+    MapOpKinds, MapStatus, Upsert,
+};
+use warpkeep_device::{Device, DeviceError, Mode};
+use warpkeep_suites::device::Dice;
+
+type Model = BTreeMap<u64, u64>;
+
+fn config(cases: u32) -> Config {
+    Config { cases, rng_seed: RngSeed::Fixed(26), failure_persistence: None, ..Config::default() }
+}
+
+fn device() -> Device {
+    Device::simulated(Mode::fast()).unwrap()
+}
+
+fn options() -> HashMapOptions {
+    HashMapOptions::default().seed(0)
+}
+
+fn map() -> HashMap {
+    HashMap::new(&device(), &options()).unwrap()
+}
+
+/// Keys of all kinds: few, so that operations of a batch meet, and any.
+fn keys() -> impl Strategy<Value = u64> {
+    prop_oneof![3 => 0..40_u64, 1 => any::<u64>(), 1 => (0..4_u64).prop_map(|i| u64::MAX - i)]
+}
+
+fn operations(most: usize) -> impl Strategy<Value = Vec<MapOp>> {
+    let op = (0..KINDS.len(), keys(), prop_oneof![0..10_u64, any::<u64>()]);
+    prop::collection::vec(op.prop_map(|(kind, key, value)| MapOp::new(KINDS[kind], key, value)), 0..most)
+}
+
+/// Runs a batch through device memory, where the device plans it.
+fn apply_on(device: &Device, map: &HashMap, ops: &[MapOp]) -> Vec<MapAnswer> {
+    let stream = device.stream().unwrap();
+    let codes: Vec<u8> = ops.iter().map(|op| op.kind as u8).collect();
+    let keys: Vec<u64> = ops.iter().map(|op| op.key).collect();
+    let values: Vec<u64> = ops.iter().map(|op| op.value).collect();
+    let [codes, keys, values] =
+        [device.upload(&codes), device.upload(&keys), device.upload(&values)].map(Result::unwrap);
+    let mut statuses = device.allocate(ops.len()).unwrap();
+    let mut before = device.allocate(8 * ops.len()).unwrap();
+    let batch =
+        DeviceOps { kinds: MapOpKinds::Each(&codes), keys: &keys, values: Some(&values), count: ops.len() };
+    let answers = DeviceAnswers { statuses: &mut statuses, before: Some(&mut before) };
+    map.apply_on(batch, answers, &stream).unwrap();
+    let statuses = statuses.to_vec::<u8>().unwrap();
+    let statuses: &[MapStatus] = bytemuck::checked::cast_slice(&statuses);
+    let answer = |(&status, before): (&MapStatus, u64)| MapAnswer { status, before };
+    statuses.iter().zip(before.to_vec::<u64>().unwrap()).map(answer).collect()
+}
+
+proptest! {
+    #![proptest_config(config(40))]
+
+    #[test]
+    fn batches_agree_with_a_map_of_the_standard_library(batches in prop::collection::vec(operations(400), 1..6)) {
+        let device = device();
+        let on_device = HashMap::new(&device, &options()).unwrap();
+        let in_parts = HashMap::new(&device, &options().staged(37)).unwrap();
+        let planned_there = HashMap::new(&device, &options()).unwrap();
+        let on_cpu = HashMap::on_cpu(&options());
+        let mut model = Model::new();
+        for ops in &batches {
+            let right: Vec<MapAnswer> = ops.iter().map(|op| expected(&mut model, *op)).collect();
+            prop_assert_eq!(&on_device.apply(ops).unwrap(), &right);
+            prop_assert_eq!(&in_parts.apply(ops).unwrap(), &right);
+            prop_assert_eq!(&apply_on(&device, &planned_there, ops), &right);
+            prop_assert_eq!(&on_cpu.apply(ops).unwrap(), &right);
+        }
+        for map in [&on_device, &in_parts, &planned_there, &on_cpu] {
+            check_contents(map, &model).unwrap();
+        }
+    }
+
+    #[test]
+    fn lookups_need_no_order(ops in operations(600), asked in prop::collection::vec(keys(), 0..300)) {
+        let (map, mut model) = (map(), Model::new());
+        let answers = map.apply(&ops).unwrap();
+        check_answers(&mut model, &ops, &answers).unwrap();
+        let right: Vec<Option<u64>> = asked.iter().map(|key| model.get(key).copied()).collect();
+        prop_assert_eq!(map.find(&asked).unwrap(), &right[..]);
+        let there: Vec<bool> = right.iter().map(Option::is_some).collect();
+        prop_assert_eq!(map.contains(&asked).unwrap(), there);
+    }
+}
+
+#[test]
+fn batches_of_one_kind_have_the_answers_of_mixed_ones() {
+    let (map, twin) = (map(), HashMap::on_cpu(&options()));
+    let (keys, values) = ([5, 6, 5, 0, 6, u64::MAX], [9, 8, 7, 6, 5, 4]);
+    for map in [&map, &twin] {
+        map.insert(&keys, &values).unwrap();
+    }
+    for how in [Upsert::Replace, Upsert::Add, Upsert::Min, Upsert::Max] {
+        assert_eq!(map.upsert(how, &keys, &values).unwrap(), twin.upsert(how, &keys, &values).unwrap());
+    }
+    assert_eq!(map.erase(&keys).unwrap(), twin.erase(&keys).unwrap());
+    assert!(map.is_empty().unwrap() && twin.is_empty().unwrap());
+}
+
+#[test]
+fn every_key_can_be_stored() {
+    let map = map();
+    let keys: Vec<u64> = (0..3000).chain((0..3000).map(|i| u64::MAX - i)).chain((0..64).map(|i| 1 << i)).collect();
+    let values: Vec<u64> = keys.iter().map(|key| !key).collect();
+    map.insert(&keys, &values).unwrap();
+    let right: Vec<Option<u64>> = values.iter().map(|value| Some(*value)).collect();
+    assert_eq!(map.find(&keys).unwrap(), right);
+    // The keys 1 to 2^11 are among the others.
+    assert_eq!(map.len().unwrap(), 6000 + 64 - 12);
+    map.verify().unwrap();
+}
+
+#[test]
+fn it_doubles_by_itself_from_the_smallest_size_on() {
+    let (map, mut model, mut dice) = (map(), Model::new(), Dice::new(1));
+    let mut sizes = vec![map.stats().unwrap().buckets];
+    assert_eq!(sizes, [64]);
+    for batch in 0..60 {
+        let ops: Vec<MapOp> =
+            (0..1000).map(|_| MapOp::put(dice.below(1 << 40), dice.below(1 << 40))).collect();
+        let answers = map.apply(&ops).unwrap();
+        check_answers(&mut model, &ops, &answers).unwrap();
+        let stats = map.stats().unwrap();
+        assert!(stats.load <= 1.0 && stats.items == model.len() as u64, "batch {batch}: {stats:?}");
+        if sizes.last() != Some(&stats.buckets) {
+            sizes.push(stats.buckets);
+        }
+    }
+    check_contents(&map, &model).unwrap();
+    assert!(*sizes.last().unwrap() == 16384 && sizes.len() >= 6, "{sizes:?}");
+}
+
+#[test]
+fn a_large_batch_is_built_at_once_and_sorted_by_the_device() {
+    let map = map();
+    let keys: Vec<u64> = (0..100_000_u64).map(|i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
+    let answers = map.insert(&keys, &keys).unwrap();
+    assert!(answers.iter().all(|answer| answer.status == MapStatus::Inserted));
+    let stats = map.stats().unwrap();
+    assert_eq!((stats.items, stats.buckets), (100_000, 32768), "{stats:?}");
+    map.verify().unwrap();
+    let again = map.insert(&keys, &keys).unwrap();
+    assert!(again.iter().zip(&keys).all(|(answer, key)| {
+        answer.status == MapStatus::Found && answer.before == *key
+    }));
+    assert_eq!(map.stats().unwrap().buckets, 32768, "keys that are there need no room");
+}
+
+#[test]
+fn displacement_reaches_a_load_of_95_percent() {
+    for seed in 0..4 {
+        // It may not grow beyond 1024 buckets.
+        let map = HashMap::new(&device(), &options().seed(seed).most_bytes(64 << 10)).unwrap();
+        let (slots, mut stored) = (4096, 0);
+        for batch in 0..60 {
+            let keys: Vec<u64> = (0..100).map(|i| 100 * batch + i).collect();
+            let answers = map.insert(&keys, &keys).unwrap();
+            let inserted = answers.iter().filter(|answer| answer.status == MapStatus::Inserted).count();
+            let full = answers.iter().filter(|answer| answer.status == MapStatus::Full).count();
+            assert_eq!(inserted + full, 100);
+            stored += inserted;
+            assert!(full == 0 || stored * 100 >= slots * 95, "seed {seed}: full at {stored} of {slots}");
+            let found = map.contains(&keys).unwrap();
+            assert!(found.iter().zip(&answers).all(|(found, a)| *found == (a.status == MapStatus::Inserted)));
+        }
+        let second = map.verify().unwrap();
+        assert!(stored as u64 == map.len().unwrap() && second > 0);
+        assert_eq!(map.stats().unwrap().buckets, 1024);
+        // Every key that was acknowledged is there, with its value.
+        assert!(map.retrieve_all().unwrap().iter().all(|(key, value)| key == value));
+    }
+}
+
+#[test]
+fn a_full_map_answers_every_operation_of_a_batch() {
+    let map = HashMap::new(&device(), &options().most_bytes(4096)).unwrap();
+    let keys: Vec<u64> = (0..2000).collect();
+    map.insert(&keys, &keys).unwrap();
+    let held = map.len().unwrap();
+    assert!((240..=256).contains(&held), "{held}");
+    let new = 1 << 40;
+    let ops = [
+        MapOp::find(new),
+        MapOp::insert(new, 1),
+        MapOp::add(new, 1),
+        MapOp::find(new),
+        MapOp::erase(new),
+        // Two operations that leave nothing need no room.
+        MapOp::put(new + 1, 5),
+        MapOp::erase(new + 1),
+    ];
+    let before = map.retrieve_all().unwrap();
+    let statuses: Vec<MapStatus> = map.apply(&ops).unwrap().iter().map(|answer| answer.status).collect();
+    use MapStatus::{Absent, Erased, Full, Inserted};
+    if statuses[1] == Full {
+        assert_eq!(statuses, [Absent, Full, Full, Absent, Absent, Inserted, Erased]);
+        assert_eq!(map.retrieve_all().unwrap(), before);
+    }
+    // What is there can be changed and removed, and gives room.
+    let (key, value) = before[0];
+    assert_eq!(map.upsert(Upsert::Add, &[key], &[1]).unwrap()[0].before, value);
+    assert_eq!(map.erase(&[key]).unwrap()[0].status, Erased);
+    assert_eq!(map.insert(&[key], &[3]).unwrap()[0].status, Inserted);
+    map.verify().unwrap();
+}
+
+/// Keys whose first bucket is `bucket` and whose second one is its neighbour, while there are no more than 2^16 buckets.
+fn colliding(bucket: u64, count: u64) -> Vec<u64> {
+    (0..count).map(|i| key_of_hash(bucket | (i << 48))).collect()
+}
+
+#[test]
+fn keys_that_were_chosen_to_collide_are_stored_or_refused_and_nothing_else_suffers() {
+    let (map, others) = (map(), (0..100).collect::<Vec<u64>>());
+    map.insert(&others, &others).unwrap();
+    let keys = colliding(5, 500);
+    let answers = map.insert(&keys, &keys).unwrap();
+    let stored = answers.iter().filter(|answer| answer.status == MapStatus::Inserted).count();
+    let refused = answers.iter().filter(|answer| answer.status == MapStatus::Full).count();
+    assert_eq!(stored + refused, 500);
+    assert!((4..=8).contains(&stored), "two buckets have {stored} of them");
+    // It does not take all memory there is for a few hundred keys.
+    assert!(map.stats().unwrap().buckets <= 1024, "{:?}", map.stats().unwrap());
+    let right: Vec<bool> = answers.iter().map(|answer| answer.status == MapStatus::Inserted).collect();
+    assert_eq!(map.contains(&keys).unwrap(), right);
+    assert!(map.contains(&others).unwrap().iter().all(|there| *there));
+    map.verify().unwrap();
+    // Another seed, and they are keys as all others are.
+    let map = HashMap::new(&device(), &HashMapOptions::default().seed(77)).unwrap();
+    assert!(map.insert(&keys, &keys).unwrap().iter().all(|answer| answer.status == MapStatus::Inserted));
+}
+
+#[test]
+fn keys_stay_in_their_two_buckets_when_the_map_doubles() {
+    // Eight keys of two buckets fill both; each doubling must keep all eight in two buckets of theirs.
+    let (map, keys) = (map(), colliding(9, 8));
+    assert!(map.insert(&keys, &keys).unwrap().iter().all(|answer| answer.status == MapStatus::Inserted));
+    let others: Vec<u64> = (0..20_000).collect();
+    map.insert(&others, &others).unwrap();
+    assert_eq!(map.stats().unwrap().buckets, 8192);
+    let right: Vec<Option<u64>> = keys.iter().map(|key| Some(*key)).collect();
+    assert_eq!(map.find(&keys).unwrap(), right);
+    map.verify().unwrap();
+}
+
+#[test]
+fn deleting_and_inserting_again_for_many_rounds_leaves_no_trace() {
+    let (map, mut model, mut dice) = (map(), Model::new(), Dice::new(9));
+    let first: Vec<MapOp> = (0..900).map(|key| MapOp::put(key, key)).collect();
+    let answers = map.apply(&first).unwrap();
+    check_answers(&mut model, &first, &answers).unwrap();
+    let buckets = map.stats().unwrap().buckets;
+    for round in 0..60 {
+        // A third of the keys goes, and others come: at a load of 0.9 most buckets are full.
+        let mut ops: Vec<MapOp> = (0..300).map(|i| MapOp::erase((round * 300 + i) % 900)).collect();
+        ops.extend((0..300).map(|i| MapOp::insert((round * 300 + i) % 900, dice.below(100))));
+        if round % 2 == 1 {
+            ops.rotate_left(150);
+        }
+        let answers = map.apply(&ops).unwrap();
+        check_answers(&mut model, &ops, &answers).unwrap();
+    }
+    check_contents(&map, &model).unwrap();
+    assert_eq!(map.stats().unwrap().buckets, buckets, "it does not grow by keys that went");
+}
+
+#[test]
+fn memory_that_is_short_at_any_allocation_loses_nothing() {
+    let device = device();
+    let ops: Vec<MapOp> = {
+        let mut dice = Dice::new(4);
+        let mut op = || {
+            let key = dice.below(9000);
+            random_op(&mut dice, key)
+        };
+        (0..12_000).map(|_| op()).collect()
+    };
+    let (mut refused, mut full, mut done) = (0, 0, 0);
+    for step in 0..90_u64 {
+        let small = device.with_budget(step * step * 100);
+        let map = match HashMap::new(&small, &options()) {
+            Ok(map) => map,
+            Err(error) => {
+                assert!(error.device().is_some_and(DeviceError::is_out_of_memory), "{error}");
+                refused += 1;
+                continue;
+            }
+        };
+        let mut model = Model::new();
+        for ops in ops.chunks(3000) {
+            match map.apply(ops) {
+                Err(error) => {
+                    assert!(error.device().is_some_and(DeviceError::is_out_of_memory), "{error}");
+                    refused += 1;
+                }
+                Ok(answers) => {
+                    for (op, answer) in ops.iter().zip(answers) {
+                        let there = model.get(&op.key).copied();
+                        let right = expected(&mut model, *op);
+                        if answer.status == MapStatus::Full {
+                            assert!(there.is_none() && op.kind.inserts());
+                            model.remove(&op.key);
+                            full += 1;
+                        } else {
+                            assert_eq!(answer, right, "{op:?}");
+                        }
+                        done += 1;
+                    }
+                }
+            }
+            check_contents(&map, &model).unwrap();
+        }
+    }
+    assert!(refused > 10 && full > 10 && done > 100_000, "{refused} refused, {full} full, {done} done");
+    assert_eq!(device.allocated(), 0);
+}
+
+#[test]
+fn all_pairs_can_be_had_in_device_memory() {
+    let device = device();
+    let (map, stream) = (HashMap::new(&device, &options()).unwrap(), device.stream().unwrap());
+    let keys: Vec<u64> = (0..5000).map(|i| i * i).collect();
+    let values: Vec<u64> = (0..5000).collect();
+    map.insert(&keys, &values).unwrap();
+    let (mut on_keys, mut on_values) =
+        (device.allocate(8 * 5000).unwrap(), device.allocate(8 * 5000).unwrap());
+    assert_eq!(map.retrieve_all_on(&mut on_keys, &mut on_values, &stream).unwrap(), 5000);
+    let found: Model =
+        on_keys.to_vec::<u64>().unwrap().into_iter().zip(on_values.to_vec::<u64>().unwrap()).collect();
+    assert_eq!(found, keys.into_iter().zip(values).collect());
+    let mut short = device.allocate(8 * 4999).unwrap();
+    let error = map.retrieve_all_on(&mut on_keys, &mut short, &stream).unwrap_err();
+    assert!(matches!(error.device(), Some(DeviceError::OutOfBounds { len: 40_000, .. })), "{error}");
+}
+
+#[test]
+fn bad_arguments_are_refused_before_anything_changes() {
+    let device = device();
+    let (map, stream) = (HashMap::new(&device, &options()).unwrap(), device.stream().unwrap());
+    let error = map.insert(&[1, 2], &[1]).unwrap_err();
+    assert!(matches!(error, ContainerError::WrongLength { given: 1, expected: 2, .. }), "{error}");
+    let keys = device.upload(&[1_u64, 2]).unwrap();
+    let mut statuses = device.allocate(3).unwrap();
+    let mut run = |map: &HashMap, count| {
+        let kinds = MapOpKinds::All(MapOpKind::Put);
+        let answers = DeviceAnswers { statuses: &mut statuses, before: None };
+        map.apply_on(DeviceOps { kinds, keys: &keys, values: None, count }, answers, &stream)
+    };
+    let error = run(&map, 3).unwrap_err();
+    assert!(matches!(error.device(), Some(DeviceError::OutOfBounds { len: 24, size: 16, .. })), "{error}");
+    assert!(run(&map, usize::MAX).is_err() && map.is_empty().unwrap());
+    run(&map, 0).unwrap();
+    run(&map, 2).unwrap();
+    assert_eq!(map.find(&[1, 2]).unwrap(), [Some(0), Some(0)]);
+    let twin = HashMap::on_cpu(&options());
+    assert!(matches!(run(&twin, 2), Err(ContainerError::OnCpu { what: "apply_on" })));
+    assert!(twin.reference().is_err());
+}
+
+#[test]
+fn codes_that_mean_nothing_only_ask() {
+    let device = device();
+    let (map, stream) = (HashMap::new(&device, &options()).unwrap(), device.stream().unwrap());
+    map.insert(&[1], &[10]).unwrap();
+    let (keys, codes) = (device.upload(&[1_u64, 2]).unwrap(), device.upload(&[200_u8, 8]).unwrap());
+    let mut statuses = device.allocate(2).unwrap();
+    let ops = DeviceOps { kinds: MapOpKinds::Each(&codes), keys: &keys, values: None, count: 2 };
+    map.apply_on(ops, DeviceAnswers { statuses: &mut statuses, before: None }, &stream).unwrap();
+    assert_eq!(statuses.to_vec::<u8>().unwrap(), [MapStatus::Found as u8, MapStatus::Absent as u8]);
+    assert_eq!(map.retrieve_all().unwrap(), [(1, 10)]);
+}
+
+#[test]
+fn threads_see_whole_batches() {
+    let (map, keys) = (map(), (0..200).collect::<Vec<u64>>());
+    map.insert(&keys, &[0; 200]).unwrap();
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            for _ in 0..40 {
+                map.upsert(Upsert::Add, &keys, &[1; 200]).unwrap();
+            }
+        });
+        threads.spawn(|| {
+            let more: Vec<u64> = (1000..1100).collect();
+            for round in 0..20 {
+                let ops: Vec<MapOp> = more.iter().map(|key| MapOp::put(key + 100 * round, 1)).collect();
+                map.apply(&ops).unwrap();
+            }
+        });
+        for _ in 0..2 {
+            threads.spawn(|| {
+                for _ in 0..40 {
+                    let found = map.find(&keys).unwrap();
+                    assert!(found.iter().all(|value| *value == found[0]), "{found:?}");
+                }
+            });
+        }
+    });
+    assert_eq!(map.find(&keys).unwrap(), vec![Some(40); 200]);
+    assert_eq!(map.len().unwrap(), 2200);
+    map.verify().unwrap();
+}
+
+#[test]
+fn clear_keeps_the_memory_and_nothing_else() {
+    let (map, keys) = (map(), (0..3000).collect::<Vec<u64>>());
+    map.insert(&keys, &keys).unwrap();
+    let buckets = map.stats().unwrap().buckets;
+    map.clear().unwrap();
+    assert!(map.is_empty().unwrap() && map.retrieve_all().unwrap().is_empty());
+    assert_eq!(map.stats().unwrap().buckets, buckets);
+    assert!(map.insert(&keys, &keys).unwrap().iter().all(|answer| answer.status == MapStatus::Inserted));
+    map.verify().unwrap();
+}
+
+#[test]
+fn empty_batches_do_nothing() {
+    let map = map();
+    assert!(map.apply(&[]).unwrap().is_empty() && map.find(&[]).unwrap().is_empty());
+    assert!(map.insert(&[], &[]).unwrap().is_empty() && map.erase(&[]).unwrap().is_empty());
+    map.verify().unwrap();
+}
+
+#[test]
+fn a_slot_that_is_overwritten_is_noticed() {
+    // A kernel of somebody else may write anywhere; verify is what tells.
+    let device = device();
+    let map = HashMap::new(&device, &options()).unwrap();
+    let keys: Vec<u64> = (0..150).collect();
+    map.insert(&keys, &keys).unwrap();
+    map.verify().unwrap();
+    // The map's memory begins where its reference says: eight bytes of the address.
+    let reference = map.reference().unwrap();
+    let slots = u64::from_le_bytes(bytemuck::bytes_of(&reference)[..8].try_into().unwrap());
+    let other = device.upload(&[u64::MAX, 7]).unwrap();
+    let stream = device.stream().unwrap();
+    // SAFETY: the map has 64 buckets there, and no call of it runs.
+    unsafe {
+        device.copy_raw(warpkeep_device::DevicePtr::new(slots), other.ptr(), 16, &stream).unwrap();
+    }
+    stream.synchronize().unwrap();
+    let error = map.verify().unwrap_err();
+    assert!(matches!(error, ContainerError::Inconsistent { .. }), "{error}");
+}
