@@ -45,7 +45,9 @@ pub enum ContainerError {
         what: &'static str,
     },
     /// The contents contradict themselves: a kernel wrote where it should not have, or there is a mistake in this crate.
-    #[error("the contents are not consistent: {what}; do not go on with them, load the last saved file and report this")]
+    #[error(
+        "the contents are not consistent: {what}; do not go on with them, load the last saved file and report this"
+    )]
     Inconsistent {
         /// What was found.
         what: String,

@@ -1,7 +1,30 @@
 //! The hash map on a GPU: the same batches as on the simulator.
 
-mod hash_map_suite;
+#[path = "hash_map/calls.rs"]
+mod calls;
+#[path = "hash_map/container.rs"]
+mod container;
+#[path = "hash_map/crowded.rs"]
+mod crowded;
+#[path = "hash_map/keys.rs"]
+mod keys;
+#[path = "hash_map/model.rs"]
+mod model;
 
-use hash_map_suite::Pairs;
+mod pairs {
+    use super::container::Pairs;
 
-warpkeep_suites::cuda_suite!(Pairs);
+    warpkeep_suites::cuda_suite!(Pairs);
+}
+
+mod in_few_buckets {
+    use super::crowded::Crowded;
+
+    warpkeep_suites::cuda_suite!(Crowded);
+}
+
+mod calls_of_kernels {
+    use super::calls::Calls;
+
+    warpkeep_suites::cuda_suite!(Calls);
+}

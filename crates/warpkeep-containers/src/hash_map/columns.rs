@@ -159,9 +159,8 @@ impl Columns {
         stream: &Stream,
     ) -> Result<Planned> {
         let count = batch.len();
-        let mut order: Vec<(u64, u32)> = (0..count)
-            .map(|at| (mix(seed, batch.op(at).key).rotate_right(rotation), at as u32))
-            .collect();
+        let mut order: Vec<(u64, u32)> =
+            (0..count).map(|at| (mix(seed, batch.op(at).key).rotate_right(rotation), at as u32)).collect();
         order.sort_unstable();
         // One column with three parts: hashes, numbers and begins.
         let half = count.div_ceil(2);

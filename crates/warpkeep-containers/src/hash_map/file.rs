@@ -195,7 +195,8 @@ impl<'a> Reader<'a> {
                     return Err(self.damaged(&format!("the checksum of block {block} is wrong")));
                 }
                 for pair in data.chunks_exact(16) {
-                    let word = |at: usize| u64::from_le_bytes(pair[at..at + 8].try_into().expect("eight bytes"));
+                    let word =
+                        |at: usize| u64::from_le_bytes(pair[at..at + 8].try_into().expect("eight bytes"));
                     keys.push(word(0));
                     values.push(word(8));
                 }

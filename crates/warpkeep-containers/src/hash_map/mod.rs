@@ -232,9 +232,9 @@ impl HashMap {
         stream: &Stream,
     ) -> Result<(), ContainerError> {
         let map = self.on_device("apply_on")?;
-        let count = ops.count;
+        let (count, DeviceAnswers { statuses, before }) = (ops.count, answers);
         check_len(ops.keys, 8, count, "keys")?;
-        check_len(answers.statuses, 1, count, "statuses")?;
+        check_len(statuses, 1, count, "statuses")?;
         let (codes, code) = match ops.kinds {
             MapOpKinds::All(kind) => (DevicePtr::NULL, kind as u32),
             MapOpKinds::Each(codes) => {
@@ -251,8 +251,8 @@ impl HashMap {
             codes,
             code,
             operands: optional(ops.values, "values")?,
-            statuses: answers.statuses.ptr(),
-            before: optional(answers.before.as_deref(), "values before")?,
+            statuses: statuses.ptr(),
+            before: optional(before.as_deref(), "values before")?,
             count,
         };
         // SAFETY: the lengths were checked; all buffers are borrowed, those that are written exclusively.
@@ -283,10 +283,7 @@ impl HashMap {
     }
 
     /// Gives all pairs to `take`, in parts and in no order. Calls that change the map wait until it is done.
-    pub fn for_each_part(
-        &self,
-        mut take: impl FnMut(&[(u64, u64)]),
-    ) -> Result<(), ContainerError> {
+    pub fn for_each_part(&self, mut take: impl FnMut(&[(u64, u64)])) -> Result<(), ContainerError> {
         self.try_for_each_part(|pairs| {
             take(pairs);
             Ok(())

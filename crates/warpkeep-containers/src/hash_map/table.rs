@@ -1,7 +1,7 @@
 //! The slots of a map in device memory, and how they grow.
 
 use bytemuck::NoUninit;
-use warpkeep_device::{Buffer, Device, DeviceError, DevicePtr, GrowingBuffer, Grid, Result, Stream};
+use warpkeep_device::{Buffer, Device, DeviceError, DevicePtr, Grid, GrowingBuffer, Result, Stream};
 
 use super::kernels::{CONTROL_WORDS, Doubling, LEAST_BITS, MOST_BITS, MapKernels, SLOTS, THREADS};
 
@@ -118,7 +118,7 @@ impl Table {
         if self.bits == self.most_bits {
             return Ok(false);
         }
-        self.slots.grow(2 * BUCKET_BYTES << self.bits)?;
+        self.slots.grow(BUCKET_BYTES << (self.bits + 1))?;
         let slots = self.capacity();
         let params = Doubling { map: self.reference(), slots };
         // SAFETY: there are twice as many slots now; the table is borrowed exclusively until the stream is synchronised.

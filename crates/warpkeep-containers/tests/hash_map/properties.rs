@@ -1,12 +1,5 @@
 //! The hash map beside a map of the standard library: properties, limits and chosen keys.
 
-#![cfg(not(no_simulator))]
-
-mod hash_map_suite;
-
-use std::collections::BTreeMap;
-
-use hash_map_suite::{KINDS, check_answers, check_contents, expected, key_of_hash, random_op};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 use warpkeep_containers::{
@@ -16,7 +9,8 @@ use warpkeep_containers::{
 use warpkeep_device::{Device, DeviceError, Mode};
 use warpkeep_suites::device::Dice;
 
-type Model = BTreeMap<u64, u64>;
+use crate::keys::key_of_hash;
+use crate::model::{KINDS, Model, check_answers, check_contents, expected, random_op};
 
 fn config(cases: u32) -> Config {
     Config { cases, rng_seed: RngSeed::Fixed(26), failure_persistence: None, ..Config::default() }
@@ -116,7 +110,8 @@ fn batches_of_one_kind_have_the_answers_of_mixed_ones() {
 #[test]
 fn every_key_can_be_stored() {
     let map = map();
-    let keys: Vec<u64> = (0..3000).chain((0..3000).map(|i| u64::MAX - i)).chain((0..64).map(|i| 1 << i)).collect();
+    let keys: Vec<u64> =
+        (0..3000).chain((0..3000).map(|i| u64::MAX - i)).chain((0..64).map(|i| 1 << i)).collect();
     let values: Vec<u64> = keys.iter().map(|key| !key).collect();
     map.insert(&keys, &values).unwrap();
     let right: Vec<Option<u64>> = values.iter().map(|value| Some(*value)).collect();
@@ -156,9 +151,12 @@ fn a_large_batch_is_built_at_once_and_sorted_by_the_device() {
     assert_eq!((stats.items, stats.buckets), (100_000, 32768), "{stats:?}");
     map.verify().unwrap();
     let again = map.insert(&keys, &keys).unwrap();
-    assert!(again.iter().zip(&keys).all(|(answer, key)| {
-        answer.status == MapStatus::Found && answer.before == *key
-    }));
+    assert!(
+        again
+            .iter()
+            .zip(&keys)
+            .all(|(answer, key)| { answer.status == MapStatus::Found && answer.before == *key })
+    );
     assert_eq!(map.stats().unwrap().buckets, 32768, "keys that are there need no room");
 }
 

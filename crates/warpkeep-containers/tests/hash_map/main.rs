@@ -1,0 +1,30 @@
+//! The hash map on the simulator and on the CPU.
+
+#![cfg(not(no_simulator))]
+
+mod calls;
+mod container;
+mod crowded;
+mod files;
+mod keys;
+mod model;
+mod properties;
+mod traps;
+
+mod pairs {
+    use super::container::Pairs;
+
+    warpkeep_suites::simulator_suite!(Pairs);
+}
+
+mod in_few_buckets {
+    use super::crowded::Crowded;
+
+    warpkeep_suites::simulator_suite!(Crowded);
+}
+
+mod calls_of_kernels {
+    use super::calls::Calls;
+
+    warpkeep_suites::simulator_suite!(Calls);
+}

@@ -1,0 +1,157 @@
+//! Mistakes that other hash tables for GPUs made, each as a test.
+
+use warpkeep_containers::{HashMap, HashMapOptions, MapOp, MapStatus};
+use warpkeep_device::sim::{Fast, Seeded};
+use warpkeep_device::{Device, Mode};
+
+use crate::keys::key_of_hash;
+
+fn map(device: &Device) -> HashMap {
+    HashMap::new(device, &HashMapOptions::default().seed(0)).unwrap()
+}
+
+fn fast() -> Device {
+    Device::simulated(Mode::fast()).unwrap()
+}
+
+/// Keys with the first bucket 3 and the second one 2 of 64.
+fn in_two_buckets(count: u64) -> Vec<u64> {
+    (0..count).map(|i| key_of_hash(3 | i << 48)).collect()
+}
+
+fn statuses(map: &HashMap, ops: &[MapOp]) -> Vec<MapStatus> {
+    map.apply(ops).unwrap().iter().map(|answer| answer.status).collect()
+}
+
+#[test]
+fn a_displaced_key_goes_to_its_own_other_bucket() {
+    // Four keys fill bucket 3. Then four whose first bucket is 3 and whose second ones differ; then more for bucket 3, which displace.
+    let map = map(&fast());
+    let keys: Vec<u64> = (0..40).map(|i| key_of_hash(3 | (i % 32) << 32 | i << 48)).collect();
+    let answers = map.insert(&keys, &keys).unwrap();
+    assert!(answers.iter().all(|answer| answer.status == MapStatus::Inserted), "{answers:?}");
+    assert!(map.verify().unwrap() >= 36, "bucket 3 has four of them");
+    let found: Vec<Option<u64>> = keys.iter().map(|key| Some(*key)).collect();
+    assert_eq!(map.find(&keys).unwrap(), found);
+}
+
+#[test]
+fn no_key_is_dropped_when_displacement_gives_up() {
+    // The ninth key of two buckets has nowhere to go, and says so. The eight are there.
+    let (map, keys) = (map(&fast()), in_two_buckets(9));
+    let answers = map.insert(&keys, &keys).unwrap();
+    let full: Vec<usize> = (0..9).filter(|&at| answers[at].status == MapStatus::Full).collect();
+    assert_eq!(full.len(), 1);
+    for (at, found) in map.find(&keys).unwrap().into_iter().enumerate() {
+        assert_eq!(found.is_some(), at != full[0]);
+    }
+    assert_eq!(map.len().unwrap(), 8);
+    // One goes, and the ninth has its place.
+    map.erase(&[keys[(full[0] + 1) % 9]]).unwrap();
+    assert_eq!(statuses(&map, &[MapOp::insert(keys[full[0]], 1)]), [MapStatus::Inserted]);
+    map.verify().unwrap();
+}
+
+#[test]
+fn a_key_with_an_empty_hash_is_a_key() {
+    // Its slot stores no bit of the hash but the flag that it is there.
+    let (map, keys) = (map(&fast()), [key_of_hash(0), key_of_hash(1), key_of_hash(u64::MAX), 0]);
+    map.insert(&keys, &[1, 2, 3, 4]).unwrap();
+    assert_eq!(map.find(&keys).unwrap(), [Some(1), Some(2), Some(3), Some(4)]);
+    assert_eq!(map.find(&[key_of_hash(2), key_of_hash(64)]).unwrap(), [None, None]);
+    map.erase(&keys).unwrap();
+    assert!(map.is_empty().unwrap());
+}
+
+#[test]
+fn a_key_in_its_second_bucket_is_not_inserted_again_into_the_first() {
+    let (map, keys) = (map(&fast()), in_two_buckets(8));
+    map.insert(&keys, &[7; 8]).unwrap();
+    assert_eq!(map.verify().unwrap(), 4);
+    // The first bucket has room now; four of the keys are in the second one.
+    let first: Vec<u64> = keys.iter().copied().take(4).collect();
+    for gone in &first {
+        map.erase(&[*gone]).unwrap();
+        for key in keys.iter().filter(|key| *key != gone) {
+            let answer = map.insert(&[*key], &[9]).unwrap()[0];
+            assert_ne!(answer.status, MapStatus::Full);
+        }
+        map.verify().unwrap();
+        map.insert(&[*gone], &[7]).unwrap();
+    }
+    assert_eq!(map.len().unwrap(), 8);
+    // And erase removes the only one.
+    map.erase(&keys).unwrap();
+    assert_eq!(map.contains(&keys).unwrap(), [false; 8]);
+}
+
+#[test]
+fn a_lookup_does_not_stop_at_a_bucket_that_has_room() {
+    // Displaced to the second bucket, then the first one is emptied: a key of the second bucket must still be found.
+    let (map, keys) = (map(&fast()), in_two_buckets(8));
+    map.insert(&keys, &keys).unwrap();
+    for left in (0..8).rev() {
+        map.erase(&[keys[left]]).unwrap();
+        let found = map.contains(&keys).unwrap();
+        assert!(found.iter().enumerate().all(|(at, found)| *found == (at < left)), "{found:?}");
+    }
+}
+
+#[test]
+fn a_lookup_in_a_full_map_ends() {
+    let device = Device::simulated(Mode::Fast(Fast { step_limit: 10_000, ..Fast::default() })).unwrap();
+    let map = HashMap::new(&device, &HashMapOptions::default().seed(0).most_bytes(4096)).unwrap();
+    let keys: Vec<u64> = (0..400).collect();
+    let answers = map.insert(&keys, &keys).unwrap();
+    assert!(answers.iter().any(|answer| answer.status == MapStatus::Full));
+    let others: Vec<u64> = (1000..2000).collect();
+    assert!(map.contains(&others).unwrap().iter().all(|found| !found));
+    map.erase(&keys).unwrap();
+    assert!(map.contains(&keys).unwrap().iter().all(|found| !found));
+}
+
+#[test]
+fn the_first_operation_on_a_key_and_those_after_it_do_not_race() {
+    // A sum that begins in the batch: every schedule, each addition once.
+    for seed in 0..20 {
+        let device =
+            Device::simulated(Mode::Seeded(Seeded { switch_chance: 400, ..Seeded::new(seed) })).unwrap();
+        let map = map(&device);
+        let ops: Vec<MapOp> = (0..60).map(|i| MapOp::add(i % 3, 1)).collect();
+        let answers = map.apply(&ops).unwrap();
+        for (at, answer) in answers.iter().enumerate() {
+            assert_eq!(answer.before, at as u64 / 3, "seed {seed}");
+        }
+        assert_eq!(map.find(&[0, 1, 2]).unwrap(), [Some(20); 3]);
+    }
+}
+
+#[test]
+fn answers_do_not_depend_on_what_their_memory_had() {
+    // Answers go to memory of earlier batches, which is not cleared.
+    let map = map(&fast());
+    map.insert(&[1, 2, 3], &[10, 20, 30]).unwrap();
+    assert_eq!(map.find(&[1, 2, 3]).unwrap(), [Some(10), Some(20), Some(30)]);
+    assert_eq!(map.find(&[4, 5, 6]).unwrap(), [None; 3]);
+    let answers = map.apply(&[MapOp::find(4), MapOp::contains(1), MapOp::erase(9)]).unwrap();
+    assert!(answers.iter().all(|answer| answer.before == 0), "{answers:?}");
+}
+
+#[test]
+fn pairs_are_never_torn() {
+    // Values have a relation to their keys that each half of a torn pair would break.
+    for seed in 0..10 {
+        let device =
+            Device::simulated(Mode::Seeded(Seeded { switch_chance: 500, ..Seeded::new(seed) })).unwrap();
+        let map = map(&device);
+        let keys: Vec<u64> = (0..100).map(|i| i << 40 | i).collect();
+        for round in 0..3_u64 {
+            let values: Vec<u64> = keys.iter().map(|key| key.wrapping_mul(2 * round + 1)).collect();
+            let ops: Vec<MapOp> =
+                keys.iter().zip(&values).map(|(key, value)| MapOp::put(*key, *value)).collect();
+            map.apply(&ops).unwrap();
+            let right: Vec<Option<u64>> = values.iter().map(|value| Some(*value)).collect();
+            assert_eq!(map.find(&keys).unwrap(), right);
+        }
+    }
+}

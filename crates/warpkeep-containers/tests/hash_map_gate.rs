@@ -1,0 +1,30 @@
+//! That every fault point of the hash map is needed. Alone in its program: a fault point is left out of the whole process.
+
+#![cfg(not(no_simulator))]
+
+#[path = "hash_map/calls.rs"]
+mod calls;
+#[path = "hash_map/container.rs"]
+mod container;
+#[path = "hash_map/crowded.rs"]
+mod crowded;
+#[path = "hash_map/keys.rs"]
+mod keys;
+#[path = "hash_map/model.rs"]
+mod model;
+
+use warpkeep_suites::device::{Gate, wrong_schedule};
+
+#[test]
+fn every_fault_point_is_noticed() {
+    let pairs = || wrong_schedule::<container::Pairs>(60);
+    let crowded = || wrong_schedule::<crowded::Crowded>(60);
+    let calls = || wrong_schedule::<calls::Calls>(60);
+    assert_eq!((pairs(), crowded(), calls()), (None, None, None));
+    Gate::new("the hash map")
+        .with("hash_map.claim", "in any buckets", &pairs)
+        .with("hash_map.claim", "in few buckets", &crowded)
+        .with("hash_map.mark", "", &crowded)
+        .with("hash_map.shared_claim", "", &calls)
+        .run();
+}
