@@ -33,7 +33,7 @@ impl Container for Crowded {
         let number = dice.below(KEYS);
         // The first bucket is 0 or 1; what the second one differs by is 1, or a number for each two keys.
         let differs = if number < BOUND { 0 } else { number };
-        let key = key_of_hash(number % 2 | differs << 32 | number << 48);
+        let key = key_of_hash((number % 2) | (differs << 32) | (number << 48));
         match dice.below(6) {
             0 => random_op(dice, key),
             _ => MapOp::put(key, dice.below(100)),

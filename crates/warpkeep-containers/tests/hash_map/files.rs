@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use warpkeep_containers::{ContainerError, HashMap, HashMapOptions, MapOp};
-use warpkeep_device::{Device, Mode};
+use warpkeep_device::{Device, DeviceError, Mode};
 
 fn options() -> HashMapOptions {
     HashMapOptions::default().seed(5)
@@ -113,6 +113,6 @@ fn a_map_that_does_not_fit_is_an_error() {
     filled(20_000).save(&path).unwrap();
     let device = Device::simulated(Mode::fast()).unwrap();
     let error = HashMap::load(&device.with_budget(100 << 10), &path, &options()).unwrap_err();
-    assert!(error.device().is_some_and(|error| error.is_out_of_memory()), "{error}");
+    assert!(error.device().is_some_and(DeviceError::is_out_of_memory), "{error}");
     assert_eq!(device.allocated(), 0);
 }

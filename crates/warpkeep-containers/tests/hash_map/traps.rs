@@ -16,7 +16,7 @@ fn fast() -> Device {
 
 /// Keys with the first bucket 3 and the second one 2 of 64.
 fn in_two_buckets(count: u64) -> Vec<u64> {
-    (0..count).map(|i| key_of_hash(3 | i << 48)).collect()
+    (0..count).map(|i| key_of_hash(3 | (i << 48))).collect()
 }
 
 fn statuses(map: &HashMap, ops: &[MapOp]) -> Vec<MapStatus> {
@@ -27,7 +27,7 @@ fn statuses(map: &HashMap, ops: &[MapOp]) -> Vec<MapStatus> {
 fn a_displaced_key_goes_to_its_own_other_bucket() {
     // Four keys fill bucket 3. Then four whose first bucket is 3 and whose second ones differ; then more for bucket 3, which displace.
     let map = map(&fast());
-    let keys: Vec<u64> = (0..40).map(|i| key_of_hash(3 | (i % 32) << 32 | i << 48)).collect();
+    let keys: Vec<u64> = (0..40).map(|i| key_of_hash(3 | ((i % 32) << 32) | (i << 48))).collect();
     let answers = map.insert(&keys, &keys).unwrap();
     assert!(answers.iter().all(|answer| answer.status == MapStatus::Inserted), "{answers:?}");
     assert!(map.verify().unwrap() >= 36, "bucket 3 has four of them");
@@ -144,7 +144,7 @@ fn pairs_are_never_torn() {
         let device =
             Device::simulated(Mode::Seeded(Seeded { switch_chance: 500, ..Seeded::new(seed) })).unwrap();
         let map = map(&device);
-        let keys: Vec<u64> = (0..100).map(|i| i << 40 | i).collect();
+        let keys: Vec<u64> = (0..100).map(|i| (i << 40) | i).collect();
         for round in 0..3_u64 {
             let values: Vec<u64> = keys.iter().map(|key| key.wrapping_mul(2 * round + 1)).collect();
             let ops: Vec<MapOp> =
