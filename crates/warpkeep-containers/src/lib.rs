@@ -6,6 +6,7 @@
 //! | [`SlabAlloc`] | units of 32 to 512 bytes that kernels claim and give back |
 //! | [`SlabMap`], [`SlabSet`], [`SlabMultiMap`] | hash tables of chains of slabs, with any mix of requests in one launch |
 //! | [`HashMap`] | 64-bit keys to 64-bit values; grows by itself; batches of mixed operations in their order |
+//! | [`HashSet`] | the same without values, in half the memory |
 //!
 //! Columns are [buffers](warpkeep_device::Buffer) of the caller. Calls run after the work in the caller's stream.
 
@@ -35,8 +36,8 @@ mod sort;
 pub use columns::{SortKey, SortValue};
 pub use error::ContainerError;
 pub use hash_map::{
-    DeviceAnswers, DeviceOps, HashMap, HashMapOptions, HashMapRef, HashMapStats, MapAnswer, MapOp, MapOpKind,
-    MapOpKinds, MapStatus, Upsert,
+    DeviceAnswers, DeviceOps, HashMap, HashMapOptions, HashMapRef, HashMapStats, HashSet, HashSetRef,
+    MapAnswer, MapOp, MapOpKind, MapOpKinds, MapStatus, Upsert,
 };
 pub use sort::{Sorted, Sorter};
 pub use warpkeep_device::{DeviceError, Result};

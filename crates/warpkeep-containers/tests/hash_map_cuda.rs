@@ -10,6 +10,8 @@ mod crowded;
 mod keys;
 #[path = "hash_map/model.rs"]
 mod model;
+#[path = "hash_map/set.rs"]
+mod set;
 
 mod pairs {
     use super::container::Pairs;
@@ -21,6 +23,22 @@ mod in_few_buckets {
     use super::crowded::Crowded;
 
     warpkeep_suites::cuda_suite!(Crowded);
+}
+
+mod keys_alone {
+    use super::set::{CrowdedKeys, Keys};
+
+    mod any {
+        use super::Keys;
+
+        warpkeep_suites::cuda_suite!(Keys);
+    }
+
+    mod in_few_buckets {
+        use super::CrowdedKeys;
+
+        warpkeep_suites::cuda_suite!(CrowdedKeys);
+    }
 }
 
 mod calls_of_kernels {

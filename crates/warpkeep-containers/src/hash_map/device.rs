@@ -3,13 +3,11 @@
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytemuck::checked;
-use warpkeep_device::{
-    Device, DevicePtr, Grid, KernelSet as _, Program, Result, Stream, TypedKernel, WorkspacePool,
-};
+use warpkeep_device::{Device, DevicePtr, Grid, Result, Stream, TypedKernel, WorkspacePool};
 
 use super::HashMapOptions;
 use super::columns::{Columns, HostBatch, Planned, Staged};
-use super::kernels::{Batch, Lookup, MapKernels, PENDING, Plan, THREADS};
+use super::kernels::{Batch, Kernels, Lookup, PENDING, Plan, Shape, THREADS};
 use super::op::{MapAnswer, MapOpKind, MapStatus};
 use super::table::{Table, fits};
 use crate::Sorter;
@@ -22,7 +20,7 @@ const MOST_DISPLACEMENTS: u32 = 8;
 #[derive(Debug)]
 pub(super) struct DeviceMap {
     pub(super) device: Device,
-    pub(super) kernels: MapKernels,
+    pub(super) kernels: Kernels,
     sorter: Sorter,
     table: RwLock<Table>,
     seed: u64,
@@ -32,16 +30,17 @@ pub(super) struct DeviceMap {
 }
 
 impl DeviceMap {
-    pub(super) fn program() -> Program {
-        MapKernels::program()
-    }
-
-    pub(super) fn new(device: &Device, options: &HashMapOptions, seed: u64) -> Result<DeviceMap> {
+    pub(super) fn new(
+        device: &Device,
+        options: &HashMapOptions,
+        shape: Shape,
+        seed: u64,
+    ) -> Result<DeviceMap> {
         Ok(DeviceMap {
             device: device.clone(),
-            kernels: MapKernels::load(device)?,
+            kernels: Kernels::load(device, shape)?,
             sorter: Sorter::new(device)?,
-            table: RwLock::new(Table::new(device, options.items, options.most_bytes, seed)?),
+            table: RwLock::new(Table::new(device, shape, options.items, options.most_bytes, seed)?),
             seed,
             staged: options.staged.max(1),
             workspaces: WorkspacePool::default(),

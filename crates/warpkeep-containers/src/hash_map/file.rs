@@ -7,10 +7,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpkeep_device::{Device, Result};
 
-use super::{HashMap, HashMapOptions};
+use super::kernels::Shape;
+use super::{HashMap, HashMapOptions, MapStatus};
 use crate::ContainerError;
 
-const MAGIC: [u8; 8] = *b"WKHMAP\r\n";
+/// What files of maps and of sets begin with.
+const fn magic(shape: Shape) -> [u8; 8] {
+    match shape {
+        Shape::Map => *b"WKHMAP\r\n",
+        Shape::Set => *b"WKHSET\r\n",
+    }
+}
 const VERSION: u32 = 1;
 /// Bytes of the header: magic, version, pairs of a full block, pairs of the file, seed, checksum of all that, zeros.
 const HEADER: usize = 40;
@@ -62,15 +69,7 @@ impl HashMap {
         path: impl AsRef<Path>,
         options: &HashMapOptions,
     ) -> Result<HashMap, ContainerError> {
-        let mut file = Reader::open(path.as_ref())?;
-        let options = HashMapOptions {
-            items: options.items.max(file.count),
-            seed: options.seed.or(Some(file.seed)),
-            ..options.clone()
-        };
-        let map = HashMap::new(device, &options)?;
-        file.fill(&map)?;
-        Ok(map)
+        Self::load_shaped(Some(device), path.as_ref(), options, Shape::Map)
     }
 
     /// A map on the CPU with the pairs of a file.
@@ -78,12 +77,25 @@ impl HashMap {
     /// # Errors
     /// As [`load`](Self::load).
     pub fn load_on_cpu(path: impl AsRef<Path>, options: &HashMapOptions) -> Result<HashMap, ContainerError> {
-        let mut file = Reader::open(path.as_ref())?;
-        let map = HashMap::on_cpu(&HashMapOptions {
+        Self::load_shaped(None, path.as_ref(), options, Shape::Map)
+    }
+
+    pub(super) fn load_shaped(
+        device: Option<&Device>,
+        path: &Path,
+        options: &HashMapOptions,
+        shape: Shape,
+    ) -> Result<HashMap, ContainerError> {
+        let mut file = Reader::open(path, shape)?;
+        let options = HashMapOptions {
             items: options.items.max(file.count),
             seed: options.seed.or(Some(file.seed)),
             ..options.clone()
-        });
+        };
+        let map = match device {
+            Some(device) => HashMap::shaped(device, &options, shape)?,
+            None => HashMap::shaped_on_cpu(&options, shape),
+        };
         file.fill(&map)?;
         Ok(map)
     }
@@ -99,25 +111,25 @@ impl HashMap {
             for &pair in pairs {
                 block.push(pair);
                 if block.len() == BLOCK {
-                    write_block(&mut to, &block).map_err(failed)?;
+                    write_block(&mut to, self.shape, &block).map_err(failed)?;
                     block.clear();
                 }
             }
             Ok(())
         })?;
         if !block.is_empty() {
-            write_block(&mut to, &block).map_err(failed)?;
+            write_block(&mut to, self.shape, &block).map_err(failed)?;
         }
         let mut file = to.into_inner().map_err(|error| failed(error.into_error()))?;
         io::Seek::rewind(&mut file).map_err(failed)?;
-        file.write_all(&header(count, self.seed)).map_err(failed)?;
+        file.write_all(&header(self.shape, count, self.seed)).map_err(failed)?;
         file.sync_all().map_err(failed)
     }
 }
 
-fn header(count: u64, seed: u64) -> [u8; HEADER] {
+fn header(shape: Shape, count: u64, seed: u64) -> [u8; HEADER] {
     let mut bytes = [0; HEADER];
-    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[..8].copy_from_slice(&magic(shape));
     bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
     bytes[12..16].copy_from_slice(&(BLOCK as u32).to_le_bytes());
     bytes[16..24].copy_from_slice(&count.to_le_bytes());
@@ -127,11 +139,13 @@ fn header(count: u64, seed: u64) -> [u8; HEADER] {
     bytes
 }
 
-fn write_block(to: &mut impl Write, pairs: &[(u64, u64)]) -> io::Result<()> {
+fn write_block(to: &mut impl Write, shape: Shape, pairs: &[(u64, u64)]) -> io::Result<()> {
     let mut bytes = Vec::with_capacity(16 * pairs.len() + 4);
     for (key, value) in pairs {
         bytes.extend_from_slice(&key.to_le_bytes());
-        bytes.extend_from_slice(&value.to_le_bytes());
+        if shape == Shape::Map {
+            bytes.extend_from_slice(&value.to_le_bytes());
+        }
     }
     bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
     to.write_all(&bytes)
@@ -141,34 +155,37 @@ fn write_block(to: &mut impl Write, pairs: &[(u64, u64)]) -> io::Result<()> {
 struct Reader<'a> {
     path: &'a Path,
     from: BufReader<File>,
+    shape: Shape,
     count: u64,
     seed: u64,
 }
 
 impl<'a> Reader<'a> {
-    fn open(path: &'a Path) -> Result<Self, ContainerError> {
+    fn open(path: &'a Path, shape: Shape) -> Result<Self, ContainerError> {
         let failed = |source| ContainerError::Io { path: path.to_owned(), source };
         let file = File::open(path).map_err(failed)?;
         let bytes = file.metadata().map_err(failed)?.len();
-        let mut reader = Reader { path, from: BufReader::with_capacity(1 << 20, file), count: 0, seed: 0 };
+        let mut reader =
+            Reader { path, from: BufReader::with_capacity(1 << 20, file), shape, count: 0, seed: 0 };
         let mut start = [0; HEADER];
         reader.read(&mut start, "the header")?;
         let word = |at: usize| u64::from_le_bytes(start[at..at + 8].try_into().expect("eight bytes"));
         (reader.count, reader.seed) = (word(16), word(24));
         let version = word(8) as u32;
-        if start[..8] != MAGIC {
-            return Err(reader.damaged("it does not begin as a saved hash map does"));
+        if start[..8] != magic(shape) {
+            return Err(reader
+                .damaged("it does not begin as a saved hash map or hash set does, or is the other of both"));
         }
         if version != VERSION {
             let what = format!("it has version {version}, and this program reads version {VERSION}");
             return Err(reader.damaged(&what));
         }
-        if start != header(reader.count, reader.seed) {
+        if start != header(shape, reader.count, reader.seed) {
             return Err(reader.damaged("the checksum of its header is wrong"));
         }
         // Before memory is asked for as the header says.
         let blocks = u128::from(reader.count.div_ceil(BLOCK as u64));
-        let expected = HEADER as u128 + 16 * u128::from(reader.count) + 4 * blocks;
+        let expected = HEADER as u128 + 8 * shape.words() as u128 * u128::from(reader.count) + 4 * blocks;
         if u128::from(bytes) != expected {
             return Err(reader.damaged(&format!("it has {bytes} bytes, and {expected} were saved")));
         }
@@ -178,6 +195,7 @@ impl<'a> Reader<'a> {
     /// Inserts all pairs into an empty map.
     fn fill(&mut self, map: &HashMap) -> Result<(), ContainerError> {
         const BLOCKS: usize = 256;
+        let bytes_of = 8 * self.shape.words();
         let (mut left, mut block) = (self.count, 0_u64);
         let (mut keys, mut values) = (Vec::new(), Vec::new());
         while left > 0 {
@@ -188,27 +206,27 @@ impl<'a> Reader<'a> {
                 if pairs == 0 {
                     break;
                 }
-                let mut bytes = vec![0; 16 * pairs + 4];
+                let mut bytes = vec![0; bytes_of * pairs + 4];
                 self.read(&mut bytes, "a block")?;
-                let (data, sum) = bytes.split_at(16 * pairs);
+                let (data, sum) = bytes.split_at(bytes_of * pairs);
                 if crc32c::crc32c(data).to_le_bytes() != sum {
                     return Err(self.damaged(&format!("the checksum of block {block} is wrong")));
                 }
-                for pair in data.chunks_exact(16) {
+                for pair in data.chunks_exact(bytes_of) {
                     let word =
                         |at: usize| u64::from_le_bytes(pair[at..at + 8].try_into().expect("eight bytes"));
                     keys.push(word(0));
-                    values.push(word(8));
+                    values.push(if bytes_of == 16 { word(8) } else { 0 });
                 }
                 left -= pairs as u64;
                 block += 1;
             }
             let answers = map.insert(&keys, &values)?;
-            if let Some(answer) = answers.iter().find(|answer| answer.status != super::MapStatus::Inserted) {
+            if let Some(answer) = answers.iter().find(|answer| answer.status != MapStatus::Inserted) {
                 return Err(match answer.status {
-                    super::MapStatus::Full => warpkeep_device::DeviceError::OutOfBudget {
-                        asked: 16 * self.count,
-                        left: map.stats()?.slots * 16,
+                    MapStatus::Full => warpkeep_device::DeviceError::OutOfBudget {
+                        asked: bytes_of as u64 * self.count,
+                        left: bytes_of as u64 * map.stats()?.slots,
                     }
                     .into(),
                     _ => self.damaged("it has a key twice"),

@@ -1,15 +1,13 @@
-//! The kernels of `kernels/hash_map.cu`, and what both sides agree on.
+//! The kernels of `kernels/hash_map.cu` and `kernels/hash_set.cu`, and what both sides agree on.
 
 use bytemuck::NoUninit;
-use warpkeep_device::DevicePtr;
+use warpkeep_device::{Device, DevicePtr, KernelSet as _, Program, Result, TypedKernel};
 
 use super::op::{MapOpKind, MapStatus};
 use super::table::HashMapRef;
 
 /// Threads of a block.
 pub(super) const THREADS: u32 = 128;
-/// Slots of a bucket.
-pub(super) const SLOTS: u32 = 4;
 /// A map has 2^k buckets, and k lies between these.
 pub(super) const LEAST_BITS: u32 = 6;
 pub(super) const MOST_BITS: u32 = 31;
@@ -18,7 +16,7 @@ pub(super) const HELD: u64 = 1;
 pub(super) const SECOND: u64 = 2;
 /// Words that kernels count in.
 pub(super) const CONTROL_WORDS: usize = 7;
-/// Which word counts the keys without a slot, and which the first of those that [`MapKernels::verify`] counts in.
+/// Which word counts the keys without a slot, and which is the first that [`Kernels::verify`] counts in.
 pub(super) const PENDING: usize = 1;
 pub(super) const FIRST_VERIFIED: usize = 2;
 
@@ -81,7 +79,7 @@ pub(super) struct Whole {
 }
 
 warpkeep_device::kernel_set! {
-    pub(super) struct MapKernels in "hash_map.cu", prefix "hash_map_" {
+    struct MapKernels in "hash_map.cu", prefix "hash_map_" {
         plan: Plan,
         apply: Batch,
         place: Batch,
@@ -93,7 +91,7 @@ warpkeep_device::kernel_set! {
     }
     agree {
         ref_bytes = size_of::<HashMapRef>(),
-        slots = SLOTS,
+        slots = Shape::Map.slots(),
         least_bits = LEAST_BITS,
         most_bits = MOST_BITS,
         held = HELD,
@@ -113,5 +111,88 @@ warpkeep_device::kernel_set! {
         find_op = MapOpKind::Find,
         contains = MapOpKind::Contains,
         erase = MapOpKind::Erase,
+    }
+}
+
+warpkeep_device::kernel_set! {
+    struct SetKernels in "hash_set.cu", prefix "hash_set_" {
+        plan: Plan,
+        apply: Batch,
+        place: Batch,
+        refuse: Batch,
+        find: Lookup,
+        double: Doubling,
+        retrieve: Whole,
+        verify: Whole,
+    }
+    agree {
+        ref_bytes = size_of::<HashMapRef>(),
+        slots = Shape::Set.slots(),
+        least_bits = LEAST_BITS,
+        most_bits = MOST_BITS,
+        held = HELD,
+        second = SECOND,
+        control_words = CONTROL_WORDS,
+    }
+}
+
+/// What the slots of a bucket have, which is 64 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// A key and a value.
+    Map,
+    /// A key alone.
+    Set,
+}
+
+impl Shape {
+    /// Words of a slot, or of a pair in a file.
+    pub(super) const fn words(self) -> usize {
+        match self {
+            Self::Map => 2,
+            Self::Set => 1,
+        }
+    }
+
+    /// Slots of a bucket.
+    pub(super) const fn slots(self) -> u64 {
+        8 / self.words() as u64
+    }
+
+    pub(super) fn program(self) -> Program {
+        match self {
+            Self::Map => MapKernels::program(),
+            Self::Set => SetKernels::program(),
+        }
+    }
+}
+
+/// The kernels of maps or of sets: they take the same parameters.
+#[derive(Debug)]
+pub(super) struct Kernels {
+    pub(super) plan: TypedKernel<Plan>,
+    pub(super) apply: TypedKernel<Batch>,
+    pub(super) place: TypedKernel<Batch>,
+    pub(super) refuse: TypedKernel<Batch>,
+    pub(super) find: TypedKernel<Lookup>,
+    pub(super) double: TypedKernel<Doubling>,
+    pub(super) retrieve: TypedKernel<Whole>,
+    pub(super) verify: TypedKernel<Whole>,
+}
+
+impl Kernels {
+    pub(super) fn load(device: &Device, shape: Shape) -> Result<Kernels> {
+        Ok(match shape {
+            Shape::Map => {
+                let MapKernels { plan, apply, place, refuse, find, double, retrieve, verify } =
+                    MapKernels::load(device)?;
+                Kernels { plan, apply, place, refuse, find, double, retrieve, verify }
+            }
+            Shape::Set => {
+                let SetKernels { plan, apply, place, refuse, find, double, retrieve, verify } =
+                    SetKernels::load(device)?;
+                Kernels { plan, apply, place, refuse, find, double, retrieve, verify }
+            }
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! A hash map from 64-bit keys to 64-bit values.
+//! A hash map from 64-bit keys to 64-bit values, and a hash set of keys.
 
 mod columns;
 mod cpu;
@@ -7,6 +7,7 @@ mod file;
 mod kernels;
 mod mix;
 mod op;
+mod set;
 mod stats;
 mod table;
 mod whole;
@@ -18,13 +19,15 @@ use warpkeep_device::{Buffer, Device, DeviceError, DevicePtr, Program, Result, S
 use columns::{HostBatch, Staged};
 use cpu::CpuMap;
 use device::DeviceMap;
+use kernels::Shape;
 pub use op::{MapAnswer, MapOp, MapOpKind, MapStatus};
+pub use set::{HashSet, HashSetRef};
 pub use stats::HashMapStats;
 pub use table::HashMapRef;
 
 use crate::ContainerError;
 
-/// How a [`HashMap`] is made.
+/// How a [`HashMap`] or a [`HashSet`] is made.
 #[derive(Debug, Clone)]
 pub struct HashMapOptions {
     items: u64,
@@ -145,6 +148,7 @@ pub struct DeviceAnswers<'a> {
 #[derive(Debug)]
 pub struct HashMap {
     seed: u64,
+    shape: Shape,
     kind: Kind,
 }
 
@@ -157,14 +161,12 @@ enum Kind {
 impl HashMap {
     /// The program that its kernels are in.
     pub fn program() -> Program {
-        DeviceMap::program()
+        Shape::Map.program()
     }
 
     /// An empty map in the memory of this device.
     pub fn new(device: &Device, options: &HashMapOptions) -> Result<HashMap, ContainerError> {
-        let seed = options.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
-        let map = DeviceMap::new(device, options, seed)?;
-        Ok(HashMap { seed, kind: Kind::Device(Box::new(map)) })
+        Self::shaped(device, options, Shape::Map)
     }
 
     /// An empty map in the memory of the host, worked by the thread that calls. All calls that take slices work alike.
@@ -178,9 +180,7 @@ impl HashMap {
     /// # Ok::<(), warpkeep_containers::ContainerError>(())
     /// ```
     pub fn on_cpu(options: &HashMapOptions) -> HashMap {
-        // More than a hint would have the memory of all keys at once.
-        let items = options.items.min(1 << 20) as usize;
-        HashMap { seed: options.seed.unwrap_or(0), kind: Kind::Cpu(CpuMap::with_capacity(items)) }
+        Self::shaped_on_cpu(options, Shape::Map)
     }
 
     /// Adds keys. A key that is there keeps its value, and the answer is [`MapStatus::Found`].
@@ -314,6 +314,19 @@ impl HashMap {
     /// What kernels of others need to use the map. See [`HashMapRef`] for how long it is good.
     pub fn reference(&self) -> Result<HashMapRef, ContainerError> {
         Ok(self.on_device("reference")?.read().reference())
+    }
+
+    fn shaped(device: &Device, options: &HashMapOptions, shape: Shape) -> Result<HashMap, ContainerError> {
+        let seed = options.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
+        let map = DeviceMap::new(device, options, shape, seed)?;
+        Ok(HashMap { seed, shape, kind: Kind::Device(Box::new(map)) })
+    }
+
+    fn shaped_on_cpu(options: &HashMapOptions, shape: Shape) -> HashMap {
+        // No more than that, because a hint must not take all memory.
+        let items = options.items.min(1 << 20) as usize;
+        let kind = Kind::Cpu(CpuMap::with_capacity(items));
+        HashMap { seed: options.seed.unwrap_or(0), shape, kind }
     }
 
     fn on_device(&self, what: &'static str) -> Result<&DeviceMap, ContainerError> {

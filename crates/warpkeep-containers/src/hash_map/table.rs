@@ -3,7 +3,7 @@
 use bytemuck::NoUninit;
 use warpkeep_device::{Buffer, Device, DeviceError, DevicePtr, Grid, GrowingBuffer, Result, Stream};
 
-use super::kernels::{CONTROL_WORDS, Doubling, LEAST_BITS, MOST_BITS, MapKernels, SLOTS, THREADS};
+use super::kernels::{CONTROL_WORDS, Doubling, Kernels, LEAST_BITS, MOST_BITS, Shape, THREADS};
 
 /// Bytes of a bucket.
 const BUCKET_BYTES: usize = 64;
@@ -25,13 +25,14 @@ pub struct HashMapRef {
     pub(super) mask: u64,
 }
 
-/// Buckets of four slots, of which there are a power of two.
+/// Buckets, of which there are a power of two.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) slots: GrowingBuffer,
     /// The number of keys, and words that kernels count in.
     pub(super) control: Buffer,
     pub(super) seed: u64,
+    pub(super) shape: Shape,
     pub(super) bits: u32,
     /// What `bits` can grow to. Reserved addresses are rounded up, and can be for more.
     most_bits: u32,
@@ -44,9 +45,15 @@ pub(super) fn fits(keys: u64, slots: u64) -> bool {
 
 impl Table {
     /// An empty table with room for `items` keys, whose slots never take more than `most_bytes`.
-    pub(super) fn new(device: &Device, items: u64, most_bytes: Option<u64>, seed: u64) -> Result<Table> {
+    pub(super) fn new(
+        device: &Device,
+        shape: Shape,
+        items: u64,
+        most_bytes: Option<u64>,
+        seed: u64,
+    ) -> Result<Table> {
         let mut bits = LEAST_BITS;
-        while bits < MOST_BITS && !fits(items, slots_of(bits)) {
+        while bits < MOST_BITS && !fits(items, shape.slots() << bits) {
             bits += 1;
         }
         let most = match most_bytes {
@@ -57,7 +64,7 @@ impl Table {
         let mut slots = device.reserve(BUCKET_BYTES << most_bits)?;
         slots.grow_zeroed(BUCKET_BYTES << bits)?;
         let control = device.allocate_zeroed(8 * CONTROL_WORDS)?;
-        Ok(Table { slots, control, seed, bits, most_bits })
+        Ok(Table { slots, control, seed, shape, bits, most_bits })
     }
 
     pub(super) fn buckets(&self) -> u64 {
@@ -66,7 +73,7 @@ impl Table {
 
     /// How many slots there are.
     pub(super) fn capacity(&self) -> u64 {
-        slots_of(self.bits)
+        self.shape.slots() << self.bits
     }
 
     /// Bytes that the slots can grow to.
@@ -94,7 +101,7 @@ impl Table {
     }
 
     /// Doubles until so many keys fit, and once at least; says whether it could. Without memory for that it stays as it is, or as far as it came.
-    pub(super) fn grow_for(&mut self, keys: u64, kernels: &MapKernels, stream: &Stream) -> Result<bool> {
+    pub(super) fn grow_for(&mut self, keys: u64, kernels: &Kernels, stream: &Stream) -> Result<bool> {
         if keys.saturating_mul(LEAST_SHARE) < self.capacity() {
             return Ok(false);
         }
@@ -114,7 +121,7 @@ impl Table {
     }
 
     /// Each bucket becomes two; `false` if there are as many as there can be.
-    fn double(&mut self, kernels: &MapKernels, stream: &Stream) -> Result<bool> {
+    fn double(&mut self, kernels: &Kernels, stream: &Stream) -> Result<bool> {
         if self.bits == self.most_bits {
             return Ok(false);
         }
@@ -127,8 +134,4 @@ impl Table {
         self.bits += 1;
         Ok(true)
     }
-}
-
-fn slots_of(bits: u32) -> u64 {
-    u64::from(SLOTS) << bits
 }

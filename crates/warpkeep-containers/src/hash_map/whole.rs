@@ -3,7 +3,7 @@
 use warpkeep_device::{DeviceError, DevicePtr, Grid, Result, Stream};
 
 use super::device::DeviceMap;
-use super::kernels::{CONTROL_WORDS, FIRST_VERIFIED, HELD, PENDING, SECOND, SLOTS, THREADS, Whole};
+use super::kernels::{CONTROL_WORDS, FIRST_VERIFIED, HELD, PENDING, SECOND, THREADS, Whole};
 use super::mix::unmix;
 use super::table::Table;
 use crate::ContainerError;
@@ -18,14 +18,18 @@ impl DeviceMap {
         mut take: impl FnMut(&[(u64, u64)]) -> Result<(), E>,
     ) -> Result<(), E> {
         let table = self.read();
-        let (mut slots, mut pairs) = (Vec::new(), Vec::new());
+        let (mut words, mut pairs) = (Vec::new(), Vec::new());
+        let (of_slot, of_bucket) = (table.shape.words(), 8);
         for first in (0..table.buckets()).step_by(CHUNK as usize) {
-            let count = (table.buckets() - first).min(CHUNK) * u64::from(SLOTS);
-            slots.resize(count as usize, [0_u64; 2]);
-            table.slots.read(64 * first as usize, &mut slots)?;
+            let buckets = (table.buckets() - first).min(CHUNK) as usize;
+            words.resize(of_bucket * buckets, 0_u64);
+            table.slots.read(64 * first as usize, &mut words)?;
             pairs.clear();
-            let held = slots.iter().enumerate().filter(|(_, slot)| slot[0] & HELD != 0);
-            pairs.extend(held.map(|(at, slot)| pair(&table, first + at as u64 / u64::from(SLOTS), *slot)));
+            for (at, slot) in words.chunks_exact(of_slot).enumerate().filter(|(_, slot)| slot[0] & HELD != 0)
+            {
+                let bucket = first + (at * of_slot / of_bucket) as u64;
+                pairs.push((key(&table, bucket, slot[0]), slot.get(1).copied().unwrap_or(0)));
+            }
             take(&pairs)?;
         }
         Ok(())
@@ -34,7 +38,8 @@ impl DeviceMap {
     /// Lists all pairs in device memory, in no order; gives their number. The columns have room for all.
     ///
     /// # Safety
-    /// Both pointers have room for as many elements as `room` says, and nobody else uses it meanwhile.
+    /// Both pointers, or that of the keys if the other is null, have room for as many elements as `room` says, and nobody else uses it
+    /// meanwhile.
     pub(super) unsafe fn retrieve(
         &self,
         keys: DevicePtr,
@@ -91,10 +96,10 @@ impl DeviceMap {
     }
 }
 
-/// The pair in a slot of this bucket: `HashMapRef::hash_in` of `warpkeep/hash_map.h`.
-fn pair(table: &Table, bucket: u64, [word, value]: [u64; 2]) -> (u64, u64) {
+/// The key in a slot of this bucket: `HashRef::hash_in` of `warpkeep/hash_map.h`.
+fn key(table: &Table, bucket: u64, word: u64) -> u64 {
     let mask = table.buckets() - 1;
     let upper = word & !mask;
     let first = if word & SECOND == 0 { bucket } else { bucket ^ (((upper >> 32) | 1) & mask) };
-    (unmix(table.seed, upper | first), value)
+    unmix(table.seed, upper | first)
 }

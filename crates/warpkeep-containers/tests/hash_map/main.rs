@@ -9,6 +9,7 @@ mod files;
 mod keys;
 mod model;
 mod properties;
+mod set;
 mod traps;
 
 mod pairs {
@@ -21,6 +22,22 @@ mod in_few_buckets {
     use super::crowded::Crowded;
 
     warpkeep_suites::simulator_suite!(Crowded);
+}
+
+mod keys_alone {
+    use super::set::{CrowdedKeys, Keys};
+
+    mod any {
+        use super::Keys;
+
+        warpkeep_suites::simulator_suite!(Keys);
+    }
+
+    mod in_few_buckets {
+        use super::CrowdedKeys;
+
+        warpkeep_suites::simulator_suite!(CrowdedKeys);
+    }
 }
 
 mod calls_of_kernels {

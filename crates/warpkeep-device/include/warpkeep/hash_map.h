@@ -1,4 +1,5 @@
-// A hash map from 64-bit keys to 64-bit values: what kernels need to use one. The host's side, which grows it, is warpkeep_containers::HashMap.
+// A hash map from 64-bit keys to 64-bit values, and a hash set: what kernels need to use one. The host's side, which grows it, is
+// warpkeep_containers::HashMap and HashSet.
 //
 //     struct Params { wk::HashMapRef map; const wk::u64* words; wk::u64 count; };
 //     WK_KERNEL(count_words, Params) {
@@ -6,7 +7,7 @@
 //         if (i < p.count) p.map.upsert(wk::MapOp::Add, wk::load(p.words + i), 1);
 //     }
 //
-// There are 2^k buckets of four slots. A key has two buckets and is in one slot of one of them. The key goes through a bijection of 64 bits first; the
+// There are 2^k buckets of 64 bytes: four slots of a map, eight of a set. A key has two buckets and is in one slot of one of them. The key goes through a bijection of 64 bits first; the
 // low k bits of the result number its first bucket, so the slot does not store them and has k bits for flags: every key can be stored, and an empty slot
 // is zero. The second bucket differs from the first by bits that the slot does store, so each follows from the other and the slot.
 //
@@ -14,14 +15,13 @@
 // other; erase with erase. Not erase with insert or upsert: a slot that becomes free in between could let a key in twice. And nothing here while a call of
 // the host changes the map. A reference is good until the next such call, because that may double the buckets.
 #pragma once
-#include "warpkeep/coop_read.h"
 #include "warpkeep/fault_point.h"
 #include "warpkeep/hash.h"
 
 namespace wk {
 
-// Slots of a bucket.
-constexpr u32 kMapSlots = kLineParts;
+// Bytes of a bucket.
+constexpr u32 kMapBucket = 64;
 // A map has 2^k buckets, and k is one of these and of the numbers between.
 constexpr u32 kMapLeastBits = 6;
 constexpr u32 kMapMostBits = 31;
@@ -92,12 +92,24 @@ WK_DEVICE u64 unmix64(u64 seed, u64 hash) {
     return x ^ x >> 32 ^ seed ^ kC13;
 }
 
+// Slots of a map, and of a set: what they have of the key, and the value.
+WK_DEVICE u64 key_part(const U128& slot) { return slot.lo; }
+WK_DEVICE u64 key_part(u64 slot) { return slot; }
+WK_DEVICE u64 value_part(const U128& slot) { return slot.hi; }
+WK_DEVICE u64 value_part(u64) { return 0; }
+template <class Slot> WK_DEVICE Slot make_slot(u64 key, u64 value) {
+    if constexpr (sizeof(Slot) == 16) return Slot{key, value};
+    else return key;
+}
 WK_DEVICE bool same(const U128& a, const U128& b) { return a.lo == b.lo && a.hi == b.hi; }
+WK_DEVICE bool same(u64 a, u64 b) { return a == b; }
 
-// A map in device memory: plain data, to be a part of a kernel's parameters.
-struct HashMapRef {
+// A map or a set in device memory: plain data, to be a part of a kernel's parameters.
+template <class Slot> struct HashRef {
+    static constexpr u32 kSlots = kMapBucket / sizeof(Slot);
+
     // Slots of a bucket follow each other, and buckets do.
-    U128* slots;
+    Slot* slots;
     // The number of keys, and words of the host's.
     u64* control;
     u64 seed;
@@ -109,43 +121,43 @@ struct HashMapRef {
     WK_DEVICE u64 first(u64 hash) const { return hash & mask; }
     // The other bucket of a key that has this one. Odd, so that it is another.
     WK_DEVICE u64 partner(u64 hash, u64 bucket) const { return bucket ^ ((hash >> 32 | 1) & mask); }
-    WK_DEVICE U128* bucket(u64 number) const { return slots + number * kMapSlots; }
+    WK_DEVICE Slot* bucket(u64 number) const { return slots + number * kSlots; }
 
     // What the slot of a key has.
-    WK_DEVICE U128 word(u64 hash, bool second, u64 value) const {
-        return U128{(hash & ~mask) | kMapHeld | (second ? kMapSecond : 0), value};
+    WK_DEVICE Slot word(u64 hash, bool second, u64 value) const {
+        return make_slot<Slot>((hash & ~mask) | kMapHeld | (second ? kMapSecond : 0), value);
     }
     // The hash of the key in a slot of this bucket.
-    WK_DEVICE u64 hash_in(const U128& word, u64 bucket) const {
-        u64 upper = word.lo & ~mask;
-        return upper | (word.lo & kMapSecond ? partner(upper, bucket) : bucket);
+    WK_DEVICE u64 hash_in(const Slot& word, u64 bucket) const {
+        u64 upper = key_part(word) & ~mask;
+        return upper | (key_part(word) & kMapSecond ? partner(upper, bucket) : bucket);
     }
 
     // A key's slot as it was read; no slot if the key is in none.
     struct Place {
-        U128* at;
-        U128 word;
+        Slot* at;
+        Slot word;
     };
 
     WK_DEVICE Place locate(u64 hash) const {
         u64 number = first(hash);
         for (u32 second = 0; second < 2; second++, number = partner(hash, number)) {
-            u64 wanted = word(hash, second, 0).lo;
-            U128* at = bucket(number);
-            for (u32 i = 0; i < kMapSlots; i++) {
-                U128 there = load<Scope::Device, Order::Relaxed>(at + i);
-                if (there.lo == wanted) return Place{at + i, there};
+            u64 wanted = key_part(word(hash, second, 0));
+            Slot* at = bucket(number);
+            for (u32 i = 0; i < kSlots; i++) {
+                Slot there = load<Scope::Device, Order::Relaxed>(at + i);
+                if (key_part(there) == wanted) return Place{at + i, there};
             }
         }
-        return Place{nullptr, U128{0, 0}};
+        return Place{nullptr, Slot{}};
     }
 
     // Takes an empty slot for a key that has none, unless both buckets are full. Of the threads that do this at the same time none has the same key.
     WK_DEVICE bool claim(u64 hash, u64 value) const {
         u64 number = first(hash);
         for (u32 second = 0; second < 2; second++, number = partner(hash, number)) {
-            U128* at = bucket(number);
-            for (u32 i = 0; i < kMapSlots; i++) {
+            Slot* at = bucket(number);
+            for (u32 i = 0; i < kSlots; i++) {
                 if (take(at + i, word(hash, second, value))) return true;
             }
         }
@@ -153,8 +165,8 @@ struct HashMapRef {
     }
 
     // Writes to a slot if it is empty.
-    WK_DEVICE static bool take(U128* slot, const U128& word) {
-        U128 empty{0, 0};
+    WK_DEVICE static bool take(Slot* slot, const Slot& word) {
+        Slot empty{};
         if (!same(load<Scope::Device, Order::Relaxed>(slot), empty)) return false;
         if (WK_FAULT_POINT("hash_map.claim")) {
             store<Scope::Device, Order::Relaxed>(slot, word);
@@ -169,12 +181,12 @@ struct HashMapRef {
     WK_DEVICE bool find(u64 key, u64& value) const {
         Place place = locate(hash(key));
         if (!place.at) return false;
-        value = place.word.hi;
+        value = value_part(place.word);
         return true;
     }
 
     // Adds a key, or keeps the value that it has; `before` is what it had. Full if there is no slot: the host makes room.
-    WK_DEVICE MapStatus insert(u64 key, u64 value, u64* before = nullptr) const {
+    WK_DEVICE MapStatus insert(u64 key, u64 value = 0, u64* before = nullptr) const {
         return upsert(MapOp::Insert, key, value, before);
     }
 
@@ -184,10 +196,10 @@ struct HashMapRef {
         for (;;) {
             Place place = locate(hashed);
             while (place.at) {
-                if (before) *before = place.word.hi;
-                U128 next{place.word.lo, updated(op, place.word.hi, operand)};
+                if (before) *before = value_part(place.word);
+                Slot next = make_slot<Slot>(key_part(place.word), updated(op, value_part(place.word), operand));
                 if (same(next, place.word)) return op == MapOp::Insert ? MapStatus::Found : MapStatus::Updated;
-                U128 was = cas<Scope::Device, Order::Relaxed>(place.at, place.word, next);
+                Slot was = cas<Scope::Device, Order::Relaxed>(place.at, place.word, next);
                 if (same(was, place.word)) return MapStatus::Updated;
                 place.word = was;
             }
@@ -204,14 +216,14 @@ struct HashMapRef {
     WK_DEVICE MapStatus erase(u64 key, u64* before = nullptr) const {
         Place place = locate(hash(key));
         while (place.at) {
-            U128 was = cas<Scope::Device, Order::Relaxed>(place.at, place.word, U128{0, 0});
+            Slot was = cas<Scope::Device, Order::Relaxed>(place.at, place.word, Slot{});
             if (same(was, place.word)) {
-                if (before) *before = was.hi;
+                if (before) *before = value_part(was);
                 fetch_add(control, ~0ull);
                 return MapStatus::Erased;
             }
             // The value changed, or another thread was first.
-            if (was.lo != place.word.lo) break;
+            if (key_part(was) != key_part(place.word)) break;
             place.word = was;
         }
         return MapStatus::Absent;
@@ -224,23 +236,26 @@ struct HashMapRef {
     WK_DEVICE Claim claim_shared(u64 hash, u64 value) const {
         u64 number = first(hash);
         for (u32 second = 0; second < 2; second++, number = partner(hash, number)) {
-            U128* at = bucket(number);
-            for (u32 i = 0; i < kMapSlots; i++) {
-                U128 empty{0, 0}, there = load<Scope::Device, Order::Relaxed>(at + i);
+            Slot* at = bucket(number);
+            for (u32 i = 0; i < kSlots; i++) {
+                Slot empty{}, there = load<Scope::Device, Order::Relaxed>(at + i);
                 if (same(there, empty)) {
-                    U128 wanted = word(hash, second, value);
+                    Slot wanted = word(hash, second, value);
                     if (WK_FAULT_POINT("hash_map.shared_claim")) {
                         store<Scope::Device, Order::Relaxed>(at + i, wanted);
                         return Claim::Taken;
                     }
-                    U128 was = cas<Scope::Device, Order::Relaxed>(at + i, empty, wanted);
+                    Slot was = cas<Scope::Device, Order::Relaxed>(at + i, empty, wanted);
                     return same(was, empty) ? Claim::Taken : Claim::Lost;
                 }
-                if (there.lo == word(hash, second, 0).lo) return Claim::Lost;
+                if (key_part(there) == key_part(word(hash, second, 0))) return Claim::Lost;
             }
         }
         return Claim::Full;
     }
 };
+
+using HashMapRef = HashRef<U128>;
+using HashSetRef = HashRef<u64>;
 
 }  // namespace wk

@@ -22,7 +22,7 @@ use crate::program::{Agreement, Program};
 /// | --- | --- |
 /// | `simt.h` | the machine: memory, atomics, fences, warps and tiles, shared memory |
 /// | `hash.h` | the hash functions of `warpkeep-core` |
-/// | `hash_map.h` | a hash map, for kernels that use one: `warpkeep_containers::HashMap` |
+/// | `hash_map.h` | a hash map and a hash set, for kernels that use one of `warpkeep-containers` |
 /// | `scan.h` | prefix sums of a warp and of a block |
 /// | `device_scan.h` | a prefix sum of an array in device memory |
 /// | `partition.h` | a counting sort by address |

@@ -1,0 +1,213 @@
+//! The hash set beside a set of the standard library.
+
+use std::collections::BTreeSet;
+
+use warpkeep_containers::{
+    ContainerError, HashMap, HashMapOptions, HashSet, MapOp, MapOpKind, MapOpKinds, MapStatus,
+};
+use warpkeep_device::{Device, DeviceError, Mode, Program};
+use warpkeep_suites::device::{Container, Dice};
+
+use crate::container::device_error;
+use crate::keys::key_of_hash;
+
+/// A set whose batches are mixed ones in device memory.
+pub(crate) struct Keys(Device, HashSet);
+
+type Operation = (MapOpKind, u64);
+
+fn run(device: &Device, set: &HashSet, batch: &[Operation]) -> Result<Vec<MapStatus>, ContainerError> {
+    let keys = device.upload(&batch.iter().map(|op| op.1).collect::<Vec<u64>>())?;
+    let codes = device.upload(&batch.iter().map(|op| op.0 as u8).collect::<Vec<u8>>())?;
+    let (mut statuses, stream) = (device.allocate(batch.len())?, device.stream()?);
+    set.apply_on(MapOpKinds::Each(&codes), &keys, batch.len(), &mut statuses, &stream)?;
+    let statuses = statuses.to_vec::<u8>()?;
+    Ok(bytemuck::checked::cast_slice(&statuses).to_vec())
+}
+
+fn check(model: &mut BTreeSet<u64>, batch: &[Operation], answers: &[MapStatus]) -> Result<(), String> {
+    for ((kind, key), answer) in batch.iter().zip(answers) {
+        let is_there = model.contains(key);
+        let right = match (kind, is_there) {
+            // There is room, but displacement may give up, and few keys do not make a set grow.
+            (MapOpKind::Insert, false) if *answer == MapStatus::Full => continue,
+            (MapOpKind::Insert, false) => MapStatus::Inserted,
+            (MapOpKind::Erase, true) => MapStatus::Erased,
+            (_, true) => MapStatus::Found,
+            (_, false) => MapStatus::Absent,
+        };
+        if *answer != right {
+            return Err(format!("{kind:?} of {key} was answered {answer:?} and not {right:?}"));
+        }
+        match right {
+            MapStatus::Inserted => model.insert(*key),
+            MapStatus::Erased => model.remove(key),
+            _ => false,
+        };
+    }
+    Ok(())
+}
+
+fn compare(set: &HashSet, model: &BTreeSet<u64>) -> Result<(), String> {
+    let failed = |error: ContainerError| error.to_string();
+    set.verify().map_err(failed)?;
+    let (keys, length) = (set.retrieve_all().map_err(failed)?, set.len().map_err(failed)?);
+    if keys.len() as u64 != length || &keys.into_iter().collect::<BTreeSet<u64>>() != model {
+        return Err(format!("{length} keys, and not {}", model.len()));
+    }
+    Ok(())
+}
+
+fn kind(dice: &mut Dice) -> MapOpKind {
+    [MapOpKind::Insert, MapOpKind::Insert, MapOpKind::Insert, MapOpKind::Contains, MapOpKind::Erase]
+        [dice.below(5) as usize]
+}
+
+impl Container for Keys {
+    type Operation = Operation;
+    type Answer = MapStatus;
+    type Model = BTreeSet<u64>;
+
+    const NAME: &'static str = "hash set";
+
+    fn programs() -> Vec<Program> {
+        vec![HashSet::program()]
+    }
+
+    fn create(device: &Device, _operations: usize) -> Result<Self, DeviceError> {
+        let set = HashSet::new(device, &HashMapOptions::default().seed(0)).map_err(device_error)?;
+        Ok(Self(device.clone(), set))
+    }
+
+    fn operation(dice: &mut Dice) -> Operation {
+        let key = if dice.below(2) == 0 { dice.below(20) } else { u64::MAX - dice.below(1 << 30) };
+        (kind(dice), key)
+    }
+
+    fn run(&mut self, batch: &[Operation]) -> Result<Vec<MapStatus>, DeviceError> {
+        // The device plans large batches, which takes long in a seeded schedule.
+        if batch.len() > 100 {
+            return run(&self.0, &self.1, batch).map_err(device_error);
+        }
+        let ops: Vec<MapOp> = batch.iter().map(|(kind, key)| MapOp::new(*kind, *key, 7)).collect();
+        self.1.apply(&ops).map_err(device_error)
+    }
+
+    fn check(model: &mut Self::Model, batch: &[Operation], answers: &[MapStatus]) -> Result<(), String> {
+        check(model, batch, answers)
+    }
+
+    fn compare(&self, model: &Self::Model) -> Result<(), String> {
+        compare(&self.1, model)
+    }
+}
+
+/// A set whose keys compete for two buckets: displacements meet there.
+pub(crate) struct CrowdedKeys(HashSet);
+
+impl Container for CrowdedKeys {
+    type Operation = Operation;
+    type Answer = MapStatus;
+    type Model = BTreeSet<u64>;
+
+    const NAME: &'static str = "hash set with few buckets";
+
+    fn programs() -> Vec<Program> {
+        vec![HashSet::program()]
+    }
+
+    fn create(device: &Device, _operations: usize) -> Result<Self, DeviceError> {
+        HashSet::new(device, &HashMapOptions::default().seed(0)).map(Self).map_err(device_error)
+    }
+
+    fn operation(dice: &mut Dice) -> Operation {
+        let number = dice.below(48);
+        // Sixteen keys have no other place than the buckets 0 and 1, and the others do.
+        let differs = if number < 16 { 0 } else { number };
+        let key = key_of_hash((number % 2) | (differs << 32) | (number << 48));
+        (if dice.below(10) == 0 { MapOpKind::Erase } else { MapOpKind::Insert }, key)
+    }
+
+    fn run(&mut self, batch: &[Operation]) -> Result<Vec<MapStatus>, DeviceError> {
+        // All erasures, and then all insertions.
+        let of = |kind| batch.iter().filter(|op| op.0 == kind).map(|op| op.1).collect::<Vec<u64>>();
+        let mut erased = self.0.erase(&of(MapOpKind::Erase)).map_err(device_error)?.into_iter();
+        let mut inserted = self.0.insert(&of(MapOpKind::Insert)).map_err(device_error)?.into_iter();
+        let next = |op: &Operation| match op.0 {
+            MapOpKind::Erase => erased.next(),
+            _ => inserted.next(),
+        };
+        Ok(batch.iter().filter_map(next).collect())
+    }
+
+    fn check(model: &mut Self::Model, batch: &[Operation], answers: &[MapStatus]) -> Result<(), String> {
+        let (mut batch, mut answers) = (batch.to_vec(), answers.to_vec());
+        let mut order: Vec<usize> = (0..batch.len()).collect();
+        order.sort_by_key(|&at| batch[at].0 != MapOpKind::Erase);
+        batch = order.iter().map(|&at| batch[at]).collect();
+        answers = order.iter().map(|&at| answers[at]).collect();
+        check(model, &batch, &answers)
+    }
+
+    fn compare(&self, model: &Self::Model) -> Result<(), String> {
+        compare(&self.0, model)
+    }
+}
+
+#[test]
+fn a_stream_is_deduplicated_as_on_the_cpu() {
+    let set = HashSet::new(&Device::simulated(Mode::fast()).unwrap(), &HashMapOptions::default()).unwrap();
+    let twin = HashSet::on_cpu(&HashMapOptions::default());
+    let mut dice = Dice::new(3);
+    for _ in 0..10 {
+        let keys: Vec<u64> = (0..6000).map(|_| dice.below(9000)).collect();
+        assert_eq!(set.insert_new(&keys).unwrap(), twin.insert_new(&keys).unwrap());
+        let gone: Vec<u64> = (0..300).map(|_| dice.below(9000)).collect();
+        assert_eq!(set.erase(&gone).unwrap(), twin.erase(&gone).unwrap());
+        assert_eq!(set.contains(&keys).unwrap(), twin.contains(&keys).unwrap());
+    }
+    set.verify().unwrap();
+    let (mut keys, mut right) = (set.retrieve_all().unwrap(), twin.retrieve_all().unwrap());
+    keys.sort_unstable();
+    right.sort_unstable();
+    assert_eq!(keys, right);
+    let stats = set.stats().unwrap();
+    assert_eq!((stats.items, stats.slots), (right.len() as u64, 8 * stats.buckets));
+}
+
+#[test]
+fn a_set_reaches_a_load_of_95_percent_and_says_when_it_is_full() {
+    let device = Device::simulated(Mode::fast()).unwrap();
+    let set = HashSet::new(&device, &HashMapOptions::default().seed(1).most_bytes(64 << 8)).unwrap();
+    let keys: Vec<u64> = (0..2048 * 95 / 100).collect();
+    assert!(set.insert_new(&keys).unwrap().iter().all(|new| *new));
+    assert_eq!(set.stats().unwrap().buckets, 256);
+    let more: Vec<u64> = (5000..6000).collect();
+    let error = set.insert_new(&more).unwrap_err();
+    assert!(error.device().is_some_and(DeviceError::is_out_of_memory), "{error}");
+    assert!(set.contains(&keys).unwrap().iter().all(|there| *there));
+    set.verify().unwrap();
+    let stream = device.stream().unwrap();
+    let mut all = device.allocate(8 * 2048).unwrap();
+    assert_eq!(set.retrieve_all_on(&mut all, &stream).unwrap(), set.len().unwrap());
+}
+
+#[test]
+fn a_saved_set_is_a_set_and_no_map() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.set");
+    let device = Device::simulated(Mode::fast()).unwrap();
+    let set = HashSet::new(&device, &HashMapOptions::default()).unwrap();
+    set.insert(&(0..9000).collect::<Vec<u64>>()).unwrap();
+    set.save(&path).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 40 + 8 * 9000 + 4 * 3);
+    for loaded in [
+        HashSet::load(&device, &path, &HashMapOptions::default()).unwrap(),
+        HashSet::load_on_cpu(&path, &HashMapOptions::default()).unwrap(),
+    ] {
+        assert_eq!(loaded.len().unwrap(), 9000);
+        assert_eq!(loaded.contains(&[0, 8999, 9000]).unwrap(), [true, true, false]);
+    }
+    let error = HashMap::load_on_cpu(&path, &HashMapOptions::default()).unwrap_err();
+    assert!(matches!(error, ContainerError::Damaged { .. }), "{error}");
+}
