@@ -182,7 +182,8 @@ template <class Slot> struct Displacement {
     // Moves the keys of a path, the last one first. Each step is looked up again: others may have changed it, and a path can come back to a slot.
     WK_DEVICE bool follow(u32 path, u32 moves) const {
         Step last = step(path, moves - 1);
-        Slot* free = last.slot ? reserve(map.bucket(last.other)) : nullptr;
+        if (!last.slot) return false;
+        Slot* free = typename Ref::Bucket(map.bucket(last.other)).take(make_slot<Slot>(kMapReserved, 0));
         if (!free) return false;
         for (u32 i = moves; i-- > 0;) {
             Step next = step(path, i);
@@ -198,13 +199,6 @@ template <class Slot> struct Displacement {
         }
         store<Scope::Device, Order::Relaxed>(free, map.word(hash, path & 1, value));
         return true;
-    }
-
-    WK_DEVICE static Slot* reserve(Slot* bucket) {
-        for (u32 i = 0; i < Ref::kSlots; i++) {
-            if (Ref::take(bucket + i, make_slot<Slot>(kMapReserved, 0))) return bucket + i;
-        }
-        return nullptr;
     }
 
     // Takes a key out of its slot, if it is still there, and keeps the slot.

@@ -61,7 +61,7 @@ impl HashMapOptions {
         Self { most_bytes: Some(bytes), ..self }
     }
 
-    /// Operations of a batch of slices that are in device memory at once; longer batches are run in such parts.
+    /// Operations of a batch of slices that are in device memory at once, 2^24 by default. Longer batches are run, and seen, in such parts.
     #[must_use]
     pub fn staged(self, operations: usize) -> Self {
         Self { staged: operations, ..self }
@@ -127,7 +127,7 @@ pub struct DeviceAnswers<'a> {
 /// A map from 64-bit keys to 64-bit values that grows by itself, in device memory or on the CPU.
 ///
 /// Every key will do. Operations of a batch on one key act in the batch's order, whatever the others do; each has an answer.
-/// A batch is visible as a whole: calls may come from several threads, and those that change the map run one after the other.
+/// Calls may come from several threads; those that change the map run one after the other, so a batch is seen as a whole.
 ///
 /// ```
 /// use warpkeep_containers::{HashMap, HashMapOptions, MapOp, MapStatus, Upsert};
@@ -221,7 +221,7 @@ impl HashMap {
         self.run(&HostBatch::Each(ops))
     }
 
-    /// Runs a batch in device memory after what is in the stream, and waits for it.
+    /// Runs a batch in device memory after what is in the stream, and waits for it. Values that are found are those before.
     ///
     /// # Errors
     /// If a buffer is too short or the map is on the CPU, before anything is changed.
@@ -282,7 +282,7 @@ impl HashMap {
         Ok(())
     }
 
-    /// Gives all pairs to `take`, in parts and in no order. Calls that change the map wait until it is done.
+    /// Gives all pairs to `take`, in parts and in no order. Calls that change the map wait until it is done, so `take` must not make one.
     pub fn for_each_part(&self, mut take: impl FnMut(&[(u64, u64)])) -> Result<(), ContainerError> {
         self.try_for_each_part(|pairs| {
             take(pairs);

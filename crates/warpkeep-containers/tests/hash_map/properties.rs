@@ -94,6 +94,36 @@ proptest! {
 }
 
 #[test]
+fn batches_that_the_device_plans_are_alike_in_every_schedule() {
+    for seed in 0..4 {
+        let device = Device::simulated(Mode::seeded(seed)).unwrap();
+        let map = HashMap::new(&device, &options()).unwrap();
+        let (mut model, mut dice) = (Model::new(), Dice::new(seed));
+        for count in [1, 300, 40] {
+            let mut op = || {
+                let key = dice.below(150);
+                random_op(&mut dice, key)
+            };
+            let ops: Vec<MapOp> = (0..count).map(|_| op()).collect();
+            let answers = apply_on(&device, &map, &ops);
+            check_answers(&mut model, &ops, &answers).unwrap();
+            check_contents(&map, &model).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_key_with_all_operations_of_a_large_batch_is_worked_in_order() {
+    let device = device();
+    let map = HashMap::new(&device, &options()).unwrap();
+    let ops: Vec<MapOp> = (0..20_000).map(|i| MapOp::add(5, i)).collect();
+    let mut model = Model::new();
+    let answers = apply_on(&device, &map, &ops);
+    check_answers(&mut model, &ops, &answers).unwrap();
+    assert_eq!(map.retrieve_all().unwrap(), [(5, 20_000 * 19_999 / 2)]);
+}
+
+#[test]
 fn batches_of_one_kind_have_the_answers_of_mixed_ones() {
     let (map, twin) = (map(), HashMap::on_cpu(&options()));
     let (keys, values) = ([5, 6, 5, 0, 6, u64::MAX], [9, 8, 7, 6, 5, 4]);

@@ -133,6 +133,32 @@ template <class Slot> struct HashRef {
         return upper | (key_part(word) & kMapSecond ? partner(upper, bucket) : bucket);
     }
 
+    // A bucket as it was read: all slots are under way at once.
+    struct Bucket {
+        Slot* at;
+        Slot slots[kSlots];
+
+        WK_DEVICE explicit Bucket(Slot* from) : at(from) {
+            for (u32 i = 0; i < kSlots; i++) slots[i] = load<Scope::Device, Order::Relaxed>(from + i);
+        }
+
+        // Writes to a slot that was empty, if one still is; gives it.
+        WK_DEVICE Slot* take(const Slot& word) const {
+            for (u32 i = 0; i < kSlots; i++) {
+                if (same(slots[i], Slot{}) && put(at + i, word)) return at + i;
+            }
+            return nullptr;
+        }
+
+        WK_DEVICE static bool put(Slot* slot, const Slot& word) {
+            if (WK_FAULT_POINT("hash_map.claim")) {
+                store<Scope::Device, Order::Relaxed>(slot, word);
+                return true;
+            }
+            return same(cas<Scope::Device, Order::Relaxed>(slot, Slot{}, word), Slot{});
+        }
+    };
+
     // A key's slot as it was read; no slot if the key is in none.
     struct Place {
         Slot* at;
@@ -143,10 +169,9 @@ template <class Slot> struct HashRef {
         u64 number = first(hash);
         for (u32 second = 0; second < 2; second++, number = partner(hash, number)) {
             u64 wanted = key_part(word(hash, second, 0));
-            Slot* at = bucket(number);
+            Bucket there(bucket(number));
             for (u32 i = 0; i < kSlots; i++) {
-                Slot there = load<Scope::Device, Order::Relaxed>(at + i);
-                if (key_part(there) == wanted) return Place{at + i, there};
+                if (key_part(there.slots[i]) == wanted) return Place{there.at + i, there.slots[i]};
             }
         }
         return Place{nullptr, Slot{}};
@@ -156,23 +181,9 @@ template <class Slot> struct HashRef {
     WK_DEVICE bool claim(u64 hash, u64 value) const {
         u64 number = first(hash);
         for (u32 second = 0; second < 2; second++, number = partner(hash, number)) {
-            Slot* at = bucket(number);
-            for (u32 i = 0; i < kSlots; i++) {
-                if (take(at + i, word(hash, second, value))) return true;
-            }
+            if (Bucket(bucket(number)).take(word(hash, second, value))) return true;
         }
         return false;
-    }
-
-    // Writes to a slot if it is empty.
-    WK_DEVICE static bool take(Slot* slot, const Slot& word) {
-        Slot empty{};
-        if (!same(load<Scope::Device, Order::Relaxed>(slot), empty)) return false;
-        if (WK_FAULT_POINT("hash_map.claim")) {
-            store<Scope::Device, Order::Relaxed>(slot, word);
-            return true;
-        }
-        return same(cas<Scope::Device, Order::Relaxed>(slot, empty, word), empty);
     }
 
     WK_DEVICE bool contains(u64 key) const { return locate(hash(key)).at != nullptr; }
