@@ -244,6 +244,29 @@ template <class Slot> WK_DEVICE void apply(const Batch<Slot>& p) {
     turn.finish(p, is_pending, more, fewer);
 }
 
+// A thread for each run of a batch for an empty map. Runs are in the order of their first buckets, so the first ones of a bucket have its slots without
+// looking. The others are pending.
+template <class Slot> WK_DEVICE void build(const Batch<Slot>& p) {
+    using Ref = HashRef<Slot>;
+    Turn<Slot> turn(p);
+    bool is_pending = false, more = false;
+    if (turn.mine) {
+        Run run(p, turn.number);
+        run.work(p, false);
+        u64 bucket = p.map.first(run.hash);
+        u32 rank = 0;
+        while (rank < Ref::kSlots && rank < turn.number) {
+            u64 other = load(p.sorted + load(p.begins + turn.number - rank - 1));
+            if (p.map.first(rotl(other, p.rotation)) != bucket) break;
+            rank++;
+        }
+        more = run.present && rank < Ref::kSlots;
+        is_pending = run.present && !more;
+        if (more) store(p.map.bucket(bucket) + rank, p.map.word(run.hash, false, run.value));
+    }
+    turn.finish(p, is_pending, more, false);
+}
+
 // A thread for each listed run, whose keys are not there: displaces others for them.
 template <class Slot> WK_DEVICE void place(const Batch<Slot>& p) {
     Turn<Slot> turn(p);
@@ -349,6 +372,7 @@ template <class Slot> WK_DEVICE void verify(const Whole<Slot>& p) {
 #define WK_HASH_KERNELS(prefix, Slot)                                                                                                  \
     WK_KERNEL_OF(prefix##_plan, hash_batch::Plan, hash_batch::kThreads) { hash_batch::plan(p); }                                       \
     WK_KERNEL_OF(prefix##_apply, hash_batch::Batch<Slot>, hash_batch::kThreads) { hash_batch::apply(p); }                              \
+    WK_KERNEL_OF(prefix##_build, hash_batch::Batch<Slot>, hash_batch::kThreads) { hash_batch::build(p); }                              \
     WK_KERNEL_AT_ONCE(prefix##_place, hash_batch::Batch<Slot>, hash_batch::kThreads, 4) { hash_batch::place(p); }                      \
     WK_KERNEL_OF(prefix##_refuse, hash_batch::Batch<Slot>, hash_batch::kThreads) { hash_batch::refuse(p); }                            \
     WK_KERNEL_OF(prefix##_find, hash_batch::Lookup<Slot>, hash_batch::kThreads) { hash_batch::find(p); }                               \

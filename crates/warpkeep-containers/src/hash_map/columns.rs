@@ -88,6 +88,13 @@ pub(super) struct Staged {
     pub(super) count: usize,
 }
 
+impl Staged {
+    /// Whether all operations insert.
+    pub(super) fn inserts(&self) -> bool {
+        self.codes.is_null() && self.code <= MapOpKind::Max as u32
+    }
+}
+
 /// The order in which a batch is worked: operations by hash, and where the runs of equal hashes begin.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Planned {

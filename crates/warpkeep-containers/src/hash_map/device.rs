@@ -14,6 +14,8 @@ use crate::Sorter;
 
 /// Batches of slices with no more operations than this are planned by the host.
 const HOST_PLANS: usize = 4096;
+/// A batch of one key for at least so many slots is worth a look whether the map is empty.
+const BUILDS: u64 = 8;
 /// How often displacement is tried again for keys that others were faster than.
 const MOST_DISPLACEMENTS: u32 = 8;
 
@@ -76,7 +78,7 @@ impl DeviceMap {
                 if is_lookup {
                     self.look_up(&staged, stream)?;
                 } else {
-                    let rotation = self.read().bits;
+                    let rotation = self.rotation(&staged)?;
                     let planned = match on_host {
                         true => columns.plan_on_host(&part, self.seed, rotation, device, stream)?,
                         false => self.plan(&staged, rotation, columns, stream)?,
@@ -114,7 +116,7 @@ impl DeviceMap {
             return unsafe { self.look_up(staged, stream) };
         }
         let mut workspace = self.workspaces.take(&self.device)?;
-        let rotation = self.read().bits;
+        let rotation = self.rotation(staged)?;
         // SAFETY: this function's contract; both calls wait for the stream.
         unsafe {
             let planned = self.plan(staged, rotation, &mut workspace.columns, stream)?;
@@ -122,6 +124,14 @@ impl DeviceMap {
         }
         self.workspaces.put_back(workspace);
         Ok(())
+    }
+
+    /// By how many bits hashes are rotated, so that those of one first bucket follow each other: the size of the table when the batch is
+    /// worked. If it turns out to be another, the batch is only in another order.
+    fn rotation(&self, staged: &Staged) -> Result<u32> {
+        let (table, count) = (self.read(), staged.count as u64);
+        let builds = staged.inserts() && count >= table.capacity() / BUILDS && table.len()? == 0;
+        Ok(if builds { table.bits_with(count) } else { table.bits })
     }
 
     /// Finds keys, and waits for it.
@@ -189,10 +199,18 @@ impl DeviceMap {
         }
         let mut table = self.write();
         let mut pass = Pass { map: self, staged, planned, lists, listed: None, stream };
-        // An empty map is given its size at once. Otherwise the keys that are new are not known yet.
-        let inserts = staged.codes.is_null() && staged.code <= MapOpKind::Max as u32;
-        if inserts && !fits(planned.runs, table.capacity()) && table.len()? == 0 {
-            table.grow_for(planned.runs, &self.kernels, stream)?;
+        // An empty map is given its size at once, and most keys their slots. Otherwise the keys that are new are not known yet.
+        let large = planned.runs >= table.capacity() / BUILDS;
+        if large && staged.inserts() && table.len()? == 0 {
+            if !fits(planned.runs, table.capacity()) {
+                table.grow_for(planned.runs, &self.kernels, stream)?;
+            }
+            // SAFETY: the caller's promise.
+            if planned.rotation == table.bits
+                && unsafe { pass.run(&self.kernels.build, &table)? }.pending == 0
+            {
+                return Ok(());
+            }
         }
         loop {
             // SAFETY: the caller's promise.

@@ -82,6 +82,7 @@ warpkeep_device::kernel_set! {
     struct MapKernels in "hash_map.cu", prefix "hash_map_" {
         plan: Plan,
         apply: Batch,
+        build: Batch,
         place: Batch,
         refuse: Batch,
         find: Lookup,
@@ -118,6 +119,7 @@ warpkeep_device::kernel_set! {
     struct SetKernels in "hash_set.cu", prefix "hash_set_" {
         plan: Plan,
         apply: Batch,
+        build: Batch,
         place: Batch,
         refuse: Batch,
         find: Lookup,
@@ -172,6 +174,7 @@ impl Shape {
 pub(super) struct Kernels {
     pub(super) plan: TypedKernel<Plan>,
     pub(super) apply: TypedKernel<Batch>,
+    pub(super) build: TypedKernel<Batch>,
     pub(super) place: TypedKernel<Batch>,
     pub(super) refuse: TypedKernel<Batch>,
     pub(super) find: TypedKernel<Lookup>,
@@ -184,14 +187,14 @@ impl Kernels {
     pub(super) fn load(device: &Device, shape: Shape) -> Result<Kernels> {
         Ok(match shape {
             Shape::Map => {
-                let MapKernels { plan, apply, place, refuse, find, double, retrieve, verify } =
+                let MapKernels { plan, apply, build, place, refuse, find, double, retrieve, verify } =
                     MapKernels::load(device)?;
-                Kernels { plan, apply, place, refuse, find, double, retrieve, verify }
+                Kernels { plan, apply, build, place, refuse, find, double, retrieve, verify }
             }
             Shape::Set => {
-                let SetKernels { plan, apply, place, refuse, find, double, retrieve, verify } =
+                let SetKernels { plan, apply, build, place, refuse, find, double, retrieve, verify } =
                     SetKernels::load(device)?;
-                Kernels { plan, apply, place, refuse, find, double, retrieve, verify }
+                Kernels { plan, apply, build, place, refuse, find, double, retrieve, verify }
             }
         })
     }

@@ -43,6 +43,11 @@ pub(super) fn fits(keys: u64, slots: u64) -> bool {
     u128::from(keys) * 100 <= u128::from(slots) * u128::from(MOST_LOAD)
 }
 
+/// The smallest size for so many keys.
+fn bits_for(keys: u64, shape: Shape) -> u32 {
+    (LEAST_BITS..MOST_BITS).find(|bits| fits(keys, shape.slots() << bits)).unwrap_or(MOST_BITS)
+}
+
 impl Table {
     /// An empty table with room for `items` keys, whose slots never take more than `most_bytes`.
     pub(super) fn new(
@@ -52,10 +57,7 @@ impl Table {
         most_bytes: Option<u64>,
         seed: u64,
     ) -> Result<Table> {
-        let mut bits = LEAST_BITS;
-        while bits < MOST_BITS && !fits(items, shape.slots() << bits) {
-            bits += 1;
-        }
+        let bits = bits_for(items, shape);
         let most = match most_bytes {
             Some(most) => most,
             None => device.memory()?.1.checked_next_power_of_two().unwrap_or(u64::MAX),
@@ -69,6 +71,11 @@ impl Table {
 
     pub(super) fn buckets(&self) -> u64 {
         1 << self.bits
+    }
+
+    /// The size that it will have if so many keys are the first ones.
+    pub(super) fn bits_with(&self, keys: u64) -> u32 {
+        bits_for(keys, self.shape).clamp(self.bits, self.most_bits)
     }
 
     /// How many slots there are.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 use warpkeep_containers::{
-    ContainerError, DeviceAnswers, DeviceOps, HashMap, HashMapOptions, MapAnswer, MapOp, MapOpKind,
+    ContainerError, DeviceAnswers, DeviceOps, HashMap, HashMapOptions, HashSet, MapAnswer, MapOp, MapOpKind,
     MapOpKinds, MapStatus, Upsert,
 };
 use warpkeep_device::{Device, DeviceError, Mode};
@@ -188,6 +188,39 @@ fn a_large_batch_is_built_at_once_and_sorted_by_the_device() {
             .all(|(answer, key)| { answer.status == MapStatus::Found && answer.before == *key })
     );
     assert_eq!(map.stats().unwrap().buckets, 32768, "keys that are there need no room");
+}
+
+#[test]
+fn an_empty_map_is_built_from_a_batch_of_any_size() {
+    let modes = [Mode::fast(), Mode::seeded(1), Mode::seeded(2)];
+    for (mode, count) in
+        modes.into_iter().flat_map(|mode| [1, 31, 200, 243, 256, 900, 5000].map(|n| (mode.clone(), n)))
+    {
+        if mode != Mode::fast() && count > 900 {
+            continue;
+        }
+        let device = Device::simulated(mode).unwrap();
+        let (map, set) =
+            (HashMap::new(&device, &options()).unwrap(), HashSet::new(&device, &options()).unwrap());
+        // Every third key is there twice, and the size is that of the keys that are different.
+        let keys: Vec<u64> = (0..count).map(|i| if i % 3 == 2 { i / 2 } else { i }).collect();
+        let values: Vec<u64> = (0..count).collect();
+        let ops: Vec<MapOp> = keys.iter().zip(&values).map(|(key, value)| MapOp::add(*key, *value)).collect();
+        let mut model = Model::new();
+        let answers = map.upsert(Upsert::Add, &keys, &values).unwrap();
+        check_answers(&mut model, &ops, &answers).unwrap();
+        check_contents(&map, &model).unwrap();
+        let new = set.insert_new(&keys).unwrap();
+        assert!(new.iter().zip(&answers).all(|(new, answer)| *new == (answer.status == MapStatus::Inserted)));
+        assert_eq!(set.len().unwrap(), model.len() as u64);
+        set.verify().unwrap();
+        let (stats, smallest) = (map.stats().unwrap(), 64);
+        assert!(stats.load > 0.47 || stats.buckets == smallest, "{stats:?}");
+        // And once more when it was cleared.
+        map.clear().unwrap();
+        assert_eq!(map.upsert(Upsert::Add, &keys, &values).unwrap(), answers);
+        check_contents(&map, &model).unwrap();
+    }
 }
 
 #[test]
