@@ -205,11 +205,12 @@ impl DeviceMap {
             if !fits(planned.runs, table.capacity()) {
                 table.grow_for(planned.runs, &self.kernels, stream)?;
             }
-            // SAFETY: the caller's promise.
-            if planned.rotation == table.bits
-                && unsafe { pass.run(&self.kernels.build, &table)? }.pending == 0
-            {
-                return Ok(());
+            if planned.rotation == table.bits {
+                // SAFETY: the caller's promise.
+                let left = unsafe { pass.run(&self.kernels.build, &table)? };
+                if left.pending == 0 {
+                    return Ok(());
+                }
             }
         }
         loop {

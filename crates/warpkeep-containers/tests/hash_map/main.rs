@@ -7,6 +7,7 @@ mod container;
 mod crowded;
 mod files;
 mod keys;
+mod limits;
 mod model;
 mod properties;
 mod set;

@@ -170,9 +170,12 @@ template <class Slot> struct HashRef {
         for (u32 second = 0; second < 2; second++, number = partner(hash, number)) {
             u64 wanted = key_part(word(hash, second, 0));
             Bucket there(bucket(number));
+            // No number of a slot that is not a constant, or the bucket would go to memory.
+            Place place{nullptr, Slot{}};
             for (u32 i = 0; i < kSlots; i++) {
-                if (key_part(there.slots[i]) == wanted) return Place{there.at + i, there.slots[i]};
+                if (key_part(there.slots[i]) == wanted) place = Place{there.at + i, there.slots[i]};
             }
+            if (place.at) return place;
         }
         return Place{nullptr, Slot{}};
     }
