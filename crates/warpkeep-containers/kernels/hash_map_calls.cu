@@ -22,6 +22,14 @@ struct Words {
     u64 count;
 };
 
+struct Keys {
+    HashSetRef set;
+    const u64* keys;
+    u8* statuses;
+    u64 count;
+    u64 op;
+};
+
 }  // namespace hash_map_calls
 
 // Counts words. Those that are answered Full were not counted: the host counts them, which makes room.
@@ -30,6 +38,21 @@ WK_KERNEL(hash_map_calls_count_words, hash_map_calls::Words) {
     u64 i = global_index();
     if (i >= p.count) return;
     store(p.statuses + i, (u8)p.map.upsert(MapOp::Add, load(p.words + i), 1));
+}
+
+// Adds keys to a set, removes them or asks for them, in whatever order the threads come.
+WK_KERNEL(hash_map_calls_run_keys, hash_map_calls::Keys) {
+    using namespace hash_map_calls;
+    u64 i = global_index();
+    if (i >= p.count) return;
+    u64 key = load(p.keys + i);
+    MapStatus status;
+    switch ((MapOp)p.op) {
+        case MapOp::Insert: status = p.set.insert(key); break;
+        case MapOp::Erase: status = p.set.erase(key); break;
+        default: status = p.set.contains(key) ? MapStatus::Found : MapStatus::Absent; break;
+    }
+    store(p.statuses + i, (u8)status);
 }
 
 // A call of a thread for each key, in whatever order the threads come.

@@ -11,6 +11,7 @@ mod limits;
 mod model;
 mod properties;
 mod set;
+mod set_limits;
 mod traps;
 
 mod pairs {
