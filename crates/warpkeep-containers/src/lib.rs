@@ -11,6 +11,8 @@
 //! Columns are [buffers](warpkeep_device::Buffer) of the caller. Calls run after the work in the caller's stream.
 
 mod columns;
+mod error;
+mod hash_map;
 mod key_mixer;
 mod slab_alloc;
 mod slab_hash_options;
@@ -22,6 +24,11 @@ mod slab_table;
 mod sort;
 
 pub use columns::{SortKey, SortValue};
+pub use error::ContainerError;
+pub use hash_map::{
+    DeviceAnswers, DeviceOps, HashMap, HashMapOptions, HashMapRef, HashMapStats, HashSet, HashSetRef,
+    MapAnswer, MapOp, MapOpKind, MapOpKinds, MapStatus, Upsert,
+};
 pub use slab_alloc::{SlabAlloc, SlabAllocContents, SlabAllocOptions, SlabAllocRef, SlabAllocStats};
 pub use slab_hash_options::{SlabHashOptions, SlabHashStats};
 pub use slab_map::SlabMap;
@@ -29,15 +36,5 @@ pub use slab_multi_map::SlabMultiMap;
 pub use slab_request::{SlabAnswer, SlabMultiRequest, SlabRequest};
 pub use slab_set::SlabSet;
 pub use slab_table::SlabTableRef;
-mod error;
-mod hash_map;
-mod sort;
-
-pub use columns::{SortKey, SortValue};
-pub use error::ContainerError;
-pub use hash_map::{
-    DeviceAnswers, DeviceOps, HashMap, HashMapOptions, HashMapRef, HashMapStats, HashSet, HashSetRef,
-    MapAnswer, MapOp, MapOpKind, MapOpKinds, MapStatus, Upsert,
-};
 pub use sort::{Sorted, Sorter};
 pub use warpkeep_device::{DeviceError, Result};
