@@ -38,6 +38,18 @@ pub enum ContainerError {
         /// How many are needed.
         expected: usize,
     },
+    /// A container is to be larger than it can be.
+    #[error(
+        "{given} {what} were asked for and there can be {most}; ask for less, or make several containers"
+    )]
+    TooLarge {
+        /// What there would be too many of.
+        what: &'static str,
+        /// How many were asked for.
+        given: u64,
+        /// How many there can be.
+        most: u64,
+    },
     /// A call with device memory, of a container that has none.
     #[error("{what} works in device memory and this container is on the CPU; use the call that takes slices")]
     OnCpu {

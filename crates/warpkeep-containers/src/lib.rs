@@ -7,10 +7,12 @@
 //! | [`SlabMap`], [`SlabSet`], [`SlabMultiMap`] | hash tables of chains of slabs, with any mix of requests in one launch |
 //! | [`HashMap`] | 64-bit keys to 64-bit values; grows by itself; batches of mixed operations in their order |
 //! | [`HashSet`] | the same without values, in half the memory |
+//! | [`CuckooIndex`] | 64-bit hashes of keys to 32-bit locations, eight bytes an entry: Mega-KV's index; batches of mixed operations in their order |
 //!
 //! Columns are [buffers](warpkeep_device::Buffer) of the caller. Calls run after the work in the caller's stream.
 
 mod columns;
+mod cuckoo_index;
 mod error;
 mod hash_map;
 mod key_mixer;
@@ -24,6 +26,10 @@ mod slab_table;
 mod sort;
 
 pub use columns::{SortKey, SortValue};
+pub use cuckoo_index::{
+    CuckooIndex, CuckooIndexOptions, CuckooIndexRef, CuckooIndexStats, DeviceIndexAnswers, DeviceIndexOps,
+    IndexAnswer, IndexEntry, IndexOp, IndexOpKind, IndexOpKinds, IndexStatus, NO_LOCATION,
+};
 pub use error::ContainerError;
 pub use hash_map::{
     DeviceAnswers, DeviceOps, HashMap, HashMapOptions, HashMapRef, HashMapStats, HashSet, HashSetRef,

@@ -23,6 +23,8 @@ use crate::program::{Agreement, Program};
 /// | `simt.h` | the machine: memory, atomics, fences, warps and tiles, shared memory |
 /// | `hash.h` | the hash functions of `warpkeep-core` |
 /// | `hash_map.h` | a hash map and a hash set, for kernels that use one of `warpkeep-containers` |
+/// | `hash_map.h` | a hash map, for kernels that use one: `warpkeep_containers::HashMap` |
+/// | `cuckoo_index.h` | a cuckoo index, for kernels that use one: `warpkeep_containers::CuckooIndex` |
 /// | `scan.h` | prefix sums of a warp and of a block |
 /// | `device_scan.h` | a prefix sum of an array in device memory |
 /// | `partition.h` | a counting sort by address |
@@ -38,6 +40,7 @@ use crate::program::{Agreement, Program};
 pub const SEAM: &[(&str, &str)] = &[
     ("warpkeep/append.h", include_str!("../../include/warpkeep/append.h")),
     ("warpkeep/coop_read.h", include_str!("../../include/warpkeep/coop_read.h")),
+    ("warpkeep/cuckoo_index.h", include_str!("../../include/warpkeep/cuckoo_index.h")),
     ("warpkeep/device_scan.h", include_str!("../../include/warpkeep/device_scan.h")),
     ("warpkeep/duplicates.h", include_str!("../../include/warpkeep/duplicates.h")),
     ("warpkeep/fault_point.h", include_str!("../../include/warpkeep/fault_point.h")),
