@@ -2,6 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use warpkeep_device::{DeviceError, Result};
+
 use super::NO_LOCATION;
 use super::columns::HostBatch;
 use super::kernels::CELLS;
@@ -22,9 +24,14 @@ pub(super) struct CpuCells {
 }
 
 impl CpuIndex {
-    pub(super) fn new(layout: Layout) -> CpuIndex {
-        let buckets = vec![[0; CELLS]; layout.buckets() as usize];
-        CpuIndex { layout, cells: Mutex::new(CpuCells { layout, buckets, len: 0 }) }
+    pub(super) fn new(layout: Layout) -> Result<CpuIndex> {
+        let count = layout.buckets() as usize;
+        // Asked for first, because zeroed memory that cannot be had is no error but the end of the program.
+        Vec::<[u64; CELLS]>::new().try_reserve_exact(count).map_err(|error| {
+            DeviceError::OutOfHostMemory { asked: 8 * layout.cells(), cause: error.to_string() }
+        })?;
+        let cells = CpuCells { layout, buckets: vec![[0; CELLS]; count], len: 0 };
+        Ok(CpuIndex { layout, cells: Mutex::new(cells) })
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, CpuCells> {

@@ -60,13 +60,18 @@ impl DeviceIndex {
 
     /// Runs a batch of slices, and gives each answer in the batch's order.
     pub(super) fn run(&self, batch: &HostBatch<'_>, mut answer: impl FnMut(IndexAnswer)) -> Result<()> {
+        if batch.len() == 0 {
+            return Ok(());
+        }
+        let is_search = matches!(batch, HostBatch::Search(_));
+        let on_host = !is_search && batch.len().min(self.staged) <= HOST_PLANS;
+        // One workspace for all parts, so that the memory of the first, which is the longest, does for the others: once something has
+        // changed, its answers are not to be lost.
+        let mut workspace = self.workspaces.take(&self.device)?;
+        let (device, columns, stream) = (&self.device, &mut workspace.columns, &workspace.stream);
         for begin in (0..batch.len()).step_by(self.staged) {
             let part = batch.part(begin..batch.len().min(begin.saturating_add(self.staged)));
             let count = part.len();
-            let mut workspace = self.workspaces.take(&self.device)?;
-            let (device, columns, stream) = (&self.device, &mut workspace.columns, &workspace.stream);
-            let is_search = matches!(part, HostBatch::Search(_));
-            let on_host = !is_search && count <= HOST_PLANS;
             // SAFETY: the stream is synchronised before the columns are used again.
             unsafe {
                 let staged = columns.stage(&part, !on_host, device, stream)?;
@@ -90,8 +95,8 @@ impl DeviceIndex {
             for ((&status, &matches), &found) in statuses.iter().zip(matches).zip(found) {
                 answer(IndexAnswer { status, matches, found });
             }
-            self.workspaces.put_back(workspace);
         }
+        self.workspaces.put_back(workspace);
         Ok(())
     }
 
@@ -204,7 +209,7 @@ impl DeviceIndex {
         // All memory is there before the first change.
         let mut lists = [DevicePtr::NULL; 2];
         for (list, column) in lists.iter_mut().zip(&mut columns.pending) {
-            *list = column.reserve(&self.device, 8 * planned.runs as usize)?;
+            *list = column.reserve(&self.device, 8 * staged.count)?;
         }
         // Exclusively: entries that are on their way cannot be found.
         let table = self.write();

@@ -150,7 +150,7 @@ impl CuckooIndex {
     /// # Ok::<(), warpkeep_containers::ContainerError>(())
     /// ```
     pub fn on_cpu(options: &CuckooIndexOptions) -> Result<CuckooIndex, ContainerError> {
-        Ok(CuckooIndex { kind: Kind::Cpu(CpuIndex::new(Layout::for_items(options.items)?)) })
+        Ok(CuckooIndex { kind: Kind::Cpu(CpuIndex::new(Layout::for_items(options.items)?)?) })
     }
 
     /// Adds an entry for each hash.
@@ -216,7 +216,7 @@ impl CuckooIndex {
         stream: &Stream,
     ) -> Result<(), ContainerError> {
         let index = self.on_device("apply_on")?;
-        let count = ops.count;
+        let (count, DeviceIndexAnswers { statuses, matches, locations }) = (ops.count, answers);
         let (codes, code) = match ops.kinds {
             IndexOpKinds::All(kind) => (None, kind as u32),
             IndexOpKinds::Each(codes) => (Some(codes), 0),
@@ -231,9 +231,9 @@ impl CuckooIndex {
             code,
             locations: column(ops.locations, 4, "locations")?,
             olds: column(ops.olds, 4, "old locations")?,
-            statuses: column(Some(&*answers.statuses), 1, "statuses")?,
-            matches: column(answers.matches.as_deref(), 1, "matches")?,
-            found: column(answers.locations.as_deref(), 8, "locations found")?,
+            statuses: column(Some(statuses), 1, "statuses")?,
+            matches: column(matches.as_deref(), 1, "matches")?,
+            found: column(locations.as_deref(), 8, "locations found")?,
             count,
         };
         // SAFETY: the lengths were checked; all buffers are borrowed, those that are written exclusively.
