@@ -33,6 +33,9 @@ warpkeep_device::kernel_set! {
     }
 }
 
+/// What numbers of hashes are multiplied by. The locations of a hash are twice its number, and one more.
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+
 /// An index that kernels change with calls of their threads.
 pub(crate) struct Calls {
     device: Device,
@@ -97,8 +100,10 @@ impl Container for Calls {
     fn operation(dice: &mut Dice) -> IndexOp {
         // Half of the calls meet in a few entries.
         let hashes = if dice.below(2) == 0 { 3 } else { 400 };
-        let hash = dice.below(hashes).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let (location, old) = (dice.below(2) as u32, dice.below(2) as u32);
+        let number = dice.below(hashes);
+        let hash = number.wrapping_mul(SPREAD);
+        let mut location = || (2 * number + dice.below(2)) as u32;
+        let (location, old) = (location(), location());
         match dice.below(8) {
             0..=2 => IndexOp::insert(hash, location),
             3 => IndexOp::replace(hash, old, location),
@@ -118,7 +123,12 @@ impl Container for Calls {
             let entry = change.entry((hash, location)).or_default();
             *entry = (entry.0 + by, entry.1 || missed);
         };
-        for (op, (status, ..)) in batch.iter().zip(answers) {
+        for (op, (status, matches, found)) in batch.iter().zip(answers) {
+            // A search beside all the others never gives the location of another hash.
+            let are_its = found.iter().all(|at| u64::from(at / 2).wrapping_mul(SPREAD) == op.hash);
+            if !are_its || found.len() != usize::from(*matches).min(2) {
+                return Err(format!("{op:?} was answered {status:?}, {matches} at {found:?}"));
+            }
             use IndexStatus::{Absent, Deleted, Found, Full, Inserted, Replaced, Truncated};
             match (op.kind, status) {
                 (IndexOpKind::Insert, Inserted) => count(op.hash, op.location, 1, false),

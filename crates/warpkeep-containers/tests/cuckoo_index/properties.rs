@@ -262,6 +262,58 @@ fn bad_arguments_are_refused_before_anything_changes() {
 }
 
 #[test]
+fn a_search_writes_every_answer_to_buffers_that_are_not_zeroed() {
+    let device = device();
+    let (index, stream) = (CuckooIndex::new(&device, &options(100)).unwrap(), device.stream().unwrap());
+    index.insert(&[1 << 32, 1 << 32, 2 << 32, 3 << 32, 3 << 32, 3 << 32], &[9, 8, 7, 6, 5, 4]).unwrap();
+    let hashes = device.upload(&[1_u64 << 32, 2 << 32, 3 << 32, 4 << 32]).unwrap();
+    let [mut statuses, mut matches, mut found] =
+        [4, 4, 32].map(|bytes: usize| device.upload(&vec![0xEE_u8; bytes]).unwrap());
+    let kinds = IndexOpKinds::All(IndexOpKind::Search);
+    let ops = DeviceIndexOps { kinds, hashes: &hashes, locations: None, olds: None, count: 4 };
+    let answers = DeviceIndexAnswers {
+        statuses: &mut statuses,
+        matches: Some(&mut matches),
+        locations: Some(&mut found),
+    };
+    index.apply_on(ops, answers, &stream).unwrap();
+    use IndexStatus::{Absent, Found, Truncated};
+    assert_eq!(
+        statuses.to_vec::<u8>().unwrap(),
+        [Found, Found, Truncated, Absent].map(|status| status as u8)
+    );
+    assert_eq!(matches.to_vec::<u8>().unwrap(), [2, 1, 3, 0]);
+    let none = NO_LOCATION;
+    assert_eq!(found.to_vec::<[u32; 2]>().unwrap(), [[8, 9], [7, none], [4, 5], [none, none]]);
+}
+
+#[test]
+fn an_entry_lies_in_its_preferred_cell_or_the_nearest_to_the_left() {
+    let device = device();
+    let index = CuckooIndex::new(&device, &options(14)).unwrap();
+    let twin = CuckooIndex::on_cpu(&options(14)).unwrap();
+    // The upper three bits of a signature number the cell. Both buckets have one each in turn.
+    let hash = 5_u64 << 61;
+    let locations: Vec<u32> = (0..16).collect();
+    for location in &locations {
+        index.insert(&[hash], &[*location]).unwrap();
+        twin.insert(&[hash], &[*location]).unwrap();
+    }
+    let reference = index.reference().unwrap();
+    let cells = u64::from_le_bytes(bytemuck::bytes_of(&reference)[..8].try_into().unwrap());
+    let (copy, stream) = (device.allocate(128).unwrap(), device.stream().unwrap());
+    // SAFETY: the index has two buckets of 64 bytes there, and no call of it runs.
+    unsafe { device.copy_raw(copy.ptr(), DevicePtr::new(cells), 128, &stream).unwrap() };
+    stream.synchronize().unwrap();
+    let cells: Vec<u32> = copy.to_vec::<u64>().unwrap().iter().map(|cell| (cell >> 32) as u32 - 1).collect();
+    let right = [10, 8, 6, 4, 2, 0, 14, 12];
+    assert_eq!(cells[..8], right);
+    assert_eq!(cells[8..], right.map(|location| location + 1));
+    let in_twin: Vec<u32> = twin.entries().unwrap().iter().map(|entry| entry.location).collect();
+    assert_eq!(in_twin, cells);
+}
+
+#[test]
 fn codes_that_mean_nothing_only_ask() {
     let device = device();
     let (index, stream) = (CuckooIndex::new(&device, &options(10)).unwrap(), device.stream().unwrap());
