@@ -245,6 +245,14 @@ struct Displacement {
     }
 };
 
+// The entries that match in the line of each lane. All lanes of a warp take part.
+WK_DEVICE void add_own_matches(const Lines& lines, u32 signature, IndexMatches& found) {
+    Line line = lines.own();
+    CuckooIndexRef::Bucket bucket;
+    for (u32 part = 0; part < kLineParts; part++) bucket.parts[part] = line.parts[part];
+    bucket.add_matches(signature, found);
+}
+
 }  // namespace cuckoo_index
 
 // What a batch is sorted by, and the numbers of its operations.
@@ -297,12 +305,8 @@ WK_KERNEL_OF(cuckoo_index_search, cuckoo_index::Search, cuckoo_index::kThreads) 
     Lines one = Lines::at(first, (u32)group.first, kLineParts, kLineParts);
     Lines other = Lines::at(first, (u32)group.second, kLineParts, kLineParts);
     IndexMatches found = IndexMatches::none();
-    for (u32 second = 0; second < 2; second++) {
-        Line line = (second ? other : one).own();
-        CuckooIndexRef::Bucket bucket;
-        for (u32 part = 0; part < kLineParts; part++) bucket.parts[part] = line.parts[part];
-        bucket.add_matches(group.signature, found);
-    }
+    add_own_matches(one, group.signature, found);
+    add_own_matches(other, group.signature, found);
     if (i >= p.count) return;
     store(p.statuses + i, (u8)found.status());
     if (p.matches) store(p.matches + i, (u8)found.count);
