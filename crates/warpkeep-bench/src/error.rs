@@ -2,6 +2,7 @@
 
 use std::io;
 
+use warpkeep_containers::ContainerError;
 use warpkeep_device::DeviceError;
 use warpkeep_gphash::TableError;
 use warpkeep_gphash::gpu::paper::CacheError;
@@ -94,6 +95,15 @@ impl From<TableError> for BenchError {
 impl From<DeviceError> for BenchError {
     fn from(error: DeviceError) -> Self {
         TableError::from(error).into()
+    }
+}
+
+impl From<ContainerError> for BenchError {
+    fn from(error: ContainerError) -> Self {
+        match error {
+            ContainerError::Device(error) => error.into(),
+            other => BenchError::Wrong(other.to_string()),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ pub mod chart;
 pub mod compare;
 pub mod device;
 mod error;
+pub mod gpu;
 pub mod growth;
 mod kernels;
 pub mod limits;

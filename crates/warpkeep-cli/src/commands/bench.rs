@@ -2,6 +2,7 @@
 
 mod compare;
 mod device;
+mod gpu;
 mod growth;
 mod limits;
 mod load_factor;
@@ -55,6 +56,9 @@ enum Benchmark {
     /// rate is compared with the limit that binds it, measured in the same run.
     #[command(after_help = EXIT_CODES)]
     Device(device::Device),
+    /// Speed of the containers in device memory, compared with the CPU and the limits of that memory.
+    #[command(after_help = EXIT_CODES)]
+    Gpu(gpu::Gpu),
     /// Speed of a device with many items and with few, and the time of reopening.
     ///
     /// Tables of some sizes are loaded from device memory, read and written in large batches, closed and opened
@@ -98,6 +102,7 @@ impl Bench {
             Benchmark::LoadFactor(load_factor) => load_factor.files.on_stdout(),
             Benchmark::Growth(growth) => growth.files.on_stdout(),
             Benchmark::Device(device) => device.files.on_stdout(),
+            Benchmark::Gpu(gpu) => gpu.on_stdout(),
             Benchmark::Scale(scale) => scale.files.on_stdout(),
             Benchmark::Limits(limits) => limits.files.on_stdout(),
             Benchmark::Paper(paper) => paper.on_stdout(),
@@ -113,6 +118,7 @@ impl Bench {
             Benchmark::LoadFactor(load_factor) => load_factor.run(),
             Benchmark::Growth(growth) => growth.run(),
             Benchmark::Device(device) => device.run(),
+            Benchmark::Gpu(gpu) => gpu.run(),
             Benchmark::Scale(scale) => scale.run(),
             Benchmark::Limits(limits) => limits.run(),
             Benchmark::Paper(paper) => paper.run(),

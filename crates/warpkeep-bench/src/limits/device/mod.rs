@@ -2,6 +2,7 @@
 
 mod calls;
 mod gather;
+mod memory;
 mod rows;
 
 use std::path::Path;
@@ -10,6 +11,7 @@ use warpkeep_device::{Device, DeviceChoice};
 
 use self::calls::Calls;
 use self::gather::Gather;
+pub(crate) use self::memory::MemoryLimits;
 pub(crate) use self::rows::Access;
 use self::rows::Rows;
 use super::{RATE, median};
@@ -81,6 +83,16 @@ pub(crate) fn case_of(choice: DeviceChoice, what: &str) -> String {
     }
 }
 
+/// What a reader has to know about the device.
+pub(crate) fn note_of(device: &Device) -> String {
+    match device.choice() {
+        DeviceChoice::Sim => {
+            "sim is a simulator: its figures show that everything runs, and nothing else".to_owned()
+        }
+        _ => format!("the device: {}", device.info()),
+    }
+}
+
 impl DeviceLimits {
     /// Measures them; a file for the host's memory is made in `images`, and removed.
     pub(crate) fn measure(
@@ -92,13 +104,7 @@ impl DeviceLimits {
         report: &mut Report,
     ) -> Result<DeviceLimits, BenchError> {
         let choice = device.choice();
-        if choice == DeviceChoice::Sim {
-            report.notes.push(
-                "sim is a simulator: its figures show that everything runs, and nothing else".to_owned(),
-            );
-        } else {
-            report.notes.push(format!("the device: {}", device.info()));
-        }
+        report.notes.push(note_of(device));
         let in_device = GATHERED.map(Access::RandomRead).into_iter().chain([Access::RandomWrite]);
         let over_link = [
             Access::RandomRead(32),

@@ -1,0 +1,182 @@
+//! The hash map in device memory, beside its twin on the CPU and random reads of device memory.
+
+mod batch;
+mod charts;
+mod contestant;
+mod growth;
+mod operation;
+mod options;
+
+use warpkeep_containers::MapOpKind;
+use warpkeep_device::Device;
+
+use self::batch::{Batch, Items};
+use self::contestant::{CPU, Contestant};
+use self::operation::Operation;
+pub use self::options::Options;
+use super::{Clock, DEVICE, RATE, relate};
+use crate::limits::device::{MemoryLimits, note_of};
+use crate::report::{Report, Unit};
+use crate::workload::Dice;
+use crate::{Amount, BenchError, Progress};
+
+/// Bytes of a slot.
+const SLOT_BYTES: u64 = 16;
+/// Operations of a mixed batch: one for so many keys of the map, and some at least. An eighth of them are inserts, which must not make the map
+/// grow.
+const KEYS_A_MIXED: u64 = 16;
+const LEAST_MIXED: u64 = 8;
+
+/// Measures maps of all sizes and loads.
+///
+/// ```no_run
+/// use warpkeep_bench::{Quiet, gpu::map};
+///
+/// let options = map::Options::on("cuda:0".parse()?);
+/// print!("{}", map::run(&options, &Quiet)?.to_text());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchError> {
+    options.check()?;
+    let mut report = Report::new("gpu map", &options.command, options.seed);
+    let device = Device::open(options.device)?;
+    report.notes.push(note_of(&device));
+    report.notes.push(
+        "operations and answers of the device lie in its memory; the twin is a map of the standard library behind the same calls; mixed batches \
+         have a sixteenth of the keys: half lookups, a quarter additions, an eighth each inserts and erases; the limit is one bucket of 64 \
+         bytes read at random for an operation, two for a key that is not there; every answer was checked, and what was left in the maps"
+            .to_owned(),
+    );
+    let clock = Clock::new(&device)?;
+    let (slot_counts, loads) = (options.slot_counts(), options.sorted_loads());
+    let total = (slot_counts.len() * (loads.len() + 1)) as u64 * u64::from(options.rounds);
+    progress.begin(&format!("maps on {}", options.device), Amount::Count(total));
+    for slots in slot_counts {
+        let bytes = SLOT_BYTES * slots;
+        let limits = MemoryLimits::measure(&device, bytes, options.rounds, progress, &mut report)?;
+        let bench = Bench { options, device: &device, clock: &clock, progress, slots };
+        for &load in &loads {
+            bench.operations(load, &mut report)?;
+            for operation in Operation::ALL {
+                let reads = operation.reads();
+                let name = match reads {
+                    1 => "device memory, random reads of 64 bytes".to_owned(),
+                    _ => format!("device memory, {reads} random reads of 64 bytes"),
+                };
+                let limit = (name.as_str(), limits.random_reads / f64::from(reads));
+                relate(&mut report, &case_name(operation, load, slots), limit, CPU);
+            }
+        }
+        let case = bench.growth(&mut report)?;
+        // Every slot is read once, and twice as many are written. A doubling moves all keys, so its limit is in keys, too.
+        let keys_a_slot = crate::limits::median(&report.series(&case, DEVICE, "load before it")) / 100.0;
+        let slots_a_second = limits.copied / (3 * SLOT_BYTES) as f64;
+        relate(&mut report, &case, ("device memory, copies", keys_a_slot * slots_a_second), CPU);
+    }
+    progress.finish();
+    report.finish();
+    report.charts = charts::of(options, &report);
+    Ok(report)
+}
+
+fn case_name(operation: Operation, load: f64, slots: u64) -> String {
+    format!("{operation}, load {load}, {slots} slots")
+}
+
+/// What is measured with maps of one size.
+struct Bench<'b> {
+    options: &'b Options,
+    device: &'b Device,
+    clock: &'b Clock,
+    progress: &'b dyn Progress,
+    slots: u64,
+}
+
+impl Bench<'_> {
+    /// All operations on maps that are so full.
+    fn operations(&self, load: f64, report: &mut Report) -> Result<(), BenchError> {
+        let (seed, slots) = (self.options.seed, self.slots);
+        let items = Items::new(seed);
+        let count = ((load * slots as f64) as u64).max(1);
+        let contestants =
+            [Contestant::on_device(self.device, self.clock, slots, seed)?, Contestant::on_cpu(slots, seed)];
+        let (insert, hits) = (Batch::insert(items, 0..count), Batch::hits(items, 0..count));
+        let misses = Batch::misses(items, count);
+        for contestant in &contestants {
+            self.progress.check()?;
+            // The first batch takes memory.
+            contestant.run(&insert)?;
+            contestant.map.clear()?;
+        }
+        for round in 0..self.options.rounds {
+            let mut dice = Dice::new(seed, u64::from(round));
+            let mixed_count = (count / KEYS_A_MIXED).max(LEAST_MIXED);
+            let (mixed, touched) = Batch::mixed(items, count, mixed_count, &mut dice);
+            let erase = Batch::erase(items, count, &touched);
+            for contestant in &contestants {
+                for operation in Operation::ALL {
+                    self.progress.check()?;
+                    let batch = match operation {
+                        Operation::Insert => &insert,
+                        Operation::Hit => &hits,
+                        Operation::Miss => &misses,
+                        Operation::Mixed => &mixed,
+                        Operation::Erase => &erase,
+                    };
+                    let case = case_name(operation, load, slots);
+                    let seconds = contestant.run(batch)?;
+                    let rate = batch.len() as f64 / seconds;
+                    report.add(&case, contestant.name, round, RATE, Unit::PerSecond, rate);
+                    report.add(&case, contestant.name, round, "time", Unit::Micros, 1e6 * seconds);
+                    if operation == Operation::Insert && contestant.name == DEVICE {
+                        self.fullness(contestant, &case, round, report)?;
+                    }
+                }
+                // Keys that the mixed batch inserted are all that is left: nothing else touches them.
+                let inserted = mixed.ops.iter().filter(|op| op.kind == MapOpKind::Insert);
+                contestant.check(inserted.map(|op| (op.key, op.value)).collect())?;
+                contestant.map.clear()?;
+            }
+            self.progress.advance(1);
+        }
+        Ok(())
+    }
+
+    /// How full a map is, and how many keys are in their second bucket; both follow from the keys, and neither is a time.
+    fn fullness(
+        &self,
+        contestant: &Contestant<'_>,
+        case: &str,
+        round: u32,
+        report: &mut Report,
+    ) -> Result<(), BenchError> {
+        let (stats, second) = (contestant.map.stats()?, contestant.map.verify()?);
+        report.add(case, DEVICE, round, "load", Unit::Percent, 100.0 * stats.load);
+        let share = 100.0 * second as f64 / stats.items.max(1) as f64;
+        report.add(case, DEVICE, round, "keys in their second bucket", Unit::Percent, share);
+        if stats.slots != self.slots && round == 0 {
+            report.notes.push(format!(
+                "{case}: keys found no place, and the map grew to {} slots; its figures are those of a load of {:.2}",
+                stats.slots, stats.load
+            ));
+        }
+        Ok(())
+    }
+
+    /// Doublings; gives the case.
+    fn growth(&self, report: &mut Report) -> Result<String, BenchError> {
+        let (seed, slots) = (self.options.seed, self.slots);
+        let case = format!("growth, {slots} to {} slots", 2 * slots);
+        for round in 0..self.options.rounds {
+            let contestants = [
+                Contestant::on_device(self.device, self.clock, slots, seed)?,
+                Contestant::on_cpu(slots, seed),
+            ];
+            for contestant in &contestants {
+                growth::measure(contestant, Items::new(seed), &case, round, self.progress, report)?;
+            }
+            self.progress.advance(1);
+        }
+        Ok(case)
+    }
+}

@@ -1,0 +1,71 @@
+//! Which maps are measured, and how often.
+
+use warpkeep_device::DeviceChoice;
+
+use crate::BenchError;
+use crate::gpu::{check, invalid};
+
+/// Slots of a map at the least, which is the smallest that there is, and at the most.
+const SLOTS: std::ops::RangeInclusive<usize> = 256..=1 << 30;
+/// Above the last a map grows.
+const LOADS: std::ops::RangeInclusive<f64> = 0.05..=0.93;
+
+/// Which maps are measured, and how often.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which device.
+    pub device: DeviceChoice,
+    /// Slots of the map, one case each; rounded up to a power of two.
+    pub items: Vec<usize>,
+    /// Shares of the slots that have a key, one case each.
+    pub loads: Vec<f64>,
+    /// How often everything is measured.
+    pub rounds: u32,
+    /// Of everything random.
+    pub seed: u64,
+    /// How the benchmark was started, for the report.
+    pub command: String,
+}
+
+impl Options {
+    /// The defaults for this device; on the simulator as many items as it handles in a moment.
+    pub fn on(device: DeviceChoice) -> Options {
+        let items = match device {
+            DeviceChoice::Sim => vec![1 << 10],
+            _ => vec![1 << 20, 1 << 24],
+        };
+        let command = "warpkeep bench gpu map".to_owned();
+        Options { device, items, loads: vec![0.5, 0.8, 0.9], rounds: 3, seed: 1, command }
+    }
+
+    pub(super) fn check(&self) -> Result<(), BenchError> {
+        check(self.device, self.rounds, &self.items)?;
+        if self.items.iter().any(|items| !SLOTS.contains(items)) {
+            return invalid("a map has 256 to 2^30 slots; give --items 2^20");
+        }
+        if self.loads.is_empty() || self.loads.iter().any(|load| !LOADS.contains(load)) {
+            return invalid(format!(
+                "a map is {} to {} full, beyond which it grows; give --load 0.5,0.9",
+                LOADS.start(),
+                LOADS.end()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Slots of the maps, the fewest first, each once.
+    pub(super) fn slot_counts(&self) -> Vec<u64> {
+        let mut counts: Vec<u64> = self.items.iter().map(|items| items.next_power_of_two() as u64).collect();
+        counts.sort_unstable();
+        counts.dedup();
+        counts
+    }
+
+    /// The loads, the lowest first, each once.
+    pub(super) fn sorted_loads(&self) -> Vec<f64> {
+        let mut loads = self.loads.clone();
+        loads.sort_by(f64::total_cmp);
+        loads.dedup();
+        loads
+    }
+}
