@@ -157,6 +157,54 @@ fn keys_of_any_length_are_measured_on_a_device() {
 }
 
 #[test]
+fn containers_in_device_memory_are_measured_beside_the_cpu() {
+    if warpkeep::devices()[1].unavailable.is_some() {
+        println!("SKIPPED: no simulator on this machine");
+        return;
+    }
+    let cases = [
+        (
+            &["sort", "--items", "2^6,100", "--shapes", "8+4,4"][..],
+            "gpu sort",
+            ["pairs of 8 + 4 bytes, 64 items", "keys of 4 bytes, 100 items"],
+            "CPU, standard library",
+        ),
+        (
+            &["map", "--items", "256", "--load", "0.5"],
+            "gpu map",
+            ["find, hit, load 0.5, 256 slots", "growth, 256 to 512 slots"],
+            "CPU twin, one thread",
+        ),
+    ];
+    for (arguments, benchmark, names, cpu) in cases {
+        let mut command = warpkeep();
+        command.args(["bench", "gpu"]).args(arguments).args(["--device", "sim", "--rounds", "1", "--json"]);
+        let report = Ran::of(&mut command).expect(0).json();
+        assert_eq!(report["benchmark"], benchmark);
+        let rows = report["rows"].as_array().expect("rows");
+        for name in names {
+            let rates = rows.iter().filter(|row| row["case"] == name && row["metric"] == "rate");
+            let variants: Vec<&str> = rates.filter_map(|row| row["variant"].as_str()).collect();
+            assert_eq!(variants, ["device", cpu], "{name}");
+        }
+        assert!(report["notes"].to_string().contains("simulator"), "{}", report["notes"]);
+    }
+    // A word that cannot be read is refused by the command, a number that makes no sense by the benchmark.
+    let wrong = [
+        (&["sort", "--shapes", "3+4"][..], "8+4", 2),
+        (&["sort", "--items", "many"], "2^10", 2),
+        (&["sort", "--items", "1"], "--items 2^20", 1),
+        (&["map", "--load", "0.99"], "--load 0.5", 1),
+        (&["map", "--device", "cpu"], "--device cuda:0", 1),
+    ];
+    for (arguments, told, code) in wrong {
+        let mut command = warpkeep();
+        let ran = Ran::of(command.args(["bench", "gpu"]).args(arguments)).expect(code);
+        assert!(ran.err.contains(told), "{arguments:?}: {}", ran.err);
+    }
+}
+
+#[test]
 fn the_server_is_measured_cycle_by_cycle() {
     let directory = tempfile::tempdir().expect("a directory");
     let ran = Ran::of(

@@ -42,7 +42,7 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
     let device = Device::open(options.device)?;
     report.notes.push(note_of(&device));
     report.notes.push(
-        "operations and answers of the device lie in its memory; the twin is a map of the standard library behind the same calls; mixed batches \
+        "operations and answers of the device lie in its memory; the twin is a map of the standard library behind the same calls, and doubles at sizes of its own; mixed batches \
          have a sixteenth of the keys: half lookups, a quarter additions, an eighth each inserts and erases; the limit is one bucket of 64 \
          bytes read at random for an operation, two for a key that is not there; every answer was checked, and what was left in the maps"
             .to_owned(),

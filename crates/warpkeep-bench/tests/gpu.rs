@@ -1,0 +1,181 @@
+//! Containers in device memory at sizes that take a moment.
+
+mod common;
+
+use warpkeep_bench::chart::Drawing;
+use warpkeep_bench::gpu::{map, sort};
+use warpkeep_bench::page::{self, Source};
+use warpkeep_bench::report::{Report, Summary};
+use warpkeep_bench::{BenchError, Quiet};
+use warpkeep_device::{DeviceChoice, devices};
+
+use common::{Impatient, assert_series, directory, is_empty, refusal};
+
+fn has_simulator() -> bool {
+    let there = devices()[1].unavailable.is_none();
+    if !there {
+        use std::io::Write as _;
+        writeln!(std::io::stdout().lock(), "SKIPPED: no simulator on this machine").expect("standard output");
+    }
+    there
+}
+
+fn small_sorts() -> sort::Options {
+    sort::Options { items: vec![2, 300], rounds: 2, seed: 5, ..sort::Options::on(DeviceChoice::Sim) }
+}
+
+fn small_maps() -> map::Options {
+    map::Options { items: vec![300], rounds: 2, seed: 5, ..map::Options::on(DeviceChoice::Sim) }
+}
+
+/// The figures of a metric of the device, all rounds together.
+fn summary(report: &Report, case: &str, metric: &str) -> Summary {
+    let of =
+        |summary: &&Summary| summary.case == case && summary.variant == "device" && summary.metric == metric;
+    report.summaries.iter().find(of).unwrap_or_else(|| panic!("no {metric} of {case}")).clone()
+}
+
+/// Everything that a report is written as.
+fn assert_is_shown(report: &Report, what: &str) {
+    assert!(report.to_text().contains(what) && report.to_csv().contains(what));
+    assert!(report.notes.iter().any(|note| note.starts_with("sim is a simulator")), "{:?}", report.notes);
+    let directory = directory();
+    report.write_csv(&directory.path().join("figures.csv")).expect("files");
+    assert!(!is_empty(&directory));
+    let source = Source::parse(&report.benchmark, &report.to_json().expect("JSON")).expect("a report");
+    let page = page::render(&[source]).expect("a page");
+    assert!(page.html.contains(what) && page.plots.len() > 1);
+}
+
+#[test]
+fn sorts_of_all_shapes_are_right_and_have_a_limit() {
+    if !has_simulator() {
+        return;
+    }
+    let shapes = ["4", "8", "4+4", "4+8", "8+4", "8+8"].map(|text| text.parse().expect("a shape"));
+    let report = sort::run(&sort::Options { shapes: shapes.to_vec(), ..small_sorts() }, &Quiet)
+        .expect("all columns are right");
+    for shape in shapes {
+        for items in [2, 300] {
+            let case = format!("{shape}, {items} items");
+            for variant in ["device", "CPU, standard library"] {
+                assert_series(&report, &case, variant, "rate", 2);
+                assert_series(&report, &case, variant, "time", 2);
+            }
+            assert_series(&report, &case, "device", "memory traffic", 2);
+            let rate = summary(&report, &case, "rate");
+            let limit = rate.limit.expect("a limit").to;
+            assert!(limit.starts_with("device memory, copies of "), "{limit}");
+            assert_eq!(rate.beside.expect("a ratio").to, "CPU, standard library");
+        }
+    }
+    // Four passes, each of which reads keys twice and values once, and writes both once.
+    let moved = report.series("pairs of 4 + 4 bytes, 300 items", "device", "bytes moved");
+    assert_eq!(moved, [300.0 * 80.0; 2]);
+    match &report.charts[..] {
+        [chart] => match &chart.drawing {
+            Drawing::Curves(curves) => assert_eq!((curves.len(), curves[0].points.len()), (6, 2)),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+    assert_is_shown(&report, "pairs of 8 + 4 bytes");
+}
+
+#[test]
+fn device_memory_has_limits_of_its_own() {
+    if !has_simulator() {
+        return;
+    }
+    let report =
+        sort::run(&sort::Options { items: vec![1 << 12], ..small_sorts() }, &Quiet).expect("a report");
+    let case = "limits of sim (simulated), device memory, 128 KiB";
+    for variant in ["random reads of 64 bytes", "copies, read and written"] {
+        assert_series(&report, case, variant, "rate", 2);
+    }
+}
+
+#[test]
+fn maps_of_all_loads_are_right_and_grow() {
+    if !has_simulator() {
+        return;
+    }
+    let options = map::Options { loads: vec![0.9, 0.5], ..small_maps() };
+    let report = map::run(&options, &Quiet).expect("all answers are right");
+    // Slots are rounded up to a power of two.
+    for load in ["0.5", "0.9"] {
+        for operation in ["bulk insert", "find, hit", "find, miss", "mixed", "erase"] {
+            let case = format!("{operation}, load {load}, 512 slots");
+            for variant in ["device", "CPU twin, one thread"] {
+                assert_series(&report, &case, variant, "rate", 2);
+                assert_series(&report, &case, variant, "time", 2);
+            }
+            let rate = summary(&report, &case, "rate");
+            let limit = rate.limit.expect("a limit").to;
+            assert_eq!(limit.contains("2 random reads"), operation == "find, miss", "{limit}");
+            assert_eq!(rate.beside.expect("a ratio").to, "CPU twin, one thread");
+        }
+    }
+    let loads = report.series("bulk insert, load 0.5, 512 slots", "device", "load");
+    assert_eq!(loads, [50.0; 2]);
+    let second = report.series("bulk insert, load 0.9, 512 slots", "device", "keys in their second bucket");
+    assert!(second.iter().all(|&share| share > 0.0 && share < 50.0), "{second:?}");
+
+    let growth = "growth, 512 to 1024 slots";
+    for variant in ["device", "CPU twin, one thread"] {
+        assert_series(&report, growth, variant, "rate", 2);
+        assert_series(&report, growth, variant, "time of the batch that doubles it", 2);
+    }
+    let full = report.series(growth, "device", "load before it");
+    assert!(full.iter().all(|&share| share > 80.0 && share <= 100.0), "{full:?}");
+    assert_eq!(summary(&report, growth, "rate").limit.expect("a limit").to, "device memory, copies");
+    match &report.charts[..] {
+        [chart] => match &chart.drawing {
+            Drawing::Curves(curves) => {
+                assert_eq!(curves.len(), 5);
+                let loads: Vec<f64> = curves[0].points.iter().map(|point| point.0).collect();
+                assert_eq!(loads, [50.0, 90.0]);
+            }
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+    assert_is_shown(&report, "find, miss");
+}
+
+#[test]
+fn nonsense_is_refused_and_the_message_says_what_to_give() {
+    let sorts = |change: &dyn Fn(&mut sort::Options)| refusal(small_sorts(), change, sort::run);
+    let maps = |change: &dyn Fn(&mut map::Options)| refusal(small_maps(), change, map::run);
+    let told = [
+        (sorts(&|options| options.device = DeviceChoice::Cpu), "--device cuda:0"),
+        (sorts(&|options| options.rounds = 0), "--rounds 3"),
+        (sorts(&|options| options.items = vec![]), "--items 2^20"),
+        (sorts(&|options| options.items = vec![1]), "--items 2^20"),
+        (sorts(&|options| options.items = vec![(1 << 30) + 1]), "--items 2^20"),
+        (sorts(&|options| options.shapes = vec![]), "--shapes 8+4"),
+        (maps(&|options| options.device = DeviceChoice::Cpu), "--device cuda:0"),
+        (maps(&|options| options.rounds = 0), "--rounds 3"),
+        (maps(&|options| options.items = vec![255]), "--items 2^20"),
+        (maps(&|options| options.loads = vec![]), "--load 0.5"),
+        (maps(&|options| options.loads = vec![0.96]), "--load 0.5"),
+        (maps(&|options| options.loads = vec![f64::NAN]), "--load 0.5"),
+    ];
+    for (message, advice) in told {
+        assert!(message.contains(advice), "{message}");
+    }
+    assert!("16".parse::<sort::Shape>().expect_err("too long").contains("8+4"));
+}
+
+#[test]
+fn whoever_interrupts_is_heard() {
+    if !has_simulator() {
+        return;
+    }
+    for patience in [0, 3, 9] {
+        let stopped = sort::run(&small_sorts(), &Impatient::after(patience));
+        assert!(matches!(stopped, Err(BenchError::Interrupted)), "{patience}");
+        let stopped = map::run(&small_maps(), &Impatient::after(patience));
+        assert!(matches!(stopped, Err(BenchError::Interrupted)), "{patience}");
+    }
+}
