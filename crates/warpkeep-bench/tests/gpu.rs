@@ -100,7 +100,8 @@ fn maps_of_all_loads_are_right_and_grow() {
     if !has_simulator() {
         return;
     }
-    let options = map::Options { loads: vec![0.9, 0.5], ..small_maps() };
+    // The last is larger than the map, and the one before it too large for inserts.
+    let options = map::Options { loads: vec![0.9, 0.5], batches: vec![4, 100, 512], ..small_maps() };
     let report = map::run(&options, &Quiet).expect("all answers are right");
     // Slots are rounded up to a power of two.
     for load in ["0.5", "0.9"] {
@@ -114,6 +115,17 @@ fn maps_of_all_loads_are_right_and_grow() {
             let limit = rate.limit.expect("a limit").to;
             assert_eq!(limit.contains("2 random reads"), operation == "find, miss", "{limit}");
             assert_eq!(rate.beside.expect("a ratio").to, "CPU twin, one thread");
+        }
+    }
+    for operation in ["find, hit", "find, miss", "insert", "erase"] {
+        for (batch, is_measured) in [(4, true), (100, operation.starts_with("find")), (512, false)] {
+            let case = format!("{operation}, batches of {batch}, load 0.9, 512 slots");
+            for variant in ["device", "CPU twin, one thread"] {
+                for metric in ["rate", "p50 of a batch", "max of a batch"] {
+                    let rounds = if is_measured { 2 } else { 0 };
+                    assert_series(&report, &case, variant, metric, rounds);
+                }
+            }
         }
     }
     let loads = report.series("bulk insert, load 0.5, 512 slots", "device", "load");
@@ -160,6 +172,7 @@ fn nonsense_is_refused_and_the_message_says_what_to_give() {
         (maps(&|options| options.loads = vec![]), "--load 0.5"),
         (maps(&|options| options.loads = vec![0.96]), "--load 0.5"),
         (maps(&|options| options.loads = vec![f64::NAN]), "--load 0.5"),
+        (maps(&|options| options.batches = vec![0]), "--batch 4096"),
     ];
     for (message, advice) in told {
         assert!(message.contains(advice), "{message}");

@@ -1,6 +1,7 @@
 //! Batches, and the right answers to them.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use warpkeep_containers::{MapAnswer, MapOp, MapOpKind, MapStatus};
 use warpkeep_core::{Seed, mix64};
@@ -8,7 +9,7 @@ use warpkeep_core::{Seed, mix64};
 use crate::workload::Dice;
 
 /// Numbers from here on are of keys that are not in a map at first.
-const ABSENT: u64 = 1 << 40;
+pub(super) const ABSENT: u64 = 1 << 40;
 
 /// Keys and their values, each by a number.
 #[derive(Clone, Copy, Debug)]
@@ -42,14 +43,14 @@ pub(super) struct Batch {
 
 impl Batch {
     /// Adds keys that are not there.
-    pub(super) fn insert(items: Items, numbers: std::ops::Range<u64>) -> Batch {
+    pub(super) fn insert(items: Items, numbers: Range<u64>) -> Batch {
         let op = |number| MapOp::insert(items.key(number), items.value(number));
         let answer = MapAnswer { status: MapStatus::Inserted, before: 0 };
         Batch::of_one_kind(MapOpKind::Insert, numbers.map(|number| (op(number), answer)))
     }
 
     /// Asks for keys that are there.
-    pub(super) fn hits(items: Items, numbers: std::ops::Range<u64>) -> Batch {
+    pub(super) fn hits(items: Items, numbers: Range<u64>) -> Batch {
         let pair = |number| {
             let answer = MapAnswer { status: MapStatus::Found, before: items.value(number) };
             (MapOp::find(items.key(number)), answer)
@@ -58,9 +59,8 @@ impl Batch {
     }
 
     /// Asks for keys that are not there.
-    pub(super) fn misses(items: Items, count: u64) -> Batch {
+    pub(super) fn misses(items: Items, numbers: Range<u64>) -> Batch {
         let absent = MapAnswer { status: MapStatus::Absent, before: 0 };
-        let numbers = ABSENT..ABSENT + count;
         Batch::of_one_kind(MapOpKind::Find, numbers.map(|number| (MapOp::find(items.key(number)), absent)))
     }
 
@@ -91,7 +91,7 @@ impl Batch {
     }
 
     /// Erases keys, of which some were touched after they had been inserted.
-    pub(super) fn erase(items: Items, count: u64, touched: &HashMap<u64, Option<u64>>) -> Batch {
+    pub(super) fn erase(items: Items, numbers: Range<u64>, touched: &HashMap<u64, Option<u64>>) -> Batch {
         let pair = |number| {
             let key = items.key(number);
             let has = touched.get(&key).copied().unwrap_or_else(|| Some(items.value(number)));
@@ -101,7 +101,7 @@ impl Batch {
             };
             (MapOp::erase(key), answer)
         };
-        Batch::of_one_kind(MapOpKind::Erase, (0..count).map(pair))
+        Batch::of_one_kind(MapOpKind::Erase, numbers.map(pair))
     }
 
     fn of_one_kind(kind: MapOpKind, pairs: impl Iterator<Item = (MapOp, MapAnswer)>) -> Batch {

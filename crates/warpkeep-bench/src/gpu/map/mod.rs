@@ -1,6 +1,7 @@
 //! The hash map in device memory, beside its twin on the CPU and random reads of device memory.
 
 mod batch;
+mod batches;
 mod charts;
 mod contestant;
 mod growth;
@@ -10,7 +11,7 @@ mod options;
 use warpkeep_containers::MapOpKind;
 use warpkeep_device::Device;
 
-use self::batch::{Batch, Items};
+use self::batch::{ABSENT, Batch, Items};
 use self::contestant::{CPU, Contestant};
 use self::operation::Operation;
 pub use self::options::Options;
@@ -42,7 +43,7 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
     let device = Device::open(options.device)?;
     report.notes.push(note_of(&device));
     report.notes.push(
-        "operations and answers of the device lie in its memory; the twin is a map of the standard library behind the same calls, and doubles at sizes of its own; mixed batches \
+        "operations and answers of the device lie in its memory; the twin is a map of the standard library behind the same calls, and doubles at sizes of its own; the time of a doubling contains the mapping of memory; smaller batches of inserts are erased again before the next; mixed batches \
          have a sixteenth of the keys: half lookups, a quarter additions, an eighth each inserts and erases; the limit is one bucket of 64 \
          bytes read at random for an operation, two for a key that is not there; every answer was checked, and what was left in the maps"
             .to_owned(),
@@ -57,14 +58,16 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
         let bench = Bench { options, device: &device, clock: &clock, progress, slots };
         for &load in &loads {
             bench.operations(load, &mut report)?;
-            for operation in Operation::ALL {
+            let bulk = Operation::ALL.map(|operation| (operation, case_name(operation, load, slots)));
+            let batches = bench.batch_cases(load).into_iter().map(|(operation, _, case)| (operation, case));
+            for (operation, case) in bulk.into_iter().chain(batches) {
                 let reads = operation.reads();
                 let name = match reads {
                     1 => "device memory, random reads of 64 bytes".to_owned(),
                     _ => format!("device memory, {reads} random reads of 64 bytes"),
                 };
                 let limit = (name.as_str(), limits.random_reads / f64::from(reads));
-                relate(&mut report, &case_name(operation, load, slots), limit, CPU);
+                relate(&mut report, &case, limit, CPU);
             }
         }
         let case = bench.growth(&mut report)?;
@@ -93,15 +96,31 @@ struct Bench<'b> {
 }
 
 impl Bench<'_> {
+    /// Keys of a map that is so full.
+    fn keys(&self, load: f64) -> u64 {
+        ((load * self.slots as f64) as u64).max(1)
+    }
+
+    /// What smaller batches do on a map that is so full: the operation, the operations of a batch, the case.
+    fn batch_cases(&self, load: f64) -> Vec<(Operation, usize, String)> {
+        let mut cases = Vec::new();
+        for &batch in &self.options.batches {
+            for operation in batches::operations(batch, self.slots, self.keys(load)) {
+                cases.push((operation, batch, batches::case_name(operation, batch, load, self.slots)));
+            }
+        }
+        cases
+    }
+
     /// All operations on maps that are so full.
     fn operations(&self, load: f64, report: &mut Report) -> Result<(), BenchError> {
         let (seed, slots) = (self.options.seed, self.slots);
         let items = Items::new(seed);
-        let count = ((load * slots as f64) as u64).max(1);
+        let count = self.keys(load);
         let contestants =
             [Contestant::on_device(self.device, self.clock, slots, seed)?, Contestant::on_cpu(slots, seed)];
         let (insert, hits) = (Batch::insert(items, 0..count), Batch::hits(items, 0..count));
-        let misses = Batch::misses(items, count);
+        let misses = Batch::misses(items, ABSENT..ABSENT + count);
         for contestant in &contestants {
             self.progress.check()?;
             // The first batch takes memory.
@@ -112,7 +131,7 @@ impl Bench<'_> {
             let mut dice = Dice::new(seed, u64::from(round));
             let mixed_count = (count / KEYS_A_MIXED).max(LEAST_MIXED);
             let (mixed, touched) = Batch::mixed(items, count, mixed_count, &mut dice);
-            let erase = Batch::erase(items, count, &touched);
+            let erase = Batch::erase(items, 0..count, &touched);
             for contestant in &contestants {
                 for operation in Operation::ALL {
                     self.progress.check()?;
@@ -131,6 +150,10 @@ impl Bench<'_> {
                     if operation == Operation::Insert && contestant.name == DEVICE {
                         self.fullness(contestant, &case, round, report)?;
                     }
+                    // While the map has its keys, and no others.
+                    if operation == Operation::Miss {
+                        self.batches(contestant, load, round, report)?;
+                    }
                 }
                 // Keys that the mixed batch inserted are all that is left: nothing else touches them.
                 let inserted = mixed.ops.iter().filter(|op| op.kind == MapOpKind::Insert);
@@ -138,6 +161,22 @@ impl Bench<'_> {
                 contestant.map.clear()?;
             }
             self.progress.advance(1);
+        }
+        Ok(())
+    }
+
+    /// Smaller batches, on a map that has its keys and keeps them.
+    fn batches(
+        &self,
+        contestant: &Contestant<'_>,
+        load: f64,
+        round: u32,
+        report: &mut Report,
+    ) -> Result<(), BenchError> {
+        let (items, keys) = (Items::new(self.options.seed), self.keys(load));
+        for &batch in &self.options.batches {
+            let work = batches::Work { items, keys, batch, load, slots: self.slots };
+            work.measure(contestant, round, self.progress, report)?;
         }
         Ok(())
     }

@@ -19,6 +19,8 @@ pub struct Options {
     pub items: Vec<usize>,
     /// Shares of the slots that have a key, one case each.
     pub loads: Vec<f64>,
+    /// Operations of smaller batches, one case each; those that are larger than the map are left out.
+    pub batches: Vec<usize>,
     /// How often everything is measured.
     pub rounds: u32,
     /// Of everything random.
@@ -30,12 +32,12 @@ pub struct Options {
 impl Options {
     /// The defaults for this device; on the simulator as many items as it handles in a moment.
     pub fn on(device: DeviceChoice) -> Options {
-        let items = match device {
-            DeviceChoice::Sim => vec![1 << 10],
-            _ => vec![1 << 20, 1 << 24],
+        let (items, batches) = match device {
+            DeviceChoice::Sim => (vec![1 << 10], vec![8]),
+            _ => (vec![1 << 20, 1 << 24], vec![1 << 12, 1 << 16, 1 << 20]),
         };
         let command = "warpkeep bench gpu map".to_owned();
-        Options { device, items, loads: vec![0.5, 0.8, 0.9], rounds: 3, seed: 1, command }
+        Options { device, items, loads: vec![0.5, 0.8, 0.9], batches, rounds: 3, seed: 1, command }
     }
 
     pub(super) fn check(&self) -> Result<(), BenchError> {
@@ -49,6 +51,9 @@ impl Options {
                 LOADS.start(),
                 LOADS.end()
             ));
+        }
+        if self.batches.contains(&0) {
+            return invalid("a batch has one operation at least; give --batch 4096");
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ enum Which {
     Sort(Sort),
     /// Hash map of 64-bit keys and values: operations a second by how full it is, and the time of doubling.
     ///
-    /// All keys are inserted at once, found, not found, used in mixed batches and erased, with operations and answers in device memory; then
+    /// All keys are inserted at once, found, not found, used in mixed batches and erased, also in smaller batches, with operations and answers in device memory; then
     /// maps are filled until they double. The same batches go to the twin of the map on the CPU. Every answer is checked, and rates are
     /// compared with random reads of device memory, measured in the same run.
     #[command(after_help = EXIT_CODES)]
@@ -68,6 +68,9 @@ struct Map {
     /// Keys as a share of the slots, one case each, 0.05 to 0.93.
     #[arg(long, value_delimiter = ',', value_name = "SHARE,...")]
     load: Vec<f64>,
+    /// Operations of smaller batches, one case each, on a map that stays as full as it is; batches too large for a map are left out.
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    batch: Vec<BatchSizes>,
     /// How often everything is measured.
     #[arg(long)]
     rounds: Option<u32>,
@@ -116,6 +119,7 @@ impl Map {
             device: self.device,
             items: given(BatchSizes::all(&self.items), usual.items),
             loads: given(self.load.clone(), usual.loads),
+            batches: given(BatchSizes::all(&self.batch), usual.batches),
             rounds: self.rounds.unwrap_or(usual.rounds),
             seed: self.seed,
             command: command_line(),
