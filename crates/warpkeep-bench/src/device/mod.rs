@@ -2,7 +2,7 @@
 //! device memory.
 //!
 //! Keys and answers of gets lie in device memory, as they do for a program whose other half runs there; the library is measured from host
-//! memory to host memory. Every answer is checked, and everything that is written is read back. What is compared is a [`Way`].
+//! memory to host memory. Every answer is checked, and everything that is written is read back. Compared are [strategies](Strategy).
 
 mod answers;
 mod bounds;
