@@ -28,7 +28,7 @@ fn main() {
         println!("cargo:rerun-if-changed={watched}");
     }
     let root = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| ".".to_owned()));
-    // Whoever builds it without the feature needs no compiler, and no warning about one.
+    // A build without the feature needs no compiler, and no warning about one.
     let wanted = std::env::var_os("CARGO_FEATURE_SIMULATOR").is_some();
     let missing = if wanted { compiler_missing() } else { Some(String::new()) };
     let seam = Seam {

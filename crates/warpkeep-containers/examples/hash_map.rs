@@ -19,7 +19,7 @@ fn create() -> Result<HashMap, Box<dyn Error>> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let rows = create()?;
-    // A bulk build. Nobody says how many there will be.
+    // A bulk build. Their number is not given in advance.
     let ids: Vec<u64> = (0..50_000_u64).map(|i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
     let numbers: Vec<u64> = (0..50_000).collect();
     rows.insert(&ids, &numbers)?;

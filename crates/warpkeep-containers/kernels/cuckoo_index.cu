@@ -168,7 +168,7 @@ struct Run {
 };
 
 // Moves entries to their other buckets until one of the new entry's has an empty cell. No other thread looks for entries meanwhile; others may displace,
-// too. A cell is kept by a mark while the entry for it is on its way, so nobody else moves that entry or takes the cell; whatever happens, an entry that
+// too. A cell is kept by a mark while the entry for it is on its way, so no other thread moves that entry or takes the cell; whatever happens, an entry that
 // was there is there. An empty cell is found before anything moves.
 struct Displacement {
     const CuckooIndexRef& index;

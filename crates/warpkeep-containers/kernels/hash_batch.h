@@ -138,7 +138,7 @@ template <class Slot> struct Turn {
 };
 
 // Moves keys to their other buckets until one of the new key's has room. No other thread looks for keys meanwhile; others may displace, too. A slot is
-// kept by a mark while the key for it is on its way, so nobody else moves that key or takes the slot; whatever happens, a key that was there is there.
+// kept by a mark while the key for it is on its way, so no other thread moves that key or takes the slot; whatever happens, a key that was there is there.
 template <class Slot> struct Displacement {
     using Ref = HashRef<Slot>;
     // How many keys it moves, at most, so that it looks at about a thousand buckets.

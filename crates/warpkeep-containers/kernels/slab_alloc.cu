@@ -78,7 +78,7 @@ WK_KERNEL(slab_alloc_exchange, slab_alloc::Params) {
     if (takes_part) store(p.handles + i, gives && !freed ? handle : claimed);
 }
 
-// Claims units, writes to them, looks whether somebody else did, and gives them back, again and again.
+// Claims units, writes to them, looks whether another thread did, and gives them back, again and again.
 WK_KERNEL(slab_alloc_self_test, slab_alloc::Params) {
     using namespace slab_alloc;
     SlabAllocator units(p.pool);

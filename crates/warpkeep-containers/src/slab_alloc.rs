@@ -71,7 +71,7 @@ struct Columns {
 pub struct SlabAllocOptions {
     /// Units that there are at first; rounded up to whole blocks of 1024.
     pub initial_units: u32,
-    /// Units up to which it can grow: addresses are reserved for so many, which takes no memory.
+    /// Units up to which it can grow: addresses are reserved for this many, which takes no memory.
     pub most_units: u32,
 }
 
@@ -313,7 +313,7 @@ impl SlabAlloc {
     /// Gives units back and claims `claims` others in one launch; a unit given back may be among them. Returns the claimed ones, fewer if
     /// there were fewer, and the handles that were refused.
     pub fn exchange(&self, handles: &[u32], claims: usize) -> Result<(Vec<u32>, Vec<u32>)> {
-        // Claims are spread among the others, so that both run at the same time. The last handle of all is nobody's.
+        // Claims are spread among the others, so that both run at the same time. No unit has the last handle.
         let count = handles.len() + claims;
         let gives = |at: usize| (at + 1) * handles.len() / count > at * handles.len() / count;
         let mut given = handles.iter().map(|handle| (*handle).min(NO_UNIT - 1));
@@ -340,7 +340,7 @@ impl SlabAlloc {
         Ok((claimed, refused))
     }
 
-    /// Lets `threads` threads claim units, write to them, look whether another thread did, and give them back, so many times; returns the
+    /// Lets `threads` threads claim units, write to them, look whether another thread did, and give them back, this many times; returns the
     /// number of mistakes, which is 0. What it claimed is free afterwards. For tests, and to see how fast a GPU does it.
     pub fn self_test(&self, threads: usize, rounds: u32) -> Result<u64> {
         self.counted(&self.kernels.self_test, &[], threads, 1, rounds)
@@ -396,7 +396,7 @@ impl SlabAlloc {
         if params.count == 0 {
             return Ok(());
         }
-        // SAFETY: the column has so many handles, and with the pool it stays until the caller has read from the stream, which
+        // SAFETY: the column has this many handles, and with the pool it stays until the caller has read from the stream, which
         // waits for the kernel.
         unsafe { workspace.launch(kernel, params.count, THREADS, params) }
     }

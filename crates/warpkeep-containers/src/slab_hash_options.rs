@@ -44,7 +44,7 @@ pub struct SlabHashStats {
 }
 
 impl SlabHashOptions {
-    /// The buckets for so many places, as a power of two: at most 0.9 slabs each.
+    /// The buckets for this many places, as a power of two: at most 0.9 slabs each.
     pub(crate) fn bits_for(&self, slots: u64) -> u32 {
         let each = u64::from(self.slab_bytes / 8 - 1);
         let buckets = slots.saturating_mul(10).div_ceil(9 * each).max(1);

@@ -38,7 +38,7 @@ impl SlabMap {
     /// An empty map.
     ///
     /// # Errors
-    /// If slabs of another size than 64 or 128 bytes are asked for, or there is no memory for so many pairs.
+    /// If slabs of another size than 64 or 128 bytes are asked for, or there is no memory for this many pairs.
     pub fn new(device: &Device, options: SlabHashOptions) -> Result<Self> {
         Ok(Self { table: SlabTable::new(device, options, true)? })
     }
@@ -80,7 +80,7 @@ impl SlabMap {
         self.table.pairs()
     }
 
-    /// Makes room for so many pairs in all, so that no batch has to until then.
+    /// Makes room for this many pairs in all, so that no batch has to until then.
     ///
     /// # Errors
     /// If there is no memory for it; the map is then as it was.

@@ -38,7 +38,7 @@ impl SlabMultiMap {
     /// An empty multimap.
     ///
     /// # Errors
-    /// If slabs of another size than 64 or 128 bytes are asked for, or there is no memory for so many pairs.
+    /// If slabs of another size than 64 or 128 bytes are asked for, or there is no memory for this many pairs.
     pub fn new(device: &Device, options: SlabHashOptions) -> Result<Self> {
         Ok(Self { device: device.clone(), table: SlabTable::new(device, options, false)? })
     }
@@ -110,7 +110,7 @@ impl SlabMultiMap {
         self.table.pairs()
     }
 
-    /// Makes room for so many pairs in all, so that no batch has to until then.
+    /// Makes room for this many pairs in all, so that no batch has to until then.
     ///
     /// # Errors
     /// If there is no memory for it; the multimap is then as it was.

@@ -244,13 +244,13 @@ impl SlabTable {
         let stream = self.device.stream()?;
         let list = List { table: self.reference(), pairs: pairs.ptr(), next: next.ptr(), room };
         let kernel = if self.is_small() { &self.kernels.list_8 } else { &self.kernels.list_16 };
-        // SAFETY: there is room for so many pairs; buffers and table stay until the stream is synchronised.
+        // SAFETY: there is room for this many pairs; buffers and table stay until the stream is synchronised.
         unsafe { kernel.launch(self.tiles(&self.table), &list, &stream)? };
         stream.synchronize()?;
         Ok(pairs.to_vec::<[u64; 2]>()?.into_iter().map(|[key, value]| (key as u32, value as u32)).collect())
     }
 
-    /// Makes room for so many pairs in all.
+    /// Makes room for this many pairs in all.
     pub(crate) fn reserve(&mut self, pairs: u64) -> Result<()> {
         let bits = self.options.bits_for(pairs);
         if bits > self.table.bits {
@@ -286,7 +286,7 @@ impl SlabTable {
         Grid::covering(table.buckets() * u64::from(self.options.slab_bytes / 8), THREADS)
     }
 
-    /// Before a batch that may store so many pairs: slabs for them, and buckets, if far too few are there. What cannot be had is missed
+    /// Before a batch that may store this many pairs: slabs for them, and buckets, if far too few are there. What cannot be had is missed
     /// by those requests only that need it.
     fn make_room(&mut self, puts: u64) -> Result<()> {
         let (live, dead) = self.table.counts()?;
@@ -297,7 +297,7 @@ impl SlabTable {
         unless_short(self.make_slabs(slots, puts))
     }
 
-    /// Slabs for so many places: each chain has only full slabs before its last one.
+    /// Slabs for this many places: each chain has only full slabs before its last one.
     fn make_slabs(&mut self, slots: u64, tiles: u64) -> Result<()> {
         let needed = slots / self.pairs_each() + tiles.min(MOST_UNDER_WAY) + 1;
         self.slabs.grow(needed.min(self.slabs.most_units()) as u32)

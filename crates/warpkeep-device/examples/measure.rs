@@ -69,7 +69,7 @@ fn memory(device: &Device, bytes: usize) -> warpkeep_device::Result<()> {
     let offset = pages.as_ptr().align_offset(4096);
     let at = std::ptr::NonNull::from(&mut pages[offset]);
     let took = best(|| {
-        // SAFETY: the vector outlives the registration, and nobody looks at it meanwhile.
+        // SAFETY: the vector outlives the registration, and no other code reads it at it meanwhile.
         unsafe { device.register(at, bytes, RegisterOptions::HOST) }.map(drop)
     })?;
     row("register and unregister", bytes, took.as_secs_f64() * 1e3, "ms");

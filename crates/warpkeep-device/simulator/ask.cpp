@@ -137,7 +137,7 @@ bool change_in(Lane& lane, Region& region, void* p, void* old, u32 bytes, Scope 
     return true;
 }
 
-// Begins an operation on memory. False if nobody wants to know of it.
+// Begins an operation on memory. False if no observer wants it.
 bool begin(Lane& lane, Site at) {
     if (!looks(lane)) {
         lane.worker->end_turn(lane, at);

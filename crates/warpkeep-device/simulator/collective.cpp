@@ -188,7 +188,7 @@ void Worker::release_barrier(Block& block) {
     }
 }
 
-// Nobody in the block can run, and nobody outside it can help.
+// No lane of the block can run, and none outside it can help.
 void Worker::report_stuck(Block& block) {
     const Lane* first = nullptr;
     const Lane* at_barrier = nullptr;

@@ -41,7 +41,7 @@ namespace wk::sim {
 void prepare(Context& context, void* top, std::size_t, void (*entry)()) {
     std::uintptr_t aligned = reinterpret_cast<std::uintptr_t>(top) & ~std::uintptr_t{15};
     void** sp = reinterpret_cast<void**>(aligned);
-    // A return address that nobody uses: a function begins 8 bytes off a multiple of 16.
+    // An unused return address: a function begins 8 bytes off a multiple of 16.
     *--sp = nullptr;
     *--sp = reinterpret_cast<void*>(entry);
     for (int saved = 0; saved < 6; saved++) *--sp = nullptr;

@@ -30,7 +30,7 @@ struct alignas(64) Lane : LaneFace {
 
 // Lanes that are at one collective.
 struct Gathering {
-    // 0 if nobody has come.
+    // 0 if no lane has come.
     u32 mask = 0;
     u32 arrived = 0;
     u32 yes = 0;
@@ -48,7 +48,7 @@ struct Warp {
     u32 blocked = 0;
     u32 at_barrier = 0;
     u32 spent = 0;
-    // Gatherings that somebody has come to.
+    // Gatherings that some lane has come to.
     u32 open = 0;
     // Whether a lane that waits may hand over to the next one itself, with nothing to note.
     bool hands_over = false;
@@ -57,7 +57,7 @@ struct Warp {
     u32 from[kWarp];
     Gathering gatherings[kWarp];
     Lane lanes[kWarp];
-    // The stacks of all lanes, each above pages that nobody may touch.
+    // The stacks of all lanes, each above pages that must not be touched.
     char* stacks = nullptr;
 
     u32 runnable() const { return live & ~(blocked | spent); }

@@ -1,4 +1,4 @@
-// What a block may still see of memory that others have changed: the first cache of a GPU, which nobody keeps coherent.
+// What a block may still see of memory that others have changed: the first cache of a GPU, which is not coherent.
 //
 // A weak load may give what was there before, as far back as the block's last acquire or fence of device scope or wider, by any of
 // its lanes. It never goes back behind what the block has seen of the same word, nor behind its own stores.

@@ -24,7 +24,7 @@ class WeakMemory {
     WeakMemory(Rng& rng, StoreLog& log, const u64& now, u32 drain_chance, bool delays, bool ages)
         : rng_(rng), log_(log), now_(now), drain_chance_(drain_chance), delays_(delays), ages_(ages), stale_(rng) {}
 
-    // What the lane sees at the address, where a weak load may see something old. Says false if nobody wrote it.
+    // What the lane sees at the address, where a weak load may see something old. False if it was not written.
     bool read(const Lane& lane, const Region& region, u64 address, u32 bytes, bool weak, u8* out);
     // The acquire half of an operation, or a fence: the lane, and with it its block, sees what is there now.
     void refresh(const Lane& lane, Scope scope);

@@ -80,7 +80,7 @@ impl Device {
         Self { core: self.core.clone(), budget: Budget::inside(&self.budget, bytes) }
     }
 
-    /// Bytes that may still be allocated through this handle; `u64::MAX` if nobody set a budget.
+    /// Bytes that may still be allocated through this handle; `u64::MAX` if no budget was set.
     pub fn budget_left(&self) -> u64 {
         self.budget.left()
     }

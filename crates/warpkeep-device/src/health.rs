@@ -5,7 +5,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use crate::backend::RawStream;
 use crate::error::{DeviceError, Result};
 
-/// How many kernels are remembered as running. More are in flight only if nobody ever waits for them.
+/// How many kernels are remembered as running. More are in flight only if no thread waits for them.
 const MOST_SUSPECTS: usize = 32;
 
 /// Kernels run behind the program, so a kernel's failure shows in a later call. This remembers which kernels have not

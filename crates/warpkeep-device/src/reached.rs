@@ -17,7 +17,7 @@ struct Range {
 }
 
 impl Reached {
-    /// From now on kernels have so many bytes there.
+    /// From now on kernels have this many bytes there.
     pub(crate) fn add(&self, at: NonNull<u8>, bytes: usize, device_ptr: DevicePtr) {
         if bytes > 0 {
             let mut ranges = self.0.write().unwrap_or_else(PoisonError::into_inner);

@@ -53,7 +53,7 @@ impl Default for RegisterOptions {
     }
 }
 
-/// Memory that somebody else mapped and that kernels can use for as long as this lives. Made by [`Device::register`](crate::Device::register).
+/// Memory that other code mapped and that kernels can use for as long as this lives. Made by [`Device::register`](crate::Device::register).
 #[derive(Debug)]
 pub struct Registered {
     core: Arc<Core>,

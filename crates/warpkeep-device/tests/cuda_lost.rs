@@ -62,7 +62,7 @@ fn a_kernel_that_strays_loses_the_device_and_is_named() {
     assert_eq!(pinned.as_slice(), [9; 64]);
     drop((buffer, pinned, module, stream));
     drop(device);
-    // The primary context is the process's: whoever opens the GPU again here finds that out.
+    // The primary context is the process's: opening the GPU again here shows it.
     if let Ok(again) = Device::open(DeviceChoice::Cuda(0)) {
         let result = again.upload(&[1u8]);
         writeln!(std::io::stdout().lock(), "opened again in the same process: {result:?}").unwrap();

@@ -103,7 +103,7 @@ impl DeviceIndex {
     /// Runs a batch that is in device memory, after what is in the stream, and waits for it.
     ///
     /// # Safety
-    /// The columns are as long as `staged` says, and nobody else uses them meanwhile.
+    /// The columns are as long as `staged` says, and no other code uses them meanwhile.
     pub(super) unsafe fn run_staged(&self, staged: &Staged, stream: &Stream) -> Result<()> {
         if staged.count == 0 {
             return Ok(());

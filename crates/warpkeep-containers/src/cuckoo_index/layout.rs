@@ -13,7 +13,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The smallest with room for so many entries.
+    /// The smallest with room for this many entries.
     pub(super) fn for_items(items: u64) -> Result<Layout, ContainerError> {
         let room = |bits: u32| ((CELLS as u64) << bits) * MOST_LOAD / 100;
         match (LEAST_BITS..=MOST_BITS).find(|bits| items <= room(*bits)) {

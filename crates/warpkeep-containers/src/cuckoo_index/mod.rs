@@ -40,7 +40,7 @@ impl Default for CuckooIndexOptions {
 }
 
 impl CuckooIndexOptions {
-    /// Room for so many entries, at a load of 0.9 or less; by default about a million. An index does not grow: it has only a part of each
+    /// Room for this many entries, at a load of 0.9 or less; by default about a million. An index does not grow: it has only a part of each
     /// hash.
     #[must_use]
     pub fn items(self, items: u64) -> Self {

@@ -14,7 +14,7 @@ use crate::Sorter;
 
 /// Batches of slices with no more operations than this are planned by the host.
 const HOST_PLANS: usize = 4096;
-/// A batch of one key for at least so many slots is worth a look whether the map is empty.
+/// A batch of one key for at least this many slots is worth a look whether the map is empty.
 const BUILDS: u64 = 8;
 /// How often displacement is tried again for keys that others were faster than.
 const MOST_DISPLACEMENTS: u32 = 8;
@@ -104,7 +104,7 @@ impl DeviceMap {
     /// Runs a batch that is in device memory, after what is in the stream, and waits for it.
     ///
     /// # Safety
-    /// The columns are as long as `staged` says, and nobody else uses them meanwhile.
+    /// The columns are as long as `staged` says, and no other code uses them meanwhile.
     pub(super) unsafe fn run_staged(&self, staged: &Staged, stream: &Stream) -> Result<()> {
         if staged.count == 0 {
             return Ok(());

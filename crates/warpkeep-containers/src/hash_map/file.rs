@@ -54,7 +54,7 @@ impl HashMap {
             File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()).map_err(failed)
         });
         if written.is_err() {
-            // What the caller is told is why it was not written.
+            // The caller gets the reason why it was not written.
             let _ = fs::remove_file(&beside);
         }
         written

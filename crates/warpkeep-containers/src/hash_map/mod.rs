@@ -43,13 +43,13 @@ impl Default for HashMapOptions {
 }
 
 impl HashMapOptions {
-    /// Room for so many keys from the beginning. It grows beyond that by itself.
+    /// Room for this many keys from the beginning. It grows beyond that by itself.
     #[must_use]
     pub fn items(self, items: u64) -> Self {
         Self { items, ..self }
     }
 
-    /// The seed of the hash. By default it is a random number, so that nobody can choose keys that collide.
+    /// The seed of the hash. By default it is a random number, so that keys that collide cannot be chosen.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         Self { seed: Some(seed), ..self }

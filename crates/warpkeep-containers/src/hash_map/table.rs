@@ -9,7 +9,7 @@ use super::kernels::{CONTROL_WORDS, Doubling, Kernels, LEAST_BITS, MOST_BITS, Sh
 const BUCKET_BYTES: usize = 64;
 /// Percent of the slots beyond which the map grows, because displacement fails too often.
 const MOST_LOAD: u64 = 95;
-/// A map with fewer keys than one for so many slots does not grow: only chosen keys can need it, and there is no end to what they need.
+/// A map with fewer keys than one for this many slots does not grow: only chosen keys can need it, and there is no end to what they need.
 const LEAST_SHARE: u64 = 4;
 
 /// What kernels need to use a map: the struct of the same name in `warpkeep/hash_map.h`, to be a part of a kernel's parameters.
@@ -38,12 +38,12 @@ pub(super) struct Table {
     most_bits: u32,
 }
 
-/// Whether so many keys are few enough for so many slots.
+/// Whether this many keys are few enough for this many slots.
 pub(super) fn fits(keys: u64, slots: u64) -> bool {
     u128::from(keys) * 100 <= u128::from(slots) * u128::from(MOST_LOAD)
 }
 
-/// The smallest size for so many keys.
+/// The smallest size for this many keys.
 fn bits_for(keys: u64, shape: Shape) -> u32 {
     (LEAST_BITS..MOST_BITS).find(|bits| fits(keys, shape.slots() << bits)).unwrap_or(MOST_BITS)
 }
@@ -73,7 +73,7 @@ impl Table {
         1 << self.bits
     }
 
-    /// The size that it will have if so many keys are the first ones.
+    /// The size that it will have if this many keys are the first ones.
     pub(super) fn bits_with(&self, keys: u64) -> u32 {
         bits_for(keys, self.shape).clamp(self.bits, self.most_bits)
     }
@@ -107,7 +107,7 @@ impl Table {
         self.control.fill(0)
     }
 
-    /// Doubles until so many keys fit, and once at least; says whether it could. Without memory for that it stays as it is, or as far as it came.
+    /// Doubles until this many keys fit, and once at least; says whether it could. Without memory for that it stays as it is, or as far as it came.
     pub(super) fn grow_for(&mut self, keys: u64, kernels: &Kernels, stream: &Stream) -> Result<bool> {
         if keys.saturating_mul(LEAST_SHARE) < self.capacity() {
             return Ok(false);

@@ -38,7 +38,7 @@ impl DeviceMap {
     /// Lists all pairs in device memory, in no order; gives their number. The columns have room for all.
     ///
     /// # Safety
-    /// Both pointers, or that of the keys if the other is null, have room for as many elements as `room` says, and nobody else uses it
+    /// Both pointers, or that of the keys if the other is null, have room for as many elements as `room` says, and no other code uses it
     /// meanwhile.
     pub(super) unsafe fn retrieve(
         &self,

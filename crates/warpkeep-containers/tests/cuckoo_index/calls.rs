@@ -158,7 +158,7 @@ impl Container for Calls {
                 (op.hash, removed) == (hash, location)
             };
             let removing = batch.iter().filter(removes).count() as i64;
-            // Nobody who looked found nothing while there was one for each.
+            // Every search finds an entry while there is one for each.
             if had + by < 0 || missed && had >= removing {
                 return Err(format!("{hash:x} at {location} was there {had} times, and {by} is the change"));
             }

@@ -374,7 +374,7 @@ fn empty_batches_do_nothing() {
 
 #[test]
 fn a_cell_that_is_overwritten_is_noticed() {
-    // A kernel of somebody else may write anywhere; verify is what tells.
+    // A kernel that is not ours may write anywhere; verify reports it.
     let device = device();
     let index = CuckooIndex::new(&device, &options(100)).unwrap();
     let hashes: Vec<u64> = (0..100).map(spread).collect();

@@ -244,7 +244,7 @@ fn empty_batches_do_nothing() {
 
 #[test]
 fn a_slot_that_is_overwritten_is_noticed() {
-    // A kernel of somebody else may write anywhere; verify is what tells.
+    // A kernel that is not ours may write anywhere; verify reports it.
     let device = device();
     let map = HashMap::new(&device, &options()).unwrap();
     let keys: Vec<u64> = (0..150).collect();

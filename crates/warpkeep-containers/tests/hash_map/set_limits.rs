@@ -40,7 +40,7 @@ fn threads_of_kernels_share_a_set() {
                 count: keys.len() as u64,
                 op: op as u64,
             };
-            // SAFETY: the columns have a key and a status for each thread, and nobody else uses the set.
+            // SAFETY: the columns have a key and a status for each thread, and no other code uses the set.
             unsafe { kernels.run_keys.launch(Grid::covering(params.count, 32), &params, &stream).unwrap() };
             stream.synchronize().unwrap();
             let statuses = statuses.to_vec::<u8>().unwrap();

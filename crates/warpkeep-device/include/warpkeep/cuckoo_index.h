@@ -12,7 +12,7 @@
 // pairs a signature with another's location.
 //
 // An entry is a signature, two buckets and a location. Hashes that agree in the first two cannot be told apart: a search gives the locations of all, and
-// whoever asks compares the keys there. The same entry may be there more than once.
+// the caller compares the keys there. The same entry may be there more than once.
 //
 // What may run at the same time, in one kernel or in several: search, insert, replace and erase, all with each other. None of them moves an entry, so a
 // search finds each one that is there all the while. Nothing here while a call of the host changes the index.

@@ -220,7 +220,7 @@ template <class Slot> struct HashRef {
             switch (claim_shared(hashed, operand)) {
                 case Claim::Taken: fetch_add(control, 1); return MapStatus::Inserted;
                 case Claim::Full: return MapStatus::Full;
-                // Somebody took the slot, perhaps for this key.
+                // Another thread took the slot, perhaps for this key.
                 case Claim::Lost: break;
             }
         }

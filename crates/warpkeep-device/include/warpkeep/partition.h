@@ -29,7 +29,7 @@ struct Partition {
         return number < last ? (u32)number : last;
     }
     WK_DEVICE u32* count_of(u64 address) const { return counts + bucket(address); }
-    // The number of all items, which whoever counts them stores here before the scan.
+    // The number of all items, which the counting kernel stores here before the scan.
     WK_DEVICE u32* total() const { return counts - kPartitionHead / 2; }
     // One more than the number of items in the buckets of a block that scans; 0 until it is known.
     WK_DEVICE u32* scanned(u32 block) const { return counts + last + 1 + block; }

@@ -66,7 +66,7 @@ constexpr u32 kWarp = 32;
 #define WK_KERNEL(name, Params) WK_KERNEL_IN_BLOCKS(name, Params, )
 // The same for a kernel that is only launched in blocks of `threads`: the compiler lets it have no more registers than there are then.
 #define WK_KERNEL_OF(name, Params, threads) WK_KERNEL_IN_BLOCKS(name, Params, __launch_bounds__(threads))
-// The same, and a multiprocessor is to have registers for so many of these blocks.
+// The same, and a multiprocessor is to have registers for this many of these blocks.
 #define WK_KERNEL_AT_ONCE(name, Params, threads, blocks) WK_KERNEL_IN_BLOCKS(name, Params, __launch_bounds__(threads, blocks))
 #define WK_KERNEL_IN_BLOCKS(name, Params, bounds)                                                                \
     WK_STATE(wk_params_##name, sizeof(Params))                                                                    \
@@ -373,7 +373,7 @@ WK_DEVICE void store(T* p, decltype(T{}) v WK_AT) {
     machine::store<S, O, T>(p, v WK_PASS);
 }
 
-// Reads what nobody changes during the launch, and leaves no trace of it in the first cache. 4, 8 or 16 bytes.
+// Reads what does not change during the launch, and leaves no trace of it in the first cache. 4, 8 or 16 bytes.
 template <class T> WK_DEVICE T load_once(const T* p WK_AT) {
     static_assert(sizeof(T) >= 4, "4, 8 or 16 bytes");
     return machine::load_hint<machine::Hint::Once>(p WK_PASS);

@@ -4,7 +4,7 @@
 // a node of it is a block. Level 1 has a bit a block, level 2 a bit for 1024 blocks (a super block), set once everything below was taken. What does
 // not exist counts as taken. One node of level 2 stands for 2^30 units, so a full pool is known after one load, or four at most.
 //
-// A bit above level 0 is a hint that may be late, and is put right by whoever can make it wrong:
+// A bit above level 0 is a hint that may be late, and is corrected by the thread that can make it wrong:
 //  - A unit becomes free: the bit is cleared (1), and if its word had been all ones, the bit above is cleared after that (2), and so on upwards.
 //  - A warp saw a node all ones: it sets the bit above (3), reads the node again (4), and clears the bit again if something is free by then.
 // Both (2) and (3) change the same word, so one comes first. If it is (3), then (2) has the last word, and the bit is clear. If it is (2), then (3)
@@ -23,7 +23,7 @@ constexpr u32 kNoUnit = ~0u;
 constexpr u32 kNodeWords = kWarp;
 constexpr u32 kNodeBits = 32 * kNodeWords;
 constexpr u32 kSlabLevels = 3;
-// The counters are spread over so many lines, because atomic operations on one word are carried out one after the other.
+// The counters are spread over this many lines, because atomic operations on one word are carried out one after the other.
 constexpr u32 kCounterLines = 32;
 constexpr u32 kCounterWords = 16;
 
@@ -70,7 +70,7 @@ struct WarpBits {
         before = reached - popc(bits);
         all = Warp().shfl(reached, kWarp - 1);
     }
-    // The lane that holds the set bit of this rank, times 32, and the bit. Nothing in particular if there are not so many.
+    // The lane that holds the set bit of this rank, times 32, and the bit. Nothing in particular if there are not this many.
     WK_DEVICE u32 find(u32 rank) const {
         Warp warp;
         u32 from = 0;

@@ -85,7 +85,7 @@ struct SlabPair {
     WK_DEVICE SlabPair tombstone() const { return SlabPair{word >> 34 << 34 | 1ull << 32}; }
 };
 
-// A warp's view of a table with slabs of so many words, 8 or 16. All lanes of a warp make one and call its functions together. Replace is for
+// A warp's view of a table with slabs of this many words, 8 or 16. All lanes of a warp make one and call its functions together. Replace is for
 // unique keys.
 template <u32 Words, bool Unique> struct SlabTable {
     static constexpr u32 kPairs = Words - 1;

@@ -129,7 +129,7 @@ impl Unit {
 
 impl Drop for Unit {
     fn drop(&mut self) {
-        // SAFETY: `self.0` is a live program that nobody else has. What it returns does not matter any more.
+        // SAFETY: `self.0` is a live program that no other code has. What it returns does not matter any more.
         unsafe { sys::nvrtcDestroyProgram(&raw mut self.0) };
     }
 }

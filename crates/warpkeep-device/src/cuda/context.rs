@@ -75,7 +75,7 @@ impl Context {
         Ok(Entered(ptr::null()))
     }
 
-    /// Enters for a release: what a lost device still holds is released by the driver, and errors help nobody.
+    /// Enters for a release: what a lost device still holds is released by the driver, and its errors are of no use.
     pub(super) fn release_entered(&self, release: impl FnOnce()) {
         if let Ok(_entered) = self.push() {
             release();

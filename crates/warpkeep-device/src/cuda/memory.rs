@@ -51,7 +51,7 @@ impl Context {
             }
             return Err(failure);
         };
-        // SAFETY: the driver gave `bytes` bytes there, which nobody else has.
+        // SAFETY: the driver gave `bytes` bytes there, which no other code has.
         unsafe { at.write_bytes(0, bytes) };
         match self.device_ptr_of(at) {
             Ok(device_ptr) => Ok((at, device_ptr)),

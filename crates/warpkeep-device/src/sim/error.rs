@@ -132,7 +132,7 @@ pub enum FaultKind {
     NotInMask,
     /// Lanes of a block are at different barriers, or some never come.
     BarrierDiverged,
-    /// Nobody in the block can go on.
+    /// No lane of the block can go on.
     Deadlock,
     /// A lane has used up its steps.
     Runaway,

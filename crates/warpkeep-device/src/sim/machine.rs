@@ -109,7 +109,7 @@ impl Machine {
             sink.push(record_of(record));
         }
         let mut log = Vec::new();
-        // SAFETY: the sink outlives the call, and nobody else has it.
+        // SAFETY: the sink outlives the call, and no other code has it.
         unsafe { ffi::wk_sim_take_log(self.0.as_ptr(), take, (&raw mut log).cast()) };
         log
     }
@@ -121,7 +121,7 @@ impl Machine {
             sink.push(event_of(event));
         }
         let mut trace = Vec::new();
-        // SAFETY: the sink outlives the call, and nobody else has it.
+        // SAFETY: the sink outlives the call, and no other code has it.
         unsafe { ffi::wk_sim_take_trace(self.0.as_ptr(), take, (&raw mut trace).cast()) };
         trace
     }

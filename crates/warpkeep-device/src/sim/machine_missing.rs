@@ -1,4 +1,4 @@
-//! What stands in for the C++ side where there was no compiler for it: a machine that nobody can have.
+//! What stands in for the C++ side where there was no compiler for it: a machine that does not exist.
 
 use std::convert::Infallible;
 use std::ffi::c_void;

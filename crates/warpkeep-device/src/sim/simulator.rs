@@ -101,7 +101,7 @@ impl Simulator {
     ///
     /// # Safety
     /// `entry` was made by `WK_KERNEL`, `params` is the struct it takes, and whatever is reached through it, like everything that
-    /// is registered and not unregistered, is memory that lives through the call and that nobody else uses meanwhile.
+    /// is registered and not unregistered, is memory that lives through the call and that no other code uses meanwhile.
     pub unsafe fn launch(
         &self,
         kernel_name: &str,

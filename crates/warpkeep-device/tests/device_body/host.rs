@@ -47,7 +47,7 @@ fn keep_records(device: &Device, data: DevicePtr, flags: DevicePtr) -> (Vec<u64>
     let module = load(device).unwrap();
     let params = PublishParams { data, flags, seen: DevicePtr::NULL, between: SYSTEM_FENCE, rounds: 2 };
     let grid = Grid { blocks: 2, threads: 32, shared_bytes: 0 };
-    // SAFETY: the kernel writes 256 words at `data` and 64 at `flags`, which callers have, and nobody looks.
+    // SAFETY: the kernel writes 256 words at `data` and 64 at `flags`, which callers have, and no other code reads it.
     unsafe { module.launch("publish_records", grid, &params, &stream) }.unwrap();
     stream.synchronize().unwrap();
     let records = (0..64).flat_map(|t| [1000 + t, 2000 + t, 2000 + t, 4000 + t]).collect();
@@ -74,7 +74,7 @@ pub(crate) fn copies_behind_the_program(device: &Device) {
     for (i, byte) in from.as_mut_slice().iter_mut().enumerate() {
         *byte = (i % 253) as u8;
     }
-    // SAFETY: nobody touches the pinned memory until the stream is synchronised.
+    // SAFETY: no code touches the pinned memory until the stream is synchronised.
     unsafe {
         buffer.write_behind(0, from.as_slice(), &stream).unwrap();
         buffer.read_behind(0, to.as_mut_slice(), &stream).unwrap();
@@ -130,7 +130,7 @@ pub(crate) fn registered_in_chunks_it_is_still_one_range(device: &Device) {
     unsafe { device.copy_raw(back.ptr(), registered.ptr().offset(512 * 1024), 6 * MIB, &stream) }.unwrap();
     stream.synchronize().unwrap();
     assert_eq!(back.to_vec::<u64>().unwrap(), pattern);
-    // SAFETY: mapped; nobody writes to it during the call.
+    // SAFETY: mapped; no code writes to it during the call.
     let bytes = unsafe { std::slice::from_raw_parts(image.at.as_ptr(), 6 * MIB) };
     back.write(0, bytes).unwrap();
     assert_eq!(back.to_vec::<u64>().unwrap(), image.words()[..6 * MIB / 8]);

@@ -80,7 +80,7 @@ pub(crate) fn threads_share_a_device(device: &Device) {
                 for round in 0..5 {
                     own.fill_on(0, 1024, thread * 16 + round, &stream).unwrap();
                     let grid = Grid { blocks: 2, threads: 32, shared_bytes: 0 };
-                    // SAFETY: the kernel counts in `total`, which outlives the threads; nobody else looks at it.
+                    // SAFETY: the kernel counts in `total`, which outlives the threads; no other code looks at it.
                     unsafe { count.launch(grid, &params, &stream) }.unwrap();
                     let mut seen = vec![0u8; 1024];
                     own.read_on(0, &mut seen, &stream).unwrap();

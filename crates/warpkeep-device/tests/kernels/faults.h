@@ -66,7 +66,7 @@ WK_KERNEL(fault_two_barriers, faults::Params) {
     }
 }
 
-// Waits for what nobody stores.
+// Waits for a store that never happens.
 WK_KERNEL(fault_runaway, faults::Params) {
     while (wk::load<wk::Scope::Device, wk::Order::Acquire>(p.data) == 0) {  // here: runaway
     }

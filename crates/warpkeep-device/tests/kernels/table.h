@@ -45,7 +45,7 @@ WK_DEVICE void insert(const Params& p, u64 key, u64 value, bool active) {
             u64 old = k;
             if (!same && lane() == source) old = cas(base + slot - 1, kEmpty, k);
             old = warp.shfl(old, source);
-            // Somebody else may have taken it, perhaps for the same key.
+            // Another thread may have taken it, perhaps for the same key.
             if (old != kEmpty && old != k) continue;
             if (lane() == source) {
                 store<Scope::Device, Order::Release>(base + kSlots + slot - 1, v);

@@ -14,10 +14,10 @@ use crate::{BenchError, Progress};
 /// Batches of a size in a round at the most, and their operations, unless one batch has more.
 const MOST_BATCHES: u64 = 64;
 const MOST_OPERATIONS: u64 = 1 << 22;
-/// A batch of inserts has one key for so many slots at the most, so that the map does not grow.
+/// A batch of inserts has one key for this many slots at the most, so that the map does not grow.
 const SLOTS_A_KEY: u64 = 100;
 
-/// The operations that batches of a size do on a map with so many slots and keys.
+/// The operations that batches of a size do on a map with this many slots and keys.
 pub(super) fn operations(batch: usize, slots: u64, keys: u64) -> Vec<Operation> {
     let (batch, mut operations) = (batch as u64, Vec::new());
     if batch <= keys {

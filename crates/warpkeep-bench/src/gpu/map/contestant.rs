@@ -24,7 +24,7 @@ pub(super) struct Contestant<'d> {
 }
 
 impl<'d> Contestant<'d> {
-    /// An empty map with so many slots in device memory.
+    /// An empty map with this many slots in device memory.
     pub(super) fn on_device(
         device: &'d Device,
         clock: &'d Clock,

@@ -23,7 +23,7 @@ use crate::{Amount, BenchError, Progress};
 
 /// Bytes of a slot.
 const SLOT_BYTES: u64 = 16;
-/// Operations of a mixed batch: one for so many keys of the map, and some at least. An eighth of them are inserts, which must not make the map
+/// Operations of a mixed batch: one for this many keys of the map, and some at least. An eighth of them are inserts, which must not make the map
 /// grow.
 const KEYS_A_MIXED: u64 = 16;
 const LEAST_MIXED: u64 = 8;
