@@ -7,6 +7,7 @@ use warpkeep_device::{Buffer, Device, DevicePtr, Result, StagedBuffer, Stream};
 use super::NO_LOCATION;
 use super::layout::Layout;
 use super::op::{IndexOp, IndexOpKind};
+use crate::batch_plan::BatchPlan;
 
 /// Memory of one batch.
 #[derive(Debug, Default)]
@@ -111,15 +112,6 @@ impl Staged {
     }
 }
 
-/// The order in which a batch is worked: operations by group, and where the runs of equal groups begin.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Planned {
-    pub(super) sorted: DevicePtr,
-    pub(super) numbers: DevicePtr,
-    pub(super) begins: DevicePtr,
-    pub(super) runs: u64,
-}
-
 impl Columns {
     /// Sends a batch to the device, and makes room for its answers on both sides: nothing is to fail for want of memory once the index
     /// has changed. The hashes are sent only if the device plans the batch.
@@ -180,7 +172,7 @@ impl Columns {
         Ok(staged)
     }
 
-    /// Plans a batch on the host, which for few operations takes less time than the many kernels of a sort.
+    /// Plans a batch on the host: operations by group.
     ///
     /// # Safety
     /// As [`stage`](Self::stage).
@@ -190,30 +182,9 @@ impl Columns {
         layout: Layout,
         device: &Device,
         stream: &Stream,
-    ) -> Result<Planned> {
-        let count = batch.len();
-        let mut order: Vec<(u64, u32)> =
-            (0..count).map(|at| (layout.group(batch.op(at).hash), at as u32)).collect();
-        order.sort_unstable();
-        // One column with three parts: groups, numbers and begins.
-        let half = count.div_ceil(2);
-        let words = self.plan.host::<u64>(device, count + 2 * half)?;
-        let (sorted, rest) = words.split_at_mut(count);
-        let (numbers, begins) = rest.split_at_mut(half);
-        let (numbers, begins) =
-            (bytemuck::cast_slice_mut::<u64, u32>(numbers), bytemuck::cast_slice_mut::<u64, u32>(begins));
-        let mut runs = 0;
-        for (at, &(group, number)) in order.iter().enumerate() {
-            (sorted[at], numbers[at]) = (group, number);
-            if at == 0 || order[at - 1].0 != group {
-                begins[runs] = at as u32;
-                runs += 1;
-            }
-        }
+    ) -> Result<BatchPlan> {
+        let groups = (0..batch.len()).map(|at| layout.group(batch.op(at).hash));
         // SAFETY: the caller's promise.
-        let sorted = unsafe { self.plan.send::<u64>(device, count + 2 * half, stream)? };
-        let numbers = sorted.offset(8 * count as u64);
-        let begins = numbers.offset(8 * half as u64);
-        Ok(Planned { sorted, numbers, begins, runs: runs as u64 })
+        unsafe { BatchPlan::on_host(groups, &mut self.plan, device, stream) }
     }
 }

@@ -7,12 +7,13 @@ use warpkeep_device::{
     Device, DevicePtr, Grid, KernelSet as _, Program, Result, Stream, TypedKernel, WorkspacePool,
 };
 
-use super::columns::{Columns, HostBatch, Planned, Staged};
+use super::columns::{Columns, HostBatch, Staged};
 use super::kernels::{Batch, CELLS, IndexKernels, PENDING, Plan, Search, SearchAll, THREADS};
 use super::layout::Layout;
 use super::op::{IndexAnswer, IndexStatus};
 use super::table::Table;
 use crate::Sorter;
+use crate::batch_plan::BatchPlan;
 
 /// Batches of slices with no more operations than this are planned by the host.
 const HOST_PLANS: usize = 4096;
@@ -175,7 +176,7 @@ impl DeviceIndex {
     ///
     /// # Safety
     /// As [`run_staged`](Self::run_staged).
-    unsafe fn plan(&self, staged: &Staged, columns: &mut Columns, stream: &Stream) -> Result<Planned> {
+    unsafe fn plan(&self, staged: &Staged, columns: &mut Columns, stream: &Stream) -> Result<BatchPlan> {
         let (device, count) = (&self.device, staged.count);
         let sorted = columns.sorted.reserve(device, 8 * count)?;
         let numbers = columns.numbers.reserve(device, 4 * count)?;
@@ -192,7 +193,7 @@ impl DeviceIndex {
         let bits = 0..32 + self.layout.bits();
         self.sorter.sort_bits::<u64, u32>(sorted, Some(numbers), count, bits, stream)?;
         let runs = self.sorter.find_runs::<u64>(sorted, count, begins, stream)? as u64;
-        Ok(Planned { sorted: sorted.ptr(), numbers: numbers.ptr(), begins: begins.ptr(), runs })
+        Ok(BatchPlan { sorted: sorted.ptr(), numbers: numbers.ptr(), begins: begins.ptr(), runs })
     }
 
     /// Works a planned batch: displaces where it must, and answers `Full` where that fails. Waits for it.
@@ -202,7 +203,7 @@ impl DeviceIndex {
     unsafe fn apply(
         &self,
         staged: &Staged,
-        planned: &Planned,
+        planned: &BatchPlan,
         columns: &mut Columns,
         stream: &Stream,
     ) -> Result<()> {
@@ -250,7 +251,7 @@ struct Left {
 struct Pass<'a> {
     index: &'a DeviceIndex,
     staged: &'a Staged,
-    planned: &'a Planned,
+    planned: &'a BatchPlan,
     lists: [DevicePtr; 2],
     /// How many runs the first list has; `None` before there is one.
     listed: Option<u64>,

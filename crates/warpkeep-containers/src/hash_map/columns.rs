@@ -6,6 +6,7 @@ use warpkeep_device::{Buffer, Device, DevicePtr, Result, StagedBuffer, Stream};
 
 use super::mix::mix;
 use super::op::{MapOp, MapOpKind};
+use crate::batch_plan::BatchPlan;
 
 /// Memory of one batch.
 #[derive(Debug, Default)]
@@ -95,13 +96,10 @@ impl Staged {
     }
 }
 
-/// The order in which a batch is worked: operations by hash, and where the runs of equal hashes begin.
+/// The order in which a batch is worked: operations by hash.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Planned {
-    pub(super) sorted: DevicePtr,
-    pub(super) numbers: DevicePtr,
-    pub(super) begins: DevicePtr,
-    pub(super) runs: u64,
+    pub(super) plan: BatchPlan,
     /// By how many bits the hashes were rotated to the right.
     pub(super) rotation: u32,
 }
@@ -153,7 +151,7 @@ impl Columns {
         Ok(staged)
     }
 
-    /// Plans a batch on the host, which for few operations takes less time than the many kernels of a sort.
+    /// Plans a batch on the host.
     ///
     /// # Safety
     /// As [`stage`](Self::stage).
@@ -165,29 +163,9 @@ impl Columns {
         device: &Device,
         stream: &Stream,
     ) -> Result<Planned> {
-        let count = batch.len();
-        let mut order: Vec<(u64, u32)> =
-            (0..count).map(|at| (mix(seed, batch.op(at).key).rotate_right(rotation), at as u32)).collect();
-        order.sort_unstable();
-        // One column with three parts: hashes, numbers and begins.
-        let half = count.div_ceil(2);
-        let words = self.plan.host::<u64>(device, count + 2 * half)?;
-        let (sorted, rest) = words.split_at_mut(count);
-        let (numbers, begins) = rest.split_at_mut(half);
-        let (numbers, begins) =
-            (bytemuck::cast_slice_mut::<u64, u32>(numbers), bytemuck::cast_slice_mut::<u64, u32>(begins));
-        let mut runs = 0;
-        for (at, &(hash, number)) in order.iter().enumerate() {
-            (sorted[at], numbers[at]) = (hash, number);
-            if at == 0 || order[at - 1].0 != hash {
-                begins[runs] = at as u32;
-                runs += 1;
-            }
-        }
+        let hashes = (0..batch.len()).map(|at| mix(seed, batch.op(at).key).rotate_right(rotation));
         // SAFETY: the caller's promise.
-        let sorted = unsafe { self.plan.send::<u64>(device, count + 2 * half, stream)? };
-        let numbers = sorted.offset(8 * count as u64);
-        let begins = numbers.offset(8 * half as u64);
-        Ok(Planned { sorted, numbers, begins, runs: runs as u64, rotation })
+        let plan = unsafe { BatchPlan::on_host(hashes, &mut self.plan, device, stream)? };
+        Ok(Planned { plan, rotation })
     }
 }

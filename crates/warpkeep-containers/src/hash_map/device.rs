@@ -11,6 +11,7 @@ use super::kernels::{Batch, Kernels, Lookup, PENDING, Plan, Shape, THREADS};
 use super::op::{MapAnswer, MapOpKind, MapStatus};
 use super::table::{Table, fits};
 use crate::Sorter;
+use crate::batch_plan::BatchPlan;
 
 /// Batches of slices with no more operations than this are planned by the host.
 const HOST_PLANS: usize = 4096;
@@ -178,7 +179,8 @@ impl DeviceMap {
         unsafe { self.kernels.plan.launch(Grid::covering(count as u64, THREADS), &params, stream)? };
         self.sorter.sort_pairs::<u64, u32>(sorted, numbers, count, stream)?;
         let runs = self.sorter.find_runs::<u64>(sorted, count, begins, stream)? as u64;
-        Ok(Planned { sorted: sorted.ptr(), numbers: numbers.ptr(), begins: begins.ptr(), runs, rotation })
+        let (sorted, numbers, begins) = (sorted.ptr(), numbers.ptr(), begins.ptr());
+        Ok(Planned { plan: BatchPlan { sorted, numbers, begins, runs }, rotation })
     }
 
     /// Works a planned batch: grows if it must, and answers `Full` only if it cannot. Waits for it.
@@ -195,15 +197,15 @@ impl DeviceMap {
         // All memory but that for growth is there before the first change.
         let mut lists = [DevicePtr::NULL; 2];
         for (list, column) in lists.iter_mut().zip(&mut columns.pending) {
-            *list = column.reserve(&self.device, 4 * planned.runs as usize)?;
+            *list = column.reserve(&self.device, 4 * planned.plan.runs as usize)?;
         }
         let mut table = self.write();
         let mut pass = Pass { map: self, staged, planned, lists, listed: None, stream };
         // An empty map is given its size at once, and most keys their slots. Otherwise the keys that are new are not known yet.
-        let large = planned.runs >= table.capacity() / BUILDS;
+        let large = planned.plan.runs >= table.capacity() / BUILDS;
         if large && staged.inserts() && table.len()? == 0 {
-            if !fits(planned.runs, table.capacity()) {
-                table.grow_for(planned.runs, &self.kernels, stream)?;
+            if !fits(planned.plan.runs, table.capacity()) {
+                table.grow_for(planned.plan.runs, &self.kernels, stream)?;
             }
             if planned.rotation == table.bits {
                 // SAFETY: the caller's promise.
@@ -275,10 +277,10 @@ impl Pass<'_> {
         let (staged, planned) = (self.staged, self.planned);
         let params = Batch {
             map: table.reference(),
-            sorted: planned.sorted,
-            numbers: planned.numbers,
-            begins: planned.begins,
-            runs: planned.runs,
+            sorted: planned.plan.sorted,
+            numbers: planned.plan.numbers,
+            begins: planned.plan.begins,
+            runs: planned.plan.runs,
             count: staged.count as u64,
             codes: staged.codes,
             operands: staged.operands,
@@ -290,7 +292,7 @@ impl Pass<'_> {
             rotation: planned.rotation,
             code: staged.code,
         };
-        let threads = self.listed.unwrap_or(planned.runs);
+        let threads = self.listed.unwrap_or(planned.plan.runs);
         // SAFETY: the caller's promise; the lists have room for all runs.
         unsafe { kernel.launch(Grid::covering(threads, THREADS), &params, self.stream) }
     }
