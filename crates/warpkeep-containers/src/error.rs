@@ -28,6 +28,16 @@ pub enum ContainerError {
         /// What is wrong with it.
         what: String,
     },
+    /// A file holds another kind of container, or one with other widths.
+    #[error("{} holds {found}, and {expected} was to be loaded; load it as what it holds, or give another path", path.display())]
+    WrongKind {
+        /// The file.
+        path: PathBuf,
+        /// What it holds.
+        found: String,
+        /// What was to be loaded.
+        expected: String,
+    },
     /// Columns of one call have different lengths.
     #[error("{what}: {given} were given and {expected} are needed; give one for each key")]
     WrongLength {

@@ -15,6 +15,7 @@ mod batch_plan;
 mod columns;
 mod cuckoo_index;
 mod error;
+mod file;
 mod hash_map;
 mod key_mixer;
 mod slab_alloc;

@@ -3,6 +3,7 @@
 mod columns;
 mod cpu;
 mod device;
+mod file;
 mod kernels;
 mod layout;
 mod op;

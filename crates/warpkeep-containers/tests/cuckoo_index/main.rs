@@ -4,6 +4,7 @@
 
 mod calls;
 mod container;
+mod files;
 mod model;
 mod properties;
 mod traps;

@@ -111,5 +111,6 @@ fn a_saved_set_is_a_set_and_no_map() {
         assert_eq!(loaded.contains(&[0, 8999, 9000]).unwrap(), [true, true, false]);
     }
     let error = HashMap::load_on_cpu(&path, &HashMapOptions::default()).unwrap_err();
-    assert!(matches!(error, ContainerError::Damaged { .. }), "{error}");
+    assert!(matches!(error, ContainerError::WrongKind { .. }), "{error}");
+    assert!(error.to_string().contains("holds a HashSet with keys of 8 bytes"), "{error}");
 }
