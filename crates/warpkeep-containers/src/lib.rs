@@ -11,6 +11,7 @@
 //!
 //! Columns are [buffers](warpkeep_device::Buffer) of the caller. Calls run after the work in the caller's stream.
 
+mod batch_columns;
 mod batch_plan;
 mod columns;
 mod cuckoo_index;

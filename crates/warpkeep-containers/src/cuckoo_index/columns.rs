@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
-use warpkeep_device::{Buffer, Device, DevicePtr, Result, StagedBuffer, Stream};
+use warpkeep_device::{Device, DevicePtr, Result, StagedBuffer, Stream};
 
 use super::NO_LOCATION;
 use super::layout::Layout;
 use super::op::{IndexOp, IndexOpKind};
-use crate::batch_plan::BatchPlan;
+use crate::batch_columns::{answer_column, send_column};
+use crate::batch_plan::{BatchPlan, PlanColumns};
 
 /// Memory of one batch.
 #[derive(Debug, Default)]
@@ -19,31 +20,9 @@ pub(super) struct Columns {
     pub(super) statuses: StagedBuffer,
     pub(super) matches: StagedBuffer,
     pub(super) found: StagedBuffer,
-    /// The plan of a batch that the host planned.
-    plan: StagedBuffer,
-    /// The plan of one that the device planned.
-    pub(super) sorted: Scratch,
-    pub(super) numbers: Scratch,
-    pub(super) begins: Scratch,
-    /// Runs that are not finished, before and after a kernel.
-    pub(super) pending: [StagedBuffer; 2],
+    pub(super) plans: PlanColumns,
     /// Locations of searches that want all.
     pub(super) all: StagedBuffer,
-}
-
-/// Device memory as long as the longest batch so far.
-#[derive(Debug, Default)]
-pub(super) struct Scratch(Option<Buffer>);
-
-impl Scratch {
-    pub(super) fn reserve(&mut self, device: &Device, bytes: usize) -> Result<&mut Buffer> {
-        if self.0.as_ref().is_none_or(|buffer| buffer.len() < bytes) {
-            // The old one is freed first, because both might not fit.
-            self.0 = None;
-            self.0 = Some(device.allocate(bytes.max(64).checked_next_power_of_two().unwrap_or(bytes))?);
-        }
-        Ok(self.0.as_mut().expect("it was allocated above, or was long enough"))
-    }
 }
 
 /// A batch in the host's memory.
@@ -126,48 +105,39 @@ impl Columns {
         stream: &Stream,
     ) -> Result<Staged> {
         let count = batch.len();
-        self.statuses.host::<u8>(device, count)?;
-        self.matches.host::<u8>(device, count)?;
-        self.found.host::<[u32; 2]>(device, count)?;
         let mut staged = Staged {
             hashes: DevicePtr::NULL,
             codes: DevicePtr::NULL,
             code: 0,
             locations: DevicePtr::NULL,
             olds: DevicePtr::NULL,
-            statuses: self.statuses.reserve(device, count)?,
-            matches: self.matches.reserve(device, count)?,
-            found: self.found.reserve(device, 8 * count)?,
+            statuses: answer_column::<u8>(&mut self.statuses, count, device)?,
+            matches: answer_column::<u8>(&mut self.matches, count, device)?,
+            found: answer_column::<[u32; 2]>(&mut self.found, count, device)?,
             count,
         };
         let ops = || (0..count).map(|at| batch.op(at));
-        if with_hashes {
-            let hashes = self.hashes.host::<u64>(device, count)?;
-            hashes.iter_mut().zip(ops()).for_each(|(hash, op)| *hash = op.hash);
-            // SAFETY: the caller's promise, as for the other columns.
-            staged.hashes = unsafe { self.hashes.send::<u64>(device, count, stream)? };
-        }
-        match batch {
-            HostBatch::Search(_) => staged.code = IndexOpKind::Search as u32,
-            HostBatch::All(kind, ..) => staged.code = *kind as u32,
-            HostBatch::Each(_) => {
-                let codes = self.codes.host::<u8>(device, count)?;
-                codes.iter_mut().zip(ops()).for_each(|(code, op)| *code = op.kind as u8);
-                // SAFETY: as above.
-                staged.codes = unsafe { self.codes.send::<u8>(device, count, stream)? };
+        // SAFETY: the caller's promise.
+        unsafe {
+            if with_hashes {
+                let hashes = ops().map(|op| op.hash);
+                staged.hashes = send_column(&mut self.hashes, count, hashes, device, stream)?;
             }
-        }
-        if !matches!(batch, HostBatch::Search(_)) {
-            let locations = self.locations.host::<u32>(device, count)?;
-            locations.iter_mut().zip(ops()).for_each(|(location, op)| *location = op.location);
-            // SAFETY: as above.
-            staged.locations = unsafe { self.locations.send::<u32>(device, count, stream)? };
-        }
-        if matches!(batch, HostBatch::Each(_) | HostBatch::All(_, _, _, Some(_))) {
-            let olds = self.olds.host::<u32>(device, count)?;
-            olds.iter_mut().zip(ops()).for_each(|(old, op)| *old = op.old);
-            // SAFETY: as above.
-            staged.olds = unsafe { self.olds.send::<u32>(device, count, stream)? };
+            match batch {
+                HostBatch::Search(_) => staged.code = IndexOpKind::Search as u32,
+                HostBatch::All(kind, ..) => staged.code = *kind as u32,
+                HostBatch::Each(_) => {
+                    let codes = ops().map(|op| op.kind as u8);
+                    staged.codes = send_column(&mut self.codes, count, codes, device, stream)?;
+                }
+            }
+            if !matches!(batch, HostBatch::Search(_)) {
+                let locations = ops().map(|op| op.location);
+                staged.locations = send_column(&mut self.locations, count, locations, device, stream)?;
+            }
+            if matches!(batch, HostBatch::Each(_) | HostBatch::All(_, _, _, Some(_))) {
+                staged.olds = send_column(&mut self.olds, count, ops().map(|op| op.old), device, stream)?;
+            }
         }
         Ok(staged)
     }
@@ -185,6 +155,6 @@ impl Columns {
     ) -> Result<BatchPlan> {
         let groups = (0..batch.len()).map(|at| layout.group(batch.op(at).hash));
         // SAFETY: the caller's promise.
-        unsafe { BatchPlan::on_host(groups, &mut self.plan, device, stream) }
+        unsafe { self.plans.plan_on_host(groups, device, stream) }
     }
 }

@@ -13,10 +13,8 @@ use super::layout::Layout;
 use super::op::{IndexAnswer, IndexStatus};
 use super::table::Table;
 use crate::Sorter;
-use crate::batch_plan::BatchPlan;
+use crate::batch_plan::{BatchPlan, HOST_PLANS};
 
-/// Batches of slices with no more operations than this are planned by the host.
-const HOST_PLANS: usize = 4096;
 /// How often displacement is tried again, for entries that others were faster than and for operations behind them.
 const MOST_ROUNDS: u32 = 16;
 
@@ -177,23 +175,20 @@ impl DeviceIndex {
     /// # Safety
     /// As [`run_staged`](Self::run_staged).
     unsafe fn plan(&self, staged: &Staged, columns: &mut Columns, stream: &Stream) -> Result<BatchPlan> {
-        let (device, count) = (&self.device, staged.count);
-        let sorted = columns.sorted.reserve(device, 8 * count)?;
-        let numbers = columns.numbers.reserve(device, 4 * count)?;
-        let begins = columns.begins.reserve(device, 4 * count)?;
-        let params = Plan {
-            index: self.read().reference(),
-            hashes: staged.hashes,
-            sorted: sorted.ptr(),
-            numbers: numbers.ptr(),
-            count: count as u64,
-        };
-        // SAFETY: the caller's promise; both columns have `count` elements, and sorting waits for the stream.
-        unsafe { self.kernels.plan.launch(Grid::covering(count as u64, THREADS), &params, stream)? };
-        let bits = 0..32 + self.layout.bits();
-        self.sorter.sort_bits::<u64, u32>(sorted, Some(numbers), count, bits, stream)?;
-        let runs = self.sorter.find_runs::<u64>(sorted, count, begins, stream)? as u64;
-        Ok(BatchPlan { sorted: sorted.ptr(), numbers: numbers.ptr(), begins: begins.ptr(), runs })
+        let (index, count) = (self.read().reference(), staged.count as u64);
+        let bits = 32 + self.layout.bits();
+        columns.plans.plan_on_device::<u64>(
+            staged.count,
+            bits,
+            &self.sorter,
+            &self.device,
+            stream,
+            |sorted, numbers| {
+                let params = Plan { index, hashes: staged.hashes, sorted, numbers, count };
+                // SAFETY: the caller's promise; both columns have `count` elements, and planning waits for the stream.
+                unsafe { self.kernels.plan.launch(Grid::covering(count, THREADS), &params, stream) }
+            },
+        )
     }
 
     /// Works a planned batch: displaces where it must, and answers `Full` where that fails. Waits for it.
@@ -208,10 +203,7 @@ impl DeviceIndex {
         stream: &Stream,
     ) -> Result<()> {
         // All memory is there before the first change.
-        let mut lists = [DevicePtr::NULL; 2];
-        for (list, column) in lists.iter_mut().zip(&mut columns.pending) {
-            *list = column.reserve(&self.device, 8 * staged.count)?;
-        }
+        let lists = columns.plans.lists(&self.device, staged.count, 8)?;
         // Exclusively: entries that are on their way cannot be found.
         let table = self.write();
         let mut pass = Pass { index: self, staged, planned, lists, listed: None, stream };

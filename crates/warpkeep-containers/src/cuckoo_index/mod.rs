@@ -11,7 +11,7 @@ mod stats;
 mod table;
 mod whole;
 
-use warpkeep_device::{Buffer, Device, DeviceError, DevicePtr, Program, Result, Stream};
+use warpkeep_device::{Buffer, Device, Program, Result, Stream};
 
 use columns::{HostBatch, Staged};
 use cpu::CpuIndex;
@@ -23,6 +23,7 @@ pub use table::CuckooIndexRef;
 pub use whole::IndexEntry;
 
 use crate::ContainerError;
+use crate::batch_columns::given_column;
 
 /// The one number that is no location. Answers have it where no entry matched.
 pub const NO_LOCATION: u32 = u32::MAX;
@@ -222,10 +223,7 @@ impl CuckooIndex {
             IndexOpKinds::All(kind) => (None, kind as u32),
             IndexOpKinds::Each(codes) => (Some(codes), 0),
         };
-        let column = |buffer: Option<&Buffer>, element, what| match buffer {
-            Some(buffer) => check_len(buffer, element, count, what).map(|()| buffer.ptr()),
-            None => Ok(DevicePtr::NULL),
-        };
+        let column = |buffer: Option<&Buffer>, element, what| given_column(buffer, element, count, what);
         let staged = Staged {
             hashes: column(Some(ops.hashes), 8, "hashes")?,
             codes: column(codes, 1, "kinds of operations")?,
@@ -297,18 +295,5 @@ fn check_columns(hashes: &[u64], column: &[u32], what: &'static str) -> Result<(
     match (column.len(), hashes.len()) {
         (given, expected) if given == expected => Ok(()),
         (given, expected) => Err(ContainerError::WrongLength { what, given, expected }),
-    }
-}
-
-fn check_len(
-    buffer: &Buffer,
-    element: usize,
-    count: usize,
-    what: &'static str,
-) -> Result<(), ContainerError> {
-    let (len, size) = ((element as u64).saturating_mul(count as u64), buffer.len() as u64);
-    match len <= size {
-        true => Ok(()),
-        false => Err(DeviceError::OutOfBounds { what, offset: 0, len, size }.into()),
     }
 }

@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
-use warpkeep_device::{Buffer, Device, DevicePtr, Result, StagedBuffer, Stream};
+use warpkeep_device::{Device, DevicePtr, Result, StagedBuffer, Stream};
 
 use super::mix::mix;
 use super::op::{MapOp, MapOpKind};
-use crate::batch_plan::BatchPlan;
+use crate::batch_columns::{answer_column, send_column};
+use crate::batch_plan::{BatchPlan, PlanColumns};
 
 /// Memory of one batch.
 #[derive(Debug, Default)]
@@ -16,29 +17,7 @@ pub(super) struct Columns {
     pub(super) operands: StagedBuffer,
     pub(super) statuses: StagedBuffer,
     pub(super) before: StagedBuffer,
-    /// The plan of a batch that the host planned.
-    plan: StagedBuffer,
-    /// The plan of one that the device planned.
-    pub(super) sorted: Scratch,
-    pub(super) numbers: Scratch,
-    pub(super) begins: Scratch,
-    /// Runs whose keys have no slot yet, before and after a kernel.
-    pub(super) pending: [StagedBuffer; 2],
-}
-
-/// Device memory as long as the longest batch so far.
-#[derive(Debug, Default)]
-pub(super) struct Scratch(Option<Buffer>);
-
-impl Scratch {
-    pub(super) fn reserve(&mut self, device: &Device, bytes: usize) -> Result<&mut Buffer> {
-        if self.0.as_ref().is_none_or(|buffer| buffer.len() < bytes) {
-            // The old one is freed first, because both might not fit.
-            self.0 = None;
-            self.0 = Some(device.allocate(bytes.max(64).checked_next_power_of_two().unwrap_or(bytes))?);
-        }
-        Ok(self.0.as_mut().expect("it was allocated above, or was long enough"))
-    }
+    pub(super) plans: PlanColumns,
 }
 
 /// A batch in the host's memory.
@@ -123,30 +102,30 @@ impl Columns {
             codes: DevicePtr::NULL,
             code: 0,
             operands: DevicePtr::NULL,
-            statuses: self.statuses.reserve(device, count)?,
-            before: if with_before { self.before.reserve(device, 8 * count)? } else { DevicePtr::NULL },
+            statuses: answer_column::<u8>(&mut self.statuses, count, device)?,
+            before: match with_before {
+                true => answer_column::<u64>(&mut self.before, count, device)?,
+                false => DevicePtr::NULL,
+            },
             count,
         };
-        if with_keys {
-            let keys = self.keys.host::<u64>(device, count)?;
-            keys.iter_mut().enumerate().for_each(|(at, key)| *key = batch.op(at).key);
-            // SAFETY: the caller's promise, as for the other columns.
-            staged.keys = unsafe { self.keys.send::<u64>(device, count, stream)? };
-        }
-        match batch {
-            HostBatch::All(kind, ..) => staged.code = *kind as u32,
-            HostBatch::Each(ops) => {
-                let codes = self.codes.host::<u8>(device, count)?;
-                codes.iter_mut().zip(*ops).for_each(|(code, op)| *code = op.kind as u8);
-                // SAFETY: as above.
-                staged.codes = unsafe { self.codes.send::<u8>(device, count, stream)? };
+        let ops = || (0..count).map(|at| batch.op(at));
+        // SAFETY: the caller's promise.
+        unsafe {
+            if with_keys {
+                staged.keys = send_column(&mut self.keys, count, ops().map(|op| op.key), device, stream)?;
             }
-        }
-        if !matches!(batch, HostBatch::All(_, _, None)) {
-            let operands = self.operands.host::<u64>(device, count)?;
-            operands.iter_mut().enumerate().for_each(|(at, operand)| *operand = batch.op(at).value);
-            // SAFETY: as above.
-            staged.operands = unsafe { self.operands.send::<u64>(device, count, stream)? };
+            match batch {
+                HostBatch::All(kind, ..) => staged.code = *kind as u32,
+                HostBatch::Each(_) => {
+                    let codes = ops().map(|op| op.kind as u8);
+                    staged.codes = send_column(&mut self.codes, count, codes, device, stream)?;
+                }
+            }
+            if !matches!(batch, HostBatch::All(_, _, None)) {
+                let operands = ops().map(|op| op.value);
+                staged.operands = send_column(&mut self.operands, count, operands, device, stream)?;
+            }
         }
         Ok(staged)
     }
@@ -165,7 +144,7 @@ impl Columns {
     ) -> Result<Planned> {
         let hashes = (0..batch.len()).map(|at| mix(seed, batch.op(at).key).rotate_right(rotation));
         // SAFETY: the caller's promise.
-        let plan = unsafe { BatchPlan::on_host(hashes, &mut self.plan, device, stream)? };
+        let plan = unsafe { self.plans.plan_on_host(hashes, device, stream)? };
         Ok(Planned { plan, rotation })
     }
 }

@@ -11,10 +11,8 @@ use super::kernels::{Batch, Kernels, Lookup, PENDING, Plan, Shape, THREADS};
 use super::op::{MapAnswer, MapOpKind, MapStatus};
 use super::table::{Table, fits};
 use crate::Sorter;
-use crate::batch_plan::BatchPlan;
+use crate::batch_plan::HOST_PLANS;
 
-/// Batches of slices with no more operations than this are planned by the host.
-const HOST_PLANS: usize = 4096;
 /// A batch of one key for at least this many slots is worth a look whether the map is empty.
 const BUILDS: u64 = 8;
 /// How often displacement is tried again for keys that others were faster than.
@@ -163,24 +161,21 @@ impl DeviceMap {
         columns: &mut Columns,
         stream: &Stream,
     ) -> Result<Planned> {
-        let (device, count) = (&self.device, staged.count);
-        let sorted = columns.sorted.reserve(device, 8 * count)?;
-        let numbers = columns.numbers.reserve(device, 4 * count)?;
-        let begins = columns.begins.reserve(device, 4 * count)?;
-        let params = Plan {
-            keys: staged.keys,
-            sorted: sorted.ptr(),
-            numbers: numbers.ptr(),
-            count: count as u64,
-            seed: self.seed,
-            rotation: u64::from(rotation),
-        };
-        // SAFETY: the caller's promise; both columns have `count` elements, and sorting waits for the stream.
-        unsafe { self.kernels.plan.launch(Grid::covering(count as u64, THREADS), &params, stream)? };
-        self.sorter.sort_pairs::<u64, u32>(sorted, numbers, count, stream)?;
-        let runs = self.sorter.find_runs::<u64>(sorted, count, begins, stream)? as u64;
-        let (sorted, numbers, begins) = (sorted.ptr(), numbers.ptr(), begins.ptr());
-        Ok(Planned { plan: BatchPlan { sorted, numbers, begins, runs }, rotation })
+        let (count, seed) = (staged.count as u64, self.seed);
+        let plan = columns.plans.plan_on_device::<u64>(
+            staged.count,
+            u64::BITS,
+            &self.sorter,
+            &self.device,
+            stream,
+            |sorted, numbers| {
+                let keys = staged.keys;
+                let params = Plan { keys, sorted, numbers, count, seed, rotation: u64::from(rotation) };
+                // SAFETY: the caller's promise; both columns have `count` elements, and planning waits for the stream.
+                unsafe { self.kernels.plan.launch(Grid::covering(count, THREADS), &params, stream) }
+            },
+        )?;
+        Ok(Planned { plan, rotation })
     }
 
     /// Works a planned batch: grows if it must, and answers `Full` only if it cannot. Waits for it.
@@ -195,10 +190,7 @@ impl DeviceMap {
         stream: &Stream,
     ) -> Result<()> {
         // All memory but that for growth is there before the first change.
-        let mut lists = [DevicePtr::NULL; 2];
-        for (list, column) in lists.iter_mut().zip(&mut columns.pending) {
-            *list = column.reserve(&self.device, 4 * planned.plan.runs as usize)?;
-        }
+        let lists = columns.plans.lists(&self.device, planned.plan.runs as usize, 4)?;
         let mut table = self.write();
         let mut pass = Pass { map: self, staged, planned, lists, listed: None, stream };
         // An empty map is given its size at once, and most keys their slots. Otherwise the keys that are new are not known yet.

@@ -14,7 +14,7 @@ mod whole;
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
-use warpkeep_device::{Buffer, Device, DeviceError, DevicePtr, Program, Result, Stream};
+use warpkeep_device::{Buffer, Device, Program, Result, Stream};
 
 use columns::{HostBatch, Staged};
 use cpu::CpuMap;
@@ -26,6 +26,7 @@ pub use stats::HashMapStats;
 pub use table::HashMapRef;
 
 use crate::ContainerError;
+use crate::batch_columns::given_column;
 
 /// How a [`HashMap`] or a [`HashSet`] is made.
 #[derive(Debug, Clone)]
@@ -233,26 +234,18 @@ impl HashMap {
     ) -> Result<(), ContainerError> {
         let map = self.on_device("apply_on")?;
         let (count, DeviceAnswers { statuses, before }) = (ops.count, answers);
-        check_len(ops.keys, 8, count, "keys")?;
-        check_len(statuses, 1, count, "statuses")?;
+        let column = |buffer: Option<&Buffer>, element, what| given_column(buffer, element, count, what);
         let (codes, code) = match ops.kinds {
-            MapOpKinds::All(kind) => (DevicePtr::NULL, kind as u32),
-            MapOpKinds::Each(codes) => {
-                check_len(codes, 1, count, "kinds of operations")?;
-                (codes.ptr(), 0)
-            }
-        };
-        let optional = |buffer: Option<&Buffer>, what| match buffer {
-            Some(buffer) => check_len(buffer, 8, count, what).map(|()| buffer.ptr()),
-            None => Ok(DevicePtr::NULL),
+            MapOpKinds::All(kind) => (None, kind as u32),
+            MapOpKinds::Each(codes) => (Some(codes), 0),
         };
         let staged = Staged {
-            keys: ops.keys.ptr(),
-            codes,
+            keys: column(Some(ops.keys), 8, "keys")?,
+            codes: column(codes, 1, "kinds of operations")?,
             code,
-            operands: optional(ops.values, "values")?,
-            statuses: statuses.ptr(),
-            before: optional(before.as_deref(), "values before")?,
+            operands: column(ops.values, 8, "values")?,
+            statuses: column(Some(statuses), 1, "statuses")?,
+            before: column(before.as_deref(), 8, "values before")?,
             count,
         };
         // SAFETY: the lengths were checked; all buffers are borrowed, those that are written exclusively.
@@ -370,18 +363,5 @@ impl HashMap {
                 take(&pairs)
             }
         }
-    }
-}
-
-fn check_len(
-    buffer: &Buffer,
-    element: usize,
-    count: usize,
-    what: &'static str,
-) -> Result<(), ContainerError> {
-    let (len, size) = ((element as u64).saturating_mul(count as u64), buffer.len() as u64);
-    match len <= size {
-        true => Ok(()),
-        false => Err(DeviceError::OutOfBounds { what, offset: 0, len, size }.into()),
     }
 }
