@@ -293,7 +293,7 @@ fn a_store_that_was_left_gets_back_what_the_log_has_and_nothing_that_was_deleted
     home.change(home.reference(300), |word| word >> 45 << 45);
     let report = home.repair(false);
     assert!(!report.log_is_complete);
-    assert_eq!((report.damaged, report.lost), (2, 1), "{report:#?}");
+    assert_eq!(report.damaged, 2, "{report:#?}");
     let restored = &report.tables[0].restored;
     assert!(restored.iter().any(|item| item.key.contains(SEVEN)), "{report:#?}");
     // A deleted key comes back only if it could have been in the unreadable slot, and then the report says so.
@@ -303,6 +303,8 @@ fn a_store_that_was_left_gets_back_what_the_log_has_and_nothing_that_was_deleted
     });
     let deleted: Vec<u64> = deleted.collect();
     assert_eq!(restored.len(), 1 + deleted.len(), "{report:#?}");
+    // Row 300 is lost, unless a deleted key could have been in its slot: which keys share a bucket depends on the store's seed.
+    assert!(report.lost == 1 || report.lost == 0 && !deleted.is_empty(), "{report:#?}");
     model.extend(deleted.into_iter().map(|key| (key, row(key))));
     model.remove(&300);
     home.assert_holds(&model);
