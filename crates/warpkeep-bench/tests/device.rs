@@ -5,7 +5,9 @@ mod common;
 use std::time::Duration;
 
 use warpkeep_bench::chart::Drawing;
-use warpkeep_bench::device::{CachePolicy, Operation, Options, ScaleOptions, Strategy, run, run_scale};
+use warpkeep_bench::device::{
+    CachePolicy, Operation, Options, ProfileOptions, ScaleOptions, Strategy, run, run_profile, run_scale,
+};
 use warpkeep_bench::page::{self, Source};
 use warpkeep_bench::report::Summary;
 use warpkeep_bench::workload::{Distribution, Workload};
@@ -282,4 +284,49 @@ fn keys_of_any_length_go_every_way() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+#[test]
+fn profile_times_both_settings_of_every_threshold() {
+    if !has_simulator() {
+        return;
+    }
+    let directory = directory();
+    let options = ProfileOptions {
+        dir: directory.path().to_path_buf(),
+        image_dir: directory.path().to_path_buf(),
+        workload: Workload { items: 1000, key_bytes: 8, value_bytes: 128, seed: 5 },
+        largest: 64,
+        rounds: 2,
+        round_time: Duration::from_micros(1),
+        ..ProfileOptions::on(DeviceChoice::Sim)
+    };
+    let (report, profile) = run_profile(&options, &Quiet).expect("all answers are right");
+    assert!(is_empty(&directory));
+    for (field, settings) in [
+        ("scattered_to", ["scattered", "sorted"]),
+        ("unassigned_from", ["SM affinity", "no SM affinity"]),
+        ("ordered_from", ["fused", "in address order"]),
+        ("located_at_once_to", ["one launch", "two launches"]),
+        ("gathered_from", ["by the CPU", "located by the device"]),
+        ("device_share", ["share 0.2", "share 0.8"]),
+        ("shared_from", ["located by the device", "shared with the device"]),
+        ("streamed_from_bytes", ["cached copies", "streaming copies"]),
+        ("publish_by", ["device", "device"]),
+        ("chunk_operations", ["8192 operations", "262144 operations"]),
+    ] {
+        for setting in settings {
+            assert_series(&report, &format!("{field}, batches of 64"), setting, "time of a batch", 2);
+        }
+    }
+    assert_series(&report, "ordered_from, batches of 32", "fused", "time of a batch", 2);
+    let shown = report.notes.concat();
+    assert!(profile.to_string().lines().all(|line| shown.contains(line)), "{shown}");
+
+    let refused = |change: fn(&mut ProfileOptions)| {
+        refusal(options.clone(), change, |options, progress| run_profile(options, progress).map(|run| run.0))
+    };
+    assert!(refused(|options| options.device = DeviceChoice::Cpu).contains("--device cuda:0"));
+    assert!(refused(|options| options.largest = 1001).contains("one for each item"));
+    assert!(refused(|options| options.rounds = 0).contains("at least one round"));
 }

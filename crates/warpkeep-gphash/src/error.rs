@@ -65,6 +65,15 @@ pub enum TableError {
         most: u64,
     },
 
+    /// A device profile that could not be written.
+    #[error("the device profile {} cannot be written: {source}; make its folder writable, or set WARPKEEP_CACHE to another", path.display())]
+    SaveProfile {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+
     /// A device profile that makes no sense.
     #[error("the device profile {} cannot be used: {problem}; correct it, or delete the file to have the usual values", path.display())]
     DeviceProfile {

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use warpkeep::{
-    Durability, HostGetStrategy, IndexOptions, KeySpec, Op, Status, Store, StoreOptions, TableOptions,
-    ValueSpec,
+    DeviceProfile, Durability, HostGetStrategy, IndexOptions, KeySpec, Op, Status, Store, StoreOptions,
+    TableOptions, ValueSpec,
 };
 use warpkeep_core::{BatchView, Cells, ColumnMut, Columns, HostCells, Output, OutputValues};
 use warpkeep_device::{Device, PinnedBuffer};
@@ -135,6 +135,12 @@ impl Library {
     /// Has gets go this strategy, or the one that is the fastest.
     pub(super) fn use_strategy(&self, strategy: Option<HostGetStrategy>) -> Result<(), BenchError> {
         self.store.table(TABLE)?.set_host_gets(strategy);
+        Ok(())
+    }
+
+    /// Has batches run as this profile decides.
+    pub(super) fn use_profile(&self, profile: DeviceProfile) -> Result<(), BenchError> {
+        self.store.table(TABLE)?.set_device_profile(profile);
         Ok(())
     }
 

@@ -8,6 +8,7 @@ mod limits;
 mod load_factor;
 mod page;
 mod paper;
+mod profile;
 mod scale;
 mod server;
 mod storage;
@@ -65,6 +66,13 @@ enum Benchmark {
     /// again: the image is marked and registered with the device, and the device index is built.
     #[command(after_help = EXIT_CODES)]
     Scale(scale::ScaleArgs),
+    /// Measures the thresholds that decide how a device runs a batch.
+    ///
+    /// The usual thresholds are those of an H200. This command times both settings that each threshold divides, at batch
+    /// sizes around it, and shows the profile that loses the least time; with --save, stores opened later use it. `warpkeep info` shows
+    /// the profile of each device.
+    #[command(after_help = EXIT_CODES)]
+    Profile(profile::Profile),
     /// How full a table gets before a key finds no place, by geometry.
     #[command(after_help = EXIT_CODES)]
     LoadFactor(load_factor::LoadFactor),
@@ -104,6 +112,7 @@ impl Bench {
             Benchmark::Device(device) => device.files.on_stdout(),
             Benchmark::Gpu(gpu) => gpu.on_stdout(),
             Benchmark::Scale(scale) => scale.files.on_stdout(),
+            Benchmark::Profile(profile) => profile.files.on_stdout(),
             Benchmark::Limits(limits) => limits.files.on_stdout(),
             Benchmark::Paper(paper) => paper.on_stdout(),
             Benchmark::Server(server) => server.files.on_stdout(),
@@ -120,6 +129,7 @@ impl Bench {
             Benchmark::Device(device) => device.run(),
             Benchmark::Gpu(gpu) => gpu.run(),
             Benchmark::Scale(scale) => scale.run(),
+            Benchmark::Profile(profile) => profile.run(),
             Benchmark::Limits(limits) => limits.run(),
             Benchmark::Paper(paper) => paper.run(),
             Benchmark::Server(server) => server.run(),

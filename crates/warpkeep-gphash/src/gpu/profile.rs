@@ -192,6 +192,27 @@ impl DeviceProfile {
         }
     }
 
+    /// Writes the profile to the [file](DeviceProfile::file_of) of a device, which engines opened later read, and gives
+    /// its path. The file is replaced as a whole.
+    pub fn save(&self, device: &DeviceInfo) -> Result<PathBuf, TableError> {
+        let path = DeviceProfile::file_of(&device.name).ok_or_else(|| TableError::SaveProfile {
+            path: PathBuf::from("profiles"),
+            source: std::io::Error::new(std::io::ErrorKind::NotFound, "there is no cache folder"),
+        })?;
+        self.write(&path, &device.name)?;
+        Ok(path)
+    }
+
+    fn write(&self, path: &Path, device: &str) -> Result<(), TableError> {
+        let write = || {
+            std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+            let draft = path.with_extension(format!("{}.new", std::process::id()));
+            std::fs::write(&draft, format!("# {device}, measured by `warpkeep bench profile`\n{self}"))?;
+            std::fs::rename(&draft, path)
+        };
+        write().map_err(|source| TableError::SaveProfile { path: path.to_owned(), source })
+    }
+
     /// The simulator has no link, and its batches are small: most of them use one launch, and all from host memory
     /// use the device.
     fn simulated() -> DeviceProfile {
@@ -319,6 +340,11 @@ mod tests {
             DeviceProfile { publish_by: PublishBy::Host(3), shared_from: 9, ..DeviceProfile::default() };
         assert_eq!(DeviceProfile::read(&path).unwrap(), expected);
         assert_eq!(expected.to_string().parse(), Ok(expected));
+        expected.write(&path, "a device").unwrap();
+        assert_eq!(DeviceProfile::read(&path).unwrap(), expected);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no draft is left");
+        let error = expected.write(&path.join("below"), "a device").unwrap_err().to_string();
+        assert!(error.contains("make its folder writable"), "{error}");
         for (text, expected) in [
             ("ordered_from", "line 1 is not"),
             ("\nfast = 1", "no field `fast`"),
