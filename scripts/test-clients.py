@@ -157,7 +157,7 @@ def redis_tls(port, certificate):
     stranger = redis.Redis(host="localhost", port=port, ssl=True)
     try:
         stranger.ping()
-        raise AssertionError("a certificate that nobody has signed was trusted")
+        raise AssertionError("a certificate that no authority has signed was trusted")
     except redis.ConnectionError:
         pass
 

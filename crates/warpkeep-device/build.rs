@@ -1,6 +1,6 @@
 //! Builds the simulator, and the kernels that this crate's tests run on it.
 //!
-//! Crates with kernels of their own are told here what to compile against; their build scripts use `warpkeep-device-build`.
+//! Crates with kernels of their own get from here what to compile against; their build scripts use `warpkeep-device-build`.
 
 use std::path::{Path, PathBuf};
 

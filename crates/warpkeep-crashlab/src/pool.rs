@@ -22,7 +22,7 @@ impl Pool {
             Some(index) => buffers.swap_remove(index),
             None => Arc::new(Buffer::new(capacity)),
         };
-        fill(Arc::get_mut(&mut buffer).expect("chosen because nobody holds it").reset(len));
+        fill(Arc::get_mut(&mut buffer).expect("chosen because it is not held").reset(len));
         buffers.push(Arc::clone(&buffer));
         buffer
     }

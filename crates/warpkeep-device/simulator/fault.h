@@ -24,7 +24,7 @@ enum class FaultKind : u32 {
     Resources = 15,
 };
 
-// The text is in place: a fault is told on a lane's stack, which is dropped and never unwound.
+// The text is in place: a fault is reported on a lane's stack, which is dropped and never unwound.
 struct Fault {
     FaultKind kind = FaultKind::None;
     u32 block = 0;

@@ -1,4 +1,4 @@
-// What ThreadSanitizer is told about lanes. It sees each as a thread of its own, and sees an order between two of them
+// How lanes are described to ThreadSanitizer. It sees each as a thread of its own, and sees an order between two of them
 // only where the kernel asked for one: the simulator's own switches and counters must not look like synchronisation, or
 // they would hide every race. The simulator itself is therefore compiled without the sanitizer, and with WK_SIM_TSAN.
 #pragma once

@@ -48,7 +48,7 @@ impl Health {
         self.suspects.lock().unwrap_or_else(PoisonError::into_inner).retain(|(on, _)| *on != stream);
     }
 
-    /// Notes that the device is lost. The first loss is the one that is told from then on.
+    /// Notes that the device is lost. The first loss is the one that is reported from then on.
     pub(crate) fn lose(&self, call: &'static str, cause: String) -> DeviceError {
         let suspects = self.suspects.lock().unwrap_or_else(PoisonError::into_inner);
         let mut names: Vec<&str> = suspects.iter().map(|(_, kernel)| *kernel).collect();

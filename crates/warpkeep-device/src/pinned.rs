@@ -89,7 +89,7 @@ impl PinnedBuffer {
 
     /// The bytes as words that kernels may be writing to: those that are under way hold anything.
     pub fn shared_words(&self) -> &[AtomicU64] {
-        // SAFETY: the memory is this value's, aligned for words, and as long as that; whoever else has it through a shared reference only
+        // SAFETY: the memory is this value's, aligned for words, and as long as that; another owner of a shared reference only
         // reads, and looks at what kernels write only when they are done.
         unsafe { std::slice::from_raw_parts(self.at.as_ptr().cast(), self.bytes / 8) }
     }

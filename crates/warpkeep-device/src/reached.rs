@@ -45,7 +45,7 @@ impl Reached {
 mod tests {
     use super::*;
 
-    /// What was forgotten here kernels would write to, whoever has that memory by then.
+    /// If a range stayed here, kernels would write to it, whatever owns that memory by then.
     #[test]
     #[cfg(not(no_simulator))]
     fn what_is_given_back_is_reached_no_more() {

@@ -361,7 +361,7 @@ impl<P: Persist> Table<P> {
             loop {
                 let state = bucket.state(slot);
                 key.clear();
-                debug_assert_ne!(state, INSERT, "nobody fills a level that is being drained");
+                debug_assert_ne!(state, INSERT, "no writer fills a level that is being drained");
                 if self.read_any(bucket, slot, &mut key).is_none() {
                     break;
                 }

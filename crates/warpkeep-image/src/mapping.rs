@@ -67,7 +67,7 @@ pub struct FileIdentity {
 /// let directory = tempfile::tempdir().expect("a directory");
 /// let path = directory.path().join("image");
 /// let file = MappedFile::create(&path, 1 << 20, &MapOptions::default())?;
-/// // The owner writes its header here; until then nobody sees the file.
+/// // The owner writes its header here; until then no other process sees the file.
 /// file.publish()?;
 /// file.grow(2 << 20)?;
 /// drop(file);

@@ -160,7 +160,11 @@ fn threads_never_share_a_block() {
                         state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                     if state >> 62 == 0 && !held.is_empty() {
                         let (offset, stamp) = held.swap_remove((state >> 20) as usize % held.len());
-                        assert_eq!(heap.image().load(offset), stamp, "somebody wrote into a block of ours");
+                        assert_eq!(
+                            heap.image().load(offset),
+                            stamp,
+                            "another writer wrote into a block of ours"
+                        );
                         heap.free(offset).unwrap();
                     } else if held.len() < 500 {
                         let mut block = heap.allocate(16 << (state >> 40 & 3)).unwrap();

@@ -67,7 +67,7 @@ fn who_is_trusted() {
     for copy in [other_device, other_inode] {
         assert_eq!(verdict(&in_use, copy), Err("not intact"));
         let adopted = Surroundings { adopt: true, ..persistent(copy) };
-        assert_eq!(verdict(&in_use, adopted), Err("not intact"), "a copy in flight is nobody's to adopt");
+        assert_eq!(verdict(&in_use, adopted), Err("not intact"), "a copy in flight cannot be adopted");
     }
 }
 

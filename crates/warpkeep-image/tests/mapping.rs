@@ -357,7 +357,7 @@ fn a_large_growth_has_huge_pages_and_changes_no_byte() {
         });
         file.grow(new).expect("room");
         grown.store(true, Ordering::Release);
-        writer.join().expect("nobody else has written there");
+        writer.join().expect("no other writer has written there");
     });
     assert_eq!(file.len(), new);
     assert!((old..new).step_by(4096).all(|at| load(&file, at) == 0), "what is new is zero");

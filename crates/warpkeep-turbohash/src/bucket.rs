@@ -250,7 +250,7 @@ mod tests {
                 Contents { hash, payload: !hash, version }
             };
             (0..shape.slots()).for_each(|slot| fill_aside(&mut words, shape, slot, &of(slot)));
-            assert_eq!((words[0], words[FILTER]), (0, 0), "commit word and filter are nobody's");
+            assert_eq!((words[0], words[FILTER]), (0, 0), "no item has the commit word or the filter");
             let words = words.map(AtomicU64::new);
             let bucket = Bucket { words: &words, at: 0 };
             for slot in 0..shape.slots() {

@@ -91,7 +91,7 @@ mod tests {
     fn words() {
         let marks = Marks { valid: 0b1011, deleted: 0b0010 };
         let word = Commit(u64::from(u32::MAX) << 32).next(marks);
-        assert_eq!(word.0, 0b0010 << 16 | 0b1011, "the sequence number wraps, and harms nobody");
+        assert_eq!(word.0, 0b0010 << 16 | 0b1011, "the sequence number wraps without harm");
         assert_eq!((word.marks(14), word.live(14)), (marks, 0b1001));
         assert_ne!(word, word.next(marks));
         assert_eq!(word.fault(14), None);

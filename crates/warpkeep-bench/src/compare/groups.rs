@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     fn entrant(memory: u64, image: u64) -> Entrant {
-        Entrant { name: "x", memory, image, open: |_| unreachable!("nobody opens it") }
+        Entrant { name: "x", memory, image, open: |_| unreachable!("it is never opened") }
     }
 
     #[test]

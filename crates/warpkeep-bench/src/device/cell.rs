@@ -37,7 +37,7 @@ pub(crate) struct Outcome {
     /// The part of it that kernels took, where that is known apart.
     kernels: Duration,
     latencies: Latencies,
-    /// Operations a second with several batches under strategy.
+    /// Operations a second with several batches under way.
     together: Option<f64>,
     /// Where the time went, if requested.
     steps: Steps,

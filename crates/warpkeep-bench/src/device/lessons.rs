@@ -51,7 +51,7 @@ impl Lessons {
                 })
                 .collect();
             for drawn in drawing {
-                let (first, rows) = drawn.join().expect("whoever draws does not panic")?;
+                let (first, rows) = drawn.join().expect("drawing does not panic")?;
                 keys.write(first * row_bytes, &rows)?;
             }
             Ok::<_, BenchError>(())

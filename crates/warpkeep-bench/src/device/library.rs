@@ -132,7 +132,7 @@ impl Library {
         Ok(begun.elapsed())
     }
 
-    /// Has gets go this strategy, or the one that is the fastest.
+    /// Has gets use this strategy, or the one that the device profile decides.
     pub(super) fn use_strategy(&self, strategy: Option<HostGetStrategy>) -> Result<(), BenchError> {
         self.store.table(TABLE)?.set_host_gets(strategy);
         Ok(())

@@ -22,7 +22,7 @@ const MOST_WORD_THREADS: usize = 1024;
 pub struct Options {
     /// A directory on a disk, which the library needs; a directory of its own is made in it, and removed.
     pub dir: PathBuf,
-    /// A directory for images, which a GPU wants on tmpfs; used the same strategy.
+    /// A directory for images, which a GPU wants on tmpfs; used in the same way.
     pub image_dir: PathBuf,
     /// Which device.
     pub device: DeviceChoice,
@@ -146,7 +146,9 @@ impl Options {
             );
         }
         if self.distributions.iter().any(|distribution| matches!(distribution, Distribution::Latest(_))) {
-            return wrong("nothing here fallbacks for the latest items; take uniform or zipfian".to_owned());
+            return wrong(
+                "this benchmark does not draw the latest items; give uniform or zipfian".to_owned(),
+            );
         }
         for &distribution in &self.distributions {
             self.workload.picks(distribution, 0)?;

@@ -44,7 +44,7 @@ pub(crate) struct Form {
     pub(crate) extra: u64,
     /// Operations in the largest batch.
     pub(crate) largest: usize,
-    /// Whether it is loaded from device memory, which is faster; only where tables can be written that strategy.
+    /// Whether it is loaded from device memory, which is faster; only for tables that support fused writes.
     pub(crate) fused: bool,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Rig {
     pub(crate) stream: Stream,
     /// A second one: while the values of one batch cross the link, the next is located in the other.
     beside: Stream,
-    /// Room for the answers to each batch that is under strategy.
+    /// Room for the answers to each batch that is under way.
     answers: Vec<Answers>,
     image: Arc<Image<Coherent>>,
     workload: Workload,
@@ -257,7 +257,7 @@ impl Rig {
         engine.load_values(table, ValueRoom::Share(0.0))?;
         if !engine.learn_values(table)? {
             return Err(BenchError::Invalid(
-                "no device memory to count which keys are hot; take fewer --items, or leave out the way values".to_owned(),
+                "no device memory to count which keys are hot; take fewer --items, or leave out the strategy values".to_owned(),
             ));
         }
         let at_once = answers[0].room();
@@ -275,7 +275,8 @@ impl Rig {
         let report = engine.load_values(table, ValueRoom::Share(share))?;
         if report.cached == 0 && share > 0.0 {
             return Err(BenchError::Invalid(
-                "no device memory for values; take fewer --items, or leave out the way values".to_owned(),
+                "no device memory for values; take fewer --items, or leave out the strategy values"
+                    .to_owned(),
             ));
         }
         Ok(())

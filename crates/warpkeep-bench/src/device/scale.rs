@@ -32,7 +32,7 @@ const BACK: &str = "coming back";
 pub struct ScaleOptions {
     /// A directory on a disk; a directory of its own is made in it, and removed.
     pub dir: PathBuf,
-    /// A directory for images, which a GPU wants on tmpfs; used the same strategy.
+    /// A directory for images, which a GPU wants on tmpfs; used in the same way.
     pub image_dir: PathBuf,
     /// Which device.
     pub device: DeviceChoice,

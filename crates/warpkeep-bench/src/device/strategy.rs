@@ -37,8 +37,8 @@ pub enum Strategy {
     LibraryProcess,
     /// The same, written when the log has it durably.
     LibraryPower,
-    /// From host memory to host memory through the library, as a program uses it: gets go the way that their number
-    /// decides. Asking for this asks for those below, too.
+    /// From host memory to host memory through the library, as a program uses it: the device profile decides how gets
+    /// run. Asking for this asks for those below, too.
     Library,
     /// The same, with keys of gets in pinned memory, which the device reaches, and values to it, so that it can have a part in bringing them.
     LibraryPinned,

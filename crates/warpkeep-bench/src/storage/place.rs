@@ -35,11 +35,11 @@ impl TimedImage {
 
     /// The times since the last call.
     pub(crate) fn take_times(&self) -> Times {
-        std::mem::take(&mut self.times.lock().expect("nobody panics while noting a time"))
+        std::mem::take(&mut self.times.lock().expect("no thread panics while it notes a time"))
     }
 
     fn note(&self, change: impl FnOnce(&mut Times)) {
-        change(&mut self.times.lock().expect("nobody panics while noting a time"));
+        change(&mut self.times.lock().expect("no thread panics while it notes a time"));
     }
 }
 

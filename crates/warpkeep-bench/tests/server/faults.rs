@@ -195,6 +195,6 @@ fn nobody_there_is_told_with_the_address() {
     let options = options(&fake);
     // From here on no server listens.
     drop(fake);
-    let error = server::run(&options, &Quiet).expect_err("nobody is there");
+    let error = server::run(&options, &Quiet).expect_err("no server is there");
     assert!(error.to_string().contains("127.0.0.1:"), "{error}");
 }

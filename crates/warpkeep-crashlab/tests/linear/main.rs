@@ -149,8 +149,8 @@ fn each_mistake_is_found() {
         history.check(&Register::default()).unwrap();
     }
     let wrong = [
-        ("a value nobody wrote", in_turn([created(b"a", 1), get(b"x", 1)])),
-        ("a version nobody drew", in_turn([created(b"a", 1), get(b"a", 2)])),
+        ("a value that was never written", in_turn([created(b"a", 1), get(b"x", 1)])),
+        ("a version that was never drawn", in_turn([created(b"a", 1), get(b"a", 2)])),
         ("an old value", in_turn([created(b"a", 1), put(b"b", 2), get(b"a", 1)])),
         ("a lost write", in_turn([created(b"a", 1), gone.clone()])),
         ("a deleted key", in_turn([created(b"a", 1), delete(1), get(b"a", 1)])),

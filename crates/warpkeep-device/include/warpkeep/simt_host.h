@@ -8,7 +8,7 @@
 #include <cstring>
 #include <type_traits>
 
-// The sanitizer sees kernels; the simulator itself is built without it, and is told of it by WK_SIM_TSAN.
+// The sanitizer sees kernels; the simulator itself is built without it, and learns of it by WK_SIM_TSAN.
 #if defined(__SANITIZE_THREAD__)
 #define WK_TSAN 1
 // For what the simulator keeps for itself in kernel code: it would look like a race between lanes that had the same place.

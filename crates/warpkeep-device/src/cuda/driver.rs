@@ -84,7 +84,7 @@ impl Driver {
 
     fn name(self, device: CUdevice) -> Result<String, NoCuda> {
         let mut name = [0u8; 256];
-        // SAFETY: as `attribute`; the driver writes at most as many bytes as it is told there are.
+        // SAFETY: as `attribute`; the driver writes at most as many bytes as the given length.
         let result =
             unsafe { sys::cuDeviceGetName(name.as_mut_ptr().cast::<c_char>(), name.len() as i32, device) };
         refused("cuDeviceGetName", result)?;

@@ -151,7 +151,7 @@ fn killing_the_lanes_leaves_what_had_arrived() {
         // The same run up to there, so the same image.
         let crash = CrashImage::new(&whole.before, whole.region, &whole.log, step);
         assert_eq!(killed.after, crash.arrived(step), "step {step}");
-        // What was in flight is told, and could have arrived.
+        // What was in flight is reported, and could have arrived.
         let pending = killed.log.iter().filter(|store| store.arrived.is_none()).count();
         in_flight += pending;
         let crash = CrashImage::new(&killed.before, killed.region, &killed.log, step);

@@ -23,7 +23,7 @@ fn seeded(seed: u64) -> Mode {
     Mode::Seeded(Seeded { step_limit: 5_000, ..Seeded::new(seed) })
 }
 
-/// The fault is told with its place, twice over, and a right kernel runs afterwards.
+/// The fault is reported with its place, twice over, and a right kernel runs afterwards.
 fn expect(mode: &Mode, kernel: Kernel, grid: Grid, kind: FaultKind, remark: &str, written: Contents) {
     let simulator = Simulator::new(mode.clone()).expect("there is a compiler");
     let mut data = Words::new(64);
@@ -67,7 +67,7 @@ fn every_function_of_the_seam_runs() {
 fn lanes_at_different_collectives() {
     for mode in [fast(), checked(), seeded(1), seeded(2)] {
         let written = Contents::Written;
-        // Whichever half comes second is the one that is told.
+        // Whichever half comes second is the one that is reported.
         expect(&mode, fault_diverged, grid(2, 64), FaultKind::Diverged, "", written);
         expect(&mode, fault_two_places, grid(1, 32), FaultKind::Diverged, "", written);
     }

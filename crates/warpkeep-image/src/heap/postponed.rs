@@ -99,7 +99,7 @@ mod tests {
         heap.free_soon(few).unwrap();
         assert_eq!(used(), 5 * FEW as u64, "few are freed at once");
         heap.free_soon(many).unwrap();
-        assert_eq!(used(), 5 * FEW as u64, "whoever frees many need not wait for it");
+        assert_eq!(used(), 5 * FEW as u64, "a thread that frees many need not wait for it");
         assert_eq!(heap.free_postponed(FEW).unwrap(), FEW);
         assert_eq!(used(), 4 * FEW as u64);
         // An allocation finds them before the image grows.

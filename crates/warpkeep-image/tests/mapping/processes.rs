@@ -126,7 +126,7 @@ fn hold(path: &Path) {
     store(&file, 12345, 99);
     println!("\nholding");
     std::thread::sleep(Duration::from_secs(60));
-    panic!("nobody came");
+    panic!("no process came");
 }
 
 #[test]

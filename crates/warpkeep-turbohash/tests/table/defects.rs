@@ -54,7 +54,7 @@ fn a_slot_used_again_never_gives_another_key_s_value() {
             stop.store(true, Ordering::Relaxed);
             readers.into_iter().map(|reader| reader.join().unwrap()).sum::<u64>()
         });
-        assert!(seen > 0, "nobody looked");
+        assert!(seen > 0, "no reader looked");
         assert_eq!(table.stats().buckets, 1, "meant to be one bucket");
     }
 }

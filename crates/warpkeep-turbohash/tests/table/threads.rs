@@ -99,7 +99,7 @@ fn nobody_misses_what_moves_on() {
             stop.store(true, Ordering::Relaxed);
             ended.unwrap();
         });
-        assert!(table.stats().displaced > 0, "{kind:?}: nobody had to move on");
+        assert!(table.stats().displaced > 0, "{kind:?}: no item was displaced");
         assert_eq!(table.len(), slots * full / 100);
         assert!(Table::inspect(heap.image(), table.header()).unwrap().is_clean());
         let table = reopen(table);

@@ -449,7 +449,7 @@ mod tests {
         };
         assert_eq!(tallied(None, Status::Ok), (300, 0, 300));
         assert_eq!(tallied(None, Status::NotFound), (200, 100, 300));
-        assert_eq!(tallied(Some((150, 150)), Status::NotFound), (150, 150, 300), "nobody looks");
+        assert_eq!(tallied(Some((150, 150)), Status::NotFound), (150, 150, 300), "no reader looks");
         // Another status was answered, too.
         assert_eq!(tallied(Some((200, 0)), Status::Corrupt), (200, 0, 300));
     }

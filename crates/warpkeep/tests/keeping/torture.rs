@@ -61,7 +61,7 @@ impl Tell {
     }
 
     fn say(self) {
-        acknowledge(self.tag()).expect("somebody listens");
+        acknowledge(self.tag()).expect("the parent listens");
     }
 }
 

@@ -170,7 +170,7 @@ fn every_answer_fits_into_one_order() {
 fn mistakes_are_noticed() {
     for mistake in Mistake::ALL {
         let violation = torment(200, options(KINDS[0], Form::Packed), Some(mistake))
-            .expect_err(&format!("nobody noticed {mistake:?}"));
+            .expect_err(&format!("{mistake:?} was not noticed"));
         assert!(!violation.is_undecided(), "{mistake:?}: {violation}");
         let (shown, meanwhile) = (violation.operations().len(), most_meanwhile(violation.operations()));
         assert!(shown < 60 + meanwhile, "{mistake:?}: {shown} are too many to look at: {violation}");

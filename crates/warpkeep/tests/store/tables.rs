@@ -403,7 +403,7 @@ fn who_sees_to_the_growth_of_a_shard_waits_for_whoever_is_at_it() {
         grown += 1;
         assert!(scanned_keys(&table).into_iter().eq(0..=key), "of {} items", key + 1);
     }
-    assert!(grown > 0, "nobody was seen at it");
+    assert!(grown > 0, "no growth was seen");
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn read(rig: &Rig, store: &Store<Recorder>) -> Result<(State, u64), String> {
     let mut newest = 0;
     for text in store.tables() {
         let name = Name::ALL.into_iter().find(|name| name.text() == text);
-        let name = name.ok_or_else(|| format!("nobody created a table '{text}'"))?;
+        let name = name.ok_or_else(|| format!("a table '{text}' was never created"))?;
         let (items, version) =
             read_table(rig, store, name).map_err(|error| format!("table '{text}': {error}"))?;
         state.insert(name, items);

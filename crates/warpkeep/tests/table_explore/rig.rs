@@ -133,7 +133,7 @@ impl Rig {
             }
             Step::Checkpoint => store.checkpoint().map(|()| None),
             Step::Flush => store.flush().map(|()| None),
-            Step::Reopen => unreachable!("done by whoever holds the store"),
+            Step::Reopen => unreachable!("done by the owner of the store"),
         })
     }
 

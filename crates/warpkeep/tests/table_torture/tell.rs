@@ -34,6 +34,6 @@ impl Tell {
     }
 
     pub(crate) fn say(self) {
-        acknowledge(self.tag()).expect("somebody listens");
+        acknowledge(self.tag()).expect("the parent listens");
     }
 }

@@ -129,7 +129,7 @@ pub(crate) fn content(store: &Store) -> Result<State, String> {
     let mut state = State::new();
     for name in store.tables() {
         let number = TABLES.iter().position(|kind| kind.name == name);
-        let number = number.ok_or_else(|| format!("nobody created a table '{name}'"))?;
+        let number = number.ok_or_else(|| format!("a table '{name}' was never created"))?;
         let items = items(&store.table(&name).map_err(|error| error.to_string())?, number);
         state.insert(number, items.map_err(|error| format!("table '{name}': {error}"))?);
     }

@@ -15,7 +15,7 @@ impl Contestant for Alone {
     }
 
     fn settings(&self) -> String {
-        "draws numbers, makes keys and values and checks them, and asks nobody: what every other figure contains".to_owned()
+        "draws numbers, makes keys and values and checks them, and calls no store: every other figure contains this cost".to_owned()
     }
 
     fn ways(&self) -> Vec<Way> {
@@ -28,7 +28,7 @@ impl Contestant for Alone {
 
     fn session<'a>(&'a self, _way: usize) -> Result<Box<dyn Session + 'a>, BenchError> {
         let (key, value) = (vec![0; self.workload.key_bytes], vec![0; self.workload.value_bytes]);
-        Ok(Box::new(Nobody { workload: &self.workload, key, value }))
+        Ok(Box::new(NoStore { workload: &self.workload, key, value }))
     }
 
     fn close(self: Box<Self>) -> Result<(), BenchError> {
@@ -36,13 +36,13 @@ impl Contestant for Alone {
     }
 }
 
-struct Nobody<'a> {
+struct NoStore<'a> {
     workload: &'a Workload,
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
-impl Nobody<'_> {
+impl NoStore<'_> {
     #[inline]
     fn make_key(&mut self, number: u64) {
         self.workload.write_key(number, &mut self.key);
@@ -50,7 +50,7 @@ impl Nobody<'_> {
     }
 }
 
-impl Session for Nobody<'_> {
+impl Session for NoStore<'_> {
     fn get(&mut self, numbers: &[u64], tally: &mut Tally) -> Result<(), BenchError> {
         for &number in numbers {
             self.make_key(number);

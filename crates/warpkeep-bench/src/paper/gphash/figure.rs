@@ -24,7 +24,7 @@ enum By {
     /// A device.
     Device,
     /// Not measured here.
-    Nobody,
+    Unmeasured,
 }
 
 /// Number, how it is measured, its title, and related measurements if it is not measured.
@@ -44,7 +44,7 @@ const FIGURES: [(u8, By, &str, &str); 11] = [
     (7, By::Cpu, "load factor while loading", ""),
     (
         8,
-        By::Nobody,
+        By::Unmeasured,
         "where the time of a batch goes, transfers included",
         "bench device has the rates of the kernels beside those from host to host",
     ),
@@ -56,7 +56,7 @@ const FIGURES: [(u8, By, &str, &str); 11] = [
     ),
     (
         10,
-        By::Nobody,
+        By::Unmeasured,
         "DLRM and PageRank",
         "rates through the library, with --device cuda:0 by a GPU: warpkeep bench compare --workloads dlrm,pagerank --batch 2^0..2^20:4",
     ),
@@ -106,7 +106,7 @@ impl Figure {
             By::Device => format!(
                 "figure {number} ({title}) was not measured: it needs a CUDA device, which --device cuda:0 names; {meanwhile}"
             ),
-            By::Nobody => format!(
+            By::Unmeasured => format!(
                 "figure {number} ({title}) was not measured: it needs a CUDA device and what is not built yet; {meanwhile}"
             ),
         }

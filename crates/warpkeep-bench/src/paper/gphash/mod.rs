@@ -27,7 +27,7 @@ const BATCH: usize = 1 << 12;
 pub struct Options {
     /// A directory on a disk, for logs; a directory of its own is made in it, and removed.
     pub dir: PathBuf,
-    /// A directory for images, best on tmpfs; used the same strategy.
+    /// A directory for images, best on tmpfs; used in the same way.
     pub image_dir: PathBuf,
     /// The figures; if empty, those that the CPU engine can do, or those that the device can.
     pub figures: Vec<Figure>,

@@ -84,7 +84,7 @@ impl Lent {
     }
 
     /// Lends a buffer again.
-    #[expect(clippy::needless_pass_by_value, reason = "whoever gives it back has it no more")]
+    #[expect(clippy::needless_pass_by_value, reason = "it cannot be used after it is given back")]
     pub(super) fn give_back(&mut self, filled: Filled) {
         self.give(filled.buffer);
     }

@@ -30,7 +30,7 @@ pub(in crate::sockets) fn probe() -> Result<(), ServerError> {
 fn explain(error: Option<Errno>, disabled: Option<&str>) -> (&'static str, &'static str) {
     match (error, disabled) {
         (Some(Errno::PERM | Errno::ACCESS), Some("2")) => {
-            ("the system forbids it to everybody", "set the sysctl kernel.io_uring_disabled to 0")
+            ("the system forbids it to every process", "set the sysctl kernel.io_uring_disabled to 0")
         }
         (Some(Errno::PERM | Errno::ACCESS), Some("1")) => (
             "the system forbids it to this user",

@@ -203,7 +203,7 @@ fn a_lost_image_is_not_replaced_while_the_checkpoint_is_damaged() {
     let error = home.refuses();
     assert!(matches!(error, Error::Log(LogError::CheckpointDamaged { .. })), "{error}");
     assert_remedy(&error, &["Restore the file from a backup"]);
-    assert_eq!(std::fs::read(&home.image).expect("still there"), bytes, "somebody may hope to save it");
+    assert_eq!(std::fs::read(&home.image).expect("still there"), bytes, "it may still be saved by hand");
     restore(&home.log.join(name), good);
     let (store, report) = home.open().expect("mended");
     assert_eq!(report.origin, Origin::Rebuilt);

@@ -140,7 +140,8 @@ fn a_second_process_is_refused_and_a_killed_one_is_not_in_the_way() {
                 Err(error) => panic!("{error}"),
             }
         };
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("nobody has collected it");
+        let stat =
+            std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("its parent has not collected it");
         assert!(stat.contains(") Z "), "a zombie: {stat}");
         assert_eq!(report.origin, Origin::Reattached);
         assert_holds(&store, &left_by_other(), "after the kill");

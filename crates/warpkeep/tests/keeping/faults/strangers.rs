@@ -93,7 +93,7 @@ fn a_foreign_file_with_holes_keeps_them() {
     let error = home.refuses_without_log();
     assert!(matches!(error, Error::Image(ImageError::Foreign { .. })), "{error}");
     let taken = file.metadata().expect("metadata").blocks() * 512;
-    assert!(taken < 1 << 20, "{taken} bytes were taken for a file of somebody else");
+    assert!(taken < 1 << 20, "{taken} bytes were taken for a file of another program");
 }
 
 #[test]
