@@ -1,0 +1,121 @@
+"""Tables of rows under ids that survive a crash, read and written as arrays.
+
+    import numpy as np
+    import warpkeep as wk
+
+    with wk.open("./store") as store:
+        items = store.table("items", key=wk.u64, value=wk.row("f32", 64), merge="add")
+        ids = np.arange(1000, dtype=np.uint64)
+        items.put(ids, np.zeros((1000, 64), np.float32), durability="power")
+        rows, found = items.lookup(ids)
+"""
+
+from __future__ import annotations
+
+import enum
+
+from ._errors import (
+    BatchError,
+    BusyError,
+    ClosedError,
+    DamagedError,
+    DeviceError,
+    DurabilityError,
+    Error,
+    ForkError,
+    FullError,
+    NoStoreError,
+    NoTableError,
+    ReadOnlyError,
+    SpecError,
+    StepError,
+)
+from ._native import (
+    DeviceArray,
+    Spec,
+    Store,
+    Table,
+    __version__,
+    devices,
+    fixed,
+    metrics,
+    open,
+    restore,
+    row,
+    scalar,
+    var,
+    verify,
+)
+
+u8, u16, u32, u64 = (scalar(name) for name in ("u8", "u16", "u32", "u64"))
+i8, i16, i32, i64 = (scalar(name) for name in ("i8", "i16", "i32", "i64"))
+f16, f32, f64 = (scalar(name) for name in ("f16", "f32", "f64"))
+
+
+class Status(enum.IntEnum):
+    """The result of one operation of a batch: what the arrays of statuses hold."""
+
+    PENDING = 0x00
+    """No answer yet."""
+    OK = 0x10
+    """Done, and the key existed."""
+    CREATED = 0x11
+    """Done, and the key was not there before."""
+    NOT_FOUND = 0x20
+    """Nothing done: the key does not exist."""
+    ALREADY_EXISTS = 0x21
+    """Nothing done: the key exists already."""
+    VERSION_MISMATCH = 0x22
+    """Nothing done: the key has another version."""
+    TOO_LARGE = 0x30
+    WRONG_TYPE = 0x31
+    MALFORMED = 0x32
+    TABLE_FULL = 0x40
+    OUT_OF_SPACE = 0x41
+    OUTPUT_FULL = 0x42
+    CORRUPT = 0x50
+    INDETERMINATE = 0x51
+
+
+__all__ = [
+    "BatchError",
+    "BusyError",
+    "ClosedError",
+    "DamagedError",
+    "DeviceArray",
+    "DeviceError",
+    "DurabilityError",
+    "Error",
+    "ForkError",
+    "FullError",
+    "NoStoreError",
+    "NoTableError",
+    "ReadOnlyError",
+    "Spec",
+    "SpecError",
+    "Status",
+    "StepError",
+    "Store",
+    "Table",
+    "__version__",
+    "devices",
+    "f16",
+    "f32",
+    "f64",
+    "fixed",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "metrics",
+    "open",
+    "restore",
+    "row",
+    "scalar",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "var",
+    "verify",
+]

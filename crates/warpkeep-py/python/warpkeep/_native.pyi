@@ -1,0 +1,283 @@
+"""The extension module, in Rust."""
+
+import os
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any, Literal, final
+
+import numpy as np
+import numpy.typing as npt
+
+__version__: str
+
+_Path = str | os.PathLike[str]
+_Durability = Literal["process", "power"]
+# A NumPy array, a tensor of a library with DLPack, or a DeviceArray; of bytes, a list.
+_Array = Any
+_Key = int | bytes
+
+@final
+class Spec:
+    """What a table's keys or values are."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a key or value; the longest if they differ."""
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """The NumPy dtype of the elements, or None for bytes."""
+    @property
+    def width(self) -> int | None:
+        """How many elements a row has; None if it is no row."""
+    def __hash__(self) -> int: ...
+    def __reduce__(self) -> Any: ...
+
+@final
+class DeviceArray:
+    """An array in the memory of a store's device."""
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """A copy in host memory."""
+    @property
+    def shape(self) -> list[int]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def device(self) -> str: ...
+    def __len__(self) -> int: ...
+
+@final
+class Scan:
+    """All items of a table, in arrays."""
+
+    def __iter__(self) -> Scan: ...
+    def __next__(self) -> tuple[Any, Any]: ...
+
+@final
+class Items:
+    """All items of a table, one by one."""
+
+    def __iter__(self) -> Items: ...
+    def __next__(self) -> Any: ...
+
+@final
+class Table:
+    """A table of a store: a mapping of single keys, and batches of many. Several threads may use it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def key(self) -> Spec: ...
+    @property
+    def value(self) -> Spec: ...
+    @property
+    def merge_rule(self) -> str: ...
+    @property
+    def index(self) -> str: ...
+    @property
+    def attributes(self) -> dict[str, str]:
+        """Short texts that programs keep with the table."""
+    def set_attribute(self, name: str, value: str | None) -> None:
+        """Sets an attribute, or removes it with None."""
+    def __len__(self) -> int: ...
+    def __bool__(self) -> bool: ...
+    def __getitem__(self, key: _Key, /) -> Any: ...
+    def __setitem__(self, key: _Key, value: Any, /) -> None: ...
+    def __delitem__(self, key: _Key, /) -> None: ...
+    def __contains__(self, key: _Key, /) -> bool: ...
+    def __iter__(self) -> Items: ...
+    def __reduce__(self) -> Any: ...
+    def get(self, key: _Key, default: Any = None, /) -> Any:
+        """The value of a key, or the default."""
+    def get_versioned(self, key: _Key, /) -> tuple[int, Any] | None:
+        """Version and value of a key, or None."""
+    def keys(self) -> Items: ...
+    def values(self) -> Items: ...
+    def items(self) -> Items: ...
+    def scan(self, batch: int = 65_536) -> Scan:
+        """All keys and values in arrays of about `batch` items. A key may come twice if the table grows meanwhile."""
+    def lookup(
+        self,
+        ids: _Array,
+        *,
+        out: _Array | None = None,
+        found: _Array | None = None,
+        versions: bool | _Array | None = None,
+        fill: float | None = ...,
+        durability: _Durability | None = None,
+        stream: int | None = None,
+    ) -> Any:
+        """The rows of many keys and which of them were found; with versions=True, the versions, too.
+
+        Rows of keys that are not there are filled with `fill`, 0 by default; None leaves them as they are.
+        """
+    def put(
+        self,
+        ids: _Array,
+        values: _Array,
+        *,
+        versions: bool = False,
+        durability: _Durability | None = None,
+        stream: int | None = None,
+    ) -> Any:
+        """Stores many values, whether the keys are there or not. Returns statuses; with versions=True, versions, too."""
+    def insert(
+        self,
+        ids: _Array,
+        values: _Array,
+        *,
+        versions: bool = False,
+        durability: _Durability | None = None,
+        stream: int | None = None,
+    ) -> Any:
+        """Stores the values of keys that are not there."""
+    def update(
+        self,
+        ids: _Array,
+        values: _Array,
+        *,
+        versions: bool = False,
+        durability: _Durability | None = None,
+        stream: int | None = None,
+    ) -> Any:
+        """Stores the values of keys that are there."""
+    def merge(
+        self,
+        ids: _Array,
+        values: _Array,
+        *,
+        versions: bool = False,
+        durability: _Durability | None = None,
+        stream: int | None = None,
+    ) -> Any:
+        """Combines values with the stored ones by the table's merge rule."""
+    def add(
+        self,
+        ids: _Array,
+        values: _Array,
+        *,
+        versions: bool = False,
+        durability: _Durability | None = None,
+        stream: int | None = None,
+    ) -> Any:
+        """Adds to the stored values; absent keys start from 0."""
+    def delete(
+        self,
+        ids: _Array,
+        *,
+        versions: bool = False,
+        durability: _Durability | None = None,
+        stream: int | None = None,
+    ) -> Any:
+        """Removes keys."""
+    def swap(
+        self,
+        ids: _Array,
+        versions: _Array,
+        values: _Array,
+        *,
+        durability: _Durability | None = None,
+        stream: int | None = None,
+    ) -> tuple[Any, Any]:
+        """Stores the values of keys that have these versions: statuses, and the versions they have now."""
+    def fetch_add(self, ids: _Array, deltas: _Array, *, durability: _Durability | None = None) -> Any:
+        """Adds to 8-byte integers, and gives what was there before."""
+    def stat(self) -> dict[str, Any]:
+        """How full it is, in the terms of its index."""
+
+@final
+class Store:
+    """A store: named tables in a directory."""
+
+    def table(
+        self,
+        name: str,
+        *,
+        key: Spec | None = None,
+        value: Spec | None = None,
+        merge: str | None = None,
+        capacity: int = 1024,
+        index: str = "gphash",
+        check_gets: bool = False,
+    ) -> Table:
+        """The table of this name: opened, or created if values are given. One with other keys, values or merge rule is refused."""
+    def tables(self) -> list[str]:
+        """The names of all tables."""
+    def __contains__(self, name: str, /) -> bool: ...
+    def __getitem__(self, name: str, /) -> Table: ...
+    def drop_table(self, name: str) -> None:
+        """Drops a table and all that is in it."""
+    def flush(self) -> None:
+        """Makes everything written so far survive the machine."""
+    def checkpoint(self) -> None:
+        """Writes all items to a checkpoint, while writers go on, and trims the log."""
+    def backup(self, path: _Path) -> dict[str, Any]:
+        """Copies the store to a directory that does not exist yet, while writers go on."""
+    def stat(self) -> dict[str, Any]:
+        """Tables, space, log and how the store was opened."""
+    def metrics(self) -> str:
+        """The process's metrics in Prometheus' text format."""
+    def to_device(self, array: _Array) -> DeviceArray:
+        """A copy of an array in the memory of the store's device."""
+    def close(self) -> None:
+        """Closes the store. Its tables raise ClosedError from then on. Closing it again does nothing."""
+    @property
+    def path(self) -> Any: ...
+    @property
+    def read_only(self) -> bool: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def closed(self) -> bool: ...
+    def __enter__(self) -> Store: ...
+    def __exit__(self, *_exception: Any) -> None: ...
+    def __reduce__(self) -> Any: ...
+
+def open(
+    path: _Path,
+    *,
+    device: str = "cpu",
+    image: _Path | None = None,
+    log: bool = True,
+    read_only: bool = False,
+    durability: _Durability = "process",
+    threads: int = 0,
+    max_bytes: int | None = None,
+    check_items: bool = False,
+    abandon_image: bool = False,
+    adopt_copy: bool = False,
+) -> Store:
+    """Opens the store in a directory, or creates it.
+
+    device: "cpu", "cuda:0" or another GPU, or "sim", a simulator for tests. A GPU needs the image on tmpfs or hugetlbfs.
+    image: where the image lies; by default in the directory.
+    log: False for a store that offers durability "process" only.
+    durability: for writes that do not name one.
+    """
+
+def verify(path: _Path, *, image: _Path | None = None) -> dict[str, Any]:
+    """Checks a store that is not in use, and changes nothing; "sound" says whether there is no damage."""
+
+def restore(backup: _Path, path: _Path, *, image: _Path | None = None) -> dict[str, Any]:
+    """Makes a store of a backup."""
+
+def devices() -> list[tuple[str, str | None]]:
+    """The devices of this machine, each with the reason why it cannot be used, or None."""
+
+def metrics() -> str:
+    """The process's metrics in Prometheus' text format."""
+
+def row(dtype: npt.DTypeLike, width: int) -> Spec:
+    """Rows of `width` numbers: u8 to u64, i8 to i64, f16, f32 or f64."""
+
+def scalar(dtype: npt.DTypeLike) -> Spec:
+    """One number."""
+
+def fixed(nbytes: int) -> Spec:
+    """Bytes of one length."""
+
+def var(max: int = 1024) -> Spec:
+    """Bytes of any length up to a limit."""
+
+def spec_from_text(text: str) -> Spec:
+    """The spec of its text, for pickle."""

@@ -1,0 +1,281 @@
+//! Batches whose arrays lie in the memory of the store's device: nothing crosses to the host but what the log needs.
+
+use std::ffi::c_void;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use warpkeep::rows::{
+    BatchView, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, Ops, Output, OutputValues,
+    Stream,
+};
+use warpkeep::{Device, DeviceChoice, Durability, Op};
+
+use crate::array::{Array, Place};
+use crate::batch::{Wanted, check_apart, check_count, raise_first_error};
+use crate::cells::{Given, shape_of};
+use crate::device_array::DeviceArray;
+use crate::dtype::Dtype;
+use crate::errors::OrRaise;
+use crate::library::Library;
+use crate::spec::Form;
+use crate::table::Table;
+
+/// Operation, keys, values and arguments of a batch of writes.
+pub(crate) type WriteColumns<'a, 'py> = (Op, &'a Given<'py>, Option<&'a Given<'py>>, Option<&'a Array<'py>>);
+
+impl Table {
+    /// The device that the arrays of a call lie on.
+    fn device_of(&self, number: u32) -> PyResult<&Device> {
+        let own = match &self.device {
+            None => None,
+            Some(device) => match device.choice() {
+                DeviceChoice::Cuda(own) => Some((device, own)),
+                DeviceChoice::Sim => Some((device, 0)),
+                DeviceChoice::Cpu => None,
+            },
+        };
+        match own {
+            Some((device, own)) if own == number => Ok(device),
+            Some((device, _)) => Err(PyTypeError::new_err(format!(
+                "the ids lie in the memory of device {number}, and the store runs on {}; move them there",
+                device.choice()
+            ))),
+            None => Err(PyTypeError::new_err(format!(
+                "the ids lie in the memory of device {number}, and the store runs on the CPU; open the store with \
+                 device='cuda:{number}', or copy the ids to the host: ids.cpu()"
+            ))),
+        }
+    }
+
+    /// The stream that a call uses: that of the caller, of the array's library, or a new one of the simulator.
+    fn stream_of(
+        &self,
+        py: Python<'_>,
+        device: &Device,
+        keys: &Array<'_>,
+        given: Option<u64>,
+    ) -> PyResult<Stream> {
+        match device.choice() {
+            DeviceChoice::Cuda(number) => {
+                let raw = keys.library.stream(py, number, given)?;
+                // SAFETY: the caller, or its library, names a stream of the device's primary context; the caller's frame keeps it
+                // until this call returns, and the call waits for all that it puts into the stream.
+                unsafe { Stream::from_raw(device, raw as *mut c_void) }.or_raise(py)
+            }
+            DeviceChoice::Sim | DeviceChoice::Cpu => device.stream().or_raise(py),
+        }
+    }
+
+    /// An array of zeros on the device, in the library of the keys.
+    fn zeros<'py>(
+        &self,
+        device: &Device,
+        keys: &Array<'py>,
+        what: &'static str,
+        dtype: Dtype,
+        shape: &[usize],
+        stream: u64,
+    ) -> PyResult<Array<'py>> {
+        let py = keys.object.py();
+        let object = match keys.library {
+            Library::Own => Bound::new(py, DeviceArray::zeros(py, device, dtype, shape)?)?.into_any(),
+            library => library.zeros_like_device(&keys.object, dtype, shape)?,
+        };
+        Array::of(&object, what, Some(stream))
+    }
+
+    /// Gets of keys in device memory, with answers there.
+    #[allow(clippy::too_many_arguments, reason = "one for each part of a call")]
+    pub(crate) fn lookup_on_device<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Given<'py>,
+        count: usize,
+        wanted: &Wanted<'_, 'py>,
+        durability: Durability,
+        number: u32,
+        stream: Option<u64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let device = self.device_of(number)?;
+        let ids = on_device(keys)?;
+        if let Form::Bytes(_) = self.value {
+            return Err(PyTypeError::new_err(
+                "values of any length are looked up with ids in host memory; copy them: ids.cpu()",
+            ));
+        }
+        if wanted.found.is_some() {
+            return Err(PyTypeError::new_err(
+                "found= is not taken with ids in device memory; use the array that lookup returns",
+            ));
+        }
+        if wanted.versions.is_some_and(|versions| !versions.extract::<bool>().unwrap_or(true)) {
+            return Err(PyTypeError::new_err(
+                "versions are given for ids in host memory; copy them: ids.cpu()",
+            ));
+        }
+        let own_stream = self.stream_of(py, device, ids, stream)?;
+        let raw = own_stream.as_raw() as u64;
+        let (dtype, shape) = shape_of(self.value, count);
+        let out = match wanted.out {
+            None => self.zeros(device, ids, "out", dtype, &shape, raw)?,
+            Some(out) => {
+                let array = Array::of(out, "out", Some(raw))?;
+                check_count(&array, array.cells(self.value)?, count)?;
+                check_place(&array, number)?;
+                array
+            }
+        };
+        let statuses = self.zeros(device, ids, "statuses", Dtype::U8, &[count], raw)?;
+        check_apart(&[&out, &statuses, ids])?;
+        let values = OutputValues::Rows { len: self.value.len(), bytes: column_mut(&out, number) };
+        let columns = Columns::keys_only(Op::Get, keys_of(keys, self.key));
+        self.run_on_device(py, columns, durability, column_mut(&statuses, number), values, &own_stream)?;
+
+        let codes = codes_of(py, &statuses)?;
+        if let Some(codes) = &codes {
+            raise_first_error(py, Op::Get, codes)?;
+        }
+        let found = match codes {
+            // This package's own arrays have no operators; the answer is short.
+            Some(codes) => {
+                let found: Vec<u8> = codes.iter().map(|code| u8::from(code >> 4 == 1)).collect();
+                crate::cells::to_numpy(py, Dtype::BOOL, &[count], &found)?
+            }
+            None => statuses.object.call_method1("__rshift__", (4,))?.call_method1("__eq__", (1,))?,
+        };
+        if let (Some(fill), false) = (wanted.fill, ids.library == Library::Own) {
+            let zeros = fill.extract::<f64>().is_ok_and(|fill| fill == 0.0);
+            if wanted.out.is_some() || !zeros {
+                out.object.set_item(found.call_method0("__invert__")?, fill)?;
+            }
+        }
+        Ok((out.object, found).into_pyobject(py)?.into_any())
+    }
+
+    /// Writes of keys and values in device memory.
+    #[allow(clippy::too_many_arguments, reason = "one for each part of a call")]
+    pub(crate) fn write_on_device<'py>(
+        &self,
+        py: Python<'py>,
+        (op, keys, values, arguments): WriteColumns<'_, 'py>,
+        count: usize,
+        versions: bool,
+        durability: Durability,
+        number: u32,
+        stream: Option<u64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let device = self.device_of(number)?;
+        let ids = on_device(keys)?;
+        let values = values.map(on_device).transpose()?;
+        for array in values.iter().copied().chain(arguments) {
+            check_place(array, number)?;
+        }
+        let own_stream = self.stream_of(py, device, ids, stream)?;
+        let raw = own_stream.as_raw() as u64;
+        let statuses = self.zeros(device, ids, "statuses", Dtype::U8, &[count], raw)?;
+        let numbers =
+            versions.then(|| self.zeros(device, ids, "versions", Dtype::U64, &[count], raw)).transpose()?;
+        let columns = Columns {
+            ops: Ops::Uniform(op),
+            keys: keys_of(keys, self.key),
+            values: values.map_or(Cells::Empty, |array| Cells::Fixed {
+                len: self.value.len(),
+                bytes: column(array, array.nbytes(), number),
+            }),
+            arguments: arguments.map(|array| column(array, array.count(), number)),
+        };
+        let table = &self.table;
+        let (codes, numbers_column) =
+            (column_mut(&statuses, number), numbers.as_ref().map(|a| column_mut_of(a, number)));
+        let stream = &own_stream;
+        py.detach(move || {
+            let batch = BatchView::new(table.key_spec(), table.value_spec(), columns)?;
+            let output = Output::new(&batch, codes, numbers_column, OutputValues::None)?;
+            table.run_on(&batch, durability, output, stream)
+        })
+        .or_raise(py)?;
+        if let Some(codes) = codes_of(py, &statuses)? {
+            raise_first_error(py, op, &codes)?;
+        } else {
+            let codes: Vec<u8> = statuses.object.call_method0("tolist")?.extract()?;
+            raise_first_error(py, op, &codes)?;
+        }
+        match numbers {
+            None => Ok(statuses.object),
+            Some(numbers) => Ok((statuses.object, numbers.object).into_pyobject(py)?.into_any()),
+        }
+    }
+
+    fn run_on_device(
+        &self,
+        py: Python<'_>,
+        columns: Columns<'_>,
+        durability: Durability,
+        statuses: ColumnMut<'_, warpkeep::Status>,
+        values: OutputValues<'_>,
+        stream: &Stream,
+    ) -> PyResult<()> {
+        let table = &self.table;
+        py.detach(move || {
+            let batch = BatchView::new(table.key_spec(), table.value_spec(), columns)?;
+            let output = Output::new(&batch, statuses, None, values)?;
+            table.run_on(&batch, durability, output, stream)
+        })
+        .or_raise(py)
+    }
+}
+
+/// The array, which lies on a device.
+fn on_device<'a, 'py>(given: &'a Given<'py>) -> PyResult<&'a Array<'py>> {
+    given.array().ok_or_else(|| {
+        PyTypeError::new_err(
+            "ids lie in device memory and values in host memory; give all arrays of a call in one memory",
+        )
+    })
+}
+
+/// Refuses an array in another memory than the ids.
+fn check_place(array: &Array<'_>, number: u32) -> PyResult<()> {
+    match array.place == Place::Device(number) {
+        true => Ok(()),
+        false => Err(PyTypeError::new_err(format!(
+            "{}: lies in {}, and the ids in the memory of device {number}; give all arrays of a call in one memory",
+            array.what, array.place
+        ))),
+    }
+}
+
+fn keys_of<'a>(keys: &'a Given<'_>, form: Form) -> Cells<'a> {
+    // SAFETY: the batch writes to arrays that share no memory with the keys.
+    unsafe { keys.cells(form) }
+}
+
+/// The array as a column of `len` elements.
+fn column<'a, T>(array: &'a Array<'_>, len: usize, number: u32) -> Column<'a, T> {
+    // SAFETY: the array, which was checked to be contiguous, has them there and is kept; nothing writes to it while the batch runs.
+    Column::Device(unsafe { DeviceSlice::from_raw(array.address as u64, len, number) })
+}
+
+/// The array as a column of bytes, or of statuses, that a batch writes to.
+fn column_mut<'a, T>(array: &'a Array<'_>, number: u32) -> ColumnMut<'a, T> {
+    // SAFETY: as `column`; the arrays of a call share no memory. An element has one byte.
+    ColumnMut::Device(unsafe { DeviceSliceMut::from_raw(array.address as u64, array.nbytes(), number) })
+}
+
+/// The array as a column of numbers that a batch writes to.
+fn column_mut_of<'a>(array: &'a Array<'_>, number: u32) -> ColumnMut<'a, u64> {
+    // SAFETY: as `column_mut`; the array was made for this, and device memory is aligned.
+    ColumnMut::Device(unsafe { DeviceSliceMut::from_raw(array.address as u64, array.count(), number) })
+}
+
+/// The statuses, if the array is this package's own.
+fn codes_of(py: Python<'_>, statuses: &Array<'_>) -> PyResult<Option<Vec<u8>>> {
+    let Ok(own) = statuses.object.cast::<DeviceArray>() else { return Ok(None) };
+    let host = own.get().numpy(py)?;
+    let array = Array::of(host.as_any(), "statuses", None)?;
+    if array.dtype != Dtype::U8 {
+        return Err(PyValueError::new_err("statuses are bytes"));
+    }
+    // SAFETY: a new array in host memory, which nothing writes to.
+    Ok(Some(unsafe { array.bytes() }.to_vec()))
+}

@@ -1,0 +1,103 @@
+//! Arrays in the memory of a store's device.
+
+use std::sync::Arc;
+
+use numpy::PyUntypedArray;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use warpkeep::rows::Buffer;
+use warpkeep::{Device, DeviceChoice};
+
+use crate::array::{Array, Place};
+use crate::dtype::Dtype;
+use crate::errors::OrRaise;
+use crate::library;
+
+/// An array in the memory of a store's device: made by `Store.to_device`, read by `numpy()`.
+#[pyclass(frozen, module = "warpkeep")]
+pub(crate) struct DeviceArray {
+    buffer: Arc<Buffer>,
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<usize>,
+}
+
+impl DeviceArray {
+    /// A copy of an array in host memory.
+    pub(crate) fn upload(py: Python<'_>, device: &Device, array: &Bound<'_, PyAny>) -> PyResult<DeviceArray> {
+        let array = Array::of(array, "array", None)?;
+        if array.place != Place::Host {
+            return Err(PyTypeError::new_err(
+                "the array lies in device memory already; give it to the table as it is",
+            ));
+        }
+        array.check_contiguous()?;
+        // SAFETY: it is contiguous and lies in host memory, and nothing of this package writes to it.
+        let bytes = unsafe { array.bytes() };
+        let buffer = Arc::new(device.upload(bytes).or_raise(py)?);
+        Ok(DeviceArray { buffer, dtype: array.dtype, shape: array.shape.clone() })
+    }
+
+    /// An array of zeros.
+    pub(crate) fn zeros(
+        py: Python<'_>,
+        device: &Device,
+        dtype: Dtype,
+        shape: &[usize],
+    ) -> PyResult<DeviceArray> {
+        let bytes = shape.iter().product::<usize>() * dtype.size;
+        let buffer = Arc::new(device.allocate_zeroed(bytes).or_raise(py)?);
+        Ok(DeviceArray { buffer, dtype, shape: shape.to_vec() })
+    }
+
+    /// Its address, as the device sees it.
+    pub(crate) fn address(&self) -> usize {
+        self.buffer.ptr().address() as usize
+    }
+
+    /// The number of its device; the simulator counts as the first.
+    pub(crate) fn number(&self) -> u32 {
+        match self.buffer.choice() {
+            DeviceChoice::Cuda(number) => number,
+            DeviceChoice::Cpu | DeviceChoice::Sim => 0,
+        }
+    }
+}
+
+#[pymethods]
+impl DeviceArray {
+    /// A copy in host memory.
+    pub(crate) fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyUntypedArray>> {
+        let array = library::empty(py, self.dtype, &self.shape)?;
+        let target = Array::of(array.as_any(), "array", None)?;
+        // SAFETY: the array was just made, and nothing else refers to it.
+        let bytes = unsafe { target.bytes_mut() };
+        self.buffer.read(0, bytes).or_raise(py)?;
+        Ok(array)
+    }
+
+    /// Its shape.
+    #[getter]
+    fn shape(&self) -> Vec<usize> {
+        self.shape.clone()
+    }
+
+    /// Its NumPy dtype.
+    #[getter]
+    fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.dtype.descr(py).map(Bound::into_any)
+    }
+
+    /// Its device, as in `open`.
+    #[getter]
+    fn device(&self) -> String {
+        self.buffer.choice().to_string()
+    }
+
+    fn __len__(&self) -> usize {
+        self.shape.first().copied().unwrap_or(0)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<warpkeep.DeviceArray {} {:?} on {}>", self.dtype, self.shape, self.buffer.choice())
+    }
+}

@@ -1,0 +1,49 @@
+//! The extension module of the Python package `warpkeep`.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | [`store`], [`table`] | the classes `Store` and `Table` |
+//! | [`spec`], [`dtype`] | what keys and values are |
+//! | [`array`], [`dlpack`], [`library`], [`device_array`] | the caller's arrays, and arrays for answers |
+//! | [`cells`], [`batch`], [`device`], [`scan`] | batches over those arrays in host memory and on a device, scans |
+//! | [`errors`], [`json`] | exceptions and reports |
+
+mod array;
+mod batch;
+mod cells;
+mod device;
+mod device_array;
+mod dlpack;
+mod dtype;
+mod errors;
+mod json;
+mod library;
+mod scan;
+mod spec;
+mod store;
+mod table;
+
+use pyo3::prelude::*;
+
+/// What the package is made of.
+#[pymodule(gil_used = true)]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<store::Store>()?;
+    module.add_class::<table::Table>()?;
+    module.add_class::<spec::Spec>()?;
+    module.add_class::<scan::Scan>()?;
+    module.add_class::<scan::Items>()?;
+    module.add_class::<device_array::DeviceArray>()?;
+    module.add_function(wrap_pyfunction!(store::open, module)?)?;
+    module.add_function(wrap_pyfunction!(store::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(store::restore, module)?)?;
+    module.add_function(wrap_pyfunction!(store::devices, module)?)?;
+    module.add_function(wrap_pyfunction!(store::metrics, module)?)?;
+    module.add_function(wrap_pyfunction!(spec::row, module)?)?;
+    module.add_function(wrap_pyfunction!(spec::scalar, module)?)?;
+    module.add_function(wrap_pyfunction!(spec::fixed, module)?)?;
+    module.add_function(wrap_pyfunction!(spec::var, module)?)?;
+    module.add_function(wrap_pyfunction!(spec::spec_from_text, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,414 @@
+//! A table: a mapping of single keys, and batches of many.
+
+use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use warpkeep::{Device, Durability, Error, MergeRule, Op};
+
+use crate::batch::{Wanted, durability_of};
+use crate::cells::{Single, to_python};
+use crate::errors::OrRaise;
+use crate::json::to_dict;
+use crate::scan::{Items, Part, Scan};
+use crate::spec::Spec;
+use crate::store::Origin;
+
+/// A table of a store. Several threads may use it.
+#[pyclass(frozen, module = "warpkeep")]
+pub(crate) struct Table {
+    pub(crate) table: warpkeep::Table,
+    pub(crate) key: crate::spec::Form,
+    pub(crate) value: crate::spec::Form,
+    /// For calls that say nothing about it.
+    pub(crate) durability: Durability,
+    /// The device of its store.
+    pub(crate) device: Option<Device>,
+    /// Where its store is, for processes that open it again.
+    pub(crate) origin: Origin,
+}
+
+impl Table {
+    fn durability(&self, word: Option<&str>) -> PyResult<Durability> {
+        word.map_or(Ok(self.durability), durability_of)
+    }
+
+    /// The error that every call gives once the store is closed, the table dropped, or the process another one.
+    pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
+        // The lookup of any key checks all of them first.
+        let key = vec![0; self.table.key_spec().fixed_len().unwrap_or(0)];
+        self.table.get(&key).or_raise(py).map(drop)
+    }
+
+    fn value_of<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let key = Single::key(key, self.key)?;
+        match self.table.get(key.as_ref()).or_raise(py)? {
+            None => Ok(None),
+            Some(value) => to_python(py, self.value, &value).map(Some),
+        }
+    }
+}
+
+#[pymethods]
+impl Table {
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &str {
+        self.table.name()
+    }
+
+    /// What its keys are.
+    #[getter]
+    fn key(&self) -> Spec {
+        Spec(self.key)
+    }
+
+    /// What its values are.
+    #[getter]
+    fn value(&self) -> Spec {
+        Spec(self.value)
+    }
+
+    /// Its merge rule, by the library's name.
+    #[getter]
+    fn merge_rule(&self) -> &'static str {
+        self.table.merge_rule().name()
+    }
+
+    /// Its index: "gphash" or "turbohash".
+    #[getter]
+    fn index(&self) -> &'static str {
+        self.table.index().name()
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        match self.table.len() {
+            // It may be that there is no table any more.
+            0 => self.check(py).map(|()| 0),
+            len => Ok(len as usize),
+        }
+    }
+
+    fn __bool__(&self) -> bool {
+        true
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<warpkeep.Table '{}': {} to {}, {} items>",
+            self.table.name(),
+            Spec(self.key).text(),
+            Spec(self.value).text(),
+            self.table.len()
+        )
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.value_of(py, key)?.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))
+    }
+
+    fn __contains__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<bool> {
+        let key = Single::key(key, self.key)?;
+        Ok(self.table.get(key.as_ref()).or_raise(py)?.is_some())
+    }
+
+    fn __setitem__<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<()> {
+        let (key, value) = (Single::key(key, self.key)?, Single::value(value, self.value)?);
+        let (key, value) = (key.as_ref(), value.as_ref());
+        match self.durability {
+            Durability::Process => self.table.put(key, value, Durability::Process),
+            // It waits for a disk.
+            Durability::Power => py.detach(|| self.table.put(key, value, Durability::Power)),
+        }
+        .or_raise(py)
+        .map(drop)
+    }
+
+    fn __delitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<()> {
+        let bytes = Single::key(key, self.key)?;
+        let bytes = bytes.as_ref();
+        let deleted = match self.durability {
+            Durability::Process => self.table.delete(bytes, Durability::Process),
+            Durability::Power => py.detach(|| self.table.delete(bytes, Durability::Power)),
+        };
+        match deleted.or_raise(py)? {
+            true => Ok(()),
+            false => Err(PyKeyError::new_err(key.clone().unbind())),
+        }
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Items> {
+        self.keys(py)
+    }
+
+    /// The value of a key, or the default.
+    #[pyo3(signature = (key, default = None, /))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.value_of(py, key)?.or(default))
+    }
+
+    /// Version and value of a key, or None.
+    #[pyo3(signature = (key, /))]
+    fn get_versioned<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<(u64, Bound<'py, PyAny>)>> {
+        let key = Single::key(key, self.key)?;
+        match self.table.get_versioned(key.as_ref()).or_raise(py)? {
+            None => Ok(None),
+            Some((version, value)) => Ok(Some((version, to_python(py, self.value, &value)?))),
+        }
+    }
+
+    /// All keys, in no order.
+    fn keys(&self, py: Python<'_>) -> PyResult<Items> {
+        Items::new(py, self, Part::Keys)
+    }
+
+    /// All values, in no order.
+    fn values(&self, py: Python<'_>) -> PyResult<Items> {
+        Items::new(py, self, Part::Values)
+    }
+
+    /// All keys and values, in no order.
+    fn items(&self, py: Python<'_>) -> PyResult<Items> {
+        Items::new(py, self, Part::Both)
+    }
+
+    /// All keys and values in arrays of about `batch` items.
+    #[pyo3(signature = (batch = 65_536))]
+    fn scan(&self, py: Python<'_>, batch: usize) -> PyResult<Scan> {
+        Scan::new(py, self, batch)
+    }
+
+    /// The rows of many keys, and which of them were found.
+    #[pyo3(signature = (ids, *, out = None, found = None, versions = None, fill = Fill::Zero, durability = None, stream = None))]
+    #[allow(clippy::too_many_arguments, reason = "one for each argument in Python")]
+    fn lookup<'py>(
+        &self,
+        py: Python<'py>,
+        ids: &Bound<'py, PyAny>,
+        out: Option<&Bound<'py, PyAny>>,
+        found: Option<&Bound<'py, PyAny>>,
+        versions: Option<&Bound<'py, PyAny>>,
+        fill: Fill<'py>,
+        durability: Option<&str>,
+        stream: Option<u64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        // A lookup waits for a disk only if that was asked for.
+        let durability = durability.map_or(Ok(Durability::Process), durability_of)?;
+        let fill = match fill {
+            Fill::Zero => Some(0_u64.into_pyobject(py)?.into_any()),
+            Fill::With(fill) if fill.is_none() => None,
+            Fill::With(fill) => Some(fill),
+        };
+        let wanted = Wanted { out, found, versions, fill: fill.as_ref() };
+        self.lookup_many(py, ids, &wanted, durability, stream)
+    }
+
+    /// Stores many values, whether the keys are there or not.
+    #[pyo3(signature = (ids, values, *, versions = false, durability = None, stream = None))]
+    fn put<'py>(
+        &self,
+        py: Python<'py>,
+        ids: &Bound<'py, PyAny>,
+        values: &Bound<'py, PyAny>,
+        versions: bool,
+        durability: Option<&str>,
+        stream: Option<u64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let durability = self.durability(durability)?;
+        self.write_many(py, Op::Put, ids, Some(values), None, versions, durability, stream)
+    }
+
+    /// Stores the values of keys that are not there.
+    #[pyo3(signature = (ids, values, *, versions = false, durability = None, stream = None))]
+    fn insert<'py>(
+        &self,
+        py: Python<'py>,
+        ids: &Bound<'py, PyAny>,
+        values: &Bound<'py, PyAny>,
+        versions: bool,
+        durability: Option<&str>,
+        stream: Option<u64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let durability = self.durability(durability)?;
+        self.write_many(py, Op::Insert, ids, Some(values), None, versions, durability, stream)
+    }
+
+    /// Stores the values of keys that are there.
+    #[pyo3(signature = (ids, values, *, versions = false, durability = None, stream = None))]
+    fn update<'py>(
+        &self,
+        py: Python<'py>,
+        ids: &Bound<'py, PyAny>,
+        values: &Bound<'py, PyAny>,
+        versions: bool,
+        durability: Option<&str>,
+        stream: Option<u64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let durability = self.durability(durability)?;
+        self.write_many(py, Op::Update, ids, Some(values), None, versions, durability, stream)
+    }
+
+    /// Combines values with the stored ones by the table's merge rule.
+    #[pyo3(signature = (ids, values, *, versions = false, durability = None, stream = None))]
+    fn merge<'py>(
+        &self,
+        py: Python<'py>,
+        ids: &Bound<'py, PyAny>,
+        values: &Bound<'py, PyAny>,
+        versions: bool,
+        durability: Option<&str>,
+        stream: Option<u64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let durability = self.durability(durability)?;
+        if self.table.merge_rule() == MergeRule::None {
+            return Err(PyTypeError::new_err(format!(
+                "the table '{}' has no merge rule; create it with one: merge='add'",
+                self.table.name()
+            )));
+        }
+        self.write_many(py, Op::Merge, ids, Some(values), None, versions, durability, stream)
+    }
+
+    /// Adds to the stored values; absent keys start from 0.
+    #[pyo3(signature = (ids, values, *, versions = false, durability = None, stream = None))]
+    fn add<'py>(
+        &self,
+        py: Python<'py>,
+        ids: &Bound<'py, PyAny>,
+        values: &Bound<'py, PyAny>,
+        versions: bool,
+        durability: Option<&str>,
+        stream: Option<u64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match self.table.merge_rule() {
+            MergeRule::AddF32 | MergeRule::AddF64 | MergeRule::AddU64 => {
+                self.merge(py, ids, values, versions, durability, stream)
+            }
+            rule => Err(PyTypeError::new_err(format!(
+                "the table '{}' has the merge rule {}, which does not add; create it with merge='add'",
+                self.table.name(),
+                rule.name()
+            ))),
+        }
+    }
+
+    /// Removes keys.
+    #[pyo3(signature = (ids, *, versions = false, durability = None, stream = None))]
+    fn delete<'py>(
+        &self,
+        py: Python<'py>,
+        ids: &Bound<'py, PyAny>,
+        versions: bool,
+        durability: Option<&str>,
+        stream: Option<u64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let durability = self.durability(durability)?;
+        self.write_many(py, Op::Delete, ids, None, None, versions, durability, stream)
+    }
+
+    /// Stores the values of keys that have these versions: statuses and the versions they have now.
+    #[pyo3(signature = (ids, versions, values, *, durability = None, stream = None))]
+    fn swap<'py>(
+        &self,
+        py: Python<'py>,
+        ids: &Bound<'py, PyAny>,
+        versions: &Bound<'py, PyAny>,
+        values: &Bound<'py, PyAny>,
+        durability: Option<&str>,
+        stream: Option<u64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let durability = self.durability(durability)?;
+        self.write_many(py, Op::CompareAndSwap, ids, Some(values), Some(versions), true, durability, stream)
+    }
+
+    /// Adds to 8-byte integers, and gives what was there before.
+    #[pyo3(signature = (ids, deltas, *, durability = None))]
+    fn fetch_add<'py>(
+        &self,
+        py: Python<'py>,
+        ids: &Bound<'py, PyAny>,
+        deltas: &Bound<'py, PyAny>,
+        durability: Option<&str>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let durability = self.durability(durability)?;
+        self.fetch_add_many(py, ids, deltas, durability)
+    }
+
+    /// How full it is, in the terms of its index.
+    fn stat<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let stats = py.detach(|| self.table.stats()).or_raise(py)?;
+        to_dict(py, &stats)
+    }
+
+    /// Short texts that programs keep with the table.
+    #[getter]
+    fn attributes(&self) -> std::collections::BTreeMap<String, String> {
+        self.table.attributes()
+    }
+
+    /// Sets an attribute, or removes it with None.
+    fn set_attribute(&self, py: Python<'_>, name: &str, value: Option<&str>) -> PyResult<()> {
+        py.detach(|| self.table.set_attribute(name, value)).or_raise(py)
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let reopen = py.import("warpkeep._reopen")?.getattr("reopen_table")?;
+        let (path, image) = self.origin.to_pickle(py, "table")?;
+        Ok((reopen, (path, image, self.table.name()).into_pyobject(py)?.into_any()))
+    }
+}
+
+/// The rows of keys that are not there: zeros, or what the caller says.
+pub(crate) enum Fill<'py> {
+    /// Zeros.
+    Zero,
+    /// This number, or None to leave such rows as they are.
+    With(Bound<'py, PyAny>),
+}
+
+impl<'py> FromPyObject<'_, 'py> for Fill<'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Fill<'py>> {
+        Ok(Fill::With(object.to_owned()))
+    }
+}
+
+/// The merge rule of a word; `add`, `max` and `min` are those of the values' elements.
+pub(crate) fn merge_rule(word: Option<&str>, value: Spec) -> Result<MergeRule, Error> {
+    use crate::dtype::Dtype;
+    use crate::spec::Form;
+    let element = match value.0 {
+        Form::Scalar(dtype) | Form::Row(dtype, _) => dtype,
+        Form::Fixed(_) | Form::Bytes(_) => Dtype::U8,
+    };
+    let refused = |word: &str| {
+        Error::Invalid(format!(
+            "values of {} have no merge rule '{word}'; add is for f32, f64, u64 and i64, max and min are for u64",
+            value.text()
+        ))
+    };
+    match (word, element) {
+        (None, _) => Ok(MergeRule::None),
+        (Some("add"), Dtype { kind: b'f', size: 4 }) => Ok(MergeRule::AddF32),
+        (Some("add"), Dtype { kind: b'f', size: 8 }) => Ok(MergeRule::AddF64),
+        (Some("add"), Dtype::U64 | Dtype::I64) => Ok(MergeRule::AddU64),
+        (Some("max"), Dtype::U64) => Ok(MergeRule::MaxU64),
+        (Some("min"), Dtype::U64) => Ok(MergeRule::MinU64),
+        (Some(word @ ("add" | "max" | "min")), _) => Err(refused(word)),
+        (Some(word), _) => word.parse().map_err(Error::Core),
+    }
+}

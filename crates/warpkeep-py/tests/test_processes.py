@@ -1,0 +1,173 @@
+"""Processes: fork, spawn, pickle, and a process that is killed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import warpkeep as wk
+
+
+def in_child(work: object) -> str:
+    """What a child made by fork answers: the name of an exception, or "done"."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        answer = "no answer"
+        try:
+            work()  # type: ignore[operator]
+            answer = "done"
+        except BaseException as error:  # noqa: BLE001
+            answer = f"{type(error).__name__}: {error}"
+        os.write(write, answer.encode())
+        # Ends like a worker does: the interpreter is not torn down, the store is.
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        answer = pipe.read()
+    os.waitpid(child, 0)
+    return answer
+
+
+def test_fork(tmp_path: Path) -> None:
+    store = wk.open(tmp_path / "s")
+    table = store.table("t", value=wk.row("f32", 4))
+    ids, rows = np.arange(100, dtype=np.uint64), np.ones((100, 4), np.float32)
+    table.put(ids, rows)
+    scan = iter(table)
+    for work in (
+        lambda: table[1],
+        lambda: table.__setitem__(1, rows[0]),
+        lambda: table.lookup(ids),
+        lambda: table.put(ids, rows * 2, durability="power"),
+        lambda: len(table),
+        lambda: list(table),
+        lambda: list(scan),
+        lambda: store.flush(),
+        lambda: store.checkpoint(),
+        lambda: store.tables(),
+        lambda: store.table("t"),
+        lambda: store.closed,
+        lambda: store.close(),
+    ):
+        answer = in_child(work)
+        assert answer.startswith("ForkError") and "spawn" in answer, answer
+
+    def leave() -> None:
+        with store:
+            pass
+
+    assert in_child(leave) == "done"
+    # The parent goes on, and nothing was damaged.
+    got, found = table.lookup(ids)
+    assert found.all() and (got == 1).all()
+    table.put(ids, rows * 3)
+    store.close()
+    assert wk.verify(tmp_path / "s")["sound"]
+
+
+def test_fork_while_a_thread_writes(tmp_path: Path) -> None:
+    """Locks that another thread held at the fork keep no child waiting."""
+    store = wk.open(tmp_path / "s")
+    table = store.table("t", value=wk.row("f32", 4), merge="add")
+    ids, rows = np.arange(1000, dtype=np.uint64), np.ones((1000, 4), np.float32)
+    stop, rounds = threading.Event(), 0
+
+    def write() -> None:
+        nonlocal rounds
+        while not stop.is_set():
+            table.add(ids, rows)
+            rounds += 1
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        for _ in range(5):
+            assert in_child(lambda: table.lookup(ids)).startswith("ForkError")
+            assert in_child(lambda: store.flush()).startswith("ForkError")
+    finally:
+        stop.set()
+        thread.join()
+    got, _ = table.lookup(ids)
+    assert (got == rounds).all()
+    store.close()
+
+
+def load(table: wk.Table, indices: list[int]) -> float:
+    """What a worker of a data loader does."""
+    rows, found = table.lookup(np.array(indices, np.uint64))
+    return float(rows[found].sum())
+
+
+def test_a_data_loader_with_spawn(tmp_path: Path) -> None:
+    """Workers read by the handle that they were given."""
+    with wk.open(tmp_path / "s") as store:
+        table = store.table("t", value=wk.row("f32", 4))
+        table.put(np.arange(100, dtype=np.uint64), np.ones((100, 4), np.float32))
+        with pytest.raises(TypeError, match="read_only=True"):
+            pickle.dumps(table)
+        with pytest.raises(TypeError, match="warpkeep serve"):
+            pickle.dumps(store)
+    store = wk.open(tmp_path / "s", read_only=True)
+    table = store["t"]
+    assert pickle.loads(pickle.dumps(store))["t"][1].tolist() == [1] * 4
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        parts = [list(range(start, start + 25)) for start in range(0, 100, 25)]
+        assert pool.starmap(load, [(table, part) for part in parts]) == [100.0] * 4
+    store.close()
+
+
+def test_a_data_loader_with_fork(tmp_path: Path) -> None:
+    """Workers that inherit a handle are refused; each opens its own, or unpickles one."""
+    with wk.open(tmp_path / "s") as store:
+        store.table("t", value=wk.row("f32", 4)).put(np.arange(100, dtype=np.uint64), np.ones((100, 4), np.float32))
+    with wk.open(tmp_path / "s", read_only=True) as store:
+        table = store["t"]
+        assert in_child(lambda: load(table, [1])).startswith("ForkError")
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            assert pool.starmap(load, [(table, [1, 2, 3])] * 4) == [12.0] * 4
+
+
+WRITER = """
+import sys, numpy as np, warpkeep as wk
+store = wk.open(sys.argv[1])
+table = store.table("t", value=wk.row("u64", 4))
+ids = np.arange(256, dtype=np.uint64)
+number = int(table[0][0]) if 0 in table else 0
+while True:
+    number += 1
+    table.put(ids, np.full((256, 4), number, np.uint64), durability=sys.argv[2])
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.parametrize("durability", ["process", "power"])
+def test_kill(tmp_path: Path, durability: str) -> None:
+    """Every batch that was acknowledged before kill -9 is there; with power, batches are whole."""
+    for _ in range(3):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path / "s"), durability], stdout=subprocess.PIPE, text=True
+        )
+        assert writer.stdout is not None
+        for _ in range(40):
+            acknowledged = int(writer.stdout.readline())
+        writer.send_signal(signal.SIGKILL)
+        rest = writer.stdout.read().split()
+        acknowledged = int(rest[-1]) if rest else acknowledged
+        writer.wait()
+        with wk.open(tmp_path / "s") as store:
+            rows, found = store["t"].lookup(np.arange(256, dtype=np.uint64))
+            assert found.all() and rows.min() >= acknowledged and rows.max() <= acknowledged + 1
+            assert (rows == rows[:, :1]).all(), "a row is torn"
+            if durability == "power":
+                assert rows.min() == rows.max()
+    assert wk.verify(tmp_path / "s")["sound"]
