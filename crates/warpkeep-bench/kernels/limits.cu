@@ -73,6 +73,22 @@ template <class T, u32 Lanes> WK_DEVICE void write_rows(const AccessParams& p) {
     write_rows<T, Lanes>(p, global_index() / Lanes, global_size() / Lanes);
 }
 
+// Words that are compared and swapped for themselves, so that they stay as they are; counts those that were.
+WK_DEVICE void swap_words(const AccessParams& p) {
+    u64 as_expected = 0, step = global_size();
+    for (u64 i = global_index(); i < p.count; i += kUnderWay * step) {
+        u64 rows[kUnderWay] = {}, found[kUnderWay] = {};
+        for (u32 k = 0; k < kUnderWay; k++) {
+            u64 number = i + k * step;
+            rows[k] = number < p.count ? row_of(p, number) : 0;
+            found[k] = ~rows[k];
+            if (number < p.count) found[k] = cas<Scope::Device, Order::Relaxed>(p.words + rows[k], rows[k], rows[k]);
+        }
+        for (u32 k = 0; k < kUnderWay; k++) as_expected += found[k] == rows[k] ? 1 : 0;
+    }
+    add_up(p.sums, as_expected);
+}
+
 // Which rows a tile has: the first of them, and from one to the next.
 struct Own {
     u64 first;
@@ -113,6 +129,7 @@ WK_KERNEL(bench_read_128, bench::AccessParams) { bench::read_rows<wk::U128, 8>(p
 WK_KERNEL(bench_read_own_128, bench::AccessParams) { bench::read_own_rows<wk::U128, 8>(p); }
 WK_KERNEL(bench_write_128, bench::AccessParams) { bench::write_rows<wk::U128, 8>(p); }
 WK_KERNEL(bench_write_own_128, bench::AccessParams) { bench::write_own_rows<wk::U128, 8>(p); }
+WK_KERNEL(bench_swap_8, bench::AccessParams) { bench::swap_words(p); }
 WK_KERNEL(bench_nothing, bench::NothingParams) {}
 
 WK_AGREE(bench_limits_sums, bench::kSums)

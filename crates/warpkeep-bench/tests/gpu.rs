@@ -3,7 +3,7 @@
 mod common;
 
 use warpkeep_bench::chart::Drawing;
-use warpkeep_bench::gpu::{map, sort};
+use warpkeep_bench::gpu::{alloc, cuckoo, map, slab, sort};
 use warpkeep_bench::page::{self, Source};
 use warpkeep_bench::report::{Report, Summary};
 use warpkeep_bench::{BenchError, Quiet};
@@ -28,10 +28,34 @@ fn small_maps() -> map::Options {
     map::Options { items: vec![300], rounds: 2, seed: 5, ..map::Options::on(DeviceChoice::Sim) }
 }
 
+fn small_pools() -> alloc::Options {
+    alloc::Options { units: 200, rounds: 2, seed: 5, ..alloc::Options::on(DeviceChoice::Sim) }
+}
+
+fn small_slabs() -> slab::Options {
+    let utilisations = vec![0.65, 0.3];
+    slab::Options {
+        items: vec![300],
+        utilisations,
+        rounds: 2,
+        seed: 5,
+        ..slab::Options::on(DeviceChoice::Sim)
+    }
+}
+
+fn small_indexes() -> cuckoo::Options {
+    cuckoo::Options { buckets: vec![40], rounds: 2, seed: 5, ..cuckoo::Options::on(DeviceChoice::Sim) }
+}
+
 /// The figures of a metric of the device, all rounds together.
 fn summary(report: &Report, case: &str, metric: &str) -> Summary {
+    summary_of(report, case, "device", metric)
+}
+
+/// The same of any variant.
+fn summary_of(report: &Report, case: &str, variant: &str, metric: &str) -> Summary {
     let of =
-        |summary: &&Summary| summary.case == case && summary.variant == "device" && summary.metric == metric;
+        |summary: &&Summary| summary.case == case && summary.variant == variant && summary.metric == metric;
     report.summaries.iter().find(of).unwrap_or_else(|| panic!("no {metric} of {case}")).clone()
 }
 
@@ -44,7 +68,7 @@ fn assert_is_shown(report: &Report, what: &str) {
     assert!(!is_empty(&directory));
     let source = Source::parse(&report.benchmark, &report.to_json().expect("JSON")).expect("a report");
     let page = page::render(&[source]).expect("a page");
-    assert!(page.html.contains(what) && page.plots.len() > 1);
+    assert!(page.html.contains(what) && page.plots.len() >= report.charts.len().max(1));
 }
 
 #[test]
@@ -156,10 +180,123 @@ fn maps_of_all_loads_are_right_and_grow() {
 }
 
 #[test]
+fn units_are_claimed_exchanged_and_given_back() {
+    if !has_simulator() {
+        return;
+    }
+    let report = alloc::run(&small_pools(), &Quiet).expect("all handles are right");
+    let mut cases = Vec::new();
+    for full in [0, 95] {
+        for operation in ["claim", "exchange", "give back"] {
+            cases.push(format!("{operation}, 200 units of 128 bytes, pool {full}% full"));
+        }
+    }
+    for operation in ["claim", "give back"] {
+        for (runs, length) in [(100, 2), (25, 8), (6, 32)] {
+            cases.push(format!("{operation}, {runs} runs of {length} units of 128 bytes"));
+        }
+        cases.push(format!("{operation}, 200 units of 32 to 512 bytes"));
+    }
+    for case in &cases {
+        assert_series(&report, case, "device", "rate", 2);
+        assert_series(&report, case, "device", "time", 2);
+        let limit = summary(&report, case, "rate").limit.expect("a limit").to;
+        assert!(limit.contains("compare-and-swap"), "{limit}");
+    }
+    assert_eq!(report.charts.len(), 1);
+    assert_is_shown(&report, "exchange");
+}
+
+#[test]
+fn slab_hashes_of_all_utilisations_are_right() {
+    if !has_simulator() {
+        return;
+    }
+    let report = slab::run(&small_slabs(), &Quiet).expect("all answers are right");
+    let operations = [
+        "build",
+        "search, hit",
+        "search, miss",
+        "mixed, 100% updates",
+        "mixed, 40% updates",
+        "mixed, 20% updates",
+    ];
+    for share in [0.3, 0.65] {
+        for operation in operations {
+            let case = format!("{operation}, utilisation {share}, about 300 pairs");
+            for variant in ["64-byte slabs", "128-byte slabs", "CPU, standard library, one thread"] {
+                assert_series(&report, &case, variant, "rate", 2);
+            }
+            for bytes in [64, 128] {
+                let rate = summary_of(&report, &case, &format!("{bytes}-byte slabs"), "rate");
+                let limit = rate.limit.expect("a limit").to;
+                let bound = match operation {
+                    "build" => "device memory, compare-and-swap of 8 bytes".to_owned(),
+                    _ => format!("device memory, random reads of {bytes} bytes"),
+                };
+                assert_eq!(limit, bound);
+                assert_eq!(rate.beside.expect("a ratio").to, "CPU, standard library, one thread");
+            }
+        }
+        let build = format!("build, utilisation {share}, about 300 pairs");
+        for variant in ["64-byte slabs", "128-byte slabs"] {
+            for reached in report.series(&build, variant, "utilisation") {
+                assert!((reached - 100.0 * share).abs() < 12.0, "{variant}: {reached} for {share}");
+            }
+        }
+    }
+    assert_eq!(report.charts.len(), operations.len());
+    assert_is_shown(&report, "search, miss");
+}
+
+#[test]
+fn indexes_are_right_in_batches_of_all_sizes() {
+    if !has_simulator() {
+        return;
+    }
+    // The last is larger than the index.
+    let options = cuckoo::Options { batches: vec![8, 200, 1000], ..small_indexes() };
+    let report = cuckoo::run(&options, &Quiet).expect("all answers are right");
+    for operation in ["insert", "search, hit", "search, miss", "delete"] {
+        // Buckets are rounded up to a power of two.
+        for (batch, rounds) in [(8, 2), (200, 2), (1000, 0)] {
+            let case = format!("{operation}, batches of {batch}, load 0.8, 64 buckets");
+            for variant in ["device", "CPU, one thread"] {
+                assert_series(&report, &case, variant, "rate", rounds);
+                assert_series(&report, &case, variant, "time of a batch", rounds);
+            }
+        }
+        let rate = summary(&report, &format!("{operation}, batches of 8, load 0.8, 64 buckets"), "rate");
+        let limit = rate.limit.expect("a limit").to;
+        assert_eq!(limit.contains("2 random reads"), operation.starts_with("search"), "{limit}");
+        assert_eq!(rate.beside.expect("a ratio").to, "CPU, one thread");
+    }
+    assert_eq!(report.charts.len(), 1);
+    assert_is_shown(&report, "search, miss");
+}
+
+#[test]
 fn nonsense_is_refused_and_the_message_says_what_to_give() {
     let sorts = |change: &dyn Fn(&mut sort::Options)| refusal(small_sorts(), change, sort::run);
     let maps = |change: &dyn Fn(&mut map::Options)| refusal(small_maps(), change, map::run);
+    let pools = |change: &dyn Fn(&mut alloc::Options)| refusal(small_pools(), change, alloc::run);
+    let slabs = |change: &dyn Fn(&mut slab::Options)| refusal(small_slabs(), change, slab::run);
+    let indexes = |change: &dyn Fn(&mut cuckoo::Options)| refusal(small_indexes(), change, cuckoo::run);
     let told = [
+        (pools(&|options| options.device = DeviceChoice::Cpu), "--device cuda:0"),
+        (pools(&|options| options.units = 1), "--units 1000000"),
+        (pools(&|options| options.unit_bytes = 100), "--unit-bytes 128"),
+        (pools(&|options| options.full = vec![1.0]), "--full 0,0.95"),
+        (pools(&|options| options.exchanges = 0), "--exchanges 16"),
+        (pools(&|options| options.units = 1 << 28), "fewer --units"),
+        (slabs(&|options| options.rounds = 0), "--rounds 3"),
+        (slabs(&|options| options.items = vec![1]), "--items 2^22"),
+        (slabs(&|options| options.utilisations = vec![0.95]), "--utilisation 0.5"),
+        (slabs(&|options| options.slab_bytes = vec![32]), "--slab-bytes 64"),
+        (indexes(&|options| options.device = DeviceChoice::Cpu), "--device cuda:0"),
+        (indexes(&|options| options.buckets = vec![1]), "--buckets 2^25"),
+        (indexes(&|options| options.loads = vec![0.95]), "--load 0.8"),
+        (indexes(&|options| options.batches = vec![]), "--batch 2^24"),
         (sorts(&|options| options.device = DeviceChoice::Cpu), "--device cuda:0"),
         (sorts(&|options| options.rounds = 0), "--rounds 3"),
         (sorts(&|options| options.items = vec![]), "--items 2^20"),
@@ -181,14 +318,21 @@ fn nonsense_is_refused_and_the_message_says_what_to_give() {
 }
 
 #[test]
-fn whoever_interrupts_is_heard() {
+fn an_interruption_ends_a_run() {
     if !has_simulator() {
         return;
     }
     for patience in [0, 3, 9] {
         let stopped = sort::run(&small_sorts(), &Impatient::after(patience));
         assert!(matches!(stopped, Err(BenchError::Interrupted)), "{patience}");
-        let stopped = map::run(&small_maps(), &Impatient::after(patience));
-        assert!(matches!(stopped, Err(BenchError::Interrupted)), "{patience}");
+        let stopped = [
+            map::run(&small_maps(), &Impatient::after(patience)),
+            alloc::run(&small_pools(), &Impatient::after(patience)),
+            slab::run(&small_slabs(), &Impatient::after(patience)),
+            cuckoo::run(&small_indexes(), &Impatient::after(patience)),
+        ];
+        for stopped in stopped {
+            assert!(matches!(stopped, Err(BenchError::Interrupted)), "{patience}");
+        }
     }
 }

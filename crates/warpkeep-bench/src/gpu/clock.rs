@@ -8,24 +8,24 @@ use crate::BenchError;
 const LEAST_SECONDS: f64 = 1e-9;
 
 /// A stream, and two events around what is done in it.
-pub(super) struct Clock {
+pub(crate) struct Clock {
     stream: Stream,
     begin: Event,
     end: Event,
 }
 
 impl Clock {
-    pub(super) fn new(device: &Device) -> Result<Clock, BenchError> {
+    pub(crate) fn new(device: &Device) -> Result<Clock, BenchError> {
         Ok(Clock { stream: device.stream()?, begin: device.event()?, end: device.event()? })
     }
 
     /// The stream, for what is not timed.
-    pub(super) fn stream(&self) -> &Stream {
+    pub(crate) fn stream(&self) -> &Stream {
         &self.stream
     }
 
     /// The seconds between the event before the work and the event after it.
-    pub(super) fn time<E>(&self, work: impl FnOnce(&Stream) -> Result<(), E>) -> Result<f64, BenchError>
+    pub(crate) fn time<E>(&self, work: impl FnOnce(&Stream) -> Result<(), E>) -> Result<f64, BenchError>
     where
         BenchError: From<E>,
     {

@@ -3,7 +3,7 @@
 use warpkeep_device::DeviceChoice;
 
 use crate::BenchError;
-use crate::gpu::{check, invalid};
+use crate::gpu::{check, invalid, sorted_shares};
 
 /// Slots of a map at the least, which is the smallest that there is, and at the most.
 const SLOTS: std::ops::RangeInclusive<usize> = 256..=1 << 30;
@@ -68,9 +68,6 @@ impl Options {
 
     /// The loads, the lowest first, each once.
     pub(super) fn sorted_loads(&self) -> Vec<f64> {
-        let mut loads = self.loads.clone();
-        loads.sort_by(f64::total_cmp);
-        loads.dedup();
-        loads
+        sorted_shares(&self.loads)
     }
 }

@@ -4,7 +4,7 @@ use warpkeep_device::{Buffer, Device, DeviceChoice, Event, Stream};
 
 use super::super::{RATE, median};
 use super::rows::Rows;
-use super::{Access, Extent, case_of};
+use super::{Access, Extent, case_of, rate_of};
 use crate::report::{Report, Unit};
 use crate::size::Size;
 use crate::{BenchError, Progress};
@@ -36,24 +36,10 @@ impl MemoryLimits {
         progress: &dyn Progress,
         report: &mut Report,
     ) -> Result<MemoryLimits, BenchError> {
-        let choice = device.choice();
-        let extent = Extent::of(choice, bytes, &[]);
         let access = Access::RandomRead(64);
-        let count = extent.accesses[0];
-        let rows = Rows::in_device(device, extent.device_bytes)?;
-        let case = case_of(choice, &format!("device memory, {}", Size(rows.bytes())));
-        rows.check_reads(access, count)?;
-        // One run to flush the address caches.
-        rows.run(access, count, u64::from(rounds))?;
-        let mut reads = Vec::new();
-        for round in 0..rounds {
-            progress.check()?;
-            let rate = rows.run(access, count, u64::from(round))?;
-            report.add(&case, &access.to_string(), round, RATE, Unit::PerSecond, rate);
-            reads.push(rate);
-        }
-        drop(rows);
-        let copies = Copies::new(device, extent.device_bytes)?;
+        let reads = AccessLimits::measure(device, bytes, &[access], rounds, progress, report)?;
+        let copies = Copies::new(device, reads.bytes)?;
+        let case = case_of(device.choice(), &format!("device memory, {}", Size(reads.bytes)));
         let mut moved = Vec::new();
         for round in 0..rounds {
             progress.check()?;
@@ -61,7 +47,53 @@ impl MemoryLimits {
             report.add(&case, "copies, read and written", round, RATE, Unit::BytesPerSecond, rate);
             moved.push(rate);
         }
-        Ok(MemoryLimits { random_reads: median(&reads), copied: median(&moved) })
+        Ok(MemoryLimits { random_reads: reads.rate(access), copied: median(&moved) })
+    }
+}
+
+/// Accesses a second to some device memory, in the median of the rounds.
+#[derive(Clone, Debug)]
+pub(crate) struct AccessLimits {
+    /// The bytes of that memory.
+    bytes: u64,
+    rates: Vec<(Access, f64)>,
+}
+
+impl AccessLimits {
+    /// Measures them in about `bytes` bytes. No access may write.
+    pub(crate) fn measure(
+        device: &Device,
+        bytes: u64,
+        accesses: &[Access],
+        rounds: u32,
+        progress: &dyn Progress,
+        report: &mut Report,
+    ) -> Result<AccessLimits, BenchError> {
+        let choice = device.choice();
+        let extent = Extent::of(choice, bytes, &[]);
+        let count = extent.accesses[0];
+        let rows = Rows::in_device(device, extent.device_bytes)?;
+        let case = case_of(choice, &format!("device memory, {}", Size(rows.bytes())));
+        let mut limits = AccessLimits { bytes: rows.bytes(), rates: Vec::new() };
+        for &access in accesses {
+            rows.check_reads(access, count)?;
+            // One run to flush the address caches.
+            rows.run(access, count, u64::from(rounds))?;
+            let mut rates = Vec::new();
+            for round in 0..rounds {
+                progress.check()?;
+                let rate = rows.run(access, count, u64::from(round))?;
+                report.add(&case, &access.to_string(), round, RATE, Unit::PerSecond, rate);
+                rates.push(rate);
+            }
+            limits.rates.push((access, median(&rates)));
+        }
+        Ok(limits)
+    }
+
+    /// Accesses a second; 0 if they were not measured.
+    pub(crate) fn rate(&self, access: Access) -> f64 {
+        rate_of(&self.rates, access)
     }
 }
 

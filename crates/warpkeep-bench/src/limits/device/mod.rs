@@ -11,7 +11,7 @@ use warpkeep_device::{Device, DeviceChoice};
 
 use self::calls::Calls;
 use self::gather::Gather;
-pub(crate) use self::memory::MemoryLimits;
+pub(crate) use self::memory::{AccessLimits, MemoryLimits};
 pub(crate) use self::rows::Access;
 use self::rows::Rows;
 use super::{RATE, median};
@@ -105,7 +105,8 @@ impl DeviceLimits {
     ) -> Result<DeviceLimits, BenchError> {
         let choice = device.choice();
         report.notes.push(note_of(device));
-        let in_device = GATHERED.map(Access::RandomRead).into_iter().chain([Access::RandomWrite]);
+        let in_device =
+            GATHERED.map(Access::RandomRead).into_iter().chain([Access::RandomSwap, Access::RandomWrite]);
         let over_link = [
             Access::RandomRead(32),
             Access::RandomRead(128),
@@ -116,7 +117,7 @@ impl DeviceLimits {
             Access::OrderedWrite,
         ];
         let total =
-            u64::from(rounds) * (GATHERED.len() + 2 + over_link.len() * extent.host_bytes.len()) as u64;
+            u64::from(rounds) * (GATHERED.len() + 3 + over_link.len() * extent.host_bytes.len()) as u64;
         progress.begin(&format!("limits of {choice}"), Amount::Count(total));
         let mut round_by_round = |rows: &Rows, access: Access, count: u64, case: &str| {
             if !access.writes() {

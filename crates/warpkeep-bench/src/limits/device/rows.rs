@@ -23,6 +23,8 @@ const CHECKED_READS: u64 = 1 << 18;
 const CHECKED_WRITES: u64 = 64;
 /// Bytes of the rows that are written, and of those that multiprocessors use in their own share.
 const WRITTEN: u32 = 128;
+/// Bytes of the words that are compared and swapped.
+const SWAPPED: u32 = 8;
 
 /// The access to rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,12 +41,15 @@ pub(crate) enum Access {
     OwnWrite,
     /// Rows of 128 bytes in the order of their addresses.
     OrderedWrite,
+    /// Compare-and-swap of words of eight bytes, anywhere. It leaves the words as they are.
+    RandomSwap,
 }
 
 impl Access {
     pub(crate) fn bytes(self) -> u32 {
         match self {
             Access::RandomRead(bytes) | Access::OrderedRead(bytes) => bytes,
+            Access::RandomSwap => SWAPPED,
             Access::OwnRead | Access::RandomWrite | Access::OwnWrite | Access::OrderedWrite => WRITTEN,
         }
     }
@@ -59,6 +64,7 @@ impl Access {
             Access::RandomRead(bytes) | Access::OrderedRead(bytes) => Err(BenchError::Invalid(format!(
                 "rows of {bytes} bytes cannot be read; choose 8, 16, 32, 64 or 128"
             ))),
+            Access::RandomSwap => Ok(&kernels.swap_8),
             Access::OwnRead => Ok(&kernels.read_own_128),
             Access::OwnWrite => Ok(&kernels.write_own_128),
             Access::RandomWrite | Access::OrderedWrite => Ok(&kernels.write_128),
@@ -81,7 +87,11 @@ impl Access {
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let order = if self.is_ordered() { "ordered" } else { "random" };
-        let what = if self.writes() { "writes" } else { "reads" };
+        let what = match self {
+            Access::RandomSwap => "compare-and-swap",
+            _ if self.writes() => "writes",
+            _ => "reads",
+        };
         write!(f, "{order} {what} of {} bytes", self.bytes())?;
         if self.is_own() {
             write!(f, ", each multiprocessor in its own share")?;
@@ -188,8 +198,11 @@ impl Rows {
         let sum = self.sums.to_vec::<u64>()?.into_iter().fold(0, u64::wrapping_add);
         let words = u64::from(access.bytes()) / 8;
         let of_row = |row: u64| (row * words).wrapping_mul(words).wrapping_add(words * (words - 1) / 2);
-        let expected =
-            (0..params.count).map(|number| of_row(params.row_of(number))).fold(0, u64::wrapping_add);
+        let expected = match access {
+            // It counts the words that were as expected.
+            Access::RandomSwap => params.count,
+            _ => (0..params.count).map(|number| of_row(params.row_of(number))).fold(0, u64::wrapping_add),
+        };
         if sum != expected {
             return Err(BenchError::Wrong(format!("{access} added up to {sum}, and not to {expected}")));
         }

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use warpkeep::DeviceChoice;
 use warpkeep_bench::BatchSizes;
-use warpkeep_bench::gpu::{map, sort};
+use warpkeep_bench::gpu::{alloc, cuckoo, map, slab, sort};
 
 use super::{Files, command_line};
 use crate::EXIT_CODES;
@@ -31,6 +31,27 @@ enum Which {
     /// compared with random reads of device memory, measured in the same run.
     #[command(after_help = EXIT_CODES)]
     Map(Map),
+    /// Slab allocator: units a second that threads claim, exchange and give back.
+    ///
+    /// Each thread of a launch claims one unit in an empty pool and in one that is nearly full, exchanges it again and again, and gives it back; then
+    /// runs of units, and units of all sizes. Every handle is checked, and rates are compared with 64-bit compare-and-swap, measured in
+    /// the same run.
+    #[command(after_help = EXIT_CODES)]
+    Alloc(Alloc),
+    /// Slab hash of 32-bit keys and values: requests a second by how full its slabs are, for slabs of 64 and 128 bytes.
+    ///
+    /// Tables are built, searched for keys that are there and that are not, and get mixed batches of inserts, deletions and searches, with requests and
+    /// answers in device memory. Every answer is checked, and rates are compared with random reads and with 64-bit compare-and-swap,
+    /// measured in the same run.
+    #[command(after_help = EXIT_CODES)]
+    Slab(Slab),
+    /// Cuckoo index of hashes and locations: operations a second by the size of a batch.
+    ///
+    /// An index is brought to its load; then entries are searched for, deleted and inserted again in batches of several sizes, with operations and answers in
+    /// device memory. Sorting a batch by bucket is part of its time. Every answer is checked, and rates are compared with random reads and with
+    /// 64-bit compare-and-swap, measured in the same run.
+    #[command(after_help = EXIT_CODES)]
+    Cuckoo(Cuckoo),
 }
 
 /// How to run it.
@@ -81,11 +102,94 @@ struct Map {
     files: Files,
 }
 
+/// How to run it.
+#[derive(Debug, Args)]
+struct Alloc {
+    /// The device: cuda:0 and so on, or sim, whose figures mean nothing.
+    #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
+    device: DeviceChoice,
+    /// Units that are claimed at once, one for each thread; by default a million.
+    #[arg(long, value_name = "N")]
+    units: Option<usize>,
+    /// Bytes of a unit: 32, 64, 128, 256 or 512.
+    #[arg(long, default_value_t = 128, value_name = "BYTES")]
+    unit_bytes: u32,
+    /// Share of the pool that is taken before, one case each, 0 to 0.99. The pool is so large that half of what is free stays free: with 0.95, it has
+    /// 40 times the units.
+    #[arg(long, value_delimiter = ',', value_name = "SHARE,...")]
+    full: Vec<f64>,
+    /// How often each thread exchanges its unit in one launch.
+    #[arg(long, value_name = "N")]
+    exchanges: Option<u32>,
+    /// How often everything is measured.
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// Seed of everything random.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    files: Files,
+}
+
+/// How to run it.
+#[derive(Debug, Args)]
+struct Slab {
+    /// The device: cuda:0 and so on, or sim, whose figures mean nothing.
+    #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
+    device: DeviceChoice,
+    /// Pairs of a table, one case each, 100 to 2^29: numbers, 2^22, or 2^20..2^28:4 for every fourth power of two. A number near it that fits a power of
+    /// two of buckets is taken.
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    items: Vec<BatchSizes>,
+    /// Bytes of pairs in proportion to the bytes of slabs, one case each, 0.05 to 0.8.
+    #[arg(long, value_delimiter = ',', value_name = "SHARE,...")]
+    utilisation: Vec<f64>,
+    /// Bytes of a slab, 64 or 128, one variant each.
+    #[arg(long, value_delimiter = ',', value_name = "BYTES,...")]
+    slab_bytes: Vec<u32>,
+    /// How often everything is measured.
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// Seed of everything random.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    files: Files,
+}
+
+/// How to run it.
+#[derive(Debug, Args)]
+struct Cuckoo {
+    /// The device: cuda:0 and so on, or sim, whose figures mean nothing.
+    #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
+    device: DeviceChoice,
+    /// Buckets of eight cells, one case each, 16 to 2^28, rounded up to a power of two. 2^25 buckets take 2 GiB.
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    buckets: Vec<BatchSizes>,
+    /// Entries as a share of the cells, one case each, 0.1 to 0.9.
+    #[arg(long, value_delimiter = ',', value_name = "SHARE,...")]
+    load: Vec<f64>,
+    /// Operations of a batch, one case each; batches too large for an index are left out.
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    batch: Vec<BatchSizes>,
+    /// How often everything is measured.
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// Seed of everything random.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    files: Files,
+}
+
 impl Gpu {
     pub(super) fn on_stdout(&self) -> bool {
         match &self.which {
             Which::Sort(sort) => sort.files.on_stdout(),
             Which::Map(map) => map.files.on_stdout(),
+            Which::Alloc(alloc) => alloc.files.on_stdout(),
+            Which::Slab(slab) => slab.files.on_stdout(),
+            Which::Cuckoo(cuckoo) => cuckoo.files.on_stdout(),
         }
     }
 
@@ -93,6 +197,9 @@ impl Gpu {
         match &self.which {
             Which::Sort(sort) => sort.run(),
             Which::Map(map) => map.run(),
+            Which::Alloc(alloc) => alloc.run(),
+            Which::Slab(slab) => slab.run(),
+            Which::Cuckoo(cuckoo) => cuckoo.run(),
         }
     }
 }
@@ -125,6 +232,55 @@ impl Map {
             command: command_line(),
         };
         self.files.run(|progress| map::run(&options, progress))
+    }
+}
+
+impl Alloc {
+    fn run(&self) -> Result<(), Failure> {
+        let usual = alloc::Options::on(self.device);
+        let options = alloc::Options {
+            device: self.device,
+            units: self.units.unwrap_or(usual.units),
+            unit_bytes: self.unit_bytes,
+            full: given(self.full.clone(), usual.full),
+            exchanges: self.exchanges.unwrap_or(usual.exchanges),
+            rounds: self.rounds.unwrap_or(usual.rounds),
+            seed: self.seed,
+            command: command_line(),
+        };
+        self.files.run(|progress| alloc::run(&options, progress))
+    }
+}
+
+impl Slab {
+    fn run(&self) -> Result<(), Failure> {
+        let usual = slab::Options::on(self.device);
+        let options = slab::Options {
+            device: self.device,
+            items: given(BatchSizes::all(&self.items), usual.items),
+            utilisations: given(self.utilisation.clone(), usual.utilisations),
+            slab_bytes: given(self.slab_bytes.clone(), usual.slab_bytes),
+            rounds: self.rounds.unwrap_or(usual.rounds),
+            seed: self.seed,
+            command: command_line(),
+        };
+        self.files.run(|progress| slab::run(&options, progress))
+    }
+}
+
+impl Cuckoo {
+    fn run(&self) -> Result<(), Failure> {
+        let usual = cuckoo::Options::on(self.device);
+        let options = cuckoo::Options {
+            device: self.device,
+            buckets: given(BatchSizes::all(&self.buckets), usual.buckets),
+            loads: given(self.load.clone(), usual.loads),
+            batches: given(BatchSizes::all(&self.batch), usual.batches),
+            rounds: self.rounds.unwrap_or(usual.rounds),
+            seed: self.seed,
+            command: command_line(),
+        };
+        self.files.run(|progress| cuckoo::run(&options, progress))
     }
 }
 

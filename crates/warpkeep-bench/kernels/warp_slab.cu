@@ -1,0 +1,58 @@
+// The slab hash of the paper, and its allocator.
+#include "warp_slab.h"
+
+namespace bench {
+
+struct WarpSlabParams {
+    WarpSlabRef table;
+    const u32* ops;
+    const u32* keys;
+    const u32* values;
+    u64* answers;
+    u64 count;
+};
+
+struct WarpAllocParams {
+    WarpPoolRef pool;
+    u32* handles;
+    u64 count;
+    // Sums of the handles that were refused.
+    u64* mistakes;
+};
+
+}  // namespace bench
+
+// One request a thread, as in the paper's concurrent benchmark.
+WK_KERNEL(bench_warp_slab_apply, bench::WarpSlabParams) {
+    using namespace bench;
+    WarpSlabTable table(p.table);
+    u64 i = global_index();
+    bool wants = i < p.count;
+    u32 op = wants ? load(p.ops + i) : 0, key = wants ? load(p.keys + i) : 0, value = wants ? load(p.values + i) : 0;
+    u64 answer = table.serve(wants, (SlabOp)op, key, value);
+    if (wants) store(p.answers + i, answer);
+}
+
+// One unit a thread: a warp claims them one after the other.
+WK_KERNEL(bench_warp_slab_claim, bench::WarpAllocParams) {
+    using namespace bench;
+    WarpAllocator units(p.pool);
+    Warp warp;
+    u64 i = global_index();
+    u32 handle = kNoUnit;
+    for (u32 queue = warp.ballot(i < p.count); queue; queue &= queue - 1) {
+        u32 claimed = units.allocate();
+        if (lane() == ffs(queue) - 1) handle = claimed;
+    }
+    if (i < p.count) store(p.handles + i, handle);
+}
+
+WK_KERNEL(bench_warp_slab_release, bench::WarpAllocParams) {
+    using namespace bench;
+    u64 i = global_index();
+    bool freed = i < p.count && WarpAllocator::release(p.pool, load(p.handles + i));
+    add_up(p.mistakes, i < p.count && !freed ? 1 : 0);
+}
+
+WK_AGREE(bench_warp_slab_words, bench::kWarpSlabWords)
+WK_AGREE(bench_warp_slab_reserved, bench::kReservedKeys)

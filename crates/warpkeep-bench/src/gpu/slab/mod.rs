@@ -1,0 +1,188 @@
+//! The slab hash in device memory, by how full its slabs are, with slabs of 64 and of 128 bytes.
+
+mod batch;
+mod items;
+mod options;
+mod shape;
+mod table;
+
+use warpkeep_device::Device;
+
+pub(crate) use self::batch::{ABSENT_KEY, Batch, FOUND, FULL, INSERTED, Mix, REMOVED, answer};
+#[cfg(test)]
+pub(crate) use self::batch::{DELETE, PRESENT, REPLACE, SEARCH, UPDATED};
+pub(crate) use self::items::{Items, mix32};
+pub use self::options::Options;
+pub(crate) use self::shape::Shape;
+pub(crate) use self::table::{CPU, Columns, CpuTable, OurTable, Table, name_of, run as run_batch};
+use super::{Clock, RATE, curves_by_share, relate_variant};
+use crate::chart::{Chart, Scale};
+use crate::limits::device::{Access, AccessLimits, note_of};
+use crate::report::{Report, Unit};
+use crate::workload::Dice;
+use crate::{Amount, BenchError, Progress};
+
+/// The metric of how full slabs are.
+pub(crate) const UTILISATION: &str = "utilisation";
+/// A mixed batch has a request for this many pairs of the table.
+const PAIRS_A_REQUEST: usize = 8;
+
+/// Measures tables of all sizes and utilisations.
+///
+/// ```no_run
+/// use warpkeep_bench::{Quiet, gpu::slab};
+///
+/// let options = slab::Options::on("cuda:0".parse()?);
+/// print!("{}", slab::run(&options, &Quiet)?.to_text());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchError> {
+    options.check()?;
+    let mut report = Report::new("gpu slab", &options.command, options.seed);
+    let device = Device::open(options.device)?;
+    report.notes.push(note_of(&device));
+    report.notes.push(
+        "requests and answers lie in device memory; a table has a number of pairs near the one asked for that gives the utilisation in a power of two of \
+         buckets, and does not grow; mixed batches have a request for eight pairs, in the shares of the slab hash's paper: updates are half inserts of new keys and half deletions; the limit of \
+         a search is one slab read at random, and of a build one 64-bit compare-and-swap, in as much device memory; every answer was checked"
+            .to_owned(),
+    );
+    let clock = Clock::new(&device)?;
+    let utilisations = options.sorted_utilisations();
+    let total = (options.items.len() * utilisations.len()) as u64 * u64::from(options.rounds);
+    progress.begin(&format!("slab hashes on {}", options.device), Amount::Count(total));
+    for &items in &options.items {
+        // As much memory as slabs take that are half full.
+        let accesses = [Access::RandomRead(64), Access::RandomRead(128), Access::RandomSwap];
+        let bytes = 16 * items as u64;
+        let limits = AccessLimits::measure(&device, bytes, &accesses, options.rounds, progress, &mut report)?;
+        for &utilisation in &utilisations {
+            let bench = Bench { options, device: &device, clock: &clock, progress, items, utilisation };
+            bench.run(&mut report)?;
+            for operation in operations() {
+                let case = case_of(&operation, utilisation, items);
+                for &bytes in &options.slab_bytes {
+                    let read = Access::RandomRead(bytes);
+                    let limit = match operation.as_str() {
+                        BUILD => (
+                            "device memory, compare-and-swap of 8 bytes".to_owned(),
+                            limits.rate(Access::RandomSwap),
+                        ),
+                        _ => (format!("device memory, {read}"), limits.rate(read)),
+                    };
+                    relate_variant(
+                        &mut report,
+                        &case,
+                        &name_of(Shape::of(bytes)),
+                        (&limit.0, limit.1),
+                        Some(CPU),
+                    );
+                }
+            }
+        }
+    }
+    progress.finish();
+    report.finish();
+    report.charts = charts(options, &report);
+    Ok(report)
+}
+
+const BUILD: &str = "build";
+
+/// What is done with a table.
+fn operations() -> Vec<String> {
+    let searches = [BUILD, "search, hit", "search, miss"].map(str::to_owned);
+    searches.into_iter().chain(Mix::ALL.map(|mix| format!("mixed, {}", mix.name))).collect()
+}
+
+fn case_of(operation: &str, utilisation: f64, items: usize) -> String {
+    format!("{operation}, utilisation {utilisation}, about {items} pairs")
+}
+
+struct Bench<'b> {
+    options: &'b Options,
+    device: &'b Device,
+    clock: &'b Clock,
+    progress: &'b dyn Progress,
+    items: usize,
+    utilisation: f64,
+}
+
+impl Bench<'_> {
+    fn run(&self, report: &mut Report) -> Result<(), BenchError> {
+        let Options { seed, rounds, .. } = *self.options;
+        let items = Items::new(seed);
+        let mut contestants: Vec<(Box<dyn Table>, u32)> = Vec::new();
+        for &bytes in &self.options.slab_bytes {
+            let shape = Shape::of(bytes);
+            let (buckets, pairs) = shape.fit(self.items, self.utilisation);
+            // Mixed batches insert more.
+            let room = pairs + (3 * pairs as usize / PAIRS_A_REQUEST) as u32 + 64;
+            contestants.push((Box::new(OurTable::new(self.device, shape, (buckets, room), seed)?), pairs));
+        }
+        contestants.push((Box::new(CpuTable::default()), self.items as u32));
+        for round in 0..rounds {
+            for (table, pairs) in &mut contestants {
+                self.progress.check()?;
+                self.round(table.as_mut(), *pairs, items, round, report)?;
+            }
+            self.progress.advance(1);
+        }
+        Ok(())
+    }
+
+    fn round(
+        &self,
+        table: &mut dyn Table,
+        pairs: u32,
+        items: Items,
+        round: u32,
+        report: &mut Report,
+    ) -> Result<(), BenchError> {
+        let mut dice = Dice::new(self.options.seed, u64::from(round));
+        table.clear()?;
+        let mut add = |table: &mut dyn Table, operation: &str, batch: &Batch| -> Result<(), BenchError> {
+            let case = case_of(operation, self.utilisation, self.items);
+            let seconds = run_batch(table, batch, self.clock)?;
+            report.add(&case, table.name(), round, RATE, Unit::PerSecond, batch.len() as f64 / seconds);
+            report.add(&case, table.name(), round, "time", Unit::Micros, 1e6 * seconds);
+            if let (BUILD, Some(share)) = (operation, table.utilisation()?) {
+                report.add(&case, table.name(), round, UTILISATION, Unit::Percent, 100.0 * share);
+            }
+            Ok(())
+        };
+        let [build, hits, misses, ..] = &operations()[..] else { return Ok(()) };
+        add(table, build, &Batch::build(items, 0..pairs))?;
+        add(table, hits, &Batch::hits(items, 0..pairs))?;
+        add(table, misses, &Batch::misses(items, pairs))?;
+        let mut present = 0..pairs;
+        for mix in Mix::ALL {
+            let count = (pairs as usize / PAIRS_A_REQUEST).max(1);
+            let (batch, left) = mix.batch(items, present, count, &mut dice);
+            present = left;
+            add(table, &format!("mixed, {}", mix.name), &batch)?;
+        }
+        // What the mixed batches left is there, and nothing else of it.
+        run_batch(table, &Batch::hits(items, present), self.clock)?;
+        Ok(())
+    }
+}
+
+fn charts(options: &Options, report: &Report) -> Vec<Chart> {
+    let shares = options.sorted_utilisations();
+    if shares.len() < 2 {
+        return Vec::new();
+    }
+    let names: Vec<String> = options.slab_bytes.iter().map(|&bytes| name_of(Shape::of(bytes))).collect();
+    let mut charts = Vec::new();
+    for &items in &options.items {
+        for operation in operations() {
+            let rate = |name: &str, share: f64| report.series(&case_of(&operation, share, items), name, RATE);
+            let title = format!("{operation}, about {items} pairs, by utilisation");
+            let drawing = curves_by_share(&shares, &names, rate);
+            let chart = Chart::new(title, "% utilisation", "million a second", drawing);
+            charts.push(chart.with_scales(Scale::Linear, Scale::Fitting));
+        }
+    }
+    charts
+}

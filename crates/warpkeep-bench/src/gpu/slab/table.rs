@@ -1,0 +1,201 @@
+//! Tables from u32 to u32 that run batches of requests.
+#![allow(unsafe_code, reason = "kernels are launched")]
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use warpkeep_containers::{SlabHashOptions, SlabMap, SlabRequest};
+use warpkeep_device::{Buffer, Device, Grid, KernelSet as _};
+
+use super::batch::{ABSENT_KEY, Batch, DELETE, FOUND, INSERTED, REMOVED, SEARCH, UPDATED, answer};
+use super::shape::Shape;
+use crate::BenchError;
+use crate::gpu::Clock;
+use crate::kernels::{RequestColumns, SlabKernels, SlabParams};
+
+const THREADS: u32 = 128;
+
+/// A contestant.
+pub(crate) trait Table {
+    /// As a variant of a case.
+    fn name(&self) -> &str;
+
+    /// Removes everything.
+    fn clear(&mut self) -> Result<(), BenchError>;
+
+    /// Runs a batch; the seconds that it took, and the answers.
+    fn answer(&mut self, batch: &Batch, clock: &Clock) -> Result<(f64, Vec<u64>), BenchError>;
+
+    /// Bytes of pairs in proportion to the bytes that they take; `None` if that means nothing.
+    fn utilisation(&self) -> Result<Option<f64>, BenchError>;
+
+    /// Whether answers have the value that was there.
+    fn has_values(&self) -> bool {
+        true
+    }
+}
+
+/// The seconds that a batch takes; every answer is checked.
+pub(crate) fn run(table: &mut dyn Table, batch: &Batch, clock: &Clock) -> Result<f64, BenchError> {
+    let (seconds, answers) = table.answer(batch, clock)?;
+    let mask = if table.has_values() { u64::MAX } else { !u64::from(u32::MAX) };
+    let wrong = answers.iter().zip(&batch.answers).position(|(given, right)| (given ^ right) & mask != 0);
+    match wrong {
+        None if answers.len() == batch.len() => Ok(seconds),
+        None => Err(BenchError::Wrong(format!("{}: answers are missing", table.name()))),
+        Some(at) => Err(BenchError::Wrong(format!(
+            "{}: {} of {}, was answered {:#x}, and not {:#x}",
+            table.name(),
+            batch.describe(at),
+            batch.len(),
+            answers[at],
+            batch.answers[at]
+        ))),
+    }
+}
+
+/// Columns of a batch in device memory.
+pub(crate) struct Columns {
+    ops: Buffer,
+    keys: Buffer,
+    values: Buffer,
+    answers: Buffer,
+    count: u64,
+}
+
+impl Columns {
+    pub(crate) fn new(device: &Device, batch: &Batch) -> Result<Columns, BenchError> {
+        Ok(Columns {
+            ops: device.upload(&batch.ops)?,
+            keys: device.upload(&batch.keys)?,
+            values: device.upload(&batch.values)?,
+            // No answer is zero.
+            answers: device.allocate_zeroed(8 * batch.len())?,
+            count: batch.len() as u64,
+        })
+    }
+
+    pub(crate) fn requests(&self) -> RequestColumns {
+        RequestColumns {
+            ops: self.ops.ptr(),
+            keys: self.keys.ptr(),
+            values: self.values.ptr(),
+            answers: self.answers.ptr(),
+            count: self.count,
+        }
+    }
+
+    pub(crate) fn grid(&self) -> Grid {
+        Grid::covering(self.count, THREADS)
+    }
+
+    pub(crate) fn answers(&self) -> Result<Vec<u64>, BenchError> {
+        Ok(self.answers.to_vec::<u64>()?)
+    }
+}
+
+/// A slab hash of ours, with a number of buckets that stays.
+pub(crate) struct OurTable {
+    name: String,
+    device: Device,
+    map: SlabMap,
+    kernels: SlabKernels,
+    shape: Shape,
+}
+
+impl OurTable {
+    /// Room for pairs in this many buckets, a power of two.
+    pub(crate) fn new(
+        device: &Device,
+        shape: Shape,
+        (buckets, pairs): (u32, u32),
+        seed: u64,
+    ) -> Result<OurTable, BenchError> {
+        let options = SlabHashOptions {
+            // More than the buckets are for: there are as many as there may be.
+            capacity: u64::from(u32::MAX),
+            slab_bytes: shape.slab_bytes,
+            most_buckets: buckets,
+            seed,
+            ..SlabHashOptions::default()
+        };
+        let mut map = SlabMap::new(device, options)?;
+        // A batch of the host takes the slabs that this many pairs need, and they stay.
+        let requests: Vec<SlabRequest> = (0..pairs).map(|key| SlabRequest::Insert(key, key)).collect();
+        map.apply(&requests)?;
+        map.clear()?;
+        let name = name_of(shape);
+        Ok(OurTable { name, device: device.clone(), map, kernels: SlabKernels::load(device)?, shape })
+    }
+}
+
+/// Our table with slabs of this shape, as a variant of a case.
+pub(crate) fn name_of(shape: Shape) -> String {
+    format!("{}-byte slabs", shape.slab_bytes)
+}
+
+impl Table for OurTable {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn clear(&mut self) -> Result<(), BenchError> {
+        Ok(self.map.clear()?)
+    }
+
+    fn answer(&mut self, batch: &Batch, clock: &Clock) -> Result<(f64, Vec<u64>), BenchError> {
+        let columns = Columns::new(&self.device, batch)?;
+        let kernel = match (batch.is_search(), self.shape.slab_bytes) {
+            (true, 64) => &self.kernels.search_8,
+            (true, _) => &self.kernels.search_16,
+            (false, 64) => &self.kernels.apply_8,
+            (false, _) => &self.kernels.apply_16,
+        };
+        let params = SlabParams { table: self.map.reference(), requests: columns.requests() };
+        // SAFETY: the columns have this many elements; the table and they stay until the clock has waited.
+        let seconds = clock.time(|stream| unsafe { kernel.launch(columns.grid(), &params, stream) })?;
+        Ok((seconds, columns.answers()?))
+    }
+
+    fn utilisation(&self) -> Result<Option<f64>, BenchError> {
+        Ok(Some(self.map.stats()?.utilisation))
+    }
+}
+
+/// A map of the standard library.
+#[derive(Default)]
+pub(crate) struct CpuTable {
+    map: HashMap<u32, u32>,
+}
+
+/// It, as a variant of a case.
+pub(crate) const CPU: &str = "CPU, standard library, one thread";
+
+impl Table for CpuTable {
+    fn name(&self) -> &str {
+        CPU
+    }
+
+    fn clear(&mut self) -> Result<(), BenchError> {
+        self.map.clear();
+        Ok(())
+    }
+
+    fn answer(&mut self, batch: &Batch, _clock: &Clock) -> Result<(f64, Vec<u64>), BenchError> {
+        let mut answers = Vec::with_capacity(batch.len());
+        let begun = Instant::now();
+        for ((&op, &key), &value) in batch.ops.iter().zip(&batch.keys).zip(&batch.values) {
+            let (there, absent) = match op {
+                SEARCH => (self.map.get(&key).copied().map(|old| answer(FOUND, old)), ABSENT_KEY),
+                DELETE => (self.map.remove(&key).map(|old| answer(REMOVED, old)), ABSENT_KEY),
+                _ => (self.map.insert(key, value).map(|old| answer(UPDATED, old)), INSERTED),
+            };
+            answers.push(there.unwrap_or(answer(absent, 0)));
+        }
+        Ok((begun.elapsed().as_secs_f64().max(1e-9), answers))
+    }
+
+    fn utilisation(&self) -> Result<Option<f64>, BenchError> {
+        Ok(None)
+    }
+}
