@@ -7,7 +7,10 @@ use std::time::Duration;
 use warpkeep_bench::chart::Drawing;
 use warpkeep_bench::load_factor::all_geometries;
 use warpkeep_bench::paper::gphash::{Figure, Options, run};
+use warpkeep_bench::paper::slabhash;
+use warpkeep_bench::report::Report;
 use warpkeep_bench::{BenchError, Quiet};
+use warpkeep_device::{DeviceChoice, devices};
 
 use common::{Impatient, assert_series, directory, is_empty, refusal};
 
@@ -200,4 +203,98 @@ fn a_device_does_the_others() {
     let curves = report.charts.iter().filter(|chart| chart.title.starts_with("figure 1")).count();
     assert_eq!(curves, 2 + 2);
     assert!(report.charts.iter().all(|chart| chart.to_svg().is_ok()));
+}
+
+/// Figures of the slab hash's paper, on the simulator.
+fn slab_figures(names: &[&str]) -> Option<Report> {
+    if devices()[1].unavailable.is_some() {
+        use std::io::Write as _;
+        writeln!(std::io::stdout().lock(), "SKIPPED: no simulator on this machine").expect("standard output");
+        return None;
+    }
+    let figures = names.iter().map(|name| name.parse().expect("a figure")).collect();
+    let small =
+        slabhash::Options { figures, items: 256, rounds: 1, ..slabhash::Options::on(DeviceChoice::Sim) };
+    Some(slabhash::run(&small, &Quiet).expect("all answers are right"))
+}
+
+const SLAB_TABLES: [&str; 3] = ["64-byte slabs", "128-byte slabs", "the paper's layout"];
+const SLAB_PUBLISHED: &str = "slab hash, published (K40c)";
+
+#[test]
+fn bulk_figures_of_the_slab_hash_have_ours_and_the_papers_layout() {
+    let Some(report) = slab_figures(&["V", "4a", "4b", "5"]) else { return };
+    let claims = "section V: claims of 256 slabs of 128 bytes, one a thread";
+    for variant in ["SlabAlloc of ours", "SlabAlloc, the paper's layout"] {
+        assert_series(&report, claims, variant, "rate", 1);
+    }
+    assert_eq!(report.series(claims, "SlabAlloc, published (K40c)", "rate"), [600e6]);
+    for (operation, peak) in
+        [("4a: building", 512e6), ("4b: searches, all found", 937e6), ("4b: searches, none found", 937e6)]
+    {
+        for slabs in [0.1, 0.7, 5.0] {
+            let case = format!("figure {operation}, {slabs} slabs a bucket, about 256 pairs");
+            for variant in SLAB_TABLES {
+                assert_series(&report, &case, variant, "rate", 1);
+                assert_series(&report, &case, variant, "utilisation", 1);
+            }
+            let limited =
+                report.summaries.iter().filter(|summary| summary.case == case && summary.limit.is_some());
+            assert!(limited.count() >= SLAB_TABLES.len(), "{case}");
+        }
+        let case = format!("figure {operation}, peak");
+        assert_eq!(report.series(&case, SLAB_PUBLISHED, "rate"), [peak]);
+        assert_series(&report, &case, "cuckoo index", "rate", 1);
+        assert!(report.charts.iter().any(|chart| chart.title == format!("figure {operation}")));
+    }
+    for operation in ["building", "searches, all found", "searches, none found"] {
+        for variant in SLAB_TABLES.into_iter().chain(["cuckoo index"]) {
+            assert_series(&report, &format!("figure 5: {operation}, about 512 pairs"), variant, "rate", 1);
+            let all = format!("figure 5: {operation}, all sizes");
+            assert_series(&report, &all, variant, "harmonic mean of the rate", 1);
+        }
+    }
+}
+
+#[test]
+fn dynamic_figures_of_the_slab_hash_have_their_baselines() {
+    let Some(report) = slab_figures(&["6", "7a", "7b"]) else { return };
+    for (batch, published) in [(2, 17.3), (4, 10.4), (8, 6.4)] {
+        let case = format!("figure 6: batches of {batch}, about 128 pairs in all");
+        for variant in SLAB_TABLES.into_iter().chain(["cuckoo index"]) {
+            assert_series(&report, &case, variant, "time until all pairs are in the table", 1);
+        }
+        let ours = report.series(&case, SLAB_PUBLISHED, "of the time of rebuilding");
+        assert_eq!(ours, [100.0 / published]);
+    }
+    for mix in ["100% updates", "40% updates", "20% updates"] {
+        for variant in SLAB_TABLES {
+            let case = format!("figure 7a: {mix}, 0.7 slabs a bucket, about 256 pairs");
+            assert_series(&report, &case, variant, "rate", 1);
+            let case = format!("figure 7b: {mix}, 256 requests, 16 keys a bucket before");
+            assert_series(&report, &case, variant, "rate", 1);
+            assert_series(&report, &case, "lists, one node a key", "rate", 1);
+            let mean = format!("figure 7b: {mix}, geometric mean");
+            assert_series(&report, &mean, variant, "of the lists' rate", 1);
+        }
+    }
+}
+
+#[test]
+fn figures_of_the_slab_hash_refuse_nonsense_and_can_be_interrupted() {
+    let small = || slabhash::Options::on(DeviceChoice::Sim);
+    let refused = |change: &dyn Fn(&mut slabhash::Options)| refusal(small(), change, slabhash::run);
+    for (message, advice) in [
+        (refused(&|options| options.device = DeviceChoice::Cpu), "--device cuda:0"),
+        (refused(&|options| options.rounds = 0), "--rounds 3"),
+        (refused(&|options| options.items = 3), "--items 2^22"),
+        (refused(&|options| options.sizes = vec![3]), "--sizes 2^16"),
+    ] {
+        assert!(message.contains(advice), "{message}");
+    }
+    assert!("8".parse::<slabhash::Figure>().expect_err("no such figure").contains("7b"));
+    if devices()[1].unavailable.is_none() {
+        let stopped = slabhash::run(&small(), &Impatient::after(3));
+        assert!(matches!(stopped, Err(BenchError::Interrupted)));
+    }
 }

@@ -4,4 +4,5 @@
 //! orders of magnitude. Figures that this build cannot measure are named, with their requirements.
 
 pub mod gphash;
+pub mod slabhash;
 pub mod turbohash;

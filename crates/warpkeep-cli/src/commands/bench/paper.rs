@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use warpkeep::DeviceChoice;
-use warpkeep_bench::paper::{gphash, turbohash};
+use warpkeep_bench::BatchSizes;
+use warpkeep_bench::paper::{gphash, slabhash, turbohash};
 
 use super::{Files, Places, command_line};
 use crate::EXIT_CODES;
@@ -27,6 +28,12 @@ enum Which {
     /// TurboHash: figures 1, 6, 10, 11 and 12, and how long coming back takes.
     #[command(after_help = EXIT_CODES)]
     Turbohash(Turbohash),
+    /// The slab hash: section V and figures 4a, 4b, 5, 6, 7a and 7b, by a device.
+    ///
+    /// Our slab hash with slabs of 64 and 128 bytes, the paper's own layout by kernels of our own, a cuckoo index in the place of CUDPP's cuckoo hashing, and
+    /// lists with one node a key for figure 7b, in the same run. Every answer is checked.
+    #[command(after_help = EXIT_CODES)]
+    Slabhash(Slabhash),
 }
 
 /// How to run it.
@@ -92,11 +99,37 @@ struct Turbohash {
     files: Files,
 }
 
+/// How to run it.
+#[derive(Debug, Args)]
+struct Slabhash {
+    /// The device: cuda:0 and so on, or sim, whose figures mean nothing.
+    #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
+    device: DeviceChoice,
+    /// Only these figures: V, 4a, 4b, 5, 6, 7a, 7b; by default all.
+    #[arg(long, value_delimiter = ',', value_name = "FIGURE,...")]
+    figure: Vec<slabhash::Figure>,
+    /// Pairs of a table; by default 2^22, as in the paper. Figure 6 has half of them; section V and figure 7b have a million at the most.
+    #[arg(long, value_name = "N")]
+    items: Option<BatchSizes>,
+    /// Pairs of the tables of figure 5, one case each: numbers, 2^22, or 2^16..2^26:2 for every second power of two.
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    sizes: Vec<BatchSizes>,
+    /// How often everything is measured; by default three times.
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// Seed of everything random.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    files: Files,
+}
+
 impl Paper {
     pub(super) fn on_stdout(&self) -> bool {
         match &self.which {
             Which::Gphash(gphash) => gphash.files.on_stdout(),
             Which::Turbohash(turbohash) => turbohash.files.on_stdout(),
+            Which::Slabhash(slabhash) => slabhash.files.on_stdout(),
         }
     }
 
@@ -104,6 +137,7 @@ impl Paper {
         match &self.which {
             Which::Gphash(gphash) => gphash.run(),
             Which::Turbohash(turbohash) => turbohash.run(),
+            Which::Slabhash(slabhash) => slabhash.run(),
         }
     }
 }
@@ -145,5 +179,23 @@ impl Gphash {
             command: command_line(),
         };
         self.files.run(|progress| gphash::run(&options, progress))
+    }
+}
+
+impl Slabhash {
+    fn run(&self) -> Result<(), Failure> {
+        let usual = slabhash::Options::on(self.device);
+        let items = self.items.as_ref().and_then(|items| items.0.first().copied());
+        let sizes = BatchSizes::all(&self.sizes);
+        let options = slabhash::Options {
+            device: self.device,
+            figures: self.figure.clone(),
+            items: items.unwrap_or(usual.items),
+            sizes: if sizes.is_empty() { usual.sizes } else { sizes },
+            rounds: self.rounds.unwrap_or(usual.rounds),
+            seed: self.seed,
+            command: command_line(),
+        };
+        self.files.run(|progress| slabhash::run(&options, progress))
     }
 }
