@@ -171,6 +171,11 @@ impl Batch {
         self.push(command);
     }
 
+    /// Whether one of the commands added since there were `len` can change a key.
+    pub(crate) fn writes_from(&self, len: usize) -> bool {
+        self.commands[len..].iter().any(|command| command.verb.writes())
+    }
+
     /// Removes the commands added since there were `len`.
     pub(crate) fn truncate(&mut self, len: usize) {
         let gone = self.commands[len..].iter().filter(|command| command.verb.writes()).count();

@@ -47,6 +47,8 @@ pub(crate) struct Connection {
     pub(crate) hung_up: bool,
     /// The input holds whole commands that are not parsed yet.
     pub(crate) pending: bool,
+    /// Its next command is a write, which waits for a batch that takes writes.
+    pub(crate) delayed: bool,
     /// The connection is in the list of those with work.
     pub(crate) queued: bool,
     /// No more input will come; the received commands are executed, and then it is closed.
@@ -78,6 +80,7 @@ impl Connection {
             readable: true,
             hung_up: false,
             pending: false,
+            delayed: false,
             queued: false,
             ended: false,
             closing: false,

@@ -25,6 +25,7 @@ mod keyspace;
 mod lifetime;
 mod live;
 mod memcached;
+mod memory_server;
 mod misbehaviour;
 mod outcome;
 #[cfg(test)]
@@ -54,6 +55,7 @@ mod writes;
 pub use error::ServerError;
 pub use eviction::Eviction;
 pub use live::Control;
+pub use memory_server::{MemoryServer, MemoryWorker};
 pub use server::Server;
 pub use settings::{Access, Settings, chunk_size};
 pub use sockets::Io;

@@ -106,6 +106,10 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
+    pub(crate) fn new(waker: Waker) -> Mailbox {
+        Mailbox { arrivals: Mutex::new(Vec::new()), waker }
+    }
+
     pub(crate) fn take(&self) -> Vec<Arrival> {
         std::mem::take(&mut *self.arrivals.lock())
     }
@@ -173,7 +177,7 @@ impl Server {
         let mut mailboxes = Vec::new();
         for _ in 0..shared.settings.threads {
             let (theirs, waker) = Sockets::new(backend).map_err(ServerError::io("make a poll or a ring"))?;
-            mailboxes.push(Mailbox { arrivals: Mutex::new(Vec::new()), waker });
+            mailboxes.push(Mailbox::new(waker));
             sockets.push(theirs);
         }
         std::thread::scope(|scope| {

@@ -31,6 +31,9 @@ pub struct Settings {
     pub batch: usize,
     /// How long a batch may be gathered while more input arrives. Zero: it is executed at once.
     pub cycle: Duration,
+    /// Of this number of batches one takes writes, as in the Mega-KV paper; 0 and 1: each does. Until then a connection whose
+    /// next command is a write waits, and its later commands with it. A batch without other commands takes writes.
+    pub write_every: u32,
     /// Access control.
     pub access: Access,
     /// The most connections at a time.
@@ -106,6 +109,7 @@ impl Default for Settings {
             durability: Durability::Process,
             batch: 4096,
             cycle: Duration::ZERO,
+            write_every: 1,
             access: Access::default(),
             max_connections: 10_000,
             idle: None,

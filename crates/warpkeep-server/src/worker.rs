@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ use crate::misbehaviour::{Incident, penalty};
 use crate::outcome::Outcome;
 use crate::server::{Arrival, Mailbox, Shared};
 use crate::session::{Parsed, Session};
-use crate::sockets::{Event, Sockets};
+use crate::sockets::{Event, Memory, Sockets};
 use crate::wire::Wire;
 use crate::{ServerError, memcached, resp, server_commands};
 
@@ -44,6 +45,11 @@ pub(crate) struct Worker<'k, 's> {
     batch: Batch,
     /// Connections whose answers are delayed, with the numbers of their sessions.
     held: Vec<(usize, u64)>,
+    /// Connections whose next command is a write, which waits for a batch that takes writes.
+    delayed: Vec<usize>,
+    /// Whether the batch takes writes, and how many batches in a row have taken none.
+    takes_writes: bool,
+    without_writes: u32,
     /// Bytes that were received and sent, and are not counted yet.
     moved: (u64, u64),
     stopping: Option<Instant>,
@@ -85,6 +91,9 @@ impl<'k, 's> Worker<'k, 's> {
             touched,
             batch,
             held: Vec::new(),
+            delayed: Vec::new(),
+            takes_writes: true,
+            without_writes: 0,
             moved: (0, 0),
             stopping: None,
         }
@@ -95,10 +104,10 @@ impl<'k, 's> Worker<'k, 's> {
         let mut events = Vec::new();
         let mut ticked = Instant::now();
         loop {
-            let timeout = match (self.queue.is_empty(), self.stopping) {
-                (false, _) => Duration::ZERO,
-                (true, Some(_)) => Duration::from_millis(10),
-                (true, None) => self.until_held(),
+            let timeout = match (self.has_work(), self.stopping) {
+                (true, _) => Duration::ZERO,
+                (false, Some(_)) => Duration::from_millis(10),
+                (false, None) => self.until_held(),
             };
             self.wait(&mut events, timeout)?;
             if self.stopping.is_some_and(|since| {
@@ -114,25 +123,86 @@ impl<'k, 's> Worker<'k, 's> {
             if !self.held.is_empty() {
                 self.release_held(begun);
             }
-            self.gather(begun);
-            // More may be coming: it is taken along, for as long as a cycle lasts.
-            while !self.live.cycle.is_zero()
-                && !self.batch.commands.is_empty()
-                && self.batch.len() < self.live.batch
-                && begun.elapsed() < self.live.cycle
-            {
-                self.wait(&mut events, Duration::ZERO)?;
-                if self.queue.is_empty() {
-                    break;
-                }
-                self.gather(begun);
+            self.turn(&mut events, begun)?;
+        }
+    }
+
+    /// Whether a connection has commands or input that need not be waited for.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.queue.is_empty() || !self.delayed.is_empty()
+    }
+
+    /// Executes one batch: what has arrived, and what arrives within a cycle. Returns how many commands it had.
+    pub(crate) fn turn(&mut self, events: &mut Vec<Event>, begun: Instant) -> Result<usize, ServerError> {
+        self.takes_writes = self.without_writes + 1 >= self.live.write_every;
+        if self.takes_writes {
+            self.release_delayed();
+        }
+        self.gather(begun);
+        // More may be coming: it is taken along, for as long as a cycle lasts.
+        while !self.live.cycle.is_zero()
+            && !self.batch.commands.is_empty()
+            && self.batch.len() < self.live.batch
+            && begun.elapsed() < self.live.cycle
+        {
+            self.wait(events, Duration::ZERO)?;
+            if self.queue.is_empty() {
+                break;
             }
-            self.fire();
+            self.gather(begun);
+        }
+        if self.batch.commands.is_empty() && !self.delayed.is_empty() {
+            // There is nothing else to do, so writes need not wait.
+            self.takes_writes = true;
+            self.release_delayed();
+            self.gather(begun);
+        }
+        self.without_writes = if self.takes_writes { 0 } else { self.without_writes + 1 };
+        let commands = self.batch.len();
+        self.fire();
+        Ok(commands)
+    }
+
+    /// Continues with the connections whose next command is a write. They come first: those that find the batch full
+    /// wait again, and others must not keep them waiting for ever.
+    fn release_delayed(&mut self) {
+        for number in std::mem::take(&mut self.delayed).into_iter().rev() {
+            // The number may be another connection's by now.
+            let Some(connection) = self.connections.get_mut(number).filter(|connection| connection.delayed)
+            else {
+                continue;
+            };
+            connection.delayed = false;
+            if !std::mem::replace(&mut connection.queued, true) {
+                self.queue.push_front(number);
+            }
+        }
+    }
+
+    /// A new client of [memory](crate::sockets::Memory); returns its number.
+    pub(crate) fn welcome_in_memory(&mut self) -> usize {
+        let entry = self.connections.vacant_entry();
+        let number = entry.key();
+        let session = Session::new(self.shared.next_session(), &self.live.access);
+        if let Sockets::Memory(memory) = &mut self.sockets {
+            memory.add(number);
+        }
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        entry.insert(Connection::new(Wire::Plain, session, nowhere, Instant::now()));
+        self.shared.counters.connections.fetch_add(1, Ordering::Relaxed);
+        number
+    }
+
+    /// Where clients in memory send to and receive from; `None` if this worker's clients have sockets.
+    pub(crate) fn memory(&mut self) -> Option<&mut Memory> {
+        match &mut self.sockets {
+            Sockets::Memory(memory) => Some(memory),
+            _ => None,
         }
     }
 
     /// Waits for events and records the connections they concern.
-    fn wait(&mut self, events: &mut Vec<Event>, timeout: Duration) -> Result<(), ServerError> {
+    pub(crate) fn wait(&mut self, events: &mut Vec<Event>, timeout: Duration) -> Result<(), ServerError> {
         events.clear();
         let woken = self.sockets.wait(timeout, events).map_err(ServerError::io("wait for clients"))?;
         // First, so that later connections see the new settings.
@@ -211,7 +281,7 @@ impl<'k, 's> Worker<'k, 's> {
         let live = &*self.live;
         let connection = &mut self.connections[number];
         connection.queued = false;
-        if connection.held_until.is_some() {
+        if connection.held_until.is_some() || connection.delayed {
             return;
         }
         if connection.closing && !connection.session.in_batch {
@@ -241,7 +311,7 @@ impl<'k, 's> Worker<'k, 's> {
         }
         let before = self.batch.len();
         let known = connection.session.in_batch;
-        let Connection { session, input, filled, needed, pending, .. } = connection;
+        let Connection { session, input, filled, needed, pending, delayed, .. } = connection;
         let input = &input[..*filled];
         *pending = false;
         while input.len() - session.at >= *needed || session.skip > 0 && input.len() > session.at {
@@ -249,7 +319,19 @@ impl<'k, 's> Worker<'k, 's> {
                 *pending = true;
                 break;
             }
-            match session.parse(input, number as u32, &live.access, &mut self.batch) {
+            let (parsed_from, careful) = (self.batch.len(), session.careful);
+            let parsed = session.parse(input, number as u32, &live.access, &mut self.batch);
+            if !self.takes_writes && self.batch.writes_from(parsed_from) {
+                // It waits, and what the connection has sent after it.
+                session.rewind(&self.batch.commands[parsed_from]);
+                session.careful = careful;
+                self.batch.truncate(parsed_from);
+                session.in_batch = known || parsed_from > before;
+                (*needed, *pending, *delayed) = (1, true, true);
+                self.delayed.push(number);
+                break;
+            }
+            match parsed {
                 Parsed::Some => *needed = 1,
                 Parsed::NeedsMore(bytes) => {
                     *needed = bytes;
@@ -493,6 +575,9 @@ impl<'k, 's> Worker<'k, 's> {
         if connection.closing {
             connection.blocked = true;
             return self.sockets.notify_when_sent(number);
+        }
+        if connection.delayed {
+            return;
         }
         if connection.pending || connection.readable {
             return self.enqueue(number);

@@ -303,6 +303,7 @@ impl Given {
             },
             batch: self.batch.unwrap_or(defaults.batch),
             cycle: self.cycle.unwrap_or(defaults.cycle),
+            write_every: defaults.write_every,
             access: Access { password },
             max_connections: self.max_connections.unwrap_or(defaults.max_connections),
             idle: self.idle_timeout,

@@ -1,12 +1,13 @@
 //! A worker's view of the system: waiting for clients, reading from them, writing to them, closing them, and being
 //! woken by other threads. There are two implementations: [a poll](poll), and [a ring](ring) of requests and
-//! completions.
+//! completions; a third has its clients in [memory](memory), for measurements without sockets.
 //!
 //! Sockets have the numbers of their connections. Reading and writing never block in either. The difference is when
 //! the bytes move: a poll moves them at once, with a call for each socket; a ring moves all of them in its next
 //! wait.
 
 mod io;
+mod memory;
 mod poll;
 mod ring;
 
@@ -19,6 +20,7 @@ use mio::net::TcpStream;
 
 pub(crate) use self::io::Backend;
 pub use self::io::Io;
+pub(crate) use self::memory::Memory;
 use self::poll::Poll;
 use self::ring::Ring;
 
@@ -40,6 +42,7 @@ pub(crate) struct Event {
 pub(crate) enum Sockets {
     Poll(Poll),
     Ring(Box<Ring>),
+    Memory(Memory),
 }
 
 /// Wakes a worker that waits.
@@ -47,6 +50,8 @@ pub(crate) enum Sockets {
 pub(crate) enum Waker {
     Poll(mio::Waker),
     Ring(Arc<OwnedFd>),
+    /// Of clients in memory: no thread waits for them.
+    None,
 }
 
 impl Waker {
@@ -54,6 +59,7 @@ impl Waker {
         match self {
             Waker::Poll(waker) => waker.wake(),
             Waker::Ring(bell) => ring::ring_bell(bell),
+            Waker::None => Ok(()),
         }
     }
 }
@@ -79,6 +85,10 @@ impl Sockets {
         match self {
             Sockets::Poll(poll) => poll.wait(timeout, events),
             Sockets::Ring(ring) => ring.wait(timeout, events),
+            Sockets::Memory(memory) => {
+                memory.wait(events);
+                Ok(false)
+            }
         }
     }
 
@@ -87,6 +97,7 @@ impl Sockets {
         match self {
             Sockets::Poll(poll) => poll.add(number, stream),
             Sockets::Ring(ring) => ring.add(number, stream.into()),
+            Sockets::Memory(_) => Err(std::io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -96,6 +107,8 @@ impl Sockets {
         match self {
             Sockets::Poll(poll) => poll.remove(number),
             Sockets::Ring(ring) => ring.remove(number),
+            // Its last answers can still be read.
+            Sockets::Memory(_) => {}
         }
     }
 
@@ -104,6 +117,7 @@ impl Sockets {
         match self {
             Sockets::Poll(poll) => poll.end_reading(number),
             Sockets::Ring(ring) => ring.end_reading(number),
+            Sockets::Memory(memory) => memory.end_reading(number),
         }
     }
 
@@ -111,7 +125,7 @@ impl Sockets {
     #[inline]
     pub(crate) fn unsent(&self, number: usize) -> usize {
         match self {
-            Sockets::Poll(_) => 0,
+            Sockets::Poll(_) | Sockets::Memory(_) => 0,
             Sockets::Ring(ring) => ring.unsent(number),
         }
     }
@@ -145,6 +159,10 @@ impl Socket<'_> {
         match self.sockets {
             Sockets::Poll(_) => Ok(false),
             Sockets::Ring(ring) => ring.take_all(self.number, bytes).map(|()| true),
+            Sockets::Memory(memory) => {
+                memory.take_all(self.number, bytes);
+                Ok(true)
+            }
         }
     }
 }
@@ -155,6 +173,7 @@ impl Read for Socket<'_> {
         match self.sockets {
             Sockets::Poll(poll) => poll.stream(self.number)?.read(buffer),
             Sockets::Ring(ring) => ring.read(self.number, buffer),
+            Sockets::Memory(memory) => memory.read(self.number, buffer),
         }
     }
 }
@@ -165,6 +184,7 @@ impl Write for Socket<'_> {
         match self.sockets {
             Sockets::Poll(poll) => poll.stream(self.number)?.write(bytes),
             Sockets::Ring(ring) => ring.write(self.number, bytes),
+            Sockets::Memory(memory) => Ok(memory.write(self.number, bytes)),
         }
     }
 

@@ -155,7 +155,7 @@ fn stale_values_as_in_memcached() {
 }
 
 /// CAS values are numbers of another row; seconds may have passed.
-fn without_numbers(answer: &[u8], is_meta: bool) -> String {
+pub(crate) fn without_numbers(answer: &[u8], is_meta: bool) -> String {
     let text = String::from_utf8_lossy(answer);
     let line = |line: &str| -> String {
         let words: Vec<&str> = line.split(' ').collect();
@@ -199,7 +199,7 @@ fn expiry(random: &mut Rng) -> &'static str {
     ["0", "0", "0", "5000", "-1", "2000000000", "1000000000"][random.usize(..7)]
 }
 
-fn classic(random: &mut Rng, out: &mut Vec<u8>) {
+pub(crate) fn classic(random: &mut Rng, out: &mut Vec<u8>) {
     let quiet = if random.usize(..8) == 0 { " noreply" } else { "" };
     let (name, flags, expires) = (key(random), random.u32(..3), expiry(random));
     let text = match random.usize(..26) {
@@ -263,7 +263,7 @@ fn classic(random: &mut Rng, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-fn meta(random: &mut Rng, out: &mut Vec<u8>) {
+pub(crate) fn meta(random: &mut Rng, out: &mut Vec<u8>) {
     // In base64: bytes that no other key can have.
     let encoded = random.usize(..6) == 0;
     let name = if encoded { "AP8gCg==".to_owned() } else { key(random) };
@@ -354,7 +354,7 @@ fn meta(random: &mut Rng, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-fn redis(random: &mut Rng, out: &mut Vec<u8>) {
+pub(crate) fn redis(random: &mut Rng, out: &mut Vec<u8>) {
     let (first, second) = (KEYS[random.usize(..KEYS.len())], KEYS[random.usize(..KEYS.len())]);
     let value = value(random, LARGEST);
     let text = String::from_utf8_lossy(&value).into_owned();

@@ -16,6 +16,7 @@ mod full_disk;
 mod harness;
 mod kill;
 mod load;
+mod memory;
 mod misbehaviour;
 mod more_clients;
 mod peers;
