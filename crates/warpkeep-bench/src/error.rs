@@ -17,6 +17,10 @@ pub enum BenchError {
     #[error(transparent)]
     Store(#[from] warpkeep::Error),
 
+    /// Of the server that was measured in memory.
+    #[error(transparent)]
+    Server(#[from] warpkeep_server::ServerError),
+
     /// The operating system refused something.
     #[error("cannot {doing}: {source}; check the directory and its free space")]
     Io {

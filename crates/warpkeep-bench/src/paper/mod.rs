@@ -4,5 +4,6 @@
 //! orders of magnitude. Figures that this build cannot measure are named, with their requirements.
 
 pub mod gphash;
+pub mod megakv;
 pub mod slabhash;
 pub mod turbohash;

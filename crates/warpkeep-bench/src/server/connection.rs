@@ -219,15 +219,27 @@ pub(super) fn take_answers(
     tally: &mut Tally,
     now: u64,
 ) -> Result<(), ServerError> {
+    let used = settle_all(inbox.unread(), expected, judge, tally, now)?;
+    inbox.consume(used);
+    Ok(())
+}
+
+/// Settles every whole answer in these bytes; returns how many bytes they take.
+pub(super) fn settle_all(
+    bytes: &[u8],
+    expected: &mut Expected,
+    judge: &Judge<'_>,
+    tally: &mut Tally,
+    now: u64,
+) -> Result<usize, ServerError> {
     let mut used = 0;
-    let bytes = inbox.unread();
     loop {
         match judge.protocol.next(&bytes[used..]) {
             Ok(Some((answer, length))) => {
                 expected.settle(answer, judge, tally, now)?;
                 used += length;
             }
-            Ok(None) => break,
+            Ok(None) => return Ok(used),
             Err(Malformed(what)) => {
                 return Err(ServerError::Malformed {
                     address: judge.address.to_owned(),
@@ -238,8 +250,6 @@ pub(super) fn take_answers(
             }
         }
     }
-    inbox.consume(used);
-    Ok(())
 }
 
 /// Whether the other side has hung up, however the system puts it.

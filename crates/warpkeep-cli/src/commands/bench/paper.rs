@@ -1,5 +1,7 @@
 //! `warpkeep bench paper`.
 
+mod megakv;
+
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -7,6 +9,7 @@ use warpkeep::DeviceChoice;
 use warpkeep_bench::BatchSizes;
 use warpkeep_bench::paper::{gphash, slabhash, turbohash};
 
+use self::megakv::Megakv;
 use super::{Files, Places, command_line};
 use crate::EXIT_CODES;
 use crate::failure::Failure;
@@ -25,6 +28,9 @@ enum Which {
     /// For figures that cannot be measured it reports their requirements.
     #[command(after_help = EXIT_CODES)]
     Gphash(Gphash),
+    /// Mega-KV: figures 14 and 15, rates of the server with requests from memory.
+    #[command(after_help = EXIT_CODES)]
+    Megakv(Megakv),
     /// TurboHash: figures 1, 6, 10, 11 and 12, and how long coming back takes.
     #[command(after_help = EXIT_CODES)]
     Turbohash(Turbohash),
@@ -128,6 +134,7 @@ impl Paper {
     pub(super) fn on_stdout(&self) -> bool {
         match &self.which {
             Which::Gphash(gphash) => gphash.files.on_stdout(),
+            Which::Megakv(megakv) => megakv.files.on_stdout(),
             Which::Turbohash(turbohash) => turbohash.files.on_stdout(),
             Which::Slabhash(slabhash) => slabhash.files.on_stdout(),
         }
@@ -136,6 +143,7 @@ impl Paper {
     pub(super) fn run(&self) -> Result<(), Failure> {
         match &self.which {
             Which::Gphash(gphash) => gphash.run(),
+            Which::Megakv(megakv) => megakv.run(),
             Which::Turbohash(turbohash) => turbohash.run(),
             Which::Slabhash(slabhash) => slabhash.run(),
         }

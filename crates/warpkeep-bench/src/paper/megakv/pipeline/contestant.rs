@@ -1,0 +1,91 @@
+//! A store with all items, served in memory.
+
+use tempfile::TempDir;
+use warpkeep::{Store, StoreOptions};
+use warpkeep_device::DeviceChoice;
+use warpkeep_server::{MemoryServer, Settings};
+
+use super::Site;
+use crate::server::Contents;
+use crate::workload::Workload;
+use crate::{Amount, BenchError};
+
+/// Clients that load.
+const LOADERS: usize = 16;
+/// Requests of a client that loads, at a time.
+const LOADED: usize = 256;
+
+/// A store with all items, served in memory.
+pub(super) struct Contestant {
+    pub(super) name: String,
+    pub(super) contents: Contents,
+    // Before the directories that it lies in.
+    store: Store,
+    _image: TempDir,
+    _directory: TempDir,
+}
+
+impl Contestant {
+    /// Stores all items, through the server.
+    pub(super) fn load(
+        site: &Site<'_>,
+        device: DeviceChoice,
+        workload: Workload,
+    ) -> Result<Contestant, BenchError> {
+        let name = match device {
+            DeviceChoice::Cpu => "CPU index".to_owned(),
+            device => format!("GPHash index on {device}"),
+        };
+        let (directory, image) = (site.scratch.fresh_disk()?, site.scratch.fresh_image()?);
+        let options = StoreOptions {
+            image: Some(image.path().join("image")),
+            // The paper's store has none.
+            without_log: true,
+            device,
+            ..StoreOptions::default()
+        };
+        let store = Store::open_with(directory.path().join("store"), options)?;
+        let contents = Contents::new(name.clone(), workload);
+        let contestant = Contestant { name, contents, store, _image: image, _directory: directory };
+        contestant.fill(site, workload.items)?;
+        Ok(contestant)
+    }
+
+    /// A server of its items.
+    pub(super) fn server(&self, settings: Settings) -> Result<MemoryServer<'_>, BenchError> {
+        Ok(MemoryServer::new(&self.store, settings)?)
+    }
+
+    fn fill(&self, site: &Site<'_>, items: u64) -> Result<(), BenchError> {
+        site.progress.begin(&format!("{}: storing keys", self.name), Amount::Count(items));
+        let server = self.server(Settings { capacity: items, ..Settings::default() })?;
+        let mut worker = server.worker();
+        let numbers: Vec<usize> = (0..LOADERS).map(|_| worker.connect()).collect();
+        let mut loaders = self.contents.loaders(LOADERS);
+        let mut requests = Vec::new();
+        loop {
+            site.progress.check()?;
+            let mut sent = 0;
+            for (client, &number) in numbers.iter().enumerate() {
+                requests.clear();
+                sent += (0..LOADED).map(|_| loaders.request(client, 0, &mut requests)).sum::<usize>();
+                worker.send(number, &requests);
+            }
+            if sent == 0 {
+                break;
+            }
+            while loaders.outstanding() > 0 && worker.turn()? > 0 {
+                for (client, &number) in numbers.iter().enumerate() {
+                    loaders.check(client, worker.answers(number), 0)?;
+                    worker.take_answers(number);
+                }
+            }
+            site.progress.advance(sent as u64);
+        }
+        site.progress.finish();
+        match loaders.outstanding() {
+            0 => Ok(()),
+            left => Err(BenchError::Wrong(format!("{}: {left} requests have no answer", self.name))),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The server as the paper measured it: requests come from memory, and answers go there. Its parsers, its scheduler and
+//! its writer of answers are those that clients reach through sockets.
+
+mod contestant;
+mod rates;
+mod round;
+
+use warpkeep_device::DeviceChoice;
+
+use self::contestant::Contestant;
+use super::Options;
+use crate::chart::Chart;
+use crate::report::Report;
+use crate::scratch::Scratch;
+use crate::workload::Workload;
+use crate::{BenchError, Progress};
+
+/// The paper's small items.
+const SMALL: Size = Size { key_bytes: 8, value_bytes: 8 };
+/// The share of gets in most of the paper's workloads.
+const MOSTLY_GETS: f64 = 0.95;
+
+/// The lengths of keys and values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Size {
+    key_bytes: usize,
+    value_bytes: usize,
+}
+
+impl Size {
+    /// As many items as have the bytes of all small ones.
+    fn items(self, options: &Options) -> u64 {
+        let bytes = options.items * (SMALL.key_bytes + SMALL.value_bytes) as u64;
+        (bytes / (self.key_bytes + self.value_bytes) as u64).max(1000)
+    }
+}
+
+/// The setting of the figures.
+struct Site<'s> {
+    options: &'s Options,
+    scratch: Scratch,
+    progress: &'s dyn Progress,
+}
+
+impl Site<'_> {
+    /// The contestants, each with all items: the CPU, and the device if there is one.
+    fn load(&self, size: Size) -> Result<Vec<Contestant>, BenchError> {
+        let Size { key_bytes, value_bytes } = size;
+        let items = size.items(self.options);
+        let workload = Workload { items, key_bytes, value_bytes, seed: self.options.seed };
+        let mut devices = vec![DeviceChoice::Cpu];
+        devices.extend(Some(self.options.device).filter(|&device| device != DeviceChoice::Cpu));
+        devices.into_iter().map(|device| Contestant::load(self, device, workload)).collect()
+    }
+}
+
+/// Bars of the rates, once the report is complete.
+pub(super) fn charts(report: &mut Report) {
+    let mut cases: Vec<String> = report.summaries.iter().map(|summary| summary.case.clone()).collect();
+    cases.dedup();
+    let bars = |case: &String| Chart::bars_of(report, case, "rate", ("million keys a second", 1e-6), &[]);
+    let charts: Vec<Chart> = cases.iter().filter_map(bars).collect();
+    report.charts.extend(charts);
+}
+
+/// Measures one of these figures.
+pub(super) fn run(
+    number: u8,
+    options: &Options,
+    progress: &dyn Progress,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    progress.check()?;
+    let scratch = Scratch::new(&options.dir, &options.image_dir)?;
+    let site = Site { options, scratch, progress };
+    match number {
+        14 => rates::small(&site, report),
+        _ => rates::large(&site, report),
+    }
+}
