@@ -104,10 +104,10 @@ impl PlanColumns {
 
 /// Device memory as long as the longest batch so far.
 #[derive(Debug, Default)]
-struct Scratch(Option<Buffer>);
+pub(crate) struct Scratch(Option<Buffer>);
 
 impl Scratch {
-    fn reserve(&mut self, device: &Device, bytes: usize) -> Result<&mut Buffer> {
+    pub(crate) fn reserve(&mut self, device: &Device, bytes: usize) -> Result<&mut Buffer> {
         if self.0.as_ref().is_none_or(|buffer| buffer.len() < bytes) {
             // The old one is freed first, because both might not fit.
             self.0 = None;

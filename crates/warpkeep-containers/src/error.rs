@@ -48,6 +48,17 @@ pub enum ContainerError {
         /// How many are needed.
         expected: usize,
     },
+    /// A snapshot was asked to run operations that change keys, or that have kinds of their own.
+    #[error("a snapshot cannot change and runs operations of one kind that only read; run these on the map")]
+    ChangesSnapshot,
+    /// Keys that were said to be sorted are not.
+    #[error(
+        "key {at} is less than the one before it; sort the keys, or use the call that takes them in any order"
+    )]
+    NotSorted {
+        /// Where it is, counted from 0.
+        at: usize,
+    },
     /// A container is to be larger than it can be.
     #[error(
         "{given} {what} were asked for and there can be {most}; ask for less, or make several containers"

@@ -8,6 +8,7 @@
 //! | [`HashMap`] | 64-bit keys to 64-bit values; grows by itself; batches of mixed operations in their order |
 //! | [`HashSet`] | the same without values, in half the memory |
 //! | [`CuckooIndex`] | 64-bit hashes of keys to 32-bit locations, eight bytes an entry: Mega-KV's index; batches of mixed operations in their order |
+//! | [`OrderedMap`], [`OrderedSnapshot`] | keys in order: ranges, neighbours, ranks, snapshots; batches of mixed operations in their order |
 //!
 //! Columns are [buffers](warpkeep_device::Buffer) of the caller. Calls run after the work in the caller's stream.
 
@@ -19,6 +20,7 @@ mod error;
 mod file;
 mod hash_map;
 mod key_mixer;
+mod ordered_map;
 mod slab_alloc;
 mod slab_hash_options;
 mod slab_map;
@@ -37,6 +39,11 @@ pub use error::ContainerError;
 pub use hash_map::{
     DeviceAnswers, DeviceOps, HashMap, HashMapOptions, HashMapRef, HashMapStats, HashSet, HashSetRef,
     MapAnswer, MapOp, MapOpKind, MapOpKinds, MapStatus, Upsert,
+};
+pub use ordered_map::{
+    DeviceFound, DeviceOrderedAnswers, DeviceOrderedOps, DevicePairs, Near, OrderedAnswer, OrderedChange,
+    OrderedKey, OrderedMap, OrderedMapOptions, OrderedMapRef, OrderedMapStats, OrderedOp, OrderedOpKind,
+    OrderedOpKinds, OrderedPin, OrderedRanges, OrderedSnapshot, OrderedStatus, OrderedWord, PairLayout,
 };
 pub use slab_alloc::{SlabAlloc, SlabAllocContents, SlabAllocOptions, SlabAllocRef, SlabAllocStats};
 pub use slab_hash_options::{SlabHashOptions, SlabHashStats};

@@ -33,6 +33,7 @@ use crate::program::{Agreement, Program};
 /// | `append.h` | positions in lists, one atomic operation for many threads |
 /// | `coop_read.h` | lines of 64 bytes that lanes read together |
 /// | `sm_affinity.h` | ranges of addresses that one multiprocessor reads |
+/// | `ordered_map.h` | an ordered map, for kernels that read one: `warpkeep_containers::OrderedMap` |
 /// | `duplicates.h` | equal keys in a block, and in a batch |
 /// | `slab_alloc.h` | units of one size that kernels claim and give back |
 /// | `slab_hash.h` | a hash table of chains of slabs |
@@ -46,6 +47,7 @@ pub const SEAM: &[(&str, &str)] = &[
     ("warpkeep/fault_point.h", include_str!("../../include/warpkeep/fault_point.h")),
     ("warpkeep/hash.h", include_str!("../../include/warpkeep/hash.h")),
     ("warpkeep/hash_map.h", include_str!("../../include/warpkeep/hash_map.h")),
+    ("warpkeep/ordered_map.h", include_str!("../../include/warpkeep/ordered_map.h")),
     ("warpkeep/partition.h", include_str!("../../include/warpkeep/partition.h")),
     ("warpkeep/radix_sort.h", include_str!("../../include/warpkeep/radix_sort.h")),
     ("warpkeep/scan.h", include_str!("../../include/warpkeep/scan.h")),

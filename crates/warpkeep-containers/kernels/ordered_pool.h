@@ -1,0 +1,150 @@
+// The leaves of an ordered map that no version uses any more, and whether all leaves and a directory are sound. The host's side is src/ordered_map.
+#pragma once
+#include "ordered_write.h"
+#include "warpkeep/append.h"
+
+namespace ordered_map {
+
+// Leaves that a batch replaced. One that was written for version `begin` and replaced for version `end` is needed while a version from `begin` up to, but
+// not including, `end` is pinned.
+struct Sweep {
+    const u8* leaves;
+    const u32* retired;
+    u64 count;
+    u64 end;
+    // Versions that are pinned, in ascending order.
+    const u64* pins;
+    u64 pin_count;
+    // What becomes of the leaves: lists, and how many are on each. They stay on the list of retired ones if there are none.
+    u32* free;
+    u32* kept;
+    u64* listed;
+    // For each pin, leaves that it needs and the pin before does not, minus those that the pin before needs and it does not.
+    u64* held;
+    u64 leaf_bytes;
+
+    WK_DEVICE u64 first_pin(u64 version) const {
+        u64 low = 0, high = pin_count;
+        while (low < high) {
+            u64 middle = (low + high) / 2;
+            if (load(pins + middle) < version) low = middle + 1;
+            else high = middle;
+        }
+        return low;
+    }
+};
+
+// A thread for each retired leaf.
+WK_DEVICE void sweep(const Sweep& p) {
+    u64 i = global_index();
+    bool mine = i < p.count;
+    u32 handle = mine ? load(p.retired + i) : 0;
+    u64 begin = mine ? load((const u64*)(p.leaves + handle * p.leaf_bytes) + 1) : 0;
+    u64 first = p.first_pin(begin), last = p.first_pin(p.end);
+    bool is_needed = first < last;
+    if (p.held && mine && is_needed) {
+        fetch_add(p.held + first, 1ull);
+        fetch_add(p.held + last, ~0ull);
+    }
+    if (!p.free) return;
+    u64 freed = append_by_warp(p.listed, mine && !is_needed), kept = append_by_warp(p.listed + 1, mine && is_needed);
+    if (!mine) return;
+    if (is_needed) store(p.kept + kept, handle);
+    else store(p.free + freed, handle);
+}
+
+// What verify() counts.
+enum Wrong : u32 { kUnordered, kMisplaced, kMiscounted, kMislevelled, kUsedTwice, kUsed, kWrongWords };
+
+template <class K, class V> struct Verify {
+    OrderedMapRef<K, V> map;
+    u64 version;
+    // A bit for each handle.
+    u32* used;
+    u64 handles;
+    // Handles that no leaf of the version may have.
+    const u32* list;
+    u64 listed;
+    u64* wrong;
+
+    WK_DEVICE void use(u32 handle) const {
+        bool is_new = handle < handles && !(fetch_or(used + handle / 32, 1u << handle % 32) >> handle % 32 & 1);
+        fetch_add(wrong + (is_new ? kUsed : kUsedTwice), 1ull);
+    }
+    WK_DEVICE void expect(bool right, Wrong what) const {
+        if (!right) fetch_add(wrong + what, 1ull);
+    }
+};
+
+// A thread for each leaf, or for each handle of the list if there is one.
+template <class K, class V> WK_DEVICE void verify(const Verify<K, V>& p) {
+    u64 i = global_index();
+    if (p.list) {
+        if (i < p.listed) p.use(load(p.list + i));
+        return;
+    }
+    const OrderedMapRef<K, V>& map = p.map;
+    if (i >= map.leaf_count) return;
+    u32 number = (u32)i;
+    p.use(load(map.handles + i));
+    auto leaf = map.leaf(number);
+    u32 before = load(map.before + i), after = load(map.before + i + 1);
+    p.expect(leaf.count > 0 && leaf.count <= kLeafPairs && after - before == leaf.count, kMiscounted);
+    p.expect(load((const u64*)leaf.at + 1) <= p.version, kMiscounted);
+    if (leaf.count == 0 || leaf.count > kLeafPairs) return;
+    for (u32 slot = 1; slot < leaf.count; slot++) p.expect(leaf.key(slot - 1) < leaf.key(slot), kUnordered);
+    K separator = load(map.separators + i);
+    p.expect(i > 0 || separator == 0, kMisplaced);
+    p.expect(leaf.key(0) >= separator, kMisplaced);
+    if (i + 1 < map.leaf_count) p.expect(leaf.key(leaf.count - 1) < load(map.separators + i + 1), kMisplaced);
+    for (u32 slot = 0; slot < leaf.count; slot++) p.expect(map.locate(leaf.key(slot)) == number, kMislevelled);
+}
+
+// The parameters of the kernels for one type of keys and of values.
+template <class K, class V> struct Params {
+    using Ref = OrderedMapRef<K, V>;
+    using Find = ordered_map::Find<K, V>;
+    using Near = ordered_map::Near<K, V>;
+    using Reads = ordered_map::Reads<K, V>;
+    using Ranks = ordered_map::Ranks<K, V>;
+    using Retrieve = ordered_map::Retrieve<K, V>;
+    using Plan = ordered_map::Plan<K>;
+    using Work = ordered_map::Work<K, V>;
+    using Gather = ordered_map::Gather<K, V>;
+    using Groups = ordered_map::Groups<K, V>;
+    using Rewrite = ordered_map::Rewrite<K, V>;
+    using Keep = ordered_map::Keep<K, V>;
+    using Levels = ordered_map::Levels<K>;
+    using Merge = ordered_map::Merge<K, V>;
+    using Sweep = ordered_map::Sweep;
+    using Verify = ordered_map::Verify<K, V>;
+};
+
+}  // namespace ordered_map
+
+// The kernels for one type of keys and of values.
+#define WK_ORDERED_KERNELS(prefix, Params)                                                                       \
+    WK_KERNEL_OF(prefix##_find, Params::Find, ordered_map::kThreads) { ordered_map::find(p); }                   \
+    WK_KERNEL_OF(prefix##_near, Params::Near, ordered_map::kThreads) { ordered_map::near(p); }                   \
+    WK_KERNEL_OF(prefix##_read, Params::Reads, ordered_map::kThreads) { ordered_map::read(p); }                  \
+    WK_KERNEL_OF(prefix##_rank, Params::Ranks, ordered_map::kThreads) { ordered_map::rank(p); }                  \
+    WK_KERNEL_OF(prefix##_select, Params::Ranks, ordered_map::kThreads) { ordered_map::select(p); }              \
+    WK_KERNEL_OF(prefix##_retrieve, Params::Retrieve, ordered_map::kThreads) { ordered_map::retrieve(p); }       \
+    WK_KERNEL_OF(prefix##_plan, Params::Plan, ordered_map::kThreads) { ordered_map::plan(p); }                   \
+    WK_KERNEL_OF(prefix##_work, Params::Work, ordered_map::kThreads) { ordered_map::work(p); }                   \
+    WK_KERNEL_OF(prefix##_gather, Params::Gather, ordered_map::kThreads) { ordered_map::gather(p); }             \
+    WK_KERNEL_OF(prefix##_size, Params::Groups, ordered_map::kThreads) { ordered_map::size(p); }                 \
+    WK_KERNEL_OF(prefix##_rewrite, Params::Rewrite, ordered_map::kThreads) { ordered_map::rewrite(p); }          \
+    WK_KERNEL_OF(prefix##_keep, Params::Keep, ordered_map::kThreads) { ordered_map::keep(p); }                   \
+    WK_KERNEL_OF(prefix##_raise_levels, Params::Levels, ordered_map::kThreads) { ordered_map::raise_levels(p); } \
+    WK_KERNEL_OF(prefix##_find_merges, Params::Merge, ordered_map::kThreads) { ordered_map::find_merges(p); }    \
+    WK_KERNEL_OF(prefix##_merge, Params::Merge, ordered_map::kThreads) { ordered_map::merge(p); }                \
+    WK_KERNEL_OF(prefix##_sweep, Params::Sweep, ordered_map::kThreads) { ordered_map::sweep(p); }                \
+    WK_KERNEL_OF(prefix##_verify, Params::Verify, ordered_map::kThreads) { ordered_map::verify(p); }             \
+    WK_AGREE(prefix##_ref_bytes, sizeof(Params::Ref))                                                            \
+    WK_AGREE(prefix##_leaf_bytes, Params::Ref::kLeafBytes)                                                       \
+    WK_AGREE(prefix##_leaf_pairs, wk::kLeafPairs)                                                                \
+    WK_AGREE(prefix##_fanout, wk::kOrderedFanout)                                                                \
+    WK_AGREE(prefix##_levels, wk::kOrderedLevels)                                                                \
+    WK_AGREE(prefix##_merge_pairs, ordered_map::kMergePairs)                                                     \
+    WK_AGREE(prefix##_wrong_words, ordered_map::kWrongWords)

@@ -1,0 +1,312 @@
+// Reads of an ordered map: of one of its versions alone, and in a mixed batch, where a read sees the version before the batch and the batch's operations
+// before its own. The host's side is src/ordered_map.
+#pragma once
+#include "warpkeep/ordered_map.h"
+
+namespace ordered_map {
+
+using namespace wk;
+
+// Threads of a block.
+constexpr u32 kThreads = 128;
+
+// A sorted batch: its operations by key, those on one key in the batch's order, and what the key has after each.
+template <class K, class V> struct SortedBatch {
+    const K* keys;
+    // The number of each operation in the batch.
+    const u32* numbers;
+    // Where the runs of operations on one key begin.
+    const u32* begins;
+    // Whether the key is there after an operation, and its value.
+    u8* present;
+    V* values;
+    u64 runs;
+    u64 count;
+
+    WK_DEVICE u64 begin(u64 run) const { return load(begins + run); }
+    WK_DEVICE u64 end(u64 run) const { return run + 1 < runs ? load(begins + run + 1) : count; }
+    WK_DEVICE K key(u64 run) const { return load(keys + begin(run)); }
+
+    // The first run whose key is not less than `key`, or, with `or_equal`, is more.
+    WK_DEVICE u64 bound(K key, bool or_equal) const {
+        u64 low = 0, high = runs;
+        while (low < high) {
+            u64 middle = (low + high) / 2;
+            K its = this->key(middle);
+            if (its < key || (or_equal && its == key)) low = middle + 1;
+            else high = middle;
+        }
+        return low;
+    }
+
+    // What the key of a run has before the operation `number` of the batch: changes what it had before the batch.
+    WK_DEVICE void look(u64 run, u32 number, bool& there, V& value) const {
+        u64 first = begin(run), low = first, high = end(run);
+        while (low < high) {
+            u64 middle = (low + high) / 2;
+            if (load(numbers + middle) < number) low = middle + 1;
+            else high = middle;
+        }
+        if (low == first) return;
+        there = load(present + low - 1);
+        value = load(values + low - 1);
+    }
+};
+
+// The pairs of a version in order, overlaid with what the operations of a batch before `number` did. Without a batch, `runs` is 0.
+template <class K, class V> struct Walk {
+    using Cursor = typename OrderedMapRef<K, V>::Cursor;
+
+    const SortedBatch<K, V>& batch;
+    u32 number;
+    Cursor at;
+    // Upwards the next run; downwards the one after the next.
+    u64 run;
+
+    K key;
+    V value;
+
+    // The next pair upwards, if its key is not more than `high`.
+    WK_DEVICE bool next(K high) {
+        for (;;) {
+            bool in_map = at.is_valid(), in_batch = run < batch.runs;
+            K ours = in_map ? at.key() : 0, theirs = in_batch ? batch.key(run) : 0;
+            in_map = in_map && ours <= high;
+            in_batch = in_batch && theirs <= high;
+            if (!in_map && !in_batch) return false;
+            bool from_map = in_map && (!in_batch || ours <= theirs), from_batch = in_batch && (!in_map || theirs <= ours);
+            if (take(from_map, from_batch ? run++ : batch.runs, ours, theirs)) {
+                if (from_map) at.next();
+                return true;
+            }
+            if (from_map) at.next();
+        }
+    }
+
+    // The next pair downwards, if its key is not less than `low`.
+    WK_DEVICE bool previous(K low) {
+        for (;;) {
+            bool in_map = at.is_valid(), in_batch = run > 0;
+            K ours = in_map ? at.key() : 0, theirs = in_batch ? batch.key(run - 1) : 0;
+            in_map = in_map && ours >= low;
+            in_batch = in_batch && theirs >= low;
+            if (!in_map && !in_batch) return false;
+            bool from_map = in_map && (!in_batch || ours >= theirs), from_batch = in_batch && (!in_map || theirs >= ours);
+            if (take(from_map, from_batch ? --run : batch.runs, ours, theirs)) {
+                if (from_map) at.previous();
+                return true;
+            }
+            if (from_map) at.previous();
+        }
+    }
+
+private:
+    // Whether the key is there before the operation. `its_run` is `batch.runs` if the batch has no operation on it.
+    WK_DEVICE bool take(bool from_map, u64 its_run, K ours, K theirs) {
+        bool there = from_map;
+        key = from_map ? ours : theirs;
+        value = from_map ? at.value() : 0;
+        if (its_run < batch.runs) batch.look(its_run, number, there, value);
+        return there;
+    }
+};
+
+template <class K, class V> WK_DEVICE Walk<K, V> walk_up(const OrderedMapRef<K, V>& map, const SortedBatch<K, V>& batch, u32 number, K from, bool or_equal) {
+    return Walk<K, V>{batch, number, or_equal ? map.first_at_least(from) : map.first_above(from), batch.runs ? batch.bound(from, !or_equal) : 0, 0, 0};
+}
+template <class K, class V> WK_DEVICE Walk<K, V> walk_down(const OrderedMapRef<K, V>& map, const SortedBatch<K, V>& batch, u32 number, K from, bool or_equal) {
+    return Walk<K, V>{batch, number, or_equal ? map.last_at_most(from) : map.last_below(from), batch.runs ? batch.bound(from, or_equal) : 0, 0, 0};
+}
+
+template <class K, class V> struct Find {
+    OrderedMapRef<K, V> map;
+    const K* keys;
+    u8* statuses;
+    V* values;
+    u64 count;
+};
+
+template <class K, class V> WK_DEVICE void find(const Find<K, V>& p) {
+    u64 i = global_index();
+    if (i >= p.count) return;
+    V value = 0;
+    bool there = p.map.find(load(p.keys + i), value);
+    if (p.statuses) store(p.statuses + i, (u8)(there ? OrderedStatus::Found : OrderedStatus::Absent));
+    if (p.values) store(p.values + i, value);
+}
+
+// The nearest key on one side.
+template <class K, class V> struct Near {
+    OrderedMapRef<K, V> map;
+    const K* keys;
+    u8* statuses;
+    K* found_keys;
+    V* found_values;
+    u64 count;
+    // How far away a key may be.
+    u64 tolerance;
+    // Keys that differ in a bit from this one on belong to other groups; 64 if all are one group.
+    u32 group_bits;
+    u32 is_down;
+    u32 or_equal;
+    u32 reserved;
+};
+
+template <class K, class V> WK_DEVICE void near(const Near<K, V>& p) {
+    u64 i = global_index();
+    if (i >= p.count) return;
+    K key = load(p.keys + i);
+    auto at = p.is_down ? (p.or_equal ? p.map.last_at_most(key) : p.map.last_below(key)) : (p.or_equal ? p.map.first_at_least(key) : p.map.first_above(key));
+    bool there = at.is_valid();
+    K found = there ? at.key() : 0;
+    if (there) {
+        u64 distance = p.is_down ? key - found : found - key;
+        there = distance <= p.tolerance && (p.group_bits >= 64 || (u64)(key ^ found) >> p.group_bits == 0);
+    }
+    store(p.statuses + i, (u8)(there ? OrderedStatus::Found : OrderedStatus::Absent));
+    if (p.found_keys) store(p.found_keys + i, there ? found : (K)0);
+    if (p.found_values) store(p.found_values + i, there ? at.value() : (V)0);
+}
+
+// Reads of a batch that concern other keys than their own. Without `codes` all do what `code` says.
+template <class K, class V> struct Reads {
+    OrderedMapRef<K, V> map;
+    SortedBatch<K, V> batch;
+    const u8* codes;
+    const K* lows;
+    const K* highs;
+    u64 count;
+    u8* statuses;
+    K* found_keys;
+    V* found_values;
+    u32* counts;
+    // Pairs of ranges: those of range i from offsets[i] on, or from i * stride on. None if there are no columns.
+    K* pair_keys;
+    V* pair_values;
+    const u32* offsets;
+    u64 stride;
+    // Pairs that the columns have room for.
+    u64 room;
+    // To find offsets: the number of pairs of each range, 0 for other operations, and of all ranges together. Then no pairs are written.
+    u32* lengths;
+    u64* total;
+    u32 code;
+    u32 reserved;
+};
+
+template <class K, class V> WK_DEVICE void read_nearest(const Reads<K, V>& p, u64 i, OrderedOp op) {
+    K key = load(p.lows + i);
+    bool down = op == OrderedOp::Predecessor || op == OrderedOp::Floor, or_equal = op == OrderedOp::Ceiling || op == OrderedOp::Floor;
+    Walk<K, V> walk = down ? walk_down(p.map, p.batch, (u32)i, key, or_equal) : walk_up(p.map, p.batch, (u32)i, key, or_equal);
+    bool there = down ? walk.previous(0) : walk.next(OrderedMapRef<K, V>::kLargest);
+    store(p.statuses + i, (u8)(there ? OrderedStatus::Found : OrderedStatus::Absent));
+    if (p.found_keys) store(p.found_keys + i, there ? walk.key : (K)0);
+    if (p.found_values) store(p.found_values + i, there ? walk.value : (V)0);
+}
+
+// Where the pairs of range i go, and how many there is room for.
+template <class K, class V> WK_DEVICE u64 room_of(const Reads<K, V>& p, u64 i, u64& first) {
+    if (!p.pair_keys) return 0;
+    first = p.offsets ? load(p.offsets + i) : i * p.stride;
+    u64 left = first < p.room ? p.room - first : 0;
+    return p.offsets || left < p.stride ? left : p.stride;
+}
+
+template <class K, class V> WK_DEVICE u32 read_range(const Reads<K, V>& p, u64 i, bool writes) {
+    K low = load(p.lows + i), high = load(p.highs + i);
+    u64 first = 0, room = writes ? room_of(p, i, first) : 0;
+    u32 count = 0;
+    if (low <= high) {
+        // Without a batch the directory has the number, and only pairs that there is room for are read.
+        bool is_alone = p.batch.runs == 0;
+        if (is_alone) count = p.map.count(low, high);
+        if (!is_alone || (room && count)) {
+            Walk<K, V> walk = walk_up(p.map, p.batch, (u32)i, low, true);
+            u32 read = 0;
+            for (; (!is_alone || read < room) && walk.next(high); read++) {
+                if (read >= room) continue;
+                store(p.pair_keys + first + read, walk.key);
+                if (p.pair_values) store(p.pair_values + first + read, walk.value);
+            }
+            if (!is_alone) count = read;
+        }
+    }
+    if (p.counts) store(p.counts + i, count);
+    OrderedStatus status = writes && count > room ? OrderedStatus::Truncated : count ? OrderedStatus::Found : OrderedStatus::Absent;
+    if (p.statuses) store(p.statuses + i, (u8)status);
+    return count;
+}
+
+// A thread for each operation.
+template <class K, class V> WK_DEVICE void read(const Reads<K, V>& p) {
+    u64 i = global_index(), count = 0;
+    if (i < p.count) {
+        OrderedOp op = p.codes ? (OrderedOp)load(p.codes + i) : (OrderedOp)p.code;
+        bool is_range = op == OrderedOp::Range || op == OrderedOp::Count;
+        if (p.found_keys && (is_range || !looks_around(op))) store(p.found_keys + i, (K)0);
+        if (p.found_values && is_range) store(p.found_values + i, (V)0);
+        if (is_range) {
+            u32 its = read_range(p, i, op == OrderedOp::Range && !p.total);
+            count = op == OrderedOp::Range ? its : 0;
+        } else {
+            if (p.counts) store(p.counts + i, 0u);
+            if (looks_around(op)) read_nearest(p, i, op);
+        }
+        if (p.lengths) store(p.lengths + i, (u32)count);
+    }
+    if (!p.total) return;
+    Warp warp;
+    for (u32 bits = 1; bits < kWarp; bits <<= 1) count += warp.shfl_xor(count, bits);
+    if (lane() == 0 && count) fetch_add(p.total, count);
+}
+
+// The number of keys below each key, or the pair with so many keys below it.
+template <class K, class V> struct Ranks {
+    OrderedMapRef<K, V> map;
+    const K* keys;
+    u32* ranks;
+    u8* statuses;
+    K* found_keys;
+    V* found_values;
+    u64 count;
+};
+
+template <class K, class V> WK_DEVICE void rank(const Ranks<K, V>& p) {
+    u64 i = global_index();
+    if (i < p.count) store(p.ranks + i, p.map.rank(load(p.keys + i), false));
+}
+
+template <class K, class V> WK_DEVICE void select(const Ranks<K, V>& p) {
+    u64 i = global_index();
+    if (i >= p.count) return;
+    auto at = p.map.nth(load(p.ranks + i));
+    bool there = at.is_valid();
+    store(p.statuses + i, (u8)(there ? OrderedStatus::Found : OrderedStatus::Absent));
+    store(p.found_keys + i, there ? at.key() : (K)0);
+    store(p.found_values + i, there ? at.value() : (V)0);
+}
+
+// All pairs of some leaves, in order.
+template <class K, class V> struct Retrieve {
+    OrderedMapRef<K, V> map;
+    K* keys;
+    V* values;
+    // The number of the first leaf, and how many.
+    u64 first;
+    u64 leaves;
+};
+
+// Sixteen threads for each leaf.
+template <class K, class V> WK_DEVICE void retrieve(const Retrieve<K, V>& p) {
+    u64 i = global_index() / kOrderedFanout;
+    u32 slot = global_index() % kOrderedFanout;
+    if (i >= p.leaves) return;
+    u32 number = (u32)(p.first + i);
+    auto leaf = p.map.leaf(number);
+    if (slot >= leaf.count) return;
+    u64 at = load(p.map.before + number) - load(p.map.before + p.first) + slot;
+    store(p.keys + at, leaf.key(slot));
+    store(p.values + at, leaf.value(slot));
+}
+
+}  // namespace ordered_map

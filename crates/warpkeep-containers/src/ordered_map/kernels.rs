@@ -1,0 +1,392 @@
+//! The kernels of `kernels/ordered_map_u32.cu` and `kernels/ordered_map_u64.cu`, and what both sides agree on.
+
+use bytemuck::NoUninit;
+use warpkeep_device::{Device, DevicePtr, KernelSet as _, Program, Result, TypedKernel};
+
+pub(super) use super::key::sealed::Shape;
+use super::op::{OrderedOpKind, OrderedStatus};
+
+/// Threads of a block.
+pub(super) const THREADS: u32 = 128;
+/// Pairs of a full leaf, and threads that write one.
+pub(super) const LEAF_PAIRS: u32 = 14;
+pub(super) const LEAF_THREADS: u64 = 16;
+/// Separators that a thread reads at once, and levels of them that there can be.
+pub(super) const FANOUT: u64 = 16;
+pub(super) const LEVELS: usize = 8;
+/// Neighbours become one leaf if they have no more pairs together.
+pub(super) const MERGE_PAIRS: u32 = 11;
+/// What verification counts: five kinds of mistakes, and the handles in use.
+pub(super) const WRONG_WORDS: usize = 6;
+
+impl Shape {
+    /// Bytes of a key, and of a value.
+    pub(super) const fn key_bytes(self) -> usize {
+        match self {
+            Self::U32 => 4,
+            Self::U64 => 8,
+        }
+    }
+
+    pub(super) const fn leaf_bytes(self) -> usize {
+        match self {
+            Self::U32 => 128,
+            Self::U64 => 256,
+        }
+    }
+}
+
+/// A version of a map for the parameters of kernels: `wk::OrderedMapRef<u32, u32>` or `<u64, u64>` of `warpkeep/ordered_map.h`. Good as long
+/// as the [snapshot](super::OrderedSnapshot) that it was taken from.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub struct OrderedMapRef {
+    pub(super) leaves: DevicePtr,
+    pub(super) separators: DevicePtr,
+    pub(super) handles: DevicePtr,
+    pub(super) before: DevicePtr,
+    pub(super) levels: [u64; LEVELS],
+    pub(super) leaf_count: u32,
+    pub(super) depth: u32,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct SortedBatch {
+    pub(super) keys: DevicePtr,
+    pub(super) numbers: DevicePtr,
+    pub(super) begins: DevicePtr,
+    pub(super) present: DevicePtr,
+    pub(super) values: DevicePtr,
+    pub(super) runs: u64,
+    pub(super) count: u64,
+}
+
+impl SortedBatch {
+    pub(super) const NONE: Self = Self {
+        keys: DevicePtr::NULL,
+        numbers: DevicePtr::NULL,
+        begins: DevicePtr::NULL,
+        present: DevicePtr::NULL,
+        values: DevicePtr::NULL,
+        runs: 0,
+        count: 0,
+    };
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Find {
+    pub(super) map: OrderedMapRef,
+    pub(super) keys: DevicePtr,
+    pub(super) statuses: DevicePtr,
+    pub(super) values: DevicePtr,
+    pub(super) count: u64,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct NearSearch {
+    pub(super) map: OrderedMapRef,
+    pub(super) keys: DevicePtr,
+    pub(super) statuses: DevicePtr,
+    pub(super) found_keys: DevicePtr,
+    pub(super) found_values: DevicePtr,
+    pub(super) count: u64,
+    pub(super) tolerance: u64,
+    pub(super) group_bits: u32,
+    pub(super) is_down: u32,
+    pub(super) or_equal: u32,
+    pub(super) reserved: u32,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Reads {
+    pub(super) map: OrderedMapRef,
+    pub(super) batch: SortedBatch,
+    pub(super) codes: DevicePtr,
+    pub(super) lows: DevicePtr,
+    pub(super) highs: DevicePtr,
+    pub(super) count: u64,
+    pub(super) statuses: DevicePtr,
+    pub(super) found_keys: DevicePtr,
+    pub(super) found_values: DevicePtr,
+    pub(super) counts: DevicePtr,
+    pub(super) pair_keys: DevicePtr,
+    pub(super) pair_values: DevicePtr,
+    pub(super) offsets: DevicePtr,
+    pub(super) stride: u64,
+    pub(super) room: u64,
+    pub(super) lengths: DevicePtr,
+    pub(super) total: DevicePtr,
+    pub(super) code: u32,
+    pub(super) reserved: u32,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Ranks {
+    pub(super) map: OrderedMapRef,
+    pub(super) keys: DevicePtr,
+    pub(super) ranks: DevicePtr,
+    pub(super) statuses: DevicePtr,
+    pub(super) found_keys: DevicePtr,
+    pub(super) found_values: DevicePtr,
+    pub(super) count: u64,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Retrieve {
+    pub(super) map: OrderedMapRef,
+    pub(super) keys: DevicePtr,
+    pub(super) values: DevicePtr,
+    pub(super) first: u64,
+    pub(super) leaves: u64,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Plan {
+    pub(super) keys: DevicePtr,
+    pub(super) sorted: DevicePtr,
+    pub(super) numbers: DevicePtr,
+    pub(super) count: u64,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Work {
+    pub(super) map: OrderedMapRef,
+    pub(super) batch: SortedBatch,
+    pub(super) codes: DevicePtr,
+    pub(super) operands: DevicePtr,
+    pub(super) statuses: DevicePtr,
+    pub(super) before: DevicePtr,
+    pub(super) leaves: DevicePtr,
+    pub(super) slots: DevicePtr,
+    pub(super) finals: DevicePtr,
+    pub(super) changed: DevicePtr,
+    pub(super) code: u32,
+    pub(super) reserved: u32,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Changes {
+    pub(super) keys: DevicePtr,
+    pub(super) values: DevicePtr,
+    pub(super) leaves: DevicePtr,
+    pub(super) slots: DevicePtr,
+    pub(super) deltas: DevicePtr,
+    pub(super) count: u64,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Gather {
+    pub(super) batch: SortedBatch,
+    pub(super) leaves: DevicePtr,
+    pub(super) slots: DevicePtr,
+    pub(super) finals: DevicePtr,
+    pub(super) places: DevicePtr,
+    pub(super) changes: Changes,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Groups {
+    pub(super) map: OrderedMapRef,
+    pub(super) changes: Changes,
+    pub(super) begins: DevicePtr,
+    pub(super) count: u64,
+    pub(super) outs: DevicePtr,
+    pub(super) retired: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct NewLeaves {
+    pub(super) leaves: DevicePtr,
+    pub(super) free: DevicePtr,
+    pub(super) free_count: u64,
+    pub(super) fresh: u64,
+    pub(super) version: u64,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct NewDirectory {
+    pub(super) separators: DevicePtr,
+    pub(super) handles: DevicePtr,
+    pub(super) before: DevicePtr,
+    pub(super) levels: [u64; LEVELS],
+    pub(super) leaf_count: u64,
+    pub(super) depth: u32,
+    pub(super) reserved: u32,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Rewrite {
+    pub(super) groups: Groups,
+    pub(super) fresh: NewLeaves,
+    pub(super) to: NewDirectory,
+    pub(super) count: u64,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Keep {
+    pub(super) groups: Groups,
+    pub(super) to: NewDirectory,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Levels {
+    pub(super) to: NewDirectory,
+    pub(super) entries: u64,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Merge {
+    pub(super) map: OrderedMapRef,
+    pub(super) merged: DevicePtr,
+    pub(super) twos: u64,
+    pub(super) fresh: NewLeaves,
+    pub(super) to: NewDirectory,
+    pub(super) retired: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Sweep {
+    pub(super) leaves: DevicePtr,
+    pub(super) retired: DevicePtr,
+    pub(super) count: u64,
+    pub(super) end: u64,
+    pub(super) pins: DevicePtr,
+    pub(super) pin_count: u64,
+    pub(super) free: DevicePtr,
+    pub(super) kept: DevicePtr,
+    pub(super) listed: DevicePtr,
+    pub(super) held: DevicePtr,
+    pub(super) leaf_bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Verify {
+    pub(super) map: OrderedMapRef,
+    pub(super) version: u64,
+    pub(super) used: DevicePtr,
+    pub(super) handles: u64,
+    pub(super) list: DevicePtr,
+    pub(super) listed: u64,
+    pub(super) wrong: DevicePtr,
+}
+
+/// The kernels of one type of keys and values. Those of both take the same parameters.
+macro_rules! kernels {
+    ($($kernel:ident: $params:ty,)*) => {
+        #[derive(Debug)]
+        pub(super) struct Kernels {
+            $(pub(super) $kernel: TypedKernel<$params>,)*
+        }
+
+        warpkeep_device::kernel_set! {
+            struct U32Kernels in "ordered_map_u32.cu", prefix "ordered_map_u32_" {
+                $($kernel: $params,)*
+            }
+            agree {
+                ref_bytes = size_of::<OrderedMapRef>(),
+                leaf_bytes = Shape::U32.leaf_bytes(),
+                leaf_pairs = LEAF_PAIRS,
+                fanout = FANOUT,
+                levels = LEVELS,
+                merge_pairs = MERGE_PAIRS,
+                wrong_words = WRONG_WORDS,
+            }
+        }
+
+        warpkeep_device::kernel_set! {
+            struct U64Kernels in "ordered_map_u64.cu", prefix "ordered_map_u64_" {
+                $($kernel: $params,)*
+            }
+            agree {
+                ref_bytes = size_of::<OrderedMapRef>(),
+                leaf_bytes = Shape::U64.leaf_bytes(),
+                leaf_pairs = LEAF_PAIRS,
+                fanout = FANOUT,
+                levels = LEVELS,
+                merge_pairs = MERGE_PAIRS,
+                wrong_words = WRONG_WORDS,
+                inserted = OrderedStatus::Inserted,
+                updated = OrderedStatus::Updated,
+                found = OrderedStatus::Found,
+                absent = OrderedStatus::Absent,
+                erased = OrderedStatus::Erased,
+                truncated = OrderedStatus::Truncated,
+                insert = OrderedOpKind::Insert,
+                put = OrderedOpKind::Put,
+                add = OrderedOpKind::Add,
+                min = OrderedOpKind::Min,
+                max = OrderedOpKind::Max,
+                find_op = OrderedOpKind::Find,
+                contains = OrderedOpKind::Contains,
+                erase = OrderedOpKind::Erase,
+                successor = OrderedOpKind::Successor,
+                predecessor = OrderedOpKind::Predecessor,
+                ceiling = OrderedOpKind::Ceiling,
+                floor = OrderedOpKind::Floor,
+                count = OrderedOpKind::Count,
+                range = OrderedOpKind::Range,
+            }
+        }
+
+        impl Kernels {
+            pub(super) fn load(device: &Device, shape: Shape) -> Result<Kernels> {
+                Ok(match shape {
+                    Shape::U32 => {
+                        let set = U32Kernels::load(device)?;
+                        Kernels { $($kernel: set.$kernel,)* }
+                    }
+                    Shape::U64 => {
+                        let set = U64Kernels::load(device)?;
+                        Kernels { $($kernel: set.$kernel,)* }
+                    }
+                })
+            }
+
+            pub(super) fn program(shape: Shape) -> Program {
+                match shape {
+                    Shape::U32 => U32Kernels::program(),
+                    Shape::U64 => U64Kernels::program(),
+                }
+            }
+        }
+    };
+}
+
+kernels! {
+    find: Find,
+    near: NearSearch,
+    read: Reads,
+    rank: Ranks,
+    select: Ranks,
+    retrieve: Retrieve,
+    plan: Plan,
+    work: Work,
+    gather: Gather,
+    size: Groups,
+    rewrite: Rewrite,
+    keep: Keep,
+    raise_levels: Levels,
+    find_merges: Merge,
+    merge: Merge,
+    sweep: Sweep,
+    verify: Verify,
+}

@@ -1,0 +1,89 @@
+//! Which keys and values there are.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use bytemuck::Pod;
+
+use super::op::OrderedOpKind;
+use crate::SortKey;
+
+/// Keys and values of an [`OrderedMap`](super::OrderedMap): unsigned integers of 4 or 8 bytes.
+pub trait OrderedWord:
+    Pod + Ord + Hash + Debug + Default + Send + Sync + SortKey + sealed::Word + 'static
+{
+    /// The largest one.
+    const LARGEST: Self;
+
+    /// The same number.
+    fn to_u64(self) -> u64;
+
+    /// The same number, modulo 2^32 for four bytes.
+    fn from_u64(number: u64) -> Self;
+}
+
+/// Keys of an [`OrderedMap`](super::OrderedMap) with values `V`: `u32` with `u32`, `u64` with `u64`.
+pub trait OrderedKey<V>: OrderedWord + sealed::Shaped<V> {}
+
+impl OrderedWord for u32 {
+    const LARGEST: Self = u32::MAX;
+
+    fn to_u64(self) -> u64 {
+        self.into()
+    }
+
+    fn from_u64(number: u64) -> Self {
+        number as u32
+    }
+}
+
+impl OrderedWord for u64 {
+    const LARGEST: Self = u64::MAX;
+
+    fn to_u64(self) -> u64 {
+        self
+    }
+
+    fn from_u64(number: u64) -> Self {
+        number
+    }
+}
+
+impl OrderedKey<u32> for u32 {}
+impl OrderedKey<u64> for u64 {}
+
+/// The value of a key that had another: `updated` of `warpkeep/ordered_map.h`.
+pub(super) fn updated<V: OrderedWord>(kind: OrderedOpKind, old: V, operand: V) -> V {
+    match kind {
+        OrderedOpKind::Put => operand,
+        OrderedOpKind::Add => V::from_u64(old.to_u64().wrapping_add(operand.to_u64())),
+        OrderedOpKind::Min => old.min(operand),
+        OrderedOpKind::Max => old.max(operand),
+        _ => old,
+    }
+}
+
+pub(super) mod sealed {
+    /// The types that there are kernels for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Shape {
+        /// Keys and values of 32 bits.
+        U32,
+        /// Keys and values of 64 bits.
+        U64,
+    }
+
+    pub trait Word {}
+    impl Word for u32 {}
+    impl Word for u64 {}
+
+    pub trait Shaped<V> {
+        const SHAPE: Shape;
+    }
+    impl Shaped<u32> for u32 {
+        const SHAPE: Shape = Shape::U32;
+    }
+    impl Shaped<u64> for u64 {
+        const SHAPE: Shape = Shape::U64;
+    }
+}

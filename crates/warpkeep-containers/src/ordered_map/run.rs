@@ -1,0 +1,110 @@
+//! Batches of slices on a device: sent, planned, worked, and their answers fetched.
+
+use bytemuck::checked;
+use warpkeep_device::Result;
+
+use super::batch::{MOST_OPERATIONS, Memory, plan_on_device};
+use super::columns::{Columns, HostBatch};
+use super::key::OrderedWord;
+use super::op::{OrderedAnswer, OrderedChange, OrderedOpKind, OrderedStatus};
+use super::pool::too_large;
+use super::reads::Pairs;
+use super::tree::Tree;
+use crate::ContainerError;
+use crate::batch_plan::HOST_PLANS;
+
+impl Tree {
+    /// Runs a batch of operations that each concern their own key.
+    pub(super) fn run_changes<K: OrderedWord, V: OrderedWord>(
+        &self,
+        batch: &HostBatch<'_, K, V>,
+        is_sorted: bool,
+    ) -> Result<Vec<OrderedChange<V>>, ContainerError> {
+        let mut answers = Vec::with_capacity(batch.len());
+        self.run(batch, is_sorted, |columns, _| {
+            let statuses = statuses(columns, batch.len());
+            let before = columns.values.fetched::<V>(batch.len());
+            let both = statuses.iter().zip(before);
+            answers.extend(both.map(|(&status, &before)| OrderedChange { status, before }));
+        })?;
+        Ok(answers)
+    }
+
+    /// Runs a batch of any operations.
+    pub(super) fn run_ops<K: OrderedWord, V: OrderedWord>(
+        &self,
+        batch: &HostBatch<'_, K, V>,
+    ) -> Result<Vec<OrderedAnswer<K, V>>, ContainerError> {
+        let (mut answers, count) = (Vec::with_capacity(batch.len()), batch.len());
+        self.run(batch, false, |columns, ragged| {
+            let (statuses, values) = (statuses(columns, count), columns.values.fetched::<V>(count));
+            let around = batch.looks_around();
+            let keys = if around { columns.found_keys.fetched::<K>(count) } else { &[] };
+            let counts = if around { columns.counts.fetched::<u32>(count) } else { &[] };
+            let mut pairs = columns.pairs.keys.fetched::<K>(ragged).iter().copied();
+            let mut pair_values = columns.pairs.values.fetched::<V>(ragged).iter().copied();
+            for (at, &status) in statuses.iter().enumerate() {
+                let its = counts.get(at).copied().unwrap_or(0);
+                let is_range = batch.op(at).kind == OrderedOpKind::Range;
+                let of_range = if is_range { its as usize } else { 0 };
+                answers.push(OrderedAnswer {
+                    status,
+                    key: keys.get(at).copied().unwrap_or_default(),
+                    value: values[at],
+                    count: its.into(),
+                    pairs: pairs.by_ref().zip(pair_values.by_ref()).take(of_range).collect(),
+                });
+            }
+        })?;
+        Ok(answers)
+    }
+
+    /// Runs a batch, and gives the columns with its answers and the number of the pairs of its ranges.
+    fn run<K: OrderedWord, V: OrderedWord>(
+        &self,
+        batch: &HostBatch<'_, K, V>,
+        is_sorted: bool,
+        take: impl FnOnce(&Columns, usize),
+    ) -> Result<(), ContainerError> {
+        let (device, count) = (&self.device, batch.len());
+        if count as u64 > MOST_OPERATIONS {
+            return Err(too_large("operations of one batch", count as u64, MOST_OPERATIONS));
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        let mut workspace = self.workspaces.take(device)?;
+        let (columns, stream) = (&mut workspace.columns, &workspace.stream);
+        // SAFETY: the stream is synchronised before the columns are used again.
+        let ragged = unsafe {
+            let staged = columns.stage(batch, device, stream)?;
+            let plan = match count <= HOST_PLANS {
+                true => columns.plan.plan_on_host(batch.ops().map(|op| op.key), device, stream)?,
+                false => plan_on_device(self, staged.keys, count, is_sorted, &mut columns.plan, stream)?,
+            };
+            let mut memory =
+                Memory { work: &mut columns.work, pairs: &mut columns.pairs, sweep: &mut columns.sweep };
+            let ragged = self.apply(&staged, &plan, Pairs::Ragged, &mut memory, stream)? as usize;
+            columns.statuses.fetch::<u8>(device, count, stream)?;
+            columns.values.fetch::<V>(device, count, stream)?;
+            if batch.looks_around() {
+                columns.found_keys.fetch::<K>(device, count, stream)?;
+                columns.counts.fetch::<u32>(device, count, stream)?;
+            }
+            if ragged > 0 {
+                columns.pairs.keys.fetch::<K>(device, ragged, stream)?;
+                columns.pairs.values.fetch::<V>(device, ragged, stream)?;
+            }
+            ragged
+        };
+        stream.synchronize()?;
+        take(columns, ragged);
+        self.workspaces.put_back(workspace);
+        Ok(())
+    }
+}
+
+/// The statuses that a call has fetched.
+pub(super) fn statuses(columns: &Columns, count: usize) -> &[OrderedStatus] {
+    checked::cast_slice(columns.statuses.fetched::<u8>(count))
+}

@@ -1,0 +1,249 @@
+// An ordered map of unsigned keys in device memory: what kernels need to read one. The host's side, which changes it, is warpkeep_containers::OrderedMap.
+//
+//     struct Params { wk::OrderedMapRef<wk::u64, wk::u64> quotes; const wk::u64* times; wk::u64* prices; wk::u64 count; };
+//     WK_KERNEL(price_at, Params) {
+//         wk::u64 i = wk::global_index();
+//         if (i >= p.count) return;
+//         auto at = p.quotes.last_at_most(wk::load(p.times + i));
+//         wk::store(p.prices + i, at.is_valid() ? at.value() : 0);
+//     }
+//
+// Pairs lie in leaves of up to 14, in order. A directory lists the leaves in the order of their keys: for each a separator, which no key of it is less than
+// and all keys of the leaves before are less than, and a handle, which gives the leaf's address. Above the separators are levels of which each has
+// every sixteenth separator of the level below, so that a thread descends by reading 16 neighbouring separators a level.
+//
+// A reference is a version of the map: the host never changes a leaf or a directory that a version uses, so any number of kernels may read it while the host
+// makes the next one. It is good as long as the snapshot that it was taken from.
+#pragma once
+#include "warpkeep/simt.h"
+
+namespace wk {
+
+// Pairs of a full leaf.
+constexpr u32 kLeafPairs = 14;
+// Bytes before the keys of a leaf: the number of its pairs, and the version that it was written for, eight bytes each.
+constexpr u32 kLeafHeader = 16;
+// Separators that a thread reads at once, and levels of them that there can be.
+constexpr u32 kOrderedFanout = 16;
+constexpr u32 kOrderedLevels = 8;
+
+// What came of an operation.
+enum class OrderedStatus : u8 {
+    // The key is new.
+    Inserted = 1,
+    // The key was there, and its value was replaced, added to or compared.
+    Updated = 2,
+    // There is such a key.
+    Found = 3,
+    // There is no such key.
+    Absent = 4,
+    // The key was there, and is gone.
+    Erased = 5,
+    // There are more pairs in the range than there was room for.
+    Truncated = 6,
+};
+
+enum class OrderedOp : u8 {
+    // Keeps the value of a key that is there.
+    Insert = 0,
+    // These change it: to the new value, the sum, the smaller and the larger of both.
+    Put = 1,
+    Add = 2,
+    Min = 3,
+    Max = 4,
+    Find = 5,
+    Contains = 6,
+    Erase = 7,
+    // The smallest key above, the largest below, the smallest not below, the largest not above.
+    Successor = 8,
+    Predecessor = 9,
+    Ceiling = 10,
+    Floor = 11,
+    // The number of keys between two bounds, both included, and the pairs.
+    Count = 12,
+    Range = 13,
+};
+
+// Whether an operation gives a value to a key that has none.
+WK_DEVICE bool inserts(OrderedOp op) { return (u8)op <= (u8)OrderedOp::Max; }
+// Whether an operation concerns other keys than its own.
+WK_DEVICE bool looks_around(OrderedOp op) { return (u8)op >= (u8)OrderedOp::Successor && (u8)op <= (u8)OrderedOp::Range; }
+
+// The value of a key that had `old`.
+template <class V> WK_DEVICE V updated(OrderedOp op, V old, V operand) {
+    switch (op) {
+        case OrderedOp::Put: return operand;
+        case OrderedOp::Add: return old + operand;
+        case OrderedOp::Min: return operand < old ? operand : old;
+        case OrderedOp::Max: return operand > old ? operand : old;
+        default: return old;
+    }
+}
+
+// Of the keys in sixteen bytes: how many are less than `key`, or not more.
+template <bool OrEqual, class K> WK_DEVICE u32 keys_below(const U128& part, K key) {
+    u32 below = 0;
+    for (u32 i = 0; i < 16 / sizeof(K); i++) {
+        u64 word = i < 8 / sizeof(K) ? part.lo : part.hi;
+        K its = (K)(sizeof(K) == 8 ? word : word >> 32 * (i % 2));
+        below += OrEqual ? its <= key : its < key;
+    }
+    return below;
+}
+
+// A version of a map: plain data, to be a part of a kernel's parameters.
+template <class K, class V> struct OrderedMapRef {
+    static_assert((sizeof(K) == 4 || sizeof(K) == 8) && sizeof(K) == sizeof(V), "keys and values of 4 or of 8 bytes");
+    static constexpr K kLargest = (K)~(K)0;
+    static constexpr u32 kValuesAt = kLeafHeader + kLeafPairs * sizeof(K);
+    // Whole lines of 128 bytes.
+    static constexpr u32 kLeafBytes = (kValuesAt + kLeafPairs * sizeof(V) + 127) / 128 * 128;
+
+    const u8* leaves;
+    // All levels of separators, the lowest first, which has one for each leaf. A level ends with copies of the largest key, so that its length is a
+    // multiple of 16.
+    const K* separators;
+    const u32* handles;
+    // For each leaf, the number of keys in the leaves before it; and the number of all keys.
+    const u32* before;
+    // Where each level begins.
+    u64 levels[kOrderedLevels];
+    u32 leaf_count;
+    u32 depth;
+
+    // A leaf. One that is not there has no pairs.
+    struct Leaf {
+        const u8* at;
+        u32 count;
+
+        WK_DEVICE const K* keys() const { return (const K*)(at + kLeafHeader); }
+        WK_DEVICE const V* values() const { return (const V*)(at + kValuesAt); }
+        WK_DEVICE K key(u32 slot) const { return load(keys() + slot); }
+        WK_DEVICE V value(u32 slot) const { return load(values() + slot); }
+        WK_DEVICE bool has(u32 slot, K key) const { return slot < count && this->key(slot) == key; }
+
+        // The first slot whose key is not less than `key`. Slots without a pair have the largest key.
+        WK_DEVICE u32 lower_bound(K key) const {
+            if (count == 0) return 0;
+            constexpr u32 kParts = kLeafPairs * sizeof(K) / 16;
+            const U128* parts = (const U128*)keys();
+            u32 below = 0;
+            for (u32 i = 0; i < kParts; i++) below += keys_below<false>(load(parts + i), key);
+            if constexpr (kParts * 16 < kLeafPairs * sizeof(K)) {
+                below += keys_below<false>(U128{load((const u64*)(parts + kParts)), ~0ull}, key);
+            }
+            return below;
+        }
+    };
+
+    // A place in the order: a pair, or the end on either side.
+    struct Cursor {
+        const OrderedMapRef* map;
+        Leaf leaf;
+        u32 number;
+        u32 slot;
+
+        WK_DEVICE bool is_valid() const { return slot < leaf.count; }
+        WK_DEVICE K key() const { return leaf.key(slot); }
+        WK_DEVICE V value() const { return leaf.value(slot); }
+
+        // No leaf of a directory is empty.
+        WK_DEVICE void next() {
+            if (++slot < leaf.count) return;
+            leaf = map->leaf(++number);
+            slot = 0;
+        }
+        WK_DEVICE void previous() {
+            if (slot-- > 0) return;
+            leaf = map->leaf(--number);
+            slot = leaf.count - 1;
+        }
+    };
+
+    // Leaf of this number in the directory. There is none with a number that is not less than `leaf_count`.
+    WK_DEVICE Leaf leaf(u32 number) const {
+        if (number >= leaf_count) return Leaf{nullptr, 0};
+        const u8* at = leaves + (u64)load(handles + number) * kLeafBytes;
+        return Leaf{at, (u32)load((const u64*)at)};
+    }
+
+    // The number of the leaf that has this key if there is one.
+    WK_DEVICE u32 locate(K key) const {
+        u64 node = 0;
+        for (u32 level = depth; level-- > 0;) {
+            u64 entries = ((u64)leaf_count + (1ull << 4 * level) - 1) >> 4 * level;
+            u64 left = entries - node * kOrderedFanout;
+            const U128* parts = (const U128*)(separators + levels[level] + node * kOrderedFanout);
+            u32 below = 0;
+            for (u32 i = 0; i < kOrderedFanout * sizeof(K) / 16; i++) below += keys_below<true>(load(parts + i), key);
+            // Separators at the end of a level are no leaf's.
+            if (below > left) below = (u32)left;
+            node = node * kOrderedFanout + (below ? below - 1 : 0);
+        }
+        return (u32)node;
+    }
+
+    WK_DEVICE bool find(K key, V& value) const {
+        Leaf its = leaf(locate(key));
+        u32 slot = its.lower_bound(key);
+        bool there = its.has(slot, key);
+        if (there) value = its.value(slot);
+        return there;
+    }
+
+    // The first pair whose key is not less than `key`, or is more.
+    WK_DEVICE Cursor first_at_least(K key) const {
+        u32 number = locate(key);
+        Leaf its = leaf(number);
+        Cursor at{this, its, number, its.lower_bound(key)};
+        if (at.slot == its.count) at = Cursor{this, leaf(number + 1), number + 1, 0};
+        return at;
+    }
+    WK_DEVICE Cursor first_above(K key) const {
+        Cursor at = first_at_least(key);
+        if (at.is_valid() && at.key() == key) at.next();
+        return at;
+    }
+    // The last pair whose key is less than `key`, or is not more.
+    WK_DEVICE Cursor last_below(K key) const {
+        u32 number = locate(key);
+        Leaf its = leaf(number);
+        Cursor at{this, its, number, its.lower_bound(key)};
+        at.previous();
+        return at;
+    }
+    WK_DEVICE Cursor last_at_most(K key) const {
+        u32 number = locate(key);
+        Leaf its = leaf(number);
+        u32 slot = its.lower_bound(key);
+        Cursor at{this, its, number, slot};
+        if (!its.has(slot, key)) at.previous();
+        return at;
+    }
+
+    // How many keys are less than `key`, or not more.
+    WK_DEVICE u32 rank(K key, bool or_equal) const {
+        u32 number = locate(key);
+        Leaf its = leaf(number);
+        if (its.count == 0) return 0;
+        u32 slot = its.lower_bound(key);
+        return load(before + number) + slot + (or_equal && its.has(slot, key));
+    }
+    // How many keys lie between two bounds, both included.
+    WK_DEVICE u32 count(K low, K high) const { return low > high ? 0 : rank(high, true) - rank(low, false); }
+
+    // The pair with this many keys before it.
+    WK_DEVICE Cursor nth(u32 index) const {
+        u32 low = 0, high = leaf_count;
+        while (low < high) {
+            u32 middle = low + (high - low) / 2;
+            if (load(before + middle) <= index) low = middle + 1;
+            else high = middle;
+        }
+        u32 number = low - 1;
+        Leaf its = leaf(number);
+        return Cursor{this, its, number, its.count ? index - load(before + number) : 0};
+    }
+};
+
+}  // namespace wk
