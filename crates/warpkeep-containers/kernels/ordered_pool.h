@@ -126,7 +126,7 @@ template <class K, class V> struct Params {
 #define WK_ORDERED_KERNELS(prefix, Params)                                                                       \
     WK_KERNEL_OF(prefix##_find, Params::Find, ordered_map::kThreads) { ordered_map::find(p); }                   \
     WK_KERNEL_OF(prefix##_near, Params::Near, ordered_map::kThreads) { ordered_map::near(p); }                   \
-    WK_KERNEL_OF(prefix##_read, Params::Reads, ordered_map::kThreads) { ordered_map::read(p); }                  \
+    WK_KERNEL_AT_ONCE(prefix##_read, Params::Reads, ordered_map::kThreads, 8) { ordered_map::read(p); }          \
     WK_KERNEL_OF(prefix##_rank, Params::Ranks, ordered_map::kThreads) { ordered_map::rank(p); }                  \
     WK_KERNEL_OF(prefix##_select, Params::Ranks, ordered_map::kThreads) { ordered_map::select(p); }              \
     WK_KERNEL_OF(prefix##_retrieve, Params::Retrieve, ordered_map::kThreads) { ordered_map::retrieve(p); }       \

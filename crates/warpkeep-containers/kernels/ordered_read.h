@@ -112,10 +112,10 @@ private:
 };
 
 template <class K, class V> WK_DEVICE Walk<K, V> walk_up(const OrderedMapRef<K, V>& map, const SortedBatch<K, V>& batch, u32 number, K from, bool or_equal) {
-    return Walk<K, V>{batch, number, or_equal ? map.first_at_least(from) : map.first_above(from), batch.runs ? batch.bound(from, !or_equal) : 0, 0, 0};
+    return Walk<K, V>{batch, number, map.nearest(from, false, or_equal), batch.runs ? batch.bound(from, !or_equal) : 0, 0, 0};
 }
 template <class K, class V> WK_DEVICE Walk<K, V> walk_down(const OrderedMapRef<K, V>& map, const SortedBatch<K, V>& batch, u32 number, K from, bool or_equal) {
-    return Walk<K, V>{batch, number, or_equal ? map.last_at_most(from) : map.last_below(from), batch.runs ? batch.bound(from, or_equal) : 0, 0, 0};
+    return Walk<K, V>{batch, number, map.nearest(from, true, or_equal), batch.runs ? batch.bound(from, or_equal) : 0, 0, 0};
 }
 
 template <class K, class V> struct Find {
@@ -156,7 +156,7 @@ template <class K, class V> WK_DEVICE void near(const Near<K, V>& p) {
     u64 i = global_index();
     if (i >= p.count) return;
     K key = load(p.keys + i);
-    auto at = p.is_down ? (p.or_equal ? p.map.last_at_most(key) : p.map.last_below(key)) : (p.or_equal ? p.map.first_at_least(key) : p.map.first_above(key));
+    auto at = p.map.nearest(key, p.is_down, p.or_equal);
     bool there = at.is_valid();
     K found = there ? at.key() : 0;
     if (there) {

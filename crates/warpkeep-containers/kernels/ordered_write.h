@@ -319,8 +319,15 @@ template <class K> WK_DEVICE void raise_levels(const Levels<K>& p) {
     u64 i = global_index();
     if (i >= p.entries) return;
     u32 level = 0;
-    while (level + 1 < p.to.depth && i >= p.to.levels[level + 1]) level++;
-    u64 from = (i - p.to.levels[level]) << 4 * level;
+    u64 begin = 0;
+    // Unrolled, so that the parameters are not copied to the stack.
+    for (u32 above = 1; above < kOrderedLevels; above++) {
+        if (above < p.to.depth && i >= p.to.levels[above]) {
+            level = above;
+            begin = p.to.levels[above];
+        }
+    }
+    u64 from = (i - begin) << 4 * level;
     bool exists = from < p.to.leaf_count;
     if (!exists) store(p.to.separators + i, (K)~(K)0);
     else if (level > 0) store(p.to.separators + i, load(p.to.separators + from));

@@ -136,9 +136,23 @@ template <class K, class V> struct OrderedMapRef {
         }
     };
 
-    // A place in the order: a pair, or the end on either side.
+    // The leaves in order.
+    struct Leaves {
+        const u8* first;
+        const u32* handles;
+        u32 count;
+
+        // There is no leaf with a number that is not less than `count`.
+        WK_DEVICE Leaf leaf(u32 number) const {
+            if (number >= count) return Leaf{nullptr, 0};
+            const u8* at = first + (u64)load(handles + number) * kLeafBytes;
+            return Leaf{at, (u32)load((const u64*)at)};
+        }
+    };
+
+    // A place in the order: a pair, or the end on either side. It has what it needs of the map by value, so that no parameters are copied to the stack.
     struct Cursor {
-        const OrderedMapRef* map;
+        Leaves leaves;
         Leaf leaf;
         u32 number;
         u32 slot;
@@ -150,22 +164,19 @@ template <class K, class V> struct OrderedMapRef {
         // No leaf of a directory is empty.
         WK_DEVICE void next() {
             if (++slot < leaf.count) return;
-            leaf = map->leaf(++number);
+            leaf = leaves.leaf(++number);
             slot = 0;
         }
         WK_DEVICE void previous() {
             if (slot-- > 0) return;
-            leaf = map->leaf(--number);
+            leaf = leaves.leaf(--number);
             slot = leaf.count - 1;
         }
     };
 
-    // Leaf of this number in the directory. There is none with a number that is not less than `leaf_count`.
-    WK_DEVICE Leaf leaf(u32 number) const {
-        if (number >= leaf_count) return Leaf{nullptr, 0};
-        const u8* at = leaves + (u64)load(handles + number) * kLeafBytes;
-        return Leaf{at, (u32)load((const u64*)at)};
-    }
+    WK_DEVICE Leaves in_order() const { return Leaves{leaves, handles, leaf_count}; }
+    // The leaf of this number in the directory.
+    WK_DEVICE Leaf leaf(u32 number) const { return in_order().leaf(number); }
 
     // The number of the leaf that has this key if there is one.
     WK_DEVICE u32 locate(K key) const {
@@ -191,35 +202,25 @@ template <class K, class V> struct OrderedMapRef {
         return there;
     }
 
-    // The first pair whose key is not less than `key`, or is more.
-    WK_DEVICE Cursor first_at_least(K key) const {
-        u32 number = locate(key);
-        Leaf its = leaf(number);
-        Cursor at{this, its, number, its.lower_bound(key)};
-        if (at.slot == its.count) at = Cursor{this, leaf(number + 1), number + 1, 0};
-        return at;
-    }
-    WK_DEVICE Cursor first_above(K key) const {
-        Cursor at = first_at_least(key);
-        if (at.is_valid() && at.key() == key) at.next();
-        return at;
-    }
-    // The last pair whose key is less than `key`, or is not more.
-    WK_DEVICE Cursor last_below(K key) const {
-        u32 number = locate(key);
-        Leaf its = leaf(number);
-        Cursor at{this, its, number, its.lower_bound(key)};
-        at.previous();
-        return at;
-    }
-    WK_DEVICE Cursor last_at_most(K key) const {
+    // The nearest pair on one side.
+    WK_DEVICE Cursor nearest(K key, bool is_down, bool or_equal) const {
         u32 number = locate(key);
         Leaf its = leaf(number);
         u32 slot = its.lower_bound(key);
-        Cursor at{this, its, number, slot};
-        if (!its.has(slot, key)) at.previous();
+        Cursor at{in_order(), its, number, slot};
+        bool is_there = its.has(slot, key);
+        if (is_there && or_equal) return at;
+        if (is_down) at.previous();
+        // Unless the key is there, the slot has the next one, or there is none in this leaf.
+        else if (is_there || slot == its.count) at.next();
         return at;
     }
+    // The first pair whose key is not less than `key`, or is more.
+    WK_DEVICE Cursor first_at_least(K key) const { return nearest(key, false, true); }
+    WK_DEVICE Cursor first_above(K key) const { return nearest(key, false, false); }
+    // The last pair whose key is less than `key`, or is not more.
+    WK_DEVICE Cursor last_below(K key) const { return nearest(key, true, false); }
+    WK_DEVICE Cursor last_at_most(K key) const { return nearest(key, true, true); }
 
     // How many keys are less than `key`, or not more.
     WK_DEVICE u32 rank(K key, bool or_equal) const {
@@ -242,7 +243,7 @@ template <class K, class V> struct OrderedMapRef {
         }
         u32 number = low - 1;
         Leaf its = leaf(number);
-        return Cursor{this, its, number, its.count ? index - load(before + number) : 0};
+        return Cursor{in_order(), its, number, its.count ? index - load(before + number) : 0};
     }
 };
 
