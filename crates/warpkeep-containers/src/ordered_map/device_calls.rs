@@ -179,6 +179,8 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedSnapshot<K, V> {
     ///
     /// # Errors
     /// [`ContainerError::ChangesSnapshot`] if they do not, or have kinds of their own; and as [`OrderedMap::apply_on`].
+    // The buffers that are written are borrowed exclusively until the call returns.
+    #[allow(clippy::needless_pass_by_value)]
     pub fn read_on(
         &self,
         ops: DeviceOrderedOps<'_>,

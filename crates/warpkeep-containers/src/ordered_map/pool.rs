@@ -179,7 +179,7 @@ impl LeafPool {
         let mut chunks = std::mem::take(&mut self.retired);
         let mut swept = Ok(());
         for chunk in &mut chunks {
-            if swept.is_ok() && !(same && !chunk.is_new) {
+            if swept.is_ok() && (!same || chunk.is_new) {
                 swept = self.sweep(chunk, pins, kernels, columns, device, stream);
             }
         }
