@@ -29,9 +29,9 @@ const VALUE: &str = "python.value";
 /// Where a store is, and how it was opened.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     image: Option<PathBuf>,
-    read_only: bool,
+    pub(crate) read_only: bool,
     pid: u32,
 }
 

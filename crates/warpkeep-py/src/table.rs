@@ -1,9 +1,11 @@
 //! A table: a mapping of single keys, and batches of many.
 
+use std::path::PathBuf;
+
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use warpkeep::{Device, Durability, Error, MergeRule, Op};
+use warpkeep::{Device, DeviceChoice, Durability, Error, MergeRule, Op};
 
 use crate::batch::{Wanted, durability_of};
 use crate::cells::{Single, to_python};
@@ -78,6 +80,24 @@ impl Table {
     #[getter]
     fn index(&self) -> &'static str {
         self.table.index().name()
+    }
+
+    /// Where it runs, as in `open`.
+    #[getter]
+    fn device(&self) -> String {
+        self.device.as_ref().map_or(DeviceChoice::Cpu, Device::choice).to_string()
+    }
+
+    /// Where its store is.
+    #[getter]
+    fn store_path(&self) -> PathBuf {
+        self.origin.path.clone()
+    }
+
+    /// Whether its store was opened to be read only.
+    #[getter]
+    fn read_only(&self) -> bool {
+        self.origin.read_only
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {

@@ -13,6 +13,8 @@
 from __future__ import annotations
 
 import enum
+import importlib
+from typing import Any
 
 from ._errors import (
     BatchError,
@@ -75,6 +77,13 @@ class Status(enum.IntEnum):
     OUTPUT_FULL = 0x42
     CORRUPT = 0x50
     INDETERMINATE = 0x51
+
+
+def __getattr__(name: str) -> Any:
+    # Imported when they are used: they need PyTorch and pyarrow.
+    if name in ("arrow", "torch"):
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 __all__ = [

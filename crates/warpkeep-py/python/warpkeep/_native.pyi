@@ -1,8 +1,7 @@
 """The extension module, in Rust."""
 
 import os
-from collections.abc import Iterator, Sequence
-from types import TracebackType
+from pathlib import Path
 from typing import Any, Literal, final
 
 import numpy as np
@@ -74,6 +73,15 @@ class Table:
     def merge_rule(self) -> str: ...
     @property
     def index(self) -> str: ...
+    @property
+    def device(self) -> str:
+        """Where it runs, as in `open`."""
+    @property
+    def store_path(self) -> Path:
+        """Where its store is."""
+    @property
+    def read_only(self) -> bool:
+        """Whether its store was opened to be read only."""
     @property
     def attributes(self) -> dict[str, str]:
         """Short texts that programs keep with the table."""
@@ -222,7 +230,7 @@ class Store:
     def close(self) -> None:
         """Closes the store. Its tables raise ClosedError from then on. Closing it again does nothing."""
     @property
-    def path(self) -> Any: ...
+    def path(self) -> Path: ...
     @property
     def read_only(self) -> bool: ...
     @property

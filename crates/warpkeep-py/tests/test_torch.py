@@ -1,0 +1,279 @@
+"""Embeddings of PyTorch. Without PyTorch the tests are skipped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="SKIPPED: no PyTorch; scripts/python setup --torch")
+
+import warpkeep as wk  # noqa: E402
+import warpkeep.torch as wkt  # noqa: E402
+
+
+def test_tensors_in_and_out(rows: wk.Table) -> None:
+    ids, values = torch.arange(10), torch.randn(10, 4)
+    statuses = rows.put(ids, values)
+    assert isinstance(statuses, torch.Tensor) and (statuses == wk.Status.CREATED).all()
+    got, found = rows.lookup(torch.tensor([3, 99]))
+    assert isinstance(got, torch.Tensor) and got.dtype == torch.float32 and found.dtype == torch.bool
+    assert torch.equal(got[0], values[3]) and found.tolist() == [True, False]
+    out = torch.zeros(10, 4)
+    address = out.data_ptr()
+    answer, _ = rows.lookup(ids, out=out)
+    assert answer is out and out.data_ptr() == address and torch.equal(out, values)
+    got, _, versions = rows.lookup(ids, versions=True)
+    assert versions.dtype == torch.int64 and (versions > 0).all()
+    assert rows.swap(ids, versions, values)[0].tolist() == [wk.Status.OK] * 10
+    with pytest.raises(TypeError, match="float64"):
+        rows.put(ids, values.double())
+    with pytest.raises(ValueError, match="contiguous"):
+        rows.put(ids, torch.randn(4, 10).t())
+    with pytest.raises(TypeError, match="int32"):
+        rows.lookup(ids.int())
+    with pytest.raises((BufferError, RuntimeError), match="gradient"):
+        rows.put(ids, torch.randn(10, 4, requires_grad=True))
+
+
+def embedding(store: wk.Store, optimizer: Any, dim: int = 8, name: str = "items", **options: Any) -> wkt.Embedding:
+    table = wkt.create_table(store, name, dim=dim, optimizer=optimizer)
+    return wkt.Embedding(table, dim=dim, optimizer=optimizer, **options)
+
+
+def reference(kind: str, weights: Any) -> tuple[Any, Any]:
+    """The same with PyTorch's own modules, whose table is dense."""
+    sparse = kind in ("sgd", "adam")
+    dense = torch.nn.Embedding.from_pretrained(weights.clone(), freeze=False, sparse=sparse)
+    made = {
+        "sgd": lambda: torch.optim.SGD(dense.parameters(), lr=0.1),
+        "adagrad": lambda: torch.optim.Adagrad(dense.parameters(), lr=0.1),
+        "adam": lambda: torch.optim.SparseAdam(dense.parameters(), lr=0.1),
+    }
+    return dense, made[kind]()
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adagrad", "adam"])
+def test_training_is_that_of_pytorch(store: wk.Store, kind: str) -> None:
+    optimizer = {"sgd": wkt.SGD(lr=0.1), "adagrad": wkt.Adagrad(lr=0.1), "adam": wkt.Adam(lr=0.1)}[kind]
+    ours = embedding(store, optimizer, init="normal:0.5", seed=3)
+    everything = torch.arange(50)
+    ours.eval()
+    theirs, their_optimizer = reference(kind, ours(everything))
+    ours.train()
+    torch.manual_seed(1)
+    for number in range(1, 11):
+        # Ids that occur several times, and two calls in a step.
+        first, second, target = torch.randint(0, 50, (6, 4)), torch.randint(0, 50, (9,)), torch.randn(6, 4, 8)
+        for module in (ours, theirs):
+            loss = ((module(first) - target) ** 2).sum() + (module(second) ** 3).sum()
+            loss.backward()
+        assert wkt.step(ours, number)
+        their_optimizer.step()
+        their_optimizer.zero_grad()
+    ours.eval()
+    assert torch.allclose(ours(everything), theirs.weight.detach(), atol=1e-5)
+    assert ours.rows.step_number == 10
+
+
+def test_rowwise_adagrad(store: wk.Store) -> None:
+    ours = embedding(store, wkt.RowwiseAdagrad(lr=0.1), init="uniform:1", seed=1)
+    ids = torch.tensor([5, 5, 7])
+    weights, sums = {i: ours.rows.gather(torch.tensor([i]))[0][0].double() for i in (5, 7)}, {5: 0.0, 7: 0.0}
+    for _ in range(3):
+        (ours(ids) ** 2).sum().backward()
+        wkt.step(ours)
+        for i, count in ((5, 2), (7, 1)):
+            gradient = 2 * count * weights[i]
+            sums[i] += float((gradient**2).mean())
+            weights[i] = weights[i] - 0.1 * gradient / (sums[i] ** 0.5 + 1e-10)
+    got, state = ours.rows.gather(torch.tensor([5, 7]))
+    assert torch.allclose(got, torch.stack([weights[5], weights[7]]).float(), atol=1e-5)
+    assert state.flatten().tolist() == pytest.approx([sums[5], sums[7]], rel=1e-4)
+
+
+def test_only_touched_rows_are_stored(store: wk.Store) -> None:
+    ours = embedding(store, wkt.SGD(lr=0.1), init="normal:1")
+    ours(torch.arange(1000)).sum()
+    assert len(ours.rows.table) == 0
+    ours(torch.tensor([3, 3, 2**40])).sum().backward()
+    ours.rows.step()
+    # Both rows, and the number of the step.
+    assert len(ours.rows.table) == 3
+    with torch.no_grad():
+        ours(torch.tensor([8]))
+    ours.rows.step()
+    assert len(ours.rows.table) == 3 and ours.rows.step_number == 2
+
+
+def test_initial_rows_are_a_function_of_seed_and_id() -> None:
+    ids = np.array([0, 1, 2**63, 2**64 - 2], np.uint64)
+    one = wkt.initial_rows("normal:2", ids, 16, 7)
+    assert np.array_equal(wkt.initial_rows("normal:2", ids[2:3], 16, 7)[0], one[2])
+    assert not np.array_equal(wkt.initial_rows("normal:2", ids, 16, 8), one)
+    many = wkt.initial_rows("normal:2", np.arange(20_000, dtype=np.uint64), 8, 1)
+    assert abs(many.mean()) < 0.02 and abs(many.std() - 2) < 0.02
+    assert abs(np.corrcoef(many.T)[0, 1:]).max() < 0.03
+    even = wkt.initial_rows("uniform:3", np.arange(20_000, dtype=np.uint64), 8, 1)
+    assert even.min() > -3 and even.max() < 3 and abs(even.mean()) < 0.03 and even.std() == pytest.approx(3**0.5, rel=0.02)
+    for bad in ("normal", "normal:x", "uniform:-1", "ones", "zeros:1"):
+        with pytest.raises(ValueError, match="zeros"):
+            wkt._init.check(bad)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_bags(store: wk.Store, mode: str) -> None:
+    optimizer = wkt.SGD(lr=0.1)
+    table = wkt.create_table(store, "bags", dim=4, optimizer=optimizer)
+    ours = wkt.EmbeddingBag(table, dim=4, optimizer=optimizer, init="normal:1", mode=mode)
+    everything, _ = ours.rows.gather(torch.arange(30))
+    theirs = torch.nn.EmbeddingBag.from_pretrained(everything.clone(), freeze=False, mode=mode)
+    sgd = torch.optim.SGD(theirs.parameters(), lr=0.1)
+    ids, offsets = torch.tensor([1, 2, 2, 9, 29, 1]), torch.tensor([0, 3, 3])
+    for _ in range(3):
+        for module in (ours, theirs):
+            (module(ids, offsets) ** 2).sum().backward()
+            (module(ids.reshape(3, 2)) ** 2).sum().backward()
+        wkt.step(ours)
+        sgd.step()
+        sgd.zero_grad()
+    assert torch.allclose(ours.rows.gather(torch.arange(30))[0], theirs.weight.detach(), atol=1e-6)
+    if mode == "sum":
+        weights = torch.rand(6)
+        assert torch.allclose(ours(ids, offsets, weights), theirs(ids, offsets, weights), atol=1e-6)
+    assert ours(torch.zeros(0, dtype=torch.int64), torch.tensor([0, 0])).tolist() == [[0] * 4] * 2
+    with pytest.raises(ValueError, match="offsets"):
+        ours(ids)
+
+
+def test_padding(store: wk.Store) -> None:
+    ours = embedding(store, wkt.Adam(lr=0.1), init="normal:1", padding_idx=-1)
+    found = ours(torch.tensor([[4, -1], [-1, 5]]))
+    assert (found[0, 1] == 0).all() and (found[1, 0] == 0).all() and not (found[0, 0] == 0).any()
+    found.sum().backward()
+    ours.rows.step()
+    assert len(ours.rows.table) == 3
+    with pytest.raises(ValueError, match="-1"):
+        embedding(store, wkt.Adam(lr=0.1), init="normal:1")(torch.tensor([-1]))
+    with pytest.raises(TypeError, match="long"):
+        ours(torch.tensor([1.0]))
+
+
+def test_shared_rows(store: wk.Store) -> None:
+    one = embedding(store, wkt.SGD(lr=1.0))
+    two = wkt.EmbeddingBag(one.rows, mode="sum")
+    model = torch.nn.ModuleList([one, two])
+    (one(torch.tensor([1])).sum() + two(torch.tensor([[1, 2]])).sum()).backward()
+    assert wkt.step(model) and one.rows.step_number == 1
+    assert one.rows.gather(torch.tensor([1, 2]))[0][:, 0].tolist() == [-2, -1]
+
+
+def test_a_step_is_done_once(store: wk.Store) -> None:
+    ours = embedding(store, wkt.SGD(lr=1.0))
+
+    def again(number: int) -> bool:
+        ours(torch.tensor([1])).sum().backward()
+        return wkt.step(ours, number)
+
+    assert again(1) and again(2) and not again(2) and not again(1)
+    assert ours(torch.tensor([1])).flatten().tolist() == [-2] * 8
+    ours.rows.zero_grad()
+    with pytest.raises(wk.StepError, match="from 1"):
+        again(0)
+    ours(torch.tensor([1])).sum().backward()
+    ours.rows.zero_grad()
+    assert again(7) and ours.rows.step_number == 7
+    assert ours(torch.tensor([1])).flatten().tolist() == [-3] * 8
+
+
+def test_state(tmp_path: Path) -> None:
+    with wk.open(tmp_path / "s") as store:
+        ours = embedding(store, wkt.SGD(lr=1.0))
+        ours(torch.tensor([1])).sum().backward()
+        wkt.step(ours)
+        torch.save(ours.state_dict(), tmp_path / "state.pt")
+        (extra,) = ours.state_dict().values()
+        assert extra["table"] == "items" and extra["step"] == 1 and extra["store"] == str(tmp_path / "s")
+    state = torch.load(tmp_path / "state.pt")
+    with wk.open(tmp_path / "s") as store:
+        ours = embedding(store, wkt.SGD(lr=0.5))
+        ours.load_state_dict(state)
+        with pytest.raises(wk.StepError, match="open the table"):
+            embedding(store, wkt.SGD(lr=1.0), name="other").load_state_dict(state)
+        with pytest.raises(wk.SpecError, match="sgd"):
+            embedding(store, wkt.SGD(lr=1.0), seed=4)
+        with pytest.raises(wk.SpecError, match="f32x"):
+            wkt.Embedding(store["items"], dim=9, optimizer=wkt.SGD(lr=1.0))
+    with wk.open(tmp_path / "empty") as store, pytest.raises(wk.StepError, match="holds step 0"):
+        embedding(store, wkt.SGD(lr=1.0)).load_state_dict(state)
+    with wk.open(tmp_path / "s", read_only=True) as store:
+        ours = embedding(store, wkt.SGD(lr=1.0)).eval()
+        assert ours(torch.tensor([1])).flatten().tolist() == [-1] * 8
+
+
+TRAINER = """
+import sys, torch, warpkeep as wk, warpkeep.torch as wkt
+torch.set_num_threads(1)
+with wk.open(sys.argv[1]) as store:
+    optimizer = wkt.Adam(lr=0.05)
+    table = wkt.create_table(store, "items", dim=8, optimizer=optimizer)
+    items = wkt.Embedding(table, dim=8, optimizer=optimizer, init="normal:1", seed=5)
+    for number in range(items.rows.step_number + 1, int(sys.argv[2]) + 1):
+        generator = torch.Generator().manual_seed(number)
+        ids = torch.randint(0, 200, (64,), generator=generator)
+        (items(ids) ** 2).sum().backward()
+        wkt.step(items, number)
+        print(number, flush=True)
+"""
+
+
+def test_kill_in_a_training_step(tmp_path: Path) -> None:
+    """A training that is killed again and again ends in the state of one that is not, bit by bit."""
+    steps = 120
+
+    def start(where: Path) -> Any:
+        command = [sys.executable, "-c", TRAINER, str(where), str(steps)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+
+    calm = start(tmp_path / "calm")
+    calm.communicate()
+    assert calm.returncode == 0
+    acknowledged, kills = 0, 0
+    while acknowledged < steps:
+        trainer = start(tmp_path / "killed")
+        first = trainer.stdout.readline()
+        assert int(first) in (acknowledged + 1, acknowledged + 2), "a step was lost, or done twice"
+        acknowledged = int(first)
+        for line in trainer.stdout:
+            acknowledged = int(line)
+            if kills < 3 and acknowledged % 30 == 7:
+                trainer.send_signal(signal.SIGKILL)
+                kills += 1
+        trainer.wait()
+    assert kills == 3
+    with wk.open(tmp_path / "calm") as calm_store, wk.open(tmp_path / "killed") as killed_store:
+        ids = np.append(np.arange(200, dtype=np.uint64), np.uint64(2**64 - 1))
+        one, found = calm_store["items"].lookup(ids)
+        other, also = killed_store["items"].lookup(ids)
+        assert found.sum() > 150 and np.array_equal(found, also) and np.array_equal(one.view(np.uint32), other.view(np.uint32))
+
+
+@pytest.mark.skipif(not hasattr(torch.library, "custom_op"), reason="SKIPPED: this PyTorch has no custom operators")
+def test_compile(store: wk.Store) -> None:
+    ours = embedding(store, wkt.SGD(lr=1.0), init="normal:1", padding_idx=0)
+    compiled = torch.compile(lambda ids: (ours(ids) * 2).sum(), fullgraph=True, backend="aot_eager")
+    ids = torch.tensor([1, 1, 2, 0])
+    before, _ = ours.rows.gather(torch.tensor([1, 2]))
+    before = before.clone()
+    loss = compiled(ids)
+    assert float(loss) == pytest.approx(float((ours(ids) * 2).sum()))
+    loss.backward()
+    ours.rows.step()
+    after, _ = ours.rows.gather(torch.tensor([1, 2]))
+    assert torch.allclose(before - after, torch.tensor([[4.0], [2.0]]).expand(2, 8))
