@@ -71,6 +71,16 @@ pub enum ContainerError {
         /// How many there can be.
         most: u64,
     },
+    /// A call that needs an empty container.
+    #[error(
+        "{what} needs an empty container, and this one has {len} keys; clear it first, or apply insertions"
+    )]
+    NotEmpty {
+        /// The call.
+        what: &'static str,
+        /// How many keys there are.
+        len: u64,
+    },
     /// A call with device memory, of a container that has none.
     #[error("{what} works in device memory and this container is on the CPU; use the call that takes slices")]
     OnCpu {

@@ -43,7 +43,18 @@ impl FileKind {
         Self { magic: *b"WKHSET\r\n", name: "a HashSet", first_widths: Some([8, 0]) };
     pub(crate) const CUCKOO_INDEX: Self =
         Self { magic: *b"WKCUCK\r\n", name: "a CuckooIndex", first_widths: None };
-    const ALL: [Self; 3] = [Self::HASH_MAP, Self::HASH_SET, Self::CUCKOO_INDEX];
+    pub(crate) const SLAB_MAP: Self = Self { magic: *b"WKSMAP\r\n", name: "a SlabMap", first_widths: None };
+    pub(crate) const SLAB_SET: Self = Self { magic: *b"WKSSET\r\n", name: "a SlabSet", first_widths: None };
+    pub(crate) const SLAB_MULTI_MAP: Self =
+        Self { magic: *b"WKSMUL\r\n", name: "a SlabMultiMap", first_widths: None };
+    const ALL: [Self; 6] = [
+        Self::HASH_MAP,
+        Self::HASH_SET,
+        Self::CUCKOO_INDEX,
+        Self::SLAB_MAP,
+        Self::SLAB_SET,
+        Self::SLAB_MULTI_MAP,
+    ];
 }
 
 /// What a file holds.

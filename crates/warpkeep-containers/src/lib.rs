@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`Sorter`] | stable radix sort of keys with payloads, exclusive scan, runs of equal keys, merge of sorted columns |
 //! | [`SlabAlloc`] | units of 32 to 512 bytes that kernels claim and give back |
-//! | [`SlabMap`], [`SlabSet`], [`SlabMultiMap`] | hash tables of chains of slabs, with any mix of requests in one launch |
+//! | [`SlabMap`], [`SlabSet`], [`SlabMultiMap`] | hash tables of chains of slabs, of 32 or 64 bits, with any mix of requests in one launch |
 //! | [`HashMap`] | 64-bit keys to 64-bit values; grows by itself; batches of mixed operations in their order |
 //! | [`HashSet`] | the same without values, in half the memory |
 //! | [`CuckooIndex`] | 64-bit hashes of keys to 32-bit locations, eight bytes an entry: Mega-KV's index; batches of mixed operations in their order |
@@ -19,15 +19,9 @@ mod cuckoo_index;
 mod error;
 mod file;
 mod hash_map;
-mod key_mixer;
 mod ordered_map;
 mod slab_alloc;
-mod slab_hash_options;
-mod slab_map;
-mod slab_multi_map;
-mod slab_request;
-mod slab_set;
-mod slab_table;
+mod slab_hash;
 mod sort;
 
 pub use columns::{SortKey, SortValue};
@@ -46,11 +40,10 @@ pub use ordered_map::{
     OrderedOpKinds, OrderedPin, OrderedRanges, OrderedSnapshot, OrderedStatus, OrderedWord, PairLayout,
 };
 pub use slab_alloc::{SlabAlloc, SlabAllocContents, SlabAllocOptions, SlabAllocRef, SlabAllocStats};
-pub use slab_hash_options::{SlabHashOptions, SlabHashStats};
-pub use slab_map::SlabMap;
-pub use slab_multi_map::SlabMultiMap;
-pub use slab_request::{SlabAnswer, SlabMultiRequest, SlabRequest};
-pub use slab_set::SlabSet;
-pub use slab_table::SlabTableRef;
+pub use slab_hash::{
+    DeviceSlabAnswers, DeviceSlabOps, SlabAnswer, SlabHashOptions, SlabHashStats, SlabKey, SlabMap,
+    SlabMultiMap, SlabMultiRequest, SlabOpKind, SlabOpKinds, SlabRequest, SlabSet, SlabStatus, SlabTableRef,
+    SlabValue,
+};
 pub use sort::{Sorted, Sorter};
 pub use warpkeep_device::{DeviceError, Result};

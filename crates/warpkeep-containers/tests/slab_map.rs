@@ -4,24 +4,24 @@
 
 mod slab_table;
 
-use slab_table::Map;
+use slab_table::Slabs;
 use warpkeep_containers::{SlabAnswer, SlabHashOptions, SlabMap, SlabRequest};
 use warpkeep_device::sim::Seeded;
 use warpkeep_device::{Device, Mode};
 
 mod small_slabs {
-    use super::Map;
-    warpkeep_suites::simulator_suite!(Map<64, false>);
+    use super::{SlabMap, Slabs};
+    warpkeep_suites::simulator_suite!(Slabs<SlabMap, 64, false>);
 }
 
 mod large_slabs {
-    use super::Map;
-    warpkeep_suites::simulator_suite!(Map<128, false>);
+    use super::{SlabMap, Slabs};
+    warpkeep_suites::simulator_suite!(Slabs<SlabMap, 128, false>);
 }
 
 mod growing {
-    use super::Map;
-    warpkeep_suites::simulator_suite!(Map<64, true>);
+    use super::{SlabMap, Slabs};
+    warpkeep_suites::simulator_suite!(Slabs<SlabMap, 64, true>);
 }
 
 fn device() -> Device {
@@ -90,7 +90,7 @@ fn trap_out_of_slabs_is_an_answer() {
     let device = device();
     // The least that a pool has: 1024 slabs of 7 pairs behind 4 buckets.
     let options = SlabHashOptions { most_buckets: 4, most_slabs: 1, ..SlabHashOptions::default() };
-    let mut map = SlabMap::new(&device, options).unwrap();
+    let mut map: SlabMap = SlabMap::new(&device, options).unwrap();
     let answers = map.apply(&inserts(0..9000)).unwrap();
     let stored = answers.iter().filter(|answer| **answer == SlabAnswer::Inserted).count();
     let full = answers.iter().filter(|answer| **answer == SlabAnswer::Full).count();
@@ -145,7 +145,7 @@ fn trap_slabs_that_come_back_are_as_good_as_new() {
 fn trap_regular_keys_are_spread() {
     for stride in [1, 2, 1 << 10, 1 << 16, 1 << 20] {
         let options = SlabHashOptions { capacity: 4000, ..SlabHashOptions::default() };
-        let mut map = SlabMap::new(&device(), options).unwrap();
+        let mut map: SlabMap = SlabMap::new(&device(), options).unwrap();
         map.apply(&inserts((0..4000_u32).map(|i| i.wrapping_mul(stride) ^ i >> 12))).unwrap();
         let stats = map.stats().unwrap();
         assert!(stats.chained_slabs < stats.buckets / 2, "{stride}: {stats:?}");
@@ -156,7 +156,7 @@ fn trap_regular_keys_are_spread() {
 fn trap_every_key_and_value_can_be_stored() {
     for seed in 0..20 {
         let options = SlabHashOptions { seed, most_buckets: 4, ..SlabHashOptions::default() };
-        let mut map = SlabMap::new(&device(), options).unwrap();
+        let mut map: SlabMap = SlabMap::new(&device(), options).unwrap();
         let odd = [0, 1, 2, u32::MAX, u32::MAX - 1, u32::MAX - 2, 1 << 31, (1 << 31) - 1];
         let batch: Vec<SlabRequest> =
             odd.iter().zip(odd.iter().rev()).map(|(key, value)| SlabRequest::Insert(*key, *value)).collect();
@@ -168,7 +168,7 @@ fn trap_every_key_and_value_can_be_stored() {
 
 #[test]
 fn buckets_are_added_as_pairs_come_and_small_batches_too() {
-    let mut map = SlabMap::new(&device(), SlabHashOptions::default()).unwrap();
+    let mut map: SlabMap = SlabMap::new(&device(), SlabHashOptions::default()).unwrap();
     let mut next = 0;
     for size in [1, 5, 40, 300, 10, 5000, 3, 20_000, 64] {
         map.apply(&inserts(next..next + size)).unwrap();
@@ -186,7 +186,7 @@ fn chains_of_any_length_are_flushed_in_every_schedule() {
         let device = Device::simulated(Mode::seeded(seed)).unwrap();
         let slab_bytes = if seed % 2 == 0 { 64 } else { 128 };
         let options = SlabHashOptions { slab_bytes, most_buckets: 4, ..SlabHashOptions::default() };
-        let mut map = SlabMap::new(&device, options).unwrap();
+        let mut map: SlabMap = SlabMap::new(&device, options).unwrap();
         let count = 1 + 9 * seed as u32;
         map.apply(&inserts(0..count)).unwrap();
         let is_kept = |key: &u32| (key / 7 + key % 5 + seed as u32).is_multiple_of(3);
@@ -205,7 +205,7 @@ fn chains_of_any_length_are_flushed_in_every_schedule() {
 
 #[test]
 fn churn_of_ever_new_keys_takes_no_more_memory() {
-    let mut map = SlabMap::new(&device(), SlabHashOptions::default()).unwrap();
+    let mut map: SlabMap = SlabMap::new(&device(), SlabHashOptions::default()).unwrap();
     let mut most = 0;
     for round in 0..40_u32 {
         let mut batch = inserts(round * 500..(round + 1) * 500);
@@ -220,7 +220,7 @@ fn churn_of_ever_new_keys_takes_no_more_memory() {
 #[test]
 fn memory_that_is_short_is_no_error_while_chains_can_grow() {
     let device = device();
-    let mut map = SlabMap::new(&device.with_budget(600 << 10), SlabHashOptions::default()).unwrap();
+    let mut map: SlabMap = SlabMap::new(&device.with_budget(600 << 10), SlabHashOptions::default()).unwrap();
     // The columns of batches are there before memory becomes short.
     map.search(&[0; 2000]).unwrap();
     let (mut stored, mut full) = (0, 0);
@@ -233,5 +233,7 @@ fn memory_that_is_short_is_no_error_while_chains_can_grow() {
     assert_eq!((map.len().unwrap(), map.pairs().is_err()), (stored as u64, true), "a list needs memory, too");
     let found = map.search(&(0..2000).collect::<Vec<_>>()).unwrap();
     assert!(found.iter().zip(0_u32..).all(|(value, key)| *value == Some(!key)));
-    assert!(SlabMap::new(&device, SlabHashOptions { slab_bytes: 96, ..SlabHashOptions::default() }).is_err());
+    assert!(
+        <SlabMap>::new(&device, SlabHashOptions { slab_bytes: 96, ..SlabHashOptions::default() }).is_err()
+    );
 }

@@ -4,11 +4,36 @@ mod slab_multi;
 mod slab_table;
 
 use slab_multi::Multi;
-use slab_table::Map;
+use slab_table::Slabs;
+use warpkeep_containers::{SlabMap, SlabMultiMap, SlabSet};
 use warpkeep_suites::device::{Container, Load, compare_with_model, on_gpu};
 
-// All kinds have their kernels in one program, which this compiles.
-warpkeep_suites::cuda_suite!(Map<64, true>);
+warpkeep_suites::cuda_suite!(Slabs<SlabMap, 64, true>);
+
+mod wide {
+    use super::*;
+    warpkeep_suites::cuda_suite!(Slabs<SlabMap<u64, u64>, 128, true>);
+}
+
+mod keys {
+    use super::*;
+    warpkeep_suites::cuda_suite!(Slabs<SlabSet, 64, true>);
+}
+
+mod wide_keys {
+    use super::*;
+    warpkeep_suites::cuda_suite!(Slabs<SlabSet<u64>, 64, true>);
+}
+
+mod several_values {
+    use super::*;
+    warpkeep_suites::cuda_suite!(Multi<SlabMultiMap, 64>);
+}
+
+mod several_wide_values {
+    use super::*;
+    warpkeep_suites::cuda_suite!(Multi<SlabMultiMap<u64, u64>, 128>);
+}
 
 fn agrees<C: Container>() {
     on_gpu(|device| {
@@ -18,17 +43,17 @@ fn agrees<C: Container>() {
 }
 
 #[test]
-fn large_slabs_agree_with_the_model() {
-    agrees::<Map<128, true>>();
+fn slabs_of_other_sizes_agree_with_the_model() {
+    agrees::<Slabs<SlabMap, 128, true>>();
+    agrees::<Slabs<SlabMap<u64, u64>, 64, true>>();
+    agrees::<Slabs<SlabSet, 128, true>>();
+    agrees::<Multi<SlabMultiMap, 128>>();
 }
 
 #[test]
 fn few_buckets_agree_with_the_model() {
-    agrees::<Map<64, false>>();
-}
-
-#[test]
-fn multimaps_agree_with_the_model() {
-    agrees::<Multi<64>>();
-    agrees::<Multi<128>>();
+    agrees::<Slabs<SlabMap, 64, false>>();
+    agrees::<Slabs<SlabMap<u64, u64>, 128, false>>();
+    agrees::<Slabs<SlabSet, 128, false>>();
+    agrees::<Slabs<SlabSet<u64>, 128, false>>();
 }

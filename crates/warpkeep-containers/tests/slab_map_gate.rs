@@ -4,7 +4,7 @@
 
 mod slab_table;
 
-use slab_table::Map;
+use slab_table::{Slabs, device_error};
 use warpkeep_containers::{SlabAnswer, SlabHashOptions, SlabMap, SlabRequest};
 use warpkeep_device::sim::Seeded;
 use warpkeep_device::{Device, DeviceError, Mode};
@@ -16,13 +16,13 @@ fn wrong_chains() -> Option<String> {
         let run = || -> Result<Option<String>, DeviceError> {
             let mode = Mode::Seeded(Seeded { switch_chance: 400, ..Seeded::new(seed) });
             let options = SlabHashOptions { most_buckets: 4, ..SlabHashOptions::default() };
-            let mut map = SlabMap::new(&Device::simulated(mode)?, options)?;
+            let mut map: SlabMap = SlabMap::new(&Device::simulated(mode)?, options).map_err(device_error)?;
             let requests: Vec<SlabRequest> = (0..250).map(|key| SlabRequest::Insert(key, key)).collect();
-            let answers = map.apply(&requests)?;
+            let answers = map.apply(&requests).map_err(device_error)?;
             let stored = answers.iter().filter(|answer| **answer == SlabAnswer::Inserted).count();
-            let listed = map.pairs()?.len();
-            map.clear()?;
-            let left = map.stats()?.chained_slabs;
+            let listed = map.pairs().map_err(device_error)?.len();
+            map.clear().map_err(device_error)?;
+            let left = map.stats().map_err(device_error)?.chained_slabs;
             let right = (stored, listed, left) == (250, 250, 0);
             Ok((!right).then(|| format!("{stored} stored, {listed} listed, {left} slabs lost")))
         };
@@ -33,7 +33,7 @@ fn wrong_chains() -> Option<String> {
 
 #[test]
 fn every_fault_point_is_noticed() {
-    let schedules = || wrong_schedule::<Map<64, false>>(40);
+    let schedules = || wrong_schedule::<Slabs<SlabMap, 64, false>>(40);
     assert_eq!((schedules(), wrong_chains()), (None, None));
     Gate::new("SlabMap")
         .with("slab_hash.pair_as_seen", "", &schedules)

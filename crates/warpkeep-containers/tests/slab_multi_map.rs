@@ -11,13 +11,18 @@ use warpkeep_containers::{SlabAnswer, SlabHashOptions, SlabMultiMap, SlabMultiRe
 use warpkeep_device::{Device, Mode};
 
 mod small_slabs {
-    use super::Multi;
-    warpkeep_suites::simulator_suite!(Multi<64>);
+    use super::{Multi, SlabMultiMap};
+    warpkeep_suites::simulator_suite!(Multi<SlabMultiMap, 64>);
 }
 
 mod large_slabs {
-    use super::Multi;
-    warpkeep_suites::simulator_suite!(Multi<128>);
+    use super::{Multi, SlabMultiMap};
+    warpkeep_suites::simulator_suite!(Multi<SlabMultiMap, 128>);
+}
+
+mod wide {
+    use super::{Multi, SlabMultiMap};
+    warpkeep_suites::simulator_suite!(Multi<SlabMultiMap<u64, u64>, 128>);
 }
 
 fn device() -> Device {
@@ -26,7 +31,7 @@ fn device() -> Device {
 
 #[test]
 fn values_of_a_key_stay_in_the_order_in_which_they_came() {
-    let mut map = SlabMultiMap::new(&device(), SlabHashOptions::default()).unwrap();
+    let mut map: SlabMultiMap = SlabMultiMap::new(&device(), SlabHashOptions::default()).unwrap();
     for value in 0..60 {
         map.apply(&[SlabMultiRequest::Insert(9, value), SlabMultiRequest::Insert(value, 1000 + value)])
             .unwrap();
@@ -51,7 +56,7 @@ fn values_of_a_key_stay_in_the_order_in_which_they_came() {
 
 #[test]
 fn all_values_of_a_key_are_found_and_deleted() {
-    let mut map = SlabMultiMap::new(&device(), SlabHashOptions::default()).unwrap();
+    let mut map: SlabMultiMap = SlabMultiMap::new(&device(), SlabHashOptions::default()).unwrap();
     let batch: Vec<SlabMultiRequest> = (0..3000_u32).map(|i| SlabMultiRequest::Insert(i % 100, i)).collect();
     map.apply(&batch).unwrap();
     let keys: Vec<u32> = (0..101).collect();
@@ -78,7 +83,7 @@ fn all_values_of_a_key_are_found_and_deleted() {
 
 #[test]
 fn a_set_tells_duplicates() {
-    let mut set = SlabSet::new(&device(), SlabHashOptions::default()).unwrap();
+    let mut set: SlabSet = SlabSet::new(&device(), SlabHashOptions::default()).unwrap();
     let keys: Vec<u32> = (0..4000_u32).map(|i| (i % 1000).wrapping_mul(0x0100_0001)).collect();
     let answers = set.insert(&keys).unwrap();
     let first = answers.iter().filter(|answer| **answer == SlabAnswer::Inserted).count();

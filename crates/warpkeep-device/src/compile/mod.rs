@@ -36,6 +36,8 @@ use crate::program::{Agreement, Program};
 /// | `ordered_map.h` | an ordered map, for kernels that read one: `warpkeep_containers::OrderedMap` |
 /// | `duplicates.h` | equal keys in a block, and in a batch |
 /// | `slab_alloc.h` | units of one size that kernels claim and give back |
+/// | `slab_cell.h` | cells of slabs: keys with their values, or keys alone |
+/// | `slab_chain.h` | whole chains of slabs, each worked by one tile |
 /// | `slab_hash.h` | a hash table of chains of slabs |
 /// | `fault_point.h` | steps that a test can have left out |
 pub const SEAM: &[(&str, &str)] = &[
@@ -53,6 +55,8 @@ pub const SEAM: &[(&str, &str)] = &[
     ("warpkeep/scan.h", include_str!("../../include/warpkeep/scan.h")),
     ("warpkeep/simt.h", include_str!("../../include/warpkeep/simt.h")),
     ("warpkeep/slab_alloc.h", include_str!("../../include/warpkeep/slab_alloc.h")),
+    ("warpkeep/slab_cell.h", include_str!("../../include/warpkeep/slab_cell.h")),
+    ("warpkeep/slab_chain.h", include_str!("../../include/warpkeep/slab_chain.h")),
     ("warpkeep/slab_hash.h", include_str!("../../include/warpkeep/slab_hash.h")),
     ("warpkeep/sm_affinity.h", include_str!("../../include/warpkeep/sm_affinity.h")),
     ("warpkeep/sorted_runs.h", include_str!("../../include/warpkeep/sorted_runs.h")),

@@ -1,0 +1,89 @@
+//! How keys are mixed.
+
+use bytemuck::NoUninit;
+
+/// A bijection of keys, with a seed: `wk::KeyMixer` of `warpkeep/slab_cell.h`. Keys of 32 bits use the lower halves.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct KeyMixer {
+    seed: u64,
+    multiplier: u64,
+    inverse: u64,
+}
+
+/// Splitmix64: neighbouring numbers give unlike ones.
+fn splitmix(number: u64) -> u64 {
+    let mixed = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
+}
+
+impl KeyMixer {
+    pub(super) fn new(seed: u64) -> Self {
+        let first = splitmix(seed);
+        let multiplier = splitmix(first) | 1;
+        // Newton's method: each step doubles the number of right bits, of which an odd number has three.
+        let inverse = (0..5).fold(multiplier, |inverse: u64, _| {
+            inverse.wrapping_mul(2_u64.wrapping_sub(multiplier.wrapping_mul(inverse)))
+        });
+        Self { seed: first, multiplier, inverse }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `wk::KeyMixer::mix` of 32 bits.
+    fn mix(mixer: KeyMixer, key: u32) -> u32 {
+        let x = key ^ mixer.seed as u32;
+        let x = (x ^ (x >> 16)).wrapping_mul(mixer.multiplier as u32);
+        let x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
+        x ^ (x >> 16)
+    }
+
+    /// `wk::KeyMixer::mix` of 64 bits.
+    fn mix_wide(mixer: KeyMixer, key: u64) -> u64 {
+        let x = key ^ mixer.seed;
+        let x = (x ^ (x >> 32)).wrapping_mul(mixer.multiplier);
+        let x = (x ^ (x >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        x ^ (x >> 32)
+    }
+
+    #[test]
+    fn multipliers_come_with_their_inverse() {
+        for seed in 0..1000 {
+            let mixer = KeyMixer::new(seed);
+            assert_eq!(mixer.multiplier.wrapping_mul(mixer.inverse), 1);
+            assert_eq!((mixer.multiplier as u32).wrapping_mul(mixer.inverse as u32), 1);
+        }
+    }
+
+    /// The most keys in one of 256 buckets.
+    fn fullest(buckets: impl Iterator<Item = u64>) -> usize {
+        let mut counts = [0; 256];
+        buckets.for_each(|bucket| counts[bucket as usize % 256] += 1);
+        counts.into_iter().max().unwrap_or(0)
+    }
+
+    #[test]
+    fn keys_chosen_against_one_seed_are_spread_by_another() {
+        let (known, other) = (KeyMixer::new(1), KeyMixer::new(2));
+        let chosen: Vec<u32> = (0..1 << 18).filter(|key| mix(known, *key) % 256 == 7).collect();
+        let most = fullest(chosen.iter().map(|key| mix(other, *key).into()));
+        assert!(chosen.len() > 900 && most < 20, "{} keys, {most} in one bucket", chosen.len());
+        let chosen: Vec<u64> = (0..1 << 18).filter(|key| mix_wide(known, *key) % 256 == 7).collect();
+        let most = fullest(chosen.iter().map(|key| mix_wide(other, *key)));
+        assert!(chosen.len() > 900 && most < 20, "{} wide keys, {most} in one bucket", chosen.len());
+    }
+
+    #[test]
+    fn wide_keys_that_differ_in_few_bits_are_spread() {
+        let mixer = KeyMixer::new(3);
+        for shift in 0..56 {
+            let most = fullest((0..256).map(|i: u64| mix_wide(mixer, i << shift)));
+            assert!(most < 12, "{most} of 256 keys with 8 bits from {shift} on are in one bucket");
+        }
+    }
+}
