@@ -54,7 +54,16 @@ pub(crate) fn device_raised(py: Python<'_>, error: &DeviceError) -> PyErr {
 
 /// The exception for an error of a container.
 pub(crate) fn container_raised(py: Python<'_>, error: &ContainerError) -> PyErr {
-    exception(py, "Error", &error.to_string())
+    let class = match error {
+        ContainerError::Device(DeviceError::OutOfMemory { .. } | DeviceError::OutOfBudget { .. }) => {
+            "FullError"
+        }
+        ContainerError::Device(_) => "DeviceError",
+        ContainerError::Damaged { .. } | ContainerError::Inconsistent { .. } => "DamagedError",
+        ContainerError::WrongLength { .. } | ContainerError::WrongKind { .. } => "SpecError",
+        _ => "Error",
+    };
+    exception(py, class, &error.to_string())
 }
 
 /// The exception for a batch in which an operation was refused, found no room or failed.

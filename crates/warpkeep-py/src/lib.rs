@@ -6,6 +6,7 @@
 //! | [`spec`], [`dtype`] | what keys and values are |
 //! | [`array`], [`dlpack`], [`library`], [`device_array`] | the caller's arrays, and arrays for answers |
 //! | [`cells`], [`batch`], [`device`], [`scan`] | batches over those arrays in host memory and on a device, scans |
+//! | [`hash_map`] | the class `HashMap`, a container |
 //! | [`errors`], [`json`] | exceptions and reports |
 
 mod array;
@@ -16,6 +17,7 @@ mod device_array;
 mod dlpack;
 mod dtype;
 mod errors;
+mod hash_map;
 mod json;
 mod library;
 mod scan;
@@ -35,6 +37,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<scan::Scan>()?;
     module.add_class::<scan::Items>()?;
     module.add_class::<device_array::DeviceArray>()?;
+    module.add_class::<hash_map::HashMap>()?;
     module.add_function(wrap_pyfunction!(store::open, module)?)?;
     module.add_function(wrap_pyfunction!(store::verify, module)?)?;
     module.add_function(wrap_pyfunction!(store::restore, module)?)?;

@@ -384,6 +384,34 @@ impl Table {
         py.detach(|| self.table.set_attribute(name, value)).or_raise(py)
     }
 
+    /// All items as a `pyarrow.RecordBatchReader` with the columns key and value.
+    #[pyo3(signature = (batch = 65_536))]
+    fn to_arrow<'py>(this: &Bound<'py, Self>, batch: usize) -> PyResult<Bound<'py, PyAny>> {
+        this.py().import("warpkeep.arrow")?.call_method1("to_arrow", (this, batch))
+    }
+
+    /// Stores the items of an Arrow table, reader or batch; how many there were.
+    #[pyo3(signature = (source, *, key = "key", value = "value", durability = None))]
+    fn read_arrow(
+        this: &Bound<'_, Self>,
+        source: &Bound<'_, PyAny>,
+        key: &str,
+        value: &str,
+        durability: Option<&str>,
+    ) -> PyResult<usize> {
+        let arguments = (this, source, key, value, durability);
+        this.py().import("warpkeep.arrow")?.call_method1("read_arrow", arguments)?.extract()
+    }
+
+    /// All items, for libraries that take Arrow's streams.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        this: &Bound<'py, Self>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Table::to_arrow(this, 65_536)?.call_method1("__arrow_c_stream__", (requested_schema,))
+    }
+
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         let reopen = py.import("warpkeep._reopen")?.getattr("reopen_table")?;
         let (path, image) = self.origin.to_pickle(py, "table")?;

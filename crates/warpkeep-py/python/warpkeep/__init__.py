@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import enum
 import importlib
-from typing import Any
+import os
+from collections.abc import Iterable
+from typing import Any, Literal
 
 from ._errors import (
     BatchError,
@@ -34,6 +36,7 @@ from ._errors import (
 )
 from ._native import (
     DeviceArray,
+    HashMap,
     Spec,
     Store,
     Table,
@@ -79,6 +82,20 @@ class Status(enum.IntEnum):
     INDETERMINATE = 0x51
 
 
+def load_parquet(
+    files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    table: Table,
+    *,
+    key: str = "key",
+    value: str = "value",
+    durability: Literal["process", "power"] | None = None,
+) -> int:
+    """Stores the rows of Parquet files (a path, a pattern with * or a list of paths) in a table; how many there were. Needs pyarrow."""
+    from . import arrow
+
+    return arrow.load_parquet(files, table, key, value, durability)
+
+
 def __getattr__(name: str) -> Any:
     # Imported when they are used: they need PyTorch and pyarrow.
     if name in ("arrow", "torch"):
@@ -97,6 +114,7 @@ __all__ = [
     "Error",
     "ForkError",
     "FullError",
+    "HashMap",
     "NoStoreError",
     "NoTableError",
     "ReadOnlyError",
@@ -116,6 +134,7 @@ __all__ = [
     "i16",
     "i32",
     "i64",
+    "load_parquet",
     "metrics",
     "open",
     "restore",

@@ -46,6 +46,38 @@ class DeviceArray:
     def __len__(self) -> int: ...
 
 @final
+class HashMap:
+    """A map from 64-bit keys to 64-bit values, in the memory of the host or of a device; not a table of a store."""
+
+    def __new__(cls, capacity: int = 0, *, device: str = "cpu", seed: int | None = None) -> HashMap: ...
+    @staticmethod
+    def load(path: _Path, *, device: str = "cpu") -> HashMap:
+        """The map of a file that `save` wrote."""
+    def insert(self, keys: _Array, values: _Array) -> npt.NDArray[np.bool_]:
+        """Adds keys; which of them are new. A key that is there keeps its value."""
+    def put(
+        self, keys: _Array, values: _Array, *, how: Literal["replace", "add", "min", "max"] = "replace"
+    ) -> npt.NDArray[np.bool_]:
+        """Adds keys, or changes the values of those that are there; which of them are new."""
+    def find(self, keys: _Array) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+        """The values of keys, 0 where there is none, and which keys were found."""
+    def contains(self, keys: _Array) -> npt.NDArray[np.bool_]:
+        """Which keys are there."""
+    def erase(self, keys: _Array) -> npt.NDArray[np.bool_]:
+        """Removes keys; which of them were there."""
+    def items(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+        """All keys and their values, in no order."""
+    def clear(self) -> None:
+        """Removes all keys."""
+    def save(self, path: _Path) -> None:
+        """Writes all keys and values to a file."""
+    @property
+    def device(self) -> str: ...
+    def __len__(self) -> int: ...
+    def __bool__(self) -> bool: ...
+    def __contains__(self, key: int, /) -> bool: ...
+
+@final
 class Scan:
     """All items of a table, in arrays."""
 
@@ -192,6 +224,13 @@ class Table:
         """Adds to 8-byte integers, and gives what was there before."""
     def stat(self) -> dict[str, Any]:
         """How full it is, in the terms of its index."""
+    def to_arrow(self, batch: int = 65_536) -> Any:
+        """All items as a `pyarrow.RecordBatchReader` with the columns key and value."""
+    def read_arrow(
+        self, source: Any, *, key: str = "key", value: str = "value", durability: _Durability | None = None
+    ) -> int:
+        """Stores the items of an Arrow table, reader, batch or stream; how many there were."""
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
 
 @final
 class Store:

@@ -44,26 +44,27 @@ def _define() -> Callable[[Any, torch.Tensor], torch.Tensor]:
     def note(ids: torch.Tensor, gradient: torch.Tensor, module: int) -> torch.Tensor:
         there = _there(module, ids)
         _modules[module].rows.note(ids[there], gradient[there])
-        return gradient.new_zeros(())
+        # The gradient of the anchor, which lies on the CPU.
+        return torch.zeros(())
 
     @note.register_fake
     def _(ids: torch.Tensor, gradient: torch.Tensor, module: int) -> torch.Tensor:
-        return gradient.new_empty(())
+        return torch.empty(())
 
-    def remember(context: Any, inputs: Any, output: Any) -> None:
+    def remember(ctx: Any, inputs: Any, output: Any) -> None:
         ids, _, module, _ = inputs
-        context.save_for_backward(ids)
-        context.module = module
+        ctx.save_for_backward(ids)
+        ctx.module = module
 
-    def backward(context: Any, gradient: torch.Tensor) -> Any:
-        (ids,) = context.saved_tensors
-        return None, note(ids, gradient, context.module), None, None
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        (ids,) = ctx.saved_tensors
+        return None, note(ids, gradient, ctx.module), None, None
 
     gather.register_autograd(backward, setup_context=remember)
 
     def call(module: Any, ids: torch.Tensor) -> torch.Tensor:
-        # Autograd follows an operator whose inputs need a gradient.
-        anchor = torch.zeros((), device=ids.device, requires_grad=module.training and torch.is_grad_enabled())
+        # Autograd follows an operator that has an input which needs a gradient.
+        anchor = module.anchor if module.training else module.anchor.detach()
         found: torch.Tensor = gather(ids, anchor, module.number, module.rows.dim)
         return found
 

@@ -37,7 +37,8 @@ class _Module(torch.nn.Module):
                 raise ValueError("give dim and optimizer, or Rows that another module has")
             self.rows = Rows(table, dim, optimizer, init, seed, durability)
         self.padding_idx = padding_idx
-        self.number = register(self)
+        # For compiled code.
+        self.number, self.anchor = register(self), torch.zeros((), requires_grad=True)
 
     def _unique(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The weights of the ids that occur, and for each id which of them is its own."""
