@@ -47,13 +47,16 @@ impl FileKind {
     pub(crate) const SLAB_SET: Self = Self { magic: *b"WKSSET\r\n", name: "a SlabSet", first_widths: None };
     pub(crate) const SLAB_MULTI_MAP: Self =
         Self { magic: *b"WKSMUL\r\n", name: "a SlabMultiMap", first_widths: None };
-    const ALL: [Self; 6] = [
+    pub(crate) const ORDERED_MAP: Self =
+        Self { magic: *b"WKOMAP\r\n", name: "an OrderedMap", first_widths: None };
+    const ALL: [Self; 7] = [
         Self::HASH_MAP,
         Self::HASH_SET,
         Self::CUCKOO_INDEX,
         Self::SLAB_MAP,
         Self::SLAB_SET,
         Self::SLAB_MULTI_MAP,
+        Self::ORDERED_MAP,
     ];
 }
 

@@ -4,6 +4,7 @@ mod batch;
 mod columns;
 mod cpu;
 mod device_calls;
+mod file;
 mod kernels;
 mod key;
 mod near;

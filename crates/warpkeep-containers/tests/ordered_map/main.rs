@@ -2,9 +2,14 @@
 
 #![cfg(not(no_simulator))]
 
+mod calls;
 mod container;
+mod device_calls;
+mod files;
+mod limits;
 mod model;
 mod properties;
+mod snapshots;
 mod traps;
 
 mod wide {

@@ -1,0 +1,68 @@
+//! Kernels of others that read a snapshot through `warpkeep/ordered_map.h`.
+
+use std::collections::BTreeMap;
+
+use bytemuck::NoUninit;
+use warpkeep_containers::{OrderedMap, OrderedMapOptions, OrderedMapRef, Upsert};
+use warpkeep_device::{Device, DevicePtr, Grid, KernelSet as _, Mode};
+
+#[derive(Clone, Copy, NoUninit)]
+#[repr(C)]
+struct Params {
+    map: OrderedMapRef,
+    keys: DevicePtr,
+    values: DevicePtr,
+    above: DevicePtr,
+    below: DevicePtr,
+    counts: DevicePtr,
+    sums: DevicePtr,
+    count: u64,
+}
+
+warpkeep_device::kernel_set! {
+    struct CallKernels in "ordered_map_calls.cu", prefix "ordered_map_calls_" {
+        read: Params,
+    }
+}
+
+#[test]
+fn kernels_of_others_read_a_snapshot_while_the_map_changes() {
+    let device = Device::simulated(Mode::seeded(3)).unwrap();
+    let map = OrderedMap::<u64, u64>::new(&device, &OrderedMapOptions::default()).unwrap();
+    let keys: Vec<u64> = (0..300).map(|i| 7 * i).chain([u64::MAX]).collect();
+    map.insert(&keys, &keys).unwrap();
+    let snapshot = map.snapshot();
+    let model: BTreeMap<u64, u64> = keys.iter().map(|key| (*key, *key)).collect();
+    map.upsert(Upsert::Replace, &keys, &vec![5; keys.len()]).unwrap();
+    map.erase(&keys[50..250]).unwrap();
+
+    let asked: Vec<u64> = (0..400).map(|i| 6 * i).chain([u64::MAX, u64::MAX - 3]).collect();
+    let (kernels, stream) = (CallKernels::load(&device).unwrap(), device.stream().unwrap());
+    let column = |bytes: usize| device.allocate(bytes * asked.len()).unwrap();
+    let (at, columns, counts) = (device.upload(&asked).unwrap(), [(); 4].map(|()| column(8)), column(4));
+    let params = Params {
+        map: snapshot.reference().unwrap(),
+        keys: at.ptr(),
+        values: columns[0].ptr(),
+        above: columns[1].ptr(),
+        below: columns[2].ptr(),
+        counts: counts.ptr(),
+        sums: columns[3].ptr(),
+        count: asked.len() as u64,
+    };
+    // SAFETY: the columns have an element for each key, and the snapshot is held until the stream is synchronised.
+    unsafe { kernels.read.launch(Grid::covering(params.count, 64), &params, &stream).unwrap() };
+    stream.synchronize().unwrap();
+    let [values, above, below, sums] = columns.map(|column| column.to_vec::<u64>().unwrap());
+    let counts = counts.to_vec::<u32>().unwrap();
+    for (at, key) in asked.iter().enumerate() {
+        assert_eq!(values[at], model.get(key).copied().unwrap_or(u64::MAX));
+        assert_eq!(above[at], model.range(key..).next().map_or(u64::MAX, |pair| *pair.0));
+        assert_eq!(below[at], model.range(..key).next_back().map_or(u64::MAX, |pair| *pair.0));
+        let inside = model.range(*key..=key.saturating_add(100));
+        assert_eq!(sums[at], inside.clone().map(|pair| *pair.1).fold(0, u64::wrapping_add));
+        assert_eq!(counts[at] as usize, inside.count());
+    }
+    let on_cpu = OrderedMap::<u64, u64>::on_cpu(&OrderedMapOptions::default());
+    assert!(on_cpu.snapshot().reference().is_err());
+}

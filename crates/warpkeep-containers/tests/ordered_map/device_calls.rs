@@ -1,0 +1,153 @@
+//! Calls with buffers and a stream of the caller.
+
+use warpkeep_containers::{
+    ContainerError, DeviceFound, DeviceOrderedAnswers, DeviceOrderedOps, DevicePairs, Near, OrderedMap,
+    OrderedMapOptions, OrderedOpKind, OrderedOpKinds, PairLayout,
+};
+use warpkeep_device::{Buffer, Device, DeviceError, Mode};
+
+const FOUND: u8 = 3;
+const ABSENT: u8 = 4;
+const TRUNCATED: u8 = 6;
+
+fn filled() -> (Device, OrderedMap<u32, u32>) {
+    let device = Device::simulated(Mode::fast()).unwrap();
+    let keys: Vec<u32> = (0..500).map(|i| 10 * i).collect();
+    let map = OrderedMap::build(&device, &OrderedMapOptions::default(), &keys, &keys).unwrap();
+    (device, map)
+}
+
+fn of_kind<'a>(kind: OrderedOpKind, keys: &'a Buffer, ends: &'a Buffer) -> DeviceOrderedOps<'a> {
+    let count = keys.len() / 4;
+    DeviceOrderedOps { kinds: OrderedOpKinds::All(kind), keys, ends: Some(ends), values: None, count }
+}
+
+#[test]
+fn a_range_with_too_little_room_writes_nothing_beyond_it() {
+    let (device, map) = filled();
+    let stream = device.stream().unwrap();
+    // 3 keys, none, the whole key space, 1 key.
+    let lows = device.upload(&[5_u32, 11, 0, 100]).unwrap();
+    let highs = device.upload(&[35_u32, 9, u32::MAX, 100]).unwrap();
+    for (stride, room) in [(2_usize, 8_usize), (2, 7), (2, 5), (600, 2400), (0, 8)] {
+        let mut pairs =
+            [device.upload(&vec![9_u32; room + 4]).unwrap(), device.upload(&vec![9_u32; room]).unwrap()];
+        let (mut statuses, mut counts) = (device.allocate(4).unwrap(), device.allocate(16).unwrap());
+        let [keys, values] = &mut pairs;
+        let answers = DeviceOrderedAnswers {
+            statuses: &mut statuses,
+            values: None,
+            keys: None,
+            counts: Some(&mut counts),
+            pairs: Some(DevicePairs { keys, values, layout: PairLayout::Stride(stride) }),
+        };
+        map.apply_on(of_kind(OrderedOpKind::Range, &lows, &highs), answers, &stream).unwrap();
+        assert_eq!(counts.to_vec::<u32>().unwrap(), [3, 0, 500, 1], "counts are exact");
+        let of = |range: usize| room.saturating_sub(stride * range).min(stride);
+        let status = |range: usize, count: usize| match count {
+            0 => ABSENT,
+            count if count > of(range) => TRUNCATED,
+            _ => FOUND,
+        };
+        let right = [status(0, 3), status(1, 0), status(2, 500), status(3, 1)];
+        assert_eq!(statuses.to_vec::<u8>().unwrap(), right, "stride {stride} with room for {room}");
+        let keys = pairs[0].to_vec::<u32>().unwrap();
+        let mut expected = vec![9_u32; room + 4];
+        for (range, found) in [(0, vec![10, 20, 30]), (2, (0..500).map(|i| 10 * i).collect()), (3, vec![100])]
+        {
+            for (at, key) in found.into_iter().take(of(range)).enumerate() {
+                expected[stride * range + at] = key;
+            }
+        }
+        assert_eq!(keys, expected, "stride {stride} with room for {room}");
+    }
+}
+
+#[test]
+fn ragged_ranges_with_too_little_room_are_truncated() {
+    let (device, map) = filled();
+    let (stream, snapshot) = (device.stream().unwrap(), map.snapshot());
+    let lows = device.upload(&[5_u32, 0, 100, 1000]).unwrap();
+    let highs = device.upload(&[35_u32, 95, 100, 1045]).unwrap();
+    let right: Vec<u32> = [10, 20, 30].into_iter().chain((0..10).map(|i| 10 * i)).chain([100]).collect();
+    let right = [right, (100..105).map(|i| 10 * i).collect()].concat();
+    for room in [0_usize, 1, 3, 12, 13, 14, 19, 30] {
+        let mut pairs =
+            [device.upload(&vec![9_u32; room]).unwrap(), device.upload(&vec![9_u32; room + 3]).unwrap()];
+        let (mut statuses, mut offsets) = (device.allocate(4).unwrap(), device.allocate(20).unwrap());
+        let [keys, values] = &mut pairs;
+        let answers = DeviceOrderedAnswers {
+            statuses: &mut statuses,
+            values: None,
+            keys: None,
+            counts: None,
+            pairs: Some(DevicePairs { keys, values, layout: PairLayout::Offsets(&mut offsets) }),
+        };
+        snapshot.read_on(of_kind(OrderedOpKind::Range, &lows, &highs), answers, &stream).unwrap();
+        assert_eq!(offsets.to_vec::<u32>().unwrap(), [0, 3, 13, 14, 19]);
+        let status = |end: usize| if end <= room { FOUND } else { TRUNCATED };
+        assert_eq!(statuses.to_vec::<u8>().unwrap(), [3, 13, 14, 19].map(status), "room for {room}");
+        let mut expected = vec![9; room + 3];
+        let shown = room.min(19);
+        expected[..shown].copy_from_slice(&right[..shown]);
+        assert_eq!(pairs[1].to_vec::<u32>().unwrap(), expected, "room for {room}");
+    }
+}
+
+#[test]
+fn neighbours_and_all_pairs_come_to_buffers_of_the_caller() {
+    let (device, map) = filled();
+    let (stream, snapshot) = (device.stream().unwrap(), map.snapshot());
+    let keys = device.upload(&[0_u32, 7, 40, u32::MAX]).unwrap();
+    let [mut statuses, mut found, mut values] = [4, 16, 16].map(|bytes| device.allocate(bytes).unwrap());
+    let to = DeviceFound { statuses: &mut statuses, keys: Some(&mut found), values: Some(&mut values) };
+    snapshot.predecessor_on(&keys, 4, Near::strict().within(10), to, &stream).unwrap();
+    assert_eq!(statuses.to_vec::<u8>().unwrap(), [ABSENT, FOUND, FOUND, ABSENT]);
+    assert_eq!(found.to_vec::<u32>().unwrap(), [0, 0, 30, 0]);
+    let to = DeviceFound { statuses: &mut statuses, keys: None, values: Some(&mut values) };
+    snapshot.successor_on(&keys, 4, Near::or_equal(), to, &stream).unwrap();
+    assert_eq!(values.to_vec::<u32>().unwrap(), [0, 10, 40, 0]);
+    let (mut all, mut of_all) = (device.allocate(2000).unwrap(), device.allocate(2000).unwrap());
+    snapshot.retrieve_all_on(&mut all, &mut of_all, &stream).unwrap();
+    assert!(all.to_vec::<u32>().unwrap().into_iter().eq((0..500).map(|i| 10 * i)));
+    let error = snapshot.retrieve_all_on(&mut found, &mut of_all, &stream).unwrap_err();
+    assert!(matches!(error.device(), Some(DeviceError::OutOfBounds { .. })), "{error}");
+}
+
+fn statuses_alone(statuses: &mut Buffer) -> DeviceOrderedAnswers<'_> {
+    DeviceOrderedAnswers { statuses, values: None, keys: None, counts: None, pairs: None }
+}
+
+#[test]
+fn bad_arguments_are_errors_and_change_nothing() {
+    let (device, map) = filled();
+    let (stream, keys) = (device.stream().unwrap(), device.upload(&[1_u32, 2]).unwrap());
+    let mut statuses = device.allocate(2).unwrap();
+    let mut short = device.allocate(1).unwrap();
+    let put = of_kind(OrderedOpKind::Put, &keys, &keys);
+    let error = map.apply_on(put, statuses_alone(&mut short), &stream).unwrap_err();
+    assert!(matches!(error.device(), Some(DeviceError::OutOfBounds { .. })), "{error}");
+    let error = map
+        .apply_on(DeviceOrderedOps { count: 3, ..put }, statuses_alone(&mut statuses), &stream)
+        .unwrap_err();
+    assert!(matches!(error.device(), Some(DeviceError::OutOfBounds { .. })), "{error}");
+    let error = map.snapshot().read_on(put, statuses_alone(&mut statuses), &stream).unwrap_err();
+    assert!(matches!(error, ContainerError::ChangesSnapshot), "{error}");
+    let on_cpu = OrderedMap::<u32, u32>::on_cpu(&OrderedMapOptions::default());
+    assert!(matches!(
+        on_cpu.apply_on(put, statuses_alone(&mut statuses), &stream),
+        Err(ContainerError::OnCpu { .. })
+    ));
+    assert!(matches!(map.insert(&[1], &[]), Err(ContainerError::WrongLength { .. })));
+    assert!(matches!(map.range(&[1], &[], None), Err(ContainerError::WrongLength { .. })));
+    let options = OrderedMapOptions::default();
+    let error = OrderedMap::build_sorted(&device, &options, &[1_u32, 3, 2], &[0; 3]).unwrap_err();
+    assert!(matches!(error, ContainerError::NotSorted { at: 2 }), "{error}");
+    assert_eq!(map.len(), 500);
+    // Without columns for the answers that are not wanted.
+    map.apply_on(put, statuses_alone(&mut statuses), &stream).unwrap();
+    assert_eq!((statuses.to_vec::<u8>().unwrap(), map.len()), (vec![1, 1], 502));
+    let range = of_kind(OrderedOpKind::Range, &keys, &keys);
+    map.apply_on(range, statuses_alone(&mut statuses), &stream).unwrap();
+    assert_eq!(statuses.to_vec::<u8>().unwrap(), [TRUNCATED, TRUNCATED]);
+}
