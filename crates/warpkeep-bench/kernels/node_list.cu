@@ -2,8 +2,7 @@
 // sorted list: a node is deleted when the mark in its link is set, and is unlinked after that by whichever thread passes.
 //
 // Nodes come from an array, one for each insertion, and are not used again: no link can become what it was.
-#include "warpkeep/slab_hash.h"
-#include "words.h"
+#include "requests.h"
 
 namespace bench {
 
@@ -15,10 +14,7 @@ struct NodeListParams {
     // The node of the first request of this batch; each has one.
     u64 fresh;
     u64 seed;
-    const u32* ops;
-    const u32* keys;
-    u64* answers;
-    u64 count;
+    Requests requests;
 };
 
 WK_DEVICE u64 node_of(u32 key, u32 link) { return key | (u64)link << 32; }
@@ -60,35 +56,35 @@ WK_DEVICE NodePlace find_place(const NodeListParams& p, u32 key) {
     }
 }
 
-WK_DEVICE SlabStatus insert_node(const NodeListParams& p, u32 key, u32 number) {
+WK_DEVICE Outcome insert_node(const NodeListParams& p, u32 key, u32 number) {
     for (;;) {
         NodePlace place = find_place(p, key);
-        if (place.has(key)) return SlabStatus::Present;
+        if (place.has(key)) return Outcome::Present;
         store<Scope::Device, Order::Relaxed>(p.nodes + number, node_of(key, place.number << 1));
         u64 linked = node_of((u32)place.before_word, number << 1);
-        if (cas(place.before, place.before_word, linked) == place.before_word) return SlabStatus::Inserted;
+        if (cas(place.before, place.before_word, linked) == place.before_word) return Outcome::Inserted;
     }
 }
 
-WK_DEVICE SlabStatus delete_node(const NodeListParams& p, u32 key) {
+WK_DEVICE Outcome delete_node(const NodeListParams& p, u32 key) {
     for (;;) {
         NodePlace place = find_place(p, key);
-        if (!place.has(key)) return SlabStatus::Absent;
+        if (!place.has(key)) return Outcome::Absent;
         u64 marked = place.word | 1ull << 32;
         if (cas(p.nodes + place.number, place.word, marked) != place.word) continue;
         // Where this fails, another thread unlinks it.
         cas(place.before, place.before_word, node_of((u32)place.before_word, link_in(place.word)));
-        return SlabStatus::Removed;
+        return Outcome::Removed;
     }
 }
 
-WK_DEVICE SlabStatus search_node(const NodeListParams& p, u32 key) {
+WK_DEVICE Outcome search_node(const NodeListParams& p, u32 key) {
     u64 word = read_node(p.nodes + reduce(mix64(p.seed, key), p.buckets));
     while (u32 number = link_in(word) >> 1) {
         word = read_node(p.nodes + number);
-        if ((u32)word >= key) return (u32)word == key && !is_marked(word) ? SlabStatus::Found : SlabStatus::Absent;
+        if ((u32)word >= key) return (u32)word == key && !is_marked(word) ? Outcome::Found : Outcome::Absent;
     }
-    return SlabStatus::Absent;
+    return Outcome::Absent;
 }
 
 }  // namespace bench
@@ -97,12 +93,11 @@ WK_DEVICE SlabStatus search_node(const NodeListParams& p, u32 key) {
 WK_KERNEL(bench_node_list_apply, bench::NodeListParams) {
     using namespace bench;
     u64 i = global_index();
-    if (i >= p.count) return;
-    SlabOp op = (SlabOp)load(p.ops + i);
-    u32 key = load(p.keys + i);
-    SlabStatus status;
-    if (op == SlabOp::Search) status = search_node(p, key);
-    else if (op == SlabOp::Delete) status = delete_node(p, key);
-    else status = insert_node(p, key, (u32)(p.fresh + i));
-    store(p.answers + i, answer_of(status));
+    OwnRequest own(p.requests, i);
+    if (!own.is_there) return;
+    Outcome outcome;
+    if (own.what == Request::Search) outcome = search_node(p, own.key);
+    else if (own.what == Request::Delete) outcome = delete_node(p, own.key);
+    else outcome = insert_node(p, own.key, (u32)(p.fresh + i));
+    store(p.requests.answers + i, answer_of(outcome));
 }

@@ -5,11 +5,7 @@ namespace bench {
 
 struct WarpSlabParams {
     WarpSlabRef table;
-    const u32* ops;
-    const u32* keys;
-    const u32* values;
-    u64* answers;
-    u64 count;
+    Requests requests;
 };
 
 struct WarpAllocParams {
@@ -27,10 +23,9 @@ WK_KERNEL(bench_warp_slab_apply, bench::WarpSlabParams) {
     using namespace bench;
     WarpSlabTable table(p.table);
     u64 i = global_index();
-    bool wants = i < p.count;
-    u32 op = wants ? load(p.ops + i) : 0, key = wants ? load(p.keys + i) : 0, value = wants ? load(p.values + i) : 0;
-    u64 answer = table.serve(wants, (SlabOp)op, key, value);
-    if (wants) store(p.answers + i, answer);
+    OwnRequest own(p.requests, i);
+    u64 answer = table.serve(own.is_there, own.what, own.key, own.value);
+    if (own.is_there) store(p.requests.answers + i, answer);
 }
 
 // One unit a thread: a warp claims them one after the other.
@@ -39,7 +34,7 @@ WK_KERNEL(bench_warp_slab_claim, bench::WarpAllocParams) {
     WarpAllocator units(p.pool);
     Warp warp;
     u64 i = global_index();
-    u32 handle = kNoUnit;
+    u32 handle = kNoSlab;
     for (u32 queue = warp.ballot(i < p.count); queue; queue &= queue - 1) {
         u32 claimed = units.allocate();
         if (lane() == ffs(queue) - 1) handle = claimed;

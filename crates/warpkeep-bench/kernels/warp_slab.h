@@ -9,12 +9,14 @@
 //  - Out of memory is an answer: a claim looks at each block once.
 //  - Addresses have 64 bits, keys are mixed with a seed, and the two keys that mark empty and deleted pairs are refused.
 #pragma once
-#include "warpkeep/hash.h"
-#include "warpkeep/slab_hash.h"
+#include "requests.h"
 #include "words.h"
 
 namespace bench {
 
+// Units of a block, and no unit.
+constexpr u32 kBlockUnits = 1024;
+constexpr u32 kNoSlab = ~0u;
 // Words of a slab: a pair each, and the last one leads to the next slab.
 constexpr u32 kWarpSlabWords = 16;
 constexpr u32 kWarpSlabPairs = kWarpSlabWords - 1;
@@ -43,7 +45,7 @@ struct WarpAllocator {
 
     WK_DEVICE explicit WarpAllocator(const WarpPoolRef& of) : pool(of) { reside((u32)mix64(0, global_warp())); }
 
-    // One unit for the warp, the same handle in all lanes; kNoUnit if no block has one.
+    // One unit for the warp, the same handle in all lanes; kNoSlab if no block has one.
     WK_DEVICE u32 allocate() {
         Warp warp;
         // An odd step passes each of 2^k blocks once. Warps have different ones, or those that meet would stay together.
@@ -51,20 +53,20 @@ struct WarpAllocator {
         for (u32 passed = 0;;) {
             u32 lanes = warp.ballot(seen != ~0u);
             if (!lanes) {
-                if (++passed > pool.blocks) return kNoUnit;
+                if (++passed > pool.blocks) return kNoSlab;
                 reside(resident + step);
                 continue;
             }
-            u32 turn = ffs(lanes) - 1, handle = kNoUnit;
+            u32 turn = ffs(lanes) - 1, handle = kNoSlab;
             if (lane() == turn) {
                 u32 bit = ffs(~seen) - 1, wanted = seen | 1u << bit;
                 u32 there = cas<Scope::Device, Order::Acquire>(word(), seen, wanted);
-                if (there == seen) handle = resident * kNodeBits + turn * 32 + bit;
+                if (there == seen) handle = resident * kBlockUnits + turn * 32 + bit;
                 seen = there == seen ? wanted : there;
             }
             handle = warp.shfl(handle, turn);
             warp.sync();
-            if (handle != kNoUnit) return handle;
+            if (handle != kNoSlab) return handle;
         }
     }
 
@@ -98,16 +100,16 @@ struct WarpSlabTable {
     WK_DEVICE explicit WarpSlabTable(const WarpSlabRef& of) : table(of), slabs(of.pool) {}
 
     // The answer to the request of this lane, if it has one: Search, Replace or Delete. The warp works the requests of its lanes one after the other.
-    WK_DEVICE u64 serve(bool wants, SlabOp op, u32 key, u32 value) {
+    WK_DEVICE u64 serve(bool wants, Request op, u32 key, u32 value) {
         Warp warp;
-        u64 answer = wants ? answer_of(SlabStatus::Full) : 0;
+        u64 answer = wants ? answer_of(Outcome::Full) : 0;
         // Keys that mark pairs are refused.
         u32 queue = warp.ballot(wants && key < kReservedKeys);
         u64* slab = nullptr;
         while (queue) {
             u32 turn = ffs(queue) - 1;
             u32 its = warp.shfl(key, turn);
-            SlabOp what = (SlabOp)warp.shfl((u32)op, turn);
+            Request what = (Request)warp.shfl((u32)op, turn);
             u64 pair = (u64)warp.shfl(value, turn) << 32 | its;
             if (!slab) slab = table.first + reduce(mix64(table.seed, its), table.buckets) * kWarpSlabWords;
             u64 done = step(slab, what, its, pair);
@@ -122,7 +124,7 @@ struct WarpSlabTable {
 
 private:
     // One look at a slab. Gives the answer, or moves on to another slab, or is to be called again.
-    WK_DEVICE u64 step(u64*& slab, SlabOp what, u32 key, u64 pair) {
+    WK_DEVICE u64 step(u64*& slab, Request what, u32 key, u64 pair) {
         Warp warp;
         // The upper half of the warp reads what the lower half reads, in the same access.
         u64 word = load<Scope::Device, Order::Relaxed>(slab + lane() % kWarpSlabWords);
@@ -133,16 +135,16 @@ private:
             u32 at = ffs(hits) - 1;
             u64 seen = warp.shfl(word, at);
             u32 old = (u32)(seen >> 32);
-            if (what == SlabOp::Search) return answer_of(SlabStatus::Found, old);
-            bool deletes = what == SlabOp::Delete;
+            if (what == Request::Search) return answer_of(Outcome::Found, old);
+            bool deletes = what == Request::Delete;
             if (!swap(slab + at, seen, deletes ? (u64)kDeletedKey : pair)) return 0;
-            return answer_of(deletes ? SlabStatus::Removed : SlabStatus::Updated, old);
+            return answer_of(deletes ? Outcome::Removed : Outcome::Updated, old);
         }
         if (empty || link == kEmptyPair) {
-            if (what != SlabOp::Replace) return answer_of(SlabStatus::Absent);
-            if (empty) return swap(slab + ffs(empty) - 1, kEmptyPair, pair) ? answer_of(SlabStatus::Inserted) : 0;
+            if (what != Request::Replace) return answer_of(Outcome::Absent);
+            if (empty) return swap(slab + ffs(empty) - 1, kEmptyPair, pair) ? answer_of(Outcome::Inserted) : 0;
             u32 fresh = slabs.allocate();
-            if (fresh == kNoUnit) return answer_of(SlabStatus::Full);
+            if (fresh == kNoSlab) return answer_of(Outcome::Full);
             u64 there = kEmptyPair;
             if (lane() == 0) there = cas<Scope::Device, Order::AcqRel>(slab + kWarpSlabPairs, kEmptyPair, (u64)fresh);
             there = warp.shfl(there, 0);

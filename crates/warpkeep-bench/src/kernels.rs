@@ -95,7 +95,7 @@ impl MixedParams {
     }
 }
 
-/// Columns of requests, and where the answers go; see `kernels/slab.cu`.
+/// Columns of requests, and where the answers go; see `kernels/requests.h`.
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
 pub(crate) struct RequestColumns {
@@ -163,10 +163,7 @@ pub(crate) struct NodeListParams {
     pub(crate) buckets: u64,
     pub(crate) fresh: u64,
     pub(crate) seed: u64,
-    pub(crate) ops: DevicePtr,
-    pub(crate) keys: DevicePtr,
-    pub(crate) answers: DevicePtr,
-    pub(crate) count: u64,
+    pub(crate) requests: RequestColumns,
 }
 
 /// The parameters of a kernel that does nothing.

@@ -83,10 +83,7 @@ impl Table for NodeList {
             buckets: self.buckets,
             fresh,
             seed: self.seed,
-            ops: requests.ops,
-            keys: requests.keys,
-            answers: requests.answers,
-            count: requests.count,
+            requests,
         };
         // SAFETY: each request has a node, as just checked; the columns and the nodes stay until the clock has waited.
         let seconds =
