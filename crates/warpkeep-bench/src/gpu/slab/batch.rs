@@ -69,12 +69,10 @@ impl Batch {
         self.ops.len()
     }
 
-    pub(crate) fn is_search(&self) -> bool {
-        self.ops.iter().all(|&op| op == SEARCH)
-    }
-
-    pub(crate) fn puts(&self) -> usize {
-        self.ops.iter().filter(|&&op| op == REPLACE).count()
+    /// What all requests are, if they are the same.
+    pub(crate) fn one_op(&self) -> Option<u32> {
+        let first = *self.ops.first()?;
+        self.ops.iter().all(|&op| op == first).then_some(first)
     }
 
     /// The request at a position, for messages.

@@ -8,9 +8,11 @@ mod table;
 
 use warpkeep_device::Device;
 
-pub(crate) use self::batch::{ABSENT_KEY, Batch, FOUND, FULL, INSERTED, Mix, REMOVED, answer};
+pub(crate) use self::batch::{
+    ABSENT_KEY, Batch, FOUND, FULL, INSERTED, Mix, REMOVED, REPLACE, SEARCH, answer,
+};
 #[cfg(test)]
-pub(crate) use self::batch::{DELETE, PRESENT, REPLACE, SEARCH, UPDATED};
+pub(crate) use self::batch::{DELETE, PRESENT, UPDATED};
 pub(crate) use self::items::{Items, mix32};
 pub use self::options::Options;
 pub(crate) use self::shape::Shape;

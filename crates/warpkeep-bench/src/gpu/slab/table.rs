@@ -1,17 +1,18 @@
 //! Tables from u32 to u32 that run batches of requests.
-#![allow(unsafe_code, reason = "kernels are launched")]
 
 use std::collections::HashMap;
 use std::time::Instant;
 
-use warpkeep_containers::{SlabHashOptions, SlabMap, SlabRequest};
-use warpkeep_device::{Buffer, Device, Grid, KernelSet as _};
+use warpkeep_containers::{
+    DeviceSlabAnswers, DeviceSlabOps, SlabHashOptions, SlabMap, SlabOpKind, SlabOpKinds, SlabRequest,
+};
+use warpkeep_device::{Buffer, Device, Grid};
 
 use super::batch::{ABSENT_KEY, Batch, DELETE, FOUND, INSERTED, REMOVED, SEARCH, UPDATED, answer};
 use super::shape::Shape;
 use crate::BenchError;
 use crate::gpu::Clock;
-use crate::kernels::{RequestColumns, SlabKernels, SlabParams};
+use crate::kernels::RequestColumns;
 
 const THREADS: u32 = 128;
 
@@ -99,8 +100,6 @@ pub(crate) struct OurTable {
     name: String,
     device: Device,
     map: SlabMap,
-    kernels: SlabKernels,
-    shape: Shape,
 }
 
 impl OurTable {
@@ -125,7 +124,7 @@ impl OurTable {
         map.apply(&requests)?;
         map.clear()?;
         let name = name_of(shape);
-        Ok(OurTable { name, device: device.clone(), map, kernels: SlabKernels::load(device)?, shape })
+        Ok(OurTable { name, device: device.clone(), map })
     }
 }
 
@@ -144,17 +143,25 @@ impl Table for OurTable {
     }
 
     fn answer(&mut self, batch: &Batch, clock: &Clock) -> Result<(f64, Vec<u64>), BenchError> {
-        let columns = Columns::new(&self.device, batch)?;
-        let kernel = match (batch.is_search(), self.shape.slab_bytes) {
-            (true, 64) => &self.kernels.search_8,
-            (true, _) => &self.kernels.search_16,
-            (false, 64) => &self.kernels.apply_8,
-            (false, _) => &self.kernels.apply_16,
+        let (device, count) = (&self.device, batch.len());
+        let (keys, values) = (device.upload(&batch.keys)?, device.upload(&batch.values)?);
+        let codes = match batch.one_op() {
+            Some(_) => None,
+            None => Some(device.upload(&batch.ops.iter().map(|&op| op as u8).collect::<Vec<u8>>())?),
         };
-        let params = SlabParams { table: self.map.reference(), requests: columns.requests() };
-        // SAFETY: the columns have this many elements; the table and they stay until the clock has waited.
-        let seconds = clock.time(|stream| unsafe { kernel.launch(columns.grid(), &params, stream) })?;
-        Ok((seconds, columns.answers()?))
+        let kinds = match (&codes, batch.one_op()) {
+            (Some(codes), _) => SlabOpKinds::Each(codes),
+            (None, Some(DELETE)) => SlabOpKinds::All(SlabOpKind::Delete),
+            (None, Some(SEARCH) | None) => SlabOpKinds::All(SlabOpKind::Search),
+            (None, Some(_)) => SlabOpKinds::All(SlabOpKind::Replace),
+        };
+        let ops = DeviceSlabOps { kinds, keys: &keys, values: Some(&values), count };
+        let (mut statuses, mut found) = (device.allocate_zeroed(count)?, device.allocate_zeroed(4 * count)?);
+        let answers = DeviceSlabAnswers { statuses: &mut statuses, values: Some(&mut found) };
+        let seconds = clock.time(|stream| self.map.apply_on(ops, answers, stream))?;
+        let (statuses, found) = (statuses.to_vec::<u8>()?, found.to_vec::<u32>()?);
+        let answers = statuses.into_iter().zip(found).map(|(status, value)| answer(u32::from(status), value));
+        Ok((seconds, answers.collect()))
     }
 
     fn utilisation(&self) -> Result<Option<f64>, BenchError> {

@@ -10,7 +10,9 @@ use warpkeep_device::Device;
 use crate::BenchError;
 use crate::gpu::Clock;
 use crate::gpu::cuckoo::room_for;
-use crate::gpu::slab::{ABSENT_KEY, Batch, FOUND, FULL, INSERTED, REMOVED, Table, answer, mix32};
+use crate::gpu::slab::{
+    ABSENT_KEY, Batch, FOUND, FULL, INSERTED, REMOVED, REPLACE, SEARCH, Table, answer, mix32,
+};
 
 /// It, as a variant of a case.
 pub(super) const CUCKOO: &str = "cuckoo index";
@@ -52,9 +54,9 @@ impl Table for CuckooTable {
     /// All requests are of one kind: batches of this table have an order, which the others' have not.
     fn answer(&mut self, batch: &Batch, clock: &Clock) -> Result<(f64, Vec<u64>), BenchError> {
         let count = batch.len();
-        let kind = match (batch.is_search(), batch.puts()) {
-            (true, _) => IndexOpKind::Search,
-            (_, puts) if puts == count => IndexOpKind::Insert,
+        let kind = match batch.one_op() {
+            Some(SEARCH) => IndexOpKind::Search,
+            Some(REPLACE) => IndexOpKind::Insert,
             _ => return Err(BenchError::Invalid("a static table has no mixed batches".to_owned())),
         };
         let hashes =
