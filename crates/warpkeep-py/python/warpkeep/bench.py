@@ -27,7 +27,7 @@ def median(work: Callable[[], object], seconds: float) -> float:
     begun = time.perf_counter()
     work()
     group = max(1, int(20e-6 / max(time.perf_counter() - begun, 1e-9)))
-    times = []
+    times: list[float] = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times) < 5:
         begun = time.perf_counter()
