@@ -96,6 +96,8 @@ pub(crate) trait Backend: Send + Sync + std::fmt::Debug {
     fn wait(&self, stream: RawStream, event: RawEvent) -> Result<()>;
     /// Makes this thread wait for the event.
     fn wait_here(&self, event: RawEvent) -> Result<()>;
+    /// Whether the event is over. Does not wait.
+    fn is_over(&self, event: RawEvent) -> Result<bool>;
     /// Makes this thread wait for both, and gives the time between them.
     fn elapsed(&self, from: RawEvent, to: RawEvent) -> Result<Duration>;
 

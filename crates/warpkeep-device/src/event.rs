@@ -44,6 +44,11 @@ impl Event {
         self.core.backend.wait_here(self.raw)
     }
 
+    /// Whether the device has come to it; true if it was never recorded. Does not wait.
+    pub fn is_done(&self) -> Result<bool> {
+        self.core.backend.is_over(self.raw)
+    }
+
     /// How long the device took from the earlier event to this one. Waits for both.
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration> {
         self.core.same(&earlier.core, "an event")?;

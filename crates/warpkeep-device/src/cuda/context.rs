@@ -271,6 +271,15 @@ impl Backend for Context {
         self.check("cuEventSynchronize", unsafe { sys::cuEventSynchronize(event_of(event)) })
     }
 
+    fn is_over(&self, event: RawEvent) -> Result<bool> {
+        let _entered = self.enter()?;
+        // SAFETY: inside the context; the event is live.
+        match unsafe { sys::cuEventQuery(event_of(event)) } {
+            CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            result => self.check("cuEventQuery", result).map(|()| true),
+        }
+    }
+
     fn elapsed(&self, from: RawEvent, to: RawEvent) -> Result<Duration> {
         let _entered = self.enter()?;
         for event in [from, to] {
