@@ -1,7 +1,7 @@
 // Hash maps of 64-bit keys and 64-bit values.
 #include "hash_batch.h"
 
-WK_HASH_KERNELS(hash_map, wk::U128)
+WK_HASH_KERNELS(hash_map, wk::u64, wk::u64)
 
 // The host has the same: src/hash_map/op.rs.
 WK_AGREE(hash_map_inserted, wk::MapStatus::Inserted)

@@ -5,12 +5,12 @@ namespace hash_map_calls {
 
 using namespace wk;
 
-struct Calls {
-    HashMapRef map;
-    const u64* keys;
-    const u64* operands;
+template <class Key, class Value> struct Calls {
+    HashRef<Key, Value> map;
+    const Key* keys;
+    const Value* operands;
     u8* statuses;
-    u64* before;
+    Value* before;
     u64 count;
     u64 op;
 };
@@ -22,45 +22,20 @@ struct Words {
     u64 count;
 };
 
-struct Keys {
-    HashSetRef set;
-    const u64* keys;
+template <class Key> struct Keys {
+    HashRef<Key> set;
+    const Key* keys;
     u8* statuses;
     u64 count;
     u64 op;
 };
 
-}  // namespace hash_map_calls
-
-// Counts words. Those that are answered Full were not counted: the host counts them, which makes room.
-WK_KERNEL(hash_map_calls_count_words, hash_map_calls::Words) {
-    using namespace hash_map_calls;
-    u64 i = global_index();
-    if (i >= p.count) return;
-    store(p.statuses + i, (u8)p.map.upsert(MapOp::Add, load(p.words + i), 1));
-}
-
-// Adds keys to a set, removes them or asks for them, in whatever order the threads come.
-WK_KERNEL(hash_map_calls_run_keys, hash_map_calls::Keys) {
-    using namespace hash_map_calls;
-    u64 i = global_index();
-    if (i >= p.count) return;
-    u64 key = load(p.keys + i);
-    MapStatus status;
-    switch ((MapOp)p.op) {
-        case MapOp::Insert: status = p.set.insert(key); break;
-        case MapOp::Erase: status = p.set.erase(key); break;
-        default: status = p.set.contains(key) ? MapStatus::Found : MapStatus::Absent; break;
-    }
-    store(p.statuses + i, (u8)status);
-}
-
 // A call of a thread for each key, in whatever order the threads come.
-WK_KERNEL(hash_map_calls_run, hash_map_calls::Calls) {
-    using namespace hash_map_calls;
+template <class Key, class Value> WK_DEVICE void run(const Calls<Key, Value>& p) {
     u64 i = global_index();
     if (i >= p.count) return;
-    u64 key = load(p.keys + i), operand = load(p.operands + i), before = 0;
+    Key key = load(p.keys + i);
+    Value operand = load(p.operands + i), before{};
     MapStatus status;
     switch ((MapOp)p.op) {
         case MapOp::Find: status = p.map.find(key, before) ? MapStatus::Found : MapStatus::Absent; break;
@@ -72,3 +47,55 @@ WK_KERNEL(hash_map_calls_run, hash_map_calls::Calls) {
     store(p.statuses + i, (u8)status);
     store(p.before + i, before);
 }
+
+// Half of the threads put values, and the others look for the same keys meanwhile: they find a value that was put, or none.
+template <class Key, class Value> WK_DEVICE void put_and_find(const Calls<Key, Value>& p) {
+    u64 i = global_index();
+    if (i >= p.count) return;
+    Key key = load(p.keys + i);
+    Value before{};
+    bool finds = i % 2, is_there = true;
+    if (finds) is_there = p.map.find(key, before);
+    else p.map.upsert(MapOp::Put, key, load(p.operands + i));
+    store(p.statuses + i, (u8)(is_there ? MapStatus::Found : MapStatus::Absent));
+    store(p.before + i, before);
+}
+
+// Adds keys to a set, removes them or asks for them, in whatever order the threads come.
+template <class Key> WK_DEVICE void run_keys(const Keys<Key>& p) {
+    u64 i = global_index();
+    if (i >= p.count) return;
+    Key key = load(p.keys + i);
+    MapStatus status;
+    switch ((MapOp)p.op) {
+        case MapOp::Insert: status = p.set.insert(key); break;
+        case MapOp::Erase: status = p.set.erase(key); break;
+        default: status = p.set.contains(key) ? MapStatus::Found : MapStatus::Absent; break;
+    }
+    store(p.statuses + i, (u8)status);
+}
+
+}  // namespace hash_map_calls
+
+// Counts words. Those that are answered Full were not counted: the host counts them, which makes room.
+WK_KERNEL(hash_map_calls_count_words, hash_map_calls::Words) {
+    using namespace hash_map_calls;
+    u64 i = global_index();
+    if (i >= p.count) return;
+    store(p.statuses + i, (u8)p.map.upsert(MapOp::Add, load(p.words + i), 1));
+}
+
+WK_KERNEL(hash_map_calls_run_keys, hash_map_calls::Keys<wk::u64>) { hash_map_calls::run_keys(p); }
+WK_KERNEL(hash_map_calls_run_keys_4, hash_map_calls::Keys<wk::u32>) { hash_map_calls::run_keys(p); }
+
+#define WK_HASH_MAP_CALLS(suffix, Key, Value)                                                             \
+    using hash_map_calls##suffix = hash_map_calls::Calls<Key, Value>;                                     \
+    WK_KERNEL(hash_map_calls_run##suffix, hash_map_calls##suffix) { hash_map_calls::run(p); }             \
+    WK_KERNEL(hash_map_calls_put_and_find##suffix, hash_map_calls##suffix) { hash_map_calls::put_and_find(p); }
+
+WK_HASH_MAP_CALLS(_8_8, wk::u64, wk::u64)
+WK_HASH_MAP_CALLS(_4_4, wk::u32, wk::u32)
+WK_HASH_MAP_CALLS(_4_8, wk::u32, wk::u64)
+WK_HASH_MAP_CALLS(_8_4, wk::u64, wk::u32)
+WK_HASH_MAP_CALLS(_4_16, wk::u32, wk::U128)
+WK_HASH_MAP_CALLS(_8_16, wk::u64, wk::U128)

@@ -1,4 +1,4 @@
 // Hash sets of 64-bit keys.
 #include "hash_batch.h"
 
-WK_HASH_KERNELS(hash_set, wk::u64)
+WK_HASH_KERNELS(hash_set, wk::u64, wk::KeyOnly)

@@ -3,6 +3,7 @@
 
 use warpkeep_device::{Buffer, Device, DevicePtr, Result, StagedBuffer, Stream};
 
+use crate::sort::Columns as SortColumns;
 use crate::{SortKey, Sorter};
 
 /// Batches of slices with no more operations than this are planned by the host.
@@ -31,6 +32,9 @@ pub(crate) struct PlanColumns {
     begins: Scratch,
     /// Runs that are not finished, before and after a kernel.
     pending: [StagedBuffer; 2],
+    /// What sorts and searches need that are not waited for.
+    sort: SortColumns,
+    search: SortColumns,
 }
 
 impl PlanColumns {
@@ -90,6 +94,32 @@ impl PlanColumns {
         sorter.sort_bits::<S, u32>(sorted, Some(numbers), count, 0..bits, stream)?;
         let runs = sorter.find_runs::<S>(sorted, count, begins, stream)? as u64;
         Ok(BatchPlan { sorted: sorted.ptr(), numbers: numbers.ptr(), begins: begins.ptr(), runs })
+    }
+
+    /// As [`plan_on_device`](Self::plan_on_device), and does not wait. The plan has as many runs as there are operations, and the number of
+    /// those that there are will be, in 32 bits, at the address that comes with it.
+    ///
+    /// # Safety
+    /// The columns are not used again until the stream has come to the end of the plan and of what uses it.
+    pub(crate) unsafe fn enqueue_plan<S: SortKey>(
+        &mut self,
+        count: usize,
+        bits: u32,
+        sorter: &Sorter,
+        device: &Device,
+        stream: &Stream,
+        fill: impl FnOnce(DevicePtr, DevicePtr) -> Result<()>,
+    ) -> Result<(BatchPlan, DevicePtr)> {
+        let sorted = self.sorted.reserve(device, size_of::<S>() * count)?.ptr();
+        let numbers = self.numbers.reserve(device, 4 * count)?.ptr();
+        let begins = self.begins.reserve(device, 4 * count)?.ptr();
+        fill(sorted, numbers)?;
+        // SAFETY: the columns are as long as that, and the caller's promise.
+        let runs_at = unsafe {
+            sorter.enqueue_sort::<S, u32>((sorted, numbers), count, 0..bits, &mut self.sort, stream)?;
+            sorter.enqueue_runs::<S>(sorted, count, begins, &mut self.search, stream)?
+        };
+        Ok((BatchPlan { sorted, numbers, begins, runs: count as u64 }, runs_at))
     }
 
     /// Two lists with room for this many entries of `bytes` bytes.

@@ -59,6 +59,14 @@ pub enum ContainerError {
         /// Where it is, counted from 0.
         at: usize,
     },
+    /// Values that are no numbers are to be added or compared.
+    #[error(
+        "values of {bytes} bytes can be inserted and replaced, and neither added nor compared; use Upsert::Replace, or values of 4 or 8 bytes"
+    )]
+    NoNumbers {
+        /// Bytes of a value.
+        bytes: usize,
+    },
     /// A container is to be larger than it can be.
     #[error(
         "{given} {what} were asked for and there can be {most}; ask for less, or make several containers"

@@ -5,8 +5,8 @@
 //! | [`Sorter`] | stable radix sort of keys with payloads, exclusive scan, runs of equal keys, merge of sorted columns |
 //! | [`SlabAlloc`] | units of 32 to 512 bytes that kernels claim and give back |
 //! | [`SlabMap`], [`SlabSet`], [`SlabMultiMap`] | hash tables of chains of slabs, of 32 or 64 bits, with any mix of requests in one launch |
-//! | [`HashMap`] | 64-bit keys to 64-bit values; grows by itself; batches of mixed operations in their order |
-//! | [`HashSet`] | the same without values, in half the memory |
+//! | [`HashMap`] | keys of 4 or 8 bytes to values of 4, 8 or 16; grows by itself; batches of mixed operations in their order |
+//! | [`HashSet`] | the same without values |
 //! | [`CuckooIndex`] | 64-bit hashes of keys to 32-bit locations, eight bytes an entry: Mega-KV's index; batches of mixed operations in their order |
 //! | [`OrderedMap`], [`OrderedSnapshot`] | keys in order: ranges, neighbours, ranks, snapshots; batches of mixed operations in their order |
 //!
@@ -32,7 +32,7 @@ pub use cuckoo_index::{
 pub use error::ContainerError;
 pub use hash_map::{
     DeviceAnswers, DeviceOps, HashMap, HashMapOptions, HashMapRef, HashMapStats, HashSet, HashSetRef,
-    MapAnswer, MapOp, MapOpKind, MapOpKinds, MapStatus, Upsert,
+    MapAnswer, MapKey, MapOp, MapOpKind, MapOpKinds, MapStatus, MapValue, Upsert,
 };
 pub use ordered_map::{
     DeviceFound, DeviceOrderedAnswers, DeviceOrderedOps, DevicePairs, Near, OrderedAnswer, OrderedChange,

@@ -114,7 +114,7 @@ const fn items_per_thread(key_bytes: usize, value_bytes: usize) -> u32 {
 
 /// Memory of one call.
 #[derive(Debug, Default)]
-struct Columns {
+pub(crate) struct Columns {
     keys: StagedBuffer,
     values: StagedBuffer,
     counts: StagedBuffer,
@@ -200,14 +200,33 @@ impl Sorter {
             }
         };
         check_count(count as u64)?;
+        let mut workspace = self.workspaces.take(&self.device)?;
+        // SAFETY: the lengths were checked, and the stream is synchronised before anything is used again.
+        unsafe {
+            self.enqueue_sort::<K, V>((keys.ptr(), values), count, bits, &mut workspace.columns, stream)?;
+        }
+        self.finish(workspace, stream)
+    }
+
+    /// As [`sort_bits`](Self::sort_bits), and does not wait. Values are null if their type has no bytes.
+    ///
+    /// # Safety
+    /// There are `count` keys and values; they and `columns` are not used otherwise until the stream has come to the end of the sort.
+    pub(crate) unsafe fn enqueue_sort<K: SortKey, V: SortValue>(
+        &self,
+        (keys, values): (DevicePtr, DevicePtr),
+        count: usize,
+        bits: Range<u32>,
+        columns: &mut Columns,
+        stream: &Stream,
+    ) -> Result<()> {
         if count < 2 || bits.is_empty() {
             return Ok(());
         }
+        let (key_bytes, value_bytes) = (size_of::<K>(), size_of::<V>());
         let each = u64::from(items_per_thread(key_bytes, value_bytes) * SORT_THREADS);
         let tiles = (count as u64).div_ceil(each) as u32;
-        let mut workspace = self.workspaces.take(&self.device)?;
-        let columns = &mut workspace.columns;
-        let mut here = (keys.ptr(), values);
+        let mut here = (keys, values);
         let mut there = (
             columns.keys.reserve(&self.device, count * key_bytes)?,
             if value_bytes > 0 {
@@ -235,8 +254,7 @@ impl Sorter {
                 mask,
                 reserved: 0,
             };
-            // SAFETY: the columns have `count` items, the counters one for each digit and tile; all of it stays until the
-            // stream is synchronised.
+            // SAFETY: this function's contract; there is a counter for each digit and tile.
             unsafe {
                 count_kernel.launch(grid, &pass, stream)?;
                 self.enqueue_scan(counts, counters, &mut columns.sums, stream)?;
@@ -254,7 +272,7 @@ impl Sorter {
                 }
             }
         }
-        self.finish(workspace, stream)
+        Ok(())
     }
 
     /// Replaces each of the first `count` numbers by the sum of those before it, modulo 2^32.
@@ -292,27 +310,45 @@ impl Sorter {
         if count == 0 {
             return Ok(0);
         }
-        let tiles = (count as u64).div_ceil(RUN_TILE);
         let mut workspace = self.workspaces.take(&self.device)?;
         let columns = &mut workspace.columns;
+        // SAFETY: the columns have `count` items; the stream is synchronised below.
+        unsafe { self.enqueue_runs::<K>(keys.ptr(), count, begins.ptr(), columns, stream)? };
+        let sum_at = run_sum_at(count);
+        let sums: Vec<u32> = columns.sums.take(sum_at + 1, stream)?;
+        self.workspaces.put_back(workspace);
+        Ok(sums[sum_at] as usize)
+    }
+
+    /// As [`find_runs`](Self::find_runs), and does not wait: gives the address of the number of runs, which has 32 bits.
+    ///
+    /// # Safety
+    /// There are `count` keys, one at least, and as many positions; they and `columns` are not used otherwise until the stream has come to
+    /// the end of the search.
+    pub(crate) unsafe fn enqueue_runs<K: SortKey>(
+        &self,
+        keys: DevicePtr,
+        count: usize,
+        begins: DevicePtr,
+        columns: &mut Columns,
+        stream: &Stream,
+    ) -> Result<DevicePtr> {
+        let tiles = (count as u64).div_ceil(RUN_TILE);
         let counts = columns.counts.reserve(&self.device, 4 * tiles as usize)?;
-        let search = RunSearch { keys: keys.ptr(), count: count as u64, counts, begins: begins.ptr() };
+        let search = RunSearch { keys, count: count as u64, counts, begins };
         let kernels = &self.kernels;
         let (count_runs, list_runs) = match size_of::<K>() {
             4 => (&kernels.count_runs_u32, &kernels.list_runs_u32),
             _ => (&kernels.count_runs_u64, &kernels.list_runs_u64),
         };
         let grid = Grid { blocks: tiles as u32, threads: RUN_THREADS, shared_bytes: 0 };
-        let sum_at = tiles.div_ceil(SCAN_TILE) as usize;
-        // SAFETY: the columns have `count` items, the counters one for each tile; the stream is synchronised below.
+        // SAFETY: this function's contract; there is a counter for each tile.
         unsafe {
             count_runs.launch(grid, &search, stream)?;
             self.enqueue_scan(counts, tiles, &mut columns.sums, stream)?;
             list_runs.launch(grid, &search, stream)?;
         }
-        let sums: Vec<u32> = columns.sums.take(sum_at + 1, stream)?;
-        self.workspaces.put_back(workspace);
-        Ok(sums[sum_at] as usize)
+        Ok(columns.sums.ptr().offset(4 * run_sum_at(count) as u64))
     }
 
     /// Merges two sorted columns of keys with values into one. Of equal keys those of the first column come first; each column keeps its
@@ -439,6 +475,11 @@ pub struct Sorted<'a> {
     pub values: Option<&'a Buffer>,
     /// How many.
     pub count: usize,
+}
+
+/// Which of the sums that a search for runs leaves is their number.
+fn run_sum_at(count: usize) -> usize {
+    (count as u64).div_ceil(RUN_TILE).div_ceil(SCAN_TILE) as usize
 }
 
 /// Positions have 32 bits.

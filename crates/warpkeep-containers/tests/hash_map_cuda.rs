@@ -13,6 +13,8 @@ mod model;
 #[path = "hash_map/set.rs"]
 mod set;
 
+use warpkeep_suites::device::{Container, Load, compare_with_model, on_gpu};
+
 mod pairs {
     use super::container::Pairs;
 
@@ -45,4 +47,55 @@ mod calls_of_kernels {
     use super::calls::Calls;
 
     warpkeep_suites::cuda_suite!(Calls);
+}
+
+/// Without compiling the kernels once more.
+fn agrees<C: Container>() {
+    on_gpu(|device| {
+        let load = Load { seed: 1, batches: 20, operations: 50_000 };
+        compare_with_model::<C>(device, load).unwrap_or_else(|wrong| panic!("{wrong}"));
+    });
+}
+
+macro_rules! widths {
+    ($($name:ident: $key:ty, $value:ty;)*) => {$(
+        mod $name {
+            use super::agrees;
+
+            mod pairs {
+                use crate::container::Pairs;
+
+                warpkeep_suites::cuda_suite!(Pairs<$key, $value>);
+            }
+
+            #[test]
+            fn in_few_buckets() {
+                agrees::<crate::crowded::Crowded<$key, $value>>();
+            }
+
+            #[test]
+            fn calls_of_kernels() {
+                agrees::<crate::calls::Calls<$key, $value>>();
+            }
+        }
+    )*};
+}
+
+widths! {
+    eight_to_four: u64, u32;
+    eight_to_sixteen: u64, [u64; 2];
+    four_to_four: u32, u32;
+    four_to_eight: u32, u64;
+    four_to_sixteen: u32, [u64; 2];
+}
+
+mod keys_of_32_bits {
+    use super::set::{CrowdedKeys, Keys};
+
+    warpkeep_suites::cuda_suite!(Keys<u32>);
+
+    #[test]
+    fn in_few_buckets() {
+        super::agrees::<CrowdedKeys<u32>>();
+    }
 }

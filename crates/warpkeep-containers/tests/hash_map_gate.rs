@@ -20,11 +20,19 @@ fn every_fault_point_is_noticed() {
     let pairs = || wrong_schedule::<container::Pairs>(60);
     let crowded = || wrong_schedule::<crowded::Crowded>(60);
     let calls = || wrong_schedule::<calls::Calls>(60);
+    // Values that are apart from their slots.
+    let crowded_apart = || wrong_schedule::<crowded::Crowded<u64, [u64; 2]>>(60);
+    let calls_apart = || wrong_schedule::<calls::Calls<u32, [u64; 2]>>(60);
     assert_eq!((pairs(), crowded(), calls()), (None, None, None));
+    assert_eq!((crowded_apart(), calls_apart()), (None, None));
     Gate::new("the hash map")
         .with("hash_map.claim", "in any buckets", &pairs)
         .with("hash_map.claim", "in few buckets", &crowded)
+        .with("hash_map.claim", "values apart", &crowded_apart)
         .with("hash_map.mark", "", &crowded)
+        .with("hash_map.mark", "values apart", &crowded_apart)
+        .with("hash_map.publish", "", &calls_apart)
         .with("hash_map.shared_claim", "", &calls)
+        .with("hash_map.shared_claim", "values apart", &calls_apart)
         .run();
 }

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use warpkeep_device::{Device, DevicePtr, Result, StagedBuffer, Stream};
 
-use super::mix::mix;
 use super::op::{MapOp, MapOpKind};
+use super::width::{MapKey, MapValue};
 use crate::batch_columns::{answer_column, send_column};
 use crate::batch_plan::{BatchPlan, PlanColumns};
 
@@ -22,13 +22,13 @@ pub(super) struct Columns {
 
 /// A batch in the host's memory.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum HostBatch<'a> {
-    Each(&'a [MapOp]),
+pub(super) enum HostBatch<'a, K, V> {
+    Each(&'a [MapOp<K, V>]),
     /// All operations are of one kind; without operands if it has none.
-    All(MapOpKind, &'a [u64], Option<&'a [u64]>),
+    All(MapOpKind, &'a [K], Option<&'a [V]>),
 }
 
-impl HostBatch<'_> {
+impl<K: MapKey, V: MapValue> HostBatch<'_, K, V> {
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Each(ops) => ops.len(),
@@ -45,11 +45,19 @@ impl HostBatch<'_> {
         }
     }
 
-    pub(super) fn op(&self, at: usize) -> MapOp {
+    /// Whether an operation adds or compares values.
+    pub(super) fn computes(&self) -> bool {
+        match self {
+            Self::Each(ops) => ops.iter().any(|op| op.kind.computes()),
+            Self::All(kind, ..) => kind.computes(),
+        }
+    }
+
+    pub(super) fn op(&self, at: usize) -> MapOp<K, V> {
         match self {
             Self::Each(ops) => ops[at],
             Self::All(kind, keys, operands) => {
-                MapOp::new(*kind, keys[at], operands.map_or(0, |operands| operands[at]))
+                MapOp::new(*kind, keys[at], operands.map_or(V::zeroed(), |operands| operands[at]))
             }
         }
     }
@@ -69,6 +77,12 @@ pub(super) struct Staged {
 }
 
 impl Staged {
+    /// Whether all operations ask only.
+    pub(super) fn is_lookup(&self) -> bool {
+        let asks = [MapOpKind::Find as u32, MapOpKind::Contains as u32];
+        self.codes.is_null() && asks.contains(&self.code)
+    }
+
     /// Whether all operations insert.
     pub(super) fn inserts(&self) -> bool {
         self.codes.is_null() && self.code <= MapOpKind::Max as u32
@@ -79,6 +93,8 @@ impl Staged {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Planned {
     pub(super) plan: BatchPlan,
+    /// Where the number of runs is, if the host does not know it: then the plan has the most that there can be.
+    pub(super) runs_at: DevicePtr,
     /// By how many bits the hashes were rotated to the right.
     pub(super) rotation: u32,
 }
@@ -88,9 +104,9 @@ impl Columns {
     ///
     /// # Safety
     /// The stream must be synchronised before the columns are used again.
-    pub(super) unsafe fn stage(
+    pub(super) unsafe fn stage<K: MapKey, V: MapValue>(
         &mut self,
-        batch: &HostBatch<'_>,
+        batch: &HostBatch<'_, K, V>,
         with_keys: bool,
         with_before: bool,
         device: &Device,
@@ -104,7 +120,7 @@ impl Columns {
             operands: DevicePtr::NULL,
             statuses: answer_column::<u8>(&mut self.statuses, count, device)?,
             before: match with_before {
-                true => answer_column::<u64>(&mut self.before, count, device)?,
+                true => answer_column::<V>(&mut self.before, count, device)?,
                 false => DevicePtr::NULL,
             },
             count,
@@ -122,7 +138,7 @@ impl Columns {
                     staged.codes = send_column(&mut self.codes, count, codes, device, stream)?;
                 }
             }
-            if !matches!(batch, HostBatch::All(_, _, None)) {
+            if size_of::<V>() > 0 && !matches!(batch, HostBatch::All(_, _, None)) {
                 let operands = ops().map(|op| op.value);
                 staged.operands = send_column(&mut self.operands, count, operands, device, stream)?;
             }
@@ -134,17 +150,17 @@ impl Columns {
     ///
     /// # Safety
     /// As [`stage`](Self::stage).
-    pub(super) unsafe fn plan_on_host(
+    pub(super) unsafe fn plan_on_host<K: MapKey, V: MapValue>(
         &mut self,
-        batch: &HostBatch<'_>,
+        batch: &HostBatch<'_, K, V>,
         seed: u64,
         rotation: u32,
         device: &Device,
         stream: &Stream,
     ) -> Result<Planned> {
-        let hashes = (0..batch.len()).map(|at| mix(seed, batch.op(at).key).rotate_right(rotation));
+        let hashes = (0..batch.len()).map(|at| batch.op(at).key.mix(seed).rotated_right(rotation));
         // SAFETY: the caller's promise.
         let plan = unsafe { self.plans.plan_on_host(hashes, device, stream)? };
-        Ok(Planned { plan, rotation })
+        Ok(Planned { plan, runs_at: DevicePtr::NULL, rotation })
     }
 }

@@ -1,5 +1,6 @@
 //! A map in device memory: its batches.
 
+use std::marker::PhantomData;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytemuck::checked;
@@ -7,9 +8,11 @@ use warpkeep_device::{Device, DevicePtr, Grid, Result, Stream, TypedKernel, Work
 
 use super::HashMapOptions;
 use super::columns::{Columns, HostBatch, Planned, Staged};
-use super::kernels::{Batch, Kernels, Lookup, PENDING, Plan, Shape, THREADS};
+use super::kernels::{Batch, Kernels, Lookup, PENDING, Plan, THREADS};
 use super::op::{MapAnswer, MapOpKind, MapStatus};
+use super::outstanding::Outstanding;
 use super::table::{Table, fits};
+use super::width::{MapKey, MapValue, Shape};
 use crate::Sorter;
 use crate::batch_plan::HOST_PLANS;
 
@@ -19,25 +22,25 @@ const BUILDS: u64 = 8;
 const MOST_DISPLACEMENTS: u32 = 8;
 
 #[derive(Debug)]
-pub(super) struct DeviceMap {
+pub(super) struct DeviceMap<K: MapKey, V: MapValue> {
+    // Dropped, and waited for, before the memory that it uses.
+    pub(super) outstanding: Outstanding,
     pub(super) device: Device,
     pub(super) kernels: Kernels,
-    sorter: Sorter,
+    pub(super) sorter: Sorter,
     table: RwLock<Table>,
-    seed: u64,
+    pub(super) seed: u64,
     /// Operations of slices that are in device memory at once.
     staged: usize,
     pub(super) workspaces: WorkspacePool<Columns>,
+    of: PhantomData<fn() -> (K, V)>,
 }
 
-impl DeviceMap {
-    pub(super) fn new(
-        device: &Device,
-        options: &HashMapOptions,
-        shape: Shape,
-        seed: u64,
-    ) -> Result<DeviceMap> {
+impl<K: MapKey, V: MapValue> DeviceMap<K, V> {
+    pub(super) fn new(device: &Device, options: &HashMapOptions, seed: u64) -> Result<Self> {
+        let shape = Shape::of::<K, V>();
         Ok(DeviceMap {
+            outstanding: Outstanding::default(),
             device: device.clone(),
             kernels: Kernels::load(device, shape)?,
             sorter: Sorter::new(device)?,
@@ -45,24 +48,47 @@ impl DeviceMap {
             seed,
             staged: options.staged.max(1),
             workspaces: WorkspacePool::default(),
+            of: PhantomData,
         })
     }
 
     /// The table, for what does not change it. Whatever did before has been waited for.
-    pub(super) fn read(&self) -> RwLockReadGuard<'_, Table> {
+    pub(super) fn read(&self) -> Result<RwLockReadGuard<'_, Table>> {
+        let table = self.lock();
+        self.outstanding.wait_for_changes()?;
+        Ok(table)
+    }
+
+    /// The table, for what changes it. Whatever used it before has been waited for.
+    pub(super) fn write(&self) -> Result<RwLockWriteGuard<'_, Table>> {
+        let table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        self.outstanding.wait_for_all()?;
+        Ok(table)
+    }
+
+    /// The table, which enqueued work may be changing.
+    pub(super) fn lock(&self) -> RwLockReadGuard<'_, Table> {
         self.table.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn write(&self) -> RwLockWriteGuard<'_, Table> {
+    pub(super) fn lock_exclusively(&self) -> RwLockWriteGuard<'_, Table> {
         self.table.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Doubles until there is room for this many keys.
+    pub(super) fn reserve(&self, items: u64) -> Result<()> {
+        let workspace = self.workspaces.take(&self.device)?;
+        self.write()?.reserve(items, &self.kernels, &workspace.stream)?;
+        self.workspaces.put_back(workspace);
+        Ok(())
     }
 
     /// Runs a batch of slices, and gives each answer in the batch's order.
     pub(super) fn run(
         &self,
-        batch: &HostBatch<'_>,
+        batch: &HostBatch<'_, K, V>,
         with_before: bool,
-        mut answer: impl FnMut(MapAnswer),
+        mut answer: impl FnMut(MapAnswer<V>),
     ) -> Result<()> {
         let is_lookup = matches!(batch, HostBatch::All(MapOpKind::Find | MapOpKind::Contains, ..));
         for begin in (0..batch.len()).step_by(self.staged) {
@@ -86,14 +112,14 @@ impl DeviceMap {
                 }
                 columns.statuses.fetch::<u8>(device, count, stream)?;
                 if with_before {
-                    columns.before.fetch::<u64>(device, count, stream)?;
+                    columns.before.fetch::<V>(device, count, stream)?;
                 }
             }
             stream.synchronize()?;
             let statuses: &[MapStatus] = checked::cast_slice(columns.statuses.fetched::<u8>(count));
-            let before = if with_before { columns.before.fetched::<u64>(count) } else { &[] };
+            let before = if with_before { columns.before.fetched::<V>(count) } else { &[] };
             for (at, &status) in statuses.iter().enumerate() {
-                answer(MapAnswer { status, before: before.get(at).copied().unwrap_or(0) });
+                answer(MapAnswer { status, before: before.get(at).copied().unwrap_or(V::zeroed()) });
             }
             self.workspaces.put_back(workspace);
         }
@@ -108,9 +134,7 @@ impl DeviceMap {
         if staged.count == 0 {
             return Ok(());
         }
-        let is_lookup = staged.codes.is_null()
-            && (staged.code == MapOpKind::Find as u32 || staged.code == MapOpKind::Contains as u32);
-        if is_lookup {
+        if staged.is_lookup() {
             // SAFETY: this function's contract.
             return unsafe { self.look_up(staged, stream) };
         }
@@ -128,7 +152,7 @@ impl DeviceMap {
     /// By how many bits hashes are rotated, so that those of one first bucket follow each other: the size of the table when the batch is
     /// worked. If it turns out to be another, the batch is only in another order.
     fn rotation(&self, staged: &Staged) -> Result<u32> {
-        let (table, count) = (self.read(), staged.count as u64);
+        let (table, count) = (self.read()?, staged.count as u64);
         let builds = staged.inserts() && count >= table.capacity() / BUILDS && table.len()? == 0;
         Ok(if builds { table.bits_with(count) } else { table.bits })
     }
@@ -138,16 +162,41 @@ impl DeviceMap {
     /// # Safety
     /// As [`run_staged`](Self::run_staged).
     unsafe fn look_up(&self, staged: &Staged, stream: &Stream) -> Result<()> {
-        let table = self.read();
+        let table = self.lock();
+        self.outstanding.order_after_changes(stream)?;
+        // SAFETY: the caller's promise; the table is borrowed until the stream is synchronised.
+        unsafe { self.launch_find(staged, &table, stream)? };
+        stream.synchronize()
+    }
+
+    /// # Safety
+    /// As [`run_staged`](Self::run_staged), until the stream has come to the end of it; the table is not changed until then.
+    pub(super) unsafe fn launch_find(&self, staged: &Staged, table: &Table, stream: &Stream) -> Result<()> {
         let values = match staged.code == MapOpKind::Find as u32 {
             true => staged.before,
             false => DevicePtr::NULL,
         };
         let Staged { keys, statuses, count, .. } = *staged;
         let params = Lookup { map: table.reference(), keys, statuses, values, count: count as u64 };
-        // SAFETY: the caller's promise; the table is borrowed until the stream is synchronised.
-        unsafe { self.kernels.find.launch(Grid::covering(count as u64, THREADS), &params, stream)? };
-        stream.synchronize()
+        // SAFETY: this function's contract.
+        unsafe { self.kernels.find.launch(Grid::covering(count as u64, THREADS), &params, stream) }
+    }
+
+    /// Writes what a batch is sorted by.
+    ///
+    /// # Safety
+    /// As [`launch_find`](Self::launch_find); both columns have an element for each operation.
+    pub(super) unsafe fn launch_plan(
+        &self,
+        staged: &Staged,
+        rotation: u32,
+        (sorted, numbers): (DevicePtr, DevicePtr),
+        stream: &Stream,
+    ) -> Result<()> {
+        let (keys, count, seed) = (staged.keys, staged.count as u64, self.seed);
+        let params = Plan { keys, sorted, numbers, count, seed, rotation: u64::from(rotation) };
+        // SAFETY: this function's contract.
+        unsafe { self.kernels.plan.launch(Grid::covering(count, THREADS), &params, stream) }
     }
 
     /// Plans a batch on the device. It is sorted by bucket, so that neighbouring threads work neighbouring buckets.
@@ -161,21 +210,16 @@ impl DeviceMap {
         columns: &mut Columns,
         stream: &Stream,
     ) -> Result<Planned> {
-        let (count, seed) = (staged.count as u64, self.seed);
-        let plan = columns.plans.plan_on_device::<u64>(
+        let plan = columns.plans.plan_on_device::<K>(
             staged.count,
-            u64::BITS,
+            8 * size_of::<K>() as u32,
             &self.sorter,
             &self.device,
             stream,
-            |sorted, numbers| {
-                let keys = staged.keys;
-                let params = Plan { keys, sorted, numbers, count, seed, rotation: u64::from(rotation) };
-                // SAFETY: the caller's promise; both columns have `count` elements, and planning waits for the stream.
-                unsafe { self.kernels.plan.launch(Grid::covering(count, THREADS), &params, stream) }
-            },
+            // SAFETY: the caller's promise; both columns have an element for each operation, and planning waits for the stream.
+            |sorted, numbers| unsafe { self.launch_plan(staged, rotation, (sorted, numbers), stream) },
         )?;
-        Ok(Planned { plan, rotation })
+        Ok(Planned { plan, runs_at: DevicePtr::NULL, rotation })
     }
 
     /// Works a planned batch: grows if it must, and answers `Full` only if it cannot. Waits for it.
@@ -191,8 +235,8 @@ impl DeviceMap {
     ) -> Result<()> {
         // All memory but that for growth is there before the first change.
         let lists = columns.plans.lists(&self.device, planned.plan.runs as usize, 4)?;
-        let mut table = self.write();
-        let mut pass = Pass { map: self, staged, planned, lists, listed: None, stream };
+        let mut table = self.write()?;
+        let mut pass = Pass { kernels: &self.kernels, staged, planned, lists, listed: None, stream };
         // An empty map is given its size at once, and most keys their slots. Otherwise the keys that are new are not known yet.
         let large = planned.plan.runs >= table.capacity() / BUILDS;
         if large && staged.inserts() && table.len()? == 0 {
@@ -239,7 +283,7 @@ struct Left {
 
 /// The kernels that work one batch: first all its runs, then those on the list of the one before.
 struct Pass<'a> {
-    map: &'a DeviceMap,
+    kernels: &'a Kernels,
     staged: &'a Staged,
     planned: &'a Planned,
     lists: [DevicePtr; 2],
@@ -266,25 +310,13 @@ impl Pass<'_> {
     /// # Safety
     /// As [`run`](Self::run); the stream is synchronised before the columns are used again.
     unsafe fn launch(&self, kernel: &TypedKernel<Batch>, table: &Table) -> Result<()> {
-        let (staged, planned) = (self.staged, self.planned);
         let params = Batch {
-            map: table.reference(),
-            sorted: planned.plan.sorted,
-            numbers: planned.plan.numbers,
-            begins: planned.plan.begins,
-            runs: planned.plan.runs,
-            count: staged.count as u64,
-            codes: staged.codes,
-            operands: staged.operands,
-            statuses: staged.statuses,
-            before: staged.before,
             list: if self.listed.is_some() { self.lists[0] } else { DevicePtr::NULL },
             listed: self.listed.unwrap_or(0),
             pending: self.lists[1],
-            rotation: planned.rotation,
-            code: staged.code,
+            ..batch_of(self.staged, self.planned, table)
         };
-        let threads = self.listed.unwrap_or(planned.plan.runs);
+        let threads = self.listed.unwrap_or(self.planned.plan.runs);
         // SAFETY: the caller's promise; the lists have room for all runs.
         unsafe { kernel.launch(Grid::covering(threads, THREADS), &params, self.stream) }
     }
@@ -297,7 +329,7 @@ impl Pass<'_> {
         for _ in 0..MOST_DISPLACEMENTS {
             let before = left.pending;
             // SAFETY: the caller's promise.
-            left = unsafe { self.run(&self.map.kernels.place, table)? };
+            left = unsafe { self.run(&self.kernels.place, table)? };
             if left.pending == 0 || left.pending == before {
                 break;
             }
@@ -312,8 +344,32 @@ impl Pass<'_> {
     unsafe fn refuse(&mut self, left: Left, table: &Table) -> Result<()> {
         if left.pending > 0 {
             // SAFETY: the caller's promise.
-            unsafe { self.launch(&self.map.kernels.refuse, table)? };
+            unsafe { self.launch(&self.kernels.refuse, table)? };
         }
         self.stream.synchronize()
+    }
+}
+
+/// The parameters of a kernel that works all runs of a batch and lists none.
+pub(super) fn batch_of(staged: &Staged, planned: &Planned, table: &Table) -> Batch {
+    Batch {
+        map: table.reference(),
+        sorted: planned.plan.sorted,
+        numbers: planned.plan.numbers,
+        begins: planned.plan.begins,
+        runs: planned.plan.runs,
+        count: staged.count as u64,
+        codes: staged.codes,
+        operands: staged.operands,
+        statuses: staged.statuses,
+        before: staged.before,
+        list: DevicePtr::NULL,
+        listed: 0,
+        pending: DevicePtr::NULL,
+        pending_count: table.control.ptr().offset(8 * PENDING as u64),
+        runs_at: planned.runs_at,
+        listed_at: DevicePtr::NULL,
+        rotation: planned.rotation,
+        code: staged.code,
     }
 }

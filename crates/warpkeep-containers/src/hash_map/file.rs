@@ -4,20 +4,21 @@ use std::path::Path;
 
 use warpkeep_device::{Device, Result};
 
-use super::kernels::Shape;
-use super::{HashMap, HashMapOptions, MapStatus};
+use bytemuck::{bytes_of, pod_read_unaligned};
+
+use super::width::Shape;
+use super::{HashMap, HashMapOptions, MapKey, MapStatus, MapValue};
 use crate::ContainerError;
 use crate::file::{self, FileFormat, FileKind, Reader};
 
-/// What the file of a map or of a set holds.
+/// What the file of a map or of a set holds. Its bytes are those of the machine's memory, which is little-endian wherever there is CUDA.
 const fn format(shape: Shape) -> FileFormat {
-    match shape {
-        Shape::Map => FileFormat { kind: FileKind::HASH_MAP, key_bytes: 8, value_bytes: 8 },
-        Shape::Set => FileFormat { kind: FileKind::HASH_SET, key_bytes: 8, value_bytes: 0 },
-    }
+    let Shape { key_bytes, value_bytes } = shape;
+    let kind = if value_bytes == 0 { FileKind::HASH_SET } else { FileKind::HASH_MAP };
+    FileFormat { kind, key_bytes, value_bytes }
 }
 
-impl HashMap {
+impl<K: MapKey, V: MapValue> HashMap<K, V> {
     /// Writes all pairs to a file, with checksums. The file is written under another name beside it, made durable and renamed, so after a
     /// crash there is the old file or the new one. Calls that change the map wait until it is written.
     ///
@@ -26,21 +27,17 @@ impl HashMap {
     ///
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let path = folder.path().join("ids.map");
-    /// let map = HashMap::on_cpu(&HashMapOptions::default());
+    /// let map = HashMap::<u64, u64>::on_cpu(&HashMapOptions::default());
     /// map.insert(&[1, 2], &[10, 20])?;
     /// map.save(&path)?;
-    /// let loaded = HashMap::load_on_cpu(&path, &HashMapOptions::default())?;
+    /// let loaded = HashMap::<u64, u64>::load_on_cpu(&path, &HashMapOptions::default())?;
     /// assert_eq!(loaded.find(&[1])?, [Some(10)]);
     /// # Ok::<(), warpkeep_containers::ContainerError>(())
     /// ```
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), ContainerError> {
-        let has_values = self.shape == Shape::Map;
-        file::save(path.as_ref(), format(self.shape), self.seed, |file| {
+        file::save(path.as_ref(), format(Shape::of::<K, V>()), self.seed, |file| {
             self.try_for_each_part(|pairs| {
-                pairs.iter().try_for_each(|(key, value)| {
-                    let value = value.to_le_bytes();
-                    file.push(&key.to_le_bytes(), if has_values { &value } else { &[] })
-                })
+                pairs.iter().try_for_each(|(key, value)| file.push(bytes_of(key), bytes_of(value)))
             })
         })
     }
@@ -54,33 +51,32 @@ impl HashMap {
         device: &Device,
         path: impl AsRef<Path>,
         options: &HashMapOptions,
-    ) -> Result<HashMap, ContainerError> {
-        Self::load_shaped(Some(device), path.as_ref(), options, Shape::Map)
+    ) -> Result<Self, ContainerError> {
+        Self::load_from(Some(device), path.as_ref(), options)
     }
 
     /// A map on the CPU with the pairs of a file.
     ///
     /// # Errors
     /// As [`load`](Self::load).
-    pub fn load_on_cpu(path: impl AsRef<Path>, options: &HashMapOptions) -> Result<HashMap, ContainerError> {
-        Self::load_shaped(None, path.as_ref(), options, Shape::Map)
+    pub fn load_on_cpu(path: impl AsRef<Path>, options: &HashMapOptions) -> Result<Self, ContainerError> {
+        Self::load_from(None, path.as_ref(), options)
     }
 
-    pub(super) fn load_shaped(
+    pub(super) fn load_from(
         device: Option<&Device>,
         path: &Path,
         options: &HashMapOptions,
-        shape: Shape,
-    ) -> Result<HashMap, ContainerError> {
-        let mut file = Reader::open(path, format(shape))?;
+    ) -> Result<Self, ContainerError> {
+        let mut file = Reader::open(path, format(Shape::of::<K, V>()))?;
         let options = HashMapOptions {
             items: options.items.max(file.count),
             seed: options.seed.or(Some(file.word)),
             ..options.clone()
         };
         let map = match device {
-            Some(device) => HashMap::shaped(device, &options, shape)?,
-            None => HashMap::shaped_on_cpu(&options, shape),
+            Some(device) => HashMap::new(device, &options)?,
+            None => HashMap::on_cpu(&options),
         };
         map.fill_from(&mut file)?;
         Ok(map)
@@ -88,14 +84,11 @@ impl HashMap {
 
     /// Inserts all pairs of a file into an empty map.
     fn fill_from(&self, file: &mut Reader<'_>) -> Result<(), ContainerError> {
-        let bytes_of = 8 * self.shape.words();
+        let bytes_of = Shape::of::<K, V>().pair_bytes();
         while let Some(part) = file.next_part()? {
-            let words = |at: usize| {
-                part.chunks_exact(bytes_of)
-                    .map(move |pair| u64::from_le_bytes(pair[at..at + 8].try_into().expect("eight bytes")))
-            };
-            let keys: Vec<u64> = words(0).collect();
-            let values = if bytes_of == 16 { words(8).collect() } else { vec![0; keys.len()] };
+            let pairs = || part.chunks_exact(bytes_of).map(|pair| pair.split_at(size_of::<K>()));
+            let keys: Vec<K> = pairs().map(|(key, _)| pod_read_unaligned(key)).collect();
+            let values: Vec<V> = pairs().map(|(_, value)| pod_read_unaligned(value)).collect();
             let answers = self.insert(&keys, &values)?;
             if let Some(answer) = answers.iter().find(|answer| answer.status != MapStatus::Inserted) {
                 return Err(match answer.status {

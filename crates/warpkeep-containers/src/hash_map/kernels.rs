@@ -1,24 +1,23 @@
-//! The kernels of `kernels/hash_map.cu` and `kernels/hash_set.cu`, and what both sides agree on.
+//! The kernels of `kernels/hash_map*.cu` and `kernels/hash_set*.cu`, and what both sides agree on.
 
 use bytemuck::NoUninit;
-use warpkeep_device::{Device, DevicePtr, KernelSet as _, Program, Result, TypedKernel};
+use warpkeep_device::{Device, DevicePtr, KernelSet, Program, Result, TypedKernel};
 
+use super::mix::{HELD, SECOND};
 use super::op::{MapOpKind, MapStatus};
-use super::table::HashMapRef;
+use super::table::RawRef;
+use super::width::Shape;
 
 /// Threads of a block.
 pub(super) const THREADS: u32 = 128;
-/// A map has 2^k buckets, and k lies between these.
+/// A map has 2^k buckets, and k is at least this.
 pub(super) const LEAST_BITS: u32 = 6;
-pub(super) const MOST_BITS: u32 = 31;
-/// Flags in the first word of a slot: it holds a key, and the key is in its second bucket.
-pub(super) const HELD: u64 = 1;
-pub(super) const SECOND: u64 = 2;
 /// Words that kernels count in.
-pub(super) const CONTROL_WORDS: usize = 7;
-/// Which word counts the keys without a slot, and which is the first that [`Kernels::verify`] counts in.
+pub(super) const CONTROL_WORDS: usize = 8;
+/// Which words count the keys without a slot, and which is the first that [`Kernels::verify`] counts in.
 pub(super) const PENDING: usize = 1;
-pub(super) const FIRST_VERIFIED: usize = 2;
+pub(super) const PENDING_NEXT: usize = 2;
+pub(super) const FIRST_VERIFIED: usize = 3;
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
@@ -34,7 +33,7 @@ pub(super) struct Plan {
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
 pub(super) struct Batch {
-    pub(super) map: HashMapRef,
+    pub(super) map: RawRef,
     pub(super) sorted: DevicePtr,
     pub(super) numbers: DevicePtr,
     pub(super) begins: DevicePtr,
@@ -47,6 +46,9 @@ pub(super) struct Batch {
     pub(super) list: DevicePtr,
     pub(super) listed: u64,
     pub(super) pending: DevicePtr,
+    pub(super) pending_count: DevicePtr,
+    pub(super) runs_at: DevicePtr,
+    pub(super) listed_at: DevicePtr,
     pub(super) rotation: u32,
     pub(super) code: u32,
 }
@@ -54,7 +56,7 @@ pub(super) struct Batch {
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
 pub(super) struct Lookup {
-    pub(super) map: HashMapRef,
+    pub(super) map: RawRef,
     pub(super) keys: DevicePtr,
     pub(super) statuses: DevicePtr,
     pub(super) values: DevicePtr,
@@ -64,40 +66,89 @@ pub(super) struct Lookup {
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
 pub(super) struct Doubling {
-    pub(super) map: HashMapRef,
+    pub(super) map: RawRef,
     pub(super) slots: u64,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
 pub(super) struct Whole {
-    pub(super) map: HashMapRef,
+    pub(super) map: RawRef,
     pub(super) keys: DevicePtr,
     pub(super) values: DevicePtr,
     pub(super) slots: u64,
     pub(super) room: u64,
 }
 
-warpkeep_device::kernel_set! {
-    struct MapKernels in "hash_map.cu", prefix "hash_map_" {
-        plan: Plan,
-        apply: Batch,
-        build: Batch,
-        place: Batch,
-        refuse: Batch,
-        find: Lookup,
-        double: Doubling,
-        retrieve: Whole,
-        verify: Whole,
-    }
-    agree {
-        ref_bytes = size_of::<HashMapRef>(),
-        slots = Shape::Map.slots(),
-        least_bits = LEAST_BITS,
-        most_bits = MOST_BITS,
-        held = HELD,
-        second = SECOND,
-        control_words = CONTROL_WORDS,
+/// The kernels of one pair of widths. Their parameters are the same for all.
+#[derive(Debug)]
+pub(super) struct Kernels {
+    pub(super) plan: TypedKernel<Plan>,
+    pub(super) apply: TypedKernel<Batch>,
+    pub(super) build: TypedKernel<Batch>,
+    pub(super) place: TypedKernel<Batch>,
+    pub(super) refuse: TypedKernel<Batch>,
+    pub(super) find: TypedKernel<Lookup>,
+    pub(super) double: TypedKernel<Doubling>,
+    pub(super) retrieve: TypedKernel<Whole>,
+    pub(super) verify: TypedKernel<Whole>,
+}
+
+/// Declares the kernel sets of all pairs of widths.
+macro_rules! widths {
+    ($($set:ident in $source:literal, prefix $prefix:literal, keys $keys:literal, values $values:literal $({ $($more:tt)* })?;)*) => {
+        $(
+            warpkeep_device::kernel_set! {
+                struct $set in $source, prefix $prefix {
+                    plan: Plan,
+                    apply: Batch,
+                    build: Batch,
+                    place: Batch,
+                    refuse: Batch,
+                    find: Lookup,
+                    double: Doubling,
+                    retrieve: Whole,
+                    verify: Whole,
+                }
+                agree {
+                    ref_bytes = size_of::<RawRef>(),
+                    key_bytes = $keys,
+                    value_bytes = $values,
+                    slots = Shape { key_bytes: $keys, value_bytes: $values }.slots(),
+                    least_bits = LEAST_BITS,
+                    most_bits = Shape { key_bytes: $keys, value_bytes: $values }.most_bits(),
+                    held = HELD,
+                    second = SECOND,
+                    control_words = CONTROL_WORDS,
+                    $($($more)*)?
+                }
+            }
+        )*
+
+        impl Kernels {
+            pub(super) fn program(shape: Shape) -> Program {
+                match (shape.key_bytes, shape.value_bytes) {
+                    $(($keys, $values) => $set::program(),)*
+                    _ => unreachable!("no type of keys and values has {shape:?}"),
+                }
+            }
+
+            pub(super) fn load(device: &Device, shape: Shape) -> Result<Kernels> {
+                match (shape.key_bytes, shape.value_bytes) {
+                    $(($keys, $values) => {
+                        let $set { plan, apply, build, place, refuse, find, double, retrieve, verify } =
+                            $set::load(device)?;
+                        Ok(Kernels { plan, apply, build, place, refuse, find, double, retrieve, verify })
+                    })*
+                    _ => unreachable!("no type of keys and values has {shape:?}"),
+                }
+            }
+        }
+    };
+}
+
+widths! {
+    Map8To8 in "hash_map.cu", prefix "hash_map_", keys 8, values 8 {
         inserted = MapStatus::Inserted,
         updated = MapStatus::Updated,
         found = MapStatus::Found,
@@ -112,90 +163,12 @@ warpkeep_device::kernel_set! {
         find_op = MapOpKind::Find,
         contains = MapOpKind::Contains,
         erase = MapOpKind::Erase,
-    }
-}
-
-warpkeep_device::kernel_set! {
-    struct SetKernels in "hash_set.cu", prefix "hash_set_" {
-        plan: Plan,
-        apply: Batch,
-        build: Batch,
-        place: Batch,
-        refuse: Batch,
-        find: Lookup,
-        double: Doubling,
-        retrieve: Whole,
-        verify: Whole,
-    }
-    agree {
-        ref_bytes = size_of::<HashMapRef>(),
-        slots = Shape::Set.slots(),
-        least_bits = LEAST_BITS,
-        most_bits = MOST_BITS,
-        held = HELD,
-        second = SECOND,
-        control_words = CONTROL_WORDS,
-    }
-}
-
-/// What the slots of a bucket have, which is 64 bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
-    /// A key and a value.
-    Map,
-    /// A key alone.
-    Set,
-}
-
-impl Shape {
-    /// Words of a slot, or of a pair in a file.
-    pub(super) const fn words(self) -> usize {
-        match self {
-            Self::Map => 2,
-            Self::Set => 1,
-        }
-    }
-
-    /// Slots of a bucket.
-    pub(super) const fn slots(self) -> u64 {
-        8 / self.words() as u64
-    }
-
-    pub(super) fn program(self) -> Program {
-        match self {
-            Self::Map => MapKernels::program(),
-            Self::Set => SetKernels::program(),
-        }
-    }
-}
-
-/// The kernels of maps or of sets: they take the same parameters.
-#[derive(Debug)]
-pub(super) struct Kernels {
-    pub(super) plan: TypedKernel<Plan>,
-    pub(super) apply: TypedKernel<Batch>,
-    pub(super) build: TypedKernel<Batch>,
-    pub(super) place: TypedKernel<Batch>,
-    pub(super) refuse: TypedKernel<Batch>,
-    pub(super) find: TypedKernel<Lookup>,
-    pub(super) double: TypedKernel<Doubling>,
-    pub(super) retrieve: TypedKernel<Whole>,
-    pub(super) verify: TypedKernel<Whole>,
-}
-
-impl Kernels {
-    pub(super) fn load(device: &Device, shape: Shape) -> Result<Kernels> {
-        Ok(match shape {
-            Shape::Map => {
-                let MapKernels { plan, apply, build, place, refuse, find, double, retrieve, verify } =
-                    MapKernels::load(device)?;
-                Kernels { plan, apply, build, place, refuse, find, double, retrieve, verify }
-            }
-            Shape::Set => {
-                let SetKernels { plan, apply, build, place, refuse, find, double, retrieve, verify } =
-                    SetKernels::load(device)?;
-                Kernels { plan, apply, build, place, refuse, find, double, retrieve, verify }
-            }
-        })
-    }
+    };
+    Map8To4 in "hash_map_8_4.cu", prefix "hash_map_8_4_", keys 8, values 4;
+    Map8To16 in "hash_map_8_16.cu", prefix "hash_map_8_16_", keys 8, values 16;
+    Map4To4 in "hash_map_4_4.cu", prefix "hash_map_4_4_", keys 4, values 4;
+    Map4To8 in "hash_map_4_8.cu", prefix "hash_map_4_8_", keys 4, values 8;
+    Map4To16 in "hash_map_4_16.cu", prefix "hash_map_4_16_", keys 4, values 16;
+    Set8 in "hash_set.cu", prefix "hash_set_", keys 8, values 0;
+    Set4 in "hash_set_4.cu", prefix "hash_set_4_", keys 4, values 0;
 }

@@ -2,6 +2,8 @@
 
 use bytemuck::CheckedBitPattern;
 
+use super::width::{MapKey, MapValue};
+
 /// What an operation does with its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, bytemuck::NoUninit, CheckedBitPattern)]
 #[repr(u8)]
@@ -10,7 +12,7 @@ pub enum MapOpKind {
     Insert = 0,
     /// Adds the key, or replaces its value.
     Put = 1,
-    /// Adds the key, or adds to its value, modulo 2^64.
+    /// Adds the key, or adds to its value, modulo 2^32 or 2^64.
     Add = 2,
     /// Adds the key, or keeps the smaller value.
     Min = 3,
@@ -30,63 +32,57 @@ impl MapOpKind {
         self as u8 <= Self::Max as u8
     }
 
-    /// The value of a key that had another.
-    pub(super) fn updated(self, old: u64, operand: u64) -> u64 {
-        match self {
-            Self::Put => operand,
-            Self::Add => old.wrapping_add(operand),
-            Self::Min => old.min(operand),
-            Self::Max => old.max(operand),
-            Self::Insert | Self::Find | Self::Contains | Self::Erase => old,
-        }
+    /// Whether it adds or compares values.
+    pub(super) fn computes(self) -> bool {
+        matches!(self, Self::Add | Self::Min | Self::Max)
     }
 }
 
 /// One operation of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct MapOp {
+pub struct MapOp<K = u64, V = u64> {
     /// What it does.
     pub kind: MapOpKind,
     /// The key. Every key will do.
-    pub key: u64,
+    pub key: K,
     /// The value to insert, to add or to compare with; nothing to the others.
-    pub value: u64,
+    pub value: V,
 }
 
-impl MapOp {
+impl<K: MapKey, V: MapValue> MapOp<K, V> {
     /// An operation with a value.
-    pub fn new(kind: MapOpKind, key: u64, value: u64) -> Self {
+    pub fn new(kind: MapOpKind, key: K, value: V) -> Self {
         Self { kind, key, value }
     }
 
     /// Adds a key, or keeps the value that it has.
-    pub fn insert(key: u64, value: u64) -> Self {
+    pub fn insert(key: K, value: V) -> Self {
         Self::new(MapOpKind::Insert, key, value)
     }
 
     /// Adds a key, or replaces its value.
-    pub fn put(key: u64, value: u64) -> Self {
+    pub fn put(key: K, value: V) -> Self {
         Self::new(MapOpKind::Put, key, value)
     }
 
-    /// Adds a key, or adds to its value.
-    pub fn add(key: u64, value: u64) -> Self {
+    /// Adds a key, or adds to its value, which has to be a number.
+    pub fn add(key: K, value: V) -> Self {
         Self::new(MapOpKind::Add, key, value)
     }
 
     /// Asks for a value.
-    pub fn find(key: u64) -> Self {
-        Self::new(MapOpKind::Find, key, 0)
+    pub fn find(key: K) -> Self {
+        Self::new(MapOpKind::Find, key, V::zeroed())
     }
 
     /// Asks whether a key is there.
-    pub fn contains(key: u64) -> Self {
-        Self::new(MapOpKind::Contains, key, 0)
+    pub fn contains(key: K) -> Self {
+        Self::new(MapOpKind::Contains, key, V::zeroed())
     }
 
     /// Removes a key.
-    pub fn erase(key: u64) -> Self {
-        Self::new(MapOpKind::Erase, key, 0)
+    pub fn erase(key: K) -> Self {
+        Self::new(MapOpKind::Erase, key, V::zeroed())
     }
 }
 
@@ -111,9 +107,9 @@ pub enum MapStatus {
 
 /// The answer to an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct MapAnswer {
+pub struct MapAnswer<V = u64> {
     /// What came of it.
     pub status: MapStatus,
-    /// The value that the key had before; 0 if it was not there, and for [`MapOpKind::Contains`].
-    pub before: u64,
+    /// The value that the key had before; zero if it was not there, and for [`MapOpKind::Contains`].
+    pub before: V,
 }

@@ -1,6 +1,6 @@
 //! Numbers about a map.
 
-use super::{HashMap, Kind};
+use super::{HashMap, Kind, MapKey, MapValue};
 use crate::ContainerError;
 
 /// Numbers about a [`HashMap`].
@@ -17,19 +17,18 @@ pub struct HashMapStats {
     pub load: f64,
     /// Bytes of device memory that the map holds, without the columns of batches.
     pub bytes: u64,
-    /// Bytes up to which the slots can grow without moving.
+    /// Bytes up to which slots and values can grow without moving.
     pub most_bytes: u64,
 }
 
-impl HashMap {
+impl<K: MapKey, V: MapValue> HashMap<K, V> {
     /// Numbers about it; costs one read of a word.
     pub fn stats(&self) -> Result<HashMapStats, ContainerError> {
         let (items, buckets, slots, bytes, most_bytes) = match &self.kind {
             Kind::Device(map) => {
-                let table = map.read();
-                let bytes = table.slots.backed() + table.control.len();
-                let most = table.most_bytes();
-                (table.len()?, table.buckets(), table.capacity(), bytes as u64, most)
+                let table = map.read()?;
+                let (bytes, most) = (table.backed() as u64, table.most_bytes());
+                (table.len()?, table.buckets(), table.capacity(), bytes, most)
             }
             Kind::Cpu(map) => {
                 let map = map.lock();

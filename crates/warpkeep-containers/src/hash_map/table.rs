@@ -1,34 +1,52 @@
 //! The slots of a map in device memory, and how they grow.
 
-use bytemuck::NoUninit;
+use std::marker::PhantomData;
+
+use bytemuck::{NoUninit, Zeroable};
 use warpkeep_device::{Buffer, Device, DeviceError, DevicePtr, Grid, GrowingBuffer, Result, Stream};
 
-use super::kernels::{CONTROL_WORDS, Doubling, Kernels, LEAST_BITS, MOST_BITS, Shape, THREADS};
+use super::kernels::{CONTROL_WORDS, Doubling, Kernels, LEAST_BITS, THREADS};
+use super::width::{MapKey, MapValue, Shape};
 
-/// Bytes of a bucket.
-const BUCKET_BYTES: usize = 64;
+/// Bytes of the slots of a bucket.
+pub(super) const BUCKET_BYTES: usize = 64;
 /// Percent of the slots beyond which the map grows, because displacement fails too often.
 const MOST_LOAD: u64 = 95;
 /// A map with fewer keys than one for this many slots does not grow: only chosen keys can need it, and there is no end to what they need.
 const LEAST_SHARE: u64 = 4;
 
-/// What kernels need to use a map: the struct of the same name in `warpkeep/hash_map.h`, to be a part of a kernel's parameters.
+/// The struct `HashRef` of `warpkeep/hash_map.h`, whatever the types of keys and values.
+#[derive(Clone, Copy, Debug, NoUninit, Zeroable)]
+#[repr(C)]
+pub(super) struct RawRef {
+    slots: DevicePtr,
+    values: DevicePtr,
+    control: DevicePtr,
+    seed: u64,
+    mask: u64,
+}
+
+/// What kernels need to use a map: the struct `HashRef<K, V>` of `warpkeep/hash_map.h`, to be a part of a kernel's parameters. Values of 16
+/// bytes are `U128` there.
 ///
 /// It stays good until the next call of the host that changes the map. The header says which operations of kernels may run at the
 /// same time.
-#[derive(Clone, Copy, Debug, NoUninit)]
-#[repr(C)]
-pub struct HashMapRef {
-    pub(super) slots: DevicePtr,
-    pub(super) control: DevicePtr,
-    pub(super) seed: u64,
-    pub(super) mask: u64,
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct HashMapRef<K = u64, V = u64> {
+    raw: RawRef,
+    of: PhantomData<fn() -> (K, V)>,
 }
+
+// SAFETY: transparent over a struct without padding; the types are those of what it points to.
+unsafe impl<K: Copy + 'static, V: Copy + 'static> NoUninit for HashMapRef<K, V> {}
 
 /// Buckets, of which there are a power of two.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) slots: GrowingBuffer,
+    /// A value for each slot, if values are apart.
+    pub(super) values: Option<GrowingBuffer>,
     /// The number of keys, and words that kernels count in.
     pub(super) control: Buffer,
     pub(super) seed: u64,
@@ -45,11 +63,12 @@ pub(super) fn fits(keys: u64, slots: u64) -> bool {
 
 /// The smallest size for this many keys.
 fn bits_for(keys: u64, shape: Shape) -> u32 {
-    (LEAST_BITS..MOST_BITS).find(|bits| fits(keys, shape.slots() << bits)).unwrap_or(MOST_BITS)
+    let most = shape.most_bits();
+    (LEAST_BITS..most).find(|bits| fits(keys, shape.slots() << bits)).unwrap_or(most)
 }
 
 impl Table {
-    /// An empty table with room for `items` keys, whose slots never take more than `most_bytes`.
+    /// An empty table with room for `items` keys, whose slots and values never take more than `most_bytes`.
     pub(super) fn new(
         device: &Device,
         shape: Shape,
@@ -62,11 +81,20 @@ impl Table {
             Some(most) => most,
             None => device.memory()?.1.checked_next_power_of_two().unwrap_or(u64::MAX),
         };
-        let most_bits = (most / BUCKET_BYTES as u64).checked_ilog2().unwrap_or(0).clamp(bits, MOST_BITS);
+        let a_bucket = (BUCKET_BYTES + shape.apart_bytes()) as u64;
+        let most_bits = (most / a_bucket).checked_ilog2().unwrap_or(0).clamp(bits, shape.most_bits());
         let mut slots = device.reserve(BUCKET_BYTES << most_bits)?;
         slots.grow_zeroed(BUCKET_BYTES << bits)?;
+        let values = match shape.apart_bytes() {
+            0 => None,
+            apart => {
+                let mut values = device.reserve(apart << most_bits)?;
+                values.grow(apart << bits)?;
+                Some(values)
+            }
+        };
         let control = device.allocate_zeroed(8 * CONTROL_WORDS)?;
-        Ok(Table { slots, control, seed, shape, bits, most_bits })
+        Ok(Table { slots, values, control, seed, shape, bits, most_bits })
     }
 
     pub(super) fn buckets(&self) -> u64 {
@@ -83,18 +111,30 @@ impl Table {
         self.shape.slots() << self.bits
     }
 
-    /// Bytes that the slots can grow to.
+    /// Bytes that the slots and the values can grow to.
     pub(super) fn most_bytes(&self) -> u64 {
-        (BUCKET_BYTES as u64) << self.most_bits
+        ((BUCKET_BYTES + self.shape.apart_bytes()) as u64) << self.most_bits
     }
 
-    pub(super) fn reference(&self) -> HashMapRef {
-        HashMapRef {
+    /// Bytes that they have.
+    pub(super) fn backed(&self) -> usize {
+        self.slots.backed() + self.values.as_ref().map_or(0, GrowingBuffer::backed) + self.control.len()
+    }
+
+    pub(super) fn reference(&self) -> RawRef {
+        RawRef {
             slots: self.slots.ptr(),
+            values: self.values.as_ref().map_or(DevicePtr::NULL, |values| values.ptr()),
             control: self.control.ptr(),
             seed: self.seed,
             mask: self.buckets() - 1,
         }
+    }
+
+    /// The reference with its types, which are those of the shape.
+    pub(super) fn typed_reference<K: MapKey, V: MapValue>(&self) -> HashMapRef<K, V> {
+        debug_assert_eq!(self.shape, Shape::of::<K, V>());
+        HashMapRef { raw: self.reference(), of: PhantomData }
     }
 
     pub(super) fn len(&self) -> Result<u64> {
@@ -127,10 +167,35 @@ impl Table {
         }
     }
 
+    /// Doubles until there is room for this many keys.
+    pub(super) fn reserve(&mut self, keys: u64, kernels: &Kernels, stream: &Stream) -> Result<()> {
+        while !fits(keys, self.capacity()) {
+            if !self.double(kernels, stream)? {
+                let asked = u128::from(keys) * self.most_bytes() as u128
+                    / u128::from((self.shape.slots() << self.most_bits).max(1));
+                let asked = u64::try_from(asked).unwrap_or(u64::MAX);
+                return Err(DeviceError::OutOfBudget {
+                    asked,
+                    left: self.most_bytes() - self.bytes() as u64,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of the slots and the values.
+    fn bytes(&self) -> usize {
+        (BUCKET_BYTES + self.shape.apart_bytes()) << self.bits
+    }
+
     /// Each bucket becomes two; `false` if there are as many as there can be.
     fn double(&mut self, kernels: &Kernels, stream: &Stream) -> Result<bool> {
         if self.bits == self.most_bits {
             return Ok(false);
+        }
+        // The values first: without memory for the slots nothing has changed.
+        if let Some(values) = &mut self.values {
+            values.grow(self.shape.apart_bytes() << (self.bits + 1))?;
         }
         self.slots.grow(BUCKET_BYTES << (self.bits + 1))?;
         let slots = self.capacity();

@@ -1,34 +1,48 @@
 //! What is asked of a whole map in device memory: all its pairs, and whether it is sound.
 
+use bytemuck::pod_read_unaligned;
 use warpkeep_device::{DeviceError, DevicePtr, Grid, Result, Stream};
 
 use super::device::DeviceMap;
-use super::kernels::{CONTROL_WORDS, FIRST_VERIFIED, HELD, PENDING, SECOND, THREADS, Whole};
-use super::mix::unmix;
-use super::table::Table;
+use super::kernels::{CONTROL_WORDS, FIRST_VERIFIED, PENDING, THREADS, Whole};
+use super::table::BUCKET_BYTES;
+use super::width::{MapKey, MapValue};
 use crate::ContainerError;
 
 /// Buckets that are read at once.
-const CHUNK: u64 = 1 << 16;
+const CHUNK: u64 = 1 << 14;
 
-impl DeviceMap {
+impl<K: MapKey, V: MapValue> DeviceMap<K, V> {
     /// Gives all pairs to `take`, in parts.
     pub(super) fn for_each_part<E: From<DeviceError>>(
         &self,
-        mut take: impl FnMut(&[(u64, u64)]) -> Result<(), E>,
+        mut take: impl FnMut(&[(K, V)]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let table = self.read();
-        let (mut words, mut pairs) = (Vec::new(), Vec::new());
-        let (of_slot, of_bucket) = (table.shape.words(), 8);
+        let table = self.read()?;
+        let (shape, mask) = (table.shape, table.buckets() - 1);
+        let (mut slots, mut apart, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
         for first in (0..table.buckets()).step_by(CHUNK as usize) {
             let buckets = (table.buckets() - first).min(CHUNK) as usize;
-            words.resize(of_bucket * buckets, 0_u64);
-            table.slots.read(64 * first as usize, &mut words)?;
+            slots.resize(BUCKET_BYTES * buckets, 0_u8);
+            table.slots.read(BUCKET_BYTES * first as usize, &mut slots)?;
+            if let Some(values) = &table.values {
+                apart.resize(shape.apart_bytes() * buckets, 0_u8);
+                values.read(shape.apart_bytes() * first as usize, &mut apart)?;
+            }
             pairs.clear();
-            for (at, slot) in words.chunks_exact(of_slot).enumerate().filter(|(_, slot)| slot[0] & HELD != 0)
-            {
-                let bucket = first + (at * of_slot / of_bucket) as u64;
-                pairs.push((key(&table, bucket, slot[0]), slot.get(1).copied().unwrap_or(0)));
+            for (at, slot) in slots.chunks_exact(shape.slot_bytes()).enumerate() {
+                let word: K = pod_read_unaligned(&slot[..size_of::<K>()]);
+                if !word.is_held() {
+                    continue;
+                }
+                let bucket = first + at as u64 / shape.slots();
+                let bytes = match (size_of::<V>(), shape.is_apart()) {
+                    (0, _) => &[],
+                    (bytes, false) => &slot[shape.value_at()..][..bytes],
+                    (bytes, true) => &apart[bytes * at..][..bytes],
+                };
+                let key = K::unmix(table.seed, K::hash_in(word, bucket, mask));
+                pairs.push((key, pod_read_unaligned(bytes)));
             }
             take(&pairs)?;
         }
@@ -48,14 +62,14 @@ impl DeviceMap {
         stream: &Stream,
     ) -> Result<u64> {
         // Exclusively, because kernels count in the control words.
-        let table = self.write();
+        let table = self.write()?;
         let length = table.len()?;
         if length > room {
             return Err(DeviceError::OutOfBounds {
                 what: "pairs of a map",
                 offset: 0,
-                len: 8 * length,
-                size: 8 * room,
+                len: size_of::<K>() as u64 * length,
+                size: size_of::<K>() as u64 * room,
             });
         }
         let params = Whole { map: table.reference(), keys, values, slots: table.capacity(), room };
@@ -71,7 +85,7 @@ impl DeviceMap {
     /// Gives the number of keys that are in their second bucket.
     pub(super) fn verify(&self) -> Result<u64, ContainerError> {
         let workspace = self.workspaces.take(&self.device)?;
-        let (stream, table) = (&workspace.stream, self.write());
+        let (stream, table) = (&workspace.stream, self.write()?);
         let (from, none) = (8 * FIRST_VERIFIED, DevicePtr::NULL);
         table.control.fill_on(from, 8 * CONTROL_WORDS - from, 0, stream)?;
         let params =
@@ -82,7 +96,7 @@ impl DeviceMap {
         table.control.read_on(0, &mut control, stream)?;
         drop(table);
         self.workspaces.put_back(workspace);
-        let [length, _, lost, twice, reserved, held, second] = control;
+        let [length, _, _, lost, twice, reserved, held, second] = control;
         let wrong = [
             (lost, "keys cannot be found"),
             (twice, "slots have a key that another has"),
@@ -94,12 +108,4 @@ impl DeviceMap {
             None => Ok(second),
         }
     }
-}
-
-/// The key in a slot of this bucket: `HashRef::hash_in` of `warpkeep/hash_map.h`.
-fn key(table: &Table, bucket: u64, word: u64) -> u64 {
-    let mask = table.buckets() - 1;
-    let upper = word & !mask;
-    let first = if word & SECOND == 0 { bucket } else { bucket ^ (((upper >> 32) | 1) & mask) };
-    unmix(table.seed, upper | first)
 }

@@ -88,7 +88,7 @@ fn a_damaged_index_is_refused() {
 fn a_file_of_something_else_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pairs.map");
-    HashMap::on_cpu(&HashMapOptions::default()).save(&path).unwrap();
+    HashMap::<u64, u64>::on_cpu(&HashMapOptions::default()).save(&path).unwrap();
     let error = CuckooIndex::load(&device(), &path, &options(0)).unwrap_err();
     assert!(matches!(error, ContainerError::WrongKind { .. }), "{error}");
     assert!(error.to_string().contains("holds a HashMap with keys of 8 and values of 8 bytes"), "{error}");

@@ -57,7 +57,7 @@ fn every_damaged_byte_is_refused() {
     let whole = fs::read(&path).unwrap();
     let refused = |bytes: &[u8], what: &str| {
         fs::write(&path, bytes).unwrap();
-        let error = HashMap::load_on_cpu(&path, &options()).expect_err(what);
+        let error = HashMap::<u64, u64>::load_on_cpu(&path, &options()).expect_err(what);
         assert!(matches!(error, ContainerError::Damaged { .. }), "{what}: {error}");
         assert!(error.to_string().contains("take another copy"), "{error}");
     };
@@ -73,7 +73,7 @@ fn every_damaged_byte_is_refused() {
     }
     refused(&[&whole[..], &[0]].concat(), "a byte too many");
     fs::write(&path, &whole).unwrap();
-    assert_eq!(HashMap::load_on_cpu(&path, &options()).unwrap().len().unwrap(), 6);
+    assert_eq!(HashMap::<u64, u64>::load_on_cpu(&path, &options()).unwrap().len().unwrap(), 6);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_key_that_is_there_twice_is_damage() {
     let sum = crc32c::crc32c(&block[..32]).to_le_bytes();
     block[32..].copy_from_slice(&sum);
     fs::write(&path, &bytes).unwrap();
-    let error = HashMap::load_on_cpu(&path, &options()).unwrap_err();
+    let error = HashMap::<u64, u64>::load_on_cpu(&path, &options()).unwrap_err();
     assert!(error.to_string().contains("a key twice"), "{error}");
 }
 
@@ -98,7 +98,7 @@ fn a_file_that_cannot_be_written_leaves_the_old_one() {
     let path = folder.path().join("missing").join("pairs.map");
     let error = filled(3).save(&path).unwrap_err();
     assert!(matches!(error, ContainerError::Io { .. }), "{error}");
-    assert!(HashMap::load_on_cpu(&path, &options()).is_err());
+    assert!(HashMap::<u64, u64>::load_on_cpu(&path, &options()).is_err());
     // A folder of that name cannot be replaced by a file, and stays.
     let path = folder.path().join("pairs.map");
     fs::create_dir(&path).unwrap();
@@ -112,7 +112,7 @@ fn a_map_that_does_not_fit_is_an_error() {
     let path = folder.path().join("pairs.map");
     filled(20_000).save(&path).unwrap();
     let device = Device::simulated(Mode::fast()).unwrap();
-    let error = HashMap::load(&device.with_budget(100 << 10), &path, &options()).unwrap_err();
+    let error = HashMap::<u64, u64>::load(&device.with_budget(100 << 10), &path, &options()).unwrap_err();
     assert!(error.device().is_some_and(DeviceError::is_out_of_memory), "{error}");
     assert_eq!(device.allocated(), 0);
 }

@@ -13,6 +13,7 @@ mod properties;
 mod set;
 mod set_limits;
 mod traps;
+mod widths;
 
 mod pairs {
     use super::container::Pairs;

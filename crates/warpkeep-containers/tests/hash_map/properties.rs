@@ -32,7 +32,7 @@ fn keys() -> impl Strategy<Value = u64> {
     prop_oneof![3 => 0..40_u64, 1 => any::<u64>(), 1 => (0..4_u64).prop_map(|i| u64::MAX - i)]
 }
 
-fn operations(most: usize) -> impl Strategy<Value = Vec<MapOp>> {
+pub(crate) fn operations(most: usize) -> impl Strategy<Value = Vec<MapOp>> {
     let op = (0..KINDS.len(), keys(), prop_oneof![0..10_u64, any::<u64>()]);
     prop::collection::vec(op.prop_map(|(kind, key, value)| MapOp::new(KINDS[kind], key, value)), 0..most)
 }
@@ -181,7 +181,7 @@ fn bad_arguments_are_refused_before_anything_changes() {
 #[test]
 fn codes_that_mean_nothing_only_ask() {
     let device = device();
-    let (map, stream) = (HashMap::new(&device, &options()).unwrap(), device.stream().unwrap());
+    let (map, stream) = (HashMap::<u64, u64>::new(&device, &options()).unwrap(), device.stream().unwrap());
     map.insert(&[1], &[10]).unwrap();
     let (keys, codes) = (device.upload(&[1_u64, 2]).unwrap(), device.upload(&[200_u8, 8]).unwrap());
     let mut statuses = device.allocate(2).unwrap();

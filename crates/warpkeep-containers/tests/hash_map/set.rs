@@ -7,15 +7,19 @@ use warpkeep_device::{Device, DeviceError, Program};
 use warpkeep_suites::device::{Container, Dice};
 
 use crate::container::device_error;
-use crate::keys::key_of_hash;
+use crate::keys::TestKey;
 
 /// A set whose batches are mixed ones in device memory.
-pub(crate) struct Keys(Device, HashSet);
+pub(crate) struct Keys<K: TestKey = u64>(Device, HashSet<K>);
 
-type Operation = (MapOpKind, u64);
+type Operation<K> = (MapOpKind, K);
 
-fn run(device: &Device, set: &HashSet, batch: &[Operation]) -> Result<Vec<MapStatus>, ContainerError> {
-    let keys = device.upload(&batch.iter().map(|op| op.1).collect::<Vec<u64>>())?;
+fn run<K: TestKey>(
+    device: &Device,
+    set: &HashSet<K>,
+    batch: &[Operation<K>],
+) -> Result<Vec<MapStatus>, ContainerError> {
+    let keys = device.upload(&batch.iter().map(|op| op.1).collect::<Vec<K>>())?;
     let codes = device.upload(&batch.iter().map(|op| op.0 as u8).collect::<Vec<u8>>())?;
     let (mut statuses, stream) = (device.allocate(batch.len())?, device.stream()?);
     set.apply_on(MapOpKinds::Each(&codes), &keys, batch.len(), &mut statuses, &stream)?;
@@ -23,7 +27,11 @@ fn run(device: &Device, set: &HashSet, batch: &[Operation]) -> Result<Vec<MapSta
     Ok(bytemuck::checked::cast_slice(&statuses).to_vec())
 }
 
-fn check(model: &mut BTreeSet<u64>, batch: &[Operation], answers: &[MapStatus]) -> Result<(), String> {
+fn check<K: TestKey>(
+    model: &mut BTreeSet<K>,
+    batch: &[Operation<K>],
+    answers: &[MapStatus],
+) -> Result<(), String> {
     for ((kind, key), answer) in batch.iter().zip(answers) {
         let is_there = model.contains(key);
         let right = match (kind, is_there) {
@@ -35,7 +43,7 @@ fn check(model: &mut BTreeSet<u64>, batch: &[Operation], answers: &[MapStatus]) 
             (_, false) => MapStatus::Absent,
         };
         if *answer != right {
-            return Err(format!("{kind:?} of {key} was answered {answer:?} and not {right:?}"));
+            return Err(format!("{kind:?} of {key:?} was answered {answer:?} and not {right:?}"));
         }
         match right {
             MapStatus::Inserted => model.insert(*key),
@@ -46,11 +54,11 @@ fn check(model: &mut BTreeSet<u64>, batch: &[Operation], answers: &[MapStatus]) 
     Ok(())
 }
 
-fn compare(set: &HashSet, model: &BTreeSet<u64>) -> Result<(), String> {
+fn compare<K: TestKey>(set: &HashSet<K>, model: &BTreeSet<K>) -> Result<(), String> {
     let failed = |error: ContainerError| error.to_string();
     set.verify().map_err(failed)?;
     let (keys, length) = (set.retrieve_all().map_err(failed)?, set.len().map_err(failed)?);
-    if keys.len() as u64 != length || &keys.into_iter().collect::<BTreeSet<u64>>() != model {
+    if keys.len() as u64 != length || &keys.into_iter().collect::<BTreeSet<K>>() != model {
         return Err(format!("{length} keys, and not {}", model.len()));
     }
     Ok(())
@@ -61,15 +69,15 @@ fn kind(dice: &mut Dice) -> MapOpKind {
         [dice.below(5) as usize]
 }
 
-impl Container for Keys {
-    type Operation = Operation;
+impl<K: TestKey> Container for Keys<K> {
+    type Operation = Operation<K>;
     type Answer = MapStatus;
-    type Model = BTreeSet<u64>;
+    type Model = BTreeSet<K>;
 
     const NAME: &'static str = "hash set";
 
     fn programs() -> Vec<Program> {
-        vec![HashSet::program()]
+        vec![HashSet::<K>::program()]
     }
 
     fn create(device: &Device, _operations: usize) -> Result<Self, DeviceError> {
@@ -77,21 +85,21 @@ impl Container for Keys {
         Ok(Self(device.clone(), set))
     }
 
-    fn operation(dice: &mut Dice) -> Operation {
+    fn operation(dice: &mut Dice) -> Operation<K> {
         let key = if dice.below(2) == 0 { dice.below(20) } else { u64::MAX - dice.below(1 << 30) };
-        (kind(dice), key)
+        (kind(dice), K::cut(key))
     }
 
-    fn run(&mut self, batch: &[Operation]) -> Result<Vec<MapStatus>, DeviceError> {
+    fn run(&mut self, batch: &[Operation<K>]) -> Result<Vec<MapStatus>, DeviceError> {
         // The device plans large batches, which takes long in a seeded schedule.
         if batch.len() > 100 {
             return run(&self.0, &self.1, batch).map_err(device_error);
         }
-        let ops: Vec<MapOp> = batch.iter().map(|(kind, key)| MapOp::new(*kind, *key, 7)).collect();
+        let ops: Vec<MapOp<K>> = batch.iter().map(|(kind, key)| MapOp::new(*kind, *key, 7)).collect();
         self.1.apply(&ops).map_err(device_error)
     }
 
-    fn check(model: &mut Self::Model, batch: &[Operation], answers: &[MapStatus]) -> Result<(), String> {
+    fn check(model: &mut Self::Model, batch: &[Operation<K>], answers: &[MapStatus]) -> Result<(), String> {
         check(model, batch, answers)
     }
 
@@ -101,44 +109,46 @@ impl Container for Keys {
 }
 
 /// A set whose keys compete for two buckets: displacements meet there.
-pub(crate) struct CrowdedKeys(HashSet);
+pub(crate) struct CrowdedKeys<K: TestKey = u64>(HashSet<K>);
 
-impl Container for CrowdedKeys {
-    type Operation = Operation;
+impl<K: TestKey> Container for CrowdedKeys<K> {
+    type Operation = Operation<K>;
     type Answer = MapStatus;
-    type Model = BTreeSet<u64>;
+    type Model = BTreeSet<K>;
 
     const NAME: &'static str = "hash set with few buckets";
 
     fn programs() -> Vec<Program> {
-        vec![HashSet::program()]
+        vec![HashSet::<K>::program()]
     }
 
     fn create(device: &Device, _operations: usize) -> Result<Self, DeviceError> {
         HashSet::new(device, &HashMapOptions::default().seed(0)).map(Self).map_err(device_error)
     }
 
-    fn operation(dice: &mut Dice) -> Operation {
-        let number = dice.below(48);
-        // Sixteen keys have no other place than the buckets 0 and 1, and the others do.
-        let differs = if number < 16 { 0 } else { number };
-        let key = key_of_hash((number % 2) | (differs << 32) | (number << 48));
+    fn operation(dice: &mut Dice) -> Operation<K> {
+        // As many keys as the buckets 0 and 1 have slots have no other place, and twice as many do.
+        let slots = 2 * 64 / size_of::<K>() as u64;
+        let number = dice.below(3 * slots);
+        let first = number % 2;
+        let second = if number < slots { 1 - first } else { (first ^ 1) ^ (number % 64 / 2 * 2) };
+        let key = K::in_buckets(first, second, number);
         (if dice.below(10) == 0 { MapOpKind::Erase } else { MapOpKind::Insert }, key)
     }
 
-    fn run(&mut self, batch: &[Operation]) -> Result<Vec<MapStatus>, DeviceError> {
+    fn run(&mut self, batch: &[Operation<K>]) -> Result<Vec<MapStatus>, DeviceError> {
         // All erasures, and then all insertions.
-        let of = |kind| batch.iter().filter(|op| op.0 == kind).map(|op| op.1).collect::<Vec<u64>>();
+        let of = |kind| batch.iter().filter(|op| op.0 == kind).map(|op| op.1).collect::<Vec<K>>();
         let mut erased = self.0.erase(&of(MapOpKind::Erase)).map_err(device_error)?.into_iter();
         let mut inserted = self.0.insert(&of(MapOpKind::Insert)).map_err(device_error)?.into_iter();
-        let next = |op: &Operation| match op.0 {
+        let next = |op: &Operation<K>| match op.0 {
             MapOpKind::Erase => erased.next(),
             _ => inserted.next(),
         };
         Ok(batch.iter().filter_map(next).collect())
     }
 
-    fn check(model: &mut Self::Model, batch: &[Operation], answers: &[MapStatus]) -> Result<(), String> {
+    fn check(model: &mut Self::Model, batch: &[Operation<K>], answers: &[MapStatus]) -> Result<(), String> {
         let (mut batch, mut answers) = (batch.to_vec(), answers.to_vec());
         let mut order: Vec<usize> = (0..batch.len()).collect();
         order.sort_by_key(|&at| batch[at].0 != MapOpKind::Erase);

@@ -104,13 +104,13 @@ fn a_saved_set_is_a_set_and_no_map() {
     set.save(&path).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 40 + 8 * 9000 + 4 * 3);
     for loaded in [
-        HashSet::load(&device, &path, &HashMapOptions::default()).unwrap(),
-        HashSet::load_on_cpu(&path, &HashMapOptions::default()).unwrap(),
+        HashSet::<u64>::load(&device, &path, &HashMapOptions::default()).unwrap(),
+        HashSet::<u64>::load_on_cpu(&path, &HashMapOptions::default()).unwrap(),
     ] {
         assert_eq!(loaded.len().unwrap(), 9000);
         assert_eq!(loaded.contains(&[0, 8999, 9000]).unwrap(), [true, true, false]);
     }
-    let error = HashMap::load_on_cpu(&path, &HashMapOptions::default()).unwrap_err();
+    let error = HashMap::<u64, u64>::load_on_cpu(&path, &HashMapOptions::default()).unwrap_err();
     assert!(matches!(error, ContainerError::WrongKind { .. }), "{error}");
     assert!(error.to_string().contains("holds a HashSet with keys of 8 bytes"), "{error}");
 }

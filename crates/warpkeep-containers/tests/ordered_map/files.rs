@@ -68,7 +68,7 @@ fn files_of_other_keys_and_other_containers_are_refused() {
     OrderedMap::<u64, u64>::on_cpu(&options()).save(&path).unwrap();
     let error = OrderedMap::<u32, u32>::load_on_cpu(&path, &options()).unwrap_err();
     assert!(matches!(error, ContainerError::WrongKind { .. }), "{error}");
-    HashMap::on_cpu(&HashMapOptions::default()).save(&path).unwrap();
+    HashMap::<u64, u64>::on_cpu(&HashMapOptions::default()).save(&path).unwrap();
     let error = OrderedMap::<u64, u64>::load_on_cpu(&path, &options()).unwrap_err();
     assert!(matches!(error, ContainerError::WrongKind { .. }), "{error}");
     fs::remove_file(&path).unwrap();
