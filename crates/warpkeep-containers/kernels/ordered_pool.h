@@ -94,7 +94,7 @@ template <class K, class V> WK_DEVICE void verify(const Verify<K, V>& p) {
     if (leaf.count == 0 || leaf.count > kLeafPairs) return;
     for (u32 slot = 1; slot < leaf.count; slot++) p.expect(leaf.key(slot - 1) < leaf.key(slot), kUnordered);
     K separator = load(map.separators + i);
-    p.expect(i > 0 || separator == 0, kMisplaced);
+    p.expect(i > 0 || separator == K{}, kMisplaced);
     p.expect(leaf.key(0) >= separator, kMisplaced);
     if (i + 1 < map.leaf_count) p.expect(leaf.key(leaf.count - 1) < load(map.separators + i + 1), kMisplaced);
     for (u32 slot = 0; slot < leaf.count; slot++) p.expect(map.locate(leaf.key(slot)) == number, kMislevelled);
@@ -126,7 +126,7 @@ template <class K, class V> struct Params {
 #define WK_ORDERED_KERNELS(prefix, Params)                                                                       \
     WK_KERNEL_OF(prefix##_find, Params::Find, ordered_map::kThreads) { ordered_map::find(p); }                   \
     WK_KERNEL_OF(prefix##_near, Params::Near, ordered_map::kThreads) { ordered_map::near(p); }                   \
-    WK_KERNEL_AT_ONCE(prefix##_read, Params::Reads, ordered_map::kThreads, 8) { ordered_map::read(p); }          \
+    WK_KERNEL_AT_ONCE(prefix##_read, Params::Reads, ordered_map::kThreads, 5) { ordered_map::read(p); }          \
     WK_KERNEL_OF(prefix##_rank, Params::Ranks, ordered_map::kThreads) { ordered_map::rank(p); }                  \
     WK_KERNEL_OF(prefix##_select, Params::Ranks, ordered_map::kThreads) { ordered_map::select(p); }              \
     WK_KERNEL_OF(prefix##_retrieve, Params::Retrieve, ordered_map::kThreads) { ordered_map::retrieve(p); }       \

@@ -70,7 +70,7 @@ template <class K, class V> struct Walk {
     WK_DEVICE bool next(K high) {
         for (;;) {
             bool in_map = at.is_valid(), in_batch = run < batch.runs;
-            K ours = in_map ? at.key() : 0, theirs = in_batch ? batch.key(run) : 0;
+            K ours = in_map ? at.key() : K{}, theirs = in_batch ? batch.key(run) : K{};
             in_map = in_map && ours <= high;
             in_batch = in_batch && theirs <= high;
             if (!in_map && !in_batch) return false;
@@ -87,7 +87,7 @@ template <class K, class V> struct Walk {
     WK_DEVICE bool previous(K low) {
         for (;;) {
             bool in_map = at.is_valid(), in_batch = run > 0;
-            K ours = in_map ? at.key() : 0, theirs = in_batch ? batch.key(run - 1) : 0;
+            K ours = in_map ? at.key() : K{}, theirs = in_batch ? batch.key(run - 1) : K{};
             in_map = in_map && ours >= low;
             in_batch = in_batch && theirs >= low;
             if (!in_map && !in_batch) return false;
@@ -112,10 +112,10 @@ private:
 };
 
 template <class K, class V> WK_DEVICE Walk<K, V> walk_up(const OrderedMapRef<K, V>& map, const SortedBatch<K, V>& batch, u32 number, K from, bool or_equal) {
-    return Walk<K, V>{batch, number, map.nearest(from, false, or_equal), batch.runs ? batch.bound(from, !or_equal) : 0, 0, 0};
+    return Walk<K, V>{batch, number, map.nearest(from, false, or_equal), batch.runs ? batch.bound(from, !or_equal) : 0, K{}, 0};
 }
 template <class K, class V> WK_DEVICE Walk<K, V> walk_down(const OrderedMapRef<K, V>& map, const SortedBatch<K, V>& batch, u32 number, K from, bool or_equal) {
-    return Walk<K, V>{batch, number, map.nearest(from, true, or_equal), batch.runs ? batch.bound(from, or_equal) : 0, 0, 0};
+    return Walk<K, V>{batch, number, map.nearest(from, true, or_equal), batch.runs ? batch.bound(from, or_equal) : 0, K{}, 0};
 }
 
 template <class K, class V> struct Find {
@@ -135,6 +135,16 @@ template <class K, class V> WK_DEVICE void find(const Find<K, V>& p) {
     if (p.values) store(p.values + i, value);
 }
 
+WK_DEVICE U128 wide(const U128& key) { return key; }
+WK_DEVICE U128 wide(u64 key) { return U128{key, 0}; }
+
+// Whether two keys differ in the lowest `bits` bits alone.
+WK_DEVICE bool in_group(const U128& a, const U128& b, u32 bits) {
+    u64 low = a.lo ^ b.lo, high = a.hi ^ b.hi;
+    if (bits >= 64) return bits >= 128 || high >> (bits - 64) == 0;
+    return high == 0 && low >> bits == 0;
+}
+
 // The nearest key on one side.
 template <class K, class V> struct Near {
     OrderedMapRef<K, V> map;
@@ -143,9 +153,9 @@ template <class K, class V> struct Near {
     K* found_keys;
     V* found_values;
     u64 count;
-    // How far away a key may be.
-    u64 tolerance;
-    // Keys that differ in a bit from this one on belong to other groups; 64 if all are one group.
+    // How far away a key may be: the lower and the upper half.
+    u64 tolerance[2];
+    // Keys that differ in a bit from this one on belong to other groups; 128 if all are one group.
     u32 group_bits;
     u32 is_down;
     u32 or_equal;
@@ -158,13 +168,14 @@ template <class K, class V> WK_DEVICE void near(const Near<K, V>& p) {
     K key = load(p.keys + i);
     auto at = p.map.nearest(key, p.is_down, p.or_equal);
     bool there = at.is_valid();
-    K found = there ? at.key() : 0;
+    K found = there ? at.key() : K{};
     if (there) {
-        u64 distance = p.is_down ? key - found : found - key;
-        there = distance <= p.tolerance && (p.group_bits >= 64 || (u64)(key ^ found) >> p.group_bits == 0);
+        U128 larger = wide(p.is_down ? key : found), smaller = wide(p.is_down ? found : key);
+        U128 distance{larger.lo - smaller.lo, larger.hi - smaller.hi - (larger.lo < smaller.lo)};
+        there = distance <= U128{p.tolerance[0], p.tolerance[1]} && in_group(larger, smaller, p.group_bits);
     }
     store(p.statuses + i, (u8)(there ? OrderedStatus::Found : OrderedStatus::Absent));
-    if (p.found_keys) store(p.found_keys + i, there ? found : (K)0);
+    if (p.found_keys) store(p.found_keys + i, there ? found : K{});
     if (p.found_values) store(p.found_values + i, there ? at.value() : (V)0);
 }
 
@@ -198,9 +209,9 @@ template <class K, class V> WK_DEVICE void read_nearest(const Reads<K, V>& p, u6
     K key = load(p.lows + i);
     bool down = op == OrderedOp::Predecessor || op == OrderedOp::Floor, or_equal = op == OrderedOp::Ceiling || op == OrderedOp::Floor;
     Walk<K, V> walk = down ? walk_down(p.map, p.batch, (u32)i, key, or_equal) : walk_up(p.map, p.batch, (u32)i, key, or_equal);
-    bool there = down ? walk.previous(0) : walk.next(OrderedMapRef<K, V>::kLargest);
+    bool there = down ? walk.previous(K{}) : walk.next(largest_key<K>());
     store(p.statuses + i, (u8)(there ? OrderedStatus::Found : OrderedStatus::Absent));
-    if (p.found_keys) store(p.found_keys + i, there ? walk.key : (K)0);
+    if (p.found_keys) store(p.found_keys + i, there ? walk.key : K{});
     if (p.found_values) store(p.found_values + i, there ? walk.value : (V)0);
 }
 
@@ -243,7 +254,7 @@ template <class K, class V> WK_DEVICE void read(const Reads<K, V>& p) {
     if (i < p.count) {
         OrderedOp op = p.codes ? (OrderedOp)load(p.codes + i) : (OrderedOp)p.code;
         bool is_range = op == OrderedOp::Range || op == OrderedOp::Count;
-        if (p.found_keys && (is_range || !looks_around(op))) store(p.found_keys + i, (K)0);
+        if (p.found_keys && (is_range || !looks_around(op))) store(p.found_keys + i, K{});
         if (p.found_values && is_range) store(p.found_values + i, (V)0);
         if (is_range) {
             u32 its = read_range(p, i, op == OrderedOp::Range && !p.total);
@@ -282,7 +293,7 @@ template <class K, class V> WK_DEVICE void select(const Ranks<K, V>& p) {
     auto at = p.map.nth(load(p.ranks + i));
     bool there = at.is_valid();
     store(p.statuses + i, (u8)(there ? OrderedStatus::Found : OrderedStatus::Absent));
-    store(p.found_keys + i, there ? at.key() : (K)0);
+    store(p.found_keys + i, there ? at.key() : K{});
     store(p.found_values + i, there ? at.value() : (V)0);
 }
 

@@ -11,16 +11,47 @@ constexpr u32 kSplitPairs = 11;
 // Neighbours become one leaf if they have no more pairs together.
 constexpr u32 kMergePairs = 11;
 
+// Steps of a plan. Keys of 4 and 8 bytes are copied and sorted as they are. Those of 16 bytes are sorted by their lower words, then by their upper words, which
+// keeps the order of the lower ones; then where runs of equal keys begin is found.
+enum PlanStep : u32 { kCopyKeys, kLowerWords, kUpperWords, kTakeKeys, kMarkRuns, kListRuns };
+
 // The columns that a batch is sorted by.
 template <class K> struct Plan {
     const K* keys;
     K* sorted;
     u32* numbers;
+    // What keys of 16 bytes are sorted by.
+    u64* words;
+    // For each key, whether a run begins; after a scan, how many begin before it.
+    u32* marks;
+    u32* begins;
     u64 count;
+    u32 step;
+    u32 reserved;
 };
+
+template <class K> WK_DEVICE void plan_wide(const Plan<K>& p, u64 i) {
+    if (p.step == kMarkRuns && i == p.count) store(p.marks + i, 0u);
+    if (i >= p.count) return;
+    if (p.step == kLowerWords) {
+        store(p.words + i, load(p.keys + i).lo);
+        store(p.numbers + i, (u32)i);
+    } else if (p.step == kUpperWords) {
+        store(p.words + i, load(p.keys + load(p.numbers + i)).hi);
+    } else if (p.step == kTakeKeys) {
+        store(p.sorted + i, load(p.keys + load(p.numbers + i)));
+    } else {
+        bool begins = i == 0 || load(p.sorted + i) != load(p.sorted + i - 1);
+        if (p.step == kMarkRuns) store(p.marks + i, (u32)begins);
+        else if (begins) store(p.begins + load(p.marks + i), (u32)i);
+    }
+}
 
 template <class K> WK_DEVICE void plan(const Plan<K>& p) {
     u64 i = global_index();
+    if constexpr (sizeof(K) == 16) {
+        if (p.step != kCopyKeys) return plan_wide(p, i);
+    }
     if (i >= p.count) return;
     store(p.sorted + i, load(p.keys + i));
     store(p.numbers + i, (u32)i);
@@ -207,7 +238,7 @@ template <class K> struct NewDirectory {
 
     // The first leaf has all keys below those of the second.
     WK_DEVICE void set(u64 at, K separator, u32 handle, u32 pairs) const {
-        store(separators + at, at == 0 ? (K)0 : separator);
+        store(separators + at, at == 0 ? K{} : separator);
         store(handles + at, handle);
         store(before + at, pairs);
     }
@@ -257,7 +288,7 @@ template <class K, class V> struct Ranked {
 template <class K, class V> WK_DEVICE void write_slot(u8* leaf, u32 slot, u32 pairs, K key, V value, u64 version) {
     using Ref = OrderedMapRef<K, V>;
     if (slot < kLeafPairs) {
-        store((K*)(leaf + kLeafHeader) + slot, slot < pairs ? key : Ref::kLargest);
+        store((K*)(leaf + kLeafHeader) + slot, slot < pairs ? key : largest_key<K>());
         store((V*)(leaf + Ref::kValuesAt) + slot, slot < pairs ? value : (V)0);
     } else if (slot == kLeafPairs) {
         store((U128*)leaf, U128{pairs, version});
@@ -276,7 +307,7 @@ template <class K, class V> WK_DEVICE void rewrite(const Rewrite<K, V>& p) {
     u64 part = i - first, parts = load(groups.outs + group + 1) - first;
     u32 begin = (u32)(pairs * part / parts), end = (u32)(pairs * (part + 1) / parts), count = end - begin;
     u32 handle = p.fresh.handle(i);
-    K key = 0;
+    K key{};
     V value = 0;
     if (slot < count) {
         Ranked<K, V> pair(groups, group, begin + slot);
@@ -329,7 +360,7 @@ template <class K> WK_DEVICE void raise_levels(const Levels<K>& p) {
     }
     u64 from = (i - begin) << 4 * level;
     bool exists = from < p.to.leaf_count;
-    if (!exists) store(p.to.separators + i, (K)~(K)0);
+    if (!exists) store(p.to.separators + i, largest_key<K>());
     else if (level > 0) store(p.to.separators + i, load(p.to.separators + from));
 }
 
@@ -368,7 +399,7 @@ template <class K, class V> WK_DEVICE void merge(const Merge<K, V>& p) {
         return;
     }
     u32 handle = p.fresh.handle(before), in_first = p.pairs(one), count = in_first + p.pairs(one + 1);
-    K key = 0;
+    K key{};
     V value = 0;
     if (slot < count) {
         auto leaf = p.map.leaf((u32)(slot < in_first ? one : one + 1));

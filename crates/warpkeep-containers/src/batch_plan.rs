@@ -1,6 +1,7 @@
 //! The order in which a batch is worked: sorted, so that one thread owns all operations on a key and neighbouring threads use
 //! neighbouring buckets.
 
+use bytemuck::Pod;
 use warpkeep_device::{Buffer, Device, DevicePtr, Result, StagedBuffer, Stream};
 
 use crate::sort::Columns as SortColumns;
@@ -43,7 +44,7 @@ impl PlanColumns {
     ///
     /// # Safety
     /// The stream is synchronised before the columns are used again.
-    pub(crate) unsafe fn plan_on_host<S: SortKey>(
+    pub(crate) unsafe fn plan_on_host<S: Pod + Ord>(
         &mut self,
         sort_keys: impl Iterator<Item = S>,
         device: &Device,

@@ -16,3 +16,9 @@ mod narrow {
 
     warpkeep_suites::cuda_suite!(Narrow);
 }
+
+mod widest {
+    use super::container::Widest;
+
+    warpkeep_suites::cuda_suite!(Widest);
+}

@@ -6,8 +6,8 @@ use warpkeep_device::{Buffer, DeviceError, DevicePtr, Grid, Result, Stream};
 
 use super::columns::{PairColumns, Staged, WorkColumns};
 use super::kernels::{
-    Changes, Gather, Groups, Keep, LEAF_THREADS, Levels, Merge, NewDirectory, Rewrite, Shape, SortedBatch,
-    THREADS, Work,
+    Changes, Gather, Groups, Keep, LEAF_THREADS, Levels, Merge, NewDirectory, Rewrite, SortedBatch, THREADS,
+    Work,
 };
 use super::pool::{PoolState, SweepColumns, too_large};
 use super::reads::Pairs;
@@ -117,7 +117,8 @@ impl Tree {
         work: &mut WorkColumns,
         stream: &Stream,
     ) -> Result<(SortedBatch, Changes)> {
-        let (device, runs, word) = (&self.device, plan.runs as usize, self.shape.key_bytes());
+        let (device, runs) = (&self.device, plan.runs as usize);
+        let (key, value) = (self.shape.key_bytes(), self.shape.value_bytes());
         let records_states = !staged.counts.is_null();
         let mut batch = SortedBatch {
             keys: plan.sorted,
@@ -129,7 +130,7 @@ impl Tree {
         };
         if records_states {
             batch.present = work.present.reserve(device, staged.count)?;
-            batch.values = work.states.reserve(device, word * staged.count)?;
+            batch.values = work.states.reserve(device, value * staged.count)?;
         }
         let changed = work.changed.reserve(device, 4 * (runs + 1))?;
         let params = Work {
@@ -141,7 +142,7 @@ impl Tree {
             before: staged.values,
             leaves: work.leaves.reserve(device, 4 * runs)?,
             slots: work.slots.reserve(device, 4 * runs)?,
-            finals: work.finals.reserve(device, word * runs)?,
+            finals: work.finals.reserve(device, value * runs)?,
             changed: changed.ptr(),
             code: staged.code as u32,
             reserved: 0,
@@ -154,8 +155,8 @@ impl Tree {
         changed.read_on(4 * runs, &mut total, stream)?;
         let count = total[0] as usize;
         let changes = Changes {
-            keys: work.change_keys.reserve(device, word * count)?,
-            values: work.change_values.reserve(device, word * count)?,
+            keys: work.change_keys.reserve(device, key * count)?,
+            values: work.change_values.reserve(device, value * count)?,
             leaves: work.change_leaves.reserve(device, 4 * count)?.ptr(),
             slots: work.change_slots.reserve(device, 4 * count)?,
             deltas: work.deltas.reserve(device, 4 * (count + 1))?.ptr(),
@@ -328,30 +329,5 @@ impl Tree {
         (draft.layout, draft.directory, draft.state) = (layout, Some(directory), state);
         draft.retired.push((params.retired, 2 * count));
         Ok(())
-    }
-}
-
-/// Sorts a batch by key on the device, or, if its keys are sorted, only finds the runs of equal keys.
-///
-/// # Safety
-/// There are `count` keys at this address until the stream is synchronised.
-pub(super) unsafe fn plan_on_device(
-    tree: &Tree,
-    keys: DevicePtr,
-    count: usize,
-    is_sorted: bool,
-    columns: &mut crate::batch_plan::PlanColumns,
-    stream: &Stream,
-) -> Result<BatchPlan> {
-    let bits = if is_sorted { 0 } else { 8 * tree.shape.key_bytes() as u32 };
-    let (sorter, device) = (&tree.sorter, &tree.device);
-    let fill = |sorted: DevicePtr, numbers: DevicePtr| {
-        let params = super::kernels::Plan { keys, sorted, numbers, count: count as u64 };
-        // SAFETY: the caller's promise; both columns have `count` elements.
-        unsafe { tree.kernels.plan.launch(Grid::covering(count as u64, THREADS), &params, stream) }
-    };
-    match tree.shape {
-        Shape::U32 => columns.plan_on_device::<u32>(count, bits, sorter, device, stream, fill),
-        Shape::U64 => columns.plan_on_device::<u64>(count, bits, sorter, device, stream, fill),
     }
 }

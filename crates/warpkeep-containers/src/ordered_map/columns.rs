@@ -4,6 +4,7 @@ use warpkeep_device::{Device, DevicePtr, Result, StagedBuffer, Stream};
 
 use super::key::OrderedWord;
 use super::op::{OrderedOp, OrderedOpKind};
+use super::plan::WideColumns;
 use super::pool::SweepColumns;
 use crate::batch_plan::{PlanColumns, Scratch};
 
@@ -18,6 +19,7 @@ pub(super) struct Columns {
     pub(super) found_keys: StagedBuffer,
     pub(super) counts: StagedBuffer,
     pub(super) plan: PlanColumns,
+    pub(super) wide: WideColumns,
     pub(super) work: WorkColumns,
     pub(super) pairs: PairColumns,
     pub(super) sweep: SweepColumns,

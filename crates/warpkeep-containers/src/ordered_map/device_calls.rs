@@ -2,7 +2,7 @@
 
 use warpkeep_device::{Buffer, DeviceError, DevicePtr, Result, Stream};
 
-use super::batch::{MOST_OPERATIONS, Memory, plan_on_device};
+use super::batch::{MOST_OPERATIONS, Memory};
 use super::columns::Staged;
 use super::kernels::SortedBatch;
 use super::key::{OrderedKey, OrderedWord};
@@ -164,7 +164,8 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedMap<K, V> {
         }
         // SAFETY: the lengths were checked; all buffers are borrowed, those that are written exclusively; both calls wait for the stream.
         unsafe {
-            let plan = plan_on_device(tree, staged.keys, staged.count, false, &mut columns.plan, stream)?;
+            let (plan, wide) = (&mut columns.plan, &mut columns.wide);
+            let plan = tree.plan(staged.keys, staged.count, false, plan, wide, stream)?;
             let mut memory =
                 Memory { work: &mut columns.work, pairs: &mut columns.pairs, sweep: &mut columns.sweep };
             tree.apply(&staged, &plan, pairs, &mut memory, stream)?;

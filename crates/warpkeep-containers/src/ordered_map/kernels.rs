@@ -1,4 +1,4 @@
-//! The kernels of `kernels/ordered_map_u32.cu` and `kernels/ordered_map_u64.cu`, and what both sides agree on.
+//! The kernels of `kernels/ordered_map_u32.cu`, `ordered_map_u64.cu` and `ordered_map_u128.cu`, and what both sides agree on.
 
 use bytemuck::NoUninit;
 use warpkeep_device::{Device, DevicePtr, KernelSet as _, Program, Result, TypedKernel};
@@ -20,11 +20,18 @@ pub(super) const MERGE_PAIRS: u32 = 11;
 pub(super) const WRONG_WORDS: usize = 6;
 
 impl Shape {
-    /// Bytes of a key, and of a value.
     pub(super) const fn key_bytes(self) -> usize {
         match self {
             Self::U32 => 4,
             Self::U64 => 8,
+            Self::U128 => 16,
+        }
+    }
+
+    pub(super) const fn value_bytes(self) -> usize {
+        match self {
+            Self::U32 => 4,
+            Self::U64 | Self::U128 => 8,
         }
     }
 
@@ -32,11 +39,13 @@ impl Shape {
         match self {
             Self::U32 => 128,
             Self::U64 => 256,
+            Self::U128 => 384,
         }
     }
 }
 
-/// A version of a map for the parameters of kernels: `wk::OrderedMapRef<u32, u32>` or `<u64, u64>` of `warpkeep/ordered_map.h`. Good as long
+/// A version of a map for the parameters of kernels: `wk::OrderedMapRef<u32, u32>`, `<u64, u64>` or `<U128, u64>` of
+/// `warpkeep/ordered_map.h`. Good as long
 /// as the [snapshot](super::OrderedSnapshot) that it was taken from.
 #[derive(Clone, Copy, Debug, NoUninit)]
 #[repr(C)]
@@ -93,7 +102,7 @@ pub(super) struct NearSearch {
     pub(super) found_keys: DevicePtr,
     pub(super) found_values: DevicePtr,
     pub(super) count: u64,
-    pub(super) tolerance: u64,
+    pub(super) tolerance: [u64; 2],
     pub(super) group_bits: u32,
     pub(super) is_down: u32,
     pub(super) or_equal: u32,
@@ -152,7 +161,12 @@ pub(super) struct Plan {
     pub(super) keys: DevicePtr,
     pub(super) sorted: DevicePtr,
     pub(super) numbers: DevicePtr,
+    pub(super) words: DevicePtr,
+    pub(super) marks: DevicePtr,
+    pub(super) begins: DevicePtr,
     pub(super) count: u64,
+    pub(super) step: u32,
+    pub(super) reserved: u32,
 }
 
 #[derive(Clone, Copy, Debug, NoUninit)]
@@ -289,7 +303,7 @@ pub(super) struct Verify {
     pub(super) wrong: DevicePtr,
 }
 
-/// The kernels of one type of keys and values. Those of both take the same parameters.
+/// The kernels of one type of keys and values. Those of all take the same parameters.
 macro_rules! kernels {
     ($($kernel:ident: $params:ty,)*) => {
         #[derive(Debug)]
@@ -347,6 +361,21 @@ macro_rules! kernels {
             }
         }
 
+        warpkeep_device::kernel_set! {
+            struct U128Kernels in "ordered_map_u128.cu", prefix "ordered_map_u128_" {
+                $($kernel: $params,)*
+            }
+            agree {
+                ref_bytes = size_of::<OrderedMapRef>(),
+                leaf_bytes = Shape::U128.leaf_bytes(),
+                leaf_pairs = LEAF_PAIRS,
+                fanout = FANOUT,
+                levels = LEVELS,
+                merge_pairs = MERGE_PAIRS,
+                wrong_words = WRONG_WORDS,
+            }
+        }
+
         impl Kernels {
             pub(super) fn load(device: &Device, shape: Shape) -> Result<Kernels> {
                 Ok(match shape {
@@ -358,6 +387,10 @@ macro_rules! kernels {
                         let set = U64Kernels::load(device)?;
                         Kernels { $($kernel: set.$kernel,)* }
                     }
+                    Shape::U128 => {
+                        let set = U128Kernels::load(device)?;
+                        Kernels { $($kernel: set.$kernel,)* }
+                    }
                 })
             }
 
@@ -365,6 +398,7 @@ macro_rules! kernels {
                 match shape {
                     Shape::U32 => U32Kernels::program(),
                     Shape::U64 => U64Kernels::program(),
+                    Shape::U128 => U128Kernels::program(),
                 }
             }
         }

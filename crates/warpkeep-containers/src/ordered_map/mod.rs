@@ -9,6 +9,7 @@ mod kernels;
 mod key;
 mod near;
 mod op;
+mod plan;
 mod pool;
 mod ranges;
 mod reads;

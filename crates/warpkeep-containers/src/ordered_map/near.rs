@@ -22,7 +22,7 @@ pub struct Near<K> {
 impl<K: OrderedWord> Near<K> {
     /// Keys that differ from the one that was given.
     pub fn strict() -> Self {
-        Self { or_equal: false, tolerance: K::LARGEST, group_bits: 64 }
+        Self { or_equal: false, tolerance: K::LARGEST, group_bits: 128 }
     }
 
     /// The key itself if it is there, or the nearest other.
@@ -40,12 +40,12 @@ impl<K: OrderedWord> Near<K> {
     /// in the lower ones.
     #[must_use]
     pub fn in_group(self, bits: u32) -> Self {
-        Self { group_bits: bits.min(64), ..self }
+        Self { group_bits: bits.min(128), ..self }
     }
 
     pub(super) fn accepts(&self, key: K, found: K) -> bool {
-        let (key, found) = (key.to_u64(), found.to_u64());
-        key.abs_diff(found) <= self.tolerance.to_u64()
-            && (self.group_bits >= 64 || (key ^ found) >> self.group_bits == 0)
+        let (key, found) = (key.to_u128(), found.to_u128());
+        key.abs_diff(found) <= self.tolerance.to_u128()
+            && (self.group_bits >= 128 || (key ^ found) >> self.group_bits == 0)
     }
 }

@@ -68,7 +68,7 @@ impl Tree {
             found_keys: staged.found_keys,
             found_values: staged.values,
             count: staged.count as u64,
-            tolerance: near.tolerance.to_u64(),
+            tolerance: [near.tolerance.to_u128() as u64, (near.tolerance.to_u128() >> 64) as u64],
             group_bits: near.group_bits,
             is_down: is_down.into(),
             or_equal: near.or_equal.into(),
@@ -144,10 +144,10 @@ impl Tree {
         (params.pair_keys, params.pair_values, params.room) = match pairs {
             Pairs::RaggedIn { keys, values, room, .. } => (keys, values, room),
             _ => {
-                let bytes = self.shape.key_bytes() * total as usize;
+                let (shape, pairs) = (self.shape, total as usize);
                 (
-                    columns.keys.reserve(&self.device, bytes)?,
-                    columns.values.reserve(&self.device, bytes)?,
+                    columns.keys.reserve(&self.device, shape.key_bytes() * pairs)?,
+                    columns.values.reserve(&self.device, shape.value_bytes() * pairs)?,
                     total,
                 )
             }

@@ -3,7 +3,7 @@
 use bytemuck::checked;
 use warpkeep_device::Result;
 
-use super::batch::{MOST_OPERATIONS, Memory, plan_on_device};
+use super::batch::{MOST_OPERATIONS, Memory};
 use super::columns::{Columns, HostBatch};
 use super::key::OrderedWord;
 use super::op::{OrderedAnswer, OrderedChange, OrderedOpKind, OrderedStatus};
@@ -80,7 +80,10 @@ impl Tree {
             let staged = columns.stage(batch, device, stream)?;
             let plan = match count <= HOST_PLANS {
                 true => columns.plan.plan_on_host(batch.ops().map(|op| op.key), device, stream)?,
-                false => plan_on_device(self, staged.keys, count, is_sorted, &mut columns.plan, stream)?,
+                false => {
+                    let (plan, wide) = (&mut columns.plan, &mut columns.wide);
+                    self.plan(staged.keys, count, is_sorted, plan, wide, stream)?
+                }
             };
             let mut memory =
                 Memory { work: &mut columns.work, pairs: &mut columns.pairs, sweep: &mut columns.sweep };

@@ -150,7 +150,7 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedSnapshot<K, V> {
 
     /// The pair with the smallest key.
     pub fn min(&self) -> Result<Option<(K, V)>, ContainerError> {
-        Ok(self.successor(&[K::from_u64(0)], Near::or_equal())?.pop().flatten())
+        Ok(self.successor(&[K::default()], Near::or_equal())?.pop().flatten())
     }
 
     /// The pair with the largest key.

@@ -6,13 +6,14 @@ use warpkeep_containers::{
 use warpkeep_device::{Device, DeviceError, Program};
 use warpkeep_suites::device::{Container, Dice};
 
-use crate::model::{KINDS, Model, check_answers, check_contents};
+use crate::model::{KINDS, Model, check_answers, check_contents, key_of, shift};
 
 /// An ordered map whose keys come from a small set.
 pub(crate) struct Pairs<K, V>(OrderedMap<K, V>);
 
 pub(crate) type Wide = Pairs<u64, u64>;
 pub(crate) type Narrow = Pairs<u32, u32>;
+pub(crate) type Widest = Pairs<u128, u64>;
 
 fn device_error(error: ContainerError) -> DeviceError {
     match error {
@@ -23,7 +24,7 @@ fn device_error(error: ContainerError) -> DeviceError {
 
 /// A few keys that meet in a batch, and many that make leaves split.
 fn random_key<K: OrderedWord>(dice: &mut Dice) -> K {
-    K::from_u64(match dice.below(3) {
+    key_of(match dice.below(3) {
         0 => dice.below(20),
         1 => u64::MAX - dice.below(200),
         _ => dice.below(1 << 30).wrapping_mul(0x9E37_79B9_7F4A_7C15),
@@ -35,9 +36,9 @@ pub(crate) fn random_op<K: OrderedWord, V: OrderedWord>(dice: &mut Dice) -> Orde
     // Most ranges are short, some have a large part of the keys, some are none.
     let end = match dice.below(4) {
         0 => random_key(dice),
-        _ => K::from_u64(key.to_u64().wrapping_add(dice.below(64))),
+        _ => K::from_u128(key.to_u128().wrapping_add(u128::from(dice.below(64)) << shift::<K>())),
     };
-    OrderedOp { kind, key, end, value: V::from_u64(dice.below(100)) }
+    OrderedOp { kind, key, end, value: key_of(dice.below(100)) }
 }
 
 impl<K: OrderedKey<V>, V: OrderedWord> Container for Pairs<K, V> {

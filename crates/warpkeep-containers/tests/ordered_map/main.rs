@@ -23,3 +23,9 @@ mod narrow {
 
     warpkeep_suites::simulator_suite!(Narrow);
 }
+
+mod widest {
+    use super::container::Widest;
+
+    warpkeep_suites::simulator_suite!(Widest);
+}

@@ -26,6 +26,16 @@ pub(crate) const KINDS: [OrderedOpKind; 14] = [
     OrderedOpKind::Range,
 ];
 
+/// By how many bits the numbers of keys are shifted: those of 16 bytes are to differ in both halves.
+pub(crate) fn shift<K>() -> u32 {
+    if size_of::<K>() == 16 { 61 } else { 0 }
+}
+
+/// The key of a number; the last one is the largest key.
+pub(crate) fn key_of<K: OrderedWord>(number: u64) -> K {
+    if number == u64::MAX { K::LARGEST } else { K::from_u128(u128::from(number) << shift::<K>()) }
+}
+
 /// What the operation answers, and what it leaves.
 pub(crate) fn expected<K: OrderedWord, V: OrderedWord>(
     model: &mut Model<K, V>,
@@ -63,8 +73,8 @@ pub(crate) fn expected<K: OrderedWord, V: OrderedWord>(
         (Kind::Erase, Some(_)) => (OrderedStatus::Erased, None),
         (Kind::Put, Some(_)) => (OrderedStatus::Updated, Some(op.value)),
         (Kind::Add, Some(old)) => {
-            let sum = old.to_u64().wrapping_add(op.value.to_u64());
-            (OrderedStatus::Updated, Some(V::from_u64(sum)))
+            let sum = old.to_u128().wrapping_add(op.value.to_u128());
+            (OrderedStatus::Updated, Some(V::from_u128(sum)))
         }
         (Kind::Min, Some(old)) => (OrderedStatus::Updated, Some(old.min(op.value))),
         (Kind::Max, Some(old)) => (OrderedStatus::Updated, Some(old.max(op.value))),

@@ -8,7 +8,7 @@ use warpkeep_containers::{
 };
 use warpkeep_device::{Device, Mode};
 
-use crate::model::{KINDS, Model, check_contents, expected};
+use crate::model::{KINDS, Model, check_contents, expected, key_of, shift};
 
 fn config(cases: u32) -> Config {
     Config { cases, rng_seed: RngSeed::Fixed(27), failure_persistence: None, ..Config::default() }
@@ -29,9 +29,9 @@ fn operations<K: OrderedWord, V: OrderedWord>(most: usize) -> impl Strategy<Valu
     let op = (kind, keys(), keys(), prop_oneof![0..10_u64, any::<u64>()]);
     let op = op.prop_map(|(kind, key, end, value)| OrderedOp {
         kind: KINDS[kind],
-        key: K::from_u64(key),
-        end: K::from_u64(end),
-        value: V::from_u64(value),
+        key: key_of(key),
+        end: key_of(end),
+        value: V::from_u128(value.into()),
     });
     prop::collection::vec(op, 0..most)
 }
@@ -53,13 +53,17 @@ fn check_reads<K: OrderedKey<V>, V: OrderedWord>(
     assert_eq!(state.contains(asked).unwrap(), there);
     let above = each(&|asked| model.iter().find(|(key, _)| **key > asked).map(pair));
     assert_eq!(state.successor(asked, Near::strict()).unwrap(), above);
-    let within = K::from_u64(20);
+    let within = key_of(20);
     let below = each(&|asked| {
         let found = model.iter().rev().find(|(key, _)| **key <= asked).map(pair)?;
-        let (from, to) = (asked.to_u64(), found.0.to_u64());
-        (from - to <= 20 && from >> 4 == to >> 4).then_some(found)
+        let (from, to) = (asked.to_u128(), found.0.to_u128());
+        let (distance, group) = ((from - to) >> shift::<K>(), 4 + shift::<K>());
+        (distance <= 20 && from >> group == to >> group).then_some(found)
     });
-    assert_eq!(state.predecessor(asked, Near::or_equal().within(within).in_group(4)).unwrap(), below);
+    assert_eq!(
+        state.predecessor(asked, Near::or_equal().within(within).in_group(4 + shift::<K>())).unwrap(),
+        below
+    );
     assert_eq!(state.min().unwrap(), model.iter().next().map(pair));
     assert_eq!(state.max().unwrap(), model.iter().next_back().map(pair));
     let ranks: Vec<u64> = asked.iter().map(|key| model.range(..key).count() as u64).collect();
@@ -101,9 +105,9 @@ fn apply_on<K: OrderedKey<V>, V: OrderedWord>(
     let keys = device.upload(&ops.iter().map(|op| op.key).collect::<Vec<K>>()).unwrap();
     let ends = device.upload(&ops.iter().map(|op| op.end).collect::<Vec<K>>()).unwrap();
     let values = device.upload(&ops.iter().map(|op| op.value).collect::<Vec<V>>()).unwrap();
-    let bytes = size_of::<K>();
+    let (bytes, of_value) = (size_of::<K>(), size_of::<V>());
     let [mut statuses, mut before, mut found, mut counts, mut offsets, mut pair_keys, mut pair_values] =
-        [count, bytes * count, bytes * count, 4 * count, 4 * (count + 1), bytes * room, bytes * room]
+        [count, of_value * count, bytes * count, 4 * count, 4 * (count + 1), bytes * room, of_value * room]
             .map(|bytes| device.allocate(bytes).unwrap());
     let batch = DeviceOrderedOps {
         kinds: OrderedOpKinds::Each(&codes),
@@ -130,17 +134,17 @@ fn apply_on<K: OrderedKey<V>, V: OrderedWord>(
     }
     let statuses = statuses.to_vec::<u8>().unwrap();
     let statuses: &[OrderedStatus] = bytemuck::checked::cast_slice(&statuses);
-    let [before, found] = [before, found].map(|column| column.to_vec::<V>().unwrap());
+    let (before, found) = (before.to_vec::<V>().unwrap(), found.to_vec::<K>().unwrap());
     let (counts, offsets) = (counts.to_vec::<u32>().unwrap(), offsets.to_vec::<u32>().unwrap());
     let mut answers = vec![];
     for at in 0..count {
         let (begin, end) = (offsets[at] as usize, offsets[at + 1] as usize);
         let (mut keys, mut values) = (vec![K::default(); end - begin], vec![V::default(); end - begin]);
         pair_keys.read(bytes * begin, &mut keys).unwrap();
-        pair_values.read(bytes * begin, &mut values).unwrap();
+        pair_values.read(of_value * begin, &mut values).unwrap();
         answers.push(OrderedAnswer {
             status: statuses[at],
-            key: K::from_u64(found[at].to_u64()),
+            key: found[at],
             value: before[at],
             count: counts[at].into(),
             pairs: keys.into_iter().zip(values).collect(),
@@ -168,7 +172,7 @@ fn batches_agree<K: OrderedKey<V>, V: OrderedWord>(batches: &[Vec<OrderedOp<K, V
         }
     }
     let mut asked: Vec<K> = batches.iter().flatten().map(|op| op.key).step_by(7).collect();
-    asked.extend([0, 1, u64::MAX, u64::MAX - 9].map(K::from_u64));
+    asked.extend([0, 1, u64::MAX, u64::MAX - 9].map(key_of::<K>));
     for (on_device, on_cpu, model) in &states {
         check_reads(on_device, model, &asked);
         check_reads(on_cpu, model, &asked);
@@ -184,11 +188,18 @@ fn batches_agree<K: OrderedKey<V>, V: OrderedWord>(batches: &[Vec<OrderedOp<K, V
 }
 
 proptest! {
-    #![proptest_config(config(25))]
+    #![proptest_config(config(16))]
 
     #[test]
     fn batches_of_64_bit_keys_agree_with_a_map_of_the_standard_library(
         batches in prop::collection::vec(operations::<u64, u64>(400), 1..6),
+    ) {
+        batches_agree(&batches);
+    }
+
+    #[test]
+    fn batches_of_128_bit_keys_agree_with_a_map_of_the_standard_library(
+        batches in prop::collection::vec(operations::<u128, u64>(400), 1..6),
     ) {
         batches_agree(&batches);
     }

@@ -125,6 +125,16 @@ fn a_bulk_build_sorts_or_does_not() {
     check_contents(&sorted, &model).unwrap();
     let stats = sorted.stats().unwrap();
     assert!(stats.load > 0.78 && stats.leaves == model.len().div_ceil(11) as u64, "{stats:?}");
+    // Keys of 16 bytes are sorted by one half after the other.
+    let wide: Vec<u128> =
+        (0..9000).map(|_| u128::from(dice.below(50)) << 64 | u128::from(dice.below(60))).collect();
+    let values: Vec<u64> = (0..9000).collect();
+    let model: BTreeMap<u128, u64> = wide.iter().copied().zip(values.iter().copied()).collect();
+    let map = OrderedMap::build(&device, &options, &wide, &values).unwrap();
+    check_contents(&map, &model).unwrap();
+    let (wide, values): (Vec<u128>, Vec<u64>) = model.iter().map(|(key, value)| (*key, *value)).unzip();
+    let map = OrderedMap::build_sorted(&device, &options, &wide, &values).unwrap();
+    check_contents(&map, &model).unwrap();
     // Of equal keys the last counts, sorted or not.
     let map = OrderedMap::build_sorted(&device, &options, &[1_u32, 1, 2, 2], &[1, 2, 3, 4]).unwrap();
     assert_eq!(map.retrieve_all().unwrap(), [(1, 2), (2, 4)]);

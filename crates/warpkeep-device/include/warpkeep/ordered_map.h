@@ -1,4 +1,4 @@
-// An ordered map of unsigned keys in device memory: what kernels need to read one. The host's side, which changes it, is warpkeep_containers::OrderedMap.
+// An ordered map of unsigned keys of 4, 8 or 16 bytes in device memory: what kernels need to read one. The host's side, which changes it, is warpkeep_containers::OrderedMap.
 //
 //     struct Params { wk::OrderedMapRef<wk::u64, wk::u64> quotes; const wk::u64* times; wk::u64* prices; wk::u64 count; };
 //     WK_KERNEL(price_at, Params) {
@@ -80,8 +80,21 @@ template <class V> WK_DEVICE V updated(OrderedOp op, V old, V operand) {
     }
 }
 
-// Of the keys in sixteen bytes: how many are less than `key`, or not more.
-template <bool OrEqual, class K> WK_DEVICE u32 keys_below(const U128& part, K key) {
+// Keys of sixteen bytes are numbers, too.
+WK_DEVICE bool operator==(const U128& a, const U128& b) { return a.lo == b.lo && a.hi == b.hi; }
+WK_DEVICE bool operator!=(const U128& a, const U128& b) { return !(a == b); }
+WK_DEVICE bool operator<(const U128& a, const U128& b) { return a.hi < b.hi || (a.hi == b.hi && a.lo < b.lo); }
+WK_DEVICE bool operator>(const U128& a, const U128& b) { return b < a; }
+WK_DEVICE bool operator<=(const U128& a, const U128& b) { return !(b < a); }
+WK_DEVICE bool operator>=(const U128& a, const U128& b) { return !(a < b); }
+
+template <class K> WK_DEVICE constexpr K largest_key() {
+    if constexpr (sizeof(K) == 16) return K{~0ull, ~0ull};
+    else return (K)~(K)0;
+}
+
+// Of the words in sixteen bytes: how many are less than `key`, or not more.
+template <bool OrEqual, class K> WK_DEVICE u32 words_below(const U128& part, K key) {
     u32 below = 0;
     for (u32 i = 0; i < 16 / sizeof(K); i++) {
         u64 word = i < 8 / sizeof(K) ? part.lo : part.hi;
@@ -91,10 +104,15 @@ template <bool OrEqual, class K> WK_DEVICE u32 keys_below(const U128& part, K ke
     return below;
 }
 
+// Of the keys in sixteen bytes: how many are less than `key`, or not more.
+template <bool OrEqual, class K> WK_DEVICE u32 keys_below(const U128& part, K key) {
+    if constexpr (sizeof(K) == 16) return OrEqual ? part <= key : part < key;
+    else return words_below<OrEqual>(part, key);
+}
+
 // A version of a map: plain data, to be a part of a kernel's parameters.
 template <class K, class V> struct OrderedMapRef {
-    static_assert((sizeof(K) == 4 || sizeof(K) == 8) && sizeof(K) == sizeof(V), "keys and values of 4 or of 8 bytes");
-    static constexpr K kLargest = (K)~(K)0;
+    static_assert(sizeof(K) == sizeof(V) || (sizeof(K) == 16 && sizeof(V) == 8), "keys and values of 4 or of 8 bytes, or of 16 and 8");
     static constexpr u32 kValuesAt = kLeafHeader + kLeafPairs * sizeof(K);
     // Whole lines of 128 bytes.
     static constexpr u32 kLeafBytes = (kValuesAt + kLeafPairs * sizeof(V) + 127) / 128 * 128;

@@ -1,0 +1,131 @@
+//! The order in which the device works a batch: by key, and the operations on one key in the batch's order.
+
+use warpkeep_device::{DevicePtr, Grid, Result, StagedBuffer, Stream};
+
+use super::kernels::{Plan, Shape, THREADS};
+use super::tree::Tree;
+use crate::batch_plan::{BatchPlan, PlanColumns, Scratch};
+
+/// Steps of a plan: those of `kernels/ordered_write.h`.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+enum Step {
+    CopyKeys = 0,
+    LowerWords = 1,
+    UpperWords = 2,
+    TakeKeys = 3,
+    MarkRuns = 4,
+    ListRuns = 5,
+}
+
+/// Memory of the plan of a batch with keys of 16 bytes, which the sorter does not know.
+#[derive(Debug, Default)]
+pub(super) struct WideColumns {
+    sorted: StagedBuffer,
+    numbers: Scratch,
+    words: Scratch,
+    marks: Scratch,
+    begins: StagedBuffer,
+}
+
+impl Tree {
+    /// Sorts a batch by key, or, if its keys are sorted, only finds the runs of equal keys.
+    ///
+    /// # Safety
+    /// There are `count` keys at this address until the stream is synchronised.
+    pub(super) unsafe fn plan(
+        &self,
+        keys: DevicePtr,
+        count: usize,
+        is_sorted: bool,
+        columns: &mut PlanColumns,
+        wide: &mut WideColumns,
+        stream: &Stream,
+    ) -> Result<BatchPlan> {
+        let bits = if is_sorted { 0 } else { 8 * self.shape.key_bytes() as u32 };
+        let (sorter, device) = (&self.sorter, &self.device);
+        let fill = |sorted: DevicePtr, numbers: DevicePtr| {
+            let params = Plan { keys, sorted, numbers, ..plan_of(count) };
+            // SAFETY: the caller's promise; both columns have `count` elements.
+            unsafe { self.launch_plan(Step::CopyKeys, params, stream) }
+        };
+        match self.shape {
+            Shape::U32 => columns.plan_on_device::<u32>(count, bits, sorter, device, stream, fill),
+            Shape::U64 => columns.plan_on_device::<u64>(count, bits, sorter, device, stream, fill),
+            // SAFETY: the caller's promise.
+            Shape::U128 => unsafe { self.plan_wide(keys, count, is_sorted, wide, stream) },
+        }
+    }
+
+    /// As [`plan`](Self::plan), for keys of 16 bytes: sorted by their lower words, then by their upper ones.
+    ///
+    /// # Safety
+    /// As [`plan`](Self::plan).
+    unsafe fn plan_wide(
+        &self,
+        keys: DevicePtr,
+        count: usize,
+        is_sorted: bool,
+        columns: &mut WideColumns,
+        stream: &Stream,
+    ) -> Result<BatchPlan> {
+        let device = &self.device;
+        let numbers = columns.numbers.reserve(device, 4 * count)?;
+        let words = columns.words.reserve(device, 8 * count)?;
+        let marks = columns.marks.reserve(device, 4 * (count + 1))?;
+        let params = Plan {
+            keys,
+            sorted: columns.sorted.reserve(device, 16 * count)?,
+            numbers: numbers.ptr(),
+            words: words.ptr(),
+            marks: marks.ptr(),
+            begins: columns.begins.reserve(device, 4 * count)?,
+            ..plan_of(count)
+        };
+        let mut runs = [0_u32];
+        // SAFETY: the caller's promise; the columns have an element for each key, and the marks one more.
+        unsafe {
+            if is_sorted {
+                self.launch_plan(Step::CopyKeys, params, stream)?;
+            } else {
+                self.launch_plan(Step::LowerWords, params, stream)?;
+                self.sorter.sort_pairs::<u64, u32>(words, numbers, count, stream)?;
+                self.launch_plan(Step::UpperWords, params, stream)?;
+                self.sorter.sort_pairs::<u64, u32>(words, numbers, count, stream)?;
+                self.launch_plan(Step::TakeKeys, params, stream)?;
+            }
+            self.launch_plan(Step::MarkRuns, params, stream)?;
+            self.sorter.exclusive_scan(marks, count + 1, stream)?;
+            marks.read_on(4 * count, &mut runs, stream)?;
+            self.launch_plan(Step::ListRuns, params, stream)?;
+        }
+        let Plan { sorted, numbers, begins, .. } = params;
+        Ok(BatchPlan { sorted, numbers, begins, runs: runs[0].into() })
+    }
+
+    /// # Safety
+    /// As [`plan`](Self::plan), for all columns that the step uses.
+    unsafe fn launch_plan(&self, step: Step, params: Plan, stream: &Stream) -> Result<()> {
+        let params = Plan { step: step as u32, ..params };
+        // One more, for the end of the marks.
+        let grid = Grid::covering(params.count + 1, THREADS);
+        // SAFETY: the caller's promise.
+        unsafe { self.kernels.plan.launch(grid, &params, stream) }
+    }
+}
+
+/// A plan of this many keys, without columns.
+fn plan_of(count: usize) -> Plan {
+    let none = DevicePtr::NULL;
+    Plan {
+        keys: none,
+        sorted: none,
+        numbers: none,
+        words: none,
+        marks: none,
+        begins: none,
+        count: count as u64,
+        step: 0,
+        reserved: 0,
+    }
+}
