@@ -15,7 +15,7 @@ use crate::spec::Form;
 use crate::table::Table;
 
 /// The first status that is an error.
-const FIRST_ERROR: u8 = 0x30;
+pub(crate) const FIRST_ERROR: u8 = 0x30;
 
 /// What a caller said about the durability of a call.
 pub(crate) fn durability_of(word: &str) -> PyResult<Durability> {

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use warpkeep::rows::{
     BatchView, Cells, Column, ColumnMut, Columns, DeviceSlice, DeviceSliceMut, Ops, Output, OutputValues,
@@ -11,7 +11,7 @@ use warpkeep::rows::{
 use warpkeep::{Device, DeviceChoice, Durability, Op};
 
 use crate::array::{Array, Place};
-use crate::batch::{Wanted, check_apart, check_count, raise_first_error};
+use crate::batch::{FIRST_ERROR, Wanted, check_apart, check_count, raise_first_error};
 use crate::cells::{Given, shape_of};
 use crate::device_array::DeviceArray;
 use crate::dtype::Dtype;
@@ -108,9 +108,9 @@ impl Table {
                 "found= is not taken with ids in device memory; use the array that lookup returns",
             ));
         }
-        if wanted.versions.is_some_and(|versions| !versions.extract::<bool>().unwrap_or(true)) {
+        if wanted.versions.is_some_and(|versions| !versions.extract::<bool>().is_ok_and(|wanted| !wanted)) {
             return Err(PyTypeError::new_err(
-                "versions are given for ids in host memory; copy them: ids.cpu()",
+                "versions of ids in device memory are not given; copy the ids to the host: ids.cpu()",
             ));
         }
         let own_stream = self.stream_of(py, device, ids, stream)?;
@@ -131,23 +131,24 @@ impl Table {
         let columns = Columns::keys_only(Op::Get, keys_of(keys, self.key));
         self.run_on_device(py, columns, durability, column_mut(&statuses, number), values, &own_stream)?;
 
-        let codes = codes_of(py, &statuses)?;
-        if let Some(codes) = &codes {
-            raise_first_error(py, Op::Get, codes)?;
-        }
-        let found = match codes {
+        raise_device_error(py, Op::Get, &statuses, count)?;
+        let found = match statuses.object.cast::<DeviceArray>() {
             // This package's own arrays have no operators; the answer is short.
-            Some(codes) => {
-                let found: Vec<u8> = codes.iter().map(|code| u8::from(code >> 4 == 1)).collect();
-                crate::cells::to_numpy(py, Dtype::BOOL, &[count], &found)?
-            }
-            None => statuses.object.call_method1("__rshift__", (4,))?.call_method1("__eq__", (1,))?,
+            Ok(own) => own.get().found(py)?,
+            Err(_) => statuses.object.call_method1("__rshift__", (4,))?.call_method1("__eq__", (1,))?,
         };
-        if let (Some(fill), false) = (wanted.fill, ids.library == Library::Own) {
-            let zeros = fill.extract::<f64>().is_ok_and(|fill| fill == 0.0);
-            if wanted.out.is_some() || !zeros {
-                out.object.set_item(found.call_method0("__invert__")?, fill)?;
+        let Some(fill) = wanted.fill else { return Ok((out.object, found).into_pyobject(py)?.into_any()) };
+        let zeros = fill.extract::<f64>().is_ok_and(|fill| fill == 0.0);
+        match (out.object.cast::<DeviceArray>(), wanted.out.is_some()) {
+            // New arrays are zeros.
+            (_, false) if zeros => {}
+            (Ok(own), _) if zeros => own.get().clear_rows(py, &found)?,
+            (Ok(_), _) => {
+                return Err(PyTypeError::new_err(
+                    "rows in a DeviceArray can be filled with 0, or left as they are with fill=None",
+                ));
             }
+            (Err(_), _) => out.object.set_item(found.call_method0("__invert__")?, fill)?,
         }
         Ok((out.object, found).into_pyobject(py)?.into_any())
     }
@@ -194,12 +195,7 @@ impl Table {
             table.run_on(&batch, durability, output, stream)
         })
         .or_raise(py)?;
-        if let Some(codes) = codes_of(py, &statuses)? {
-            raise_first_error(py, op, &codes)?;
-        } else {
-            let codes: Vec<u8> = statuses.object.call_method0("tolist")?.extract()?;
-            raise_first_error(py, op, &codes)?;
-        }
+        raise_device_error(py, op, &statuses, count)?;
         match numbers {
             None => Ok(statuses.object),
             Some(numbers) => Ok((statuses.object, numbers.object).into_pyobject(py)?.into_any()),
@@ -268,14 +264,27 @@ fn column_mut_of<'a>(array: &'a Array<'_>, number: u32) -> ColumnMut<'a, u64> {
     ColumnMut::Device(unsafe { DeviceSliceMut::from_raw(array.address as u64, array.count(), number) })
 }
 
-/// The statuses, if the array is this package's own.
-fn codes_of(py: Python<'_>, statuses: &Array<'_>) -> PyResult<Option<Vec<u8>>> {
-    let Ok(own) = statuses.object.cast::<DeviceArray>() else { return Ok(None) };
-    let host = own.get().numpy(py)?;
-    let array = Array::of(host.as_any(), "statuses", None)?;
-    if array.dtype != Dtype::U8 {
-        return Err(PyValueError::new_err("statuses are bytes"));
+/// The exception for the first status that is an error, if there is one. The largest status decides, so that only it crosses to the host.
+fn raise_device_error(py: Python<'_>, op: Op, statuses: &Array<'_>, count: usize) -> PyResult<()> {
+    if count == 0 {
+        return Ok(());
     }
-    // SAFETY: a new array in host memory, which nothing writes to.
-    Ok(Some(unsafe { array.bytes() }.to_vec()))
+    let codes: Vec<u8> = match statuses.object.cast::<DeviceArray>() {
+        Ok(own) => own.get().to_bytes(py)?,
+        Err(_) => {
+            let largest: u8 = statuses.object.call_method0("max")?.call_method0("item")?.extract()?;
+            if largest < FIRST_ERROR {
+                return Ok(());
+            }
+            // A list of numbers, not of bytes.
+            statuses
+                .object
+                .call_method0("tolist")?
+                .extract::<Vec<u16>>()?
+                .iter()
+                .map(|&code| code as u8)
+                .collect()
+        }
+    };
+    raise_first_error(py, op, &codes)
 }

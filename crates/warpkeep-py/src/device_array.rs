@@ -9,6 +9,7 @@ use warpkeep::rows::Buffer;
 use warpkeep::{Device, DeviceChoice};
 
 use crate::array::{Array, Place};
+use crate::cells::to_numpy;
 use crate::dtype::Dtype;
 use crate::errors::OrRaise;
 use crate::library;
@@ -47,6 +48,28 @@ impl DeviceArray {
         let bytes = shape.iter().product::<usize>() * dtype.size;
         let buffer = Arc::new(device.allocate_zeroed(bytes).or_raise(py)?);
         Ok(DeviceArray { buffer, dtype, shape: shape.to_vec() })
+    }
+
+    /// Its bytes.
+    pub(crate) fn to_bytes(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
+        self.buffer.to_vec::<u8>().or_raise(py)
+    }
+
+    /// Which statuses are those of keys that were found, if it is statuses.
+    pub(crate) fn found<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let found: Vec<u8> = self.to_bytes(py)?.iter().map(|code| u8::from(code >> 4 == 1)).collect();
+        to_numpy(py, Dtype::BOOL, &[found.len()], &found)
+    }
+
+    /// Fills the rows with zeros that a NumPy array does not name.
+    pub(crate) fn clear_rows(&self, py: Python<'_>, found: &Bound<'_, PyAny>) -> PyResult<()> {
+        let found = Array::of(found, "found", None)?;
+        let row = self.shape.iter().skip(1).product::<usize>() * self.dtype.size;
+        // SAFETY: a contiguous array in host memory, which nothing writes to.
+        for (index, _) in unsafe { found.bytes() }.iter().enumerate().filter(|(_, found)| **found == 0) {
+            self.buffer.fill_range(index * row, row, 0).or_raise(py)?;
+        }
+        Ok(())
     }
 
     /// Its address, as the device sees it.

@@ -138,11 +138,30 @@ pub(crate) struct Items {
     state: Mutex<State>,
 }
 
+/// Key and value.
+type Pair = (Vec<u8>, Vec<u8>);
+
 struct State {
     walk: Walk,
     keys: Column,
     values: Column,
     next: usize,
+}
+
+impl State {
+    /// The next item.
+    fn next(&mut self, table: &warpkeep::Table) -> Result<Option<Pair>, Error> {
+        if self.next == self.keys.ends.len() {
+            (self.keys, self.values) = self.walk.next(table, SOME)?;
+            self.next = 0;
+        }
+        if self.keys.ends.is_empty() {
+            return Ok(None);
+        }
+        let index = self.next;
+        self.next += 1;
+        Ok(Some((self.keys.cell(index).to_vec(), self.values.cell(index).to_vec())))
+    }
 }
 
 impl Items {
@@ -161,20 +180,13 @@ impl Items {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        // With the GIL, which no holder of the lock waits for.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = &mut *state;
-        if state.next == state.keys.ends.len() {
-            (state.keys, state.values) = state.walk.next(&self.table, SOME).or_raise(py)?;
-            state.next = 0;
-        }
-        if state.keys.ends.is_empty() {
-            return Ok(None);
-        }
-        let index = state.next;
-        state.next += 1;
-        let key = || to_python(py, self.forms.0, state.keys.cell(index));
-        let value = || to_python(py, self.forms.1, state.values.cell(index));
+        let next = {
+            // No Python runs while the lock is held, so no holder of it waits for the GIL.
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.next(&self.table)
+        };
+        let Some((key, value)) = next.or_raise(py)? else { return Ok(None) };
+        let (key, value) = (|| to_python(py, self.forms.0, &key), || to_python(py, self.forms.1, &value));
         match self.part {
             Part::Keys => key().map(Some),
             Part::Values => value().map(Some),

@@ -139,7 +139,7 @@ impl Form {
     pub(crate) fn len(self) -> usize {
         match self {
             Form::Scalar(dtype) => dtype.size,
-            Form::Row(dtype, width) => dtype.size * width,
+            Form::Row(dtype, width) => dtype.size.saturating_mul(width),
             Form::Fixed(len) | Form::Bytes(len) => len,
         }
     }

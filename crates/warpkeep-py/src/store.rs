@@ -135,9 +135,14 @@ impl IntoResult for Error {
 /// Keys and values of a table, as it keeps them, or as the library names them.
 fn specs_of(table: &warpkeep::Table) -> (Spec, Spec) {
     let kept = |name: &str| table.attribute(name).and_then(|text| Spec::from_text(&text));
-    let key = kept(KEY).unwrap_or_else(|| Spec::of_key(table.key_spec()));
-    let value = kept(VALUE).unwrap_or_else(|| Spec::of_value(table.value_spec()));
-    (key, value)
+    let (key, value) = (Spec::of_key(table.key_spec()), Spec::of_value(table.value_spec()));
+    // An attribute is a text that any program may set: one that contradicts the table is passed over.
+    let agrees =
+        |spec: &Spec, own: Spec| (spec.0.len(), spec.0.fixed_len()) == (own.0.len(), own.0.fixed_len());
+    (
+        kept(KEY).filter(|spec| agrees(spec, key)).unwrap_or(key),
+        kept(VALUE).filter(|spec| agrees(spec, value)).unwrap_or(value),
+    )
 }
 
 #[pymethods]
@@ -173,7 +178,21 @@ impl Store {
         let read_only = self.origin.read_only;
         let table = self.with(py, |store| {
             let table = match read_only {
-                true => store.table(name)?,
+                true => {
+                    let table = store.table(name)?;
+                    let (table_keys, table_values) = (table.key_spec(), table.value_spec());
+                    if (table_keys, table_values) != (options.key, options.value) {
+                        let (keys, values) = (options.key, options.value);
+                        return Err(Error::OtherTypes {
+                            table: name.to_owned(),
+                            table_keys,
+                            table_values,
+                            keys,
+                            values,
+                        });
+                    }
+                    table
+                }
                 false => store.table_or_create(name, options)?,
             };
             let unnamed = table.attribute(VALUE).is_none();

@@ -46,6 +46,9 @@ def test_arrays_in_device_memory(simulated: wk.Store) -> None:
     assert got.numpy()[:, 0].tolist() == [2, 2, 0, 0]
     out = simulated.to_device(np.full((4, 8), 7, np.float32))
     assert table.lookup(more, out=out)[0] is out
+    assert out.numpy()[:, 0].tolist() == [2, 2, 0, 0]
+    out = simulated.to_device(np.full((4, 8), 7, np.float32))
+    table.lookup(more, out=out, fill=None)
     assert out.numpy()[:, 0].tolist() == [2, 2, 7, 7]
     statuses, versions = table.put(more, out, versions=True)
     assert (versions.numpy() > 0).all()
@@ -68,6 +71,11 @@ def test_arrays_that_do_not_go_together(simulated: wk.Store, tmp_path: Path) -> 
         table.lookup(host, out=simulated.to_device(rows))
     with pytest.raises(TypeError, match="found="):
         table.lookup(ids, found=np.zeros(4, bool))
+    with pytest.raises(TypeError, match="versions"):
+        table.lookup(ids, versions=True)
+    with pytest.raises(TypeError, match="fill=None"):
+        table.lookup(ids, fill=3)
+    assert len(table.lookup(ids, versions=False)) == 2
     with pytest.raises(TypeError, match="float64"):
         table.lookup(simulated.to_device(np.zeros(4)))
     with wk.open(tmp_path / "cpu") as store, pytest.raises(TypeError, match="CPU"):

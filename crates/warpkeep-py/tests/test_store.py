@@ -86,8 +86,9 @@ def test_read_only(tmp_path: Path) -> None:
         wk.open(tmp_path / "s", read_only=True)
     with wk.open(tmp_path / "s") as store:
         store.table("t", value=wk.f32)[1] = 2
-        with pytest.raises(wk.BusyError):
-            wk.open(tmp_path / "s", read_only=True)
+        for read_only in (True, False):
+            with pytest.raises(wk.BusyError):
+                wk.open(tmp_path / "s", read_only=read_only)
     with wk.open(tmp_path / "s", read_only=True) as one, wk.open(tmp_path / "s", read_only=True) as two:
         assert one["t"][1] == two["t"][1] == 2 and one.read_only
         assert one.table("t", value=wk.f32)[1] == 2
@@ -95,6 +96,8 @@ def test_read_only(tmp_path: Path) -> None:
             one["t"][1] = 3
         with pytest.raises(wk.NoTableError):
             one.table("other", value=wk.f32)
+        with pytest.raises(wk.SpecError, match="fixed:4"):
+            one.table("t", value=wk.f64)
 
 
 def test_reports(tmp_path: Path) -> None:
@@ -142,3 +145,12 @@ def test_bad_arguments_of_open(tmp_path: Path) -> None:
     with pytest.raises(wk.Error, match="not a Warpkeep image"):
         wk.open(tmp_path / "damaged")
     assert [name for name, _ in wk.devices()][:2] == ["cpu", "sim"]
+
+
+def test_attributes_that_contradict_the_table(tmp_path: Path) -> None:
+    with wk.open(tmp_path / "s") as store:
+        table = store.table("t", value=wk.row("f32", 2))
+        table[1] = [1, 2]
+        for text in ("f32x3", "nonsense", "var:8", "f32x99999999999999999999", f"f32x{2**62 + 2}", "?x2"):
+            table.set_attribute("python.value", text)
+            assert store["t"].value == wk.fixed(8) and store["t"][1] == np.array([1, 2], np.float32).tobytes()
