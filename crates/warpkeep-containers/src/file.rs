@@ -49,7 +49,8 @@ impl FileKind {
         Self { magic: *b"WKSMUL\r\n", name: "a SlabMultiMap", first_widths: None };
     pub(crate) const ORDERED_MAP: Self =
         Self { magic: *b"WKOMAP\r\n", name: "an OrderedMap", first_widths: None };
-    const ALL: [Self; 7] = [
+    pub(crate) const GRAPH: Self = Self { magic: *b"WKGRAF\r\n", name: "a Graph", first_widths: None };
+    const ALL: [Self; 8] = [
         Self::HASH_MAP,
         Self::HASH_SET,
         Self::CUCKOO_INDEX,
@@ -57,6 +58,7 @@ impl FileKind {
         Self::SLAB_SET,
         Self::SLAB_MULTI_MAP,
         Self::ORDERED_MAP,
+        Self::GRAPH,
     ];
 }
 

@@ -9,6 +9,7 @@
 //! | [`HashSet`] | the same without values |
 //! | [`CuckooIndex`] | 64-bit hashes of keys to 32-bit locations, eight bytes an entry: Mega-KV's index; batches of mixed operations in their order |
 //! | [`OrderedMap`], [`OrderedSnapshot`] | keys in order: ranges, neighbours, ranks, snapshots; batches of mixed operations in their order |
+//! | [`Graph`] | a directed or undirected graph whose edges change in batches; neighbour sampling, also by time; CSR |
 //!
 //! Columns are [buffers](warpkeep_device::Buffer) of the caller. Calls run after the work in the caller's stream.
 
@@ -18,6 +19,7 @@ mod columns;
 mod cuckoo_index;
 mod error;
 mod file;
+mod graph;
 mod hash_map;
 mod ordered_map;
 mod slab_alloc;
@@ -30,6 +32,10 @@ pub use cuckoo_index::{
     IndexAnswer, IndexEntry, IndexOp, IndexOpKind, IndexOpKinds, IndexStatus, NO_LOCATION,
 };
 pub use error::ContainerError;
+pub use graph::{
+    DeviceEdgeOps, Edge, EdgeOp, EdgeOpKind, EdgeOpKinds, EdgeStatus, Graph, GraphCsr, GraphOptions,
+    GraphRef, GraphStats,
+};
 pub use hash_map::{
     DeviceAnswers, DeviceOps, HashMap, HashMapOptions, HashMapRef, HashMapStats, HashSet, HashSetRef,
     MapAnswer, MapKey, MapOp, MapOpKind, MapOpKinds, MapStatus, MapValue, Upsert,

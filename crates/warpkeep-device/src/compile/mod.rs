@@ -25,6 +25,7 @@ use crate::program::{Agreement, Program};
 /// | `hash_map.h` | a hash map and a hash set, for kernels that use one of `warpkeep-containers` |
 /// | `hash_map.h` | a hash map, for kernels that use one: `warpkeep_containers::HashMap` |
 /// | `cuckoo_index.h` | a cuckoo index, for kernels that use one: `warpkeep_containers::CuckooIndex` |
+/// | `graph.h` | a dynamic graph, for kernels that read one: `warpkeep_containers::Graph` |
 /// | `scan.h` | prefix sums of a warp and of a block |
 /// | `device_scan.h` | a prefix sum of an array in device memory |
 /// | `partition.h` | a counting sort by address |
@@ -47,6 +48,7 @@ pub const SEAM: &[(&str, &str)] = &[
     ("warpkeep/device_scan.h", include_str!("../../include/warpkeep/device_scan.h")),
     ("warpkeep/duplicates.h", include_str!("../../include/warpkeep/duplicates.h")),
     ("warpkeep/fault_point.h", include_str!("../../include/warpkeep/fault_point.h")),
+    ("warpkeep/graph.h", include_str!("../../include/warpkeep/graph.h")),
     ("warpkeep/hash.h", include_str!("../../include/warpkeep/hash.h")),
     ("warpkeep/hash_map.h", include_str!("../../include/warpkeep/hash_map.h")),
     ("warpkeep/ordered_map.h", include_str!("../../include/warpkeep/ordered_map.h")),

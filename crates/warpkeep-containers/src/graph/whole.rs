@@ -1,0 +1,256 @@
+//! What is asked of vertices, or of a whole graph, in device memory.
+
+use warpkeep_device::{Buffer, DevicePtr, Result, Stream};
+
+use super::csr::GraphCsr;
+use super::device::DeviceGraph;
+use super::kernels::{Gather, Lookup, Purge, VERIFIED_WORDS, Verify, WARP};
+use super::storage::{RECORD, Storage};
+use crate::ContainerError;
+
+/// Edges that are read at once.
+const PART: u64 = 1 << 20;
+/// Sums of lists have 32 bits on the device.
+const MOST_LISTED: u64 = u32::MAX as u64;
+
+/// The vertices whose lists are asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Listed<'a> {
+    All,
+    Some(&'a [u32]),
+}
+
+impl DeviceGraph {
+    pub(super) fn exists(&self, edges: &[(u32, u32)]) -> Result<Vec<bool>> {
+        let workspace = self.workspaces.take(&self.device)?;
+        let (stream, count) = (&workspace.stream, edges.len());
+        let column = |side: fn(&(u32, u32)) -> u32| -> Result<Buffer> {
+            self.device.upload(&edges.iter().map(side).collect::<Vec<u32>>())
+        };
+        let (sources, targets) = (column(|edge| edge.0)?, column(|edge| edge.1)?);
+        let found = self.device.allocate(count)?;
+        let storage = self.read();
+        let params = Lookup {
+            graph: storage.reference(),
+            sources: sources.ptr(),
+            targets: targets.ptr(),
+            found: found.ptr(),
+            count: count as u64,
+        };
+        // SAFETY: the columns have `count` elements; the storage is borrowed until the stream is synchronised.
+        unsafe { self.launch(&self.kernels.exists, count as u64, &params, stream)? };
+        let mut answers = vec![0_u8; count];
+        found.read_on(0, &mut answers, stream)?;
+        drop(storage);
+        self.workspaces.put_back(workspace);
+        Ok(answers.into_iter().map(|answer| answer != 0).collect())
+    }
+
+    pub(super) fn degrees(&self, vertices: &[u32]) -> Result<Vec<u32>, ContainerError> {
+        let storage = self.read();
+        let workspace = self.workspaces.take(&self.device)?;
+        let lists = self.measure_lists(Listed::Some(vertices), &storage, &workspace.stream)?;
+        let mut degrees = vec![0_u32; vertices.len()];
+        lists.begins.read_on(0, &mut degrees, &workspace.stream)?;
+        self.workspaces.put_back(workspace);
+        Ok(degrees)
+    }
+
+    /// The lists of these vertices.
+    pub(super) fn lists(&self, listed: Listed<'_>) -> Result<GraphCsr, ContainerError> {
+        let storage = self.read();
+        let workspace = self.workspaces.take(&self.device)?;
+        let csr = self.read_lists(listed, &storage, &workspace.stream)?;
+        self.workspaces.put_back(workspace);
+        Ok(csr)
+    }
+
+    fn measure_lists(
+        &self,
+        listed: Listed<'_>,
+        storage: &Storage,
+        stream: &Stream,
+    ) -> Result<Lists, ContainerError> {
+        let (count, vertices) = match listed {
+            Listed::All => (storage.vertices, None),
+            Listed::Some(vertices) => (vertices.len() as u64, Some(self.device.upload(vertices)?)),
+        };
+        if count > MOST_LISTED {
+            let (what, given, most) = ("vertices of one call", count, MOST_LISTED);
+            return Err(ContainerError::TooLarge { what, given, most });
+        }
+        let begins = self.device.allocate(4 * (count as usize + 1))?;
+        let total = self.device.allocate_zeroed(8)?;
+        let null = DevicePtr::NULL;
+        let params = Gather {
+            graph: storage.reference(),
+            listed: vertices.as_ref().map_or(null, Buffer::ptr),
+            count,
+            begins: begins.ptr(),
+            total: total.ptr(),
+            first: 0,
+            edges: 0,
+            targets: null,
+            weights: null,
+            ids: null,
+            times: null,
+        };
+        // SAFETY: the columns have an element for each vertex and one more; the storage is borrowed until the stream is synchronised, by the read below.
+        unsafe { self.launch(&self.kernels.degrees, count + 1, &params, stream)? };
+        let mut edges = [0_u64];
+        total.read_on(0, &mut edges, stream)?;
+        Ok(Lists { params, begins, edges: edges[0], _memory: (vertices, total) })
+    }
+
+    fn read_lists(
+        &self,
+        listed: Listed<'_>,
+        storage: &Storage,
+        stream: &Stream,
+    ) -> Result<GraphCsr, ContainerError> {
+        let mut lists = self.measure_lists(listed, storage, stream)?;
+        let (count, edges) = (lists.params.count as usize, lists.edges);
+        if edges > MOST_LISTED {
+            let (what, given, most) = ("edges of one call", edges, MOST_LISTED);
+            return Err(ContainerError::TooLarge { what, given, most });
+        }
+        self.sorter.exclusive_scan(&mut lists.begins, count + 1, stream)?;
+        let mut offsets = vec![0_u32; count + 1];
+        lists.begins.read_on(0, &mut offsets, stream)?;
+        let room = edges.min(PART) as usize;
+        let has = |has: bool, bytes| has.then(|| self.device.allocate(bytes * room)).transpose();
+        let options = &self.options;
+        let targets = self.device.allocate(4 * room)?;
+        let (weights, ids, times) = (has(options.weights, 4)?, has(options.ids, 8)?, has(options.times, 8)?);
+        let at = |buffer: &Option<Buffer>| buffer.as_ref().map_or(DevicePtr::NULL, Buffer::ptr);
+        let mut params = lists.params;
+        (params.targets, params.weights) = (targets.ptr(), at(&weights));
+        (params.ids, params.times) = (at(&ids), at(&times));
+        let mut csr =
+            GraphCsr { offsets: offsets.into_iter().map(u64::from).collect(), ..GraphCsr::default() };
+        for first in (0..edges).step_by(PART as usize) {
+            (params.first, params.edges) = (first, (edges - first).min(PART));
+            // SAFETY: the columns have room for a part; the storage is borrowed until the stream is synchronised.
+            unsafe { self.launch(&self.kernels.gather, params.edges, &params, stream)? };
+            let part = params.edges as usize;
+            append(&mut csr.targets, Some(&targets), part, stream)?;
+            append(&mut csr.weights, weights.as_ref(), part, stream)?;
+            append(&mut csr.ids, ids.as_ref(), part, stream)?;
+            append(&mut csr.times, times.as_ref(), part, stream)?;
+        }
+        Ok(csr)
+    }
+
+    /// Removes vertices with all edges that lead from them and to them; gives the number of edges in lists that went, and that of loops among them.
+    pub(super) fn delete_vertices(&self, vertices: &[u32]) -> Result<(u64, u64), ContainerError> {
+        let mut storage = self.write();
+        let words = storage.vertices.div_ceil(32) as usize;
+        let mut doomed = vec![0_u32; words];
+        for vertex in vertices.iter().filter(|vertex| u64::from(**vertex) < storage.vertices) {
+            doomed[*vertex as usize / 32] |= 1 << (vertex % 32);
+        }
+        let workspace = self.workspaces.take(&self.device)?;
+        let (stream, doomed) = (&workspace.stream, self.device.upload(&doomed)?);
+        let sums = self.device.allocate_zeroed(3 * 8)?;
+        let params = Purge {
+            graph: storage.reference(),
+            doomed: doomed.ptr(),
+            doomed_words: words as u64,
+            removed: sums.ptr(),
+            loops: sums.ptr().offset(8),
+            dead: sums.ptr().offset(16),
+        };
+        // SAFETY: there is a bit for each vertex, and the storage is borrowed exclusively until the stream is synchronised.
+        unsafe { self.launch(&self.kernels.purge, WARP * storage.vertices, &params, stream)? };
+        let mut counted = [0_u64; 3];
+        sums.read_on(0, &mut counted, stream)?;
+        let [removed, loops, dead] = counted;
+        storage.entries -= removed;
+        storage.loops -= loops;
+        storage.dead += dead;
+        drop(storage);
+        self.workspaces.put_back(workspace);
+        Ok((removed, loops))
+    }
+
+    /// Compacts the pool now.
+    pub(super) fn compact(&self) -> Result<()> {
+        let workspace = self.workspaces.take(&self.device)?;
+        self.compaction(&workspace.stream).run(&mut self.write())?;
+        self.workspaces.put_back(workspace);
+        Ok(())
+    }
+
+    /// An error unless all lists are sorted, lie in blocks of their own, lead to vertices, lead back if the graph is undirected, and all sums are exact.
+    pub(super) fn verify(&self) -> Result<(), ContainerError> {
+        let workspace = self.workspaces.take(&self.device)?;
+        let (stream, storage) = (&workspace.stream, self.read());
+        let control = self.device.allocate_zeroed(8 * VERIFIED_WORDS)?;
+        let params = Verify {
+            graph: storage.reference(),
+            pool_end: storage.pool_end,
+            control: control.ptr(),
+            mirrored: u32::from(self.options.undirected),
+            drops_loops: u32::from(!self.options.keeps_loops),
+        };
+        // SAFETY: the storage is borrowed until the stream is synchronised.
+        unsafe { self.launch(&self.kernels.verify, WARP * storage.vertices, &params, stream)? };
+        let mut counted = [0_u64; VERIFIED_WORDS];
+        control.read_on(0, &mut counted, stream)?;
+        let [outside, unsorted, unknown, one_way, loops, edges, slots] = counted;
+        let forbidden = if self.options.keeps_loops { 0 } else { loops };
+        let wrong = [
+            (outside, "lists are not within their blocks"),
+            (unsorted, "edges are not in the order of their targets"),
+            (unknown, "edges lead to vertices that there are not"),
+            (one_way, "edges of an undirected graph do not lead back with the same data"),
+            (forbidden, "edges lead to their own source"),
+            (loops.abs_diff(storage.loops), "is the difference between the loops and their count"),
+            (edges.abs_diff(storage.entries), "is the difference between the edges and their count"),
+            ((slots + storage.dead).abs_diff(storage.pool_end), "is the difference between slots and blocks"),
+            (overlaps(&storage)?, "blocks overlap"),
+        ];
+        drop(storage);
+        self.workspaces.put_back(workspace);
+        match wrong.iter().find(|(count, _)| *count > 0) {
+            Some((count, what)) => Err(ContainerError::Inconsistent { what: format!("{count} {what}") }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Lists that were measured.
+struct Lists {
+    params: Gather,
+    /// Degrees, before they are summed up.
+    begins: Buffer,
+    edges: u64,
+    /// What the parameters point to.
+    _memory: (Option<Buffer>, Buffer),
+}
+
+/// Appends the first elements of a column, if there is one.
+fn append<T: bytemuck::Pod>(
+    to: &mut Vec<T>,
+    column: Option<&Buffer>,
+    count: usize,
+    stream: &Stream,
+) -> Result<()> {
+    let Some(column) = column else { return Ok(()) };
+    let begin = to.len();
+    to.resize(begin + count, T::zeroed());
+    column.read_on(0, &mut to[begin..], stream)
+}
+
+/// How many blocks begin within another one.
+fn overlaps(storage: &Storage) -> Result<u64> {
+    let mut records = vec![[0_u32; RECORD / 4]; storage.vertices as usize];
+    storage.records.read(0, &mut records)?;
+    let mut blocks: Vec<(u64, u64)> = records
+        .iter()
+        .filter(|[_, _, capacity, _]| *capacity > 0)
+        .map(|[begin, _, capacity, _]| (u64::from(*begin), u64::from(*capacity)))
+        .collect();
+    blocks.sort_unstable();
+    Ok(blocks.windows(2).filter(|pair| pair[0].0 + pair[0].1 > pair[1].0).count() as u64)
+}

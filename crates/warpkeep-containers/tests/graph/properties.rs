@@ -1,0 +1,210 @@
+//! The graph beside a plain map.
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed};
+use warpkeep_containers::{
+    ContainerError, DeviceEdgeOps, Edge, EdgeOp, EdgeOpKind, EdgeOpKinds, EdgeStatus, Graph, GraphOptions,
+};
+use warpkeep_device::{Device, DeviceError, Mode};
+use warpkeep_suites::device::Dice;
+
+use crate::model::{Model, Shape, check_answers, check_contents, random_op};
+
+fn config(cases: u32) -> Config {
+    Config { cases, rng_seed: RngSeed::Fixed(31), failure_persistence: None, ..Config::default() }
+}
+
+pub(crate) fn device() -> Device {
+    Device::simulated(Mode::fast()).unwrap()
+}
+
+fn operations(most: usize) -> impl Strategy<Value = Vec<EdgeOp>> {
+    let vertex = || prop_oneof![3 => 0..8_u32, 2 => 0..200_u32];
+    let data = (0..100_u32, any::<u64>(), any::<i64>());
+    let op = (0..4_u8, vertex(), vertex(), data);
+    let op = op.prop_map(|(kind, source, target, (weight, id, time))| match kind {
+        0 => EdgeOp::delete(source, target),
+        _ => EdgeOp::insert(Edge::new(source, target).weight(weight as f32 / 4.0).id(id).time(time)),
+    });
+    prop::collection::vec(op, 0..most)
+}
+
+/// Runs a batch through device memory, where the device plans it.
+pub(crate) fn apply_on(device: &Device, graph: &Graph, ops: &[EdgeOp]) -> Vec<EdgeStatus> {
+    let stream = device.stream().unwrap();
+    let column = |of: fn(&EdgeOp) -> u32| device.upload(&ops.iter().map(of).collect::<Vec<u32>>()).unwrap();
+    let wide = |of: fn(&EdgeOp) -> u64| device.upload(&ops.iter().map(of).collect::<Vec<u64>>()).unwrap();
+    let codes: Vec<u8> = ops.iter().map(|op| op.kind as u8).collect();
+    let codes = device.upload(&codes).unwrap();
+    let (sources, targets) = (column(|op| op.edge.source), column(|op| op.edge.target));
+    let weights = column(|op| op.edge.weight.to_bits());
+    let (ids, times) = (wide(|op| op.edge.id), wide(|op| op.edge.time as u64));
+    let mut statuses = device.allocate(ops.len()).unwrap();
+    let batch = DeviceEdgeOps {
+        kinds: EdgeOpKinds::Each(&codes),
+        sources: &sources,
+        targets: &targets,
+        weights: Some(&weights),
+        ids: Some(&ids),
+        times: Some(&times),
+        count: ops.len(),
+    };
+    graph.apply_on(batch, &mut statuses, &stream).unwrap();
+    bytemuck::checked::cast_slice(&statuses.to_vec::<u8>().unwrap()).to_vec()
+}
+
+proptest! {
+    #![proptest_config(config(48))]
+
+    #[test]
+    fn batches_agree_with_a_plain_map(
+        batches in prop::collection::vec((operations(300), prop::collection::vec(0..210_u32, 0..4)), 1..5),
+        shape in 0..32_u32,
+    ) {
+        let (device, shape) = (device(), Shape::of(shape));
+        let on_device = Graph::new(&device, &shape.options()).unwrap();
+        let planned_there = Graph::new(&device, &shape.options()).unwrap();
+        let on_cpu = Graph::on_cpu(&shape.options());
+        let mut model = Model::new(shape);
+        for (ops, doomed) in &batches {
+            let right: Vec<EdgeStatus> = ops.iter().map(|op| model.apply(*op)).collect();
+            prop_assert_eq!(&on_device.apply(ops).unwrap(), &right);
+            prop_assert_eq!(&apply_on(&device, &planned_there, ops), &right);
+            prop_assert_eq!(&on_cpu.apply(ops).unwrap(), &right);
+            let gone = model.delete_vertices(doomed);
+            for graph in [&on_device, &planned_there, &on_cpu] {
+                prop_assert_eq!(graph.delete_vertices(doomed).unwrap(), gone);
+                check_contents(graph, &model).unwrap();
+            }
+        }
+        planned_there.compact().unwrap();
+        check_contents(&planned_there, &model).unwrap();
+        // A graph that is built from scratch has the same rows.
+        let rebuilt = Graph::new(&device, &shape.options()).unwrap();
+        rebuilt.insert_edges(&on_device.edges().unwrap()).unwrap();
+        let (rows, right) = (rebuilt.csr().unwrap(), on_device.csr().unwrap());
+        prop_assert_eq!(&rows.targets, &right.targets);
+        prop_assert_eq!((&rows.weights, &rows.ids, &rows.times), (&right.weights, &right.ids, &right.times));
+    }
+
+    #[test]
+    fn lists_of_any_vertices_agree_with_the_rows_of_all(
+        ops in operations(400),
+        asked in prop::collection::vec(prop_oneof![0..210_u32, Just(u32::MAX)], 0..60),
+    ) {
+        let (shape, mut model) = (Shape::of(0b11101), Model::new(Shape::of(0b11101)));
+        let on_device = Graph::new(&device(), &shape.options()).unwrap();
+        let on_cpu = Graph::on_cpu(&shape.options());
+        for graph in [&on_device, &on_cpu] {
+            graph.apply(&ops).unwrap();
+        }
+        ops.iter().for_each(|op| { model.apply(*op); });
+        let lists = on_device.neighbours(&asked).unwrap();
+        prop_assert_eq!(&lists, &on_cpu.neighbours(&asked).unwrap());
+        let degrees = on_device.degrees(&asked).unwrap();
+        prop_assert_eq!(&degrees, &on_cpu.degrees(&asked).unwrap());
+        for (at, vertex) in asked.iter().enumerate() {
+            let right: Vec<u32> = model.edges.range((*vertex, 0)..=(*vertex, u32::MAX)).map(|(key, _)| key.1).collect();
+            prop_assert_eq!(lists.list(at), &right[..]);
+            prop_assert_eq!(degrees[at] as usize, right.len());
+        }
+    }
+}
+
+#[test]
+fn batches_that_the_device_plans_are_alike_in_every_schedule() {
+    for seed in 0..4 {
+        let device = Device::simulated(Mode::seeded(seed)).unwrap();
+        let shape = Shape::of(seed as u32 * 7 + 1);
+        let graph = Graph::new(&device, &shape.options()).unwrap();
+        let (mut model, mut dice) = (Model::new(shape), Dice::new(seed));
+        for count in [1, 200, 40] {
+            let ops: Vec<EdgeOp> = (0..count).map(|_| random_op(&mut dice, 50)).collect();
+            let answers = apply_on(&device, &graph, &ops);
+            check_answers(&mut model, &ops, &answers).unwrap();
+            graph.compact().unwrap();
+            check_contents(&graph, &model).unwrap();
+        }
+    }
+}
+
+#[test]
+fn bad_arguments_are_refused_before_anything_changes() {
+    let device = device();
+    let graph = Graph::new(&device, &GraphOptions::default()).unwrap();
+    let on_cpu = Graph::on_cpu(&GraphOptions::default());
+    for graph in [&graph, &on_cpu] {
+        graph.insert_edges(&[Edge::new(1, 2)]).unwrap();
+        for ops in [
+            [EdgeOp::insert(Edge::new(3, 4)), EdgeOp::insert(Edge::new(u32::MAX, 0))],
+            [EdgeOp::insert(Edge::new(3, 4)), EdgeOp::delete(0, u32::MAX)],
+        ] {
+            let error = graph.apply(&ops).unwrap_err();
+            assert!(matches!(error, ContainerError::TooLarge { what: "vertices", .. }), "{error}");
+        }
+        assert_eq!((graph.edge_count(), graph.vertex_count()), (1, 3));
+        assert!(graph.apply(&[]).unwrap().is_empty() && graph.edges_exist(&[]).unwrap().is_empty());
+        assert_eq!(graph.neighbours(&[]).unwrap().offsets, [0]);
+        assert_eq!(graph.delete_vertices(&[]).unwrap(), 0);
+    }
+    let stream = device.stream().unwrap();
+    let (column, codes) = (device.upload(&[1_u32, 2]).unwrap(), device.upload(&[7_u8, 200]).unwrap());
+    let mut statuses = device.allocate(2).unwrap();
+    let mut run = |graph: &Graph, kinds, count| {
+        let none = None;
+        let ops = DeviceEdgeOps {
+            kinds,
+            sources: &column,
+            targets: &column,
+            weights: none,
+            ids: none,
+            times: none,
+            count,
+        };
+        graph.apply_on(ops, &mut statuses, &stream).map(|()| statuses.to_vec::<u8>().unwrap())
+    };
+    let error = run(&graph, EdgeOpKinds::All(EdgeOpKind::Insert), 3).unwrap_err();
+    assert!(matches!(error.device(), Some(DeviceError::OutOfBounds { len: 12, size: 8, .. })), "{error}");
+    let error = run(&on_cpu, EdgeOpKinds::All(EdgeOpKind::Insert), 2).unwrap_err();
+    assert!(matches!(error, ContainerError::OnCpu { what: "apply_on" }), "{error}");
+    assert!(on_cpu.reference().is_err());
+    // Loops are dropped whatever the code is.
+    assert_eq!(run(&graph, EdgeOpKinds::Each(&codes), 2).unwrap(), [EdgeStatus::Loop as u8; 2]);
+    // A code that means nothing changes nothing.
+    let kept = Graph::new(&device, &GraphOptions::default().keep_loops()).unwrap();
+    kept.insert_edges(&[Edge::new(1, 1)]).unwrap();
+    assert_eq!(run(&kept, EdgeOpKinds::Each(&codes), 2).unwrap(), [EdgeStatus::Absent as u8; 2]);
+    assert_eq!((graph.edge_count(), kept.edge_count()), (1, 1));
+}
+
+#[test]
+fn threads_see_whole_batches() {
+    let graph = Graph::new(&device(), &GraphOptions::default()).unwrap();
+    let (even, odd): (Vec<Edge>, Vec<Edge>) = (
+        (0..50).map(|i| Edge::new(0, 2 * i + 2)).collect(),
+        (0..50).map(|i| Edge::new(0, 2 * i + 1)).collect(),
+    );
+    graph.insert_edges(&even).unwrap();
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            for round in 0..30 {
+                let (gone, new) = if round % 2 == 0 { (&even, &odd) } else { (&odd, &even) };
+                let mut ops: Vec<EdgeOp> = gone.iter().map(|e| EdgeOp::delete(e.source, e.target)).collect();
+                ops.extend(new.iter().map(|edge| EdgeOp::insert(*edge)));
+                graph.apply(&ops).unwrap();
+            }
+        });
+        for _ in 0..2 {
+            threads.spawn(|| {
+                for _ in 0..60 {
+                    let list = graph.neighbours(&[0]).unwrap().targets;
+                    assert!(
+                        list.len() == 50 && list.iter().all(|target| target % 2 == list[0] % 2),
+                        "{list:?}"
+                    );
+                }
+            });
+        }
+    });
+    graph.verify().unwrap();
+}
