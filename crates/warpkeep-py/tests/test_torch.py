@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,54 @@ def test_state(tmp_path: Path) -> None:
         assert ours(torch.tensor([1])).flatten().tolist() == [-1] * 8
 
 
+class OpensItself(torch.utils.data.Dataset):
+    """A dataset that opens the store in the process that reads it: for workers of any start method."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.opened = path, (0, None)
+
+    def __len__(self) -> int:
+        return 40
+
+    def __getitem__(self, index: int) -> Any:
+        if self.opened[0] != os.getpid():
+            self.opened = (os.getpid(), wk.open(self.path, read_only=True)["t"])
+        return torch.from_numpy(self.opened[1][index])
+
+    def __getstate__(self) -> Any:
+        return self.__dict__ | {"opened": (0, None)}
+
+
+class HasAHandle(torch.utils.data.Dataset):
+    """A dataset that was given a handle."""
+
+    def __init__(self, table: wk.Table) -> None:
+        self.table = table
+
+    def __len__(self) -> int:
+        return 40
+
+    def __getitem__(self, index: int) -> Any:
+        return torch.from_numpy(self.table[index])
+
+
+def test_data_loaders(tmp_path: Path) -> None:
+    with wk.open(tmp_path / "s") as store:
+        table = store.table("t", value=wk.row("f32", 4))
+        table.put(torch.arange(40), torch.arange(160.0).reshape(40, 4))
+
+    def total(dataset: Any, method: str) -> float:
+        loader = torch.utils.data.DataLoader(dataset, batch_size=8, num_workers=1, multiprocessing_context=method)
+        return sum(float(batch.sum()) for batch in loader)
+
+    with wk.open(tmp_path / "s", read_only=True) as store:
+        table = store["t"]
+        for dataset, method in ((OpensItself(tmp_path / "s"), "fork"), (OpensItself(tmp_path / "s"), "spawn"), (HasAHandle(table), "spawn")):
+            assert total(dataset, method) == sum(range(160)), method
+        with pytest.raises(Exception, match="ForkError"):
+            total(HasAHandle(table), "fork")
+
+
 TRAINER = """
 import sys, torch, warpkeep as wk, warpkeep.torch as wkt
 torch.set_num_threads(1)
@@ -236,6 +285,8 @@ with wk.open(sys.argv[1]) as store:
 def test_kill_in_a_training_step(tmp_path: Path) -> None:
     """A training that is killed again and again ends in the state of one that is not, bit by bit."""
     steps = 120
+    # So that the kills meet different parts of a step.
+    delays = [0.002, 0.005, 0.009, 0.014]
 
     def start(where: Path) -> Any:
         command = [sys.executable, "-c", TRAINER, str(where), str(steps)]
@@ -252,11 +303,12 @@ def test_kill_in_a_training_step(tmp_path: Path) -> None:
         acknowledged = int(first)
         for line in trainer.stdout:
             acknowledged = int(line)
-            if kills < 3 and acknowledged % 30 == 7:
+            if kills < len(delays) and acknowledged >= 25 * kills + 7 and trainer.poll() is None:
+                time.sleep(delays[kills])
                 trainer.send_signal(signal.SIGKILL)
                 kills += 1
         trainer.wait()
-    assert kills == 3
+    assert kills == len(delays)
     with wk.open(tmp_path / "calm") as calm_store, wk.open(tmp_path / "killed") as killed_store:
         ids = np.append(np.arange(200, dtype=np.uint64), np.uint64(2**64 - 1))
         one, found = calm_store["items"].lookup(ids)
