@@ -5,7 +5,7 @@
 mod slab_table;
 
 use slab_table::{Slabs, device_error};
-use warpkeep_containers::{SlabAnswer, SlabHashOptions, SlabMap, SlabRequest};
+use warpkeep_containers::{ContainerError, SlabAnswer, SlabHashOptions, SlabMap, SlabRequest, SlabSet};
 use warpkeep_device::sim::Seeded;
 use warpkeep_device::{Device, DeviceError, Mode};
 use warpkeep_suites::device::{Gate, wrong_schedule};
@@ -31,13 +31,43 @@ fn wrong_chains() -> Option<String> {
     })
 }
 
+/// Tables that grow, and builds, in memory whose slabs were used before; what is wrong after one of many schedules.
+fn wrong_builds() -> Option<String> {
+    (0..40).find_map(|seed| {
+        let run = || -> Result<Option<String>, ContainerError> {
+            let device = Device::simulated(Mode::Seeded(Seeded { switch_chance: 400, ..Seeded::new(seed) }))?;
+            let options = SlabHashOptions { most_buckets: 4, ..SlabHashOptions::default() };
+            let mut set: SlabSet = SlabSet::new(&device, options)?;
+            for count in [400, 150] {
+                let keys: Vec<u32> = (0..count).map(|key| 1000 * key + count).collect();
+                set.build(&keys)?;
+                let mut listed = set.keys()?;
+                listed.sort_unstable();
+                if listed != keys {
+                    return Ok(Some(format!("{} of {count} keys listed", listed.len())));
+                }
+                set.clear()?;
+            }
+            Ok(None)
+        };
+        let wrong = run().unwrap_or_else(|error| Some(error.to_string()))?;
+        Some(format!("seed {seed}: {wrong}"))
+    })
+}
+
 #[test]
 fn every_fault_point_is_noticed() {
     let schedules = || wrong_schedule::<Slabs<SlabMap, 64, false>>(40);
-    assert_eq!((schedules(), wrong_chains()), (None, None));
+    let wide = || wrong_schedule::<Slabs<SlabMap<u64, u64>, 128, false>>(40);
+    let keys = || wrong_schedule::<Slabs<SlabSet, 64, false>>(40);
+    assert_eq!((schedules(), wide(), keys()), (None, None, None));
+    assert_eq!((wrong_chains(), wrong_builds()), (None, None));
     Gate::new("SlabMap")
-        .with("slab_hash.pair_as_seen", "", &schedules)
+        .with("slab_hash.pair_as_seen", "32-bit pairs", &schedules)
+        .with("slab_hash.pair_as_seen", "64-bit pairs", &wide)
+        .with("slab_hash.pair_as_seen", "keys", &keys)
         .with("slab_hash.slab_before_link", "", &wrong_chains)
         .with("slab_hash.loser_releases", "", &wrong_chains)
+        .with("slab_chain.slab_cleared", "", &wrong_builds)
         .run();
 }

@@ -436,6 +436,11 @@ impl SlabTable {
                 *value = request.value;
             }
         }
+        // All memory is there before the first change.
+        columns.statuses.host::<u8>(device, count)?;
+        if has_values {
+            columns.found.host::<V>(device, count)?;
+        }
         // SAFETY: the stream is synchronised before the columns are used again, and before the workspace is put back.
         unsafe {
             let batch = Columns {

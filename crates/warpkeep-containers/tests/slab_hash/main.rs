@@ -9,6 +9,8 @@ mod build;
 mod calls;
 mod cpu;
 mod files;
+mod limits;
+mod traps;
 
 use slab_table::Slabs;
 use warpkeep_containers::{SlabMap, SlabSet};

@@ -49,7 +49,8 @@ template <class Cell, u32 SlabBytes> struct SlabFiller {
         }
         if (grows && !failed) {
             Word* next = slabs.pool.as<Word>(unit);
-            store(next + tile.rank(), Word{});
+            if (!WK_FAULT_POINT("slab_chain.slab_cleared")) store(next + tile.rank(), Word{});
+            // A lane may store its cell where another cleared.
             tile.sync();
             if (has && at >= kCells) {
                 store(next + (at - kCells), cell.word);
