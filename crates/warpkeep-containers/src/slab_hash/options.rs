@@ -51,6 +51,14 @@ pub struct SlabHashStats {
     pub bytes: u64,
 }
 
+impl SlabHashStats {
+    /// The same with the utilisation that follows from the other numbers. Products have 64 bits: tables are larger than 4 GiB.
+    pub(super) fn with_utilisation(self, cell: Cell, slab_bytes: u32) -> Self {
+        let all_slabs = (self.buckets + self.chained_slabs) * u64::from(slab_bytes);
+        Self { utilisation: (u64::from(cell.bytes()) * self.len) as f64 / all_slabs as f64, ..self }
+    }
+}
+
 impl SlabHashOptions {
     /// The same with a size of slabs.
     ///
@@ -97,6 +105,15 @@ mod tests {
         let large = SlabHashOptions { slab_bytes: 128, ..options };
         assert_eq!(large.bits_for(100, Cell::Pair32), 3);
         assert_eq!([Cell::Key32, Cell::Key64, Cell::Pair64].map(|cell| large.cells_each(cell)), [31, 15, 7]);
+    }
+
+    #[test]
+    fn trap_totals_of_large_tables_have_64_bits() {
+        let (buckets, chained_slabs) = (1_u64 << 30, 1_u64 << 30);
+        let stats = SlabHashStats { len: 4 << 30, buckets, chained_slabs, ..SlabHashStats::default() };
+        // 2^32 pairs of 16 bytes in 2^31 slabs of 128 bytes.
+        let stats = stats.with_utilisation(Cell::Pair64, 128);
+        assert!((stats.utilisation - 0.25).abs() < 1e-9, "{stats:?}");
     }
 
     #[test]

@@ -128,15 +128,15 @@ impl SlabTable {
     pub(super) fn stats(&self) -> Result<SlabHashStats> {
         let (len, tombstones) = self.table.counts()?;
         let slabs = self.slabs.stats()?;
-        let all_slabs = (self.table.buckets() + slabs.in_use) * u64::from(self.options.slab_bytes);
-        Ok(SlabHashStats {
+        let stats = SlabHashStats {
             len,
             tombstones,
             buckets: self.table.buckets(),
             chained_slabs: slabs.in_use,
-            utilisation: (u64::from(self.cell.bytes()) * len) as f64 / all_slabs as f64,
+            utilisation: 0.0,
             bytes: (self.table.first.len() + self.table.counters.len()) as u64 + slabs.bytes,
-        })
+        };
+        Ok(stats.with_utilisation(self.cell, self.options.slab_bytes))
     }
 
     pub(super) fn reference(&self) -> SlabTableRef {

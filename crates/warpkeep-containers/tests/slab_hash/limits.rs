@@ -53,7 +53,7 @@ fn memory_ends_anywhere<T: Table + Debug>() {
                                 assert!(there.is_none() && model.insert(key, value).is_none());
                             }
                             (SlabRequest::Insert(..), SlabAnswer::Present(value)) => {
-                                assert_eq!(there, Some(value))
+                                assert_eq!(there, Some(value));
                             }
                             (SlabRequest::Delete(key), SlabAnswer::Removed(value)) => {
                                 assert_eq!((there, model.remove(&key)), (Some(value), Some(value)));
