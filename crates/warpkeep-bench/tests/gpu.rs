@@ -238,6 +238,11 @@ fn slab_hashes_of_all_utilisations_are_right() {
                 assert_eq!(rate.beside.expect("a ratio").to, "CPU, standard library, one thread");
             }
         }
+        let bulk = format!("bulk build, utilisation {share}, about 300 pairs");
+        for variant in ["64-byte slabs", "128-byte slabs"] {
+            assert_series(&report, &bulk, variant, "rate", 2);
+            assert!(summary_of(&report, &bulk, variant, "rate").limit.is_some());
+        }
         let build = format!("build, utilisation {share}, about 300 pairs");
         for variant in ["64-byte slabs", "128-byte slabs"] {
             for reached in report.series(&build, variant, "utilisation") {

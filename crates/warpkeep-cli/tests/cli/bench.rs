@@ -175,6 +175,12 @@ fn containers_in_device_memory_are_measured_beside_the_cpu() {
             ["find, hit, load 0.5, 256 slots", "growth, 256 to 512 slots"],
             "CPU twin, one thread",
         ),
+        (
+            &["cuckoo", "--buckets", "16", "--load", "0.5", "--batch", "8"],
+            "gpu cuckoo",
+            ["search, hit, batches of 8, load 0.5, 16 buckets", "delete, batches of 8, load 0.5, 16 buckets"],
+            "CPU, one thread",
+        ),
     ];
     for (arguments, benchmark, names, cpu) in cases {
         let mut command = warpkeep();
@@ -189,6 +195,28 @@ fn containers_in_device_memory_are_measured_beside_the_cpu() {
         }
         assert!(report["notes"].to_string().contains("simulator"), "{}", report["notes"]);
     }
+    // Those whose variants are not a device and the CPU.
+    let others = [
+        (
+            &["gpu", "alloc", "--units", "64", "--full", "0,0.5"][..],
+            "claim, 64 units of 128 bytes, pool 50% full",
+        ),
+        (
+            &["gpu", "slab", "--items", "100", "--utilisation", "0.5"],
+            "build, utilisation 0.5, about 100 pairs",
+        ),
+        (
+            &["paper", "slabhash", "--figure", "v", "--items", "2^8"],
+            "section V: claims of 256 slabs of 128 bytes, one a thread",
+        ),
+    ];
+    for (arguments, case) in others {
+        let mut command = warpkeep();
+        command.arg("bench").args(arguments).args(["--device", "sim", "--rounds", "1", "--json"]);
+        let report = Ran::of(&mut command).expect(0).json();
+        let rows = report["rows"].as_array().expect("rows");
+        assert!(rows.iter().any(|row| row["case"] == case && row["metric"] == "rate"), "{case}");
+    }
     // A word that cannot be read is refused by the command, a number that makes no sense by the benchmark.
     let wrong = [
         (&["sort", "--shapes", "3+4"][..], "8+4", 2),
@@ -196,6 +224,9 @@ fn containers_in_device_memory_are_measured_beside_the_cpu() {
         (&["sort", "--items", "1"], "--items 2^20", 1),
         (&["map", "--load", "0.99"], "--load 0.5", 1),
         (&["map", "--device", "cpu"], "--device cuda:0", 1),
+        (&["alloc", "--full", "1"], "--full 0,0.95", 1),
+        (&["slab", "--slab-bytes", "96"], "--slab-bytes 64,128", 1),
+        (&["cuckoo", "--batch", "0"], "--batch 2^24", 1),
     ];
     for (arguments, told, code) in wrong {
         let mut command = warpkeep();

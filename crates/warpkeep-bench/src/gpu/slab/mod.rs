@@ -16,6 +16,7 @@ pub(crate) use self::batch::{DELETE, PRESENT, UPDATED};
 pub(crate) use self::items::{Items, mix32};
 pub use self::options::Options;
 pub(crate) use self::shape::Shape;
+use self::table::run_bulk;
 pub(crate) use self::table::{CPU, Columns, CpuTable, OurTable, Table, name_of, run as run_batch};
 use super::{Clock, RATE, curves_by_share, relate_variant};
 use crate::chart::{Chart, Scale};
@@ -46,7 +47,7 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
     let device = Device::open(options.device)?;
     report.notes.push(note_of(&device));
     report.notes.push(
-        "requests and answers lie in device memory; a table has a number of pairs near the one asked for that gives the utilisation in a power of two of \
+        "requests and answers lie in device memory; a build runs one request for each pair, and a bulk build sorts them by bucket first; a table has a number of pairs near the one asked for that gives the utilisation in a power of two of \
          buckets, and does not grow; mixed batches have a request for eight pairs, in the shares of the slab hash's paper: updates are half inserts of new keys and half deletions; the limit of \
          a search is one slab read at random, and of a build one 64-bit compare-and-swap, in as much device memory; the CPU takes part up to 2^22 pairs; every answer was checked"
             .to_owned(),
@@ -63,12 +64,12 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
         for &utilisation in &utilisations {
             let bench = Bench { options, device: &device, clock: &clock, progress, items, utilisation };
             bench.run(&mut report)?;
-            for operation in operations() {
+            for operation in operations().into_iter().chain([BULK_BUILD.to_owned()]) {
                 let case = case_of(&operation, utilisation, items);
                 for &bytes in &options.slab_bytes {
                     let read = Access::RandomRead(bytes);
                     let limit = match operation.as_str() {
-                        BUILD => (
+                        BUILD | BULK_BUILD => (
                             "device memory, compare-and-swap of 8 bytes".to_owned(),
                             limits.rate(Access::RandomSwap),
                         ),
@@ -92,6 +93,7 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
 }
 
 const BUILD: &str = "build";
+const BULK_BUILD: &str = "bulk build";
 
 /// What is done with a table.
 fn operations() -> Vec<String> {
@@ -143,6 +145,13 @@ impl Bench<'_> {
         let mut dice = Dice::new(self.options.seed, u64::from(round));
         let table = contestant.table.as_mut();
         table.clear()?;
+        if let Some(seconds) = run_bulk(table, &contestant.bulk[0], self.clock)? {
+            let case = case_of(BULK_BUILD, self.utilisation, self.items);
+            report.add(&case, table.name(), round, RATE, Unit::PerSecond, f64::from(pairs) / seconds);
+            report.add(&case, table.name(), round, "time", Unit::Micros, 1e6 * seconds);
+            run_batch(table, &contestant.bulk[1], self.clock)?;
+            table.clear()?;
+        }
         let mut add = |table: &mut dyn Table, operation: &str, batch: &Batch| -> Result<(), BenchError> {
             let case = case_of(operation, self.utilisation, self.items);
             let seconds = run_batch(table, batch, self.clock)?;

@@ -30,6 +30,11 @@ pub(crate) trait Table {
     /// Bytes of pairs in proportion to the bytes that they take; `None` if that means nothing.
     fn utilisation(&self) -> Result<Option<f64>, BenchError>;
 
+    /// Builds an empty table from all pairs at once, in another way than by requests; the seconds and the answers. `None` if there is no other way.
+    fn bulk_build(&mut self, _batch: &Batch, _clock: &Clock) -> Result<Option<(f64, Vec<u64>)>, BenchError> {
+        Ok(None)
+    }
+
     /// Whether answers have the value that was there.
     fn has_values(&self) -> bool {
         true
@@ -38,7 +43,21 @@ pub(crate) trait Table {
 
 /// The seconds that a batch takes; every answer is checked.
 pub(crate) fn run(table: &mut dyn Table, batch: &Batch, clock: &Clock) -> Result<f64, BenchError> {
-    let (seconds, answers) = table.answer(batch, clock)?;
+    let answered = table.answer(batch, clock)?;
+    check(table, batch, answered)
+}
+
+/// The seconds that building an empty table at once takes, if it can be built in this way; every answer is checked.
+pub(super) fn run_bulk(
+    table: &mut dyn Table,
+    batch: &Batch,
+    clock: &Clock,
+) -> Result<Option<f64>, BenchError> {
+    let answered = table.bulk_build(batch, clock)?;
+    answered.map(|answered| check(table, batch, answered)).transpose()
+}
+
+fn check(table: &dyn Table, batch: &Batch, (seconds, answers): (f64, Vec<u64>)) -> Result<f64, BenchError> {
     let mask = if table.has_values() { u64::MAX } else { !u64::from(u32::MAX) };
     let wrong = answers.iter().zip(&batch.answers).position(|(given, right)| (given ^ right) & mask != 0);
     match wrong {
@@ -159,14 +178,27 @@ impl Table for OurTable {
         let (mut statuses, mut found) = (device.allocate_zeroed(count)?, device.allocate_zeroed(4 * count)?);
         let answers = DeviceSlabAnswers { statuses: &mut statuses, values: Some(&mut found) };
         let seconds = clock.time(|stream| self.map.apply_on(ops, answers, stream))?;
-        let (statuses, found) = (statuses.to_vec::<u8>()?, found.to_vec::<u32>()?);
-        let answers = statuses.into_iter().zip(found).map(|(status, value)| answer(u32::from(status), value));
-        Ok((seconds, answers.collect()))
+        Ok((seconds, words_of(&statuses, &found)?))
+    }
+
+    fn bulk_build(&mut self, batch: &Batch, clock: &Clock) -> Result<Option<(f64, Vec<u64>)>, BenchError> {
+        let (device, count) = (&self.device, batch.len());
+        let (keys, values) = (device.upload(&batch.keys)?, device.upload(&batch.values)?);
+        let (mut statuses, mut found) = (device.allocate_zeroed(count)?, device.allocate_zeroed(4 * count)?);
+        let answers = DeviceSlabAnswers { statuses: &mut statuses, values: Some(&mut found) };
+        let seconds = clock.time(|stream| self.map.build_on(&keys, &values, count, answers, stream))?;
+        Ok(Some((seconds, words_of(&statuses, &found)?)))
     }
 
     fn utilisation(&self) -> Result<Option<f64>, BenchError> {
         Ok(Some(self.map.stats()?.utilisation))
     }
+}
+
+/// Answers as words, from the columns of a batch.
+fn words_of(statuses: &Buffer, values: &Buffer) -> Result<Vec<u64>, BenchError> {
+    let (statuses, values) = (statuses.to_vec::<u8>()?, values.to_vec::<u32>()?);
+    Ok(statuses.into_iter().zip(values).map(|(status, value)| answer(u32::from(status), value)).collect())
 }
 
 /// A map of the standard library.
