@@ -158,6 +158,32 @@ pub(crate) struct NodeListParams {
     pub(crate) requests: RequestColumns,
 }
 
+/// Cells of a bucket that insertions of Mega-KV's layout have.
+pub(crate) const UNIT_CELLS: usize = 8;
+
+/// Searches in an index of Mega-KV's layout; see `kernels/unit_index.cu`.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct UnitSearchParams {
+    pub(crate) table: DevicePtr,
+    pub(crate) mask: u64,
+    pub(crate) hashes: DevicePtr,
+    pub(crate) found: DevicePtr,
+    pub(crate) count: u64,
+}
+
+/// Insertions into one, by partitions.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(crate) struct UnitInsertParams {
+    pub(crate) table: DevicePtr,
+    pub(crate) mask: u64,
+    pub(crate) hashes: DevicePtr,
+    pub(crate) locations: DevicePtr,
+    pub(crate) begins: DevicePtr,
+    pub(crate) failed: DevicePtr,
+}
+
 /// The parameters of a kernel that does nothing.
 pub(crate) type NothingParams = u64;
 
@@ -230,6 +256,29 @@ warpkeep_device::kernel_set! {
     }
 }
 
+warpkeep_device::kernel_set! {
+    /// Mega-KV's index: searches by cells of a bucket and lanes of a job, and insertions.
+    pub(crate) struct UnitKernels in "unit_index.cu", prefix "bench_unit_" {
+        search_8_1: UnitSearchParams,
+        search_8_4: UnitSearchParams,
+        search_8_8: UnitSearchParams,
+        search_16_1: UnitSearchParams,
+        search_16_4: UnitSearchParams,
+        search_16_8: UnitSearchParams,
+        search_16_16: UnitSearchParams,
+        search_32_1: UnitSearchParams,
+        search_32_4: UnitSearchParams,
+        search_32_8: UnitSearchParams,
+        search_32_16: UnitSearchParams,
+        search_32_32: UnitSearchParams,
+        insert: UnitInsertParams,
+    }
+    agree {
+        sums = SUMS,
+        cells = UNIT_CELLS,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
@@ -250,6 +299,7 @@ mod tests {
             AllocKernels::program(),
             WarpSlabKernels::program(),
             NodeListKernels::program(),
+            UnitKernels::program(),
         ];
         for program in programs {
             let compiled =

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use warpkeep_bench::paper::megakv::{Figure, Options, run};
 use warpkeep_bench::{BenchError, Quiet};
-use warpkeep_device::DeviceChoice;
+use warpkeep_device::{DeviceChoice, devices};
 
 use common::{Impatient, assert_series, directory, is_empty, refusal};
 
@@ -71,12 +71,59 @@ fn nonsense_is_refused_and_an_interrupted_run_leaves_nothing() {
     for word in ["9", "12", "", "x"] {
         assert!(word.parse::<Figure>().is_err(), "{word}");
     }
-    for figure in Figure::all() {
+    // Without a device, those of the index measure nothing that could be interrupted.
+    for figure in Figure::all().filter(|figure| figure.number() > 10) {
         for after in [0, 3] {
             let options = Options { figures: vec![figure], ..small(&directory) };
             let stopped = run(&options, &Impatient::after(after));
             assert!(matches!(stopped, Err(BenchError::Interrupted)), "{figure:?}");
             assert!(is_empty(&directory), "{figure:?}");
         }
+    }
+}
+
+#[test]
+fn figures_of_the_index_stand_beside_the_published_ones() {
+    let directory = directory();
+    let figures = ["6", "7", "8", "10"].map(|number| number.parse().expect("a figure")).to_vec();
+    let without = Options { figures: figures.clone(), ..small(&directory) };
+    let report = run(&without, &Quiet).expect("notes");
+    assert!(
+        report.rows.is_empty() && report.notes.iter().filter(|note| note.contains("--device")).count() == 4
+    );
+    if devices()[1].unavailable.is_some() {
+        use std::io::Write as _;
+        writeln!(std::io::stdout().lock(), "SKIPPED: no simulator on this machine").expect("standard output");
+        return;
+    }
+    let report =
+        run(&Options { device: DeviceChoice::Sim, ..without }, &Quiet).expect("all answers are right");
+    for variant in ["8 cells, 1 lanes a job", "8 cells, 8 lanes a job", "32 cells, 32 lanes a job"] {
+        let case = "figure 6: searches of 285 jobs in each of 7 streams";
+        assert_series(&report, case, variant, "time of a launch", 1);
+        assert_series(&report, "figure 6: searches of 2000 jobs", variant, "rate", 1);
+    }
+    let case = "figure 7: insertion of 500 entries";
+    for variant in ["1 partition", "2 partitions", "16 partitions", "cuckoo index, sorted by bucket"] {
+        assert_series(&report, case, variant, "rate", 1);
+        assert_series(&report, case, variant, "of the rate with one partition", 1);
+    }
+    for (operation, peak) in [("search", 303.7e6), ("insert", 210.3e6), ("delete", 196.5e6)] {
+        for variant in ["jobs in device memory, 1 stream", "1 stream", "7 streams"] {
+            let case = format!("figure 8: {operation}, batches of 128");
+            assert_series(&report, &case, variant, "rate", 1);
+            assert_series(&report, &case, variant, "latency", 1);
+        }
+        let case = format!("figure 8: {operation}, peak");
+        assert_eq!(report.series(&case, "Mega-KV, published (GTX 780)", "rate"), [peak]);
+        let case = format!("figure 10: {operation}");
+        let slope = report.series(&case, "Mega-KV, published (GTX 780)", "k, the time of one more job");
+        assert_eq!(slope, [if operation == "search" { 3.0e-3 } else { 5.6e-3 }]);
+        assert_eq!(report.series(&case, "fitted line", "k, the time of one more job").len(), 1);
+    }
+    for figure in figures {
+        let options = Options { figures: vec![figure], device: DeviceChoice::Sim, ..small(&directory) };
+        let stopped = run(&options, &Impatient::after(1));
+        assert!(matches!(stopped, Err(BenchError::Interrupted)), "{figure:?}");
     }
 }

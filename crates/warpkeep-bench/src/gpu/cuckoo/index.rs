@@ -89,6 +89,14 @@ impl Batch {
         self.hashes.len()
     }
 
+    /// The locations that the device needs: none of searches.
+    pub(crate) fn sent_locations(&self) -> Vec<u32> {
+        match self.operation {
+            Operation::Hit | Operation::Miss => Vec::new(),
+            Operation::Insert | Operation::Delete => self.numbers.clone().collect(),
+        }
+    }
+
     /// Checks an answer. Other entries may have the same signature and buckets: they are right to be found.
     fn is_right(&self, at: usize, status: IndexStatus, found: [u32; 2]) -> bool {
         let number = self.numbers.start + at as u32;
@@ -171,6 +179,32 @@ impl Columns {
             locations: Some(&mut self.found),
         };
         Ok(index.apply_on(ops, answers, stream)?)
+    }
+
+    /// Copies hashes and locations from the host, and waits for it. A search has no locations.
+    pub(crate) fn send(&self, hashes: &[u64], locations: &[u32], stream: &Stream) -> Result<(), BenchError> {
+        self.hashes.write_on(0, hashes, stream)?;
+        if !locations.is_empty() {
+            self.locations.write_on(0, locations, stream)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes of the answers: the locations that searches found, or what the others came to.
+    pub(crate) fn answer_bytes(batch: &Batch) -> usize {
+        match batch.operation {
+            Operation::Hit | Operation::Miss => 8 * batch.len(),
+            Operation::Insert | Operation::Delete => batch.len(),
+        }
+    }
+
+    /// Copies the answers to the host, and waits for it.
+    pub(crate) fn receive(&self, batch: &Batch, into: &mut [u8], stream: &Stream) -> Result<(), BenchError> {
+        let answers = match batch.operation {
+            Operation::Hit | Operation::Miss => &self.found,
+            Operation::Insert | Operation::Delete => &self.statuses,
+        };
+        Ok(answers.read_on(0, into, stream)?)
     }
 
     /// Checks the answers.

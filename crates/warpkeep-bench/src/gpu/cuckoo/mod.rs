@@ -5,8 +5,8 @@ mod options;
 
 use warpkeep_device::Device;
 
-pub(crate) use self::index::room_for;
-use self::index::{Batch, CELLS, CPU, Contestant, Hashes, Operation};
+pub(crate) use self::index::{Batch, Columns, Contestant, Hashes, Operation, room_for};
+use self::index::{CELLS, CPU};
 pub use self::options::Options;
 use super::{Clock, DEVICE, RATE, relate};
 use crate::chart::{Chart, Curve, Drawing, Scale};

@@ -18,11 +18,17 @@ pub struct Figure(u8);
 /// The part of Mega-KV that a figure is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
+    /// The index by itself, on a device.
+    Index,
     /// The server: parsers, scheduler and answers around an index.
     Pipeline,
 }
 
-const FIGURES: [(u8, Part, &str); 2] = [
+const FIGURES: [(u8, Part, &str); 6] = [
+    (6, Part::Index, "searches by cells of a bucket and lanes of a job"),
+    (7, Part::Index, "insertions by partitions"),
+    (8, Part::Index, "throughput and latency of the index by the size of a batch"),
+    (10, Part::Index, "the time of a batch as a line"),
     (14, Part::Pipeline, "rates with keys and values of 8 bytes"),
     (15, Part::Pipeline, "rates with larger keys and values"),
 ];

@@ -1,6 +1,7 @@
 //! "Mega-KV: A Case for GPUs to Maximize the Throughput of In-Memory Key-Value Stores".
 
 mod figure;
+mod index;
 mod pipeline;
 
 use std::path::PathBuf;
@@ -112,6 +113,7 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
     };
     for figure in figures {
         match figure.part() {
+            Part::Index => index::run(figure.number(), options, progress, &mut report)?,
             Part::Pipeline => pipeline::run(figure.number(), options, progress, &mut report)?,
         }
     }
