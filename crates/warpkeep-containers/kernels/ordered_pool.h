@@ -125,7 +125,9 @@ template <class K, class V> struct Params {
 // The kernels for one type of keys and of values.
 #define WK_ORDERED_KERNELS(prefix, Params)                                                                       \
     WK_KERNEL_OF(prefix##_find, Params::Find, ordered_map::kThreads) { ordered_map::find(p); }                   \
+    WK_KERNEL_OF(prefix##_find_cached, Params::Find, ordered_map::kCachingThreads) { ordered_map::find_cached(p); }\
     WK_KERNEL_OF(prefix##_near, Params::Near, ordered_map::kThreads) { ordered_map::near(p); }                   \
+    WK_KERNEL_OF(prefix##_ranges, Params::Reads, ordered_map::kThreads) { ordered_map::ranges(p); }              \
     WK_KERNEL_AT_ONCE(prefix##_read, Params::Reads, ordered_map::kThreads, 5) { ordered_map::read(p); }          \
     WK_KERNEL_OF(prefix##_rank, Params::Ranks, ordered_map::kThreads) { ordered_map::rank(p); }                  \
     WK_KERNEL_OF(prefix##_select, Params::Ranks, ordered_map::kThreads) { ordered_map::select(p); }              \
@@ -147,4 +149,5 @@ template <class K, class V> struct Params {
     WK_AGREE(prefix##_fanout, wk::kOrderedFanout)                                                                \
     WK_AGREE(prefix##_levels, wk::kOrderedLevels)                                                                \
     WK_AGREE(prefix##_merge_pairs, ordered_map::kMergePairs)                                                     \
+    WK_AGREE(prefix##_caching_threads, ordered_map::kCachingThreads)                                             \
     WK_AGREE(prefix##_wrong_words, ordered_map::kWrongWords)

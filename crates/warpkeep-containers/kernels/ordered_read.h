@@ -10,6 +10,9 @@ using namespace wk;
 // Threads of a block.
 constexpr u32 kThreads = 128;
 
+// A bit of SortedBatch::slots.
+constexpr u32 kWasThere = 1u << 16;
+
 // A sorted batch: its operations by key, those on one key in the batch's order, and what the key has after each.
 template <class K, class V> struct SortedBatch {
     const K* keys;
@@ -20,6 +23,8 @@ template <class K, class V> struct SortedBatch {
     // Whether the key is there after an operation, and its value.
     u8* present;
     V* values;
+    // For each run, what work() says of its key: kWasThere is set if the key was there before the batch.
+    const u32* slots;
     u64 runs;
     u64 count;
 
@@ -50,6 +55,18 @@ template <class K, class V> struct SortedBatch {
         if (low == first) return;
         there = load(present + low - 1);
         value = load(values + low - 1);
+    }
+
+    // How many keys between two bounds the operations before `number` have added, modulo 2^32.
+    WK_DEVICE u32 added(K low, K high, u32 number) const {
+        u32 more = 0;
+        for (u64 run = bound(low, false); run < runs && key(run) <= high; run++) {
+            bool was_there = load(slots + run) & kWasThere, there = was_there;
+            V value = 0;
+            look(run, number, there, value);
+            more += (u32)there - (u32)was_there;
+        }
+        return more;
     }
 };
 
@@ -145,6 +162,67 @@ WK_DEVICE bool in_group(const U128& a, const U128& b, u32 bits) {
     return high == 0 && low >> bits == 0;
 }
 
+// Threads of a block that keeps the upper levels of separators in shared memory, and parts of 16 bytes that these have at most.
+constexpr u32 kCachingThreads = 512;
+constexpr u32 kCachedParts = 1024;
+
+// The upper levels in shared memory, as far as they fit: the top one first.
+template <class K, class V> struct CachedLevels {
+    static constexpr u32 kNodeParts = kOrderedFanout * sizeof(K) / 16;
+
+    const OrderedMapRef<K, V>& map;
+    Shared<U128> parts;
+    // Levels from this one on are in shared memory.
+    u32 lowest;
+
+    WK_DEVICE static u64 nodes_of(const OrderedMapRef<K, V>& map, u32 level) {
+        return ((u64)map.leaf_count + (1ull << (4 * level + 4)) - 1) >> (4 * level + 4);
+    }
+
+    // All threads of a block construct it.
+    WK_DEVICE CachedLevels(const OrderedMapRef<K, V>& of, const Shared<U128>& to) : map(of), parts(to), lowest(of.depth) {
+        u64 used = 0;
+        while (lowest > 0 && used + nodes_of(of, lowest - 1) * kNodeParts <= kCachedParts) {
+            u64 its = nodes_of(of, --lowest) * kNodeParts;
+            const U128* from = (const U128*)(of.separators + of.levels[lowest]);
+            for (u64 i = thread_index(); i < its; i += block_size()) parts.store((u32)(used + i), load(from + i));
+            used += its;
+        }
+        sync_block();
+    }
+
+    // As OrderedMapRef::locate.
+    WK_DEVICE u32 locate(K key) const {
+        u64 node = 0;
+        u32 first = 0;
+        for (u32 level = map.depth; level-- > 0;) {
+            bool is_cached = level >= lowest;
+            const U128* from = (const U128*)(map.separators + map.levels[level]) + node * kNodeParts;
+            u32 at = first + (u32)node * kNodeParts, below = 0;
+            for (u32 i = 0; i < kNodeParts; i++) below += keys_below<true>(is_cached ? parts.load(at + i) : load(from + i), key);
+            u64 left = map.entries(level) - node * kOrderedFanout;
+            if (is_cached) first += (u32)nodes_of(map, level) * kNodeParts;
+            if (below > left) below = (u32)left;
+            node = node * kOrderedFanout + (below ? below - 1 : 0);
+        }
+        return (u32)node;
+    }
+};
+
+// As find(), for many keys: each block keeps the upper levels and looks up keys until there are no more.
+template <class K, class V> WK_DEVICE void find_cached(const Find<K, V>& p) {
+    WK_SHARED(U128, parts, kCachedParts);
+    CachedLevels<K, V> levels(p.map, parts);
+    for (u64 i = global_index(); i < p.count; i += global_size()) {
+        K key = load(p.keys + i);
+        auto leaf = p.map.leaf(levels.locate(key));
+        u32 slot = leaf.lower_bound(key);
+        bool there = leaf.has(slot, key);
+        if (p.statuses) store(p.statuses + i, (u8)(there ? OrderedStatus::Found : OrderedStatus::Absent));
+        if (p.values) store(p.values + i, there ? leaf.value(slot) : (V)0);
+    }
+}
+
 // The nearest key on one side.
 template <class K, class V> struct Near {
     OrderedMapRef<K, V> map;
@@ -223,29 +301,48 @@ template <class K, class V> WK_DEVICE u64 room_of(const Reads<K, V>& p, u64 i, u
     return p.offsets || left < p.stride ? left : p.stride;
 }
 
-template <class K, class V> WK_DEVICE u32 read_range(const Reads<K, V>& p, u64 i, bool writes) {
+template <class K, class V> WK_DEVICE void write_pair(const Reads<K, V>& p, u64 at, K key, V value) {
+    store(p.pair_keys + at, key);
+    if (p.pair_values) store(p.pair_values + at, value);
+}
+
+// The directory has the number of keys, so only pairs that there is room for are read.
+template <bool kAlone, class K, class V> WK_DEVICE u32 read_range(const Reads<K, V>& p, u64 i, bool writes) {
     K low = load(p.lows + i), high = load(p.highs + i);
     u64 first = 0, room = writes ? room_of(p, i, first) : 0;
-    u32 count = 0;
-    if (low <= high) {
-        // Without a batch the directory has the number, and only pairs that there is room for are read.
-        bool is_alone = p.batch.runs == 0;
-        if (is_alone) count = p.map.count(low, high);
-        if (!is_alone || (room && count)) {
-            Walk<K, V> walk = walk_up(p.map, p.batch, (u32)i, low, true);
-            u32 read = 0;
-            for (; (!is_alone || read < room) && walk.next(high); read++) {
-                if (read >= room) continue;
-                store(p.pair_keys + first + read, walk.key);
-                if (p.pair_values) store(p.pair_values + first + read, walk.value);
-            }
-            if (!is_alone) count = read;
-        }
+    u32 count = p.map.count(low, high);
+    if constexpr (!kAlone) {
+        if (low <= high) count += p.batch.added(low, high, (u32)i);
+    }
+    u64 shown = count < room ? count : room;
+    if constexpr (kAlone) {
+        auto at = p.map.first_at_least(low);
+        for (u64 read = 0; read < shown; read++, at.next()) write_pair(p, first + read, at.key(), at.value());
+    } else if (shown) {
+        Walk<K, V> walk = walk_up(p.map, p.batch, (u32)i, low, true);
+        for (u64 read = 0; read < shown && walk.next(high); read++) write_pair(p, first + read, walk.key, walk.value);
     }
     if (p.counts) store(p.counts + i, count);
     OrderedStatus status = writes && count > room ? OrderedStatus::Truncated : count ? OrderedStatus::Found : OrderedStatus::Absent;
     if (p.statuses) store(p.statuses + i, (u8)status);
     return count;
+}
+
+// Adds to the number of all pairs. All lanes of a warp take part.
+WK_DEVICE void add_pairs(u64* total, u64 count) {
+    if (!total) return;
+    Warp warp;
+    for (u32 bits = 1; bits < kWarp; bits <<= 1) count += warp.shfl_xor(count, bits);
+    if (lane() == 0 && count) fetch_add(total, count);
+}
+
+// Ranges alone, or counts: a thread for each.
+template <class K, class V> WK_DEVICE void ranges(const Reads<K, V>& p) {
+    u64 i = global_index();
+    bool is_range = p.code == (u32)OrderedOp::Range;
+    u32 count = i < p.count ? read_range<true>(p, i, is_range && !p.total) : 0;
+    if (p.lengths && i < p.count) store(p.lengths + i, is_range ? count : 0u);
+    add_pairs(p.total, is_range ? count : 0);
 }
 
 // A thread for each operation.
@@ -257,7 +354,7 @@ template <class K, class V> WK_DEVICE void read(const Reads<K, V>& p) {
         if (p.found_keys && (is_range || !looks_around(op))) store(p.found_keys + i, K{});
         if (p.found_values && is_range) store(p.found_values + i, (V)0);
         if (is_range) {
-            u32 its = read_range(p, i, op == OrderedOp::Range && !p.total);
+            u32 its = read_range<false>(p, i, op == OrderedOp::Range && !p.total);
             count = op == OrderedOp::Range ? its : 0;
         } else {
             if (p.counts) store(p.counts + i, 0u);
@@ -265,10 +362,7 @@ template <class K, class V> WK_DEVICE void read(const Reads<K, V>& p) {
         }
         if (p.lengths) store(p.lengths + i, (u32)count);
     }
-    if (!p.total) return;
-    Warp warp;
-    for (u32 bits = 1; bits < kWarp; bits <<= 1) count += warp.shfl_xor(count, bits);
-    if (lane() == 0 && count) fetch_add(p.total, count);
+    add_pairs(p.total, count);
 }
 
 // The number of keys below each key, or the pair with so many keys below it.

@@ -117,7 +117,7 @@ template <class K, class V> WK_DEVICE void work(const Work<K, V>& p) {
     if (there != was_there) change = there ? kInsert : kRemove;
     else if (there && value != old) change = kReplace;
     store(p.leaves + run, number);
-    store(p.slots + run, slot | change << 8);
+    store(p.slots + run, slot | change << 8 | (was_there ? kWasThere : 0));
     store(p.finals + run, value);
     store(p.changed + run, (u32)(change != kNone));
 }
@@ -133,7 +133,7 @@ template <class K, class V> struct Changes {
     u64 count;
 
     WK_DEVICE u32 slot(u64 i) const { return load(slots + i) & 0xff; }
-    WK_DEVICE Change change(u64 i) const { return (Change)(load(slots + i) >> 8); }
+    WK_DEVICE Change change(u64 i) const { return (Change)(load(slots + i) >> 8 & 0xff); }
 };
 
 template <class K, class V> struct Gather {
@@ -152,7 +152,7 @@ template <class K, class V> WK_DEVICE void gather(const Gather<K, V>& p) {
     if (run == p.batch.runs) store(p.changes.deltas + p.changes.count, 0u);
     if (run >= p.batch.runs) return;
     u32 slot = load(p.slots + run);
-    Change change = (Change)(slot >> 8);
+    Change change = (Change)(slot >> 8 & 0xff);
     if (change == kNone) return;
     u32 at = load(p.places + run);
     store(p.changes.keys + at, p.batch.key(run));

@@ -284,17 +284,6 @@ impl Sorter {
         self.finish(workspace, stream)
     }
 
-    /// As [`exclusive_scan`](Self::exclusive_scan), of numbers at any address.
-    ///
-    /// # Safety
-    /// There are `count` numbers, which no other code uses until this returns.
-    pub(crate) unsafe fn scan_at(&self, numbers: DevicePtr, count: usize, stream: &Stream) -> Result<()> {
-        let mut workspace = self.workspaces.take(&self.device)?;
-        // SAFETY: the caller's promise.
-        unsafe { self.enqueue_scan(numbers, count as u64, &mut workspace.columns.sums, stream)? };
-        self.finish(workspace, stream)
-    }
-
     /// Finds the runs of equal keys in a sorted column: the position of the first key of each, in `begins`, which has room for `count`
     /// positions. Returns the number of runs.
     pub fn find_runs<K: SortKey>(
@@ -436,9 +425,11 @@ impl Sorter {
         (count, scatter)
     }
 
+    /// As [`exclusive_scan`](Self::exclusive_scan), of numbers at any address, and does not wait.
+    ///
     /// # Safety
     /// There are `count` numbers, which stay until the stream is synchronised; so does `sums`.
-    unsafe fn enqueue_scan(
+    pub(crate) unsafe fn enqueue_scan(
         &self,
         items: DevicePtr,
         count: u64,

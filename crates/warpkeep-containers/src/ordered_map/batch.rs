@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use warpkeep_device::{Buffer, DeviceError, DevicePtr, Grid, Result, Stream};
+use warpkeep_device::{Buffer, DeviceError, DevicePtr, Grid, Result, StagedBuffer, Stream};
 
 use super::columns::{PairColumns, Staged, WorkColumns};
 use super::kernels::{
@@ -90,7 +90,8 @@ impl Tree {
         }
         let number = version.number + 1;
         // SAFETY: as above.
-        let mut draft = unsafe { self.draft(&mut writer, &version, &grouped, number, stream)? };
+        let mut draft =
+            unsafe { self.draft(&mut writer, &version, &grouped, number, &mut memory.work.sums, stream)? };
         draft.length = length;
         if !staged.only_inserts() {
             // SAFETY: as above.
@@ -132,6 +133,7 @@ impl Tree {
             batch.present = work.present.reserve(device, staged.count)?;
             batch.values = work.states.reserve(device, value * staged.count)?;
         }
+        batch.slots = work.slots.reserve(device, 4 * runs)?;
         let changed = work.changed.reserve(device, 4 * (runs + 1))?;
         let params = Work {
             map: self.reference(version),
@@ -141,7 +143,7 @@ impl Tree {
             statuses: staged.statuses,
             before: staged.values,
             leaves: work.leaves.reserve(device, 4 * runs)?,
-            slots: work.slots.reserve(device, 4 * runs)?,
+            slots: batch.slots,
             finals: work.finals.reserve(device, value * runs)?,
             changed: changed.ptr(),
             code: staged.code as u32,
@@ -149,8 +151,10 @@ impl Tree {
         };
         let grid = Grid::covering(plan.runs + 1, THREADS);
         // SAFETY: the caller's promise; all columns have the lengths that the kernel needs.
-        unsafe { self.kernels.work.launch(grid, &params, stream)? };
-        self.sorter.exclusive_scan(changed, runs + 1, stream)?;
+        unsafe {
+            self.kernels.work.launch(grid, &params, stream)?;
+            self.sorter.enqueue_scan(changed.ptr(), plan.runs + 1, &mut work.sums, stream)?;
+        }
         let mut total = [0_u32];
         changed.read_on(4 * runs, &mut total, stream)?;
         let count = total[0] as usize;
@@ -191,7 +195,8 @@ impl Tree {
             return Ok(None);
         }
         let deltas = work.deltas.reserve(device, 4 * (count + 1))?;
-        self.sorter.exclusive_scan(deltas, count + 1, stream)?;
+        // SAFETY: there is a difference for each change, and one more; the columns are kept until the stream is synchronised.
+        unsafe { self.sorter.enqueue_scan(deltas.ptr(), changes.count + 1, &mut work.sums, stream)? };
         let begins = work.begins.reserve(device, 4 * count)?;
         let leaves = work.change_leaves.reserve(device, 4 * count)?;
         let of = self.sorter.find_runs::<u32>(leaves, count, begins, stream)?;
@@ -205,8 +210,10 @@ impl Tree {
             retired: work.retired.reserve(device, 4 * of)?,
         };
         // SAFETY: the columns have room for all groups.
-        unsafe { self.kernels.size.launch(Grid::covering(of as u64 + 1, THREADS), &groups, stream)? };
-        self.sorter.exclusive_scan(outs, of + 1, stream)?;
+        unsafe {
+            self.kernels.size.launch(Grid::covering(groups.count + 1, THREADS), &groups, stream)?;
+            self.sorter.enqueue_scan(outs.ptr(), groups.count + 1, &mut work.sums, stream)?;
+        }
         let (mut total, mut delta) = ([0_u32], [0_u32]);
         outs.read_on(4 * of, &mut total, stream)?;
         deltas.read_on(4 * count, &mut delta, stream)?;
@@ -223,6 +230,7 @@ impl Tree {
         version: &Version,
         grouped: &Grouped,
         number: u64,
+        sums: &mut StagedBuffer,
         stream: &Stream,
     ) -> Result<Draft> {
         let Grouped { groups, outs, delta } = *grouped;
@@ -242,7 +250,7 @@ impl Tree {
             self.kernels.rewrite.launch(Grid::covering(LEAF_THREADS * outs, THREADS), &rewrite, stream)?;
             let keep = Keep { groups, to };
             self.kernels.keep.launch(Grid::covering(before + 1, THREADS), &keep, stream)?;
-            self.finish_directory(&layout, to, stream)?;
+            self.finish_directory(&layout, to, sums, stream)?;
         }
         Ok(draft)
     }
@@ -251,10 +259,16 @@ impl Tree {
     ///
     /// # Safety
     /// The directory has its leaves, and is not used otherwise.
-    unsafe fn finish_directory(&self, layout: &Layout, to: NewDirectory, stream: &Stream) -> Result<()> {
+    unsafe fn finish_directory(
+        &self,
+        layout: &Layout,
+        to: NewDirectory,
+        sums: &mut StagedBuffer,
+        stream: &Stream,
+    ) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe {
-            self.sorter.scan_at(to.before, layout.leaf_count as usize + 1, stream)?;
+            self.sorter.enqueue_scan(to.before, layout.leaf_count + 1, sums, stream)?;
             let levels = Levels { to, entries: layout.entries };
             self.kernels.raise_levels.launch(Grid::covering(layout.entries, THREADS), &levels, stream)
         }
@@ -306,8 +320,10 @@ impl Tree {
             retired: DevicePtr::NULL,
         };
         // SAFETY: there is a number for every two leaves, and one more.
-        unsafe { self.kernels.find_merges.launch(Grid::covering(twos + 1, THREADS), &params, stream)? };
-        self.sorter.exclusive_scan(merged, twos as usize + 1, stream)?;
+        unsafe {
+            self.kernels.find_merges.launch(Grid::covering(twos + 1, THREADS), &params, stream)?;
+            self.sorter.enqueue_scan(merged.ptr(), twos + 1, &mut work.sums, stream)?;
+        }
         let mut total = [0_u32];
         merged.read_on(4 * twos as usize, &mut total, stream)?;
         let count = u64::from(total[0]);
@@ -322,7 +338,7 @@ impl Tree {
         // SAFETY: the new directory has room for all leaves, and the pool has the new ones.
         unsafe {
             self.kernels.merge.launch(Grid::covering(LEAF_THREADS * twos, THREADS), &params, stream)?;
-            self.finish_directory(&layout, params.to, stream)?;
+            self.finish_directory(&layout, params.to, &mut work.sums, stream)?;
         }
         // Freed memory may be given to another batch, so the kernels that read the old directory end first.
         stream.synchronize()?;

@@ -44,6 +44,8 @@ pub(super) struct WorkColumns {
     pub(super) retired: StagedBuffer,
     pub(super) merged: Scratch,
     pub(super) merge_retired: StagedBuffer,
+    /// Of the tiles of scans.
+    pub(super) sums: StagedBuffer,
 }
 
 /// The pairs of ranges.
@@ -53,6 +55,8 @@ pub(super) struct PairColumns {
     pub(super) keys: StagedBuffer,
     pub(super) values: StagedBuffer,
     pub(super) total: StagedBuffer,
+    /// Of the tiles of a scan.
+    pub(super) sums: StagedBuffer,
 }
 
 /// A batch in device memory, and where its answers go. What is not there is null.

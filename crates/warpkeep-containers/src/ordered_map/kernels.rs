@@ -8,6 +8,8 @@ use super::op::{OrderedOpKind, OrderedStatus};
 
 /// Threads of a block.
 pub(super) const THREADS: u32 = 128;
+/// Threads of a block that keeps the upper levels of a directory in shared memory.
+pub(super) const CACHING_THREADS: u32 = 512;
 /// Pairs of a full leaf, and threads that write one.
 pub(super) const LEAF_PAIRS: u32 = 14;
 pub(super) const LEAF_THREADS: u64 = 16;
@@ -67,6 +69,7 @@ pub(super) struct SortedBatch {
     pub(super) begins: DevicePtr,
     pub(super) present: DevicePtr,
     pub(super) values: DevicePtr,
+    pub(super) slots: DevicePtr,
     pub(super) runs: u64,
     pub(super) count: u64,
 }
@@ -78,6 +81,7 @@ impl SortedBatch {
         begins: DevicePtr::NULL,
         present: DevicePtr::NULL,
         values: DevicePtr::NULL,
+        slots: DevicePtr::NULL,
         runs: 0,
         count: 0,
     };
@@ -322,6 +326,7 @@ macro_rules! kernels {
                 fanout = FANOUT,
                 levels = LEVELS,
                 merge_pairs = MERGE_PAIRS,
+                caching_threads = CACHING_THREADS,
                 wrong_words = WRONG_WORDS,
             }
         }
@@ -337,6 +342,7 @@ macro_rules! kernels {
                 fanout = FANOUT,
                 levels = LEVELS,
                 merge_pairs = MERGE_PAIRS,
+                caching_threads = CACHING_THREADS,
                 wrong_words = WRONG_WORDS,
                 inserted = OrderedStatus::Inserted,
                 updated = OrderedStatus::Updated,
@@ -372,6 +378,7 @@ macro_rules! kernels {
                 fanout = FANOUT,
                 levels = LEVELS,
                 merge_pairs = MERGE_PAIRS,
+                caching_threads = CACHING_THREADS,
                 wrong_words = WRONG_WORDS,
             }
         }
@@ -407,7 +414,9 @@ macro_rules! kernels {
 
 kernels! {
     find: Find,
+    find_cached: Find,
     near: NearSearch,
+    ranges: Reads,
     read: Reads,
     rank: Ranks,
     select: Ranks,

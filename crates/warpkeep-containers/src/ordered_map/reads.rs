@@ -3,9 +3,12 @@
 use warpkeep_device::{DevicePtr, Grid, Result, Stream};
 
 use super::columns::{PairColumns, Staged};
-use super::kernels::{Find, LEAF_THREADS, NearSearch, Ranks, Reads, Retrieve, SortedBatch, THREADS};
+use super::kernels::{
+    CACHING_THREADS, Find, LEAF_THREADS, NearSearch, Ranks, Reads, Retrieve, SortedBatch, THREADS,
+};
 use super::key::OrderedWord;
 use super::near::Near;
+use super::op::OrderedOpKind;
 use super::pool::too_large;
 use super::tree::Tree;
 use super::version::Version;
@@ -13,6 +16,10 @@ use crate::ContainerError;
 
 /// Pairs of all ranges of one call: offsets have 32 bits.
 const MOST_PAIRS: u64 = u32::MAX as u64;
+
+/// Lookups of no fewer keys than this keep the upper levels of the directory in shared memory: a block that has only few keys to look
+/// up would spend more time to fetch them.
+const CACHING_KEYS: usize = 1 << 16;
 
 /// Where the pairs of ranges go.
 #[derive(Debug, Clone, Copy)]
@@ -45,8 +52,17 @@ impl Tree {
         stream: &Stream,
     ) -> Result<()> {
         let params = Find { map: self.reference(version), keys, statuses, values, count: count as u64 };
+        let kernels = &self.kernels;
         // SAFETY: the caller's promise.
-        unsafe { self.kernels.find.launch(Grid::covering(params.count, THREADS), &params, stream) }
+        unsafe {
+            if count < CACHING_KEYS {
+                return kernels.find.launch(Grid::covering(params.count, THREADS), &params, stream);
+            }
+            let most = kernels.find_cached.resident_blocks(CACHING_THREADS, 0)?.max(1);
+            let covering = Grid::covering(params.count, CACHING_THREADS);
+            let grid = Grid { blocks: covering.blocks.min(most), ..covering };
+            kernels.find_cached.launch(grid, &params, stream)
+        }
     }
 
     /// Enqueues searches of neighbours of the keys, and puts what they find where `staged` says.
@@ -114,10 +130,15 @@ impl Tree {
             reserved: 0,
         };
         let grid = Grid::covering(params.count, THREADS);
+        let are_ranges = matches!(staged.code, OrderedOpKind::Range | OrderedOpKind::Count);
+        let kernel = match batch.runs == 0 && staged.codes.is_null() && are_ranges {
+            true => &self.kernels.ranges,
+            false => &self.kernels.read,
+        };
         if let Pairs::Fixed { keys, values, stride, room } = pairs {
             (params.pair_keys, params.pair_values, params.stride, params.room) = (keys, values, stride, room);
             // SAFETY: the caller's promise.
-            unsafe { self.kernels.read.launch(grid, &params, stream)? };
+            unsafe { kernel.launch(grid, &params, stream)? };
             return Ok(0);
         }
         // First the number of each, then the pairs, when it is known where they go.
@@ -128,17 +149,17 @@ impl Tree {
         params.lengths = lengths;
         params.total = columns.total.zeros(&self.device, 8, stream)?;
         // SAFETY: the caller's promise.
-        unsafe { self.kernels.read.launch(grid, &params, stream)? };
+        unsafe { kernel.launch(grid, &params, stream)? };
         let total = columns.total.take::<u64>(1, stream)?[0];
         if total > MOST_PAIRS {
             return Err(too_large("pairs of one call", total, MOST_PAIRS));
         }
         // SAFETY: there is a length for each operation, and room for the end.
         unsafe {
-            let (last, length) = (lengths.offset(4 * params.count), staged.count + 1);
+            let last = lengths.offset(4 * params.count);
             columns.total.zeros(&self.device, 8, stream)?;
             self.device.copy_raw(last, params.total, 4, stream)?;
-            self.sorter.scan_at(lengths, length, stream)?;
+            self.sorter.enqueue_scan(lengths, params.count + 1, &mut columns.sums, stream)?;
         }
         (params.lengths, params.total, params.offsets) = (DevicePtr::NULL, DevicePtr::NULL, lengths);
         (params.pair_keys, params.pair_values, params.room) = match pairs {
@@ -153,7 +174,7 @@ impl Tree {
             }
         };
         // SAFETY: the columns have room for all pairs, or the kernel knows for how many.
-        unsafe { self.kernels.read.launch(grid, &params, stream)? };
+        unsafe { kernel.launch(grid, &params, stream)? };
         stream.synchronize()?;
         Ok(total)
     }

@@ -196,12 +196,14 @@ template <class K, class V> struct OrderedMapRef {
     // The leaf of this number in the directory.
     WK_DEVICE Leaf leaf(u32 number) const { return in_order().leaf(number); }
 
+    // Separators of a level that are a leaf's.
+    WK_DEVICE u64 entries(u32 level) const { return ((u64)leaf_count + (1ull << 4 * level) - 1) >> 4 * level; }
+
     // The number of the leaf that has this key if there is one.
     WK_DEVICE u32 locate(K key) const {
         u64 node = 0;
         for (u32 level = depth; level-- > 0;) {
-            u64 entries = ((u64)leaf_count + (1ull << 4 * level) - 1) >> 4 * level;
-            u64 left = entries - node * kOrderedFanout;
+            u64 left = entries(level) - node * kOrderedFanout;
             const U128* parts = (const U128*)(separators + levels[level] + node * kOrderedFanout);
             u32 below = 0;
             for (u32 i = 0; i < kOrderedFanout * sizeof(K) / 16; i++) below += keys_below<true>(load(parts + i), key);
