@@ -166,8 +166,9 @@ template <class K, class V> WK_DEVICE void gather(const Gather<K, V>& p) {
 template <class K, class V> struct Groups {
     OrderedMapRef<K, V> map;
     Changes<K, V> changes;
-    // The first change of each.
+    // The first change of each, and the number of its leaf.
     const u32* begins;
+    u32* leaves;
     u64 count;
     // How many leaves each becomes; after a scan, how many those before it become.
     u32* outs;
@@ -176,10 +177,10 @@ template <class K, class V> struct Groups {
 
     WK_DEVICE u64 begin(u64 group) const { return load(begins + group); }
     WK_DEVICE u64 end(u64 group) const { return group + 1 < count ? load(begins + group + 1) : changes.count; }
-    WK_DEVICE u32 leaf(u64 group) const { return load(changes.leaves + begin(group)); }
-    // Pairs after the batch.
-    WK_DEVICE u32 pairs(u64 group) const {
-        return map.leaf(leaf(group)).count + load(changes.deltas + end(group)) - load(changes.deltas + begin(group));
+    WK_DEVICE u32 leaf(u64 group) const { return load(leaves + group); }
+    // Pairs after the batch, of a group whose leaf has this number.
+    WK_DEVICE u32 pairs(u64 group, u32 leaf) const {
+        return map.leaf(leaf).count + load(changes.deltas + end(group)) - load(changes.deltas + begin(group));
     }
 
     // How many groups have a leaf with a smaller number.
@@ -210,9 +211,10 @@ template <class K, class V> WK_DEVICE void size(const Groups<K, V>& p) {
     u64 group = global_index();
     if (group == p.count) store(p.outs + group, 0u);
     if (group >= p.count) return;
-    u32 pairs = p.pairs(group);
+    u32 leaf = load(p.changes.leaves + p.begin(group)), pairs = p.pairs(group, leaf);
+    store(p.leaves + group, leaf);
     store(p.outs + group, pairs > kLeafPairs ? (pairs - 1) / kSplitPairs + 1 : pairs > 0 ? 1 : 0);
-    if (p.map.leaf_count) store(p.retired + group, load(p.map.handles + p.leaf(group)));
+    if (p.map.leaf_count) store(p.retired + group, load(p.map.handles + leaf));
 }
 
 // Handles for new leaves: those that were given back last, then those that were never used.
@@ -302,7 +304,7 @@ template <class K, class V> WK_DEVICE void rewrite(const Rewrite<K, V>& p) {
     if (i >= p.count) return;
     const Groups<K, V>& groups = p.groups;
     u64 group = groups.of_new(i), first = load(groups.outs + group);
-    u32 number = groups.leaf(group), pairs = groups.pairs(group);
+    u32 number = groups.leaf(group), pairs = groups.pairs(group, number);
     // Its leaves have the same number of pairs, or one more.
     u64 part = i - first, parts = load(groups.outs + group + 1) - first;
     u32 begin = (u32)(pairs * part / parts), end = (u32)(pairs * (part + 1) / parts), count = end - begin;

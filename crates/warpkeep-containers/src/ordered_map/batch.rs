@@ -205,6 +205,7 @@ impl Tree {
             map: self.reference(version),
             changes,
             begins: begins.ptr(),
+            leaves: work.group_leaves.reserve(device, 4 * of)?,
             count: of as u64,
             outs: outs.ptr(),
             retired: work.retired.reserve(device, 4 * of)?,

@@ -40,6 +40,7 @@ pub(super) struct WorkColumns {
     pub(super) change_leaves: Scratch,
     pub(super) deltas: Scratch,
     pub(super) begins: Scratch,
+    pub(super) group_leaves: StagedBuffer,
     pub(super) outs: Scratch,
     pub(super) retired: StagedBuffer,
     pub(super) merged: Scratch,

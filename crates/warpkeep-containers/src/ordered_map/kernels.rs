@@ -218,6 +218,7 @@ pub(super) struct Groups {
     pub(super) map: OrderedMapRef,
     pub(super) changes: Changes,
     pub(super) begins: DevicePtr,
+    pub(super) leaves: DevicePtr,
     pub(super) count: u64,
     pub(super) outs: DevicePtr,
     pub(super) retired: DevicePtr,
