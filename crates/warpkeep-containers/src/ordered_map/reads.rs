@@ -17,9 +17,9 @@ use crate::ContainerError;
 /// Pairs of all ranges of one call: offsets have 32 bits.
 const MOST_PAIRS: u64 = u32::MAX as u64;
 
-/// Lookups of no fewer keys than this keep the upper levels of the directory in shared memory: a block that has only few keys to look
-/// up would spend more time to fetch them.
-const CACHING_KEYS: usize = 1 << 16;
+/// Lookups keep the upper levels of the directory in shared memory if each thread that the device runs at once has this many keys: with
+/// fewer a block would spend more time to fetch them.
+const CACHING_KEYS: u64 = 4;
 
 /// Where the pairs of ranges go.
 #[derive(Debug, Clone, Copy)]
@@ -55,12 +55,11 @@ impl Tree {
         let kernels = &self.kernels;
         // SAFETY: the caller's promise.
         unsafe {
-            if count < CACHING_KEYS {
+            let (blocks, threads) = (self.caching_blocks, CACHING_THREADS);
+            if params.count < CACHING_KEYS * u64::from(blocks) * u64::from(threads) {
                 return kernels.find.launch(Grid::covering(params.count, THREADS), &params, stream);
             }
-            let most = kernels.find_cached.resident_blocks(CACHING_THREADS, 0)?.max(1);
-            let covering = Grid::covering(params.count, CACHING_THREADS);
-            let grid = Grid { blocks: covering.blocks.min(most), ..covering };
+            let grid = Grid { blocks, threads, shared_bytes: 0 };
             kernels.find_cached.launch(grid, &params, stream)
         }
     }

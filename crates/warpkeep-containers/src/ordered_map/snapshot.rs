@@ -399,7 +399,8 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedSnapshot<K, V> {
             columns.statuses.fetch::<u8>(&tree.device, count, stream)?;
         }
         stream.synchronize()?;
-        let answers = (0..count).map(|at| answer(columns, at, statuses(columns, count)[at])).collect();
+        let statuses = statuses(columns, count).iter().enumerate();
+        let answers = statuses.map(|(at, status)| answer(columns, at, *status)).collect();
         tree.workspaces.put_back(workspace);
         Ok(answers)
     }

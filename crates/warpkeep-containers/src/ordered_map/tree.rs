@@ -6,7 +6,7 @@ use warpkeep_device::{Device, DevicePtr, Result, Stream, WorkspacePool};
 
 use super::OrderedMapOptions;
 use super::columns::Columns;
-use super::kernels::{Kernels, OrderedMapRef, Shape};
+use super::kernels::{CACHING_THREADS, Kernels, OrderedMapRef, Shape};
 use super::pool::{LeafPool, SweepColumns};
 use super::version::{Directories, Layout, Version};
 use crate::Sorter;
@@ -17,6 +17,8 @@ pub(super) struct Tree {
     pub(super) shape: Shape,
     pub(super) kernels: Kernels,
     pub(super) sorter: Sorter,
+    /// Blocks that the device runs at once of those that keep the upper levels of a directory.
+    pub(super) caching_blocks: u32,
     /// Where the leaves are: they grow in place.
     pub(super) leaves: DevicePtr,
     current: RwLock<Arc<Version>>,
@@ -39,10 +41,12 @@ impl Tree {
         let directories = Arc::new(Directories::default());
         let empty = Arc::new(Version::new(0, 0, Layout::default(), None, directories.clone()));
         let versions = vec![Arc::downgrade(&empty)];
+        let kernels = Kernels::load(device, shape)?;
         Ok(Tree {
             device: device.clone(),
             shape,
-            kernels: Kernels::load(device, shape)?,
+            caching_blocks: kernels.find_cached.resident_blocks(CACHING_THREADS, 0)?.max(1),
+            kernels,
             sorter: Sorter::new(device)?,
             leaves: pool.leaves(),
             current: RwLock::new(empty),

@@ -156,14 +156,15 @@ fn a_batch_that_changes_no_value_writes_no_leaf() {
 
 #[test]
 fn lookups_of_many_keys_agree_with_lookups_of_few() {
-    // A directory of one level, of some that fit into shared memory, and of one that does not.
+    // Each thread that the simulator runs at once has four keys: then blocks keep the upper levels of the directory.
+    let many = 4 * 512 * std::thread::available_parallelism().map_or(1, usize::from) as u32;
+    // A directory without a level, of one level, of some that fit into shared memory, and of one that does not.
     for items in [0_u32, 5, 3000, 80_000] {
         let keys: Vec<u32> = (0..items).map(|i| 3 * i).collect();
         let device = Device::simulated(Mode::fast()).unwrap();
         let map = OrderedMap::build_sorted(&device, &OrderedMapOptions::default(), &keys, &keys).unwrap();
-        let asked: Vec<u32> =
-            (0..70_000_u32).map(|i| i.wrapping_mul(0x9E37_79B9) % (4 * items + 2)).collect();
-        let there = |key: &u32| (key % 3 == 0 && *key < 3 * items).then_some(*key);
+        let asked: Vec<u32> = (0..many).map(|i| i.wrapping_mul(0x9E37_79B9) % (4 * items + 2)).collect();
+        let there = |key: &u32| (key.is_multiple_of(3) && *key < 3 * items).then_some(*key);
         let right: Vec<Option<u32>> = asked.iter().map(there).collect();
         assert_eq!(map.find(&asked).unwrap(), right);
         assert_eq!(map.find(&asked[..500]).unwrap(), right[..500]);
@@ -172,7 +173,7 @@ fn lookups_of_many_keys_agree_with_lookups_of_few() {
     }
     // Keys of 16 bytes, of which the largest is there.
     let device = Device::simulated(Mode::fast()).unwrap();
-    let keys: Vec<u128> = (0..20_000).map(|i| u128::MAX - (i << 60)).collect();
-    let map = OrderedMap::build(&device, &OrderedMapOptions::default(), &keys, &vec![7; 20_000]).unwrap();
-    assert!(map.find(&keys.repeat(4)).unwrap().iter().all(|value| *value == Some(7)));
+    let keys: Vec<u128> = (0..u128::from(many)).map(|i| u128::MAX - (i << 60)).collect();
+    let map = OrderedMap::build(&device, &OrderedMapOptions::default(), &keys, &vec![7; keys.len()]).unwrap();
+    assert!(map.find(&keys).unwrap().iter().all(|value| *value == Some(7)));
 }
