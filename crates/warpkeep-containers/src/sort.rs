@@ -159,6 +159,11 @@ impl Sorter {
         Ok(Sorter { device: device.clone(), kernels, workspaces: WorkspacePool::default() })
     }
 
+    /// Frees the memory that past calls needed and that is kept for the next ones.
+    pub(crate) fn free_scratch(&self) {
+        self.workspaces.clear();
+    }
+
     /// Sorts the first `count` keys of a column.
     pub fn sort<K: SortKey>(&self, keys: &mut Buffer, count: usize, stream: &Stream) -> Result<()> {
         self.sort_bits::<K, ()>(keys, None, count, 0..8 * size_of::<K>() as u32, stream)

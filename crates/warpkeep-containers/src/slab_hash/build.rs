@@ -41,10 +41,24 @@ impl SlabTable {
         stream.synchronize()?;
         // What is left of deleted keys.
         self.clear()?;
-        let sorter = Sorter::new(&self.device)?;
+        let sorter = match self.sorter.take() {
+            Some(sorter) => sorter,
+            None => Sorter::new(&self.device)?,
+        };
+        // SAFETY: the caller's promise.
+        let built = unsafe { self.build_with(&sorter, batch, stream) };
+        // Bulk builds are rare, and what they sorted in may be as large as the table.
+        sorter.free_scratch();
+        self.sorter = Some(sorter);
+        built
+    }
+
+    /// # Safety
+    /// As [`build_on`](Self::build_on).
+    unsafe fn build_with(&mut self, sorter: &Sorter, batch: &Insertions, stream: &Stream) -> Result<()> {
         let mut bits = self.options.bits_for(batch.count as u64, self.cell).max(self.bits());
         // SAFETY: the caller's promise.
-        let mut sorted = unsafe { self.sort(batch, bits, &sorter, stream)? };
+        let mut sorted = unsafe { self.sort(batch, bits, sorter, stream)? };
         let runs = sorted.runs as u64;
         let wanted = self.options.bits_for(runs, self.cell);
         if wanted > self.bits() {
@@ -55,7 +69,7 @@ impl SlabTable {
             bits = self.bits();
             drop(sorted);
             // SAFETY: as above.
-            sorted = unsafe { self.sort(batch, bits, &sorter, stream)? };
+            sorted = unsafe { self.sort(batch, bits, sorter, stream)? };
         }
         unless_short(self.make_slabs(runs, 0))?;
         let params = Build {

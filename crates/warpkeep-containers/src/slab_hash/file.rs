@@ -35,6 +35,9 @@ impl<K: SlabKey<V>, V: SlabValue> SlabHash<K, V> {
         unique: bool,
     ) -> Result<Self, ContainerError> {
         let mut file = Reader::open(path, Self::format(kind))?;
+        if file.word != 0 {
+            return Err(file.damaged("its header has a number that this program does not know"));
+        }
         let (mut keys, mut values) = (Vec::new(), Vec::new());
         while let Some(part) = file.next_part()? {
             for record in part.chunks_exact(size_of::<K>() + size_of::<V>()) {

@@ -11,7 +11,7 @@ use super::cell::{Cell, SlabValue};
 use super::kernels::{Codes, Kernels, List, Move, Requests, THREADS};
 use super::mixer::KeyMixer;
 use super::request::{RawRequest, SlabAnswer, SlabOpKind, SlabStatus};
-use crate::{SlabAlloc, SlabAllocOptions, SlabAllocRef, SlabHashOptions, SlabHashStats};
+use crate::{SlabAlloc, SlabAllocOptions, SlabAllocRef, SlabHashOptions, SlabHashStats, Sorter};
 
 /// Counters are spread over lines, as those of a [`SlabAlloc`].
 const COUNTER_LINES: usize = 32;
@@ -90,6 +90,8 @@ pub(super) struct SlabTable {
     mixer: KeyMixer,
     table: Buckets,
     slabs: SlabAlloc,
+    /// Made by the first bulk build.
+    pub(super) sorter: Option<Sorter>,
     workspaces: WorkspacePool<Staged>,
 }
 
@@ -113,6 +115,7 @@ impl SlabTable {
             mixer: KeyMixer::new(options.seed),
             table: Buckets::new(device, bits, options.slab_bytes)?,
             slabs: SlabAlloc::new(device, options.slab_bytes, pool)?,
+            sorter: None,
             workspaces: WorkspacePool::default(),
         })
     }

@@ -169,3 +169,15 @@ fn a_table_with_long_chains_grows_once_there_is_memory() {
     assert!(after.buckets == 512 && after.chained_slabs < 300 && after.len == 3000, "{after:?}");
     assert_eq!(sorted(map.pairs().unwrap()), keys.iter().map(|key| (*key, !key)).collect::<Vec<_>>());
 }
+
+#[test]
+fn a_build_keeps_no_memory_but_the_table() {
+    let device = device();
+    let mut map: SlabMap = SlabMap::new(&device, SlabHashOptions::default()).unwrap();
+    let keys: Vec<u32> = (0..20_000).collect();
+    map.build(&keys, &keys).unwrap();
+    assert_eq!(device.allocated(), map.stats().unwrap().bytes);
+    map.clear().unwrap();
+    map.build(&keys, &keys).unwrap();
+    assert_eq!((device.allocated(), map.len().unwrap()), (map.stats().unwrap().bytes, 20_000));
+}

@@ -86,6 +86,12 @@ fn every_damaged_byte_is_refused() {
         refused(&whole[..at], &format!("{at} bytes"));
     }
     refused(&[&whole[..], &[0]].concat(), "a byte too many");
+    // So is a word of the header that this program does not know.
+    let mut bytes = whole.clone();
+    bytes[24] = 1;
+    let sum = crc32c::crc32c(&bytes[..32]).to_le_bytes();
+    bytes[32..36].copy_from_slice(&sum);
+    refused(&bytes, "a word in the header");
     // A key that is there twice is damage, although the checksums are right.
     let mut bytes = whole.clone();
     let (header, block) = bytes.split_at_mut(40);
