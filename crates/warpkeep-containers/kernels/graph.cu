@@ -1,5 +1,6 @@
 // Graphs whose edges change in batches.
 #include "graph_batch.h"
+#include "graph_sample.h"
 #include "graph_whole.h"
 
 #define WK_GRAPH_KERNEL(space, name, Params) \
@@ -23,6 +24,7 @@ WK_GRAPH_KERNEL(graph_whole, store_part, Compact)
 WK_GRAPH_KERNEL(graph_whole, rebase, Compact)
 WK_GRAPH_KERNEL(graph_whole, purge, Purge)
 WK_GRAPH_KERNEL(graph_whole, verify, Verify)
+WK_GRAPH_KERNEL(graph_sampling, sample, Sample)
 
 // The host has the same: src/graph.
 WK_AGREE(graph_ref_bytes, sizeof(wk::GraphRef))
@@ -36,3 +38,6 @@ WK_AGREE(graph_updated, graph_batch::Status::Updated)
 WK_AGREE(graph_deleted, graph_batch::Status::Deleted)
 WK_AGREE(graph_absent, graph_batch::Status::Absent)
 WK_AGREE(graph_loop_dropped, graph_batch::Status::Loop)
+WK_AGREE(graph_uniform, graph_sampling::Pick::Uniform)
+WK_AGREE(graph_weighted, graph_sampling::Pick::Weighted)
+WK_AGREE(graph_last, graph_sampling::Pick::Last)

@@ -89,6 +89,16 @@ pub enum ContainerError {
         /// How many keys there are.
         len: u64,
     },
+    /// A call that needs data which the edges of a graph do not have.
+    #[error(
+        "{call} needs {what}, and the edges of this graph have none; make the graph with GraphOptions::{what}"
+    )]
+    NoEdgeData {
+        /// The call.
+        call: &'static str,
+        /// What edges do not have.
+        what: &'static str,
+    },
     /// A call with device memory, of a container that has none.
     #[error("{what} works in device memory and this container is on the CPU; use the call that takes slices")]
     OnCpu {

@@ -34,7 +34,7 @@ pub use cuckoo_index::{
 pub use error::ContainerError;
 pub use graph::{
     DeviceEdgeOps, Edge, EdgeOp, EdgeOpKind, EdgeOpKinds, EdgeStatus, Graph, GraphCsr, GraphOptions,
-    GraphRef, GraphStats,
+    GraphRef, GraphSample, GraphStats, SampleOptions,
 };
 pub use hash_map::{
     DeviceAnswers, DeviceOps, HashMap, HashMapOptions, HashMapRef, HashMapStats, HashSet, HashSetRef,

@@ -4,6 +4,7 @@ use bytemuck::NoUninit;
 use warpkeep_device::DevicePtr;
 
 use super::edge::{EdgeOpKind, EdgeStatus};
+use super::sample::Pick;
 
 /// Threads of a block.
 pub(super) const THREADS: u32 = 128;
@@ -144,6 +145,28 @@ pub(super) struct Verify {
     pub(super) drops_loops: u32,
 }
 
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Sample {
+    pub(super) graph: GraphRef,
+    pub(super) vertices: DevicePtr,
+    pub(super) from: DevicePtr,
+    pub(super) until: DevicePtr,
+    pub(super) counts: DevicePtr,
+    pub(super) places: DevicePtr,
+    pub(super) keys: DevicePtr,
+    pub(super) targets: DevicePtr,
+    pub(super) ids: DevicePtr,
+    pub(super) times: DevicePtr,
+    pub(super) count: u64,
+    pub(super) seed: u64,
+    pub(super) hop: u64,
+    pub(super) most: u32,
+    pub(super) pick: u32,
+    pub(super) replaces: u32,
+    pub(super) reserved: u32,
+}
+
 warpkeep_device::kernel_set! {
     pub(super) struct GraphKernels in "graph.cu", prefix "graph_" {
         largest: Expand,
@@ -164,6 +187,7 @@ warpkeep_device::kernel_set! {
         rebase: Compact,
         purge: Purge,
         verify: Verify,
+        sample: Sample,
     }
     agree {
         ref_bytes = size_of::<GraphRef>(),
@@ -177,5 +201,8 @@ warpkeep_device::kernel_set! {
         deleted = EdgeStatus::Deleted,
         absent = EdgeStatus::Absent,
         loop_dropped = EdgeStatus::Loop,
+        uniform = Pick::Uniform,
+        weighted = Pick::Weighted,
+        last = Pick::Last,
     }
 }

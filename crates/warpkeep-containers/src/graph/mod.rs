@@ -8,6 +8,9 @@ mod edge;
 mod file;
 mod kernels;
 mod options;
+mod pick;
+mod sample;
+mod sample_device;
 mod stats;
 mod storage;
 mod whole;
@@ -22,6 +25,7 @@ pub use edge::{Edge, EdgeOp, EdgeOpKind, EdgeStatus};
 use kernels::GraphKernels;
 pub use kernels::GraphRef;
 pub use options::GraphOptions;
+pub use sample::{GraphSample, SampleOptions};
 pub use stats::GraphStats;
 use whole::Listed;
 

@@ -56,6 +56,19 @@ impl DeviceGraph {
         Ok(degrees)
     }
 
+    /// The number of edges of the vertex that has most.
+    pub(super) fn longest(
+        &self,
+        vertices: &[u32],
+        storage: &Storage,
+        stream: &Stream,
+    ) -> Result<u32, ContainerError> {
+        let lists = self.measure_lists(Listed::Some(vertices), storage, stream)?;
+        let mut degrees = vec![0_u32; vertices.len()];
+        lists.begins.read_on(0, &mut degrees, stream)?;
+        Ok(degrees.into_iter().max().unwrap_or(0))
+    }
+
     /// The lists of these vertices.
     pub(super) fn lists(&self, listed: Listed<'_>) -> Result<GraphCsr, ContainerError> {
         let storage = self.read();

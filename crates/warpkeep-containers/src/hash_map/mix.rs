@@ -24,7 +24,7 @@ const fn odd_inverse(odd: u64) -> u64 {
 }
 
 /// A hash of a key; different keys have different ones.
-pub(super) const fn mix(seed: u64, key: u64) -> u64 {
+pub(crate) const fn mix(seed: u64, key: u64) -> u64 {
     let mut x = key ^ seed ^ C13;
     x = (x ^ (x >> 32)).wrapping_mul(C3);
     x ^= seed.rotate_left(32);

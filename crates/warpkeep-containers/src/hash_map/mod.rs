@@ -6,7 +6,7 @@ mod device;
 mod enqueue;
 mod file;
 mod kernels;
-mod mix;
+pub(crate) mod mix;
 mod op;
 mod outstanding;
 mod set;

@@ -7,6 +7,7 @@ mod files;
 mod limits;
 mod model;
 mod properties;
+mod samples;
 mod shapes;
 mod traps;
 

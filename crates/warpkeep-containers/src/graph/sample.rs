@@ -1,0 +1,261 @@
+//! Samples of the neighbourhoods of vertices, as graph neural networks are trained on them.
+
+use std::collections::HashMap;
+
+use super::pick::pick;
+use super::{Graph, Kind};
+use crate::ContainerError;
+
+/// How edges of a vertex are chosen. The kernels have the same numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pick {
+    Uniform = 0,
+    Weighted = 1,
+    Last = 2,
+}
+
+/// How [`Graph::sample`] and [`Graph::sample_at`] choose edges: by default uniformly, and each edge of a vertex once at most.
+#[derive(Debug, Clone)]
+pub struct SampleOptions {
+    pub(super) fanouts: Vec<u32>,
+    pub(super) seed: u64,
+    pub(super) replaces: bool,
+    pub(super) pick: Pick,
+    window: Option<u64>,
+    is_strict: bool,
+}
+
+impl SampleOptions {
+    /// One hop for each number: so many edges, at most, of each vertex that the hop before found.
+    pub fn new(fanouts: &[u32]) -> Self {
+        let pick = Pick::Uniform;
+        Self { fanouts: fanouts.to_vec(), seed: 0, replaces: false, pick, window: None, is_strict: false }
+    }
+
+    /// The seed of the random numbers, 0 by default. The same seed on the same graph gives the same sample, on every device and on the CPU.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// An edge can be chosen again. A vertex with edges then has as many as were asked for.
+    #[must_use]
+    pub fn with_replacement(self) -> Self {
+        Self { replaces: true, ..self }
+    }
+
+    /// Edges are chosen in proportion to their weights. Those whose weight is no positive, finite number are never chosen.
+    #[must_use]
+    pub fn weighted(self) -> Self {
+        Self { pick: Pick::Weighted, ..self }
+    }
+
+    /// The edges with the latest times are chosen, the latest first. Of edges with one time those with smaller targets come first.
+    #[must_use]
+    pub fn last(self) -> Self {
+        Self { pick: Pick::Last, ..self }
+    }
+
+    /// For [`Graph::sample_at`]: edges are not older than this, counted from the time of the seed.
+    #[must_use]
+    pub fn window(self, window: u64) -> Self {
+        Self { window: Some(window), ..self }
+    }
+
+    /// For [`Graph::sample_at`]: edges are earlier than the time of the seed. By default they can have that time as well.
+    #[must_use]
+    pub fn before(self) -> Self {
+        Self { is_strict: true, ..self }
+    }
+
+    /// The first and the last time that edges may have for a seed of this time. If the first is after the last there is none.
+    fn bounds(&self, time: i64) -> (i64, i64) {
+        let from = self.window.map_or(i64::MIN, |window| time.saturating_sub_unsigned(window));
+        match self.is_strict.then(|| time.checked_sub(1)) {
+            None => (from, time),
+            Some(Some(until)) => (from, until),
+            Some(None) => (i64::MAX, i64::MIN),
+        }
+    }
+}
+
+/// The vertices and edges that were found from some seeds. Vertices are renumbered in the order in which they were found, the seeds first.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GraphSample {
+    /// The vertex of each new number.
+    pub vertices: Vec<u32>,
+    /// The position of the seed that each vertex was found from; empty for [`Graph::sample`], where seeds share vertices.
+    pub batch: Vec<u32>,
+    /// The new number of each seed.
+    pub seeds: Vec<u32>,
+    /// For each edge the new number of its source: the vertex whose edges were chosen from.
+    pub rows: Vec<u32>,
+    /// For each edge the new number of its target.
+    pub cols: Vec<u32>,
+    /// For each edge its id; empty if the graph has none.
+    pub ids: Vec<u64>,
+    /// For each edge its time; empty if the graph has none.
+    pub times: Vec<i64>,
+    /// How many vertices the seeds are, and how many each hop found.
+    pub vertices_per_hop: Vec<u64>,
+    /// How many edges each hop found.
+    pub edges_per_hop: Vec<u64>,
+}
+
+/// Vertices of which edges are chosen.
+#[derive(Debug)]
+pub(super) struct Hop<'a> {
+    pub(super) number: u64,
+    pub(super) most: u32,
+    pub(super) vertices: &'a [u32],
+    /// The first and the last time of their edges; `None` if any.
+    pub(super) bounds: Option<(Vec<i64>, Vec<i64>)>,
+}
+
+/// The edges that were chosen, one vertex after the other, and how many each vertex has.
+#[derive(Debug, Default)]
+pub(super) struct Picked {
+    pub(super) counts: Vec<u32>,
+    pub(super) targets: Vec<u32>,
+    pub(super) ids: Vec<u64>,
+    pub(super) times: Vec<i64>,
+}
+
+impl Graph {
+    /// Samples the neighbourhood of vertices in as many hops as there are fan-outs. A hop chooses edges of the vertices that the hop before found first.
+    ///
+    /// ```
+    /// use warpkeep_containers::{Edge, Graph, GraphOptions, SampleOptions};
+    ///
+    /// let graph = Graph::on_cpu(&GraphOptions::default().ids());
+    /// graph.insert_edges(&[Edge::new(5, 9).id(1), Edge::new(9, 5).id(2), Edge::new(9, 7).id(3)])?;
+    /// let sample = graph.sample(&[5], &SampleOptions::new(&[10, 10]).seed(1))?;
+    /// assert_eq!(sample.vertices, [5, 9, 7]);
+    /// assert_eq!((sample.rows, sample.cols, sample.ids), (vec![0, 1, 1], vec![1, 0, 2], vec![1, 2, 3]));
+    /// assert_eq!((sample.vertices_per_hop, sample.edges_per_hop), (vec![1, 1, 1], vec![1, 2]));
+    /// # Ok::<(), warpkeep_containers::ContainerError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ContainerError::NoEdgeData`] if weights or times are asked for that the graph does not have.
+    pub fn sample(&self, seeds: &[u32], options: &SampleOptions) -> Result<GraphSample, ContainerError> {
+        self.sample_all("sample", seeds, None, options)
+    }
+
+    /// As [`sample`](Self::sample), for seeds that each have a time: no edge is later than the time of the seed that it was found from. Each seed has vertices of its own, so that what one
+    /// seed may see does not leak to another.
+    ///
+    /// ```
+    /// use warpkeep_containers::{Edge, Graph, GraphOptions, SampleOptions};
+    ///
+    /// let graph = Graph::on_cpu(&GraphOptions::default().times());
+    /// graph.insert_edges(&[Edge::new(1, 2).time(10), Edge::new(1, 3).time(20), Edge::new(1, 4).time(30)])?;
+    /// let sample = graph.sample_at(&[1, 1], &[5, 25], &SampleOptions::new(&[1]).last())?;
+    /// assert_eq!((sample.vertices, sample.batch, sample.times), (vec![1, 1, 3], vec![0, 1, 1], vec![20]));
+    /// # Ok::<(), warpkeep_containers::ContainerError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ContainerError::WrongLength`] unless there is a time for each seed; [`ContainerError::NoEdgeData`] if the graph has no times.
+    pub fn sample_at(
+        &self,
+        seeds: &[u32],
+        times: &[i64],
+        options: &SampleOptions,
+    ) -> Result<GraphSample, ContainerError> {
+        if seeds.len() != times.len() {
+            let (given, expected) = (times.len(), seeds.len());
+            return Err(ContainerError::WrongLength { what: "times", given, expected });
+        }
+        self.sample_all("sample_at", seeds, Some(times), options)
+    }
+
+    fn sample_all(
+        &self,
+        call: &'static str,
+        seeds: &[u32],
+        times: Option<&[i64]>,
+        options: &SampleOptions,
+    ) -> Result<GraphSample, ContainerError> {
+        let has_times = self.options.times;
+        if (times.is_some() || options.pick == Pick::Last) && !has_times {
+            return Err(ContainerError::NoEdgeData { call, what: "times" });
+        }
+        if options.pick == Pick::Weighted && !self.options.weights {
+            return Err(ContainerError::NoEdgeData { call, what: "weights" });
+        }
+        // All hops see the same graph: calls that change it wait.
+        match &self.kind {
+            Kind::Device(graph) => {
+                let storage = graph.read();
+                run(seeds, times, options, |hop| graph.pick(hop, options, &storage))
+            }
+            Kind::Cpu(graph) => {
+                let lists = graph.lock();
+                let data = (self.options.ids, self.options.times);
+                run(seeds, times, options, |hop| Ok(pick(hop, options, data, |vertex| lists.list(vertex))))
+            }
+        }
+    }
+}
+
+/// Runs all hops; `pick` chooses edges.
+fn run(
+    seeds: &[u32],
+    times: Option<&[i64]>,
+    options: &SampleOptions,
+    mut pick: impl FnMut(&Hop<'_>) -> Result<Picked, ContainerError>,
+) -> Result<GraphSample, ContainerError> {
+    let mut sample = GraphSample::default();
+    let mut numbers = Numbers { is_disjoint: times.is_some(), numbers: HashMap::new() };
+    for (position, seed) in seeds.iter().enumerate() {
+        let number = numbers.of(*seed, position as u32, &mut sample);
+        sample.seeds.push(number);
+    }
+    sample.vertices_per_hop.push(sample.vertices.len() as u64);
+    let mut begin = 0;
+    for (number, &most) in options.fanouts.iter().enumerate() {
+        let frontier = sample.vertices[begin..].to_vec();
+        let bounds = times.map(|times| {
+            sample.batch[begin..].iter().map(|seed| options.bounds(times[*seed as usize])).unzip()
+        });
+        let picked = pick(&Hop { number: number as u64, most, vertices: &frontier, bounds })?;
+        let (edges, found) = (sample.rows.len(), sample.vertices.len());
+        let mut places = 0..picked.targets.len();
+        for (at, count) in picked.counts.iter().enumerate() {
+            let row = begin + at;
+            let owner = sample.batch.get(row).copied().unwrap_or(0);
+            for place in places.by_ref().take(*count as usize) {
+                let col = numbers.of(picked.targets[place], owner, &mut sample);
+                sample.rows.push(row as u32);
+                sample.cols.push(col);
+                sample.ids.extend(picked.ids.get(place));
+                sample.times.extend(picked.times.get(place));
+            }
+        }
+        sample.edges_per_hop.push((sample.rows.len() - edges) as u64);
+        sample.vertices_per_hop.push((sample.vertices.len() - found) as u64);
+        begin = found;
+    }
+    Ok(sample)
+}
+
+/// New numbers of vertices; seeds have their own if they have times.
+struct Numbers {
+    is_disjoint: bool,
+    numbers: HashMap<(u32, u32), u32>,
+}
+
+impl Numbers {
+    /// The number of a vertex that was found from the seed at this position. A vertex that is new is appended to the sample.
+    fn of(&mut self, vertex: u32, seed: u32, sample: &mut GraphSample) -> u32 {
+        let key = (if self.is_disjoint { seed } else { 0 }, vertex);
+        *self.numbers.entry(key).or_insert_with(|| {
+            sample.vertices.push(vertex);
+            if self.is_disjoint {
+                sample.batch.push(seed);
+            }
+            (sample.vertices.len() - 1) as u32
+        })
+    }
+}
