@@ -120,6 +120,30 @@ fn device_memory_has_limits_of_its_own() {
 }
 
 #[test]
+fn maps_of_all_widths_are_measured() {
+    if !has_simulator() {
+        return;
+    }
+    let pairs = ["8/4", "8/16", "4/4", "4/8", "4/16", "4/4"].map(|text| text.parse().expect("widths"));
+    let options =
+        map::Options { pairs: pairs.to_vec(), loads: vec![0.8], rounds: 1, batches: vec![8], ..small_maps() };
+    let report = map::run(&options, &Quiet).expect("all answers are right");
+    for (pairs, slots) in [("8/4", 512), ("8/16", 512), ("4/4", 512), ("4/8", 512), ("4/16", 1024)] {
+        for operation in ["bulk insert", "find, hit", "find, miss", "mixed", "erase"] {
+            let case = format!("{operation}, {pairs} pairs, load 0.8, {slots} slots");
+            assert_series(&report, &case, "device", "rate", 1);
+            let limit = summary(&report, &case, "rate").limit.expect("a limit").to;
+            let two = operation == "find, miss" || pairs.ends_with("16");
+            assert_eq!(limit.contains("2 random reads"), two, "{case}: {limit}");
+        }
+        let case = format!("find, hit, {pairs} pairs, batches of 8, load 0.8, {slots} slots");
+        assert_series(&report, &case, "device", "rate", 1);
+        let case = format!("growth, {pairs} pairs, {slots} to {} slots", 2 * slots);
+        assert_series(&report, &case, "device", "rate", 1);
+    }
+}
+
+#[test]
 fn maps_of_all_loads_are_right_and_grow() {
     if !has_simulator() {
         return;
@@ -294,6 +318,7 @@ fn nonsense_is_refused_and_the_message_says_what_to_give() {
         (pools(&|options| options.full = vec![1.0]), "--full 0,0.95"),
         (pools(&|options| options.exchanges = 0), "--exchanges 16"),
         (pools(&|options| options.units = 1 << 28), "fewer --units"),
+        (maps(&|options| options.pairs = Vec::new()), "--pairs 8/8"),
         (slabs(&|options| options.rounds = 0), "--rounds 3"),
         (slabs(&|options| options.items = vec![1]), "--items 2^22"),
         (slabs(&|options| options.utilisations = vec![0.95]), "--utilisation 0.5"),

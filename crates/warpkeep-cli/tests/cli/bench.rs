@@ -170,9 +170,9 @@ fn containers_in_device_memory_are_measured_beside_the_cpu() {
             "CPU, standard library",
         ),
         (
-            &["map", "--items", "256", "--load", "0.5"],
+            &["map", "--items", "256", "--load", "0.5", "--pairs", "8/8,4/16"],
             "gpu map",
-            ["find, hit, load 0.5, 256 slots", "growth, 256 to 512 slots"],
+            ["find, hit, load 0.5, 256 slots", "growth, 4/16 pairs, 1024 to 2048 slots"],
             "CPU twin, one thread",
         ),
         (
@@ -222,6 +222,7 @@ fn containers_in_device_memory_are_measured_beside_the_cpu() {
         (&["sort", "--shapes", "3+4"][..], "8+4", 2),
         (&["sort", "--items", "many"], "2^10", 2),
         (&["sort", "--items", "1"], "--items 2^20", 1),
+        (&["map", "--pairs", "8/3"], "8/16", 2),
         (&["map", "--load", "0.99"], "--load 0.5", 1),
         (&["map", "--device", "cpu"], "--device cuda:0", 1),
         (&["alloc", "--full", "1"], "--full 0,0.95", 1),

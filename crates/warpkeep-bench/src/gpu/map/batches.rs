@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::batch::{ABSENT, Batch, Items};
 use super::contestant::Contestant;
 use super::operation::Operation;
+use super::pairs::{Key, Pairs, Value};
 use crate::gpu::RATE;
 use crate::measure::Latencies;
 use crate::report::{Report, Unit};
@@ -30,18 +31,19 @@ pub(super) fn operations(batch: usize, slots: u64, keys: u64) -> Vec<Operation> 
 }
 
 /// The name of their case.
-pub(super) fn case_name(operation: Operation, batch: usize, load: f64, slots: u64) -> String {
+pub(super) fn case_name(operation: Operation, pairs: Pairs, batch: usize, load: f64, slots: u64) -> String {
     let what = match operation {
         Operation::Insert => "insert".to_owned(),
         other => other.to_string(),
     };
-    format!("{what}, batches of {batch}, load {load}, {slots} slots")
+    format!("{what}, {}batches of {batch}, load {load}, {slots} slots", pairs.in_a_name())
 }
 
 /// Batches of one size on maps of one size and load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work {
     pub(super) items: Items,
+    pub(super) pairs: Pairs,
     /// The map has the first of the items.
     pub(super) keys: u64,
     pub(super) batch: usize,
@@ -51,14 +53,14 @@ pub(super) struct Work {
 
 impl Work {
     /// Runs the batches, and leaves the map as it is.
-    pub(super) fn measure(
+    pub(super) fn measure<K: Key, V: Value>(
         &self,
-        contestant: &Contestant<'_>,
+        contestant: &Contestant<'_, K, V>,
         round: u32,
         progress: &dyn Progress,
         report: &mut Report,
     ) -> Result<(), BenchError> {
-        let Work { items, keys, batch, load, slots } = *self;
+        let Work { items, pairs, keys, batch, load, slots } = *self;
         let len = batch as u64;
         let count = (MOST_OPERATIONS / len).clamp(1, MOST_BATCHES).min(keys / len);
         let operations = operations(batch, slots, keys);
@@ -84,7 +86,7 @@ impl Work {
             }
         }
         for (operation, seconds, latencies) in times {
-            let case = case_name(operation, batch, load, slots);
+            let case = case_name(operation, pairs, batch, load, slots);
             let rate = (count * len) as f64 / seconds;
             report.add(&case, contestant.name, round, RATE, Unit::PerSecond, rate);
             for (metric, percent) in [("p50 of a batch", 50.0), ("max of a batch", 100.0)] {

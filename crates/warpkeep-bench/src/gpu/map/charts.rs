@@ -1,6 +1,6 @@
 //! Curves: operations a second over the load.
 
-use super::{Operation, Options, case_name};
+use super::{Operation, Options, Pairs, case_name};
 use crate::chart::{Chart, Curve, Drawing, Scale};
 use crate::gpu::{DEVICE, RATE};
 use crate::limits::median;
@@ -11,18 +11,18 @@ pub(super) fn of(options: &Options, report: &Report) -> Vec<Chart> {
     if loads.len() < 2 {
         return Vec::new();
     }
-    let chart = |slots: u64| {
+    let chart = |(pairs, slots): (Pairs, u64)| {
         let curve = |operation: Operation| {
             let point = |&load: &f64| {
-                let rates = report.series(&case_name(operation, load, slots), DEVICE, RATE);
+                let rates = report.series(&case_name(operation, pairs, load, slots), DEVICE, RATE);
                 (100.0 * load, 1e-6 * median(&rates))
             };
             Curve { name: operation.to_string(), points: loads.iter().map(point).collect() }
         };
         let curves = Drawing::Curves(Operation::ALL.map(curve).to_vec());
-        let title = format!("map of {slots} slots by load");
+        let title = format!("map of {}{slots} slots by load", pairs.in_a_name());
         Chart::new(title, "% of the slots", "million a second", curves)
             .with_scales(Scale::Linear, Scale::Fitting)
     };
-    options.slot_counts().into_iter().map(chart).collect()
+    options.sizes().into_iter().map(chart).collect()
 }

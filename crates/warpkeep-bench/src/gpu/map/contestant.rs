@@ -9,6 +9,7 @@ use warpkeep_containers::{
 use warpkeep_device::Device;
 
 use super::batch::Batch;
+use super::pairs::{Key, Value};
 use crate::BenchError;
 use crate::gpu::{Clock, DEVICE};
 
@@ -16,32 +17,32 @@ use crate::gpu::{Clock, DEVICE};
 pub(super) const CPU: &str = "CPU twin, one thread";
 
 /// A map that is measured.
-pub(super) struct Contestant<'d> {
+pub(super) struct Contestant<'d, K: Key, V: Value> {
     pub(super) name: &'static str,
-    pub(super) map: HashMap,
+    pub(super) map: HashMap<K, V>,
     /// Of the device that it is on; `None` on the CPU.
     on: Option<(&'d Device, &'d Clock)>,
 }
 
-impl<'d> Contestant<'d> {
+impl<'d, K: Key, V: Value> Contestant<'d, K, V> {
     /// An empty map with this many slots in device memory.
     pub(super) fn on_device(
         device: &'d Device,
         clock: &'d Clock,
         slots: u64,
         seed: u64,
-    ) -> Result<Contestant<'d>, BenchError> {
+    ) -> Result<Self, BenchError> {
         let map = HashMap::new(device, &room_for(slots, seed))?;
         Ok(Contestant { name: DEVICE, map, on: Some((device, clock)) })
     }
 
     /// The twin of such a map.
-    pub(super) fn on_cpu(slots: u64, seed: u64) -> Contestant<'d> {
+    pub(super) fn on_cpu(slots: u64, seed: u64) -> Self {
         Contestant { name: CPU, map: HashMap::on_cpu(&room_for(slots, seed)), on: None }
     }
 
     /// The seconds that a batch takes; every answer is checked.
-    pub(super) fn run(&self, batch: &Batch) -> Result<f64, BenchError> {
+    pub(super) fn run(&self, batch: &Batch<K, V>) -> Result<f64, BenchError> {
         let (seconds, answers) = match self.on {
             Some((device, clock)) => self.run_on(batch, device, clock)?,
             None => {
@@ -68,10 +69,10 @@ impl<'d> Contestant<'d> {
     /// With operations and answers in device memory, as a program has them whose other half runs there.
     fn run_on(
         &self,
-        batch: &Batch,
+        batch: &Batch<K, V>,
         device: &Device,
         clock: &Clock,
-    ) -> Result<(f64, Vec<MapAnswer>), BenchError> {
+    ) -> Result<(f64, Vec<MapAnswer<V>>), BenchError> {
         let count = batch.len();
         let keys = device.upload(&batch.ops.iter().map(|op| op.key).collect::<Vec<_>>())?;
         let values = device.upload(&batch.ops.iter().map(|op| op.value).collect::<Vec<_>>())?;
@@ -84,19 +85,20 @@ impl<'d> Contestant<'d> {
             (kind, _) => MapOpKinds::All(kind.unwrap_or(batch.ops[0].kind)),
         };
         let ops = DeviceOps { kinds, keys: &keys, values: Some(&values), count };
-        let (mut statuses, mut before) = (device.allocate_zeroed(count)?, device.allocate_zeroed(8 * count)?);
+        let (mut statuses, mut before) =
+            (device.allocate_zeroed(count)?, device.allocate_zeroed(size_of::<V>() * count)?);
         let answers = DeviceAnswers { statuses: &mut statuses, before: Some(&mut before) };
         let seconds = clock.time(|stream| self.map.apply_on(ops, answers, stream))?;
         let statuses = statuses.to_vec::<u8>()?;
         let statuses: &[MapStatus] = checked::try_cast_slice(&statuses)
             .map_err(|_| BenchError::Wrong(format!("{}: an operation was not answered at all", self.name)))?;
-        let before = before.to_vec::<u64>()?;
+        let before = before.to_vec::<V>()?;
         let answer = |(&status, before)| MapAnswer { status, before };
         Ok((seconds, statuses.iter().zip(before).map(answer).collect()))
     }
 
     /// Checks that a map has exactly these pairs, and that each can be found.
-    pub(super) fn check(&self, mut expected: Vec<(u64, u64)>) -> Result<(), BenchError> {
+    pub(super) fn check(&self, mut expected: Vec<(K, V)>) -> Result<(), BenchError> {
         self.map.verify()?;
         let mut pairs = self.map.retrieve_all()?;
         pairs.sort_unstable();

@@ -2,6 +2,7 @@
 
 use super::batch::{Batch, Items};
 use super::contestant::Contestant;
+use super::pairs::{Key, Value};
 use crate::gpu::RATE;
 use crate::limits::median;
 use crate::report::{Report, Unit};
@@ -17,8 +18,8 @@ const BATCHES: u64 = 256;
 const LEAST: u64 = 16;
 
 /// Fills a map until it doubles, in batches so small that the last takes little more time than the doubling.
-pub(super) fn measure(
-    contestant: &Contestant<'_>,
+pub(super) fn measure<K: Key, V: Value>(
+    contestant: &Contestant<'_, K, V>,
     items: Items,
     case: &str,
     round: u32,

@@ -7,6 +7,7 @@ mod contestant;
 mod growth;
 mod operation;
 mod options;
+mod pairs;
 
 use warpkeep_containers::MapOpKind;
 use warpkeep_device::Device;
@@ -15,14 +16,14 @@ use self::batch::{ABSENT, Batch, Items};
 use self::contestant::{CPU, Contestant};
 use self::operation::Operation;
 pub use self::options::Options;
+pub use self::pairs::Pairs;
+use self::pairs::{Key, Value};
 use super::{Clock, DEVICE, RATE, relate};
 use crate::limits::device::{MemoryLimits, note_of};
 use crate::report::{Report, Unit};
 use crate::workload::Dice;
 use crate::{Amount, BenchError, Progress};
 
-/// Bytes of a slot.
-const SLOT_BYTES: u64 = 16;
 /// Operations of a mixed batch: one for this many keys of the map, and some at least. An eighth of them are inserts, which must not make the map
 /// grow.
 const KEYS_A_MIXED: u64 = 16;
@@ -44,37 +45,24 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
     report.notes.push(note_of(&device));
     report.notes.push(
         "operations and answers of the device lie in its memory; the twin is a map of the standard library behind the same calls, and doubles at sizes of its own; the time of a doubling contains the mapping of memory; smaller batches of inserts are erased again before the next; mixed batches \
-         have a sixteenth of the keys: half lookups, a quarter additions, an eighth each inserts and erases; the limit is one bucket of 64 \
-         bytes read at random for an operation, two for a key that is not there; every answer was checked, and what was left in the maps"
+         have a sixteenth of the keys: half lookups, a quarter additions (replacements where values have 16 bytes), an eighth each inserts and erases; the limit is one bucket of 64 \
+         bytes read at random for an operation, two for a key that is not there or a value of 16 bytes; every answer was checked, and what was left in the maps"
             .to_owned(),
     );
     let clock = Clock::new(&device)?;
-    let (slot_counts, loads) = (options.slot_counts(), options.sorted_loads());
-    let total = (slot_counts.len() * (loads.len() + 1)) as u64 * u64::from(options.rounds);
+    let (sizes, loads) = (options.sizes(), options.sorted_loads());
+    let total = (sizes.len() * (loads.len() + 1)) as u64 * u64::from(options.rounds);
     progress.begin(&format!("maps on {}", options.device), Amount::Count(total));
-    for slots in slot_counts {
-        let bytes = SLOT_BYTES * slots;
-        let limits = MemoryLimits::measure(&device, bytes, options.rounds, progress, &mut report)?;
-        let bench = Bench { options, device: &device, clock: &clock, progress, slots };
-        for &load in &loads {
-            bench.operations(load, &mut report)?;
-            let bulk = Operation::ALL.map(|operation| (operation, case_name(operation, load, slots)));
-            let batches = bench.batch_cases(load).into_iter().map(|(operation, _, case)| (operation, case));
-            for (operation, case) in bulk.into_iter().chain(batches) {
-                let reads = operation.reads();
-                let name = match reads {
-                    1 => "device memory, random reads of 64 bytes".to_owned(),
-                    _ => format!("device memory, {reads} random reads of 64 bytes"),
-                };
-                let limit = (name.as_str(), limits.random_reads / f64::from(reads));
-                relate(&mut report, &case, limit, CPU);
-            }
+    for (pairs, slots) in sizes {
+        let bench = Bench { options, device: &device, clock: &clock, progress, pairs, slots };
+        match (pairs.key_bytes, pairs.value_bytes) {
+            (4, 4) => bench.run::<u32, u32>(&mut report)?,
+            (4, 8) => bench.run::<u32, u64>(&mut report)?,
+            (4, _) => bench.run::<u32, [u64; 2]>(&mut report)?,
+            (_, 4) => bench.run::<u64, u32>(&mut report)?,
+            (_, 8) => bench.run::<u64, u64>(&mut report)?,
+            _ => bench.run::<u64, [u64; 2]>(&mut report)?,
         }
-        let case = bench.growth(&mut report)?;
-        // Every slot is read once, and twice as many are written. A doubling moves all keys, so its limit is in keys, too.
-        let keys_a_slot = crate::limits::median(&report.series(&case, DEVICE, "load before it")) / 100.0;
-        let slots_a_second = limits.copied / (3 * SLOT_BYTES) as f64;
-        relate(&mut report, &case, ("device memory, copies", keys_a_slot * slots_a_second), CPU);
     }
     progress.finish();
     report.finish();
@@ -82,20 +70,54 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
     Ok(report)
 }
 
-fn case_name(operation: Operation, load: f64, slots: u64) -> String {
-    format!("{operation}, load {load}, {slots} slots")
+fn case_name(operation: Operation, pairs: Pairs, load: f64, slots: u64) -> String {
+    format!("{operation}, {}load {load}, {slots} slots", pairs.in_a_name())
 }
 
-/// What is measured with maps of one size.
+/// What is measured with maps of one size and one pair of widths.
 struct Bench<'b> {
     options: &'b Options,
     device: &'b Device,
     clock: &'b Clock,
     progress: &'b dyn Progress,
+    pairs: Pairs,
     slots: u64,
 }
 
 impl Bench<'_> {
+    /// Everything, and how near it comes to the limits of memory.
+    fn run<K: Key, V: Value>(&self, report: &mut Report) -> Result<(), BenchError> {
+        let Bench { options, device, progress, pairs, slots, .. } = *self;
+        let bytes = pairs.slot_bytes() * slots;
+        let limits = MemoryLimits::measure(device, bytes, options.rounds, progress, report)?;
+        for &load in &options.sorted_loads() {
+            self.operations::<K, V>(load, report)?;
+            let bulk = Operation::ALL.map(|operation| (operation, case_name(operation, pairs, load, slots)));
+            let batches = self.batch_cases(load).into_iter().map(|(operation, _, case)| (operation, case));
+            for (operation, case) in bulk.into_iter().chain(batches) {
+                let reads = operation.reads(pairs);
+                let name = match reads {
+                    1 => "device memory, random reads of 64 bytes".to_owned(),
+                    _ => format!("device memory, {reads} random reads of 64 bytes"),
+                };
+                let limit = (name.as_str(), limits.random_reads / f64::from(reads));
+                relate(report, &case, limit, CPU);
+            }
+        }
+        let case = self.growth::<K, V>(report)?;
+        // Every slot is read once, and twice as many are written. A doubling moves all keys, so its limit is in keys, too.
+        let keys_a_slot = crate::limits::median(&report.series(&case, DEVICE, "load before it")) / 100.0;
+        let slots_a_second = limits.copied / (3 * pairs.slot_bytes()) as f64;
+        relate(report, &case, ("device memory, copies", keys_a_slot * slots_a_second), CPU);
+        Ok(())
+    }
+
+    /// Empty maps on the device and on the CPU.
+    fn contestants<K: Key, V: Value>(&self) -> Result<[Contestant<'_, K, V>; 2], BenchError> {
+        let (slots, seed) = (self.slots, self.options.seed);
+        Ok([Contestant::on_device(self.device, self.clock, slots, seed)?, Contestant::on_cpu(slots, seed)])
+    }
+
     /// Keys of a map that is so full.
     fn keys(&self, load: f64) -> u64 {
         ((load * self.slots as f64) as u64).max(1)
@@ -106,19 +128,22 @@ impl Bench<'_> {
         let mut cases = Vec::new();
         for &batch in &self.options.batches {
             for operation in batches::operations(batch, self.slots, self.keys(load)) {
-                cases.push((operation, batch, batches::case_name(operation, batch, load, self.slots)));
+                cases.push((
+                    operation,
+                    batch,
+                    batches::case_name(operation, self.pairs, batch, load, self.slots),
+                ));
             }
         }
         cases
     }
 
     /// All operations on maps that are so full.
-    fn operations(&self, load: f64, report: &mut Report) -> Result<(), BenchError> {
+    fn operations<K: Key, V: Value>(&self, load: f64, report: &mut Report) -> Result<(), BenchError> {
         let (seed, slots) = (self.options.seed, self.slots);
         let items = Items::new(seed);
         let count = self.keys(load);
-        let contestants =
-            [Contestant::on_device(self.device, self.clock, slots, seed)?, Contestant::on_cpu(slots, seed)];
+        let contestants = self.contestants::<K, V>()?;
         let (insert, hits) = (Batch::insert(items, 0..count), Batch::hits(items, 0..count));
         let misses = Batch::misses(items, ABSENT..ABSENT + count);
         for contestant in &contestants {
@@ -142,7 +167,7 @@ impl Bench<'_> {
                         Operation::Mixed => &mixed,
                         Operation::Erase => &erase,
                     };
-                    let case = case_name(operation, load, slots);
+                    let case = case_name(operation, self.pairs, load, slots);
                     let seconds = contestant.run(batch)?;
                     let rate = batch.len() as f64 / seconds;
                     report.add(&case, contestant.name, round, RATE, Unit::PerSecond, rate);
@@ -166,25 +191,25 @@ impl Bench<'_> {
     }
 
     /// Smaller batches, on a map that has its keys and keeps them.
-    fn batches(
+    fn batches<K: Key, V: Value>(
         &self,
-        contestant: &Contestant<'_>,
+        contestant: &Contestant<'_, K, V>,
         load: f64,
         round: u32,
         report: &mut Report,
     ) -> Result<(), BenchError> {
         let (items, keys) = (Items::new(self.options.seed), self.keys(load));
         for &batch in &self.options.batches {
-            let work = batches::Work { items, keys, batch, load, slots: self.slots };
+            let work = batches::Work { items, pairs: self.pairs, keys, batch, load, slots: self.slots };
             work.measure(contestant, round, self.progress, report)?;
         }
         Ok(())
     }
 
     /// How full a map is, and how many keys are in their second bucket; both follow from the keys, and neither is a time.
-    fn fullness(
+    fn fullness<K: Key, V: Value>(
         &self,
-        contestant: &Contestant<'_>,
+        contestant: &Contestant<'_, K, V>,
         case: &str,
         round: u32,
         report: &mut Report,
@@ -203,15 +228,11 @@ impl Bench<'_> {
     }
 
     /// Doublings; gives the case.
-    fn growth(&self, report: &mut Report) -> Result<String, BenchError> {
+    fn growth<K: Key, V: Value>(&self, report: &mut Report) -> Result<String, BenchError> {
         let (seed, slots) = (self.options.seed, self.slots);
-        let case = format!("growth, {slots} to {} slots", 2 * slots);
+        let case = format!("growth, {}{slots} to {} slots", self.pairs.in_a_name(), 2 * slots);
         for round in 0..self.options.rounds {
-            let contestants = [
-                Contestant::on_device(self.device, self.clock, slots, seed)?,
-                Contestant::on_cpu(slots, seed),
-            ];
-            for contestant in &contestants {
+            for contestant in &self.contestants::<K, V>()? {
                 growth::measure(contestant, Items::new(seed), &case, round, self.progress, report)?;
             }
             self.progress.advance(1);

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::pairs::Pairs;
+
 /// A batch of operations on all keys of a map, or on some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
@@ -21,9 +23,10 @@ impl Operation {
     pub(super) const ALL: [Operation; 5] =
         [Operation::Insert, Operation::Hit, Operation::Miss, Operation::Mixed, Operation::Erase];
 
-    /// Reads of a bucket that it cannot do with less of: a key that is not there might be in both of its buckets.
-    pub(super) fn reads(self) -> u32 {
-        if self == Operation::Miss { 2 } else { 1 }
+    /// Reads that it cannot do with less of: a key that is not there might be in both of its buckets, and a value that is apart is not in the
+    /// bucket.
+    pub(super) fn reads(self, pairs: Pairs) -> u32 {
+        if self == Operation::Miss { 2 } else { 1 + u32::from(pairs.are_apart()) }
     }
 }
 

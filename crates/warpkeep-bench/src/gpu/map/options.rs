@@ -2,6 +2,7 @@
 
 use warpkeep_device::DeviceChoice;
 
+use super::pairs::Pairs;
 use crate::BenchError;
 use crate::gpu::{check, invalid, sorted_shares};
 
@@ -15,7 +16,9 @@ const LOADS: std::ops::RangeInclusive<f64> = 0.05..=0.93;
 pub struct Options {
     /// Which device.
     pub device: DeviceChoice,
-    /// Slots of the map, one case each; rounded up to a power of two.
+    /// Bytes of keys and values, one case each.
+    pub pairs: Vec<Pairs>,
+    /// Slots of the map, one case each; rounded up to a power of two, and to those of the smallest map.
     pub items: Vec<usize>,
     /// Shares of the slots that have a key, one case each.
     pub loads: Vec<f64>,
@@ -37,13 +40,17 @@ impl Options {
             _ => (vec![1 << 20, 1 << 24], vec![1 << 12, 1 << 16, 1 << 20]),
         };
         let command = "warpkeep bench gpu map".to_owned();
-        Options { device, items, loads: vec![0.5, 0.8, 0.9], batches, rounds: 3, seed: 1, command }
+        let pairs = vec![Pairs::USUAL];
+        Options { device, pairs, items, loads: vec![0.5, 0.8, 0.9], batches, rounds: 3, seed: 1, command }
     }
 
     pub(super) fn check(&self) -> Result<(), BenchError> {
         check(self.device, self.rounds, &self.items)?;
         if self.items.iter().any(|items| !SLOTS.contains(items)) {
             return invalid("a map has 256 to 2^30 slots; give --items 2^20");
+        }
+        if self.pairs.is_empty() {
+            return invalid("keys and values have some widths; give --pairs 8/8,4/4");
         }
         if self.loads.is_empty() || self.loads.iter().any(|load| !LOADS.contains(load)) {
             return invalid(format!(
@@ -58,12 +65,19 @@ impl Options {
         Ok(())
     }
 
-    /// Slots of the maps, the fewest first, each once.
-    pub(super) fn slot_counts(&self) -> Vec<u64> {
-        let mut counts: Vec<u64> = self.items.iter().map(|items| items.next_power_of_two() as u64).collect();
-        counts.sort_unstable();
-        counts.dedup();
-        counts
+    /// Widths and slots of the maps: for each pair of widths the fewest slots first, and each once.
+    pub(super) fn sizes(&self) -> Vec<(Pairs, u64)> {
+        let mut sizes: Vec<(Pairs, u64)> = Vec::new();
+        for (number, &pairs) in self.pairs.iter().enumerate() {
+            let slots = |items: &usize| (items.next_power_of_two() as u64).max(pairs.least_slots());
+            let mut counts: Vec<u64> = self.items.iter().map(slots).collect();
+            counts.sort_unstable();
+            counts.dedup();
+            if !self.pairs[..number].contains(&pairs) {
+                sizes.extend(counts.into_iter().map(|slots| (pairs, slots)));
+            }
+        }
+        sizes
     }
 
     /// The loads, the lowest first, each once.

@@ -24,7 +24,7 @@ enum Which {
     /// beside it. The bytes that a sort moves are compared with copies within device memory, measured in the same run.
     #[command(after_help = EXIT_CODES)]
     Sort(Sort),
-    /// Hash map of 64-bit keys and values: operations a second by how full it is, and the time of doubling.
+    /// Hash map: operations a second by how full it is, and the time of doubling.
     ///
     /// All keys are inserted at once, found, not found, used in mixed batches and erased, also in smaller batches, with operations and answers in device memory; then
     /// maps are filled until they double. The same batches go to the twin of the map on the CPU. Every answer is checked, and rates are
@@ -82,6 +82,9 @@ struct Map {
     /// The device: cuda:0 and so on, or sim, whose figures mean nothing.
     #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
     device: DeviceChoice,
+    /// Bytes of keys and values, one case each: 8/8 by default, 8/4, 8/16, 4/4, 4/8, 4/16.
+    #[arg(long, value_delimiter = ',', value_name = "KEY/VALUE,...")]
+    pairs: Vec<map::Pairs>,
     /// Slots of the map, one case each, 256 to 2^30, rounded up to a power of two: numbers, 2^20, or 2^20..2^28:4 for every fourth power
     /// of two.
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
@@ -224,6 +227,7 @@ impl Map {
         let usual = map::Options::on(self.device);
         let options = map::Options {
             device: self.device,
+            pairs: given(self.pairs.clone(), usual.pairs),
             items: given(BatchSizes::all(&self.items), usual.items),
             loads: given(self.load.clone(), usual.loads),
             batches: given(BatchSizes::all(&self.batch), usual.batches),
