@@ -6,9 +6,10 @@ use warpkeep_containers::{
     ContainerError, DeviceAnswers, DeviceOps, HashMap, HashMapOptions, MapAnswer, MapOp, MapOpKind,
     MapOpKinds, MapStatus, Upsert,
 };
-use warpkeep_device::{Device, DeviceError, Mode};
-use warpkeep_suites::device::{Container, Dice, fast, wrong_schedule};
+use warpkeep_device::{Device, DeviceError, Mode, Program};
+use warpkeep_suites::device::{Container, Dice, fast, losses, wrong_schedule};
 
+use crate::container::{Pairs, device_error};
 use crate::keys::{TestKey, TestValue};
 use crate::model::{Model, check_answers, check_contents, expected, kinds, random_op};
 use crate::properties::operations;
@@ -33,20 +34,19 @@ struct OnDevice<V> {
 }
 
 impl<V: TestValue> OnDevice<V> {
-    fn new<K: TestKey>(device: &Device, ops: &[MapOp<K, V>]) -> Self {
-        let upload = |bytes: &[u8]| device.upload(bytes).unwrap();
+    fn new<K: TestKey>(device: &Device, ops: &[MapOp<K, V>]) -> Result<Self, DeviceError> {
         let keys: Vec<K> = ops.iter().map(|op| op.key).collect();
         let values: Vec<V> = ops.iter().map(|op| op.value).collect();
         let codes: Vec<u8> = ops.iter().map(|op| op.kind as u8).collect();
-        OnDevice {
-            keys: upload(bytemuck::cast_slice(&keys)),
-            values: upload(bytemuck::cast_slice(&values)),
-            codes: upload(&codes),
-            statuses: device.allocate(ops.len()).unwrap(),
-            before: device.allocate(size_of::<V>() * ops.len()).unwrap(),
+        Ok(OnDevice {
+            keys: device.upload(&keys)?,
+            values: device.upload(&values)?,
+            codes: device.upload(&codes)?,
+            statuses: device.allocate(ops.len())?,
+            before: device.allocate(size_of::<V>() * ops.len())?,
             count: ops.len(),
             of: std::marker::PhantomData,
-        }
+        })
     }
 
     /// Both parts, with a kind for each operation unless all have this one.
@@ -56,11 +56,58 @@ impl<V: TestValue> OnDevice<V> {
         (ops, DeviceAnswers { statuses: &mut self.statuses, before: Some(&mut self.before) })
     }
 
-    fn answers(&self) -> Vec<MapAnswer<V>> {
-        let statuses = self.statuses.to_vec::<u8>().unwrap();
+    fn answers(&self) -> Result<Vec<MapAnswer<V>>, DeviceError> {
+        let statuses = self.statuses.to_vec::<u8>()?;
         let statuses: &[MapStatus] = bytemuck::checked::cast_slice(&statuses);
-        let before = self.before.to_vec::<V>().unwrap();
-        statuses.iter().zip(before).map(|(&status, before)| MapAnswer { status, before }).collect()
+        let before = self.before.to_vec::<V>()?;
+        Ok(statuses.iter().zip(before).map(|(&status, before)| MapAnswer { status, before }).collect())
+    }
+}
+
+/// A map with room, all of whose batches are enqueued.
+struct Enqueued<K: TestKey, V: TestValue> {
+    device: Device,
+    map: HashMap<K, V>,
+}
+
+impl<K: TestKey, V: TestValue> Container for Enqueued<K, V> {
+    type Operation = MapOp<K, V>;
+    type Answer = MapAnswer<V>;
+    type Model = Model<K, V>;
+
+    const NAME: &'static str = "hash map whose batches are enqueued";
+
+    fn programs() -> Vec<Program> {
+        Pairs::<K, V>::programs()
+    }
+
+    fn create(device: &Device, operations: usize) -> Result<Self, DeviceError> {
+        let map = HashMap::new(device, &options()).map_err(device_error)?;
+        map.reserve(2 * operations as u64).map_err(device_error)?;
+        Ok(Self { device: device.clone(), map })
+    }
+
+    fn operation(dice: &mut Dice) -> MapOp<K, V> {
+        Pairs::operation(dice)
+    }
+
+    fn run(&mut self, batch: &[MapOp<K, V>]) -> Result<Vec<MapAnswer<V>>, DeviceError> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (mut there, stream) = (OnDevice::new(&self.device, batch)?, self.device.stream()?);
+        let (ops, answers) = there.parts(None);
+        // SAFETY: the buffers live, and are used for nothing else, until the event has been waited for.
+        unsafe { self.map.enqueue_on(ops, answers, &stream).map_err(device_error)?.synchronize()? };
+        there.answers()
+    }
+
+    fn check(model: &mut Model<K, V>, batch: &[MapOp<K, V>], answers: &[MapAnswer<V>]) -> Result<(), String> {
+        check_answers(model, batch, answers)
+    }
+
+    fn compare(&self, model: &Model<K, V>) -> Result<(), String> {
+        check_contents(&self.map, model).map_err(|error| error.to_string())
     }
 }
 
@@ -85,10 +132,10 @@ fn agrees_with_the_standard_library<K: TestKey, V: TestValue>() {
                 prop_assert_eq!(&on_device.apply(&ops).unwrap(), &right);
                 prop_assert_eq!(&in_parts.apply(&ops).unwrap(), &right);
                 prop_assert_eq!(&on_cpu.apply(&ops).unwrap(), &right);
-                let mut there = OnDevice::new(&device, &ops);
+                let mut there = OnDevice::new(&device, &ops).unwrap();
                 let (batch, answers) = there.parts(None);
                 planned_there.apply_on(batch, answers, &stream_of(&device)).unwrap();
-                prop_assert_eq!(there.answers(), right);
+                prop_assert_eq!(there.answers().unwrap(), right);
                 let keys: Vec<K> = ops.iter().map(|op| op.key).collect();
                 let found: Vec<Option<V>> = keys.iter().map(|key| model.get(key).copied()).collect();
                 prop_assert_eq!(&on_device.find(&keys).unwrap(), &found);
@@ -266,8 +313,8 @@ fn runs_enqueued_batches<K: TestKey, V: TestValue>() {
         };
         let batches = [batch(1500), batch(700 * round)];
         let asked: Vec<MapOp<K, V>> = (0..2600).map(|number| MapOp::find(K::cut(number * 77))).collect();
-        let mut there = batches.each_ref().map(|ops| OnDevice::new(&device, ops));
-        let mut lookup = OnDevice::new(&device, &asked);
+        let mut there = batches.each_ref().map(|ops| OnDevice::new(&device, ops).unwrap());
+        let mut lookup = OnDevice::new(&device, &asked).unwrap();
         // SAFETY: the buffers live until the map has been waited for, and are used for nothing else.
         unsafe {
             for (there, stream) in there.iter_mut().zip(&streams) {
@@ -278,21 +325,21 @@ fn runs_enqueued_batches<K: TestKey, V: TestValue>() {
             map.enqueue_on(ops, answers, &streams[0]).unwrap().synchronize().unwrap();
         }
         for (ops, there) in batches.iter().zip(&there) {
-            check_answers(&mut model, ops, &there.answers()).unwrap();
+            check_answers(&mut model, ops, &there.answers().unwrap()).unwrap();
         }
-        check_answers(&mut model, &asked, &lookup.answers()).unwrap();
+        check_answers(&mut model, &asked, &lookup.answers().unwrap()).unwrap();
         check_contents(&map, &model).unwrap();
     }
     assert_eq!(map.stats().unwrap().slots, slots);
     // Without room for them, new keys are refused, and nothing else happens.
     let many: Vec<MapOp<K, V>> =
         (0..2 * slots).map(|number| MapOp::insert(K::cut(number + 1_000_000), V::of(number))).collect();
-    let mut there = OnDevice::new(&device, &many);
+    let mut there = OnDevice::new(&device, &many).unwrap();
     let (ops, answers) = there.parts(Some(MapOpKind::Insert));
     // SAFETY: as above.
     unsafe { map.enqueue_on(ops, answers, &streams[1]).unwrap() };
     assert!(map.len().unwrap() * 100 > slots * 94, "{} of {slots}", map.len().unwrap());
-    let answers = there.answers();
+    let answers = there.answers().unwrap();
     for (op, answer) in many.iter().zip(&answers) {
         assert!(matches!(answer.status, MapStatus::Inserted | MapStatus::Full));
         if answer.status == MapStatus::Inserted {
@@ -312,7 +359,6 @@ macro_rules! widths {
         mod $name {
             use super::*;
             use crate::calls::Calls;
-            use crate::container::Pairs;
             use crate::crowded::Crowded;
 
             #[test]
@@ -371,6 +417,58 @@ widths! {
 #[test]
 fn eight_to_eight_runs_enqueued_batches() {
     runs_enqueued_batches::<u64, u64>();
+}
+
+#[test]
+fn enqueued_batches_agree_with_the_model_in_schedules_and_on_lost_devices() {
+    fast::<Enqueued<u64, u64>>();
+    agrees_in_schedules::<Enqueued<u64, [u64; 2]>>(6);
+    losses::<Enqueued<u32, u32>>();
+}
+
+#[test]
+fn threads_enqueue_and_wait_beside_each_other() {
+    let device = device();
+    let map = HashMap::<u64, u64>::new(&device, &options()).unwrap();
+    let keys: Vec<u64> = (0..100).collect();
+    map.insert(&keys, &[0; 100]).unwrap();
+    let adds: Vec<MapOp> = keys.iter().map(|key| MapOp::add(*key, 1)).collect();
+    let asks: Vec<MapOp> = keys.iter().map(|key| MapOp::find(*key)).collect();
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let stream = device.stream().unwrap();
+            for _ in 0..10 {
+                let mut there = OnDevice::new(&device, &adds).unwrap();
+                let (ops, answers) = there.parts(None);
+                // SAFETY: the buffers live until the event has been waited for.
+                unsafe { map.enqueue_on(ops, answers, &stream).unwrap().synchronize().unwrap() };
+            }
+        });
+        threads.spawn(|| {
+            for round in 0..10 {
+                // Grows the map, which waits for what was enqueued.
+                let more: Vec<u64> = (1000 * round..1000 * round + 500).map(|key| key + 1000).collect();
+                map.insert(&more, &more).unwrap();
+                map.upsert(Upsert::Add, &keys, &[1; 100]).unwrap();
+            }
+        });
+        for _ in 0..2 {
+            threads.spawn(|| {
+                let stream = device.stream().unwrap();
+                for _ in 0..20 {
+                    let mut there = OnDevice::new(&device, &asks).unwrap();
+                    let (ops, answers) = there.parts(Some(MapOpKind::Find));
+                    // SAFETY: as above.
+                    unsafe { map.enqueue_on(ops, answers, &stream).unwrap().synchronize().unwrap() };
+                    let found = there.answers().unwrap();
+                    assert!(found.iter().all(|answer| *answer == found[0]), "{found:?}");
+                }
+            });
+        }
+    });
+    assert_eq!(map.find(&keys).unwrap(), vec![Some(20); 100]);
+    assert_eq!(map.len().unwrap(), 5100);
+    map.verify().unwrap();
 }
 
 mod sets_of_32_bits {
