@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 
 use bytemuck::Pod;
+use warpkeep_device::{Arch, DeviceError};
 
 /// Keys of slab hashes whose values are `V`: `u32` with `u32` and `u64` with `u64`; those of sets, whose values are `()`, are `u32` or `u64`.
 pub trait SlabKey<V>: Pod + Ord + Hash + Debug + Send + Sync + sealed::Celled<V> {}
@@ -121,5 +122,36 @@ impl Cell {
             Self::Pair64 => 128,
             _ => 64,
         }
+    }
+
+    /// An error if a GPU of this architecture cannot change such cells as a whole.
+    pub(super) fn check_arch(self, arch: Option<Arch>) -> Result<(), DeviceError> {
+        match arch {
+            Some(arch) if self.bytes() == 16 && arch < WIDE_CAS => Err(DeviceError::Call {
+                call: "a slab hash of 64-bit keys and values",
+                code: "compute capability".to_owned(),
+                text: format!("{arch} has no compare-and-swap of 16 bytes"),
+                advice: "use a HashMap, keys and values of 32 bits, or a GPU of compute capability 9.0 or later",
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The first architecture with a compare-and-swap of 16 bytes.
+const WIDE_CAS: Arch = Arch::new(9, 0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wide_pairs_need_a_gpu_that_swaps_sixteen_bytes() {
+        let error = Cell::Pair64.check_arch(Some(Arch::new(8, 9))).unwrap_err();
+        assert!(error.to_string().contains("use a HashMap"), "{error}");
+        for arch in [None, Some(Arch::new(9, 0)), Some(Arch::new(10, 0))] {
+            Cell::Pair64.check_arch(arch).unwrap();
+        }
+        Cell::Pair32.check_arch(Some(Arch::new(7, 0))).unwrap();
     }
 }

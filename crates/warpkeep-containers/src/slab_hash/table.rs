@@ -104,6 +104,7 @@ impl SlabTable {
 
     /// An empty table; the options have a size of slabs.
     pub(super) fn new(device: &Device, options: SlabHashOptions, cell: Cell, unique: bool) -> Result<Self> {
+        cell.check_arch(device.info().abilities.arch)?;
         let pool = SlabAllocOptions { initial_units: 1, most_units: options.most_slabs };
         let bits = options.bits_for(options.capacity, cell);
         Ok(Self {

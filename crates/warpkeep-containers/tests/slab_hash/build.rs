@@ -67,13 +67,19 @@ fn builds_and_growth_are_right_in_every_schedule() {
         let options = SlabHashOptions { most_buckets: 4 << (seed % 3), ..SlabHashOptions::default() };
         built_as_inserted::<u32>(&device, options, &pairs(150), |number| number as u32);
         built_as_inserted::<u64>(&device, options, &pairs(100), |number| number);
-        let mut set: SlabSet = SlabSet::new(&device, options).unwrap();
+        let mut set: SlabSet = SlabSet::new(&device, SlabHashOptions::default()).unwrap();
         let keys: Vec<u32> = (0..200).map(|i| i * i % 97).collect();
         let inserted = set.build(&keys).unwrap();
         let first = |at: usize| !keys[..at].contains(&keys[at]);
         assert!((0..200).all(|at| (inserted[at] == SlabAnswer::Inserted) == first(at)), "seed {seed}");
-        set.reserve(5000).unwrap();
-        assert_eq!(sorted(set.keys().unwrap()).len() as u64, set.len().unwrap());
+        let before = set.stats().unwrap().buckets;
+        set.reserve(1000).unwrap();
+        assert!(set.stats().unwrap().buckets > 4 * before);
+        let distinct = sorted((0..200).filter(|at| first(*at)).map(|at| keys[at]).collect());
+        assert_eq!(
+            (sorted(set.keys().unwrap()), set.len().unwrap()),
+            (distinct.clone(), distinct.len() as u64)
+        );
         assert!(set.contains(&keys).unwrap().into_iter().all(|there| there));
     }
 }
