@@ -155,6 +155,12 @@ impl Latencies {
         self.0.len()
     }
 
+    /// The share of them that is not longer than this.
+    pub fn share_within(&self, time: Duration) -> f64 {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(LONGEST);
+        self.0.percentile_below(nanos) / 100.0
+    }
+
     /// The latency, in microseconds, that this share of the operations did not exceed.
     pub fn micros(&self, percent: f64) -> f64 {
         self.0.value_at_percentile(percent) as f64 / 1000.0
@@ -196,6 +202,9 @@ mod tests {
         all.add(&one);
         assert_eq!(all.count(), 2);
         assert!((all.micros(50.0) - 10.0).abs() < 0.1);
+        assert_eq!(all.share_within(Duration::from_millis(1)), 0.5);
+        assert_eq!(all.share_within(Duration::from_secs(3)), 0.5);
+        assert_eq!(all.share_within(Duration::MAX), 1.0);
         assert!((all.micros(100.0) - 1e8).abs() < 1e5);
     }
 }

@@ -17,6 +17,8 @@ fn small(directory: &tempfile::TempDir) -> Options {
         image_dir: directory.path().to_path_buf(),
         items: 4000,
         clients: 96,
+        batches: vec![16, 128, 1024],
+        cycles: vec![Duration::from_micros(160), Duration::from_millis(20)],
         rounds: 1,
         round_time: Duration::from_millis(2),
         ..Options::default()
@@ -58,6 +60,43 @@ fn rates_of_cpu_and_device_stand_beside_the_published_ones() {
 }
 
 #[test]
+fn batches_cycles_and_delayed_writes_are_measured_and_modelled() {
+    let directory = directory();
+    let device = if cfg!(feature = "gpu") { DeviceChoice::Sim } else { DeviceChoice::Cpu };
+    let options = Options {
+        figures: ["11", "13", "16"].iter().flat_map(|number| figure(number)).collect(),
+        device,
+        ..small(&directory)
+    };
+    let report = run(&options, &Quiet).expect("all answers are right");
+    assert!(is_empty(&directory));
+    let names: &[&str] = match device {
+        DeviceChoice::Sim => &["CPU index", "GPHash index on sim"],
+        _ => &["CPU index"],
+    };
+    for name in names {
+        for n in [1, 2, 4, 8] {
+            let case = "figure 11: writes in one batch of n, 95% gets, uniform";
+            assert_series(&report, case, &format!("{name}, n = {n}"), "rate", 1);
+            assert_series(&report, case, &format!("{name}, n = {n}"), "p95", 1);
+        }
+        for batch in [16, 128, 1024] {
+            assert_series(&report, &format!("figure 13: a batch of {batch} gets"), name, "time", 1);
+            assert_series(&report, &format!("figure 13: a batch of {batch} sets"), name, "time", 1);
+        }
+        assert_eq!(report.series("figure 13: T = k x + b of gets", name, "k").len(), 1);
+    }
+    let published = "Mega-KV, by its equation, writes delayed";
+    assert_series(&report, "figure 13: the rate that a cycle of 160 us allows", published, "rate", 1);
+    assert_series(&report, "figure 11: the shortest cycle at 50% of the highest rate", published, "cycle", 1);
+    // A cycle that is long enough for a CPU, however busy this machine is.
+    let case = "figure 16: cycles of 20000 us, 95% gets";
+    assert_series(&report, case, "CPU index", "p95", 1);
+    assert_series(&report, case, "CPU index", "within 3 cycles", 1);
+    assert!(report.charts.iter().all(|chart| chart.to_svg().is_ok()));
+}
+
+#[test]
 fn nonsense_is_refused_and_an_interrupted_run_leaves_nothing() {
     let directory = directory();
     let refused = |change: &dyn Fn(&mut Options)| refusal(small(&directory), change, run);
@@ -68,6 +107,8 @@ fn nonsense_is_refused_and_an_interrupted_run_leaves_nothing() {
     refused(&|options| options.threads = 0);
     refused(&|options| options.clients = 0);
     refused(&|options| options.keys_a_get = 0);
+    refused(&|options| options.batches = vec![64]);
+    refused(&|options| options.cycles = vec![Duration::ZERO]);
     for word in ["9", "12", "", "x"] {
         assert!(word.parse::<Figure>().is_err(), "{word}");
     }

@@ -38,6 +38,13 @@ pub(crate) struct Demand {
     pub(crate) stream: u64,
 }
 
+impl Demand {
+    /// Keys of a request, on average.
+    pub(crate) fn keys_a_request(&self) -> f64 {
+        Coin::keys_a_request(self.read_share, self.keys_a_get)
+    }
+}
+
 /// The clients of one thread.
 #[derive(Debug)]
 pub(crate) struct Clients<'c> {

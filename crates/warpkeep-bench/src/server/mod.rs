@@ -47,6 +47,7 @@ pub use self::items::Items;
 use self::options::Case;
 pub use self::options::{Options, Target};
 pub use self::protocol::{Answer, Malformed, Parsed, Protocol, Requests};
+pub(crate) use self::results::spread as latency_chart;
 pub use self::spawn::{Io, Program};
 use crate::measure::Latencies;
 use crate::report::Report;

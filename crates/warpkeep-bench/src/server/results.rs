@@ -103,7 +103,7 @@ pub(super) fn alone(case: &str, protocol: Protocol, rate: f64, report: &mut Repo
 }
 
 /// The distribution of latencies, as in figure 16 of the Mega-KV paper: one curve a server.
-pub(super) fn spread(case: &str, servers: impl Iterator<Item = (String, Latencies)>) -> Chart {
+pub(crate) fn spread(case: &str, servers: impl Iterator<Item = (String, Latencies)>) -> Chart {
     // Enough points for a smooth curve, and the last few per cent closer.
     let shares = || (0..=98).map(f64::from).chain((1..=20).map(|tenth| 98.0 + 0.1 * f64::from(tenth)));
     let curve = |(name, latencies): (String, Latencies)| {

@@ -24,13 +24,16 @@ pub(super) enum Part {
     Pipeline,
 }
 
-const FIGURES: [(u8, Part, &str); 6] = [
+const FIGURES: [(u8, Part, &str); 9] = [
     (6, Part::Index, "searches by cells of a bucket and lanes of a job"),
     (7, Part::Index, "insertions by partitions"),
     (8, Part::Index, "throughput and latency of the index by the size of a batch"),
     (10, Part::Index, "the time of a batch as a line"),
+    (11, Part::Pipeline, "the shortest cycle, and writes that wait"),
+    (13, Part::Pipeline, "the time of a batch by its size, and the rate that a cycle allows"),
     (14, Part::Pipeline, "rates with keys and values of 8 bytes"),
     (15, Part::Pipeline, "rates with larger keys and values"),
+    (16, Part::Pipeline, "latencies by cycle"),
 ];
 
 impl Figure {

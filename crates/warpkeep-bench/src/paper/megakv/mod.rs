@@ -33,6 +33,10 @@ pub struct Options {
     pub clients: usize,
     /// Keys of a get.
     pub keys_a_get: usize,
+    /// The sizes of batches, in keys, whose time is measured for figures 11, 13 and 16.
+    pub batches: Vec<usize>,
+    /// The cycles of figures 13 and 16.
+    pub cycles: Vec<Duration>,
     /// Rounds of each case.
     pub rounds: u32,
     /// How long a round takes.
@@ -54,6 +58,8 @@ impl Default for Options {
             threads: 1,
             clients: 1024,
             keys_a_get: 16,
+            batches: vec![64, 256, 1024, 4096, 16_384],
+            cycles: [120, 160, 200, 240, 280, 320].map(Duration::from_micros).to_vec(),
             rounds: 3,
             round_time: Duration::from_millis(500),
             seed: 1,
@@ -79,6 +85,12 @@ impl Options {
         }
         if !(1..=1024).contains(&self.keys_a_get) {
             return wrong(format!("{} keys of a get are not possible; take 1 to 1024", self.keys_a_get));
+        }
+        if self.batches.len() < 2 || self.batches.iter().any(|batch| !(1..=1 << 20).contains(batch)) {
+            return wrong("two sizes of batches or more are needed, of 1 to 2^20 keys".to_owned());
+        }
+        if self.cycles.iter().any(Duration::is_zero) {
+            return wrong("a cycle takes some time; write 120us, for example".to_owned());
         }
         Ok(())
     }

@@ -28,7 +28,7 @@ enum Which {
     /// For figures that cannot be measured it reports their requirements.
     #[command(after_help = EXIT_CODES)]
     Gphash(Gphash),
-    /// Mega-KV: figures 6, 7, 8 and 10, the index on a device; 14 and 15, rates of the server with requests from memory.
+    /// Mega-KV: figures 6, 7, 8 and 10, the index on a device; 11, 13, 14, 15 and 16, the server with requests from memory.
     #[command(after_help = EXIT_CODES)]
     Megakv(Megakv),
     /// TurboHash: figures 1, 6, 10, 11 and 12, and how long coming back takes.

@@ -19,6 +19,7 @@ const LOADED: usize = 256;
 pub(super) struct Contestant {
     pub(super) name: String,
     pub(super) contents: Contents,
+    items: u64,
     // Before the directories that it lies in.
     store: Store,
     _image: TempDir,
@@ -46,8 +47,9 @@ impl Contestant {
         };
         let store = Store::open_with(directory.path().join("store"), options)?;
         let contents = Contents::new(name.clone(), workload);
-        let contestant = Contestant { name, contents, store, _image: image, _directory: directory };
-        contestant.fill(site, workload.items)?;
+        let items = workload.items;
+        let contestant = Contestant { name, contents, items, store, _image: image, _directory: directory };
+        contestant.fill(site)?;
         Ok(contestant)
     }
 
@@ -56,9 +58,14 @@ impl Contestant {
         Ok(MemoryServer::new(&self.store, settings)?)
     }
 
-    fn fill(&self, site: &Site<'_>, items: u64) -> Result<(), BenchError> {
-        site.progress.begin(&format!("{}: storing keys", self.name), Amount::Count(items));
-        let server = self.server(Settings { capacity: items, ..Settings::default() })?;
+    /// This number of clients for each thread, or fewer: every client writes items of its own.
+    pub(super) fn clients(&self, wanted: usize, threads: usize) -> usize {
+        wanted.clamp(1, (self.items as usize / threads).max(1))
+    }
+
+    fn fill(&self, site: &Site<'_>) -> Result<(), BenchError> {
+        site.progress.begin(&format!("{}: storing keys", self.name), Amount::Count(self.items));
+        let server = self.server(Settings { capacity: self.items, ..Settings::default() })?;
         let mut worker = server.worker();
         let numbers: Vec<usize> = (0..LOADERS).map(|_| worker.connect()).collect();
         let mut loaders = self.contents.loaders(LOADERS);

@@ -13,7 +13,8 @@ impl Line {
     /// The line with the least squares of *relative* errors, so that small batches count as much as large ones. `None`
     /// if the points do not determine one.
     pub(super) fn fit(points: &[(f64, f64)]) -> Option<Line> {
-        let sum = |term: &dyn Fn(f64, f64) -> f64| points.iter().map(|&(x, t)| term(x, t) / (t * t)).sum::<f64>();
+        let sum =
+            |term: &dyn Fn(f64, f64) -> f64| points.iter().map(|&(x, t)| term(x, t) / (t * t)).sum::<f64>();
         let (one, x, xx) = (sum(&|_, _| 1.0), sum(&|x, _| x), sum(&|x, _| x * x));
         let (t, xt) = (sum(&|_, t| t), sum(&|x, t| x * t));
         let determinant = one * xx - x * x;
@@ -29,8 +30,7 @@ mod tests {
 
     #[test]
     fn a_line_is_found_again_and_one_point_determines_none() {
-        let points: Vec<(f64, f64)> =
-            [10.0, 100.0, 5000.0].iter().map(|&x| (x, 0.003 * x + 37.4)).collect();
+        let points: Vec<(f64, f64)> = [10.0, 100.0, 5000.0].iter().map(|&x| (x, 0.003 * x + 37.4)).collect();
         let line = Line::fit(&points).expect("a line");
         assert!((line.k - 0.003).abs() < 1e-9 && (line.b - 37.4).abs() < 1e-6, "{line:?}");
         assert_eq!(Line::fit(&points[..1]), None);

@@ -1,9 +1,14 @@
 //! The server as the paper measured it: requests come from memory, and answers go there. Its parsers, its scheduler and
 //! its writer of answers are those that clients reach through sockets.
 
+mod batches;
 mod contestant;
+mod delayed;
+mod latencies;
+mod line;
 mod rates;
 mod round;
+mod schedule;
 
 use warpkeep_device::DeviceChoice;
 
@@ -58,6 +63,7 @@ impl Site<'_> {
 pub(super) fn charts(report: &mut Report) {
     let mut cases: Vec<String> = report.summaries.iter().map(|summary| summary.case.clone()).collect();
     cases.dedup();
+    cases.retain(|case| case.starts_with("figure 14") || case.starts_with("figure 15"));
     let bars = |case: &String| Chart::bars_of(report, case, "rate", ("million keys a second", 1e-6), &[]);
     let charts: Vec<Chart> = cases.iter().filter_map(bars).collect();
     report.charts.extend(charts);
@@ -74,7 +80,10 @@ pub(super) fn run(
     let scratch = Scratch::new(&options.dir, &options.image_dir)?;
     let site = Site { options, scratch, progress };
     match number {
+        11 => delayed::run(&site, report),
+        13 => batches::run(&site, report),
         14 => rates::small(&site, report),
+        16 => latencies::run(&site, report),
         _ => rates::large(&site, report),
     }
 }

@@ -4,11 +4,12 @@ use super::round::{self, Plan};
 use super::{MOSTLY_GETS, SMALL, Site, Size};
 use crate::BenchError;
 use crate::machine::Others;
+use crate::measure::Latencies;
 use crate::report::{Report, Unit};
 use crate::server::Demand;
 use crate::workload::{DEFAULT_THETA, Distribution};
 
-const SKEWED: Distribution = Distribution::Zipfian(DEFAULT_THETA);
+pub(super) const SKEWED: Distribution = Distribution::Zipfian(DEFAULT_THETA);
 
 /// Published rates with keys drawn by Zipf's law, in millions of keys a second: `get`, and `getk`, which leaves the
 /// comparison of keys to clients.
@@ -37,6 +38,19 @@ const PUBLISHED: [Published; 8] = [
 
 /// MICA with 95 % gets, in millions of keys a second (section 7.2.2).
 const MICA: f64 = 76.3;
+
+/// Adds how long requests waited for their answers.
+pub(super) fn add_percentiles(
+    report: &mut Report,
+    case: &str,
+    name: &str,
+    round: u32,
+    latencies: &Latencies,
+) {
+    for (metric, percent) in [("p50", 50.0), ("p95", 95.0), ("p99", 99.0)] {
+        report.add(case, name, round, metric, Unit::Micros, latencies.micros(percent));
+    }
+}
 
 /// Figure 14.
 pub(super) fn small(site: &Site<'_>, report: &mut Report) -> Result<(), BenchError> {

@@ -62,15 +62,15 @@ impl Outcome {
 pub(super) fn run(site: &Site<'_>, contestant: &Contestant, plan: Plan) -> Result<Outcome, BenchError> {
     let threads = site.options.threads;
     // No batch ends because it is large.
-    let batch = plan.clients * plan.demand.keys_a_get.max(1);
-    let settings = Settings { batch, write_every: plan.write_every, ..Settings::default() };
+    let settings = Settings { batch: usize::MAX, write_every: plan.write_every, ..Settings::default() };
     let server = contestant.server(settings)?;
+    let count = contestant.clients(plan.clients, threads);
     let outcomes: Vec<Result<Outcome, BenchError>> = std::thread::scope(|scope| {
         let start = |thread: usize| {
             let server = &server;
             scope.spawn(move || {
-                let clients = contestant.contents.clients(plan.demand, plan.clients, (thread, threads))?;
-                Thread::new(server, clients, plan.clients).run(site.options.round_time, site.progress)
+                let clients = contestant.contents.clients(plan.demand, count, (thread, threads))?;
+                Thread::new(server, clients, count).run(site.options.round_time, site.progress)
             })
         };
         let threads: Vec<_> = (0..threads).map(start).collect();
@@ -139,8 +139,19 @@ impl<'k, 's, 'c> Thread<'k, 's, 'c> {
             self.batch()?;
         }
         outcome.rate = outcome.keys as f64 / outcome.took.as_secs_f64().max(1e-9);
-        outcome.latencies = self.clients.latencies().clone();
+        outcome.latencies = self.latencies();
         Ok(outcome)
+    }
+
+    /// As [`batch`](Thread::batch), at this time of the server. Returns how long it took.
+    pub(super) fn batch_at(&mut self, begins: Duration) -> Result<Duration, BenchError> {
+        self.clock = begins;
+        Ok(self.batch()?.1)
+    }
+
+    /// The time from when requests were due until their answers were there.
+    pub(super) fn latencies(&self) -> Latencies {
+        self.clients.latencies().clone()
     }
 
     /// A client sends a request that was due at this time of the server.

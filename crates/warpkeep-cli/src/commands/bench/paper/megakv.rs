@@ -32,6 +32,12 @@ pub(super) struct Megakv {
     /// Keys of a get.
     #[arg(long, default_value_t = 16)]
     keys_a_get: usize,
+    /// Sizes of batches, in keys, whose time is measured for figures 11, 13 and 16.
+    #[arg(long, value_delimiter = ',', default_value = "64,256,1024,4096,16384", value_name = "N,...")]
+    batch: Vec<usize>,
+    /// The cycles of figures 13 and 16.
+    #[arg(long, value_delimiter = ',', default_value = "120us,160us,200us,240us,280us,320us", value_parser = humantime::parse_duration, value_name = "TIME,...")]
+    cycles: Vec<Duration>,
     /// Rounds of each case.
     #[arg(long, default_value_t = 3)]
     rounds: u32,
@@ -57,6 +63,8 @@ impl Megakv {
             threads: self.threads,
             clients: self.clients,
             keys_a_get: self.keys_a_get,
+            batches: self.batch.clone(),
+            cycles: self.cycles.clone(),
             rounds: self.rounds,
             round_time: self.round_time,
             seed: self.seed,
