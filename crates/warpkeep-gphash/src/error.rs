@@ -93,6 +93,10 @@ pub enum TableError {
     #[error(transparent)]
     Device(#[from] warpkeep_device::DeviceError),
 
+    /// The cuckoo index of a table on a device failed.
+    #[error(transparent)]
+    CuckooIndex(warpkeep_containers::ContainerError),
+
     /// Of the image.
     #[error(transparent)]
     Image(#[from] ImageError),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use warpkeep::{DeviceChoice, DeviceValues, HostGetStrategy, Peek, Store, StoreOptions, peek};
+use warpkeep::{DeviceChoice, DeviceIndex, DeviceValues, HostGetStrategy, Peek, Store, StoreOptions, peek};
 use warpkeep_image::{Domain, OpenOptions, Placement};
 use warpkeep_log::{Log, LogOptions, ReadOnlyDisk, Recovery};
 
@@ -28,6 +28,8 @@ pub(crate) struct StoreAt {
     /// The device of its tables; see [`Worked`](super::Worked).
     #[arg(skip)]
     pub(crate) device: DeviceChoice,
+    #[arg(skip)]
+    pub(crate) device_index: DeviceIndex,
     #[arg(skip)]
     pub(crate) device_values: DeviceValues,
     #[arg(skip)]
@@ -74,6 +76,7 @@ impl StoreAt {
             open,
             abandon_image: self.abandon_image,
             device,
+            device_index: self.device_index,
             device_values,
             host_gets,
             threads,

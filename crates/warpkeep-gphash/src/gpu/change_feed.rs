@@ -104,6 +104,11 @@ impl Pending {
         Some(last)
     }
 
+    /// Drops the items, for an index that is about to be built from the image.
+    pub(in crate::gpu) fn forget_items(&mut self) {
+        (self.items, self.too_many_items) = (Vec::new(), false);
+    }
+
     /// Takes the words that have changed; `None` if there were too many.
     pub(in crate::gpu) fn take_words(&mut self) -> Option<Vec<u64>> {
         let words = std::mem::take(&mut self.words);

@@ -26,6 +26,7 @@ use warpkeep_device::{Device, StagedBuffer, WorkspacePool};
 use warpkeep_image::Persist;
 
 use crate::gpu::blocks::BlockPool;
+use crate::gpu::cuckoo::RecordSignatures;
 use crate::gpu::image::DeviceImage;
 use crate::gpu::index::DeviceIndex;
 use crate::gpu::kernels::{Kernels, constants_of};
@@ -53,6 +54,8 @@ pub struct DeviceEngine<P: Persist> {
     pub(super) readers: WorkspacePool<Columns>,
     relocation: RelocationLock,
     pub(super) device_index: DeviceIndex,
+    /// The index of a table that the device only reads.
+    pub(super) signatures: RecordSignatures,
     profile: RwLock<DeviceProfile>,
     /// Used by the holder of the write lock.
     block_pool: Mutex<BlockPool<P>>,
@@ -83,6 +86,7 @@ impl<P: Persist> DeviceEngine<P> {
             readers: WorkspacePool::default(),
             relocation: RelocationLock::default(),
             device_index: DeviceIndex::default(),
+            signatures: RecordSignatures::default(),
             profile: RwLock::new(DeviceProfile::of(device.info())?),
             block_pool: Mutex::new(BlockPool::new(&table.heap, table.pool, table.form)),
             level_copies: Mutex::default(),

@@ -20,6 +20,7 @@
 //! | `profile` | the thresholds that decide how a batch runs |
 //! | `index` | the device index: from each key to its record, in device memory |
 //! | `change_feed` | changes of the CPU, which the device index applies before the next kernel reads |
+//! | `cuckoo` | the cuckoo index of a table with keys or values of any length: from hashes to records, in device memory |
 //! | `value_cache` | values of the most frequent keys in device memory |
 //! | `read` | gets, with columns in device memory or in host memory |
 //! | `batch` | write batches in host memory, and their columns |
@@ -61,6 +62,7 @@
 mod batch;
 mod blocks;
 pub(crate) mod change_feed;
+mod cuckoo;
 mod engine;
 mod image;
 mod index;

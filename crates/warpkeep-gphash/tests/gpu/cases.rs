@@ -10,7 +10,8 @@ macro_rules! all_cases {
                 gets_in_device_memory_are_answered_in_device_memory, duplicate_keys_get_equal_answers,
                 duplicate_keys_fall_back_to_the_cpu;
             variable:
-                keys_and_values_of_any_length_are_found, keys_are_found_in_reused_blocks;
+                keys_and_values_of_any_length_are_found, keys_are_found_in_reused_blocks,
+                keys_of_any_length_are_found_by_a_cuckoo_index;
             agree:
                 cpu_and_device_alternate_on_a_growing_table,
                 cpu_and_device_alternate_on_a_shrinking_table, cpu_and_device_alternate_on_special_keys;

@@ -59,7 +59,7 @@ fn duplicate_keys_get_equal_answers_in_every_schedule() {
 fn keys_of_any_length_are_found_in_every_schedule() {
     for seed in 0..60 {
         let device = Device::simulated(Mode::seeded(seed)).unwrap();
-        crate::variable::run(&device, heap, seed, 40, 2);
+        crate::variable::run(&device, heap, seed, 40, 2, false);
     }
 }
 

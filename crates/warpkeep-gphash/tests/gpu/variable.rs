@@ -38,8 +38,9 @@ fn found(
     answers
 }
 
-/// Writes with the CPU and reads with the device, while the table grows.
-pub(crate) fn run(device: &Device, space: Space, seed: u64, numbers: u64, rounds: u64) {
+/// Writes with the CPU and reads with the device, while the table grows; with `cuckoo` the device has an index of the first
+/// round's items, and keeps it up to date.
+pub(crate) fn run(device: &Device, space: Space, seed: u64, numbers: u64, rounds: u64, cuckoo: bool) {
     let mut dice = Dice::new(seed);
     let (key_spec, value_spec) = match seed % 3 {
         0 => (KeySpec::variable(40).unwrap(), ValueSpec::variable(3000).unwrap()),
@@ -91,6 +92,10 @@ pub(crate) fn run(device: &Device, space: Space, seed: u64, numbers: u64, rounds
             }
         }
         drop(lock);
+        if cuckoo && round == 0 {
+            assert_eq!(engine.index_bytes(), 0);
+            assert!(engine.build_cuckoo_index(&table).unwrap() && engine.index_bytes() > 0);
+        }
         for (key, answer) in keys.iter().zip(found(&engine, &table, &keys)) {
             assert_eq!(answer.as_ref(), items.get(key), "seed {seed}, round {round}: {key:?}");
         }
@@ -108,7 +113,13 @@ pub(crate) fn run(device: &Device, space: Space, seed: u64, numbers: u64, rounds
 
 pub(crate) fn keys_and_values_of_any_length_are_found(device: &Device, space: Space) {
     for seed in 0..6 {
-        run(device, space, seed, 150, 6);
+        run(device, space, seed, 150, 6, false);
+    }
+}
+
+pub(crate) fn keys_of_any_length_are_found_by_a_cuckoo_index(device: &Device, space: Space) {
+    for seed in 0..6 {
+        run(device, space, seed, 150, 6, true);
     }
 }
 

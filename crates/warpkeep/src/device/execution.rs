@@ -53,7 +53,10 @@ impl<P: Persist, T: Planned<P>> Execution<P, T> {
         let Some(device) = T::Device::open(image, table)? else { return Ok(()) };
         self.set_host_gets(options.host_gets);
         let writes = device.can_write(table);
-        if options.index == DeviceIndex::Full && writes && device.load_index(table)? {
+        if options.index == DeviceIndex::Cuckoo && !writes {
+            device.load_cuckoo_index(table)?;
+        }
+        if options.index != DeviceIndex::InImage && writes && device.load_index(table)? {
             let cache = options.values.budget().map(ValueCacheControl::new);
             let _ = cache.map(|cache| self.value_cache.set(cache));
         }
@@ -71,7 +74,8 @@ impl<P: Persist, T: Planned<P>> Execution<P, T> {
         let Some(device) = self.device() else { return Ok(None) };
         let name = device.device().choice().to_string();
         if self.only_reads() {
-            return Ok(Some(DeviceStats { device: name, ..DeviceStats::default() }));
+            let index_bytes = device.index_bytes();
+            return Ok(Some(DeviceStats { device: name, index_bytes, ..DeviceStats::default() }));
         }
         let values = device.value_cache_stats()?;
         Ok(Some(DeviceStats {

@@ -23,6 +23,11 @@ pub enum DeviceIndex {
     /// tables, kernels read the index in the image.
     #[default]
     Full,
+    /// As `Full`; and for packed tables with keys or values of any length, which devices only read, an index from hashes of
+    /// keys to records, as in Mega-KV: eight bytes an item, at a load of 0.9 or less. The device finds the records of a
+    /// batch of gets, and the host compares the keys and copies the values. Where the device's memory does not suffice,
+    /// kernels read the index in the image.
+    Cuckoo,
 }
 
 /// Which values of a table the device keeps in its own memory, beside its [index](DeviceIndex::Full):

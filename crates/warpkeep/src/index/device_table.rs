@@ -46,6 +46,10 @@ pub(crate) trait DeviceTable<P: Persist, T>:
     /// from then on.
     fn load_index(&self, table: &T) -> Result<bool>;
 
+    /// Builds the cuckoo index of a table that the device only reads; returns whether there is one. The device keeps it up
+    /// to date from then on.
+    fn load_cuckoo_index(&self, table: &T) -> Result<bool>;
+
     /// Bytes of device memory that the index takes.
     fn index_bytes(&self) -> u64;
 

@@ -75,6 +75,10 @@ impl<P: Persist> DeviceTable<P, Table<P>> for GpHashDevice<P> {
         Ok(self.0.build_index(table)?.bytes > 0)
     }
 
+    fn load_cuckoo_index(&self, table: &Table<P>) -> Result<bool> {
+        Ok(self.0.build_cuckoo_index(table)?)
+    }
+
     fn index_bytes(&self) -> u64 {
         self.0.index_bytes()
     }

@@ -43,6 +43,10 @@ impl<P: Persist, T> DeviceTable<P, T> for NoDevice {
         match *self {}
     }
 
+    fn load_cuckoo_index(&self, _: &T) -> Result<bool> {
+        match *self {}
+    }
+
     fn index_bytes(&self) -> u64 {
         match *self {}
     }

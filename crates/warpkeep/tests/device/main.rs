@@ -1,5 +1,6 @@
 //! Stores whose tables run on a device, here the simulator.
 
+mod cuckoo;
 mod host_gets;
 #[path = "../common/in_log.rs"]
 mod in_log;

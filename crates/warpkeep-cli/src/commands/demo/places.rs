@@ -49,6 +49,7 @@ impl Places {
             // A power cut is shown by taking it away.
             abandon_image: true,
             device: DeviceChoice::default(),
+            device_index: warpkeep::DeviceIndex::default(),
             device_values: DeviceValues::default(),
             host_gets: None,
             threads: 0,

@@ -75,9 +75,10 @@ impl<P: Persist> DeviceEngine<P> {
         state.replace(None, &table.changes);
     }
 
-    /// Device memory of the [device index](DeviceEngine::build_index).
+    /// Device memory of the [device index](DeviceEngine::build_index), or of the [cuckoo
+    /// index](DeviceEngine::build_cuckoo_index).
     pub fn index_bytes(&self) -> u64 {
-        self.device_index.bytes()
+        self.device_index.bytes() + self.signatures.bytes()
     }
 }
 

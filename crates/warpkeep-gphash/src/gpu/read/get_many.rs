@@ -46,7 +46,12 @@ impl<P: Persist> DeviceEngine<P> {
         let keys: Vec<&[u8]> = keys.collect();
         keys.iter().try_for_each(|key| table.key.check(key))?;
         if !is_fixed(table) {
-            return self.get_variable(table, &keys, each);
+            let done = self.get_by_signatures(table, &keys, &mut each)?;
+            let keys = &keys[done..];
+            return match keys.is_empty() {
+                true => Ok(()),
+                false => self.get_variable(table, keys, |index, found| each(done + index, found)),
+            };
         }
         let chunk_keys = (keys.len() / 4).clamp(CHUNK_KEYS.0, CHUNK_KEYS.1);
         let chunks: Vec<&[&[u8]]> = keys.chunks(chunk_keys).collect();

@@ -1,7 +1,7 @@
 //! A store with all items, served in memory.
 
 use tempfile::TempDir;
-use warpkeep::{Store, StoreOptions};
+use warpkeep::{DeviceIndex, Store, StoreOptions};
 use warpkeep_device::DeviceChoice;
 use warpkeep_server::{MemoryServer, Settings};
 
@@ -14,6 +14,17 @@ use crate::{Amount, BenchError};
 const LOADERS: usize = 16;
 /// Requests of a client that loads, at a time.
 const LOADED: usize = 256;
+
+/// Which index finds the keys of gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Index {
+    /// The table's own, searched by the CPU.
+    Cpu,
+    /// The table's own, searched by kernels.
+    InImage,
+    /// Mega-KV's, in the device's memory.
+    Cuckoo,
+}
 
 /// A store with all items, served in memory.
 pub(super) struct Contestant {
@@ -28,14 +39,13 @@ pub(super) struct Contestant {
 
 impl Contestant {
     /// Stores all items, through the server.
-    pub(super) fn load(
-        site: &Site<'_>,
-        device: DeviceChoice,
-        workload: Workload,
-    ) -> Result<Contestant, BenchError> {
-        let name = match device {
-            DeviceChoice::Cpu => "CPU index".to_owned(),
-            device => format!("GPHash index on {device}"),
+    pub(super) fn load(site: &Site<'_>, index: Index, workload: Workload) -> Result<Contestant, BenchError> {
+        let (name, device, device_index) = match (index, site.options.device) {
+            (Index::Cpu, _) => ("CPU index".to_owned(), DeviceChoice::Cpu, DeviceIndex::default()),
+            (Index::InImage, device) => {
+                (format!("index in the image, {device}"), device, DeviceIndex::InImage)
+            }
+            (Index::Cuckoo, device) => (format!("cuckoo index, {device}"), device, DeviceIndex::Cuckoo),
         };
         let (directory, image) = (site.scratch.fresh_disk()?, site.scratch.fresh_image()?);
         let options = StoreOptions {
@@ -43,6 +53,7 @@ impl Contestant {
             // The paper's store has none.
             without_log: true,
             device,
+            device_index,
             ..StoreOptions::default()
         };
         let store = Store::open_with(directory.path().join("store"), options)?;

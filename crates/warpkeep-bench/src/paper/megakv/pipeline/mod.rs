@@ -12,7 +12,7 @@ mod schedule;
 
 use warpkeep_device::DeviceChoice;
 
-use self::contestant::Contestant;
+use self::contestant::{Contestant, Index};
 use super::Options;
 use crate::chart::Chart;
 use crate::report::Report;
@@ -48,14 +48,17 @@ struct Site<'s> {
 }
 
 impl Site<'_> {
-    /// The contestants, each with all items: the CPU, and the device if there is one.
+    /// The contestants, each with all items: the CPU's index, and those of the device if there is one.
     fn load(&self, size: Size) -> Result<Vec<Contestant>, BenchError> {
         let Size { key_bytes, value_bytes } = size;
         let items = size.items(self.options);
         let workload = Workload { items, key_bytes, value_bytes, seed: self.options.seed };
-        let mut devices = vec![DeviceChoice::Cpu];
-        devices.extend(Some(self.options.device).filter(|&device| device != DeviceChoice::Cpu));
-        devices.into_iter().map(|device| Contestant::load(self, device, workload)).collect()
+        let device = self.options.device;
+        let indexes: &[Index] = match device {
+            DeviceChoice::Cpu => &[Index::Cpu],
+            _ => &[Index::Cpu, Index::InImage, Index::Cuckoo],
+        };
+        indexes.iter().map(|&index| Contestant::load(self, index, workload)).collect()
     }
 }
 
