@@ -1,7 +1,7 @@
 //! An as-of join: for each trade the last quote of its symbol that was made at the time of the trade or up to five seconds before.
 //!
-//! `cargo run -p warpkeep-containers --example as_of_join` uses the first GPU, the simulator where there is none, and the CPU if told so by the
-//! argument `cpu`.
+//! `cargo run -p warpkeep-containers --example as_of_join` uses the first GPU, or the simulator where there is none; with the
+//! argument `cpu` it uses the CPU.
 
 use std::error::Error;
 

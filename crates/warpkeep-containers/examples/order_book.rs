@@ -1,7 +1,7 @@
 //! An order book: bids and asks by price and time, in batches of new orders, cancellations and questions.
 //!
-//! `cargo run -p warpkeep-containers --example order_book` uses the first GPU, the simulator where there is none, and the CPU if told so by the
-//! argument `cpu`.
+//! `cargo run -p warpkeep-containers --example order_book` uses the first GPU, or the simulator where there is none; with the
+//! argument `cpu` it uses the CPU.
 
 use std::error::Error;
 

@@ -342,6 +342,8 @@ template <class K, class V> WK_DEVICE void ranges(const Reads<K, V>& p) {
     bool is_range = p.code == (u32)OrderedOp::Range;
     u32 count = i < p.count ? read_range<true>(p, i, is_range && !p.total) : 0;
     if (p.lengths && i < p.count) store(p.lengths + i, is_range ? count : 0u);
+    if (p.found_keys && i < p.count) store(p.found_keys + i, K{});
+    if (p.found_values && i < p.count) store(p.found_values + i, (V)0);
     add_pairs(p.total, is_range ? count : 0);
 }
 
@@ -365,7 +367,7 @@ template <class K, class V> WK_DEVICE void read(const Reads<K, V>& p) {
     add_pairs(p.total, count);
 }
 
-// The number of keys below each key, or the pair with so many keys below it.
+// The number of keys below each key, or the pair with a number of keys below it.
 template <class K, class V> struct Ranks {
     OrderedMapRef<K, V> map;
     const K* keys;

@@ -71,9 +71,8 @@ impl Tree {
         let version = self.current();
         // SAFETY: the caller's promise, as below.
         let (batch, changes) = unsafe { self.work(&version, staged, plan, memory.work, stream)? };
-        let looks_around = !staged.codes.is_null() || staged.code.looks_around();
         let mut ragged = 0;
-        if looks_around && !staged.counts.is_null() {
+        if !staged.counts.is_null() {
             // SAFETY: as above.
             ragged = unsafe { self.read_around(&version, &batch, staged, pairs, memory.pairs, stream)? };
         }
@@ -341,9 +340,12 @@ impl Tree {
             self.kernels.merge.launch(Grid::covering(LEAF_THREADS * twos, THREADS), &params, stream)?;
             self.finish_directory(&layout, params.to, &mut work.sums, stream)?;
         }
-        // Freed memory may be given to another batch, so the kernels that read the old directory end first.
+        // The memory of the old directory is for others, so the kernels that read it end first.
         stream.synchronize()?;
-        (draft.layout, draft.directory, draft.state) = (layout, Some(directory), state);
+        if let Some(old) = draft.directory.replace(directory) {
+            self.directories.put_back(old);
+        }
+        (draft.layout, draft.state) = (layout, state);
         draft.retired.push((params.retired, 2 * count));
         Ok(())
     }

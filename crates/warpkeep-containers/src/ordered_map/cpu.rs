@@ -67,10 +67,13 @@ fn change<K: OrderedWord, V: OrderedWord>(
 fn read<K: OrderedWord, V: OrderedWord>(map: &BTreeMap<K, V>, op: &OrderedOp<K, V>) -> OrderedAnswer<K, V> {
     let found = |found: bool| if found { OrderedStatus::Found } else { OrderedStatus::Absent };
     match op.kind {
-        OrderedOpKind::Count | OrderedOpKind::Range => {
+        OrderedOpKind::Count => {
+            let count = count(map, op.key, op.end);
+            OrderedAnswer { count, ..answer(found(count > 0), V::default()) }
+        }
+        OrderedOpKind::Range => {
             let pairs = range(map, op.key, op.end);
             let (status, count) = (found(!pairs.is_empty()), pairs.len() as u64);
-            let pairs = if op.kind == OrderedOpKind::Range { pairs } else { Vec::new() };
             OrderedAnswer { count, pairs, ..answer(status, V::default()) }
         }
         OrderedOpKind::Successor
@@ -97,6 +100,11 @@ pub(super) fn range<K: OrderedWord, V: OrderedWord>(map: &BTreeMap<K, V>, low: K
         return Vec::new();
     }
     map.range(low..=high).map(|(key, value)| (*key, *value)).collect()
+}
+
+/// How many keys there are between two bounds, both included.
+pub(super) fn count<K: OrderedWord, V>(map: &BTreeMap<K, V>, low: K, high: K) -> u64 {
+    if low > high { 0 } else { map.range(low..=high).count() as u64 }
 }
 
 pub(super) fn nearest<K: OrderedWord, V: OrderedWord>(

@@ -67,7 +67,7 @@ pub struct DevicePairs<'a> {
 /// Where the pairs of each range are in the columns of all.
 #[derive(Debug)]
 pub enum PairLayout<'a> {
-    /// Those of operation `i` from the element `i` times this on, and at most so many of each.
+    /// Those of operation `i` from the element `i` times this on, and at most that number of each.
     Stride(usize),
     /// One range behind the other. The buffer gets, four bytes each, the position of the first pair of each operation, and behind the last
     /// one the number of all pairs. A range of which not all pairs have room is answered `Truncated`.
@@ -159,7 +159,8 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedMap<K, V> {
         }
         let mut workspace = tree.workspaces.take(&tree.device)?;
         let columns = &mut workspace.columns;
-        if !staged.codes.is_null() && staged.counts.is_null() {
+        let wants_around = !staged.codes.is_null() || !staged.found_keys.is_null();
+        if wants_around && staged.counts.is_null() {
             staged.counts = columns.counts.reserve(&tree.device, 4 * staged.count)?;
         }
         // SAFETY: the lengths were checked; all buffers are borrowed, those that are written exclusively; both calls wait for the stream.
@@ -197,20 +198,30 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedSnapshot<K, V> {
         if staged.count == 0 {
             return Ok(());
         }
-        let Staged { keys, count, statuses, values, .. } = staged;
+        let Staged { keys, count, statuses, found_keys, counts, .. } = staged;
+        let values = match kind {
+            OrderedOpKind::Contains => {
+                if let Some(values) = &answers.values {
+                    values.fill_on(0, size_of::<V>() * count, 0, stream)?;
+                }
+                DevicePtr::NULL
+            }
+            _ => staged.values,
+        };
         // SAFETY: the lengths were checked; all buffers are borrowed, those that are written exclusively, and the stream is synchronised.
         unsafe {
-            if kind.looks_around() {
+            if !kind.looks_around() {
+                tree.find(version, keys, count, statuses, values, stream)?;
+            }
+            // The kernel gives lookups the keys and numbers of keys that they do not have: zeros.
+            if kind.looks_around() || !found_keys.is_null() || !counts.is_null() || answers.pairs.is_some() {
                 let mut workspace = tree.workspaces.take(&tree.device)?;
                 let of_pairs = &mut workspace.columns.pairs;
                 tree.read_around(version, &SortedBatch::NONE, &staged, pairs, of_pairs, stream)?;
                 stream.synchronize()?;
                 tree.workspaces.put_back(workspace);
-            } else {
-                let values = if kind == OrderedOpKind::Contains { DevicePtr::NULL } else { values };
-                tree.find(version, keys, count, statuses, values, stream)?;
-                stream.synchronize()?;
             }
+            stream.synchronize()?;
         }
         Ok(())
     }

@@ -183,7 +183,7 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedSnapshot<K, V> {
         )
     }
 
-    /// The pairs with these numbers of keys below them; `None` if there are not so many keys.
+    /// The pairs with these numbers of keys below them; `None` if the map has fewer keys.
     pub fn nth(&self, ranks: &[u64]) -> Result<Vec<Option<(K, V)>>, ContainerError> {
         let (tree, version) = match &self.0 {
             View::Cpu(map) => {
@@ -214,7 +214,7 @@ impl<K: OrderedKey<V>, V: OrderedWord> OrderedSnapshot<K, V> {
         check_bounds(lows, highs)?;
         let (tree, version) = match &self.0 {
             View::Cpu(map) => {
-                let count = |(low, high): (&K, &K)| cpu::range(map, *low, *high).len() as u64;
+                let count = |(low, high): (&K, &K)| cpu::count(map, *low, *high);
                 return Ok(lows.iter().zip(highs).map(count).collect());
             }
             View::Device(tree, version) => (tree, version),

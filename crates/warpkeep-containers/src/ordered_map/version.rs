@@ -92,7 +92,8 @@ impl Directories {
         })
     }
 
-    fn put_back(&self, buffer: Buffer) {
+    /// Keeps memory that no kernel uses any more.
+    pub(super) fn put_back(&self, buffer: Buffer) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push(buffer);
         if kept.len() > KEPT {

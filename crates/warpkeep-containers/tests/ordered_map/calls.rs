@@ -26,6 +26,11 @@ warpkeep_device::kernel_set! {
 }
 
 #[test]
+fn kernels_of_others_compile_for_a_gpu() {
+    warpkeep_suites::device::compile_programs("ordered map of other kernels", &[CallKernels::program()]);
+}
+
+#[test]
 fn kernels_of_others_read_a_snapshot_while_the_map_changes() {
     let device = Device::simulated(Mode::seeded(3)).unwrap();
     let map = OrderedMap::<u64, u64>::new(&device, &OrderedMapOptions::default()).unwrap();

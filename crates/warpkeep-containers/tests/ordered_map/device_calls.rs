@@ -119,6 +119,49 @@ fn statuses_alone(statuses: &mut Buffer) -> DeviceOrderedAnswers<'_> {
 }
 
 #[test]
+fn every_column_of_answers_is_written_whatever_the_operations_are() {
+    let (device, map) = filled();
+    let stream = device.stream().unwrap();
+    let keys = device.upload(&[10_u32, 11]).unwrap();
+    use OrderedOpKind as Kind;
+    let kinds =
+        [Kind::Find, Kind::Contains, Kind::Erase, Kind::Put, Kind::Successor, Kind::Count, Kind::Range];
+    let right: [[[u32; 2]; 3]; 7] = [
+        [[10, 0], [0, 0], [0, 0]],
+        [[0, 0], [0, 0], [0, 0]],
+        [[10, 0], [0, 0], [0, 0]],
+        [[0, 0], [0, 0], [0, 0]],
+        // 10 was put with the value 0, and so was 11.
+        [[0, 20], [11, 20], [0, 0]],
+        [[0, 0], [0, 0], [1, 1]],
+        [[0, 0], [0, 0], [1, 1]],
+    ];
+    for (kind, right) in kinds.into_iter().zip(right) {
+        let mut columns = [(); 6].map(|()| device.upload(&[9_u32; 3]).unwrap());
+        let mut statuses = device.allocate(2).unwrap();
+        let [values, found, counts, pair_keys, pair_values, offsets] = &mut columns;
+        let pairs =
+            DevicePairs { keys: pair_keys, values: pair_values, layout: PairLayout::Offsets(offsets) };
+        let answers = DeviceOrderedAnswers {
+            statuses: &mut statuses,
+            values: Some(values),
+            keys: Some(found),
+            counts: Some(counts),
+            pairs: Some(pairs),
+        };
+        map.apply_on(of_kind(kind, &keys, &keys), answers, &stream).unwrap();
+        let [values, found, counts, .., offsets] = columns.map(|column| column.to_vec::<u32>().unwrap());
+        assert_eq!(
+            [&values[..2], &found[..2], &counts[..2]],
+            right.each_ref().map(|two| &two[..]),
+            "{kind:?}"
+        );
+        assert_eq!(offsets, if kind == Kind::Range { [0, 1, 2] } else { [0; 3] }, "{kind:?}");
+        assert_eq!(values[2], 9, "nothing behind the answers");
+    }
+}
+
+#[test]
 fn bad_arguments_are_errors_and_change_nothing() {
     let (device, map) = filled();
     let (stream, keys) = (device.stream().unwrap(), device.upload(&[1_u32, 2]).unwrap());
