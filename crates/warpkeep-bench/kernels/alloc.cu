@@ -11,10 +11,8 @@ struct AllocParams {
     u64 count;
     // Sums of what went wrong: handles that were refused, units that another thread wrote to.
     u64* mistakes;
-    // Units of a run.
-    u32 run;
     // How often each thread exchanges its unit.
-    u32 rounds;
+    u64 rounds;
 };
 
 // Pools of units of all sizes, from 32 to 512 bytes.
@@ -82,7 +80,7 @@ WK_KERNEL(bench_alloc_churn, bench::AllocParams) {
     u64 i = global_index(), mistakes = 0;
     u32 held = i < p.count ? load(p.handles + i) : kNoUnit, mark = (u32)i;
     if (held != kNoUnit) store<Scope::Device, Order::Relaxed>(p.pool.as<u32>(held), mark);
-    for (u32 round = 0; round < p.rounds; round++) {
+    for (u64 round = 0; round < p.rounds; round++) {
         bool holds = held != kNoUnit;
         if (holds && load<Scope::Device, Order::Relaxed>(p.pool.as<u32>(held)) != mark) mistakes++;
         if (!units.release(held, holds) && holds) mistakes++;

@@ -68,8 +68,7 @@ pub(crate) struct AllocParams {
     pub(crate) handles: DevicePtr,
     pub(crate) count: u64,
     pub(crate) mistakes: DevicePtr,
-    pub(crate) run: u32,
-    pub(crate) rounds: u32,
+    pub(crate) rounds: u64,
 }
 
 /// The same for units of all sizes; see `kernels/alloc.cu`.

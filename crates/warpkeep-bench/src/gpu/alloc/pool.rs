@@ -95,8 +95,7 @@ impl<'d> Pool<'d> {
             handles: self.columns.handles.ptr(),
             count: (self.count / run as usize) as u64,
             mistakes: self.columns.mistakes.ptr(),
-            run,
-            rounds,
+            rounds: u64::from(rounds),
         }
     }
 
