@@ -2,7 +2,7 @@
 
 use warpkeep_device::{DevicePtr, Event, Grid, Result, Stream};
 
-use super::columns::{Columns, Planned, Staged};
+use super::columns::{Planned, Staged};
 use super::device::{DeviceMap, batch_of};
 use super::kernels::{Batch, PENDING, PENDING_NEXT, THREADS};
 use super::table::Table;
@@ -37,7 +37,7 @@ impl<K: MapKey, V: MapValue> DeviceMap<K, V> {
     /// As [`enqueue`](Self::enqueue).
     unsafe fn enqueue_change(&self, staged: &Staged, stream: &Stream) -> Result<()> {
         // The memory stays with this batch until it is done, so it is none of a workspace.
-        let mut columns = Columns::default();
+        let mut columns = self.outstanding.columns();
         let lists = columns.plans.lists(&self.device, staged.count, 4)?;
         let table = self.lock_exclusively();
         self.outstanding.order_after_all(stream)?;

@@ -8,7 +8,11 @@ use super::columns::Columns;
 
 /// Events behind all enqueued work that may not be done, in the order in which it was enqueued.
 #[derive(Debug, Default)]
-pub(super) struct Outstanding(Mutex<Vec<Work>>);
+pub(super) struct Outstanding {
+    work: Mutex<Vec<Work>>,
+    /// Memory of changes that are done, for the next ones: to allocate and to free can make a GPU wait.
+    idle: Mutex<Vec<Columns>>,
+}
 
 #[derive(Debug)]
 struct Work {
@@ -19,7 +23,16 @@ struct Work {
 
 impl Outstanding {
     fn lock(&self) -> MutexGuard<'_, Vec<Work>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Columns>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Memory for a change: that of one that is done, or none yet.
+    pub(super) fn columns(&self) -> Columns {
+        self.idle().pop().unwrap_or_default()
     }
 
     /// Notes what was just enqueued; with the memory of its plan if it changes the map.
@@ -29,7 +42,8 @@ impl Outstanding {
         match event {
             Ok(event) => {
                 // What is done needs no event. An error shows up where it is waited for.
-                all.retain(|work| !work.event.is_done().unwrap_or(false));
+                let done = all.extract_if(.., |work| work.event.is_done().unwrap_or(false));
+                self.idle().extend(done.filter_map(|work| work.columns));
                 all.push(Work { event, columns });
                 Ok(())
             }
@@ -59,7 +73,7 @@ impl Outstanding {
         let mut all = self.lock();
         while let Some(at) = all.iter().position(|work| work.columns.is_some()) {
             all[at].event.synchronize()?;
-            all.remove(at);
+            self.idle().extend(all.remove(at).columns);
         }
         Ok(())
     }
@@ -69,7 +83,7 @@ impl Outstanding {
         let mut all = self.lock();
         while let Some(work) = all.first() {
             work.event.synchronize()?;
-            all.remove(0);
+            self.idle().extend(all.remove(0).columns);
         }
         Ok(())
     }
