@@ -13,7 +13,9 @@ mod model;
 #[path = "hash_map/set.rs"]
 mod set;
 
-use warpkeep_suites::device::{Container, Load, compare_with_model, on_gpu};
+use warpkeep_containers::HashMap;
+use warpkeep_device::{Arch, KernelCache, compile_with, compiler_version};
+use warpkeep_suites::device::{Container, Load, compare_with_model, on_gpu, report};
 
 mod pairs {
     use super::container::Pairs;
@@ -97,5 +99,17 @@ mod keys_of_32_bits {
     #[test]
     fn in_few_buckets() {
         super::agrees::<CrowdedKeys<u32>>();
+    }
+}
+
+#[test]
+fn slots_of_up_to_8_bytes_compile_for_older_gpus() {
+    if compiler_version().is_err() {
+        return report("SKIPPED: no NVRTC: run scripts/nvrtc");
+    }
+    for program in [HashMap::<u32, u32>::program(), HashMap::<u64, [u64; 2]>::program()] {
+        let compiled = compile_with(&KernelCache::none(), Arch::new(8, 0), &program)
+            .unwrap_or_else(|error| panic!("{}: {error}", program.name));
+        assert!(compiled.resources.values().all(|uses| !uses.spills()), "{:?}", compiled.resources);
     }
 }

@@ -39,6 +39,7 @@ pub(super) struct DeviceMap<K: MapKey, V: MapValue> {
 impl<K: MapKey, V: MapValue> DeviceMap<K, V> {
     pub(super) fn new(device: &Device, options: &HashMapOptions, seed: u64) -> Result<Self> {
         let shape = Shape::of::<K, V>();
+        shape.check_arch(device.info().abilities.arch)?;
         Ok(DeviceMap {
             outstanding: Outstanding::default(),
             device: device.clone(),

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 
 use bytemuck::Pod;
+use warpkeep_device::{Arch, DeviceError};
 
 use super::op::MapOpKind;
 use crate::SortKey;
@@ -179,5 +180,39 @@ impl Shape {
     /// Bytes of a pair, without those that a slot has beside it.
     pub(super) const fn pair_bytes(self) -> usize {
         self.key_bytes as usize + self.value_bytes as usize
+    }
+
+    /// An error if a GPU of this architecture cannot change such slots as a whole.
+    pub(super) fn check_arch(self, arch: Option<Arch>) -> Result<(), DeviceError> {
+        match arch {
+            Some(arch) if self.slot_bytes() == 16 && arch < WIDE_CAS => Err(DeviceError::Call {
+                call: "a hash map with slots of 16 bytes",
+                code: "compute capability".to_owned(),
+                text: format!("{arch} has no compare-and-swap of 16 bytes"),
+                advice: "use values of 16 bytes, keys and values of 32 bits, or a GPU of compute capability 9.0 or later",
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The first architecture with a compare-and-swap of 16 bytes.
+const WIDE_CAS: Arch = Arch::new(9, 0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_of_16_bytes_need_a_gpu_that_swaps_them() {
+        let error = Shape::of::<u64, u64>().check_arch(Some(Arch::new(8, 9))).unwrap_err();
+        assert!(error.to_string().contains("use values of 16 bytes"), "{error}");
+        assert!(Shape::of::<u32, u64>().check_arch(Some(Arch::new(8, 0))).is_err());
+        for arch in [None, Some(Arch::new(9, 0)), Some(Arch::new(10, 0))] {
+            Shape::of::<u64, u64>().check_arch(arch).unwrap();
+        }
+        for shape in [Shape::of::<u32, u32>(), Shape::of::<u64, u128>(), Shape::of::<u64, ()>()] {
+            shape.check_arch(Some(Arch::new(8, 0))).unwrap();
+        }
     }
 }

@@ -131,7 +131,7 @@ impl Cell {
                 call: "a slab hash of 64-bit keys and values",
                 code: "compute capability".to_owned(),
                 text: format!("{arch} has no compare-and-swap of 16 bytes"),
-                advice: "use a HashMap, keys and values of 32 bits, or a GPU of compute capability 9.0 or later",
+                advice: "use a HashMap with values of 16 bytes, keys and values of 32 bits, or a GPU of compute capability 9.0 or later",
             }),
             _ => Ok(()),
         }
