@@ -1,4 +1,5 @@
 // Graphs whose edges change in batches.
+#include "graph_algorithms.h"
 #include "graph_batch.h"
 #include "graph_sample.h"
 #include "graph_whole.h"
@@ -25,6 +26,12 @@ WK_GRAPH_KERNEL(graph_whole, rebase, Compact)
 WK_GRAPH_KERNEL(graph_whole, purge, Purge)
 WK_GRAPH_KERNEL(graph_whole, verify, Verify)
 WK_GRAPH_KERNEL(graph_sampling, sample, Sample)
+WK_GRAPH_KERNEL(graph_algorithms, advance, Level)
+WK_GRAPH_KERNEL(graph_algorithms, join, Join)
+WK_GRAPH_KERNEL(graph_algorithms, shorten, Join)
+WK_GRAPH_KERNEL(graph_algorithms, triangles, Count)
+WK_GRAPH_KERNEL(graph_algorithms, spread, Rank)
+WK_GRAPH_KERNEL(graph_algorithms, settle, Rank)
 
 // The host has the same: src/graph.
 WK_AGREE(graph_ref_bytes, sizeof(wk::GraphRef))

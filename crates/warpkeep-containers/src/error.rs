@@ -99,6 +99,14 @@ pub enum ContainerError {
         /// What edges do not have.
         what: &'static str,
     },
+    /// A call for undirected graphs, of a directed one.
+    #[error(
+        "{call} needs an undirected graph, and this one is directed; make the graph with GraphOptions::undirected"
+    )]
+    Directed {
+        /// The call.
+        call: &'static str,
+    },
     /// A call with device memory, of a container that has none.
     #[error("{what} works in device memory and this container is on the CPU; use the call that takes slices")]
     OnCpu {

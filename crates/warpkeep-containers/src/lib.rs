@@ -33,8 +33,8 @@ pub use cuckoo_index::{
 };
 pub use error::ContainerError;
 pub use graph::{
-    DeviceEdgeOps, Edge, EdgeOp, EdgeOpKind, EdgeOpKinds, EdgeStatus, Graph, GraphCsr, GraphOptions,
-    GraphRef, GraphSample, GraphStats, SampleOptions,
+    DeviceCsr, DeviceEdgeOps, Edge, EdgeOp, EdgeOpKind, EdgeOpKinds, EdgeStatus, Graph, GraphCsr,
+    GraphOptions, GraphRef, GraphSample, GraphStats, SampleOptions,
 };
 pub use hash_map::{
     DeviceAnswers, DeviceOps, HashMap, HashMapOptions, HashMapRef, HashMapStats, HashSet, HashSetRef,

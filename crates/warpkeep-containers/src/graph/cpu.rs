@@ -120,6 +120,11 @@ impl CpuLists {
         self.lists.get(&vertex).map_or(&[], Vec::as_slice)
     }
 
+    /// All edges, in ascending order.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Edge> {
+        self.lists.values().flatten()
+    }
+
     fn find(&self, source: u32, target: u32) -> Result<usize, usize> {
         self.list(source).binary_search_by_key(&target, |edge| edge.target)
     }

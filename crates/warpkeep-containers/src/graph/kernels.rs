@@ -167,6 +167,44 @@ pub(super) struct Sample {
     pub(super) reserved: u32,
 }
 
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Level {
+    pub(super) graph: GraphRef,
+    pub(super) levels: DevicePtr,
+    pub(super) frontier: DevicePtr,
+    pub(super) count: u64,
+    pub(super) next: DevicePtr,
+    pub(super) found: DevicePtr,
+    pub(super) level: u64,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Join {
+    pub(super) graph: GraphRef,
+    pub(super) parents: DevicePtr,
+    pub(super) changes: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Count {
+    pub(super) graph: GraphRef,
+    pub(super) triangles: DevicePtr,
+}
+
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub(super) struct Rank {
+    pub(super) graph: GraphRef,
+    pub(super) ranks: DevicePtr,
+    pub(super) sums: DevicePtr,
+    pub(super) dangling: DevicePtr,
+    pub(super) damping: u64,
+    pub(super) base: u64,
+}
+
 warpkeep_device::kernel_set! {
     pub(super) struct GraphKernels in "graph.cu", prefix "graph_" {
         largest: Expand,
@@ -188,6 +226,12 @@ warpkeep_device::kernel_set! {
         purge: Purge,
         verify: Verify,
         sample: Sample,
+        advance: Level,
+        join: Join,
+        shorten: Join,
+        triangles: Count,
+        spread: Rank,
+        settle: Rank,
     }
     agree {
         ref_bytes = size_of::<GraphRef>(),

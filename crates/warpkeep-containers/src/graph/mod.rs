@@ -1,5 +1,7 @@
 //! A graph whose edges change in batches.
 
+mod algorithms;
+mod algorithms_device;
 mod columns;
 mod cpu;
 mod csr;
@@ -58,6 +60,21 @@ pub struct DeviceEdgeOps<'a> {
     pub times: Option<&'a Buffer>,
     /// How many there are.
     pub count: usize,
+}
+
+/// Where rows in device memory go. Arrays of data that the graph does not have are not written.
+#[derive(Debug)]
+pub struct DeviceCsr<'a> {
+    /// Where each list begins, and where the last one ends: four bytes each, one more than there are vertices.
+    pub offsets: &'a mut Buffer,
+    /// Targets, four bytes for each edge in a list.
+    pub targets: &'a mut Buffer,
+    /// Weights, four bytes each.
+    pub weights: Option<&'a mut Buffer>,
+    /// Ids, eight bytes each.
+    pub ids: Option<&'a mut Buffer>,
+    /// Times, eight bytes each.
+    pub times: Option<&'a mut Buffer>,
 }
 
 /// A directed or undirected graph in device memory or on the CPU, whose edges are inserted and deleted in batches.
@@ -212,6 +229,15 @@ impl Graph {
     /// All edges: list `i` is that of vertex `i`. Edges of undirected graphs are in the lists of both ends.
     pub fn csr(&self) -> Result<GraphCsr, ContainerError> {
         self.lists(Listed::All)
+    }
+
+    /// As [`csr`](Self::csr), in device memory and after what is in the stream; gives the number of vertices and that of edges in lists. Buffers need room for
+    /// [`GraphStats::vertices`] plus 1 offsets and [`GraphStats::entries`] edges.
+    ///
+    /// # Errors
+    /// If a buffer is too short or the graph is on the CPU.
+    pub fn csr_on(&self, rows: DeviceCsr<'_>, stream: &Stream) -> Result<(u64, u64), ContainerError> {
+        self.on_device("csr_on")?.csr_on(rows, stream)
     }
 
     /// All edges in ascending order of source and target. Those of undirected graphs are there once, with the smaller end as the source.

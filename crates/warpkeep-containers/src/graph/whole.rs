@@ -2,11 +2,13 @@
 
 use warpkeep_device::{Buffer, DevicePtr, Result, Stream};
 
+use super::DeviceCsr;
 use super::csr::GraphCsr;
 use super::device::DeviceGraph;
 use super::kernels::{Gather, Lookup, Purge, VERIFIED_WORDS, Verify, WARP};
 use super::storage::{RECORD, Storage};
 use crate::ContainerError;
+use crate::batch_columns::given_column;
 
 /// Edges that are read at once.
 const PART: u64 = 1 << 20;
@@ -152,6 +154,40 @@ impl DeviceGraph {
             append(&mut csr.times, times.as_ref(), part, stream)?;
         }
         Ok(csr)
+    }
+
+    /// The lists of all vertices, to memory of the caller.
+    pub(super) fn csr_on(&self, rows: DeviceCsr<'_>, stream: &Stream) -> Result<(u64, u64), ContainerError> {
+        let DeviceCsr { offsets, targets, weights, ids, times } = rows;
+        let storage = self.read();
+        let (count, edges) = (storage.vertices as usize, storage.entries as usize);
+        let column = |has: bool, buffer: Option<&Buffer>, element, what| match has {
+            true => given_column(buffer, element, edges, what),
+            false => Ok(DevicePtr::NULL),
+        };
+        let options = &self.options;
+        let total = self.device.allocate_zeroed(8)?;
+        let params = Gather {
+            graph: storage.reference(),
+            listed: DevicePtr::NULL,
+            count: count as u64,
+            begins: given_column(Some(&*offsets), 4, count + 1, "offsets")?,
+            total: total.ptr(),
+            first: 0,
+            edges: edges as u64,
+            targets: column(true, Some(&*targets), 4, "targets")?,
+            weights: column(options.weights, weights.as_deref(), 4, "weights")?,
+            ids: column(options.ids, ids.as_deref(), 8, "ids")?,
+            times: column(options.times, times.as_deref(), 8, "times")?,
+        };
+        // SAFETY: the lengths were checked, and the buffers are borrowed exclusively; the storage is borrowed until the stream is synchronised.
+        unsafe {
+            self.launch(&self.kernels.degrees, count as u64 + 1, &params, stream)?;
+            self.sorter.exclusive_scan(offsets, count + 1, stream)?;
+            self.launch(&self.kernels.gather, edges as u64, &params, stream)?;
+        }
+        stream.synchronize()?;
+        Ok((count as u64, edges as u64))
     }
 
     /// Removes vertices with all edges that lead from them and to them; gives the number of edges in lists that went, and that of loops among them.

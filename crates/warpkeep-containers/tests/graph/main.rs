@@ -2,6 +2,7 @@
 
 #![cfg(not(no_simulator))]
 
+mod algorithms;
 mod container;
 mod files;
 mod limits;

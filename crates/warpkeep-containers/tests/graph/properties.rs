@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 use warpkeep_containers::{
-    ContainerError, DeviceEdgeOps, Edge, EdgeOp, EdgeOpKind, EdgeOpKinds, EdgeStatus, Graph, GraphOptions,
+    ContainerError, DeviceCsr, DeviceEdgeOps, Edge, EdgeOp, EdgeOpKind, EdgeOpKinds, EdgeStatus, Graph,
+    GraphOptions,
 };
 use warpkeep_device::{Device, DeviceError, Mode};
 use warpkeep_suites::device::Dice;
@@ -175,6 +176,44 @@ fn bad_arguments_are_refused_before_anything_changes() {
     kept.insert_edges(&[Edge::new(1, 1)]).unwrap();
     assert_eq!(run(&kept, EdgeOpKinds::Each(&codes), 2).unwrap(), [EdgeStatus::Absent as u8; 2]);
     assert_eq!((graph.edge_count(), kept.edge_count()), (1, 1));
+}
+
+#[test]
+fn rows_can_be_had_in_device_memory() {
+    let (device, shape) = (device(), Shape::of(0b11101));
+    let graph = Graph::new(&device, &shape.options()).unwrap();
+    let stream = device.stream().unwrap();
+    let mut dice = Dice::new(3);
+    let ops: Vec<EdgeOp> = (0..2000).map(|_| random_op(&mut dice, 90)).collect();
+    graph.apply(&ops).unwrap();
+    let (stats, right) = (graph.stats(), graph.csr().unwrap());
+    let (vertices, edges) = (stats.vertices as usize, stats.entries as usize);
+    let column = |bytes: usize| device.allocate(bytes).unwrap();
+    let (mut offsets, mut targets) = (column(4 * (vertices + 1)), column(4 * edges));
+    let (mut weights, mut ids, mut times) = (column(4 * edges), column(8 * edges), column(8 * edges));
+    let rows = DeviceCsr {
+        offsets: &mut offsets,
+        targets: &mut targets,
+        weights: Some(&mut weights),
+        ids: Some(&mut ids),
+        times: Some(&mut times),
+    };
+    assert_eq!(graph.csr_on(rows, &stream).unwrap(), (vertices as u64, edges as u64));
+    let found: Vec<u64> = offsets.to_vec::<u32>().unwrap().into_iter().map(u64::from).collect();
+    assert_eq!((found, targets.to_vec::<u32>().unwrap()), (right.offsets.clone(), right.targets.clone()));
+    assert_eq!(weights.to_vec::<f32>().unwrap(), right.weights);
+    assert_eq!(ids.to_vec::<u64>().unwrap(), right.ids);
+    assert_eq!(times.to_vec::<i64>().unwrap(), right.times);
+    let mut short = column(4 * edges - 4);
+    let rows =
+        DeviceCsr { offsets: &mut offsets, targets: &mut short, weights: None, ids: None, times: None };
+    let error = graph.csr_on(rows, &stream).unwrap_err();
+    assert!(matches!(error.device(), Some(DeviceError::OutOfBounds { what: "targets", .. })), "{error}");
+    // Without room for it, data stays where it is.
+    let rows =
+        DeviceCsr { offsets: &mut offsets, targets: &mut targets, weights: None, ids: None, times: None };
+    graph.csr_on(rows, &stream).unwrap();
+    assert_eq!(targets.to_vec::<u32>().unwrap(), right.targets);
 }
 
 #[test]
