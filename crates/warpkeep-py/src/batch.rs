@@ -131,7 +131,7 @@ impl Table {
         &self,
         py: Python<'_>,
         columns: Columns<'_>,
-        durability: Durability,
+        how: How,
         answers: HostAnswers<'_>,
     ) -> PyResult<()> {
         let table = &self.table;
@@ -147,7 +147,10 @@ impl Table {
             let mut output = output
                 .into_host()
                 .ok_or_else(|| Error::Invalid("the answers are not in host memory".into()))?;
-            table.run_into(&batch, durability, &mut output)
+            match how.atomic {
+                true => table.run_as_one(&batch, how.durability, &mut output),
+                false => table.run_into(&batch, how.durability, &mut output),
+            }
         })
         .or_raise(py)
     }
@@ -208,7 +211,7 @@ impl Table {
         let answers = HostAnswers { statuses, versions: numbers, values: Some((row, values)) };
         // SAFETY: only the arrays for answers are written to, and they share no memory with the keys.
         let columns = Columns::keys_only(Op::Get, unsafe { keys.cells(self.key) });
-        let done = self.run_host(py, columns, durability, answers);
+        let done = self.run_host(py, columns, How { durability, atomic: false }, answers);
 
         // SAFETY: the batch is done, and its slices are no longer used.
         let (values, statuses) = unsafe { (out.array.bytes_mut(), found.array.bytes_mut()) };
@@ -273,7 +276,7 @@ impl Table {
         values: Option<&Bound<'py, PyAny>>,
         arguments: Option<&Bound<'py, PyAny>>,
         versions: bool,
-        durability: Durability,
+        how: How,
         stream: Option<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (keys, count) = Given::of(ids, "ids", self.key, stream)?;
@@ -299,7 +302,12 @@ impl Table {
         };
         if let Place::Device(number) = keys.place() {
             let columns = (op, &keys, values.as_ref(), arguments.as_ref());
-            return self.write_on_device(py, columns, count, versions, durability, number, stream);
+            if how.atomic {
+                return Err(PyTypeError::new_err(
+                    "atomic=True is for arrays in host memory; copy them: ids.cpu()",
+                ));
+            }
+            return self.write_on_device(py, columns, count, versions, how.durability, number, stream);
         }
         values.as_ref().and_then(Given::array).map_or(Ok(()), check_host)?;
         arguments.as_ref().map_or(Ok(()), check_host)?;
@@ -322,7 +330,7 @@ impl Table {
             };
             (answers, columns)
         };
-        self.run_host(py, columns, durability, answers)?;
+        self.run_host(py, columns, how, answers)?;
         // SAFETY: the batch is done, and its slices are no longer used.
         raise_first_error(py, op, unsafe { statuses.array.bytes() })?;
         let statuses = statuses.into_answer(library)?;
@@ -365,10 +373,18 @@ impl Table {
             };
             (answers, columns)
         };
-        self.run_host(py, columns, durability, answers)?;
+        self.run_host(py, columns, How { durability, atomic: false }, answers)?;
         raise_first_error(py, Op::FetchAdd, &codes)?;
         before.into_answer(library)
     }
+}
+
+/// How a batch is done.
+#[derive(Clone, Copy)]
+pub(crate) struct How {
+    pub(crate) durability: Durability,
+    /// Whether none of it is done if an operation finds no space.
+    pub(crate) atomic: bool,
 }
 
 /// Host arrays for the answers of a batch.

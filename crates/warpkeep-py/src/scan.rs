@@ -85,7 +85,16 @@ pub(crate) struct Scan {
     table: warpkeep::Table,
     forms: (Form, Form),
     batch: usize,
+    pid: u32,
     walk: Mutex<Walk>,
+}
+
+/// Refuses another process than the one that opened the store before a lock is taken: its holder may be a thread that does not exist here.
+fn check_process(py: Python<'_>, pid: u32) -> PyResult<()> {
+    match std::process::id() == pid {
+        true => Ok(()),
+        false => Err(Error::Forked { pid }).or_raise(py),
+    }
 }
 
 impl Scan {
@@ -94,7 +103,8 @@ impl Scan {
             return Err(PyValueError::new_err("batch is 0; give how many items an array shall have"));
         }
         let walk = Mutex::new(Walk::new(py, table)?);
-        Ok(Scan { table: table.table.clone(), forms: (table.key, table.value), batch, walk })
+        let (table, forms, pid) = (table.table.clone(), (table.key, table.value), table.origin.pid);
+        Ok(Scan { table, forms, batch, pid, walk })
     }
 }
 
@@ -105,6 +115,7 @@ impl Scan {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
+        check_process(py, self.pid)?;
         let (keys, values) = py
             .detach(|| {
                 let mut walk = self.walk.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,6 +146,7 @@ pub(crate) struct Items {
     table: warpkeep::Table,
     forms: (Form, Form),
     part: Part,
+    pid: u32,
     state: Mutex<State>,
 }
 
@@ -168,8 +180,8 @@ impl Items {
     pub(crate) fn new(py: Python<'_>, table: &Table, part: Part) -> PyResult<Items> {
         let walk = Walk::new(py, table)?;
         let state = State { walk, keys: Column::default(), values: Column::default(), next: 0 };
-        let forms = (table.key, table.value);
-        Ok(Items { table: table.table.clone(), forms, part, state: Mutex::new(state) })
+        let (table, forms, pid) = (table.table.clone(), (table.key, table.value), table.origin.pid);
+        Ok(Items { table, forms, part, pid, state: Mutex::new(state) })
     }
 }
 
@@ -180,6 +192,7 @@ impl Items {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        check_process(py, self.pid)?;
         let next = {
             // No Python runs while the lock is held, so no holder of it waits for the GIL.
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -32,7 +32,7 @@ pub(crate) struct Origin {
     pub(crate) path: PathBuf,
     image: Option<PathBuf>,
     pub(crate) read_only: bool,
-    pid: u32,
+    pub(crate) pid: u32,
 }
 
 impl Origin {

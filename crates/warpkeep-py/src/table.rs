@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use warpkeep::{Device, DeviceChoice, Durability, Error, MergeRule, Op};
 
-use crate::batch::{Wanted, durability_of};
+use crate::batch::{How, Wanted, durability_of};
 use crate::cells::{Single, to_python};
 use crate::errors::OrRaise;
 use crate::json::to_dict;
@@ -237,7 +237,8 @@ impl Table {
     }
 
     /// Stores many values, whether the keys are there or not.
-    #[pyo3(signature = (ids, values, *, versions = false, durability = None, stream = None))]
+    #[pyo3(signature = (ids, values, *, versions = false, durability = None, atomic = false, stream = None))]
+    #[allow(clippy::too_many_arguments, reason = "one for each argument in Python")]
     fn put<'py>(
         &self,
         py: Python<'py>,
@@ -245,14 +246,16 @@ impl Table {
         values: &Bound<'py, PyAny>,
         versions: bool,
         durability: Option<&str>,
+        atomic: bool,
         stream: Option<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let durability = self.durability(durability)?;
-        self.write_many(py, Op::Put, ids, Some(values), None, versions, durability, stream)
+        let how = How { durability: self.durability(durability)?, atomic };
+        self.write_many(py, Op::Put, ids, Some(values), None, versions, how, stream)
     }
 
     /// Stores the values of keys that are not there.
-    #[pyo3(signature = (ids, values, *, versions = false, durability = None, stream = None))]
+    #[pyo3(signature = (ids, values, *, versions = false, durability = None, atomic = false, stream = None))]
+    #[allow(clippy::too_many_arguments, reason = "one for each argument in Python")]
     fn insert<'py>(
         &self,
         py: Python<'py>,
@@ -260,14 +263,16 @@ impl Table {
         values: &Bound<'py, PyAny>,
         versions: bool,
         durability: Option<&str>,
+        atomic: bool,
         stream: Option<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let durability = self.durability(durability)?;
-        self.write_many(py, Op::Insert, ids, Some(values), None, versions, durability, stream)
+        let how = How { durability: self.durability(durability)?, atomic };
+        self.write_many(py, Op::Insert, ids, Some(values), None, versions, how, stream)
     }
 
     /// Stores the values of keys that are there.
-    #[pyo3(signature = (ids, values, *, versions = false, durability = None, stream = None))]
+    #[pyo3(signature = (ids, values, *, versions = false, durability = None, atomic = false, stream = None))]
+    #[allow(clippy::too_many_arguments, reason = "one for each argument in Python")]
     fn update<'py>(
         &self,
         py: Python<'py>,
@@ -275,14 +280,16 @@ impl Table {
         values: &Bound<'py, PyAny>,
         versions: bool,
         durability: Option<&str>,
+        atomic: bool,
         stream: Option<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let durability = self.durability(durability)?;
-        self.write_many(py, Op::Update, ids, Some(values), None, versions, durability, stream)
+        let how = How { durability: self.durability(durability)?, atomic };
+        self.write_many(py, Op::Update, ids, Some(values), None, versions, how, stream)
     }
 
     /// Combines values with the stored ones by the table's merge rule.
-    #[pyo3(signature = (ids, values, *, versions = false, durability = None, stream = None))]
+    #[pyo3(signature = (ids, values, *, versions = false, durability = None, atomic = false, stream = None))]
+    #[allow(clippy::too_many_arguments, reason = "one for each argument in Python")]
     fn merge<'py>(
         &self,
         py: Python<'py>,
@@ -290,20 +297,22 @@ impl Table {
         values: &Bound<'py, PyAny>,
         versions: bool,
         durability: Option<&str>,
+        atomic: bool,
         stream: Option<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let durability = self.durability(durability)?;
+        let how = How { durability: self.durability(durability)?, atomic };
         if self.table.merge_rule() == MergeRule::None {
             return Err(PyTypeError::new_err(format!(
                 "the table '{}' has no merge rule; create it with one: merge='add'",
                 self.table.name()
             )));
         }
-        self.write_many(py, Op::Merge, ids, Some(values), None, versions, durability, stream)
+        self.write_many(py, Op::Merge, ids, Some(values), None, versions, how, stream)
     }
 
     /// Adds to the stored values; absent keys start from 0.
-    #[pyo3(signature = (ids, values, *, versions = false, durability = None, stream = None))]
+    #[pyo3(signature = (ids, values, *, versions = false, durability = None, atomic = false, stream = None))]
+    #[allow(clippy::too_many_arguments, reason = "one for each argument in Python")]
     fn add<'py>(
         &self,
         py: Python<'py>,
@@ -311,11 +320,12 @@ impl Table {
         values: &Bound<'py, PyAny>,
         versions: bool,
         durability: Option<&str>,
+        atomic: bool,
         stream: Option<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         match self.table.merge_rule() {
             MergeRule::AddF32 | MergeRule::AddF64 | MergeRule::AddU64 => {
-                self.merge(py, ids, values, versions, durability, stream)
+                self.merge(py, ids, values, versions, durability, atomic, stream)
             }
             rule => Err(PyTypeError::new_err(format!(
                 "the table '{}' has the merge rule {}, which does not add; create it with merge='add'",
@@ -326,17 +336,19 @@ impl Table {
     }
 
     /// Removes keys.
-    #[pyo3(signature = (ids, *, versions = false, durability = None, stream = None))]
+    #[pyo3(signature = (ids, *, versions = false, durability = None, atomic = false, stream = None))]
+    #[allow(clippy::too_many_arguments, reason = "one for each argument in Python")]
     fn delete<'py>(
         &self,
         py: Python<'py>,
         ids: &Bound<'py, PyAny>,
         versions: bool,
         durability: Option<&str>,
+        atomic: bool,
         stream: Option<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let durability = self.durability(durability)?;
-        self.write_many(py, Op::Delete, ids, None, None, versions, durability, stream)
+        let how = How { durability: self.durability(durability)?, atomic };
+        self.write_many(py, Op::Delete, ids, None, None, versions, how, stream)
     }
 
     /// Stores the values of keys that have these versions: statuses and the versions they have now.
@@ -350,8 +362,8 @@ impl Table {
         durability: Option<&str>,
         stream: Option<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let durability = self.durability(durability)?;
-        self.write_many(py, Op::CompareAndSwap, ids, Some(values), Some(versions), true, durability, stream)
+        let how = How { durability: self.durability(durability)?, atomic: false };
+        self.write_many(py, Op::CompareAndSwap, ids, Some(values), Some(versions), true, how, stream)
     }
 
     /// Adds to 8-byte integers, and gives what was there before.

@@ -73,6 +73,8 @@ def test_arrays_that_do_not_go_together(simulated: wk.Store, tmp_path: Path) -> 
         table.lookup(ids, found=np.zeros(4, bool))
     with pytest.raises(TypeError, match="versions"):
         table.lookup(ids, versions=True)
+    with pytest.raises(TypeError, match="atomic"):
+        table.put(ids, simulated.to_device(rows), atomic=True)
     with pytest.raises(TypeError, match="fill=None"):
         table.lookup(ids, fill=3)
     assert len(table.lookup(ids, versions=False)) == 2

@@ -80,7 +80,7 @@ def test_fork_while_a_thread_writes(tmp_path: Path) -> None:
     store = wk.open(tmp_path / "s")
     table = store.table("t", value=wk.row("f32", 4), merge="add")
     ids, rows = np.arange(1000, dtype=np.uint64), np.ones((1000, 4), np.float32)
-    stop, rounds = threading.Event(), 0
+    stop, rounds, scans = threading.Event(), 0, [table.scan(batch=10)]
 
     def write() -> None:
         nonlocal rounds
@@ -88,15 +88,23 @@ def test_fork_while_a_thread_writes(tmp_path: Path) -> None:
             table.add(ids, rows)
             rounds += 1
 
-    thread = threading.Thread(target=write)
-    thread.start()
+    def scan() -> None:
+        while not stop.is_set():
+            if not any(len(keys) for keys, _ in scans[0]):
+                scans[0] = table.scan(batch=10)
+
+    threads = [threading.Thread(target=write), threading.Thread(target=scan)]
+    for thread in threads:
+        thread.start()
     try:
         for _ in range(5):
             assert in_child(lambda: table.lookup(ids)).startswith("ForkError")
             assert in_child(lambda: store.flush()).startswith("ForkError")
+            assert in_child(lambda: next(scans[0])).startswith("ForkError")
     finally:
         stop.set()
-        thread.join()
+        for thread in threads:
+            thread.join()
     got, _ = table.lookup(ids)
     assert (got == rounds).all()
     store.close()

@@ -130,6 +130,16 @@ def test_no_room(tmp_path: Path) -> None:
             table[1000] = np.zeros(1 << 20, np.uint8)
 
 
+def test_no_room_for_an_atomic_batch(tmp_path: Path) -> None:
+    with wk.open(tmp_path / "s", max_bytes=64 << 20) as store:
+        table = store.table("t", value=wk.row("u8", 1 << 20))
+        table.put(np.arange(5, dtype=np.uint64), np.zeros((5, 1 << 20), np.uint8), atomic=True)
+        for durability in ("process", "power"):
+            with pytest.raises(wk.BatchError, match="out of space"):
+                table.put(np.arange(100, dtype=np.uint64), np.ones((100, 1 << 20), np.uint8), durability=durability, atomic=True)
+            assert len(table) == 5 and not table[0].any()
+
+
 def test_bad_arguments_of_open(tmp_path: Path) -> None:
     with pytest.raises(wk.DeviceError, match="no device is called"):
         wk.open(tmp_path / "s", device="tpu")

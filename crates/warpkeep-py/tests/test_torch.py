@@ -193,6 +193,18 @@ def test_a_step_is_done_once(store: wk.Store) -> None:
     assert ours(torch.tensor([1])).flatten().tolist() == [-3] * 8
 
 
+def test_a_step_that_failed_can_be_tried_again(tmp_path: Path) -> None:
+    with wk.open(tmp_path / "s", log=False) as store:
+        ours = embedding(store, wkt.SGD(lr=1.0))
+        ours(torch.tensor([1])).sum().backward()
+        with pytest.raises(wk.DurabilityError, match="log"):
+            wkt.step(ours)
+        assert ours.rows.step_number == 0 and len(ours.rows.table) == 0
+        ours.rows.durability = "process"
+        assert wkt.step(ours)
+        assert ours(torch.tensor([1])).flatten().tolist() == [-1] * 8
+
+
 def test_state(tmp_path: Path) -> None:
     with wk.open(tmp_path / "s") as store:
         ours = embedding(store, wkt.SGD(lr=1.0))

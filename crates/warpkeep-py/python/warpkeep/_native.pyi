@@ -158,9 +158,13 @@ class Table:
         *,
         versions: bool = False,
         durability: _Durability | None = None,
+        atomic: bool = False,
         stream: int | None = None,
     ) -> Any:
-        """Stores many values, whether the keys are there or not. Returns statuses; with versions=True, versions, too."""
+        """Stores many values, whether the keys are there or not. Returns statuses; with versions=True, versions, too.
+
+        With atomic=True nothing is stored if one value finds no space; otherwise those that found some are.
+        """
     def insert(
         self,
         ids: _Array,
@@ -168,6 +172,7 @@ class Table:
         *,
         versions: bool = False,
         durability: _Durability | None = None,
+        atomic: bool = False,
         stream: int | None = None,
     ) -> Any:
         """Stores the values of keys that are not there."""
@@ -178,6 +183,7 @@ class Table:
         *,
         versions: bool = False,
         durability: _Durability | None = None,
+        atomic: bool = False,
         stream: int | None = None,
     ) -> Any:
         """Stores the values of keys that are there."""
@@ -188,6 +194,7 @@ class Table:
         *,
         versions: bool = False,
         durability: _Durability | None = None,
+        atomic: bool = False,
         stream: int | None = None,
     ) -> Any:
         """Combines values with the stored ones by the table's merge rule."""
@@ -198,6 +205,7 @@ class Table:
         *,
         versions: bool = False,
         durability: _Durability | None = None,
+        atomic: bool = False,
         stream: int | None = None,
     ) -> Any:
         """Adds to the stored values; absent keys start from 0."""
@@ -207,6 +215,7 @@ class Table:
         *,
         versions: bool = False,
         durability: _Durability | None = None,
+        atomic: bool = False,
         stream: int | None = None,
     ) -> Any:
         """Removes keys."""

@@ -141,14 +141,25 @@ class Rows:
         Returns False, and does nothing, if the table holds that step already: a program that begins again after a crash may repeat
         the steps since its own checkpoint.
         """
-        with self._lock:
-            pending, self._pending = self._pending, []
         current = self.step_number
         number = current + 1 if number is None else number
         if number < 1:
             raise StepError(f"the step has number {number}; steps are counted from 1")
+        with self._lock:
+            pending, self._pending = self._pending, []
         if number <= current:
             return False
+        try:
+            self._store(pending, number)
+        except BaseException:
+            # The step can be tried again.
+            with self._lock:
+                self._pending = pending + self._pending
+            raise
+        return True
+
+    def _store(self, pending: list[tuple[torch.Tensor, torch.Tensor]], number: int) -> None:
+        """Updates the rows of these gradients, and stores them with the number of the step."""
         device = self._device()
         with torch.no_grad():
             ids = torch.cat([ids.to(device, torch.int64) for ids, _ in pending]) if pending else torch.zeros(0, dtype=torch.int64, device=device)
@@ -166,5 +177,5 @@ class Rows:
             marker = torch.from_numpy(np.array([number], np.int64).view(np.float32))
             rows[-1, :2] = marker.to(device)
             keys = torch.cat([unique, torch.full((1,), _MARKER, dtype=torch.int64, device=device)])
-            self.table.put(keys, rows, durability=self.durability)
-        return True
+            # Arrays in device memory have no atomic batches: there a step that finds no space may be done in part.
+            self.table.put(keys, rows, durability=self.durability, atomic=device.type == "cpu")
