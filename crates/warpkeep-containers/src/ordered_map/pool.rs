@@ -175,19 +175,22 @@ impl LeafPool {
         device: &Device,
         stream: &Stream,
     ) -> Result<()> {
-        let same = self.compared == pins;
+        // What was kept is still needed unless one of the versions that it was compared with has gone: new ones need no old leaf.
+        let released = self.compared.iter().copied().find(|pin| pins.binary_search(pin).is_err());
         let mut chunks = std::mem::take(&mut self.retired);
         let mut swept = Ok(());
         for chunk in &mut chunks {
-            if swept.is_ok() && (!same || chunk.is_new) {
+            if swept.is_ok() && (chunk.is_new || released.is_some_and(|pin| pin < chunk.end)) {
                 swept = self.sweep(chunk, pins, kernels, columns, device, stream);
             }
         }
         chunks.retain(|chunk| chunk.count > 0);
+        if swept.is_err() {
+            chunks.iter_mut().for_each(|chunk| chunk.is_new = true);
+        }
         self.retired = chunks;
-        swept?;
         self.compared = pins.to_vec();
-        Ok(())
+        swept
     }
 
     fn sweep(
@@ -273,7 +276,7 @@ impl LeafPool {
     }
 }
 
-/// An error that says what a map without memory can do.
+/// An error of a call that asks for more than there can be.
 pub(super) fn too_large(what: &'static str, given: u64, most: u64) -> ContainerError {
     ContainerError::TooLarge { what, given, most }
 }
