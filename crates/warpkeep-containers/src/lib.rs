@@ -33,7 +33,7 @@ pub use cuckoo_index::{
 };
 pub use error::ContainerError;
 pub use graph::{
-    DeviceCsr, DeviceEdgeOps, Edge, EdgeOp, EdgeOpKind, EdgeOpKinds, EdgeStatus, Graph, GraphCsr,
+    DeviceCsr, DeviceEdgeOps, Edge, EdgeList, EdgeOp, EdgeOpKind, EdgeOpKinds, EdgeStatus, Graph, GraphCsr,
     GraphOptions, GraphRef, GraphSample, GraphStats, SampleOptions,
 };
 pub use hash_map::{

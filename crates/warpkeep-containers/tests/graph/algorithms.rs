@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 use warpkeep_containers::{ContainerError, Edge, Graph, GraphOptions};
+use warpkeep_device::sim::Seeded;
 use warpkeep_device::{Device, Mode};
 
 use crate::properties::device;
@@ -133,6 +134,20 @@ fn every_schedule_finds_the_same() {
         let options = GraphOptions::default();
         let options = if seed % 2 == 0 { options.undirected() } else { options };
         check(&device, &options, &edges, &[3, 5]);
+    }
+}
+
+#[test]
+fn components_that_meet_in_one_vertex_at_once_are_all_joined() {
+    // All edges of the largest vertex try to give it another parent, and one of them does.
+    let edges: Vec<Edge> = (0..30).map(|i| Edge::new(50, i)).collect();
+    for seed in 0..6 {
+        let mode = Mode::Seeded(Seeded { switch_chance: 500, ..Seeded::new(seed) });
+        let graph = Graph::new(&Device::simulated(mode).unwrap(), &GraphOptions::default()).unwrap();
+        graph.insert_edges(&edges).unwrap();
+        let components = graph.components().unwrap();
+        assert!((0..30).chain([50]).all(|vertex| components[vertex] == 0), "{components:?}");
+        assert_eq!(components[40], 40);
     }
 }
 

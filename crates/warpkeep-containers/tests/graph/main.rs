@@ -8,6 +8,7 @@ mod files;
 mod limits;
 mod model;
 mod properties;
+mod readers;
 mod samples;
 mod shapes;
 mod traps;
