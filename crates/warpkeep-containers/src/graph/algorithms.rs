@@ -49,7 +49,7 @@ impl Graph {
         }
     }
 
-    /// PageRank after so many rounds from equal ranks, which sum up to 1. Vertices without edges share their rank among all. The arithmetic is of whole numbers in units of
+    /// PageRank after `rounds` rounds from equal ranks, which sum up to 1. Vertices without edges share their rank among all. The arithmetic is of whole numbers in units of
     /// 2^-60, so that every device and the CPU give the same ranks. `damping` is taken between 0 and 1; 0.85 is usual.
     pub fn pagerank(&self, damping: f64, rounds: u32) -> Result<Vec<f64>, ContainerError> {
         // Not a number is 0.
@@ -62,7 +62,7 @@ impl Graph {
     }
 }
 
-/// The rank that every one of so many vertices has at least.
+/// The least rank of a vertex in a graph with this number of vertices.
 pub(super) fn base_rank(damping: u64, vertices: u64) -> u64 {
     (RANKS - damped(damping, RANKS)) / vertices.max(1)
 }

@@ -26,7 +26,7 @@ pub struct SampleOptions {
 }
 
 impl SampleOptions {
-    /// One hop for each number: so many edges, at most, of each vertex that the hop before found.
+    /// A hop for each fan-out, which is the largest number of edges that are chosen of a vertex that the hop before found.
     pub fn new(fanouts: &[u32]) -> Self {
         let pick = Pick::Uniform;
         Self { fanouts: fanouts.to_vec(), seed: 0, replaces: false, pick, window: None, is_strict: false }
