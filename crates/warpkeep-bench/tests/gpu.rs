@@ -155,20 +155,20 @@ fn maps_of_all_loads_are_right_and_grow() {
     for load in ["0.5", "0.9"] {
         for operation in ["bulk insert", "find, hit", "find, miss", "mixed", "erase"] {
             let case = format!("{operation}, load {load}, 512 slots");
-            for variant in ["device", "CPU twin, one thread"] {
+            for variant in ["device", "CPU form, one thread"] {
                 assert_series(&report, &case, variant, "rate", 2);
                 assert_series(&report, &case, variant, "time", 2);
             }
             let rate = summary(&report, &case, "rate");
             let limit = rate.limit.expect("a limit").to;
             assert_eq!(limit.contains("2 random reads"), operation == "find, miss", "{limit}");
-            assert_eq!(rate.beside.expect("a ratio").to, "CPU twin, one thread");
+            assert_eq!(rate.beside.expect("a ratio").to, "CPU form, one thread");
         }
     }
     for operation in ["find, hit", "find, miss", "insert", "erase"] {
         for (batch, is_measured) in [(4, true), (100, operation.starts_with("find")), (512, false)] {
             let case = format!("{operation}, batches of {batch}, load 0.9, 512 slots");
-            for variant in ["device", "CPU twin, one thread"] {
+            for variant in ["device", "CPU form, one thread"] {
                 for metric in ["rate", "p50 of a batch", "max of a batch"] {
                     let rounds = if is_measured { 2 } else { 0 };
                     assert_series(&report, &case, variant, metric, rounds);
@@ -182,7 +182,7 @@ fn maps_of_all_loads_are_right_and_grow() {
     assert!(second.iter().all(|&share| share > 0.0 && share < 50.0), "{second:?}");
 
     let growth = "growth, 512 to 1024 slots";
-    for variant in ["device", "CPU twin, one thread"] {
+    for variant in ["device", "CPU form, one thread"] {
         assert_series(&report, growth, variant, "rate", 2);
         assert_series(&report, growth, variant, "time of the batch that doubles it", 2);
     }

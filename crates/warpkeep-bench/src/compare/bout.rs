@@ -12,7 +12,7 @@ use crate::{BenchError, pinned};
 
 /// Numbers a thread remembers, to look at afterwards.
 const SAMPLE: usize = 64;
-/// Operations drawn ahead for each second, and the fewest and the most: so many that they are not in a cache when
+/// Operations drawn ahead for each second, and the fewest and the most: enough that they are not in a cache when
 /// they are repeated.
 const AHEAD: f64 = 1e7;
 const MIN_AHEAD: usize = 1 << 12;

@@ -173,7 +173,7 @@ fn containers_in_device_memory_are_measured_beside_the_cpu() {
             &["map", "--items", "256", "--load", "0.5", "--pairs", "8/8,4/16"],
             "gpu map",
             ["find, hit, load 0.5, 256 slots", "growth, 4/16 pairs, 1024 to 2048 slots"],
-            "CPU twin, one thread",
+            "CPU form, one thread",
         ),
         (
             &["cuckoo", "--buckets", "16", "--load", "0.5", "--batch", "8"],

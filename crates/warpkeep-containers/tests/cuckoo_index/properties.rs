@@ -253,9 +253,9 @@ fn bad_arguments_are_refused_before_anything_changes() {
     run(&index, 0).unwrap();
     run(&index, 2).unwrap();
     assert_eq!(index.search(&[1 << 32]).unwrap()[0].locations(), [0]);
-    let twin = CuckooIndex::on_cpu(&options(10)).unwrap();
-    assert!(matches!(run(&twin, 2), Err(ContainerError::OnCpu { what: "apply_on" })));
-    assert!(twin.reference().is_err());
+    let on_cpu = CuckooIndex::on_cpu(&options(10)).unwrap();
+    assert!(matches!(run(&on_cpu, 2), Err(ContainerError::OnCpu { what: "apply_on" })));
+    assert!(on_cpu.reference().is_err());
     let error = CuckooIndex::new(&device, &options(1 << 40)).unwrap_err();
     assert!(matches!(error, ContainerError::TooLarge { .. }), "{error}");
     assert!(CuckooIndex::on_cpu(&options(u64::MAX)).is_err());
@@ -291,13 +291,13 @@ fn a_search_writes_every_answer_to_buffers_that_are_not_zeroed() {
 fn an_entry_lies_in_its_preferred_cell_or_the_nearest_to_the_left() {
     let device = device();
     let index = CuckooIndex::new(&device, &options(14)).unwrap();
-    let twin = CuckooIndex::on_cpu(&options(14)).unwrap();
+    let on_cpu = CuckooIndex::on_cpu(&options(14)).unwrap();
     // The upper three bits of a signature number the cell. Both buckets have one each in turn.
     let hash = 5_u64 << 61;
     let locations: Vec<u32> = (0..16).collect();
     for location in &locations {
         index.insert(&[hash], &[*location]).unwrap();
-        twin.insert(&[hash], &[*location]).unwrap();
+        on_cpu.insert(&[hash], &[*location]).unwrap();
     }
     let reference = index.reference().unwrap();
     let cells = u64::from_le_bytes(bytemuck::bytes_of(&reference)[..8].try_into().unwrap());
@@ -309,8 +309,8 @@ fn an_entry_lies_in_its_preferred_cell_or_the_nearest_to_the_left() {
     let right = [10, 8, 6, 4, 2, 0, 14, 12];
     assert_eq!(cells[..8], right);
     assert_eq!(cells[8..], right.map(|location| location + 1));
-    let in_twin: Vec<u32> = twin.entries().unwrap().iter().map(|entry| entry.location).collect();
-    assert_eq!(in_twin, cells);
+    let on_host: Vec<u32> = on_cpu.entries().unwrap().iter().map(|entry| entry.location).collect();
+    assert_eq!(on_host, cells);
 }
 
 #[test]

@@ -40,10 +40,10 @@ fn a_saved_map_is_loaded_on_a_device_and_on_the_cpu() {
         let loaded = HashMap::load(&device, &path, &HashMapOptions::default()).unwrap();
         assert_eq!((pairs(&loaded), loaded.len().unwrap()), (pairs(&map), count));
         loaded.verify().unwrap();
-        let twin = HashMap::load_on_cpu(&path, &HashMapOptions::default()).unwrap();
-        assert_eq!(pairs(&twin), pairs(&map));
+        let on_cpu = HashMap::load_on_cpu(&path, &HashMapOptions::default()).unwrap();
+        assert_eq!(pairs(&on_cpu), pairs(&map));
         // And what the CPU saved, with another seed.
-        twin.save(&path).unwrap();
+        on_cpu.save(&path).unwrap();
         let again = HashMap::load(&device, &path, &options().seed(9)).unwrap();
         assert_eq!(pairs(&again), pairs(&map));
     }

@@ -124,16 +124,16 @@ fn a_key_with_all_operations_of_a_large_batch_is_worked_in_order() {
 
 #[test]
 fn batches_of_one_kind_have_the_answers_of_mixed_ones() {
-    let (map, twin) = (map(), HashMap::on_cpu(&options()));
+    let (map, on_cpu) = (map(), HashMap::on_cpu(&options()));
     let (keys, values) = ([5, 6, 5, 0, 6, u64::MAX], [9, 8, 7, 6, 5, 4]);
-    for map in [&map, &twin] {
+    for map in [&map, &on_cpu] {
         map.insert(&keys, &values).unwrap();
     }
     for how in [Upsert::Replace, Upsert::Add, Upsert::Min, Upsert::Max] {
-        assert_eq!(map.upsert(how, &keys, &values).unwrap(), twin.upsert(how, &keys, &values).unwrap());
+        assert_eq!(map.upsert(how, &keys, &values).unwrap(), on_cpu.upsert(how, &keys, &values).unwrap());
     }
-    assert_eq!(map.erase(&keys).unwrap(), twin.erase(&keys).unwrap());
-    assert!(map.is_empty().unwrap() && twin.is_empty().unwrap());
+    assert_eq!(map.erase(&keys).unwrap(), on_cpu.erase(&keys).unwrap());
+    assert!(map.is_empty().unwrap() && on_cpu.is_empty().unwrap());
 }
 
 #[test]
@@ -173,9 +173,9 @@ fn bad_arguments_are_refused_before_anything_changes() {
     run(&map, 0).unwrap();
     run(&map, 2).unwrap();
     assert_eq!(map.find(&[1, 2]).unwrap(), [Some(0), Some(0)]);
-    let twin = HashMap::on_cpu(&options());
-    assert!(matches!(run(&twin, 2), Err(ContainerError::OnCpu { what: "apply_on" })));
-    assert!(twin.reference().is_err());
+    let on_cpu = HashMap::on_cpu(&options());
+    assert!(matches!(run(&on_cpu, 2), Err(ContainerError::OnCpu { what: "apply_on" })));
+    assert!(on_cpu.reference().is_err());
 }
 
 #[test]

@@ -59,17 +59,17 @@ fn threads_of_kernels_share_a_set() {
 #[test]
 fn a_stream_is_deduplicated_as_on_the_cpu() {
     let set = HashSet::new(&Device::simulated(Mode::fast()).unwrap(), &HashMapOptions::default()).unwrap();
-    let twin = HashSet::on_cpu(&HashMapOptions::default());
+    let on_cpu = HashSet::on_cpu(&HashMapOptions::default());
     let mut dice = Dice::new(3);
     for _ in 0..10 {
         let keys: Vec<u64> = (0..6000).map(|_| dice.below(9000)).collect();
-        assert_eq!(set.insert_new(&keys).unwrap(), twin.insert_new(&keys).unwrap());
+        assert_eq!(set.insert_new(&keys).unwrap(), on_cpu.insert_new(&keys).unwrap());
         let gone: Vec<u64> = (0..300).map(|_| dice.below(9000)).collect();
-        assert_eq!(set.erase(&gone).unwrap(), twin.erase(&gone).unwrap());
-        assert_eq!(set.contains(&keys).unwrap(), twin.contains(&keys).unwrap());
+        assert_eq!(set.erase(&gone).unwrap(), on_cpu.erase(&gone).unwrap());
+        assert_eq!(set.contains(&keys).unwrap(), on_cpu.contains(&keys).unwrap());
     }
     set.verify().unwrap();
-    let (mut keys, mut right) = (set.retrieve_all().unwrap(), twin.retrieve_all().unwrap());
+    let (mut keys, mut right) = (set.retrieve_all().unwrap(), on_cpu.retrieve_all().unwrap());
     keys.sort_unstable();
     right.sort_unstable();
     assert_eq!(keys, right);

@@ -1,4 +1,4 @@
-//! The map in device memory, and its twin on the CPU.
+//! The map in device memory, and its CPU form.
 
 use std::time::Instant;
 
@@ -13,8 +13,8 @@ use super::pairs::{Key, Value};
 use crate::BenchError;
 use crate::gpu::{Clock, DEVICE};
 
-/// The twin, as a variant of a case.
-pub(super) const CPU: &str = "CPU twin, one thread";
+/// The CPU form, as a variant of a case.
+pub(super) const CPU: &str = "CPU form, one thread";
 
 /// A map that is measured.
 pub(super) struct Contestant<'d, K: Key, V: Value> {
@@ -36,7 +36,7 @@ impl<'d, K: Key, V: Value> Contestant<'d, K, V> {
         Ok(Contestant { name: DEVICE, map, on: Some((device, clock)) })
     }
 
-    /// The twin of such a map.
+    /// The CPU form of such a map.
     pub(super) fn on_cpu(slots: u64, seed: u64) -> Self {
         Contestant { name: CPU, map: HashMap::on_cpu(&room_for(slots, seed)), on: None }
     }

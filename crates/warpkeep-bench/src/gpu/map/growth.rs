@@ -34,7 +34,7 @@ pub(super) fn measure<K: Key, V: Value>(
         Ok::<_, BenchError>((contestant.run(&Batch::insert(items, numbers))?, there))
     };
     let slots = loop {
-        // The twin is made with room for few keys, and grows meanwhile.
+        // The CPU form is made with room for few keys, and grows meanwhile.
         let stats = contestant.map.stats()?;
         match (stats.slots * FILLED / 100).saturating_sub(stats.items) {
             0 => break stats.slots,

@@ -1,4 +1,4 @@
-//! The hash map in device memory, beside its twin on the CPU and random reads of device memory.
+//! The hash map in device memory, beside its CPU form and random reads of device memory.
 
 mod batch;
 mod batches;
@@ -44,7 +44,7 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
     let device = Device::open(options.device)?;
     report.notes.push(note_of(&device));
     report.notes.push(
-        "operations and answers of the device lie in its memory; the twin is a map of the standard library behind the same calls, and doubles at sizes of its own; the time of a doubling contains the mapping of memory; smaller batches of inserts are erased again before the next; mixed batches \
+        "operations and answers of the device lie in its memory; the CPU form is a map of the standard library behind the same calls, and doubles at sizes of its own; the time of a doubling contains the mapping of memory; smaller batches of inserts are erased again before the next; mixed batches \
          have a sixteenth of the keys: half lookups, a quarter additions (replacements where values have 16 bytes), an eighth each inserts and erases; the limit is one bucket of 64 \
          bytes read at random for an operation, two for a key that is not there or a value of 16 bytes; every answer was checked, and what was left in the maps"
             .to_owned(),

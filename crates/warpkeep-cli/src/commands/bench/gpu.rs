@@ -27,7 +27,7 @@ enum Which {
     /// Hash map: operations a second by how full it is, and the time of doubling.
     ///
     /// All keys are inserted at once, found, not found, used in mixed batches and erased, also in smaller batches, with operations and answers in device memory; then
-    /// maps are filled until they double. The same batches go to the twin of the map on the CPU. Every answer is checked, and rates are
+    /// maps are filled until they double. The same batches go to the CPU form of the map. Every answer is checked, and rates are
     /// compared with random reads of device memory, measured in the same run.
     #[command(after_help = EXIT_CODES)]
     Map(Map),
