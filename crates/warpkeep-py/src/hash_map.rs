@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use warpkeep::{Device, DeviceChoice, Error};
-use warpkeep_containers::{HashMapOptions, MapAnswer, MapStatus, Upsert};
+use warpkeep_containers::{HashMapOptions, MapAnswer, MapStatus};
 
 use crate::array::{Array, Place};
 use crate::batch::as_numbers_given;
 use crate::cells::to_numpy;
+use crate::container::{flags, upsert_of};
 use crate::dtype::Dtype;
 use crate::errors::{OrRaise, exception};
 
@@ -51,11 +52,6 @@ fn slice<'a>(array: &'a Array<'_>) -> &'a [u64] {
 fn column<'py>(py: Python<'py>, numbers: &[u64]) -> PyResult<Bound<'py, PyAny>> {
     let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
     to_numpy(py, Dtype::U64, &[numbers.len()], &bytes)
-}
-
-fn flags<'py>(py: Python<'py>, flags: impl Iterator<Item = bool>) -> PyResult<Bound<'py, PyAny>> {
-    let bytes: Vec<u8> = flags.map(u8::from).collect();
-    to_numpy(py, Dtype::BOOL, &[bytes.len()], &bytes)
 }
 
 impl HashMap {
@@ -129,17 +125,7 @@ impl HashMap {
         how: &str,
     ) -> PyResult<Bound<'py, PyAny>> {
         self.check(py)?;
-        let how = match how {
-            "replace" => Upsert::Replace,
-            "add" => Upsert::Add,
-            "min" => Upsert::Min,
-            "max" => Upsert::Max,
-            other => {
-                return Err(PyValueError::new_err(format!(
-                    "'{other}' is no way to change values; write replace, add, min or max"
-                )));
-            }
-        };
+        let how = upsert_of(how)?;
         let (keys, values) = (numbers(keys, "keys")?, numbers(values, "values")?);
         let (keys, values) = (slice(&keys), slice(&values));
         let answers = py.detach(|| self.map.upsert(how, keys, values)).or_raise(py)?;

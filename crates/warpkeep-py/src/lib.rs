@@ -6,12 +6,14 @@
 //! | [`spec`], [`dtype`] | what keys and values are |
 //! | [`array`], [`dlpack`], [`library`], [`device_array`] | the caller's arrays, and arrays for answers |
 //! | [`cells`], [`batch`], [`device`], [`scan`] | batches over those arrays in host memory and on a device, scans |
-//! | [`hash_map`] | the class `HashMap`, a container |
+//! | [`hash_map`], [`ordered_map`], [`ordered_reads`] | the classes `HashMap`, `OrderedMap` and `OrderedSnapshot`, containers |
+//! | [`container`] | what containers share |
 //! | [`errors`], [`json`] | exceptions and reports |
 
 mod array;
 mod batch;
 mod cells;
+mod container;
 mod device;
 mod device_array;
 mod dlpack;
@@ -20,6 +22,8 @@ mod errors;
 mod hash_map;
 mod json;
 mod library;
+mod ordered_map;
+mod ordered_reads;
 mod scan;
 mod spec;
 mod store;
@@ -38,6 +42,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<scan::Items>()?;
     module.add_class::<device_array::DeviceArray>()?;
     module.add_class::<hash_map::HashMap>()?;
+    module.add_class::<ordered_map::OrderedMap>()?;
+    module.add_class::<ordered_map::OrderedSnapshot>()?;
     module.add_function(wrap_pyfunction!(store::open, module)?)?;
     module.add_function(wrap_pyfunction!(store::verify, module)?)?;
     module.add_function(wrap_pyfunction!(store::restore, module)?)?;

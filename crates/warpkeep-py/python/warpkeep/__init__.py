@@ -37,6 +37,8 @@ from ._errors import (
 from ._native import (
     DeviceArray,
     HashMap,
+    OrderedMap,
+    OrderedSnapshot,
     Spec,
     Store,
     Table,
@@ -117,6 +119,8 @@ __all__ = [
     "HashMap",
     "NoStoreError",
     "NoTableError",
+    "OrderedMap",
+    "OrderedSnapshot",
     "ReadOnlyError",
     "Spec",
     "SpecError",

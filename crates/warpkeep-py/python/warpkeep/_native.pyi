@@ -14,6 +14,8 @@ _Durability = Literal["process", "power"]
 # A NumPy array, a tensor of a library with DLPack, or a DeviceArray; of bytes, a list.
 _Array = Any
 _Key = int | bytes
+# The type of keys or values of an ordered map: a name, a NumPy dtype or a Spec such as warpkeep.u64.
+_Dtype = Any
 
 @final
 class Spec:
@@ -73,6 +75,104 @@ class HashMap:
         """Writes all keys and values to a file."""
     @property
     def device(self) -> str: ...
+    def __len__(self) -> int: ...
+    def __bool__(self) -> bool: ...
+    def __contains__(self, key: int, /) -> bool: ...
+
+@final
+class OrderedMap:
+    """A map from unsigned keys in their order to numbers of the same size, in the memory of the host or of a device; not a table of a store."""
+
+    def __new__(cls, key: _Dtype | None = None, value: _Dtype | None = None, *, device: str = "cpu") -> OrderedMap: ...
+    @staticmethod
+    def load(path: _Path, key: _Dtype | None = None, value: _Dtype | None = None, *, device: str = "cpu") -> OrderedMap:
+        """The map of a file that `save` wrote, with the types that the saved map had."""
+    def insert(self, keys: _Array, values: _Array) -> npt.NDArray[np.bool_]:
+        """Adds keys; which of them are new. A key that is there keeps its value."""
+    def upsert(
+        self, keys: _Array, values: _Array, *, how: Literal["replace", "add", "min", "max"] = "replace"
+    ) -> npt.NDArray[np.bool_]:
+        """Adds keys, or changes the values of those that are there; which of them are new."""
+    def erase(self, keys: _Array) -> npt.NDArray[np.bool_]:
+        """Removes keys; which of them were there."""
+    def snapshot(self) -> OrderedSnapshot:
+        """The state now, which later changes leave as it is. It keeps memory until it is closed."""
+    @property
+    def device(self) -> str: ...
+    def get(self, keys: _Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """The values of keys, 0 where there is none, and which keys were found."""
+    def contains(self, keys: _Array) -> npt.NDArray[np.bool_]:
+        """Which keys are there."""
+    def range(
+        self, lo: _Array, hi: _Array, *, limit: int | None = None
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.int64]]:
+        """The keys and values of ranges, one range behind the other, and where each begins; both bounds are included."""
+    def count(self, lo: _Array, hi: _Array) -> npt.NDArray[np.int64]:
+        """How many keys each range has; both bounds are included."""
+    def successor(self, keys: _Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """The smallest key above each key, its value, and whether there is one."""
+    def predecessor(self, keys: _Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """The largest key below each key, its value, and whether there is one."""
+    def asof(
+        self,
+        keys: _Array,
+        direction: Literal["backward", "forward"] = "backward",
+        tolerance: int | None = None,
+        *,
+        group_bits: int | None = None,
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """An as-of join: each key if it is there, or the nearest before it ("backward") or after it ("forward"); its value, and whether there is one."""
+    def min(self) -> tuple[int, Any] | None:
+        """The smallest key and its value; None if there are no keys."""
+    def max(self) -> tuple[int, Any] | None:
+        """The largest key and its value; None if there are no keys."""
+    def items(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """All keys in order, and their values."""
+    def save(self, path: _Path) -> None:
+        """Writes all keys and values to a file."""
+    def __len__(self) -> int: ...
+    def __bool__(self) -> bool: ...
+    def __contains__(self, key: int, /) -> bool: ...
+
+@final
+class OrderedSnapshot:
+    """The state of an ordered map at one time; changes that come later are not in it."""
+
+    def close(self) -> None:
+        """Frees what only this snapshot needs."""
+    def __enter__(self) -> OrderedSnapshot: ...
+    def __exit__(self, *_exception: object) -> None: ...
+    def get(self, keys: _Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """The values of keys, 0 where there is none, and which keys were found."""
+    def contains(self, keys: _Array) -> npt.NDArray[np.bool_]:
+        """Which keys are there."""
+    def range(
+        self, lo: _Array, hi: _Array, *, limit: int | None = None
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.int64]]:
+        """The keys and values of ranges, one range behind the other, and where each begins; both bounds are included."""
+    def count(self, lo: _Array, hi: _Array) -> npt.NDArray[np.int64]:
+        """How many keys each range has; both bounds are included."""
+    def successor(self, keys: _Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """The smallest key above each key, its value, and whether there is one."""
+    def predecessor(self, keys: _Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """The largest key below each key, its value, and whether there is one."""
+    def asof(
+        self,
+        keys: _Array,
+        direction: Literal["backward", "forward"] = "backward",
+        tolerance: int | None = None,
+        *,
+        group_bits: int | None = None,
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """An as-of join: each key if it is there, or the nearest before it ("backward") or after it ("forward"); its value, and whether there is one."""
+    def min(self) -> tuple[int, Any] | None:
+        """The smallest key and its value; None if there are no keys."""
+    def max(self) -> tuple[int, Any] | None:
+        """The largest key and its value; None if there are no keys."""
+    def items(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """All keys in order, and their values."""
+    def save(self, path: _Path) -> None:
+        """Writes all keys and values to a file."""
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
     def __contains__(self, key: int, /) -> bool: ...
