@@ -3,7 +3,7 @@
 mod common;
 
 use warpkeep_bench::chart::Drawing;
-use warpkeep_bench::gpu::{alloc, cuckoo, map, slab, sort};
+use warpkeep_bench::gpu::{alloc, cuckoo, map, ordered, slab, sort};
 use warpkeep_bench::page::{self, Source};
 use warpkeep_bench::report::{Report, Summary};
 use warpkeep_bench::{BenchError, Quiet};
@@ -45,6 +45,16 @@ fn small_slabs() -> slab::Options {
 
 fn small_indexes() -> cuckoo::Options {
     cuckoo::Options { buckets: vec![40], rounds: 2, seed: 5, ..cuckoo::Options::on(DeviceChoice::Sim) }
+}
+
+fn small_ordered_maps() -> ordered::Options {
+    ordered::Options {
+        items: vec![60],
+        batches: vec![16],
+        rounds: 2,
+        seed: 5,
+        ..ordered::Options::on(DeviceChoice::Sim)
+    }
 }
 
 /// The figures of a metric of the device, all rounds together.
@@ -310,6 +320,7 @@ fn nonsense_is_refused_and_the_message_says_what_to_give() {
     let maps = |change: &dyn Fn(&mut map::Options)| refusal(small_maps(), change, map::run);
     let pools = |change: &dyn Fn(&mut alloc::Options)| refusal(small_pools(), change, alloc::run);
     let slabs = |change: &dyn Fn(&mut slab::Options)| refusal(small_slabs(), change, slab::run);
+    let trees = |change: &dyn Fn(&mut ordered::Options)| refusal(small_ordered_maps(), change, ordered::run);
     let indexes = |change: &dyn Fn(&mut cuckoo::Options)| refusal(small_indexes(), change, cuckoo::run);
     let told = [
         (pools(&|options| options.device = DeviceChoice::Cpu), "--device cuda:0"),
@@ -327,6 +338,10 @@ fn nonsense_is_refused_and_the_message_says_what_to_give() {
         (indexes(&|options| options.buckets = vec![1]), "--buckets 2^25"),
         (indexes(&|options| options.loads = vec![0.95]), "--load 0.8"),
         (indexes(&|options| options.batches = vec![]), "--batch 2^24"),
+        (trees(&|options| options.device = DeviceChoice::Cpu), "--device cuda:0"),
+        (trees(&|options| options.items = vec![15]), "--items 45000000"),
+        (trees(&|options| options.pairs = vec![]), "--pairs 4/4,8/8"),
+        (trees(&|options| options.batches = vec![0]), "--batch 2^20"),
         (sorts(&|options| options.device = DeviceChoice::Cpu), "--device cuda:0"),
         (sorts(&|options| options.rounds = 0), "--rounds 3"),
         (sorts(&|options| options.items = vec![]), "--items 2^20"),
@@ -348,6 +363,63 @@ fn nonsense_is_refused_and_the_message_says_what_to_give() {
 }
 
 #[test]
+fn ordered_maps_of_all_widths_are_right_and_have_a_limit() {
+    if !has_simulator() {
+        return;
+    }
+    // The last batch is larger than the map.
+    let options = ordered::Options { batches: vec![16, 7, 61], ..small_ordered_maps() };
+    let report = ordered::run(&options, &Quiet).expect("all answers are right");
+    let operations = [
+        "find, unsorted",
+        "find, sorted",
+        "range of 8",
+        "successor",
+        "insert",
+        "erase",
+        "first insert after a snapshot",
+        "find at a snapshot, unsorted",
+        "find at a snapshot, sorted",
+        "half inserts, half ranges of 8",
+    ];
+    for pairs in ["4/4", "8/8"] {
+        for operation in operations {
+            for (batch, rounds) in [(7, 2), (16, 2), (61, 0)] {
+                let case = format!("{operation}, {pairs} pairs, batches of {batch}, 60 pairs in the map");
+                for variant in ["device", "CPU, one thread"] {
+                    assert_series(&report, &case, variant, "rate", rounds);
+                    assert_series(&report, &case, variant, "time of a batch", rounds);
+                }
+                if rounds > 0 {
+                    let rate = summary(&report, &case, "rate");
+                    let limit = rate.limit.expect("a limit").to;
+                    assert!(limit.ends_with("random reads of 128 bytes"), "{limit}");
+                    assert_eq!(limit.contains("2 random reads"), pairs == "8/8", "{limit}");
+                    assert_eq!(rate.beside.expect("a ratio").to, "CPU, one thread");
+                }
+            }
+        }
+        for build in ["build, unsorted", "build of host memory, unsorted", "build of host memory, sorted"] {
+            let case = format!("{build}, {pairs} pairs, 60 pairs in the map");
+            for variant in ["device", "CPU, one thread"] {
+                assert_series(&report, &case, variant, "rate", 2);
+            }
+            assert!(summary(&report, &case, "rate").limit.is_none());
+        }
+        let case = format!("build, unsorted, {pairs} pairs, 60 pairs in the map");
+        assert_series(&report, &case, "device", "memory a pair", 2);
+    }
+    match &report.charts[..] {
+        [four, _eight] => match &four.drawing {
+            Drawing::Curves(curves) => assert_eq!((curves.len(), curves[0].points.len()), (10, 2)),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+    assert_is_shown(&report, "half inserts, half ranges of 8");
+}
+
+#[test]
 fn an_interruption_ends_a_run() {
     if !has_simulator() {
         return;
@@ -360,6 +432,7 @@ fn an_interruption_ends_a_run() {
             alloc::run(&small_pools(), &Impatient::after(patience)),
             slab::run(&small_slabs(), &Impatient::after(patience)),
             cuckoo::run(&small_indexes(), &Impatient::after(patience)),
+            ordered::run(&small_ordered_maps(), &Impatient::after(patience)),
         ];
         for stopped in stopped {
             assert!(matches!(stopped, Err(BenchError::Interrupted)), "{patience}");

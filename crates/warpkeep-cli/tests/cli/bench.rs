@@ -181,6 +181,15 @@ fn containers_in_device_memory_are_measured_beside_the_cpu() {
             ["search, hit, batches of 8, load 0.5, 16 buckets", "delete, batches of 8, load 0.5, 16 buckets"],
             "CPU, one thread",
         ),
+        (
+            &["ordered", "--items", "40", "--pairs", "4/4", "--batch", "8"],
+            "gpu ordered",
+            [
+                "range of 8, 4/4 pairs, batches of 8, 40 pairs in the map",
+                "build, unsorted, 4/4 pairs, 40 pairs in the map",
+            ],
+            "CPU, one thread",
+        ),
     ];
     for (arguments, benchmark, names, cpu) in cases {
         let mut command = warpkeep();
@@ -228,6 +237,8 @@ fn containers_in_device_memory_are_measured_beside_the_cpu() {
         (&["alloc", "--full", "1"], "--full 0,0.95", 1),
         (&["slab", "--slab-bytes", "96"], "--slab-bytes 64,128", 1),
         (&["cuckoo", "--batch", "0"], "--batch 2^24", 1),
+        (&["ordered", "--pairs", "8/4"], "4/4 or 8/8", 2),
+        (&["ordered", "--items", "1"], "--items 45000000", 1),
     ];
     for (arguments, told, code) in wrong {
         let mut command = warpkeep();

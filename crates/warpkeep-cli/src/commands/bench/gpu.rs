@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use warpkeep::DeviceChoice;
 use warpkeep_bench::BatchSizes;
-use warpkeep_bench::gpu::{alloc, cuckoo, map, slab, sort};
+use warpkeep_bench::gpu::{alloc, cuckoo, map, ordered, slab, sort};
 
 use super::{Files, command_line};
 use crate::EXIT_CODES;
@@ -52,6 +52,13 @@ enum Which {
     /// 64-bit compare-and-swap, measured in the same run.
     #[command(after_help = EXIT_CODES)]
     Cuckoo(Cuckoo),
+    /// Ordered map: operations a second by the size of a batch, with and without a snapshot, and the time to build it.
+    ///
+    /// A map is built of keys in random order; then batches look up keys in random and in ascending order, ask for ranges of eight pairs and for successors, insert and erase
+    /// keys, look up keys at a snapshot, and mix inserts with ranges, with operations and answers in device memory. Sorting a batch that changes the map is part of its
+    /// time. Every answer is checked, and rates are compared with random reads of 128 bytes, measured in the same run.
+    #[command(after_help = EXIT_CODES)]
+    Ordered(Ordered),
 }
 
 /// How to run it.
@@ -185,6 +192,31 @@ struct Cuckoo {
     files: Files,
 }
 
+/// How to run it.
+#[derive(Debug, Args)]
+struct Ordered {
+    /// The device: cuda:0 and so on, or sim, whose figures mean nothing.
+    #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
+    device: DeviceChoice,
+    /// Bytes of keys and values, one case each: 4/4 and 8/8, by default both.
+    #[arg(long, value_delimiter = ',', value_name = "KEY/VALUE,...")]
+    pairs: Vec<ordered::Pairs>,
+    /// Pairs of the map, one case each, 16 to 2^30; by default 2^20 and 45000000. The CPU takes part up to 2^20.
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    items: Vec<BatchSizes>,
+    /// Operations of a batch, one case each; by default 2^12, 2^16, 2^20 and 2^22. Batches larger than the map are left out.
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    batch: Vec<BatchSizes>,
+    /// How often everything is measured.
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// Seed of everything random.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    files: Files,
+}
+
 impl Gpu {
     pub(super) fn on_stdout(&self) -> bool {
         match &self.which {
@@ -193,6 +225,7 @@ impl Gpu {
             Which::Alloc(alloc) => alloc.files.on_stdout(),
             Which::Slab(slab) => slab.files.on_stdout(),
             Which::Cuckoo(cuckoo) => cuckoo.files.on_stdout(),
+            Which::Ordered(ordered) => ordered.files.on_stdout(),
         }
     }
 
@@ -203,6 +236,7 @@ impl Gpu {
             Which::Alloc(alloc) => alloc.run(),
             Which::Slab(slab) => slab.run(),
             Which::Cuckoo(cuckoo) => cuckoo.run(),
+            Which::Ordered(ordered) => ordered.run(),
         }
     }
 }
@@ -285,6 +319,22 @@ impl Cuckoo {
             command: command_line(),
         };
         self.files.run(|progress| cuckoo::run(&options, progress))
+    }
+}
+
+impl Ordered {
+    fn run(&self) -> Result<(), Failure> {
+        let usual = ordered::Options::on(self.device);
+        let options = ordered::Options {
+            device: self.device,
+            pairs: given(self.pairs.clone(), usual.pairs),
+            items: given(BatchSizes::all(&self.items), usual.items),
+            batches: given(BatchSizes::all(&self.batch), usual.batches),
+            rounds: self.rounds.unwrap_or(usual.rounds),
+            seed: self.seed,
+            command: command_line(),
+        };
+        self.files.run(|progress| ordered::run(&options, progress))
     }
 }
 

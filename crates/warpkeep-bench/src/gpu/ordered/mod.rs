@@ -1,0 +1,285 @@
+//! The ordered map in device memory, beside the native CPU implementation and random reads of device memory.
+
+mod batch;
+mod contestant;
+mod items;
+mod options;
+
+use warpkeep_containers::{OrderedKey, OrderedWord};
+use warpkeep_device::Device;
+
+use self::batch::{Batch, Operation};
+use self::contestant::{CPU, Contestant, check_pairs};
+use self::items::Items;
+pub use self::options::{Options, Pairs};
+use super::{Clock, DEVICE, RATE, relate};
+use crate::chart::{Chart, Curve, Drawing, Scale};
+use crate::limits::device::{Access, AccessLimits, note_of};
+use crate::limits::median;
+use crate::report::{Report, Unit};
+use crate::{Amount, BenchError, Progress};
+
+/// Operations of the batches of one size in a round at the most, unless one batch has more, and batches.
+const MOST_OPERATIONS: u64 = 1 << 22;
+const MOST_BATCHES: u64 = 8;
+/// Pairs that a leaf has about, for the memory in which the limit is measured.
+const PAIRS_A_LEAF: u64 = 10;
+
+/// What is measured with batches of every size, in this order.
+const CASES: [&str; 10] = [
+    "find, unsorted",
+    "find, sorted",
+    "range of 8",
+    "successor",
+    "insert",
+    "erase",
+    "first insert after a snapshot",
+    "find at a snapshot, unsorted",
+    "find at a snapshot, sorted",
+    "half inserts, half ranges of 8",
+];
+
+/// How a map is built at once, in this order.
+const BUILDS: [&str; 3] =
+    ["build, unsorted", "build of host memory, unsorted", "build of host memory, sorted"];
+
+/// Measures maps of all widths and sizes.
+///
+/// ```no_run
+/// use warpkeep_bench::{Quiet, gpu::ordered};
+///
+/// let options = ordered::Options::on("cuda:0".parse()?);
+/// print!("{}", ordered::run(&options, &Quiet)?.to_text());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchError> {
+    options.check()?;
+    let mut report = Report::new("gpu ordered", &options.command, options.seed);
+    let device = Device::open(options.device)?;
+    report.notes.push(note_of(&device));
+    report.notes.push(
+        "operations and answers of the device lie in its memory, except those of a build of host memory, which has the link in its time; the time of a batch that changes \
+         the map contains its sort; the map stays at its size: what is inserted is erased again; the limit of an operation is one leaf read at random: one line of 128 bytes for pairs of 4/4, \
+         two for 8/8, in as much device memory; the CPU takes part up to 2^20 pairs, and copies its map at the first insert after a snapshot; every answer was checked"
+            .to_owned(),
+    );
+    let clock = Clock::new(&device)?;
+    let maps = options.maps();
+    let total = maps.len() as u64 * u64::from(options.rounds);
+    progress.begin(&format!("ordered maps on {}", options.device), Amount::Count(total));
+    for (pairs, items) in maps {
+        let bench = Bench { options, device: &device, clock: &clock, progress, pairs, items };
+        match pairs {
+            Pairs::Four => bench.run::<u32, u32>(&mut report)?,
+            Pairs::Eight => bench.run::<u64, u64>(&mut report)?,
+        }
+    }
+    progress.finish();
+    report.finish();
+    report.charts = charts(options, &report);
+    Ok(report)
+}
+
+fn case_of(case: &str, pairs: Pairs, batch: usize, items: usize) -> String {
+    format!("{case}, {pairs} pairs, batches of {batch}, {items} pairs in the map")
+}
+
+fn build_case_of(case: &str, pairs: Pairs, items: usize) -> String {
+    format!("{case}, {pairs} pairs, {items} pairs in the map")
+}
+
+struct Bench<'b> {
+    options: &'b Options,
+    device: &'b Device,
+    clock: &'b Clock,
+    progress: &'b dyn Progress,
+    pairs: Pairs,
+    items: usize,
+}
+
+impl Bench<'_> {
+    fn run<K: OrderedKey<V>, V: OrderedWord>(&self, report: &mut Report) -> Result<(), BenchError> {
+        let Bench { options, pairs, items, .. } = *self;
+        let (lines, count) = (pairs.leaf_lines(), items as u64);
+        let read = Access::RandomRead(128);
+        let bytes = 128 * lines * count.div_ceil(PAIRS_A_LEAF);
+        let limits =
+            AccessLimits::measure(self.device, bytes, &[read], options.rounds, self.progress, report)?;
+        let of = Items::<K, V>::new(options.seed, count);
+        let unsorted = Batch::build(&of, (0..count).map(|number| of.shuffled(number)));
+        let sorted = Batch::build(&of, 0..count);
+        let mut places = vec![Some((self.device, self.clock))];
+        if Options::has_cpu(items) {
+            places.push(None);
+        }
+        // The first batch compiles kernels and takes memory.
+        Contestant::<K, V>::new(places[0])?.run(&unsorted)?;
+        for round in 0..options.rounds {
+            for &place in &places {
+                self.progress.check()?;
+                let contestant = Contestant::new(place)?;
+                let seconds = contestant.run(&unsorted)?;
+                self.add_build(&contestant, BUILDS[0], round, seconds, report);
+                self.memory(&contestant, round, report)?;
+                for batch in options.batches_of(items) {
+                    self.batches(&contestant, &of, batch, round, report)?;
+                }
+                self.progress.check()?;
+                check_pairs(contestant.name, &contestant.map, &of)?;
+                for (case, batch, is_sorted) in [(BUILDS[1], &unsorted, false), (BUILDS[2], &sorted, true)] {
+                    self.progress.check()?;
+                    let seconds = contestant.build_of_host(&of, batch, is_sorted)?;
+                    self.add_build(&contestant, case, round, seconds, report);
+                }
+            }
+            self.progress.advance(1);
+        }
+        let (name, rate) = match lines {
+            1 => ("device memory, random reads of 128 bytes", limits.rate(read)),
+            _ => ("device memory, 2 random reads of 128 bytes", limits.rate(read) / 2.0),
+        };
+        for batch in options.batches_of(items) {
+            for case in CASES {
+                relate(report, &case_of(case, pairs, batch, items), (name, rate), CPU);
+            }
+        }
+        for case in BUILDS {
+            // No random reads bind a build.
+            relate(report, &build_case_of(case, pairs, items), ("", 0.0), CPU);
+        }
+        Ok(())
+    }
+
+    fn add_build<K: OrderedKey<V>, V: OrderedWord>(
+        &self,
+        contestant: &Contestant<'_, K, V>,
+        case: &str,
+        round: u32,
+        seconds: f64,
+        report: &mut Report,
+    ) {
+        let case = build_case_of(case, self.pairs, self.items);
+        report.add(&case, contestant.name, round, RATE, Unit::PerSecond, self.items as f64 / seconds);
+        report.add(&case, contestant.name, round, "time", Unit::Micros, 1e6 * seconds);
+    }
+
+    /// What the map takes after it was built; no time.
+    fn memory<K: OrderedKey<V>, V: OrderedWord>(
+        &self,
+        contestant: &Contestant<'_, K, V>,
+        round: u32,
+        report: &mut Report,
+    ) -> Result<(), BenchError> {
+        if contestant.name == DEVICE {
+            let stats = contestant.map.stats()?;
+            let case = build_case_of(BUILDS[0], self.pairs, self.items);
+            let each = stats.bytes as f64 / self.items as f64;
+            report.add(&case, DEVICE, round, "memory a pair", Unit::Bytes, each);
+            report.add(
+                &case,
+                DEVICE,
+                round,
+                "places of leaves that have a pair",
+                Unit::Percent,
+                100.0 * stats.load,
+            );
+        }
+        Ok(())
+    }
+
+    /// Batches of one size. What they insert is erased again, so that the map stays as it is.
+    fn batches<K: OrderedKey<V>, V: OrderedWord>(
+        &self,
+        contestant: &Contestant<'_, K, V>,
+        of: &Items<K, V>,
+        len: usize,
+        round: u32,
+        report: &mut Report,
+    ) -> Result<(), BenchError> {
+        let size = len as u64;
+        let parts = of.count / size;
+        let count = (MOST_OPERATIONS / size).clamp(1, MOST_BATCHES).min(parts);
+        let mut seconds = [0.0; CASES.len()];
+        for number in 0..count {
+            // Other keys in every round.
+            let first = (u64::from(round) * count + number) % parts * size;
+            let ranks: Vec<u64> = (first..first + size).map(|number| of.shuffled(number)).collect();
+            for (sum, took) in seconds.iter_mut().zip(self.one_of_each(contestant, of, &ranks)?) {
+                *sum += took;
+            }
+        }
+        for (case, seconds) in CASES.into_iter().zip(seconds) {
+            let case = case_of(case, self.pairs, len, self.items);
+            let rate = (count * size) as f64 / seconds;
+            report.add(&case, contestant.name, round, RATE, Unit::PerSecond, rate);
+            let each = 1e6 * seconds / count as f64;
+            report.add(&case, contestant.name, round, "time of a batch", Unit::Micros, each);
+        }
+        Ok(())
+    }
+
+    /// The seconds that a batch of each case takes.
+    fn one_of_each<K: OrderedKey<V>, V: OrderedWord>(
+        &self,
+        contestant: &Contestant<'_, K, V>,
+        of: &Items<K, V>,
+        ranks: &[u64],
+    ) -> Result<[f64; CASES.len()], BenchError> {
+        let run = |batch: &Batch<K, V>| {
+            self.progress.check()?;
+            contestant.run(batch)
+        };
+        let mut in_order = ranks.to_vec();
+        in_order.sort_unstable();
+        let find = Batch::find(of, ranks, Operation::Find);
+        let find_sorted = Batch::find(of, &in_order, Operation::FindSorted);
+        let (insert, erase) = (Batch::insert(of, ranks), Batch::erase(of, ranks));
+        let finds = [run(&find)?, run(&find_sorted)?];
+        let around = [run(&Batch::range(of, ranks))?, run(&Batch::successor(of, ranks))?];
+        let changes = [run(&insert)?, run(&erase)?];
+
+        let snapshot = contestant.map.snapshot();
+        let first_insert = run(&insert)?;
+        let pinned =
+            [contestant.run_at(&find, Some(&snapshot))?, contestant.run_at(&find_sorted, Some(&snapshot))?];
+        if snapshot.len() != of.count || contestant.map.len() != of.count + ranks.len() as u64 {
+            return Err(BenchError::Wrong(format!(
+                "{}: after {} inserts the snapshot has {} pairs and the map {}",
+                contestant.name,
+                ranks.len(),
+                snapshot.len(),
+                contestant.map.len()
+            )));
+        }
+        drop(snapshot);
+        run(&erase)?;
+
+        let (mixed, inserted) = Batch::mixed(of, ranks);
+        let mix = run(&mixed)?;
+        drop(mixed);
+        run(&Batch::erase(of, &inserted))?;
+        let ([a, b], [c, d], [e, f], [g, h]) = (finds, around, changes, pinned);
+        Ok([a, b, c, d, e, f, first_insert, g, h, mix])
+    }
+}
+
+/// Curves: operations a second over the size of a batch.
+fn charts(options: &Options, report: &Report) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    for (pairs, items) in options.maps() {
+        let batches = options.batches_of(items);
+        if batches.len() < 2 {
+            continue;
+        }
+        let curve = |case: &str| {
+            let rate = |batch| median(&report.series(&case_of(case, pairs, batch, items), DEVICE, RATE));
+            let points = batches.iter().map(|&batch| (batch as f64, 1e-6 * rate(batch))).collect();
+            Curve { name: case.to_owned(), points }
+        };
+        let curves = Drawing::Curves(CASES.map(curve).to_vec());
+        let title = format!("ordered map of {items} pairs of {pairs} bytes by batch");
+        let chart = Chart::new(title, "operations of a batch", "million a second", curves);
+        charts.push(chart.with_scales(Scale::Logarithmic, Scale::Fitting));
+    }
+    charts
+}
