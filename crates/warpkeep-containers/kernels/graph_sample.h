@@ -61,8 +61,9 @@ WK_DEVICE u64 bits_of(double number) {
 
 // -log2(r / 2^64) in units of 2^-32, in whole numbers, so that every machine has the same. It is at least 1.
 WK_DEVICE u64 negative_log2(u64 r) {
-    u32 zeros = clz(r | 1);
-    u64 x = (r | 1) << zeros, fraction = 0;
+    if (r == 0) r = 1;
+    u32 zeros = clz(r);
+    u64 x = r << zeros, fraction = 0;
     for (u32 bit = 0; bit < 32; bit++) {
         x = mul_hi(x, x);
         bool is_large = x >> 63;

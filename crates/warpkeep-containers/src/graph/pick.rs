@@ -143,8 +143,9 @@ fn some(degree: usize, most: usize, random: &Random) -> Vec<usize> {
 
 /// -log2(r / 2^64) in units of 2^-32, in whole numbers, so that every machine has the same. It is at least 1.
 fn negative_log2(r: u64) -> u64 {
-    let zeros = (r | 1).leading_zeros();
-    let (mut x, mut fraction) = ((r | 1) << zeros, 0);
+    let r = r.max(1);
+    let zeros = r.leading_zeros();
+    let (mut x, mut fraction) = (r << zeros, 0);
     for _ in 0..32 {
         x = ((u128::from(x) * u128::from(x)) >> 64) as u64;
         let is_large = x >> 63;
