@@ -7,6 +7,7 @@
 //! | [`array`], [`dlpack`], [`library`], [`device_array`] | the caller's arrays, and arrays for answers |
 //! | [`cells`], [`batch`], [`device`], [`scan`] | batches over those arrays in host memory and on a device, scans |
 //! | [`hash_map`], [`ordered_map`], [`ordered_reads`] | the classes `HashMap`, `OrderedMap` and `OrderedSnapshot`, containers |
+//! | [`graph`], [`graph_answers`] | the class `Graph`, a container, and what it answers |
 //! | [`container`] | what containers share |
 //! | [`errors`], [`json`] | exceptions and reports |
 
@@ -19,6 +20,8 @@ mod device_array;
 mod dlpack;
 mod dtype;
 mod errors;
+mod graph;
+mod graph_answers;
 mod hash_map;
 mod json;
 mod library;
@@ -42,6 +45,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<scan::Items>()?;
     module.add_class::<device_array::DeviceArray>()?;
     module.add_class::<hash_map::HashMap>()?;
+    module.add_class::<graph::Graph>()?;
+    module.add_class::<graph_answers::GraphCsr>()?;
+    module.add_class::<graph_answers::GraphSample>()?;
     module.add_class::<ordered_map::OrderedMap>()?;
     module.add_class::<ordered_map::OrderedSnapshot>()?;
     module.add_function(wrap_pyfunction!(store::open, module)?)?;

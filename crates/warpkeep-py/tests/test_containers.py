@@ -1,4 +1,4 @@
-"""The ordered map of the containers."""
+"""The ordered map and the graph of the containers."""
 
 from __future__ import annotations
 
@@ -180,11 +180,13 @@ def test_threads_see_whole_batches() -> None:
     readers = [threading.Thread(target=read) for _ in range(2)]
     for reader in readers:
         reader.start()
-    for number in range(1, 101):
-        map.upsert(keys, np.full(1000, number, np.uint64))
-    done.set()
-    for reader in readers:
-        reader.join()
+    try:
+        for number in range(1, 101):
+            map.upsert(keys, np.full(1000, number, np.uint64))
+    finally:
+        done.set()
+        for reader in readers:
+            reader.join()
     assert not mixed and map.max() == (2997, 100)
 
 
@@ -230,3 +232,218 @@ def test_the_conversion_of_signed_keys() -> None:
     map = wk.OrderedMap("u64", "i64")
     map.insert((keys ^ np.int64(-(2**63))).view("uint64"), keys)
     assert map.items()[1].tolist() == keys.tolist()
+
+
+GRAPH_STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "add", "remove", "remove_nodes"]),
+        st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12), st.integers(-(2**63), 2**63 - 1)), max_size=40),
+    ),
+    max_size=6,
+)
+Edges = dict[tuple[int, int], tuple[float, int, int]]
+
+
+def check_graph(graph: wk.Graph, model: Edges) -> None:
+    """All reads against a dictionary; of undirected graphs, one that has each edge both ways."""
+    count = graph.num_nodes
+    nodes = np.arange(count + 2, dtype=np.int64)
+    lists = [sorted(target for source, target in model if source == node) for node in nodes.tolist()]
+    assert graph.degrees(nodes).tolist() == [len(list) for list in lists]
+    src, dst = (part.ravel() for part in np.meshgrid(nodes, nodes))
+    assert graph.has_edges(src, dst).tolist() == [edge in model for edge in zip(src.tolist(), dst.tolist(), strict=True)]
+    for csr, asked in ((graph.csr(), nodes[:count]), (graph.neighbours(nodes[::-1].copy()), nodes[::-1])):
+        flat = [(node, target) for node in asked.tolist() for target in lists[node]]
+        assert csr.indptr.tolist() == np.cumsum([0, *(len(lists[node]) for node in asked.tolist())]).tolist()
+        assert csr.indices.tolist() == [target for _, target in flat] and csr.indices.dtype == np.int64
+        for column, part in ((csr.weights, 0), (csr.ids, 1), (csr.times, 2)):
+            assert column is not None and column.tolist() == [model[edge][part] for edge in flat]
+    loops = sum(source == target for source, target in model)
+    assert graph.num_edges == ((len(model) + loops) // 2 if graph.undirected else len(model))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("undirected", [False, True])
+@settings(max_examples=300 if FULL else 30)
+@given(steps=GRAPH_STEPS, loops=st.booleans())
+def test_a_graph_against_a_dictionary(
+    device: str, undirected: bool, steps: list[tuple[str, list[tuple[int, int, int]]]], loops: bool
+) -> None:
+    graph = wk.Graph(device, undirected, weights=True, ids=True, times=True, loops=loops)
+    model: Edges = {}
+    for kind, batch in steps:
+        src = np.array([source for source, _, _ in batch], np.int64)
+        dst = np.array([target for _, target, _ in batch], np.uint32)
+        if kind == "remove_nodes":
+            gone = set(src.tolist())
+            left = {edge: data for edge, data in model.items() if not gone & set(edge)}
+            once = [edge for edge in model.keys() - left.keys() if not undirected or edge[0] <= edge[1]]
+            assert graph.remove_nodes(src) == len(once)
+            model = left
+        else:
+            answers = []
+            for source, target, number in batch:
+                both = {(source, target), (target, source)} if undirected else {(source, target)}
+                if kind == "remove":
+                    answers.append([model.pop(edge, None) for edge in both][0] is not None)
+                    continue
+                refused = source == target and not loops
+                answers.append((source, target) not in model and not refused)
+                if not refused:
+                    model |= dict.fromkeys(both, (float(np.float32(number)), number, -number - 1))
+            if kind == "remove":
+                assert graph.remove_edges(src, dst).tolist() == answers
+            else:
+                numbers = np.array([number for _, _, number in batch], np.int64)
+                got = graph.add_edges(src, dst, weight=numbers.astype(np.float32), id=numbers, time=-numbers - 1)
+                assert got.tolist() == answers
+    check_graph(graph, model)
+
+
+def sampled_graph(device: str) -> tuple[wk.Graph, dict[int, dict[int, int]]]:
+    """A random graph: the id of an edge is source * 1000 + target; and the time of each edge, by source and target."""
+    random = np.random.default_rng(2)
+    graph = wk.Graph(device, weights=True, ids=True, times=True)
+    src, dst = random.integers(0, 200, 3000), random.integers(0, 200, 3000)
+    times = random.integers(0, 1000, 3000)
+    # Edges to even nodes alone have a weight.
+    graph.add_edges(src, dst, weight=(1 - dst % 2).astype(np.float32), id=src * 1000 + dst, time=times)
+    model: dict[int, dict[int, int]] = {}
+    for source, target, time in zip(src.tolist(), dst.tolist(), times.tolist(), strict=True):
+        if source != target:
+            model.setdefault(source, {})[target] = time
+    return graph, model
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("options", [
+    {}, {"pick": "weighted"}, {"pick": "last"}, {"replace": True}, {"timed": True}, {"timed": True, "pick": "last"},
+    {"timed": True, "window": 300, "strict": True},
+])  # fmt: skip
+def test_samples(device: str, options: dict[str, object]) -> None:
+    graph, model = sampled_graph(device)
+    options = dict(options)
+    timed = options.pop("timed", False)
+    seeds = np.arange(0, 150, 3)
+    # Times of edges, so that strict bounds matter.
+    seed_times = np.array([max(model[seed].values(), default=500) for seed in seeds.tolist()]) if timed else None
+    fanouts = [4, 3, -1] if not options.get("replace") else [4, 3]
+    sample = graph.sample(seeds, fanouts, times=seed_times, seed=9, **options)  # type: ignore[arg-type]
+    nodes, row, col = sample.nodes, sample.row, sample.col
+    assert nodes[sample.seeds].tolist() == seeds.tolist()
+    assert sum(sample.nodes_per_hop) == len(nodes) and sum(sample.edges_per_hop) == len(row)
+    assert sample.ids is not None and sample.ids.tolist() == (nodes[row] * 1000 + nodes[col]).tolist()
+    assert sample.times is not None
+    assert sample.times.tolist() == [model[s][t] for s, t in zip(nodes[row].tolist(), nodes[col].tolist(), strict=True)]
+    assert (sample.batch is not None) == timed
+    if not timed:
+        assert len(set(nodes.tolist())) == len(nodes)
+    begin = 0
+    for hop, fanout in enumerate(fanouts):
+        end = begin + sample.nodes_per_hop[hop]
+        for number in range(begin, end):
+            candidates = model.get(int(nodes[number]), {})
+            if options.get("pick") == "weighted":
+                candidates = {target: time for target, time in candidates.items() if target % 2 == 0}
+            if sample.batch is not None and seed_times is not None:
+                until = int(seed_times[sample.batch[number]])
+                since = until - int(str(options.get("window", 2**60)))
+                candidates = {
+                    target: time for target, time in candidates.items() if since <= time <= until - bool(options.get("strict"))
+                }
+            chosen = nodes[col[row == number]].tolist()
+            most = len(candidates) if fanout == -1 else min(fanout, len(candidates))
+            if options.get("replace"):
+                assert len(chosen) == (fanout if candidates else 0) and set(chosen) <= candidates.keys()
+            else:
+                assert len(chosen) == most == len(set(chosen)) and set(chosen) <= candidates.keys()
+            if options.get("pick") == "last":
+                assert chosen == sorted(candidates, key=lambda target: (-candidates[target], target))[:most]
+        begin = end
+    if device != "cpu":
+        same = sampled_graph("cpu")[0].sample(seeds, fanouts, times=seed_times, seed=9, **options)  # type: ignore[arg-type]
+        assert same.nodes.tolist() == nodes.tolist() and same.col.tolist() == col.tolist()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_files_of_graphs(tmp_path: Path, device: str) -> None:
+    graph = wk.Graph(device, undirected=True, times=True)
+    graph.add_edges(np.array([5, 7]), np.array([9, 5]), time=np.array([-3, 4]))
+    graph.save(tmp_path / "graph")
+    again = wk.Graph.load(tmp_path / "graph", device, undirected=True, times=True)
+    assert again.csr().indices.tolist() == graph.csr().indices.tolist() == [7, 9, 5, 5]
+    assert again.num_edges == 2 and again.device == device and again.undirected and "undirected" in repr(again)
+    with pytest.raises(wk.SpecError, match="holds a Graph"):
+        wk.Graph.load(tmp_path / "graph", device)
+    with pytest.raises(wk.SpecError, match="undirected, times"):
+        wk.Graph.load(tmp_path / "graph", device, times=True)
+    data = bytearray((tmp_path / "graph").read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / "graph").write_bytes(data)
+    with pytest.raises(wk.DamagedError, match="damaged"):
+        wk.Graph.load(tmp_path / "graph", device, undirected=True, times=True)
+
+
+def test_threads_change_and_sample_a_graph() -> None:
+    """Each batch adds or removes a whole star, so each sample has all of it or nothing."""
+    graph = wk.Graph()
+    centre, leaves = np.zeros(500, np.int64), np.arange(1, 501)
+    wrong: list[int] = []
+    done = threading.Event()
+
+    def sample() -> None:
+        while not done.is_set():
+            found = len(graph.sample(centre[:1], [-1]).row)
+            if found not in (0, 500):
+                wrong.append(found)
+
+    reader = threading.Thread(target=sample)
+    reader.start()
+    try:
+        for _ in range(50):
+            assert graph.add_edges(centre, leaves).all()
+            assert graph.remove_edges(centre, leaves).all()
+    finally:
+        done.set()
+        reader.join()
+    assert not wrong and graph.num_edges == 0
+
+
+def test_bad_arguments_of_graphs() -> None:
+    graph = wk.Graph()
+    nodes = np.arange(4)
+    with pytest.raises(wk.SpecError, match="3 were given and 4"):
+        graph.add_edges(nodes, nodes[:3])
+    with pytest.raises(TypeError, match="float64"):
+        graph.degrees(nodes.astype(np.float64))
+    with pytest.raises(ValueError, match="element 1 is -1"):
+        graph.degrees(np.array([3, -1]))
+    with pytest.raises(ValueError, match="element 0 is 4294967296"):
+        graph.add_edges(np.array([2**32], np.uint64), nodes[:1])
+    with pytest.raises(wk.Error, match="there can be"):
+        graph.add_edges(np.array([2**32 - 1]), nodes[:1])
+    for name, dtype in (("weight", np.float32), ("id", np.int64), ("time", np.int64)):
+        with pytest.raises(ValueError, match=f"{name}s=True"):
+            graph.add_edges(nodes, nodes, **{name: nodes.astype(dtype)})
+    for options in ({"pick": "last"}, {"times": nodes}, {"pick": "weighted"}):
+        with pytest.raises(ValueError, match="=True"):
+            graph.sample(nodes, [2], **options)  # type: ignore[arg-type]
+    timed = wk.Graph(times=True, weights=True)
+    with pytest.raises(TypeError, match="float32"):
+        timed.add_edges(nodes, nodes, weight=np.ones(4))
+    with pytest.raises(wk.SpecError, match="time: 2 were given"):
+        timed.add_edges(nodes, nodes, time=nodes[:2])
+    with pytest.raises(wk.SpecError, match="times: 2 were given"):
+        timed.sample(nodes, [2], times=nodes[:2])
+    for options in ({"window": 5}, {"strict": True}):
+        with pytest.raises(ValueError, match="give times"):
+            timed.sample(nodes, [2], **options)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="replace=False"):
+        graph.sample(nodes, [-1], replace=True)
+    with pytest.raises(ValueError, match="-2 is no number"):
+        graph.sample(nodes, [-2])
+    with pytest.raises(ValueError, match="uniform, weighted"):
+        graph.sample(nodes, [2], pick="first")  # type: ignore[arg-type]
+    with pytest.raises(wk.DeviceError):
+        wk.Graph("cuda:99")
+    assert graph.num_edges == timed.num_edges == 0

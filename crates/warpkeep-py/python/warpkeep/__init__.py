@@ -36,6 +36,9 @@ from ._errors import (
 )
 from ._native import (
     DeviceArray,
+    Graph,
+    GraphCsr,
+    GraphSample,
     HashMap,
     OrderedMap,
     OrderedSnapshot,
@@ -116,6 +119,9 @@ __all__ = [
     "Error",
     "ForkError",
     "FullError",
+    "Graph",
+    "GraphCsr",
+    "GraphSample",
     "HashMap",
     "NoStoreError",
     "NoTableError",

@@ -1,6 +1,7 @@
 """The extension module, in Rust."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -46,6 +47,121 @@ class DeviceArray:
     @property
     def device(self) -> str: ...
     def __len__(self) -> int: ...
+
+@final
+class Graph:
+    """A graph whose edges change in batches, in the memory of the host or of a device; not a table of a store."""
+
+    def __new__(
+        cls,
+        device: str = "cpu",
+        undirected: bool = False,
+        weights: bool = False,
+        ids: bool = False,
+        times: bool = False,
+        *,
+        loops: bool = False,
+    ) -> Graph: ...
+    @staticmethod
+    def load(
+        path: _Path,
+        device: str = "cpu",
+        undirected: bool = False,
+        weights: bool = False,
+        ids: bool = False,
+        times: bool = False,
+        *,
+        loops: bool = False,
+    ) -> Graph:
+        """The graph of a file that `save` wrote, with the options that the saved graph had."""
+    def add_edges(
+        self, src: _Array, dst: _Array, *, weight: _Array | None = None, id: _Array | None = None, time: _Array | None = None
+    ) -> npt.NDArray[np.bool_]:
+        """Adds edges; which of them are new. Those that are there have the new weights, ids and times."""
+    def remove_edges(self, src: _Array, dst: _Array) -> npt.NDArray[np.bool_]:
+        """Removes edges; which of them were there."""
+    def remove_nodes(self, nodes: _Array) -> int:
+        """Removes all edges from and to these nodes; how many there were. It looks at every edge of the graph."""
+    def has_edges(self, src: _Array, dst: _Array) -> npt.NDArray[np.bool_]:
+        """Which edges are there."""
+    def degrees(self, nodes: _Array) -> npt.NDArray[np.int64]:
+        """How many edges leave each node."""
+    def neighbours(self, nodes: _Array) -> GraphCsr:
+        """The edges that leave these nodes: a list for each in the order given."""
+    def csr(self) -> GraphCsr:
+        """All edges: list `i` is that of node `i`. Those of undirected graphs are in the lists of both ends."""
+    def sample(
+        self,
+        seeds: _Array,
+        fanouts: Sequence[int],
+        *,
+        times: _Array | None = None,
+        pick: Literal["uniform", "weighted", "last"] = "uniform",
+        replace: bool = False,
+        window: int | None = None,
+        strict: bool = False,
+        seed: int = 0,
+    ) -> GraphSample:
+        """Samples the neighbourhood of seeds, a hop for each fan-out. With `times`, one for each seed, no edge is later than the time of its seed."""
+    def save(self, path: _Path) -> None:
+        """Writes all edges to a file."""
+    @property
+    def num_nodes(self) -> int:
+        """The largest node that an edge was added for, plus 1."""
+    @property
+    def num_edges(self) -> int:
+        """The number of edges; one of an undirected graph counts once."""
+    @property
+    def undirected(self) -> bool: ...
+    @property
+    def device(self) -> str: ...
+
+@final
+class GraphCsr:
+    """Lists of edges in compressed sparse rows."""
+
+    @property
+    def indptr(self) -> npt.NDArray[np.int64]:
+        """Where each list begins, and where the last one ends."""
+    @property
+    def indices(self) -> npt.NDArray[np.int64]:
+        """The nodes that edges lead to, in ascending order within each list."""
+    @property
+    def weights(self) -> npt.NDArray[np.float32] | None: ...
+    @property
+    def ids(self) -> npt.NDArray[np.int64] | None: ...
+    @property
+    def times(self) -> npt.NDArray[np.int64] | None: ...
+
+@final
+class GraphSample:
+    """The nodes and edges that were found from some seeds. Nodes are renumbered in the order in which they were found, the seeds first."""
+
+    @property
+    def nodes(self) -> npt.NDArray[np.int64]:
+        """The node of each new number."""
+    @property
+    def seeds(self) -> npt.NDArray[np.int64]:
+        """The new number of each seed."""
+    @property
+    def row(self) -> npt.NDArray[np.int64]:
+        """For each edge the new number of its source."""
+    @property
+    def col(self) -> npt.NDArray[np.int64]:
+        """For each edge the new number of its target."""
+    @property
+    def batch(self) -> npt.NDArray[np.int64] | None:
+        """The position of the seed that each node was found from, if seeds have times; None otherwise, where seeds share nodes."""
+    @property
+    def ids(self) -> npt.NDArray[np.int64] | None: ...
+    @property
+    def times(self) -> npt.NDArray[np.int64] | None: ...
+    @property
+    def nodes_per_hop(self) -> list[int]:
+        """How many nodes the seeds are, and how many each hop found."""
+    @property
+    def edges_per_hop(self) -> list[int]:
+        """How many edges each hop found."""
 
 @final
 class HashMap:
