@@ -3,7 +3,7 @@
 mod common;
 
 use warpkeep_bench::chart::Drawing;
-use warpkeep_bench::gpu::{alloc, cuckoo, map, ordered, slab, sort};
+use warpkeep_bench::gpu::{alloc, cuckoo, graph, map, ordered, slab, sort};
 use warpkeep_bench::page::{self, Source};
 use warpkeep_bench::report::{Report, Summary};
 use warpkeep_bench::{BenchError, Quiet};
@@ -54,6 +54,16 @@ fn small_ordered_maps() -> ordered::Options {
         rounds: 2,
         seed: 5,
         ..ordered::Options::on(DeviceChoice::Sim)
+    }
+}
+
+fn small_graphs() -> graph::Options {
+    graph::Options {
+        vertices: vec![40],
+        batches: vec![16],
+        rounds: 2,
+        seed: 5,
+        ..graph::Options::on(DeviceChoice::Sim)
     }
 }
 
@@ -320,6 +330,7 @@ fn nonsense_is_refused_and_the_message_says_what_to_give() {
     let maps = |change: &dyn Fn(&mut map::Options)| refusal(small_maps(), change, map::run);
     let pools = |change: &dyn Fn(&mut alloc::Options)| refusal(small_pools(), change, alloc::run);
     let slabs = |change: &dyn Fn(&mut slab::Options)| refusal(small_slabs(), change, slab::run);
+    let graphs = |change: &dyn Fn(&mut graph::Options)| refusal(small_graphs(), change, graph::run);
     let trees = |change: &dyn Fn(&mut ordered::Options)| refusal(small_ordered_maps(), change, ordered::run);
     let indexes = |change: &dyn Fn(&mut cuckoo::Options)| refusal(small_indexes(), change, cuckoo::run);
     let told = [
@@ -338,6 +349,12 @@ fn nonsense_is_refused_and_the_message_says_what_to_give() {
         (indexes(&|options| options.buckets = vec![1]), "--buckets 2^25"),
         (indexes(&|options| options.loads = vec![0.95]), "--load 0.8"),
         (indexes(&|options| options.batches = vec![]), "--batch 2^24"),
+        (graphs(&|options| options.device = DeviceChoice::Cpu), "--device cuda:0"),
+        (graphs(&|options| options.rounds = 0), "--rounds 3"),
+        (graphs(&|options| options.vertices = vec![15]), "--vertices 2^20"),
+        (graphs(&|options| options.vertices = vec![]), "--vertices 2^20"),
+        (graphs(&|options| options.shapes = vec![]), "--graphs rmat,road"),
+        (graphs(&|options| options.batches = vec![]), "--batch 2^20"),
         (trees(&|options| options.device = DeviceChoice::Cpu), "--device cuda:0"),
         (trees(&|options| options.items = vec![15]), "--items 45000000"),
         (trees(&|options| options.pairs = vec![]), "--pairs 4/4,8/8"),
@@ -420,6 +437,59 @@ fn ordered_maps_of_all_widths_are_right_and_have_a_limit() {
 }
 
 #[test]
+fn graphs_of_all_shapes_are_right_beside_the_cpu() {
+    if !has_simulator() {
+        return;
+    }
+    // The last batch is larger than both graphs.
+    let options = graph::Options { batches: vec![16, 5, 10_000], ..small_graphs() };
+    let report = graph::run(&options, &Quiet).expect("all answers are right");
+    let operations = [
+        "delete edges",
+        "insert edges",
+        "edges exist",
+        "degrees",
+        "sample 10, without replacement",
+        "sample 10, with replacement",
+        "delete vertices",
+    ];
+    // Vertices of R-MAT graphs are rounded up to a power of two.
+    for (shape, vertices) in [("rmat", 64), ("road", 40)] {
+        for operation in operations {
+            for (batch, rounds) in [(5, 2), (16, 2), (10_000, 0)] {
+                let case = format!("{operation}, {shape}, batches of {batch}, {vertices} vertices");
+                for variant in ["device", "CPU, one thread"] {
+                    assert_series(&report, &case, variant, "rate", rounds);
+                    assert_series(&report, &case, variant, "time", rounds);
+                }
+                if rounds > 0 {
+                    let rate = summary(&report, &case, "rate");
+                    let limit = rate.limit.map(|limit| limit.to);
+                    let bound =
+                        operation.ends_with(" edges").then_some("device memory, 2 random reads of 64 bytes");
+                    assert_eq!(limit.as_deref(), bound, "{case}");
+                    assert_eq!(rate.beside.expect("a ratio").to, "CPU, one thread");
+                }
+            }
+        }
+        for whole in ["build", "CSR export", "triangles"] {
+            let case = format!("{whole}, {shape}, {vertices} vertices");
+            for variant in ["device", "CPU, one thread"] {
+                assert_series(&report, &case, variant, "rate", 2);
+            }
+            let limit = summary(&report, &case, "rate").limit.map(|limit| limit.to);
+            assert_eq!(limit.as_deref(), (whole == "CSR export").then_some("device memory, copies"));
+        }
+        let case = format!("build, {shape}, {vertices} vertices");
+        assert_series(&report, &case, "device", "memory an edge", 2);
+    }
+    // A graph with hubs has triangles.
+    let triangles = report.series("triangles, rmat, 64 vertices", "device", "triangles");
+    assert!(triangles[0] > 100.0 && triangles[0] == triangles[1], "{triangles:?}");
+    assert_is_shown(&report, "sample 10, with replacement");
+}
+
+#[test]
 fn an_interruption_ends_a_run() {
     if !has_simulator() {
         return;
@@ -433,6 +503,7 @@ fn an_interruption_ends_a_run() {
             slab::run(&small_slabs(), &Impatient::after(patience)),
             cuckoo::run(&small_indexes(), &Impatient::after(patience)),
             ordered::run(&small_ordered_maps(), &Impatient::after(patience)),
+            graph::run(&small_graphs(), &Impatient::after(patience)),
         ];
         for stopped in stopped {
             assert!(matches!(stopped, Err(BenchError::Interrupted)), "{patience}");

@@ -1,4 +1,4 @@
-//! Containers in device memory: [`sort`], [`map`], [`alloc`], [`slab`], [`cuckoo`] and [`ordered`], beside the CPU and the limits of device memory.
+//! Containers in device memory: [`sort`], [`map`], [`alloc`], [`slab`], [`cuckoo`], [`ordered`] and [`graph`], beside the CPU and the limits of device memory.
 //!
 //! Columns, operations and answers lie in device memory before and after a batch, so that no figure has the link in it. Times are
 //! those between two events in the stream of the batch, and contain what the host does between its kernels. Every answer is checked.
@@ -6,6 +6,7 @@
 pub mod alloc;
 mod clock;
 pub mod cuckoo;
+pub mod graph;
 pub mod map;
 pub mod ordered;
 pub mod slab;

@@ -190,6 +190,12 @@ fn containers_in_device_memory_are_measured_beside_the_cpu() {
             ],
             "CPU, one thread",
         ),
+        (
+            &["graph", "--vertices", "32", "--graphs", "road", "--batch", "8"],
+            "gpu graph",
+            ["insert edges, road, batches of 8, 32 vertices", "triangles, road, 32 vertices"],
+            "CPU, one thread",
+        ),
     ];
     for (arguments, benchmark, names, cpu) in cases {
         let mut command = warpkeep();
@@ -239,6 +245,8 @@ fn containers_in_device_memory_are_measured_beside_the_cpu() {
         (&["cuckoo", "--batch", "0"], "--batch 2^24", 1),
         (&["ordered", "--pairs", "8/4"], "4/4 or 8/8", 2),
         (&["ordered", "--items", "1"], "--items 45000000", 1),
+        (&["graph", "--graphs", "tree"], "rmat or road", 2),
+        (&["graph", "--vertices", "1"], "--vertices 2^20", 1),
     ];
     for (arguments, told, code) in wrong {
         let mut command = warpkeep();

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use warpkeep::DeviceChoice;
 use warpkeep_bench::BatchSizes;
-use warpkeep_bench::gpu::{alloc, cuckoo, map, ordered, slab, sort};
+use warpkeep_bench::gpu::{alloc, cuckoo, graph, map, ordered, slab, sort};
 
 use super::{Files, command_line};
 use crate::EXIT_CODES;
@@ -59,6 +59,13 @@ enum Which {
     /// time. Every answer is checked, and rates are compared with random reads of 128 bytes, measured in the same run.
     #[command(after_help = EXIT_CODES)]
     Ordered(Ordered),
+    /// Graph: edges and vertices a second by the size of a batch, and the time to build, export and count triangles.
+    ///
+    /// Undirected graphs are generated, built at once, exported as rows and searched for triangles; then batches of edges are deleted and inserted again, with operations and
+    /// answers in device memory. Whether edges exist, degrees, samples of ten neighbours and deletions of vertices are asked for from host memory, with the link in their
+    /// times. Every answer is checked, and changes of edges are compared with random reads of 64 bytes, exports with copies, measured in the same run.
+    #[command(after_help = EXIT_CODES)]
+    Graph(Graph),
 }
 
 /// How to run it.
@@ -217,6 +224,33 @@ struct Ordered {
     files: Files,
 }
 
+/// How to run it.
+#[derive(Debug, Args)]
+struct Graph {
+    /// The device: cuda:0 and so on, or sim, whose figures mean nothing.
+    #[arg(long, default_value = "cuda:0", value_name = "DEVICE")]
+    device: DeviceChoice,
+    /// How edges are generated, one case each, by default both: rmat has few vertices with very many edges, as a social network, 16 drawn for each vertex;
+    /// road is a grid with 1.2 edges for each vertex.
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
+    graphs: Vec<graph::Shape>,
+    /// Vertices, one case each, 16 to 2^28, those of rmat rounded up to a power of two; by default 2^16 and 2^20. The CPU takes part up to 2^20 edges.
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    vertices: Vec<BatchSizes>,
+    /// Edges or vertices of a batch, one case each; by default 2^12, 2^16 and 2^20. Batches with more edges than the graph are left out; a batch has no more
+    /// vertices than the graph, and deletes at most half of them.
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    batch: Vec<BatchSizes>,
+    /// How often everything is measured.
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// Seed of everything random.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    files: Files,
+}
+
 impl Gpu {
     pub(super) fn on_stdout(&self) -> bool {
         match &self.which {
@@ -226,6 +260,7 @@ impl Gpu {
             Which::Slab(slab) => slab.files.on_stdout(),
             Which::Cuckoo(cuckoo) => cuckoo.files.on_stdout(),
             Which::Ordered(ordered) => ordered.files.on_stdout(),
+            Which::Graph(graph) => graph.files.on_stdout(),
         }
     }
 
@@ -237,6 +272,7 @@ impl Gpu {
             Which::Slab(slab) => slab.run(),
             Which::Cuckoo(cuckoo) => cuckoo.run(),
             Which::Ordered(ordered) => ordered.run(),
+            Which::Graph(graph) => graph.run(),
         }
     }
 }
@@ -335,6 +371,22 @@ impl Ordered {
             command: command_line(),
         };
         self.files.run(|progress| ordered::run(&options, progress))
+    }
+}
+
+impl Graph {
+    fn run(&self) -> Result<(), Failure> {
+        let usual = graph::Options::on(self.device);
+        let options = graph::Options {
+            device: self.device,
+            shapes: given(self.graphs.clone(), usual.shapes),
+            vertices: given(BatchSizes::all(&self.vertices), usual.vertices),
+            batches: given(BatchSizes::all(&self.batch), usual.batches),
+            rounds: self.rounds.unwrap_or(usual.rounds),
+            seed: self.seed,
+            command: command_line(),
+        };
+        self.files.run(|progress| graph::run(&options, progress))
     }
 }
 
