@@ -1,7 +1,8 @@
 //! Containers in device memory: [`sort`], [`map`], [`alloc`], [`slab`], [`cuckoo`], [`ordered`] and [`graph`], beside the CPU and the limits of device memory.
 //!
 //! Columns, operations and answers lie in device memory before and after a batch, so that no figure has the link in it. Times are
-//! those between two events in the stream of the batch, and contain what the host does between its kernels. Every answer is checked.
+//! those between two events in the stream of the batch, and contain what the host does between its kernels. Calls that exist for slices of
+//! host memory alone are timed by the host, with the link: the report says which. Every answer is checked.
 
 pub mod alloc;
 mod clock;

@@ -60,7 +60,7 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Report, BenchEr
     report.notes.push(
         "operations and answers of the device lie in its memory, except those of a build of host memory, which has the link in its time; the time of a batch that changes \
          the map contains its sort; the map stays at its size: what is inserted is erased again; the limit of an operation is one leaf read at random: one line of 128 bytes for pairs of 4/4, \
-         two for 8/8, in as much device memory; the CPU takes part up to 2^20 pairs, and copies its map at the first insert after a snapshot; every answer was checked"
+         two for 8/8, in as much device memory, and sorted finds that share leaves can exceed it; the CPU takes part up to 2^20 pairs, and copies its map at the first insert after a snapshot; every answer was checked"
             .to_owned(),
     );
     let clock = Clock::new(&device)?;
