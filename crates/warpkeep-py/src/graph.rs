@@ -90,7 +90,7 @@ where
     });
     converted.map_err(|at| {
         PyValueError::new_err(format!(
-            "{what}: element {at} is {}; nodes are numbers from 0 to 2^32 - 1, so renumber them",
+            "{what}: element {at} is {}; nodes are numbers from 0 to 2^32 - 2, so renumber them",
             numbers[at]
         ))
     })

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import sys
 import threading
 from pathlib import Path
 
@@ -447,3 +448,11 @@ def test_bad_arguments_of_graphs() -> None:
     with pytest.raises(wk.DeviceError):
         wk.Graph("cuda:99")
     assert graph.num_edges == timed.num_edges == 0
+
+
+def test_without_pytorch_geometric(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch_geometric", None)
+    sys.modules.pop("warpkeep.pyg", None)
+    vars(wk).pop("pyg", None)
+    with pytest.raises(ImportError, match="pip install torch torch_geometric"):
+        wk.pyg.GraphSampler  # noqa: B018

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 from typing import Any
 
@@ -341,3 +343,88 @@ def test_compile(store: wk.Store) -> None:
     ours.rows.step()
     after, _ = ours.rows.gather(torch.tensor([1, 2]))
     assert torch.allclose(before - after, torch.tensor([[4.0], [2.0]]).expand(2, 8))
+
+
+@dataclasses.dataclass
+class StubInput:
+    input_id: Any
+    node: Any
+    time: Any = None
+    input_type: Any = None
+
+
+@dataclasses.dataclass
+class OldStubOutput:
+    node: Any
+    row: Any
+    col: Any
+    edge: Any
+    batch: Any = None
+    metadata: Any = None
+
+
+@dataclasses.dataclass
+class StubOutput(OldStubOutput):
+    num_sampled_nodes: Any = None
+    num_sampled_edges: Any = None
+
+
+@pytest.fixture(params=["library", "stub", "stub of 2.3"])
+def sampler_module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`torch_geometric.sampler`, or a stub of it that has the fields of the published classes and nothing else."""
+    if request.param == "library":
+        module = pytest.importorskip("torch_geometric.sampler", reason="SKIPPED: no PyTorch Geometric")
+    else:
+        output = StubOutput if request.param == "stub" else OldStubOutput
+        module = types.ModuleType("torch_geometric.sampler")
+        vars(module).update(BaseSampler=type("BaseSampler", (), {}), NodeSamplerInput=StubInput, SamplerOutput=output)
+        monkeypatch.setitem(sys.modules, "torch_geometric", types.ModuleType("torch_geometric"))
+        monkeypatch.setitem(sys.modules, "torch_geometric.sampler", module)
+    sys.modules.pop("warpkeep.pyg", None)
+    vars(wk).pop("pyg", None)
+    yield module
+    sys.modules.pop("warpkeep.pyg", None)
+    vars(wk).pop("pyg", None)
+
+
+def test_samples_for_pytorch_geometric(sampler_module: Any) -> None:
+    graph = wk.Graph(ids=True, times=True)
+    # Messages come to 1 from 2 and 3, and to 2 from 4.
+    edge_index = torch.tensor([[2, 3, 4], [1, 1, 2]])
+    graph.add_edges(edge_index[1], edge_index[0], id=torch.arange(3), time=torch.tensor([10, 20, 5]))
+    sampler = wk.pyg.GraphSampler(graph, [5, 5])
+    assert isinstance(sampler, sampler_module.BaseSampler)
+    ask = sampler_module.NodeSamplerInput
+    out = sampler.sample_from_nodes(ask(torch.tensor([7]), torch.tensor([1])))
+    assert isinstance(out, sampler_module.SamplerOutput) and out.node[0] == 1 and out.batch is None
+    assert torch.equal(torch.stack([out.node[out.row], out.node[out.col]]), edge_index[:, out.edge])
+    assert sorted(out.edge.tolist()) == [0, 1, 2] and out.metadata[0].tolist() == [7] and out.metadata[1] is None
+    if hasattr(out, "num_sampled_nodes"):
+        assert list(out.num_sampled_nodes) == [1, 2, 1] and list(out.num_sampled_edges) == [2, 1]
+
+    # Each seed sees the edges until its time; both are node 1.
+    times = torch.tensor([10, 9])
+    out = sampler.sample_from_nodes(ask(torch.tensor([0, 1]), torch.tensor([1, 1]), times))
+    assert out.node[:2].tolist() == [1, 1] and out.edge.tolist() == [0, 2] and out.batch.tolist() == [0, 1, 0, 0]
+    assert out.metadata[1] is times
+    strict = wk.pyg.GraphSampler(graph, [5], strict=True)
+    assert strict.sample_from_nodes(ask(None, torch.tensor([1]), torch.tensor([10]))).edge.tolist() == []
+
+    # The graph changes between batches.
+    graph.remove_edges(np.array([1]), np.array([2]))
+    assert sampler.sample_from_nodes(ask(None, torch.tensor([1]))).edge.tolist() == [1]
+
+    with pytest.raises(ValueError, match="twice"):
+        sampler.sample_from_nodes(ask(None, torch.tensor([1, 1])))
+    with pytest.raises(NotImplementedError, match="NodeLoader"):
+        sampler.sample_from_edges(None)
+
+
+def test_pytorch_repeats_samples(sampler_module: Any) -> None:
+    graph = wk.Graph(undirected=True)
+    graph.add_edges(torch.zeros(1000, dtype=torch.int64), torch.arange(1, 1001))
+    sampler, index = wk.pyg.GraphSampler(graph, [5]), sampler_module.NodeSamplerInput(None, torch.tensor([0]))
+    torch.manual_seed(1)
+    first, second = (sampler.sample_from_nodes(index).node.tolist() for _ in range(2))
+    torch.manual_seed(1)
+    assert sampler.sample_from_nodes(index).node.tolist() == first != second

@@ -102,8 +102,8 @@ def load_parquet(
 
 
 def __getattr__(name: str) -> Any:
-    # Imported when they are used: they need PyTorch and pyarrow.
-    if name in ("arrow", "torch"):
+    # Imported when they are used: they need PyTorch, PyTorch Geometric and pyarrow.
+    if name in ("arrow", "pyg", "torch"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
