@@ -136,7 +136,7 @@ fn what_contended_requests_answer_explains_what_is_there() {
         let mut keys: Vec<u32> = table.pairs().expect("a table").into_iter().map(|pair| pair.0).collect();
         keys.sort_unstable();
         assert_eq!(keys, there(&batch, &answers), "the paper's layout, seed {seed}");
-        // What was found was stored by a request for the same key.
+        // A request for the same key stored the value that a search returned.
         for ((&key, &word), op) in batch.keys.iter().zip(&answers).zip(&batch.ops) {
             if *op == SEARCH && word >> 32 == u64::from(FOUND) {
                 let writer = word as u32 as usize;

@@ -125,7 +125,7 @@ impl Work<'_> {
         Ok(begun.elapsed().as_secs_f64().max(1e-9) / streams.len() as f64)
     }
 
-    /// Checks that each job found its entry, and forgets what was found.
+    /// Checks that each job found its entry, and clears the answers.
     fn check(&self, count: u32) -> Result<(), BenchError> {
         let found = self.found.to_vec::<u32>()?;
         let wrong = (0..count).zip(&found).filter(|(number, location)| number != *location).count();
