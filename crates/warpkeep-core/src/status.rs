@@ -44,7 +44,7 @@ pub enum Status {
     /// device memory get this far; those in host memory are checked when they are made.
     Malformed = 0x32,
 
-    /// Not done: the key finds no place in the table's index until it has grown.
+    /// Not done: the table's index has no slot for the key until it has grown.
     TableFull = 0x40,
     /// Not done: no space is left for the value.
     OutOfSpace = 0x41,

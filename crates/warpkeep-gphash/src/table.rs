@@ -52,7 +52,7 @@ pub struct TableSpec {
     pub seed: Seed,
 }
 
-/// A GPHash table in an image, worked by the CPU.
+/// A GPHash table in an image, run by the CPU.
 ///
 /// Readers take no locks: they pin an epoch, look at the slots of a key, and follow the references; what a writer
 /// replaces stays until no reader can hold it. Writers of one key are serialised by a stripe of locks, and publish with

@@ -1,4 +1,4 @@
-//! Growth: shards become larger one by one, when a key finds no place or before.
+//! Growth: shards become larger one by one, when a key has no slot, or before.
 
 use warpkeep_image::Persist;
 
@@ -11,7 +11,7 @@ use crate::{Table, TableError};
 const HOSTILE: f64 = 0.2;
 /// A shard with this share of its slots marked as deleted is rebuilt at its size before it grows.
 const RECLAIMABLE: f64 = 0.125;
-/// With at most this many items staged, items are displaced for a key that finds no place. That makes room for one
+/// With at most this many items staged, items are displaced for a key without a slot. That makes room for one
 /// key at a time, and a batch starts over for each.
 const FEW: u64 = 64;
 /// Shrinking a table stops before its shards would be fuller than this.

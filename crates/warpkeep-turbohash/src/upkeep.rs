@@ -1,4 +1,4 @@
-//! Maintenance: shards that are nearly full grow before a key finds no place; shards in which searches continue far
+//! Maintenance: shards that are nearly full grow before a key has no slot; shards in which searches continue far
 //! past deleted items are rebuilt.
 //!
 //! Writers mark shards that may need it; [`Table::maintain`] examines them.

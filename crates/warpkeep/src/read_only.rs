@@ -48,7 +48,8 @@ impl Store<Coherent> {
     pub fn open_read_only(directory: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
         let begun = Instant::now();
         if options.device != DeviceChoice::Cpu {
-            let what = "a store that is only read is worked by the CPU; leave the device out, or open it for writing";
+            let what =
+                "a store that is only read runs on the CPU; leave the device out, or open it for writing";
             return Err(Error::Invalid(what.into()));
         }
         let directory = directory.as_ref();

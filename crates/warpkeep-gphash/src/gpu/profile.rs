@@ -131,6 +131,11 @@ profile! {
     /// Gets from host memory: keys from which on the device locates records. Below, the CPU is done before a kernel
     /// would have started.
     gathered_from: usize = 1 << 9,
+    /// Writes from host memory: operations from which on the device does them.
+    written_from: usize = 1 << 9,
+    /// Of these, operations from which on a batch of one kind is a fused write. Fewer are written in two phases, which
+    /// take fewer launches.
+    fused_from: usize = 1 << 11,
     /// Keys from which on the device fetches a share of the values itself, where it reaches the destination.
     shared_from: usize = 1 << 18,
     /// The share of the keys of such a batch that the device fetches, from 0 to 1.
@@ -219,6 +224,7 @@ impl DeviceProfile {
         DeviceProfile {
             ordered_from: 1 << 16,
             gathered_from: 0,
+            written_from: 0,
             shared_from: usize::MAX,
             ..DeviceProfile::default()
         }

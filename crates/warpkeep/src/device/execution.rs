@@ -13,8 +13,8 @@ use super::{DeviceIndex, DeviceOptions, DeviceStats, HostGetStrategy};
 use crate::index::{DeviceImage, DeviceProfile, DeviceTable, Planned, ValueCache as _, WriteLock};
 use crate::{Error, Result};
 
-/// Batches smaller than this are done before a kernel of a GPU would have begun.
-const WORTH_A_LAUNCH: usize = 512;
+/// No launch pays for fewer keys, whatever the device profile says: such gets need not look at it.
+const LEAST_KEYS: usize = 16;
 
 /// Where the batches of one table run.
 pub(crate) struct Execution<P: Persist, T: Planned<P>> {
@@ -92,10 +92,15 @@ impl<P: Persist, T: Planned<P>> Execution<P, T> {
         self.device.get().filter(|_| !self.lost.load(Ordering::Acquire))
     }
 
-    /// The device, if this many operations are worth it. The simulator serves to run the kernels, not for speed.
-    pub(crate) fn device_for(&self, operations: usize) -> Option<&T::Device> {
-        self.device()
-            .filter(|device| operations >= WORTH_A_LAUNCH || device.device().choice() == DeviceChoice::Sim)
+    /// The device, if the device profile or a [set strategy](Execution::set_host_gets) gives it gets of this many keys
+    /// from host memory. The simulator runs all kernels, whatever they cost.
+    pub(crate) fn reader_for(&self, keys: usize) -> Option<&T::Device> {
+        let device = self.device()?;
+        let is_worth_it = || {
+            let set = *self.host_gets.lock().unwrap_or_else(PoisonError::into_inner);
+            keys >= LEAST_KEYS && (set.is_some() || keys >= device.profile().gathered_from)
+        };
+        (device.device().choice() == DeviceChoice::Sim || is_worth_it()).then_some(device)
     }
 
     /// The device, if it can write: such a device also takes batches in device memory.
@@ -103,9 +108,9 @@ impl<P: Persist, T: Planned<P>> Execution<P, T> {
         self.device().filter(|_| !self.only_reads())
     }
 
-    /// The device, if it can write, and this many operations are worth it.
+    /// The device, if it can write, and the device profile gives it this many operations from host memory.
     pub(crate) fn writer_for(&self, operations: usize) -> Option<&T::Device> {
-        self.device_for(operations).filter(|_| !self.only_reads())
+        self.writer().filter(|device| operations >= device.profile().written_from)
     }
 
     fn only_reads(&self) -> bool {

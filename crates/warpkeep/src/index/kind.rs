@@ -49,7 +49,7 @@ impl IndexKind {
         IndexKind::ALL.into_iter().find(|kind| kind.code() == code)
     }
 
-    /// The error for a key that finds no place in such a table.
+    /// The error for a key that has no slot in such a table.
     pub(crate) fn full(self) -> Error {
         match self {
             IndexKind::GpHash => Error::Table(warpkeep_gphash::TableError::Full),

@@ -520,3 +520,25 @@ fn a_device_lost_during_a_fused_write_leaves_the_rest_to_the_cpu() {
     }
     assert!(lost > 3, "only {lost} were lost in a batch");
 }
+
+#[test]
+fn the_device_profile_decides_which_writes_the_device_does() {
+    let home = tempfile::tempdir().unwrap();
+    let device = Device::simulated(Mode::seeded(1)).unwrap();
+    let store = Store::open_on(home.path(), options(None, 2), &device).unwrap();
+    let table = store.create_table("t", rows(KeySpec::U64, 40).capacity(12_000)).unwrap();
+    table.time_steps(true);
+    let ran = |written_from: usize, fused_from: usize| {
+        let mut profile = table.device_profile().unwrap();
+        (profile.written_from, profile.fused_from) = (written_from, fused_from);
+        table.set_device_profile(profile);
+        let runs = || device.last_run().map_or(0, |report| report.now);
+        let before = runs();
+        fill(&table, 0..100);
+        let steps = table.take_step_times().concat();
+        (runs() != before, steps.iter().any(|step| step.step == "dedup"))
+    };
+    assert_eq!(ran(100, 100), (true, true));
+    assert_eq!(ran(100, 101), (true, false));
+    assert_eq!(ran(101, 100), (false, false));
+}

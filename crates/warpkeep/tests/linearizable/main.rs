@@ -169,8 +169,10 @@ fn every_answer_fits_into_one_order() {
 #[test]
 fn mistakes_are_noticed() {
     for mistake in Mistake::ALL {
-        let violation = torment(200, options(KINDS[0], Form::Packed), Some(mistake))
-            .expect_err(&format!("{mistake:?} was not noticed"));
+        // Whether a mistake shows depends on how the threads meet, so each has some tries.
+        let violation = (200..208)
+            .find_map(|seed| torment(seed, options(KINDS[0], Form::Packed), Some(mistake)).err())
+            .unwrap_or_else(|| panic!("{mistake:?} was not noticed"));
         assert!(!violation.is_undecided(), "{mistake:?}: {violation}");
         let (shown, meanwhile) = (violation.operations().len(), most_meanwhile(violation.operations()));
         assert!(shown < 60 + meanwhile, "{mistake:?}: {shown} are too many to look at: {violation}");

@@ -18,8 +18,6 @@ use crate::planner::{Answer, StageOf, Target};
 use crate::tables::Tables;
 use crate::{Keeper, Result};
 
-/// Operations from which on a fused write pays: for fewer, two phases take fewer steps.
-const WORTH_IT: usize = 2048;
 /// Operations whose changes one thread encodes at a time: as many bytes as stay in its cache until they are summed.
 const SHARE: usize = 1 << 11;
 
@@ -44,8 +42,9 @@ pub(super) fn write<P: Persist, T: Planned<P>>(
     let mut fused = FusedWrite::default();
     let Some(op) = batch.uniform_op() else { return Ok(fused) };
     // `Power` without a log is refused on the ordinary path.
-    let large = batch.len() >= WORTH_IT && (keeper.log().is_some() || durability == Durability::Process);
-    let device = target.execution.writer_for(batch.len()).filter(|_| large);
+    let is_possible = keeper.log().is_some() || durability == Durability::Process;
+    let device = target.execution.writer_for(batch.len()).filter(|_| is_possible);
+    let device = device.filter(|device| batch.len() >= device.profile().fused_from);
     let Some(device) = device.filter(|device| device.can_write_fused(target.table, op)) else {
         return Ok(fused);
     };

@@ -17,7 +17,7 @@ pub(super) fn read_batch<P: Persist, T: Planned<P>>(
     answers: &mut dyn Answers,
 ) -> Result<()> {
     let count = batch.len();
-    let Some(device) = target.execution.device_for(count).filter(|_| count > 0) else {
+    let Some(device) = target.execution.reader_for(count).filter(|_| count > 0) else {
         gets::read(pool, target.table, batch, answers);
         return Ok(());
     };
@@ -106,7 +106,7 @@ fn read_one_by_one<P: Persist, T: Planned<P>>(
     place: impl Fn(usize) -> usize,
     answers: &mut dyn Answers,
 ) -> Result<bool> {
-    let Some(device) = target.execution.device_for(keys.len()) else { return Ok(false) };
+    let Some(device) = target.execution.reader_for(keys.len()) else { return Ok(false) };
     let mut answered = 0;
     let done = device.get_many(target.table, keys, |index, found| {
         answered = index + 1;

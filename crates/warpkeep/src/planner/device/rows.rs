@@ -196,7 +196,7 @@ fn execute_rows_on<P: Persist, T: Planned<P>>(
     for space in [batch.space(), output.space()] {
         if space != MemorySpace::Host && space != ours {
             return Err(Error::Invalid(format!(
-                "columns lie in the memory of {space}, and the table is worked by {ours}; copy them first"
+                "columns lie in the memory of {space}, and the table runs on {ours}; copy them first"
             )));
         }
     }
